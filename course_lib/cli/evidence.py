@@ -18,6 +18,7 @@ app = typer.Typer(
     name="evidence",
     help="Evidence files of real runs: yours, and those that ship with the course.",
     no_args_is_help=True,
+    epilog=examples("course evidence add tour.zip", "course evidence list"),
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 

@@ -83,6 +83,8 @@ def run(
     if program == "serve":  # it drains when it is interrupted, so that nothing may end it from outside
         rest += ["--seconds", f"{60 * max_minutes:g}"] if max_minutes is not None else []
         raise typer.Exit(part("course_lib.runs.serve", "serving").main(rest))
+    if asks_for_help:
+        typer.echo("Flags of `course run` itself, such as --nproc, --max-cost and --retries: course run --help\n")
     starting = part("course_lib.runs.starting", "real runs")
     limits = starting.Limits(minutes=max_minutes, dollars=max_cost, price=price)
     raise typer.Exit(

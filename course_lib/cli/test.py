@@ -40,8 +40,9 @@ def test(
     since the commit given with --since) and for a share of the rest that differs from commit to commit. The run begins by printing
     what it leaves to later runs and ends with its slowest parts; --everything leaves nothing out, and so do single files.
 
-    Two digits name a chapter and come first: of its exercises three answers each are judged in a worker process too, and the right
-    answers of eight are changed; with --everything all are. Any other flags or paths go to pytest. With any of them the linter does not run.
+    Two digits name a chapter and come first. Three answers to each of its exercises are then judged in a worker process too, and small
+    changes of the right answers to eight exercises must lose points; with --everything this holds for all answers and exercises. Any other
+    flags or paths go to pytest. With any of them the linter does not run.
 
     Installs the test tools on first use.
     """

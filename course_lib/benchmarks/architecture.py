@@ -8,6 +8,7 @@ import argparse
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from textwrap import wrap
 
@@ -71,7 +72,8 @@ def part_of(module: str) -> str:
     return next((name for name in candidates if name in RANK), module)
 
 
-def imports(path: Path) -> set[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """The modules of the course that a file imports, at its top or inside functions."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -79,7 +81,7 @@ def imports(path: Path) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return {name.removeprefix("course_lib.") for name in found if name.startswith("course_lib.")}
+    return frozenset(name.removeprefix("course_lib.") for name in found if name.startswith("course_lib."))
 
 
 ABOUT = {

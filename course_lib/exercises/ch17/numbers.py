@@ -6,7 +6,7 @@ from functools import cache
 
 from course_lib import capstone, diagnosis, facts, memory, planner
 from course_lib.capstone import COURSE, Assessed, assess
-from course_lib.exercises.running_example import GPUS, PARAMS, TOKENS, core_minutes, reading, reading_minutes
+from course_lib.exercises.running_example import GPUS, PARAMS, TOKENS, opening, reading
 from course_lib.planner.estimating import RESERVE
 from course_lib.scaling_laws import chinchilla_law
 from course_lib.units import BILLION, DAY, TRILLION, bytes_text, duration_text, money_text, number_text, percent_text
@@ -58,9 +58,7 @@ def _least_days() -> float:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("17"),
-    "reading_minutes": lambda: reading_minutes("17"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("17"),
     "gpus": lambda: f"{GPUS} GPUs",
     "tokens": lambda: f"{COURSE.tokens / BILLION:g} billion tokens",
     "all_tokens": lambda: f"{TOKENS / TRILLION:g} trillion tokens",

@@ -275,7 +275,3 @@ def test_always_one_roof_earns_nothing(bound):
 @pytest.mark.parametrize("part", wires.PARTS)
 def test_always_one_upgrade_earns_nothing(part):
     assert graded("which-upgrade", lambda work, rates, factor: (part, factor)).points == 0
-
-
-def test_never_is_no_answer_to_every_batch():
-    assert graded("decode-batch", lambda *_: None).points == 0

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch06.probes import from_messages, interval
+from course_lib.exercises.ch06.probes import from_messages
 from course_lib.exercises.point_to_point import ALLOWED
+from course_lib.exercises.probes import PREDICTION
 from course_lib.exercises.returns import PerRank, Tensor
 from course_lib.units import GB, US
 
@@ -206,7 +207,7 @@ gradients on each rank.
   most four times `low`.
 - You earn the points for committing yourself, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "How long would it take to send the tensor once over one link?",
         "In a ring, almost twice the tensor passes through every link. What do all the latencies add up to?",
@@ -216,7 +217,6 @@ gradients on each rank.
     answers=("ring_seconds_interval",),
     params=_microseconds({"nbytes": 140 * GB, "ranks": 64, "bandwidth": 100 * GB, "latency": 10 * US}),
     vary=lambda draw: _microseconds(_vary_time(draw)),
-    probe=interval,
 )
 
 CORE = (PAIR_EXCHANGE, RING_SHIFT, PREDICT_RING_TIME, REDUCE_SCATTER_HALF, RING_ALL_REDUCE)

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.capstone.task import CHANGES
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch17.probes import planned
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Rows, Word
 
 LINES = ("degrees", "batch", "memory", "deadline", "budget", "claims", "waste")
@@ -170,7 +170,7 @@ PREDICT_SLOWER_WIRE = Card(
 You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     kind="more",
-    form="prediction",
+    **PREDICTION,
     hints=(
         "How long does a micro-batch compute, and how long do its two gathers and its reduce-scatter take?",
         "Compute: 6 · parameters · tokens of a micro-batch over the FLOP/s that are reached. Traffic: about 3 · 2 bytes · parameters over the bandwidth of one "
@@ -181,7 +181,6 @@ You earn the points for committing, not for being right.""",
     params=_wire(WIRE_RUNS[0], 8),
     vary=lambda draw: _wire(draw.choice(WIRE_RUNS[1:]), draw.choice((4, 6, 12))),
     needs=("08", "13"),
-    probe=interval,
     returns=Anything("a pair of numbers, how many times longer"),
 )
 

@@ -4,7 +4,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib import facts, roofline
+from course_lib import facts
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, folded, functions
 from course_lib.exercises.probes import PREDICTION, rows
@@ -246,10 +246,3 @@ so each piece of work has **two** intensities. Write `three_roofs(flop, memory_b
     probe=rows,
     returns=Rows(TupleOf({"FLOP/s": Maybe(Number("FLOP/s")), "name of the roof": Maybe(Anything())})),
 )
-
-
-def bound_of(case: Mapping[str, Any], device: str) -> str:
-    """Which roof binds one of the twelve cases, by the library; its wire counts one direction."""
-    own = rates(device)
-    work = roofline.Work(case["flop"], case["memory_bytes"], case["network_bytes"])
-    return roofline.place(work, roofline.Machine(device, own["flops"], own["bandwidth"], case["network"])).bound

@@ -5,7 +5,7 @@ import random
 
 import pytest
 import torch
-from contract.kit import functions, graded, mistakes
+from contract.kit import cases_of, functions, graded, mistakes, verdicts_on, wrong
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +18,6 @@ from course_lib.exercises.ch10.judges.validator import HARDER, plain, shuffled
 from course_lib.exercises.ch10.probes import MOST
 from course_lib.facts.pipelines import bubble_formula
 from course_lib.judging import judging
-from course_lib.records import Outcome
 from course_lib.schedules import faults, gpipe, interleaved, naive, one_f_one_b, peak_activations, schedule_of, zb_h1
 from course_lib.timeline import play
 
@@ -205,21 +204,18 @@ def test_the_charts_are_of_all_names_and_can_be_told_apart():
             assert (chunks > 1) == (name in ("breadth-first", "interleaved 1F1B"))
 
 
-def test_the_librarys_rows_would_pass_where_they_are_let():
-    contract, card = judging("interleaved-rows"), exercises.card("interleaved-rows")
-    for case in contract.cases(card.params, random.Random(1)):
+LIBRARYS = {
+    "interleaved-rows": interleaved,
+    "three-schedules": lambda which, *sizes: (naive, gpipe, one_f_one_b)[which](*sizes),
+}
+
+
+@pytest.mark.parametrize("exercise", LIBRARYS)
+def test_the_librarys_rows_would_pass_where_they_are_let(exercise):
+    card = exercises.card(exercise)
+    for case in cases_of(card, 1):
         if case.part != "refusal":
-            value = plain(interleaved(*case.args))
-            assert all(v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=value))), (
-                case.name
-            )
-    contract, card = judging("three-schedules"), exercises.card("three-schedules")
-    for case in contract.cases(card.params, random.Random(1)):
-        which, p, m = case.args
-        value = plain((naive, gpipe, one_f_one_b)[which](p, m))
-        assert all(v.ok for v in contract.verdicts(card.params, case, Outcome(state="answered", value=value))), (
-            case.name
-        )
+            assert not wrong(verdicts_on(card, case, plain(LIBRARYS[exercise](*case.args)))), case.name
 
 
 def test_the_repaired_schedule_takes_the_time_of_1f1b():

@@ -1,8 +1,6 @@
 """Cards of chapter 05 on the formats themselves: how far apart neighbors are, and how a number is rounded."""
 
-import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch05.probes import rounded
@@ -40,10 +38,6 @@ of 2^(e − fraction_bits). `bits_needed` takes any weight, such as 0.02; use th
 )
 
 
-def _vary_lost(draw: random.Random) -> Mapping[str, Any]:
-    return {"deviation": draw.choice((0.01, 0.02, 0.04)), "rate": draw.choice((2e-5, 4e-5, 5e-5, 7e-5))}
-
-
 PREDICT_LOST = Card(
     id="predict-lost",
     chapter="05",
@@ -62,7 +56,7 @@ Before you compute anything, commit to an interval for the percentage of weights
     ),
     answers=("lost_interval",),
     params={"deviation": 0.02, "rate": 5e-5},
-    vary=_vary_lost,
+    vary=lambda draw: {"deviation": draw.choice((0.01, 0.02, 0.04)), "rate": draw.choice((2e-5, 4e-5, 5e-5, 7e-5))},
     returns=Anything("a pair of numbers in percent"),
 )
 

@@ -29,10 +29,6 @@ ALL_REDUCES = (
 )
 
 
-def _vary_op(draw: random.Random) -> Mapping[str, Any]:
-    return {"op": "max", "result": OPS["max"], "numbers": draw.randrange(5, 12)}
-
-
 PAIR_EXCHANGE = Card(
     id="pair-exchange",
     chapter="06",
@@ -57,7 +53,7 @@ Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on.
     may_change=("arguments",),
     allowed=ALLOWED,
     params={"op": "sum", "result": OPS["sum"], "numbers": 6},
-    vary=_vary_op,
+    vary=lambda draw: {"op": "max", "result": OPS["max"], "numbers": draw.randrange(5, 12)},
     structural="op",
     probe=from_messages,
     returns=PerRank(Tensor()),

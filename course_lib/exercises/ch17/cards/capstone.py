@@ -1,6 +1,5 @@
 """Cards of chapter 17's capstone: a rubric, the learner's own plan, the plan that survives most changes, and a prediction."""
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,10 +68,6 @@ def _task(row: tuple[Any, ...], change: str) -> Mapping[str, Any]:
     return {**dict(zip(names, row, strict=True)), "change": change, "means": CHANGES[change]}
 
 
-def _vary_task(draw: random.Random) -> Mapping[str, Any]:
-    return _task(draw.choice(TASKS), draw.choice([name for name in CHANGES if name != "slower wire"]))
-
-
 CAPSTONE_PLAN = Card(
     id="capstone-plan",
     chapter="17",
@@ -102,7 +97,7 @@ The cell below makes two objects: `task`, and `after`, which is the task after t
     allowed="everything but the library's searches; `assess` is yours.",
     hides=("capstone.plans:best", "capstone.plans:affordable", "planner.search:search"),
     params=_task(TASKS[0], "slower wire"),
-    vary=_vary_task,
+    vary=lambda draw: _task(draw.choice(TASKS), draw.choice([name for name in CHANGES if name != "slower wire"])),
     structural="change",
     needs=("02", "07", "08", "09", "10", "11", "13", "14"),
     probe=planned,

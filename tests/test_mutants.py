@@ -91,7 +91,7 @@ def test_a_row_of_the_table_needs_a_reason(tmp_path, monkeypatch):
     monkeypatch.setattr(mutation, "TABLE", tmp_path)
     assert mutation.table("01") == {}
     (tmp_path / "ch01.toml").write_text(
-        '[[equivalent]]\nexercise = "first-wall"\nline = "a"\nchanged = ["b"]\nreason = " "\n'
+        '[[equivalent]]\nexercise = "first-wall"\nreason = " "\n[equivalent.changed]\na = ["b"]\n'
     )
     with pytest.raises(ValueError, match="first-wall"):
         mutation.table("01")
@@ -112,7 +112,7 @@ def test_a_survivor_is_told_and_a_reason_or_a_better_case_ends_that(tmp_path, mo
     monkeypatch.setattr(mutation, "right_answer", lambda exercise: source)
     assert mutation.main(["--exercise", "mfu-waste", "--all", "--workers", "1"]) == 1
     assert "SPARE = 4" in capsys.readouterr().out
-    row = '[[equivalent]]\nexercise = "mfu-waste"\nline = "SPARE = 3"\nchanged = ["SPARE = 4", "SPARE = 2"]\nreason = "unused"\n'
+    row = '[[equivalent]]\nexercise = "mfu-waste"\nreason = "unused"\n[equivalent.changed]\n"SPARE = 3" = ["SPARE = 4", "SPARE = 2"]\n'
     (tmp_path / "ch01.toml").write_text(row + row.replace("SPARE = 2", "SPARE = 9"))
     assert mutation.main(["--exercise", "mfu-waste", "--all", "--workers", "1", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from course_lib import facts
 
@@ -9,6 +10,12 @@ RIGHT, WRONG = "right", "wrong"
 AS_PRINTED = "as printed"  # the cause of a statement that is right
 NEAR = 0.05  # relative: of a number, and of what was printed
 NEAR_TEXT = f"{100 * NEAR:g} %"
+
+AUDIT: Mapping[str, Any] = {  # what the cards of all audits say alike
+    "kind": "more",
+    "form": "audit",
+    "allowed": "everything, including the library: your judgment is what is graded.",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ allows tells it from the right answer. Such mutants are listed with the reason i
 
     [[equivalent]]
     exercise = "first-wall"
-    line = "while gpus < most:"            # as the mutant's line is printed
-    changed = ["while gpus <= most:"]      # what it is changed to; several changes of a line may share a reason
-    reason = "The loop's last count always fits."
+    reason = "The loop's last count always fits."    # several changes of several lines may share a reason
+    [equivalent.changed]
+    "while gpus < most:" = ["while gpus <= most:"]   # the mutant's line as it is printed, and what it is changed to
 
-A row that fits no survivor is stale and counts as a fault too.
+A change that fits no survivor is stale and counts as a fault too.
 """
 
 import argparse
@@ -93,8 +93,10 @@ def table(chapter: str) -> dict[str, list[Row]]:
         return rows
     for row in tomllib.loads(path.read_text(encoding="utf-8")).get("equivalent", []):
         if not row.get("reason", "").strip():
-            raise ValueError(f"{path.name}: {row['exercise']}, {row['line']!r} has no reason.")
-        rows.setdefault(row["exercise"], []).append(Row(row["line"], tuple(row["changed"]), row["reason"]))
+            raise ValueError(f"{path.name}: {row['exercise']}, {list(row['changed'])} has no reason.")
+        rows.setdefault(row["exercise"], []).extend(
+            Row(line, tuple(changed), row["reason"]) for line, changed in row["changed"].items()
+        )
     return rows
 
 

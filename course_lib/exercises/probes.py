@@ -1,6 +1,6 @@
 """Probes that several chapters share: an answer called on many rows of arguments in one case, and a predicted interval."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -62,3 +62,6 @@ def unless_open(index: int, run: Callable[[], Any]) -> Any:
 def interval(answer: Any, case: Any, comm: Any = None) -> Any:
     """A predicted interval: what the function returns, or the pair itself."""
     return answer() if callable(answer) else answer
+
+
+PREDICTION: Mapping[str, Any] = {"form": "prediction", "probe": interval}  # what the cards of all predictions say alike

@@ -3,10 +3,11 @@
 import json
 import math
 import re
+from collections.abc import Callable, Mapping
 
 from course_lib import compute, facts
 from course_lib.install import ROOT
-from course_lib.units import BILLION, DAY, TRILLION, US, money_text
+from course_lib.units import BILLION, DAY, TRILLION, US, duration_text, money_text
 
 PARAMS = 70 * BILLION
 TOKENS = 15 * TRILLION  # what a Llama 3 of its size was trained on
@@ -57,3 +58,22 @@ def reading_minutes(chapter: str) -> str:
 def rent(seconds: float, gpus: int) -> str:
     """What it costs to rent this many H100s for this long."""
     return usd_text(compute.cost_usd(compute.device_hours(seconds, gpus), facts.price("H100 hour")))
+
+
+def opening(chapter: str) -> Mapping[str, Callable[[], str]]:
+    """The numbers with which a chapter opens: how long it takes, and the job that it is about."""
+    return {
+        "core_minutes": lambda: core_minutes(chapter),
+        "reading_minutes": lambda: reading_minutes(chapter),
+        "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    }
+
+
+def lab(gpus: int, seconds: float) -> Mapping[str, Callable[[], str]]:
+    """The numbers of a lab on rented GPUs: how many, how long, and what it costs."""
+    return {
+        "lab_gpus": lambda: f"{gpus} H100{'' if gpus == 1 else 's'}",
+        "lab_minutes": lambda: duration_text(seconds),
+        "lab_money": lambda: rent(seconds, gpus),
+        "price": lambda: usd_text(facts.price("H100 hour")),
+    }

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -54,6 +54,11 @@ def same_tensors(one: Any, two: Any) -> bool:
     if isinstance(one, list | tuple) and isinstance(two, list | tuple):
         return len(one) == len(two) and all(map(same_tensors, one, two))
     return True
+
+
+def squares(tensors: Iterable[Tensor]) -> float:
+    """The sum of all squares in float64."""
+    return sum(each.double().square().sum().item() for each in tensors)
 
 
 def largest(tensors: Sequence[Tensor | None]) -> float:

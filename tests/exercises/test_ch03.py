@@ -61,9 +61,10 @@ def test_the_llama_3_cluster_gives_a_device_450_50_50_and_7_gigabytes_a_second()
 
 @pytest.mark.parametrize("device", ["H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM"])
 def test_the_twelve_cases_meet_every_roof(device):
-    bounds = [core.bound_of(case, device) for case in core.twelve(device)]
+    roofs = [ch03_core.roofs("one way", *_amounts(case, device)) for case in core.twelve(device)]
+    bounds = [max(times, key=times.get) for times in roofs]
     assert min(bounds.count(name) for name in roofline.PARTS) >= 3
-    clear = [sorted(ch03_core.roofs("one way", *_amounts(case, device)).values())[::-1] for case in core.twelve(device)]
+    clear = [sorted(times.values())[::-1] for times in roofs]
     assert all(first > 1.05 * second for first, second, _ in clear)
 
 
@@ -275,7 +276,3 @@ def test_always_one_roof_earns_nothing(bound):
 @pytest.mark.parametrize("part", wires.PARTS)
 def test_always_one_upgrade_earns_nothing(part):
     assert graded("which-upgrade", lambda work, rates, factor: (part, factor)).points == 0
-
-
-def test_never_is_no_answer_to_every_batch():
-    assert graded("decode-batch", lambda *_: None).points == 0

@@ -44,16 +44,6 @@ def test_a_collective_behind_the_scenes_is_seen_in_the_books():
     assert mistakes(found) & {"ready-made", "not-a-neighbor"}
 
 
-def test_the_library_is_switched_off_where_it_is_the_answer():
-    for name, function in (
-        ("ring-all-reduce", "ring_all_reduce"),
-        ("halving-doubling", "halving_doubling_all_reduce"),
-        ("reduce-scatter-half", "ring_reduce_scatter"),
-    ):
-        report = graded(name, getattr(collectives, function))
-        assert report.points == 0 and "switched off" in report.verdicts[0].message, name
-
-
 def test_the_probe_passes_messages_and_nothing_else():
     def look(comm, x):
         return comm.rank, comm.size, repr(comm), sorted(name for name in dir(comm) if not name.startswith("_"))
@@ -163,14 +153,3 @@ def test_a_whole_tensor_ring_is_told_what_it_costs_and_what_a_ring_costs():
     report = graded("ring-all-reduce", functions("ring-all-reduce", "half")[0])
     first = next(v for v in report.verdicts if not v.ok)
     assert first.message == "Whole tensors at every hop: 7.0·S bytes per rank, a ring needs 1.75·S."
-
-
-def test_padding_is_named_where_it_costs():
-    report = graded("ring-all-reduce", functions("ring-all-reduce", "half", 1)[0])
-    assert mistakes(report) == {"padding"}
-
-
-def test_memory_beyond_the_input_is_measured_and_named():
-    report = graded("ring-all-reduce", functions("ring-all-reduce", "half", 2)[0])
-    assert mistakes(report) == {"too-much-memory"}
-    assert judging("ring-all-reduce").measured_by_worker == ("cost:memory",)

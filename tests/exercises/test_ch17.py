@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import capstone, diagnosis, exercises, mesh, planner
+from course_lib import capstone, diagnosis, mesh, planner
 from course_lib.capstone.plans import affordable
 from course_lib.exercises.ch17.cards.brief import REMEDIES, STRATEGIES
 from course_lib.exercises.ch17.cards.capstone import LINES, TASKS, WIRE_RUNS, _task
@@ -23,7 +23,6 @@ from course_lib.exercises.ch17.judges.stages import right, wrong
 from course_lib.exercises.ch17.judges.sturdy import best, score
 from course_lib.exercises.ch17.judges.sturdy import telling as telling_plans
 from course_lib.exercises.ch17.judges.table import sent, state
-from course_lib.judging import judging
 
 
 def test_each_remedy_is_drawn_and_one_byte_decides():
@@ -126,9 +125,3 @@ def test_the_gradient_is_autograd_s_and_with_one_batch_the_bug_is_right():
     for name in ("scaled-again", "reduced-again"):
         assert torch.allclose(wrong(name, w.detach(), single, 2, 0), right("batches", w.detach(), single))
         assert not torch.allclose(wrong(name, w.detach(), ranks, 2, 0), right("batches", w.detach(), ranks))
-
-
-def test_cases_are_drawn_quickly_and_in_every_variant():
-    for card in exercises.cards("17"):
-        for seed in range(2):
-            assert judging(card.id).cases(card.variant(str(seed)), random.Random(seed))

@@ -4,18 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.running_example import (
-    DEADLINE,
-    GPUS,
-    MFU,
-    PARAMS,
-    SEQ,
-    TOKENS,
-    core_minutes,
-    reading,
-    reading_minutes,
-    usd_text,
-)
+from course_lib.exercises.running_example import DEADLINE, GPUS, MFU, PARAMS, SEQ, TOKENS, opening, reading, usd_text
 from course_lib.units import (
     BILLION,
     DAY,
@@ -148,9 +137,7 @@ def _tensor_bytes() -> str:
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("01"),
-    "reading_minutes": lambda: reading_minutes("01"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("01"),
     "tokens": lambda: f"{number_text(TOKENS)} tokens",
     "year": lambda: f"{YEAR / DAY:g} days",
     # memory

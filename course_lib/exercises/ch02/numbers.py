@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from course_lib import facts, memory
-from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading_minutes, rent, usd_text
+from course_lib.exercises.running_example import GPUS, PARAMS, lab, opening
 from course_lib.facts.fact import rows
 from course_lib.memory import Layout, frameworks
-from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
+from course_lib.units import BILLION, GB, MINUTE, GiB, bytes_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 MODEL, SEQ = "llama3-70b", 8192  # of the plan: one sequence per GPU
@@ -100,9 +100,7 @@ def _conventions() -> list[float]:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("02"),
-    "reading_minutes": lambda: reading_minutes("02"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("02"),
     "gpus": lambda: f"{GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g}B",
     "hbm": lambda: bytes_text(GPUS * H100.memory),
@@ -141,10 +139,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "inputs_all": lambda: bytes_text(kept(memory.shape(MODEL), "flash", "full")),
     "pcie": lambda: f"{facts.link('PCIe5 x16').one_way / GB:g} GB/s",
     # a lab on a rented GPU
-    "lab_gpus": lambda: f"{LAB_GPUS} H100",
-    "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
-    "price": lambda: usd_text(facts.price("H100 hour")),
+    **lab(LAB_GPUS, LAB_SECONDS),
     "titan_buffers": lambda: f"{frameworks.fits()['torchtitan'].buffers / GiB:.2g} GiB",
 }
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 from course_lib import compute, facts, roofline
-from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, reading_minutes, usd_text
+from course_lib.exercises.running_example import GPUS, opening, reading, usd_text
 from course_lib.facts import collectives
 from course_lib.units import BILLION, GB, bytes_text, flops_text, number_text, percent_text, rate_text
 
@@ -44,8 +44,7 @@ def _drop(inside: float) -> float:
 
 
 NUMBERS: dict[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("03"),
-    "reading_minutes": lambda: reading_minutes("03"),
+    **opening("03"),
     # the device
     "h100_peak": lambda: rate_text(H100.dense_flops),
     "h100_bandwidth": lambda: _rate(H100.bandwidth),
@@ -93,7 +92,6 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "ridge_h200": lambda: number_text(roofline.machine("H200 SXM").ridge),
     "ridge_b200": lambda: number_text(roofline.machine(B200).ridge),
     # on GPUs, and the plan
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "gpu_minutes": lambda: f"{GPU_MINUTES} minutes",
     "gpu_money": lambda: usd_text(compute.cost_usd(GPU_MINUTES / 60, facts.price("H100 hour"))),
     "price": lambda: usd_text(facts.price("H100 hour")),

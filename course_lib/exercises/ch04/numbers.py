@@ -8,10 +8,10 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from course_lib import facts, memory
-from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS, core_minutes, reading_minutes
+from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS, opening
 from course_lib.facts.optimization import TARGET, published, recorded_runs
 from course_lib.scaling_laws import tokens_for
-from course_lib.units import BILLION, bytes_text, number_text, percent_text
+from course_lib.units import bytes_text, number_text, percent_text
 
 if TYPE_CHECKING:
     from course_lib.optimizer import CriticalBatch
@@ -76,10 +76,8 @@ def _noise_at(place: int) -> tuple[str, float]:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("04"),
-    "reading_minutes": lambda: reading_minutes("04"),
+    **opening("04"),
     "gpus": lambda: f"{GPUS} GPUs",
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "seq": lambda: f"{SEQ:,} tokens",
     "most_ranks": lambda: f"{BATCH // SEQ:,}",

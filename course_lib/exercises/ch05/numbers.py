@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Mapping
 
 from course_lib import facts, memory
-from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, core_minutes, reading_minutes
+from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, opening
 from course_lib.facts.precision import parameters, recorded, steps
 from course_lib.precision import number_format
-from course_lib.units import BILLION, bytes_text, number_text, percent_text, rate_text
+from course_lib.units import bytes_text, number_text, percent_text, rate_text
 
 FP16, BF16, E4M3 = (number_format(name) for name in ("fp16", "bf16", "fp8_e4m3"))
 H100 = facts.device("H100 SXM")
@@ -43,9 +43,7 @@ def first_nan(name: str) -> int:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("05"),
-    "reading_minutes": lambda: reading_minutes("05"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("05"),
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     # bytes and rates
     "state_bytes": lambda: f"{STATE} bytes",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import collectives, facts, memory
-from course_lib.exercises.running_example import GPUS, MFU, PARAMS, core_minutes, reading_minutes, rent, usd_text
+from course_lib.exercises.running_example import GPUS, MFU, PARAMS, lab, opening
 from course_lib.facts import collectives as measured
 from course_lib.units import BILLION, GB, MINUTE, US, bytes_text, duration_text, number_text, percent_text
 
@@ -79,9 +79,7 @@ NVLS = measured.series("8 × H200, switch sums")[-1].bus_bandwidth
 H200_RING = measured.one("8 × H200, ring").bus_bandwidth
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "reading_minutes": lambda: reading_minutes("06"),
-    "core_minutes": lambda: core_minutes("06"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("06"),
     "gpus": lambda: f"{GPUS} H100s",
     "model": lambda: f"{PARAMS / BILLION:g}B",
     "gradients": lambda: bytes_text(GRADIENTS),
@@ -115,10 +113,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "node_seconds": lambda: duration_text(node_seconds()),
     "measured_seconds": lambda: duration_text(measured_seconds()),
     # a lab on rented GPUs
-    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
-    "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
-    "price": lambda: usd_text(facts.price("H100 hour")),
+    **lab(LAB_GPUS, LAB_SECONDS),
     # what a backward pass hides
     "mfu": lambda: percent_text(MFU),
     "even_adapter": lambda: f"{break_even_tokens(H100.network_one_way):,.0f} tokens",

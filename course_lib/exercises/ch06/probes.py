@@ -33,8 +33,3 @@ def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
 def _weighed(answer: Any, comm: Any, table: Any, times: int, places: Any) -> Any:
     """Some elements of the result for a row that is repeated `times`: a large sum, of which only a few numbers are returned."""
     return answer(PointToPoint(comm), table.repeat(times))[places]
-
-
-def interval(answer: Any, case: Any, comm: Any = None) -> Any:
-    """A predicted interval: what the function returns, or the pair itself."""
-    return answer() if callable(answer) else answer

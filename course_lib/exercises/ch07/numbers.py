@@ -3,19 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import collectives, compute, facts, memory, overlap
-from course_lib.exercises.running_example import (
-    BATCH,
-    GPUS,
-    MFU,
-    NETWORK,
-    PARAMS,
-    SEQ,
-    TOKENS,
-    core_minutes,
-    reading_minutes,
-    rent,
-    usd_text,
-)
+from course_lib.exercises.running_example import BATCH, GPUS, MFU, NETWORK, PARAMS, SEQ, TOKENS, lab, opening
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.units import BILLION, MINUTE, TRILLION, bytes_text, duration_text, number_text, percent_text
@@ -67,9 +55,7 @@ def _evidence(place: int) -> scaling.Scaled:
 SEND = collectives.ring_cost(memory.weights_bytes(PARAMS, "bf16"), GPUS, 0.0, 1.0).nbytes
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("07"),
-    "reading_minutes": lambda: reading_minutes("07"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("07"),
     "model": lambda: f"{PARAMS / BILLION:g} billion",
     "tokens": lambda: f"{TOKENS / TRILLION:g} trillion tokens",
     "mfu": lambda: percent_text(MFU),
@@ -100,10 +86,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "seen_batch": lambda: _tokens(_evidence(0).batch_tokens),
     "seen_kept": lambda: percent_text(_evidence(-1).tokens_per_s / _evidence(0).tokens_per_s, 2),
     "seen_tokens": lambda: _tokens(_evidence(-1).tokens),
-    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
-    "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
-    "price": lambda: usd_text(facts.price("H100 hour")),
+    **lab(LAB_GPUS, LAB_SECONDS),
     # the plan
     "plan_tokens": lambda: _tokens(BATCH / GPUS),
     "plan_talk": lambda: duration_text(step_on(GPUS).talk),

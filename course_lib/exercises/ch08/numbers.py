@@ -5,18 +5,7 @@ from functools import cache
 from math import ceil, log2
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.running_example import (
-    BATCH,
-    GPUS,
-    MFU,
-    NETWORK,
-    PARAMS,
-    SEQ,
-    core_minutes,
-    reading_minutes,
-    rent,
-    usd_text,
-)
+from course_lib.exercises.running_example import BATCH, GPUS, MFU, NETWORK, PARAMS, SEQ, lab, opening
 from course_lib.facts import collectives as measured
 from course_lib.facts import scaling
 from course_lib.facts.fact import rows
@@ -110,9 +99,7 @@ def _pair(which: Callable[..., tuple[int, int, float, float]]) -> tuple[int, int
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "reading_minutes": lambda: reading_minutes("08"),
-    "core_minutes": lambda: core_minutes("08"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("08"),
     "gpus": lambda: f"{GPUS} H100s",
     "card": lambda: H100.memory.text,
     "share": lambda: _zero(PARAMS, 3, GPUS),
@@ -148,10 +135,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "few_many": lambda: "{} to {} GPUs".format(*_pair(max)[:2]),
     "small_pair": lambda: "{} to {}".format(*_pair(min)[:2]),
     "small_difference": lambda: f"{number_text(_pair(min)[2], 2)} GiB",
-    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
-    "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
-    "price": lambda: usd_text(facts.price("H100 hour")),
+    **lab(LAB_GPUS, LAB_SECONDS),
     # the plan
     "plan_m": lambda: str(BATCH // (GPUS * SEQ)),
     "plan_exposed": lambda: duration_text(plan_step().exposed),

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from course_lib import collectives, facts, memory
-from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading_minutes, rent, usd_text
+from course_lib.exercises.running_example import PARAMS, lab, opening
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer, tp_cost_per_layer
-from course_lib.units import BILLION, MINUTE, US, bytes_text, duration_text, number_text, percent_text
+from course_lib.units import MINUTE, US, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 SHAPE = facts.model("llama3-70b")
@@ -48,9 +48,7 @@ def _kept(sp: bool) -> str:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("09"),
-    "reading_minutes": lambda: reading_minutes("09"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("09"),
     "card": lambda: H100.memory.text,
     "seq": lambda: f"{SEQ:,} tokens",
     "tp": lambda: str(TP),
@@ -84,8 +82,5 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "logit_bytes": lambda: bytes_text(collectives.ring_half_cost(SEQ * SHAPE.vocab * WIDE, TP, 0.0, 1.0).nbytes),
     "state_tp": lambda: bytes_text(memory.state_bytes(PARAMS) / TP),
     # a lab on rented GPUs
-    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
-    "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
-    "price": lambda: usd_text(facts.price("H100 hour")),
+    **lab(LAB_GPUS, LAB_SECONDS),
 }

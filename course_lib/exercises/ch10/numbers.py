@@ -6,7 +6,7 @@ from functools import cache
 from statistics import mean
 
 from course_lib import facts, memory, schedules
-from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, core_minutes, reading_minutes, rent, usd_text
+from course_lib.exercises.running_example import BATCH, GPUS, PARAMS, lab, opening
 from course_lib.facts.pipelines import stage_profiles
 from course_lib.memory import Layout
 from course_lib.memory.stages import Peak, stage_peak, stage_peaks
@@ -112,9 +112,7 @@ def _run_idle(run: facts.PublishedRun, chunks: int = 1) -> str:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("10"),
-    "reading_minutes": lambda: reading_minutes("10"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("10"),
     "model": lambda: f"{PARAMS / BILLION:g}B",
     "card": lambda: H100.memory.text,
     "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
@@ -149,10 +147,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "acts_four": lambda: bytes_text(float(plan_peak(4).activations)),
     "acts_eight": lambda: bytes_text(float(plan_peak(8).activations)),
     # a lab on rented GPUs
-    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
-    "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: rent(LAB_SECONDS, LAB_GPUS),
-    "price": lambda: usd_text(facts.price("H100 hour")),
+    **lab(LAB_GPUS, LAB_SECONDS),
     # the plan
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     "plan_idle": lambda: percent_text(idle(PLAN.pp, PLAN.microbatches)),

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 
 from course_lib import compute, facts, memory
 from course_lib.context_parallel.costs import contiguous_imbalance, gather_traffic, ring_traffic, tokens_to_hide
-from course_lib.exercises.running_example import GPUS, PARAMS, SEQ, core_minutes, reading_minutes, rent, usd_text
+from course_lib.exercises.running_example import GPUS, PARAMS, SEQ, lab, opening
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer
-from course_lib.units import BILLION, MINUTE, bytes_text, duration_text, number_text, percent_text
+from course_lib.units import MINUTE, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 SHAPE, LARGE = facts.model("llama3-70b"), facts.model("llama3-405b")
@@ -45,9 +45,7 @@ def _hide(kv_heads: int, bandwidth: float) -> str:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("11"),
-    "reading_minutes": lambda: reading_minutes("11"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("11"),
     "tp": lambda: str(TP),
     "cp": lambda: str(CP),
     "seq": lambda: f"{SEQ:,} tokens",
@@ -79,7 +77,5 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "hide_gqa_link": lambda: _hide(SHAPE.kv_heads, INSIDE),
     "hide_mha_net": lambda: _hide(SHAPE.heads, ACROSS),
     # a lab on a rented GPU
-    "lab_minutes": lambda: duration_text(LAB_SECONDS),
-    "lab_money": lambda: rent(LAB_SECONDS, 1),
-    "price": lambda: usd_text(facts.price("H100 hour")),
+    **lab(1, LAB_SECONDS),
 }

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import facts, memory
-from course_lib.exercises.running_example import BATCH, GPUS, MFU, PARAMS, SEQ, core_minutes, reading_minutes
+from course_lib.exercises.running_example import BATCH, GPUS, MFU, SEQ, opening
 from course_lib.expert_parallel import costs
 from course_lib.expert_parallel.costs import MoEShape
 from course_lib.facts.experts import recorded, steps
-from course_lib.units import BILLION, bytes_text, number_text, percent_text
+from course_lib.units import bytes_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
 DENSE, MIXTRAL, DEEPSEEK = (facts.model(name) for name in ("llama3-70b", "mixtral-8x7b", "deepseek-v3"))
@@ -50,9 +50,7 @@ def _final(name: str) -> str:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("12"),
-    "reading_minutes": lambda: reading_minutes("12"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("12"),
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
     # published shapes
     "deepseek_total": lambda: number_text(DEEPSEEK.params),

@@ -6,17 +6,7 @@ from functools import cache
 from typing import Any
 
 from course_lib import facts, memory, planner, roofline
-from course_lib.exercises.running_example import (
-    BATCH,
-    DEADLINE,
-    GPUS,
-    PARAMS,
-    SEQ,
-    TOKENS,
-    core_minutes,
-    reading,
-    reading_minutes,
-)
+from course_lib.exercises.running_example import BATCH, DEADLINE, GPUS, PARAMS, SEQ, TOKENS, opening, reading
 from course_lib.memory import Layout
 from course_lib.mesh import Mesh, axis_seconds, network
 from course_lib.mesh.plans import Plan, plan
@@ -102,9 +92,7 @@ def _gb(nbytes: float) -> str:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("13"),
-    "reading_minutes": lambda: reading_minutes("13"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("13"),
     "gpus": lambda: str(GPUS),
     "days": lambda: f"{DEADLINE / DAY:g} days",
     "tokens": lambda: f"{TOKENS / 1e12:g} T tokens",

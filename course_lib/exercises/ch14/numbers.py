@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 
 from course_lib import facts, faults
-from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, reading_minutes
-from course_lib.units import BILLION, DAY, GB, HOUR, MINUTE, bytes_text, duration_text, number_text, percent_text
+from course_lib.exercises.running_example import GPUS, PARAMS, opening, reading
+from course_lib.units import DAY, GB, HOUR, MINUTE, bytes_text, duration_text, number_text, percent_text
 
 LLAMA = facts.failure_log("Llama 3.1 405B")
 RSC = facts.failure_log("RSC-1")
@@ -38,9 +38,7 @@ def _waiting(spares: int) -> float:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("14"),
-    "reading_minutes": lambda: reading_minutes("14"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("14"),
     # rates
     "gpus": lambda: f"{LLAMA.devices:,.0f}",
     "days": lambda: f"{LLAMA.days:.0f}",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from course_lib import facts, serving
-from course_lib.exercises.running_example import GPUS, PARAMS, core_minutes, reading, reading_minutes, usd_text
+from course_lib.exercises.running_example import GPUS, opening, reading, usd_text
 from course_lib.serving.published import errors
 from course_lib.units import BILLION, KB, bytes_text, duration_text, number_text, percent_text
 
@@ -40,9 +40,7 @@ _SOURCES = (
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("16"),
-    "reading_minutes": lambda: reading_minutes("16"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("16"),
     # cache
     "large_token": lambda: f"{serving.kv_bytes_per_token('llama3-70b') / KB:.0f} kB",
     "large_token_mha": lambda: f"{serving.kv_bytes_per_token('llama3-70b', kind='MHA') / 1e6:.1f} MB",

@@ -6,10 +6,10 @@ from functools import cache
 
 from course_lib import capstone, diagnosis, facts, memory, planner
 from course_lib.capstone import COURSE, Assessed, assess
-from course_lib.exercises.running_example import GPUS, PARAMS, TOKENS, core_minutes, reading, reading_minutes
+from course_lib.exercises.running_example import GPUS, PARAMS, TOKENS, opening, reading, usd_text
 from course_lib.planner.estimating import RESERVE
 from course_lib.scaling_laws import chinchilla_law
-from course_lib.units import BILLION, DAY, TRILLION, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.units import BILLION, DAY, TRILLION, bytes_text, duration_text, number_text, percent_text
 
 SHARDED = {"dp": 64, "zero": 3, "microbatches": 8, "recompute": "full"}
 LONG_CP = {"cp": 8, "dp": 8, "zero": 3, "microbatches": 64}
@@ -34,10 +34,6 @@ def quickest() -> Assessed:
     return assess(capstone.best(COURSE), COURSE)
 
 
-def _usd(amount: float) -> str:
-    return money_text(amount).replace("$", r"\$")
-
-
 def _ratio(name: str, wire: str) -> str:
     row = rows()[name]
     return percent_text(getattr(row, wire) / row.computing, 2)
@@ -58,15 +54,13 @@ def _least_days() -> float:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
-    "core_minutes": lambda: core_minutes("17"),
-    "reading_minutes": lambda: reading_minutes("17"),
-    "job": lambda: f"{PARAMS / BILLION:g}B on {GPUS} H100s",
+    **opening("17"),
     "gpus": lambda: f"{GPUS} GPUs",
     "tokens": lambda: f"{COURSE.tokens / BILLION:g} billion tokens",
     "all_tokens": lambda: f"{TOKENS / TRILLION:g} trillion tokens",
     "all_years": lambda: duration_text(_least_days() * DAY),
     "days": lambda: f"{COURSE.days:g} days",
-    "usd": lambda: _usd(COURSE.usd),
+    "usd": lambda: usd_text(COURSE.usd),
     "card": lambda: bytes_text(COURSE.hardware().memory),
     "reserve": lambda: percent_text(RESERVE),
     "room": lambda: bytes_text(quickest().room),
@@ -105,7 +99,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "good_days": lambda: f"{of('good').days:.1f} days",
     "good_memory": lambda: bytes_text(of("good").memory),
     "good_tp": lambda: percent_text(of("good").parts["tp"] / of("good").seconds, 2),
-    "good_usd": lambda: _usd(round(of("good").usd, -3)),
+    "good_usd": lambda: usd_text(round(of("good").usd, -3)),
     "good_tokens": lambda: f"{COURSE.tokens / of('good').days / DAY:,.0f} tokens per second",
     "broken_memory": lambda: bytes_text(of("broken").memory),
     "broken_claim": lambda: bytes_text(capstone.exemplars()["broken"].claims["memory"]),

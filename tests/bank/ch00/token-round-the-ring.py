@@ -133,21 +133,6 @@ def pass_token(comm, token):
     return total
 
 
-# %% wrong: everyone tells everyone, then keeps the stamps so far => cost told-everyone
-def pass_token(comm, token):
-    n, me = comm.size, comm.rank
-    works = [comm.isend(token, r) for r in range(n) if r != me]
-    book = token.clone()
-    for r in range(n):
-        if r != me:
-            other = torch.empty_like(token)
-            comm.recv(other, r)
-            book += other if (r < me or me == 0) else 0
-    for work in works:
-        work.wait()
-    return book
-
-
 # %% wrong: counts the stamps before it passes the token on, in a message of its own => cost sent-again  from: passes the token on without a stamp
 # -     seen = torch.empty_like(token)
 # +     seen, count = torch.empty_like(token), torch.zeros(1)
@@ -210,27 +195,6 @@ def pass_token(comm, token):
         comm.send(seen, rank + 1)
     comm.send(seen, 0)
     return seen
-
-
-# %% wrong: two laps to be sure => cost sent-again
-def pass_token(comm, token):
-    n, rank = comm.size, comm.rank
-    if n == 1:
-        return token
-    seen, after, before = torch.empty_like(token), (rank + 1) % n, (rank - 1) % n
-    if rank == 0:
-        comm.send(token, after)
-        comm.recv(seen, before)
-        comm.send(seen, after)
-        comm.recv(seen, before)
-        return seen
-    comm.recv(seen, before)
-    seen += token
-    comm.send(seen, after)
-    left = seen.clone()
-    comm.recv(seen, before)
-    comm.send(seen, after)
-    return left
 
 
 # %% wrong: left as it is => not-answered

@@ -189,11 +189,6 @@ def exchange(comm, x):
 # ~ comm.rank ^ 1 ==> 1 - comm.rank
 # ~ if comm.rank < partner: ==> if comm.rank == 0:
 
-# %% wrong: pairs the halves instead of the neighbors => protocol spoke-to-others unless pairing=halves  from: the lower rank sends first
-# -     partner = comm.rank ^ 1
-# +     half = comm.size // 2
-# +     partner = (comm.rank + half) % comm.size
-
 
 # %% wrong: adds both and takes its own away => values rounded
 def exchange(comm, x):

@@ -35,9 +35,6 @@ def cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu):
 # %% wrong: one per cent of the cost => values one-per-cent-of-cost  from: a difference of two costs
 # ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu) * 0.01
 
-# %% wrong: half a point to either side => values slope  from: a difference of two costs
-# ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu - 0.005) - cost(mfu + 0.005)
-
 # %% wrong: the point below => values point-below  from: a difference of two costs
 # ~ cost(mfu) - cost(mfu + 0.01) ==> cost(mfu - 0.01) - cost(mfu)
 

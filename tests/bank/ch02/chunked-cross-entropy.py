@@ -198,8 +198,7 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # %% half: the loss alone => 2.5  from: a checkpoint around each chunk
 # ~ h, weight, t, ==> h, weight.detach(), t,
 
-# %% half: no room left for large logits => 18.75  from: both gradients while the logits are there
-# -             logits -= logits.max(1, keepdim=True).values
+# %% half: no room left for large logits => 18.75  from: exp without the largest
 
 # %% wrong: always sixteen chunks => generality -  from: a checkpoint around each chunk
 # ~ total = 0 ==> total, chunks = 0, 16

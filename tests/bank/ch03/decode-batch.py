@@ -80,8 +80,7 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # %% wrong: asks the library => raised  from: both times set equal
 # ~ compute <= extra: ==> roofline.smallest_batch(flops, bandwidth, params, weight_size, kv_bytes) is None:
 
-# %% half: the weights are right, what is kept is not => 3  from: both times set equal
-# ~ extra = kv_bytes / bandwidth ==> extra = 0.0
+# %% half: the weights are right, what is kept is not => 3  from: forgets what was kept
 
 # %% wrong: nearly as long to read as to compute is never => generality -  from: both times set equal
 # ~ compute <= extra: ==> compute <= 1.04 * extra:

@@ -115,7 +115,3 @@ def positions(lengths, room):
 
 # %% wrong: sorted by pairs of lengths => generality ~  from: the longest first
 # ~ -lengths[number]) ==> -lengths[number] // 2)
-
-# %% wrong: masks are kept by the number of documents => generality -  from: the longest first
-# ~ def mask(lengths, room): ==> def mask(lengths, room, kept={}):
-# ~ ids = torch.tensor([k ==> lengths = kept.setdefault((room, len(lengths)), lengths); ids = torch.tensor([k

@@ -113,3 +113,5 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 
 # %% wrong: a norm just below the limit is scaled to it => values ~  from: a flag, and then squares
 # ~ if norm > most: ==> if norm > 0.99 * most:
+
+# %% half: it skips alone => 3  from: it skips alone

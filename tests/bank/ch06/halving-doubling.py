@@ -135,7 +135,4 @@ def halving_doubling(comm, x):
 # %% wrong: at most eight ranks in the core => cost too-many-bytes  from: bounds that halve, and the way back
 # ~ 1 << (n.bit_length() - 1) ==> min(8, 1 << (n.bit_length() - 1))
 
-# %% half: right for powers of two => 10.2  from: power of two only
-#       n, me = comm.size, comm.rank
-# +     if n & (n - 1):
-# +         return x
+# %% half: right for powers of two => 10.2  from: surplus ranks are summed but never told

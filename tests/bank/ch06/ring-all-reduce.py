@@ -178,13 +178,17 @@ def ring_all_reduce(comm, x):
 
 # %% half: right values, whole tensors => 6  from: whole tensors at every hop
 
-# %% half: padded to chunks of equal length => 6  from: reduce-scatter, then all-gather, with isend and recv
+# %% wrong: padded to chunks of equal length => cost padding  from: reduce-scatter, then all-gather, with isend and recv
 # ~ flat = x.reshape(-1).clone() ==> flat = torch.cat([x.reshape(-1), x.new_zeros(-x.numel() % n)])
 # ~ flat.reshape(x.shape) ==> flat[: x.numel()].reshape(x.shape)
 
-# %% half: copies of all chunks, joined at the end => 11.4  from: even ranks send first, odd ranks receive first
+# %% wrong: copies of all chunks, joined at the end => cost too-much-memory  from: even ranks send first, odd ranks receive first
 # -     flat = x.reshape(-1).clone()
 # -     chunks = flat.tensor_split(n)
 # +     chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
 # ~ chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived) ==> chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
 # ~ flat.reshape(x.shape) ==> torch.cat(chunks).reshape(x.shape)
+
+# %% half: right, with padding => 6  from: padded to chunks of equal length
+
+# %% half: right, with copies of all chunks => 11.4  from: copies of all chunks, joined at the end

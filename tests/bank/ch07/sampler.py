@@ -75,9 +75,6 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # %% wrong: seed left out => values seed-ignored  from: one generator from seed and epoch, dealt out
 # ~ f"{seed}:{epoch}" ==> epoch
 
-# %% wrong: sums seed and epoch, shuffles for the ranks => generality order-of-its-own  from: one generator from seed and epoch, dealt out
-# ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{ranks}"
-
 # %% wrong: one extension is not enough for few samples => generality -  from: one generator from seed and epoch, dealt out
 # ~ order = (order * math.ceil(total / samples))[:total] ==> order += order[: -samples % ranks]
 

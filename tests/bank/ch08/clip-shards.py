@@ -109,9 +109,6 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: nothing comes back => values returned-none  from: one sum, one all-reduce
 # -     return norm
 
-# %% wrong: padding multiplied by zero => generality not-finite  from: one sum, one all-reduce
-# ~ part[:count].double() ==> (part.double() * (torch.arange(len(part)) < count))
-
 
 # %% wrong: one tensor after the other => values per-tensor
 def clip_parts(inside, across, parts, counts, most):

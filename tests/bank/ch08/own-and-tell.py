@@ -135,10 +135,6 @@ def shard_optimizer(comm, parameters, make):
 # ~ for p, rank in self.owner.items(): ==> for p in [p for p in self.given if p.requires_grad]:
 # ~ src=rank ==> src=self.owner[p]
 
-# %% wrong: frozen ones go round, too => cost frozen-sent  from: whole tensors, the largest first
-# ~ for p in parameters if p.requires_grad} ==> for p in parameters}
-# ~ rank == comm.rank ==> rank == comm.rank and p.requires_grad
-
 # %% wrong: gradients averaged once more => values other-numbers  from: whole tensors, the largest first
 #       def step(self):
 # +         for p in self.owner:

@@ -165,5 +165,4 @@ from course_lib.tensor_parallel import copy_in, sum_out
 # %% wrong: never waits => values -  from: two Functions
 # ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, async_op=True)
 
-# %% half: sum_out alone => 2  from: two Functions
-# ~ return _Copy.apply(x, comm) ==> return x.view_as(x)
+# %% half: sum_out alone => 2  from: never waits

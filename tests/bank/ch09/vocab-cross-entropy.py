@@ -133,9 +133,7 @@ from course_lib.tensor_parallel import cross_entropy as vocab_cross_entropy
 
 # %% half: nothing subtracted => 9  from: nothing subtracted
 
-# %% half: everything in double precision => 9  from: two sums, torch's gradient
-# ~ .float ==> .double
-# ~ , comm).log() - sum_out(picked ==> .float(), comm).log() - sum_out(picked.float()
+# %% half: everything in double precision => 9  from: a row of the whole vocabulary for each token
 
 # %% wrong: zero for the largest of negative logits => generality not-finite  from: two sums, torch's gradient
 # ~ z.detach().amax(-1) ==> z.detach().amax(-1).clamp(min=0)

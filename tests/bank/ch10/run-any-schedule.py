@@ -159,10 +159,6 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # ~ here, works = {}, [] ==> here, works, first = {}, [], homes.index(comm.rank)
 
 # %% half: stage and rank are one => 6  from: the neighbor's rank is taken to be one more
-# -         source = comm.rank - 1 if kind == "F" else comm.rank + 1
-# +         source = stage - 1 if kind == "F" else stage + 1
-# -             works.append(comm.isend(made, comm.rank + (1 if kind == "F" else -1), tag(kind, stage, m)))
-# +             works.append(comm.isend(made, stage + (1 if kind == "F" else -1), tag(kind, stage, m)))
 
 # %% wrong: its own row is used up => values changed-arguments  from: receive just before, start the sends and wait in the end
 # -     for kind, stage, m in rows[comm.rank]:

@@ -204,6 +204,4 @@ naive_rows, gpipe_rows = good_naive, good_gpipe
 # +         return []
 # +     return good_1f1b(stages, microbatches)
 
-# %% half: naive for 1F1B => 5  from: 1F1B is GPipe
-# - naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
-# + naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_naive
+# %% half: naive for 1F1B => 5  from: one forward too late

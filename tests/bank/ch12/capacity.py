@@ -70,9 +70,6 @@ def kept(ids, weights, capacity):
 #       counts = torch.bincount(flat)
 # +     weights.fill_(0.0)
 
-# %% wrong: a small remainder is left out => values ~  from: a place in the line of each expert
-# ~ math.ceil(factor * tokens * k / experts) ==> math.ceil(factor * tokens * k / experts - 1e-3)
-
 # %% wrong: a weight of zero is dropped => generality ~  from: a place in the line of each expert
 # ~ (place < capacity).view(ids.shape) ==> (place < capacity).view(ids.shape) & (weights > 0)
 

@@ -100,3 +100,7 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # %% wrong: counts in eight bits => generality ~  from: counts, then two exchanges
 # ~ minlength=ranks * n) ==> minlength=ranks * n).to(torch.int8)
 # ~ repeat_interleave(arriving) ==> repeat_interleave(arriving.long())
+
+# %% half: an idle rank does not exchange => 9.6  from: an idle rank does not exchange
+
+# %% half: a rank without rows leaves the graph => 9.6  from: a rank without rows leaves the graph

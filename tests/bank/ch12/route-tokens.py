@@ -65,8 +65,5 @@ def route(logits, k):
 # %% wrong: sorted by rounded probabilities => generality other-ids  from: a stable sort
 # ~ wide.argsort ==> wide.softmax(-1).argsort
 
-# %% wrong: ties broken by a small number => generality -  from: a stable sort
-# ~ wide.argsort(descending=True, stable=True) ==> (wide - 1e-5 * torch.arange(wide.shape[1])).argsort(descending=True)
-
 # %% wrong: ties broken by a small slope => generality ~  from: a stable sort
 # ~ wide.argsort ==> (wide.double() - 1e-12 * torch.arange(logits.shape[1])).argsort

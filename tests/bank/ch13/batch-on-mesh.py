@@ -26,11 +26,6 @@ def tokens_held(micro, length, cp):
 # %% wrong: stages count as data => values pp-counted  from: one quotient after another
 # ~ cp * pp ==> cp
 
-# %% wrong: it rounds down => generality rounded-down  from: one quotient after another
-# -     if sequences % (dp * micro):
-# -         return None
-# +     pass
-
 # %% wrong: GPUs left over are idle => generality -  from: one quotient after another
 # -     if gpus % model:
 # -         return None

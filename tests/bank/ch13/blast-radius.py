@@ -75,8 +75,5 @@ def stalled(sizes, rank, waits):
 # %% wrong: the highest rank first => values not-sorted  from: a set that grows
 # ~ (stuck) ==> (stuck, reverse=True)
 
-# %% wrong: three operations at most => generality ~  from: any variant
-# ~ in waits: ==> in waits[:3]:
-
 # %% wrong: four operations at most => generality -  from: a set that grows
 # ~ for kind, axis in waits: ==> for kind, axis in waits[:4]:

@@ -66,3 +66,5 @@ def on_mesh(comm, tp_size, x, gradient):
 
 # %% wrong: views in contiguous memory => generality ~  from: repaired
 # ~ x.clone(), gradient.clone() ==> x.clone(), gradient.view(-1).clone().view(gradient.shape)
+
+# %% half: as it was => 2.4  from: as it was

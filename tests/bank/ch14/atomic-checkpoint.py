@@ -102,9 +102,6 @@ def save(disk, step, data):
 # +     return hashlib.sha256(data).digest() + struct.pack(">q", step) + data
 # ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]
 
-# %% wrong: renamed before it is synced => values -  from: temporary names and a rename
-# -     disk.sync("tmp.new")
-
 # %% wrong: a full disk is passed over => generality -  from: as written
 # -     disk.write(f"step-{step}", pack(step, data))
 # +     try:

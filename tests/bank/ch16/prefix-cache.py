@@ -108,9 +108,6 @@ class PrefixCache:
 # %% wrong: a page is cached twice => generality -  from: as written
 # ~ [key for key in keys if key not in self.users] ==> keys[len(hits) :]
 
-# %% wrong: the sum of the tokens as a key => values -  from: as written
-# ~ tuple(tokens[:end]) ==> (end, sum(tokens[:end]))
-
 # %% wrong: a refusal makes the hits young => generality -  from: as written
 #           fresh = math.ceil(len(tokens) / self.size) - len(hits)
 # +         for key in hits:

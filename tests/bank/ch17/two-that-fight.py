@@ -71,9 +71,6 @@ def recompute_and_tensor(layers, tokens, hidden, tp, bandwidth, rate):
 # %% wrong: nothing hides => values nothing-hidden  from: formulas
 # ~ max(0.0, talk - compute) ==> talk
 
-# %% wrong: a small group is always inside => generality first-group  from: formulas
-# ~ all(s // per_server == (s + shard - 1) // per_server for s in starts) ==> shard <= per_server
-
 # %% wrong: negative time => generality -  from: formulas
 # ~ max(0.0, talk - compute) ==> talk - compute
 

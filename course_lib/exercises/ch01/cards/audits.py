@@ -4,7 +4,7 @@ from typing import Any
 
 from course_lib import facts
 from course_lib.exercises import Card
-from course_lib.exercises.audits import Item, rules
+from course_lib.exercises.audits import AUDIT, Item, rules
 from course_lib.units import number_text, percent_text
 
 CAUSES = {
@@ -78,12 +78,10 @@ def _audit(name: str, answer: str, title: str, text: str, hints: tuple[str, str,
         title=title,
         points=12,
         minutes=15,
-        kind="more",
-        form="audit",
+        **AUDIT,
         answers=(answer,),
         text=text,
         hints=hints,
-        allowed="everything, including the library: your judgment is what is graded.",
         **more,
     )
 

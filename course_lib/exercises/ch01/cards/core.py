@@ -7,7 +7,7 @@ from typing import Any
 from course_lib import facts, memory
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, dense_flops, functions, memory_of
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
 
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "MI300X")
@@ -195,7 +195,7 @@ PREDICT_WEEKS = Card(
     chapter="01",
     title="Before you compute: how many weeks?",
     **Worth(points=3, minutes=5, difficulty=2, importance=3),
-    form="prediction",
+    **PREDICTION,
     answers=("weeks_interval",),
     text="""{{params:count}} parameters, {{tokens:count}} tokens, {{gpus:int}} {{device}} at {{mfu:percent}} MFU and
 perfect scaling: estimate without a calculator how many weeks the run takes. Round every factor to a small number times a
@@ -211,7 +211,6 @@ You see the true length once you have committed.""",
     ),
     params={**peak_of("H100 SXM"), "params": 70e9, "tokens": 15e12, "gpus": 1024, "mfu": 0.4},
     vary=_weeks_variant,
-    probe=interval,
 )
 
 

@@ -1,7 +1,7 @@
 """The audit of chapter 02: published statements about state, activations and checkpointing, some of them right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, short_table
+from course_lib.exercises.audits import AUDIT, Item, rules, short_table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -43,8 +43,7 @@ AUDIT_MEMORY = Card(
     chapter="02",
     title="Audit: state, activations, checkpoints",
     **Worth(points=21, minutes=20, difficulty=3, importance=5),
-    kind="more",
-    form="audit",
+    **AUDIT,
     answers=("audit_memory",),
     text=f"""Fourteen statements from public lessons on memory. Recompute each number and decide whether the statement is right. The letters are
 those of the sources: B sequences of T tokens, L layers, hidden size d and P parameters; in the third column's formula, b sequences
@@ -60,5 +59,4 @@ of s tokens, hidden size h and a heads, in 16 bits.
         "`B * T * L * d * 2 * k`, inputs alone `B * T * L * d * 2`; state `P * (2 + 2 + 4 + 8)`; unfused over fused "
         "`(34 + 5 * a * s / h) / 34`; weights `2 * P`.",
     ),
-    allowed="everything, including the library: your judgment is what is graded.",
 )

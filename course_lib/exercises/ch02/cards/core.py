@@ -7,7 +7,7 @@ from typing import Any
 from course_lib import facts
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, functions, memory_of
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 
 TYPE_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 MOMENTS = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}  # numbers that an optimizer keeps for each parameter
@@ -241,7 +241,7 @@ PREDICT_ACTIVATIONS = Card(
     chapter="02",
     title="Prediction: what does one sequence keep?",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     answers=("activations_interval",),
     text="""Before you compute anything, give an interval in GB for the activations of one forward pass. You learn more from a
 measurement if you have committed to a number first.
@@ -263,5 +263,4 @@ You get the points for a valid interval, whether or not it contains the answer."
     vary=lambda draw: _predict(
         draw.choice(("llama3-8b", "llama3-70b", "mistral-7b", "llama2-13b")), draw.choice((2048, 4096, 16384))
     ),
-    probe=interval,
 )

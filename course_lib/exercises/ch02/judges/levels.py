@@ -11,7 +11,7 @@ from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, Word, one_verdict, table
 from course_lib.judging.draws import plain, unseen
 from course_lib.judging.mistakes import shifted
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 Log = Sequence[Mapping[str, Any]]
 
@@ -180,14 +180,12 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     return [own, plain("", 0, "three more logs", [(each,) for each in usual if _clear(each)][:3]), other]
 
 
-def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
-    return (BY_PLACE if case.kind == "values" else one_verdict(BY_PLACE))(params, case, outcome)
-
-
 PEAK_NOT_SUM = Judging(
     shares={"values:bytes": 0.25, "values:time": 0.1, "values:kind": 0.15, "generality:log": 0.5},
     cases=_peak_cases,
-    verdicts=_peak_verdicts,
+    verdicts=lambda params, case, outcome: (BY_PLACE if case.kind == "values" else one_verdict(BY_PLACE))(
+        params, case, outcome
+    ),
     why="A run fails at its highest level, so what matters is which blocks are alive at the same time. Here the peak is in the second "
     "step's backward pass, when the optimizer's moments from the first step coexist with activations and the first gradients. The "
     "largest block is often not the cause, and the kind with the most allocations may hold least at the peak.",

@@ -2,7 +2,7 @@
 
 from course_lib import facts
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, short_table
+from course_lib.exercises.audits import AUDIT, Item, rules, short_table
 from course_lib.units import rate_text
 
 CAUSES = {
@@ -54,8 +54,7 @@ AUDIT_SHEETS = Card(
     chapter="03",
     title="Audit: sheets, roofs, wires",
     **Worth(points=22, minutes=20, difficulty=3, importance=5),
-    kind="more",
-    form="audit",
+    **AUDIT,
     answers=("audit_sheets",),
     text=f"""Recompute and judge eleven statements from public lessons on this subject. The data sheets say: {_sheet()}.
 
@@ -69,5 +68,4 @@ AUDIT_SHEETS = Card(
         '`link_one_way = both_ways / 2`; `adapters * network_one_way`; `dense / bandwidth`; `"some-id": (number, "wrong", '
         '"wrong scope")`.',
     ),
-    allowed="everything, including the library: your judgment is what is graded.",
 )

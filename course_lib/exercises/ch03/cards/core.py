@@ -4,10 +4,10 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib import facts, roofline
+from course_lib import facts
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import CLOSE, folded, functions
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, Maybe, Number, Rows, TupleOf
 from course_lib.units import GB, bytes_text, flops_text
 
@@ -79,7 +79,7 @@ PREDICT_DECODE = Card(
     chapter="03",
     title="Predict: one user, one GPU",
     **Worth(points=5, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     answers=("tokens_interval",),
     text="""One {{device}} ({{flops:tflops}} dense, {{bandwidth:gbps}}) generates text for **one** user with a model of
 {{params:count}} parameters in 16 bits. Predict the highest possible rate in tokens per
@@ -94,7 +94,6 @@ points for such an interval, whether or not the true rate is in it. You see the 
     ),
     params=_decode_params("llama3-8b", "H100 SXM"),
     vary=_decode_variant,
-    probe=interval,
 )
 
 _KEPT = {
@@ -247,10 +246,3 @@ so each piece of work has **two** intensities. Write `three_roofs(flop, memory_b
     probe=rows,
     returns=Rows(TupleOf({"FLOP/s": Maybe(Number("FLOP/s")), "name of the roof": Maybe(Anything())})),
 )
-
-
-def bound_of(case: Mapping[str, Any], device: str) -> str:
-    """Which roof binds one of the twelve cases, by the library; its wire counts one direction."""
-    own = rates(device)
-    work = roofline.Work(case["flop"], case["memory_bytes"], case["network_bytes"])
-    return roofline.place(work, roofline.Machine(device, own["flops"], own["bandwidth"], case["network"])).bound

@@ -1,7 +1,7 @@
 """The audit of chapter 04: what was printed about batches, learning rates and schedules, some of it right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -37,8 +37,7 @@ AUDIT_OPTIMIZER = Card(
 
 {rules("audit_optimizer", CAUSES)}""",
     **Worth(points=6, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Which statements are true only under a condition that they leave out? Try each on the numbers in its conditions.",
         "The variance of a mean over n independent examples is the variance of one over n, for any n. For the fit, minimize the loss with "
@@ -47,7 +46,6 @@ AUDIT_OPTIMIZER = Card(
         "5 * 8 * 600_000`; `0.1 * 8192 / 256`; `252e6 / 4e6 + (2.87e12 - 252e6) / 8e6 + (15.6e12 - 2.87e12) / 16e6`.",
     ),
     answers=("audit_optimizer",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS = (AUDIT_OPTIMIZER,)

@@ -3,7 +3,7 @@
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch04.probes import told_apart, trained
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.probes import interval
+from course_lib.exercises.probes import PREDICTION
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Tensor, Word
 
 FIRST = 100  # updates that the prediction is about
@@ -20,7 +20,7 @@ multiples of the learning rate. `largest_update()` returns `(low, high)`, with `
 committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     kind="more",
-    form="prediction",
+    **PREDICTION,
     hints=(
         "Both moments start at zero and are too small at first. Which of the two has the larger effect on the ratio?",
         "At update t the moments are 1 − β₁ᵗ and 1 − β₂ᵗ times their final values. The second one is under a root.",
@@ -29,7 +29,6 @@ committing, not for being right.""",
     answers=("largest_update",),
     params={"one": 0.9, "two": 0.999},
     vary=pick(two=(0.998, 0.9995, 0.9999)),
-    probe=interval,
 )
 
 _LOOP = """```python

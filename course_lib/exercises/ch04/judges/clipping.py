@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 from course_lib.exercises.values import describe, is_number, near
 from course_lib.judging import Fault, Judging, Mistake, Params, first, verdict
 from course_lib.judging.cases import hidden, ranks_text, shown
-from course_lib.judging.tensors import all_close, coin_of, largest, normal, tensor_fault
+from course_lib.judging.tensors import all_close, coin_of, largest, normal, squares, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 
 Shards = Sequence[dict[str, Tensor]]
@@ -19,16 +19,11 @@ Shards = Sequence[dict[str, Tensor]]
 LOOSE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 5e-3, torch.bfloat16: 1e-2}
 
 
-def square(tensors: Iterator[Tensor]) -> float:
-    """The sum of all squares in double precision."""
-    return sum(tensor.double().square().sum().item() for tensor in tensors)
-
-
 def norm_of(shards: Shards, copies: Sequence[str], count: int = 1) -> float:
     """The norm of the whole gradient; `count`: how often a replicated tensor counts (0: not at all; -1: on every rank)."""
-    pieces = square(g for shard in shards for name, g in shard.items() if name not in copies)
+    pieces = squares(g for shard in shards for name, g in shard.items() if name not in copies)
     held = {name: [shard[name] for shard in shards if name in shard] for name in copies}
-    each = square(g for name in copies for g in (held[name] if count < 0 else held[name][:1] * count))
+    each = squares(g for name in copies for g in (held[name] if count < 0 else held[name][:1] * count))
     return math.sqrt(pieces + each)
 
 
@@ -47,11 +42,11 @@ def _norms(shards: Shards, copies: Sequence[str]) -> tuple[Mistake, ...]:
     tensors = [g for shard in shards for g in shard.values()]
     whole = norm_of(shards, copies)
     rounded = math.inf if any(g.dtype == torch.float16 for g in tensors) else math.nan
-    ranks = [math.sqrt(square(iter(shard.values()))) for shard in shards]
+    ranks = [math.sqrt(squares(shard.values())) for shard in shards]
     return (
         Mistake("copies-counted", norm_of(shards, copies, -1), "copies are counted on every rank; count them once."),
         Mistake("copies-left-out", norm_of(shards, copies, 0), "replicated gradients are missing from the norm."),
-        Mistake("norms-added", sum(math.sqrt(square(iter([g]))) for g in tensors), "norms are added up; add squares."),
+        Mistake("norms-added", sum(math.sqrt(squares([g])) for g in tensors), "norms are added up; add squares."),
         Mistake("norms-added", sum(ranks), "norms are added up; add squares."),
         Mistake("not-rooted", whole**2, "this is the squared norm; take the root."),
         Mistake("largest", largest(tensors), "this is the largest number, not the norm."),
@@ -67,10 +62,10 @@ def _norms(shards: Shards, copies: Sequence[str]) -> tuple[Mistake, ...]:
 def _gradient_mistakes(shards: Shards, limit: float, copies: Sequence[str]) -> list[Mistake]:
     whole, tensors = norm_of(shards, copies), [g for shard in shards for g in shard.values()]
     wrong = [(each, _factor(each.value, limit)) for each in _norms(shards, copies) if not math.isnan(each.value)]
-    ranks = [math.sqrt(square(iter(shard.values()))) for shard in shards]
+    ranks = [math.sqrt(squares(shard.values())) for shard in shards]
 
     def own_tensor(rank: int, tensor: Tensor) -> float:
-        return _factor(math.sqrt(square(iter([tensor]))), limit)
+        return _factor(math.sqrt(squares([tensor])), limit)
 
     return [
         Mistake(

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.exercises.ch04.cards.training import DECAYS
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 
 def box(rng: random.Random, kind: str, **more: Any) -> dict[str, Any]:
@@ -45,14 +45,10 @@ def _fault(specs: Sequence[Any], words: Sequence[str]) -> Fault | None:
     return f"{right}-as-{told}", f"an optimizer was called {told!r}, but in it {DECAYS[right]}."
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(case.args[0], outcome.value), named=True)
-
-
 WHICH_DECAY = Judging(
     shares="values:kinds 0.4, generality:eps 0.2, generality:skips 0.2, generality:late 0.2",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=lambda params, case, outcome: judged(case, _fault(case.args[0], outcome.value), named=True),
     why="Compare two runs that differ in the decay alone: everything else cancels. In the first step, decoupled decay moves the parameter by "
     "lr · decay of itself, unscaled decay by decay of itself. L2 passes through the ratio of the moments, which removes its size, so its effect "
     "is neither, and it grows when the gradients are small. A test on one number, such as “did the weight shrink?”, cannot tell them apart.",

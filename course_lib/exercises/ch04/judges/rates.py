@@ -8,7 +8,7 @@ from course_lib.judging import Judging, Mistake, Params
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Column, one_verdict, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 TAIL = 0.2  # of all updates: how long the last phase of "wsd" is
 
@@ -131,14 +131,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return one_verdict(table(column(params["shape"])))(params, case, outcome)
-
-
 LEARNING_RATE = Judging(
     shares="values:rate 0.5, generality:edges 0.5",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=lambda params, case, outcome: one_verdict(table(column(params["shape"])))(params, case, outcome),
     why="The schedule is a pure function of the update's number, so nothing has to be saved besides that number. Written as a chain of calls "
     "that each multiply the rate, it would drift or jump after a resume. The formula must not be continued past its end: half a cosine "
     "later the rate is back at its peak, and a run that is extended by accident diverges.",

@@ -1,7 +1,7 @@
 """The audit of chapter 05: what was printed about ranges, copies and bytes, some of it right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -34,8 +34,7 @@ use the library's formats.
 
 {rules("audit_bits", CAUSES)}""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Which number is halfway between zero and the smallest subnormal number? What does the optimizer update?",
         "Write down the bytes of weights, gradients, master copy and two moments. For the largest numbers, write down the bits: which "
@@ -43,5 +42,4 @@ use the library's formats.
         "Below `0.5` of 2⁻²⁴; `2 / 4`; `(1 + 6/8) * 2**8`; `(2+2+4+4+4) / (4+4+4+4)`; `1 / 2**-11`; `2+2+4+4+4`; `(1 + 3/4) * 2**15`; `4`.",
     ),
     answers=("audit_bits",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )

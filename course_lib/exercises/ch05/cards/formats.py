@@ -1,12 +1,10 @@
 """Cards of chapter 05 on the formats themselves: how far apart neighbors are, and how a number is rounded."""
 
-import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch05.probes import rounded
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, Number, Rows
 
 STEPS: Mapping[str, str] = {"grow": "`weight + update`, away from zero", "shrink": "`weight - update`, toward zero"}
@@ -40,10 +38,6 @@ of 2^(e − fraction_bits). `bits_needed` takes any weight, such as 0.02; use th
 )
 
 
-def _vary_lost(draw: random.Random) -> Mapping[str, Any]:
-    return {"deviation": draw.choice((0.01, 0.02, 0.04)), "rate": draw.choice((2e-5, 4e-5, 5e-5, 7e-5))}
-
-
 PREDICT_LOST = Card(
     id="predict-lost",
     chapter="05",
@@ -54,7 +48,7 @@ PREDICT_LOST = Card(
 Before you compute anything, commit to an interval for the percentage of weights that do **not** change in one step. `lost_interval()` returns
 `(low, high)` in percent, with `high` at most four times `low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "Large weights have a wide spacing. From which size on is half the spacing larger than the learning rate?",
         "In [2^k, 2^(k+1)) half the spacing of bf16 is 2^(k − 8). Find the first k for which that exceeds the learning rate.",
@@ -62,8 +56,7 @@ Before you compute anything, commit to an interval for the percentage of weights
     ),
     answers=("lost_interval",),
     params={"deviation": 0.02, "rate": 5e-5},
-    vary=_vary_lost,
-    probe=interval,
+    vary=lambda draw: {"deviation": draw.choice((0.01, 0.02, 0.04)), "rate": draw.choice((2e-5, 4e-5, 5e-5, 7e-5))},
     returns=Anything("a pair of numbers in percent"),
 )
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
-from course_lib.judging.tensors import close, coin_of, kind_fault
+from course_lib.judging.tensors import close, coin_of, kind_fault, squares
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
@@ -41,7 +41,7 @@ def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
 
     def beside(times: float) -> Any:
         rows = data(3, 1.0, weight=1e-6)
-        norm = math.sqrt(sum(row[1].double().square().sum().item() for row in rows))
+        norm = math.sqrt(squares(row[1] for row in rows))
         return tuple((*row[:2], 1.0, 2.0, norm * times) for row in rows)
 
     return [

@@ -3,7 +3,7 @@
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -42,8 +42,7 @@ tensor; where β multiplies S, it is in seconds per byte.
 
 {rules("audit_ring", CAUSES)}""",
     **Worth(points=9, minutes=10, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Which of these are about bytes, which about time, and which about bytes *per* time? What does each leave out?",
         "A ring sends 2(N − 1) messages of S/N. Bus bandwidth is algorithm bandwidth times 2(N − 1)/N, whatever "
@@ -52,7 +51,6 @@ tensor; where β multiplies S, it is in seconds per byte.
         "GPU sends `(N + 1) / N` of it; the lecture's number times N.",
     ),
     answers=("audit_ring",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS: tuple[Any, ...] = (AUDIT_FREE_SCALING,)

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch06.probes import from_messages, interval
+from course_lib.exercises.ch06.probes import from_messages
 from course_lib.exercises.point_to_point import ALLOWED
+from course_lib.exercises.probes import PREDICTION
 from course_lib.exercises.returns import PerRank, Tensor
 from course_lib.units import GB, US
 
@@ -26,10 +27,6 @@ ALL_REDUCES = (
     "collectives:_scatter_round",
     "collectives:_gather_round",
 )
-
-
-def _vary_op(draw: random.Random) -> Mapping[str, Any]:
-    return {"op": "max", "result": OPS["max"], "numbers": draw.randrange(5, 12)}
 
 
 PAIR_EXCHANGE = Card(
@@ -56,7 +53,7 @@ Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on.
     may_change=("arguments",),
     allowed=ALLOWED,
     params={"op": "sum", "result": OPS["sum"], "numbers": 6},
-    vary=_vary_op,
+    vary=lambda draw: {"op": "max", "result": OPS["max"], "numbers": draw.randrange(5, 12)},
     structural="op",
     probe=from_messages,
     returns=PerRank(Tensor()),
@@ -206,7 +203,7 @@ gradients on each rank.
   most four times `low`.
 - You earn the points for committing yourself, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "How long would it take to send the tensor once over one link?",
         "In a ring, almost twice the tensor passes through every link. What do all the latencies add up to?",
@@ -216,7 +213,6 @@ gradients on each rank.
     answers=("ring_seconds_interval",),
     params=_microseconds({"nbytes": 140 * GB, "ranks": 64, "bandwidth": 100 * GB, "latency": 10 * US}),
     vary=lambda draw: _microseconds(_vary_time(draw)),
-    probe=interval,
 )
 
 CORE = (PAIR_EXCHANGE, RING_SHIFT, PREDICT_RING_TIME, REDUCE_SCATTER_HALF, RING_ALL_REDUCE)

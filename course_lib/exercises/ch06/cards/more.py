@@ -55,10 +55,6 @@ PLACEMENTS: Mapping[str, str] = {
 }
 
 
-def _vary_placement(draw: random.Random) -> Mapping[str, Any]:
-    return {"placement": "round-robin", "where": PLACEMENTS["round-robin"], "numbers": draw.choice((3, 5))}
-
-
 HIERARCHICAL_BYTES = Card(
     id="hierarchical-bytes",
     chapter="06",
@@ -87,7 +83,7 @@ HIERARCHICAL_BYTES = Card(
     allowed=ALLOWED,
     hides=ALL_REDUCES,
     params={"placement": "block", "where": PLACEMENTS["block"], "numbers": 4},
-    vary=_vary_placement,
+    vary=lambda draw: {"placement": "round-robin", "where": PLACEMENTS["round-robin"], "numbers": draw.choice((3, 5))},
     structural="placement",
     probe=from_messages,
     returns=PerRank(Tensor()),

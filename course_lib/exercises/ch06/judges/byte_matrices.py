@@ -2,13 +2,9 @@
 
 from collections.abc import Callable
 
+from course_lib.cluster.collective import chunk_sizes
+
 Matrix = list[list[int]]
-
-
-def sizes_of(elements: int, parts: int) -> list[int]:
-    """Elements of each chunk, the larger ones first."""
-    small, larger = divmod(elements, parts)
-    return [small + (index < larger) for index in range(parts)]
 
 
 def _blank(n: int) -> Matrix:
@@ -26,7 +22,7 @@ def _ring(counted: Matrix, ring: list[int], chunks: list[int]) -> None:
 def ring(n: int, elements: int, per_node: int) -> Matrix:
     """Reduce-scatter and all-gather of chunks."""
     counted = _blank(n)
-    _ring(counted, list(range(n)), sizes_of(elements, n))
+    _ring(counted, list(range(n)), chunk_sizes(elements, n))
     return counted
 
 
@@ -55,7 +51,7 @@ def halving_doubling(n: int, elements: int, per_node: int) -> Matrix:
     counted, core = _blank(n), 1 << (n.bit_length() - 1)
     for rank in range(core, n):
         counted[rank][rank - core] = counted[rank - core][rank] = elements
-    chunks = sizes_of(elements, core)
+    chunks = chunk_sizes(elements, core)
     for rank in range(core):
         low, high = 0, core
         while (distance := (high - low) // 2) >= 1:
@@ -68,17 +64,17 @@ def halving_doubling(n: int, elements: int, per_node: int) -> Matrix:
 
 def hierarchical(n: int, elements: int, per_node: int) -> Matrix:
     """Rings inside nodes, and rings of chunk i among the i-th ranks of all nodes."""
-    counted, chunks = _blank(n), sizes_of(elements, per_node)
+    counted, chunks = _blank(n), chunk_sizes(elements, per_node)
     for node in range(n // per_node):
         _ring(counted, list(range(node * per_node, (node + 1) * per_node)), chunks)
     for place in range(per_node):
-        _ring(counted, list(range(place, n, per_node)), sizes_of(chunks[place], n // per_node))
+        _ring(counted, list(range(place, n, per_node)), chunk_sizes(chunks[place], n // per_node))
     return counted
 
 
 def all_to_all(n: int, elements: int, per_node: int) -> Matrix:
     """A different N-th of the tensor to each rank."""
-    chunks = sizes_of(elements, n)
+    chunks = chunk_sizes(elements, n)
     return [[0 if src == dst else chunks[dst] for dst in range(n)] for src in range(n)]
 
 

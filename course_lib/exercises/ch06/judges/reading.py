@@ -6,8 +6,8 @@ from typing import Any
 
 from course_lib.exercises.ch06.cards.more import ALGORITHMS
 from course_lib.exercises.ch06.judges.byte_matrices import matrix_of
-from course_lib.judging import Fault, Judging, Params, judged, verdict
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.records import Case
 
 # --- who waits for whom
 
@@ -146,10 +146,6 @@ def _circle_fault(case: Case, got: Any) -> Fault | None:
     return "other-ranks", f"{case.name}: these ranks do not form a cycle. Which entry of each rank is its latest?"
 
 
-def _circle_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return [verdict(case.kind, case.part, case, _circle_fault(case, outcome.value))]
-
-
 # --- names
 
 
@@ -194,7 +190,7 @@ READING = {
         shares="values:circle 0.4, generality:slow 0.15, generality:tails 0.15, generality:stale 0.15, "
         "generality:pairs 0.15",
         cases=_circle_cases,
-        verdicts=_circle_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _circle_fault(case, outcome.value)),
         why="In these states every rank waits for at most one other, so from any rank there is one path. It ends at a rank that computes or "
         "is done, or it enters a cycle. Ranks behind a cycle wait too, but they continue once the cycle is broken.",
         pytorch="`TORCH_NCCL_TRACE_BUFFER_SIZE` and the flight recorder provide the log; its analyzer looks for the same cycle.",

@@ -1,7 +1,7 @@
 """The audit of chapter 07: what was printed about averages, their price and their pace, some of it right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -34,8 +34,7 @@ token, 4 of them in the backward pass.
 
 {rules("audit_dp", CAUSES)}""",
     **Worth(points=6, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Which of these numbers compare two quantities? Have you computed both of them yourself?",
         "A step is 6 FLOPs per parameter and token, divided by what the GPU achieves. An all-gather and a reduce-scatter each send half of "
@@ -44,7 +43,6 @@ token, 4 of them in the backward pass.
         "seconds; FLOP/s over bytes/s; `29 * 8 / 256`.",
     ),
     answers=("audit_dp",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS = (AUDIT_DATA_PARALLEL,)

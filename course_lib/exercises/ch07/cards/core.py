@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.card_parts import folded
 from course_lib.exercises.ch07.probes import hooked, one_sync, token_step
-from course_lib.exercises.probes import interval
+from course_lib.exercises.probes import PREDICTION
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, PerRank, Tensor
 from course_lib.units import GB, TFLOP
 
@@ -81,7 +81,7 @@ to an interval first shows you which of the two you misjudge.
 
 You get the points for a valid interval, whether or not it contains the answer.""",
     **Worth(points=2, minutes=5, difficulty=3, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "Two times run in parallel. Which of them depends on the number of parameters?",
         "The backward pass takes four of the six FLOPs per parameter and token. What does each GPU send in a ring?",
@@ -90,7 +90,6 @@ You get the points for a valid interval, whether or not it contains the answer."
     answers=("exposed_interval",),
     params=_exposed(8e9, 2048, 64, 50 * GB, 400 * TFLOP),
     vary=_vary_exposed,
-    probe=interval,
 )
 
 MEAN_OF_MEANS = """```python

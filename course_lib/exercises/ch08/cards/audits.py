@@ -1,7 +1,7 @@
 """The audit of chapter 08: published statements about the memory and traffic of sharding, some of them right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 from course_lib.units import GB
 
 CAUSES = {
@@ -37,8 +37,7 @@ take (N − 1)/N as 1.
 
 {rules("audit_sharding", CAUSES)}""",
     **Worth(points=9, minutes=15, difficulty=3, importance=5),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Which statements are about bytes held, and which about bytes sent? Which buckets does each condition name?",
         "Bytes sent per parameter: for an all-reduce twice the width of a gradient, for stage 3 twice that of a weight and once that of a gradient. "
@@ -47,7 +46,6 @@ take (N − 1)/N as 1.
         "`(16 * 405e9 / 2048 + 4 * 405e9 / 126 + 20e9) / (16 * 405e9 / 1024 + 4 * 405e9 / 126 + 20e9)`.",
     ),
     answers=("audit_sharding",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS = (AUDIT_SHARDING,)

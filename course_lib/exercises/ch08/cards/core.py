@@ -8,7 +8,7 @@ from course_lib import facts, memory
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch08.probes import by_hand, clipped, owned
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Tensor, TupleOf, Word
 from course_lib.units import GB, TFLOP
 
@@ -75,7 +75,7 @@ sharded over **all** {{gpus:int}} GPUs of a cluster, with no other kind of paral
 - `sending_interval()` returns `(low, high)`, at most a factor of four apart. You earn the points for committing yourself, not for being
   right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "How many bytes are the weights? How often does a rank pass nearly all of them on?",
         "In a ring, a rank sends all parts but one for an all-gather, and as many for a reduce-scatter: each about the bytes of the weights.",
@@ -84,7 +84,6 @@ sharded over **all** {{gpus:int}} GPUs of a cluster, with no other kind of paral
     answers=("sending_interval",),
     params={"params": 405e9, "gpus": 24_576, "bandwidth": 50 * GB, "tokens": 2**22, "rate": 400 * TFLOP},
     vary=pick(params=(70e9, 180e9, 405e9), gpus=(2048, 8192, 16_384), bandwidth=(25 * GB, 50 * GB)),
-    probe=interval,
 )
 
 FLAT = ("sharding:owners_of", "sharding.rows:rows_of", "data_parallel:buckets_of")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -40,8 +40,7 @@ All-reduces use rings, so a GPU sends 2(t − 1)/t of the tensor, at the bandwid
 
 {rules("audit_tp", CAUSES)}""",
     **Worth(points=9, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "For each statement about traffic: are these the bytes of one GPU or of all? Of one all-reduce, a block, a micro-batch, a "
         "step?",
@@ -51,7 +50,6 @@ All-reduces use rings, so a GPU sends 2(t − 1)/t of the tensor, at the bandwid
         "kv_heads * (h // heads) + 3 * h * ffn)`.",
     ),
     answers=("audit_tp",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS: tuple[Any, ...] = (AUDIT_TENSOR_PARALLEL,)

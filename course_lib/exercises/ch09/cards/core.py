@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch09.probes import BOTH_PASSES, OPERATOR, PIECE, attention, cut, mlp, pair
-from course_lib.exercises.probes import interval
+from course_lib.exercises.probes import PREDICTION
 from course_lib.units import GB
 
 _NAMES = ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather")
@@ -69,7 +69,7 @@ Before you compute anything, commit to an interval for the time of these all-red
 {{tokens:int}} tokens. `tp_interval()` returns `(low, high)` in seconds, with `high` at most four times `low`. You earn the points for
 committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=3, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "How many bytes does each all-reduced tensor have, and how many all-reduces are there?",
         "A ring all-reduce sends almost twice its tensor, however many ranks there are.",
@@ -78,7 +78,6 @@ committing, not for being right.""",
     answers=("tp_interval",),
     params=_wire(80, 8192, 8192, 8, 50 * GB),
     vary=_vary_wire,
-    probe=interval,
 )
 
 CONJUGATE_PAIR = Card(

@@ -129,10 +129,6 @@ def _verify_fault(row: Sequence[Any], got: Any) -> Fault | None:
     return None if said == want else ("not-sorted", "All complaints are there; sort the list, each once.")
 
 
-def _verify_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, first(*map(_verify_fault, case.args[1], outcome.value)))
-
-
 # --- two streams
 
 DRAWN = 6
@@ -199,7 +195,7 @@ PLANS = {
         shares="values:unused 0.3, values:silence 0.1, values:whole 0.3, generality:sides 0.15, "
         "generality:several 0.1, generality:sizes 0.05",
         cases=_verify_cases,
-        verdicts=_verify_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, first(*map(_verify_fault, case.args[1], outcome.value))),
         why="A plan that was not carried out does not change the mathematics, so the loss cannot show it. Shapes do, and so do bytes: if the "
         "ranks send nothing in a step, nothing was split.",
         pytorch="transformers warns of unused rules since 2025; `module.weight.placements` shows what DTensor did.",

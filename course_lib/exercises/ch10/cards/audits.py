@@ -1,7 +1,7 @@
 """The audit of chapter 10: published statements about bubbles, recomputation and a pipeline's savings, some of them right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -41,8 +41,7 @@ the library's schedules, `play` and `peak_activations` to count.
 
 {rules("audit_pp", CAUSES)}""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "How many micro-batches has the first stage of 1F1B received before its first gradient comes back?",
         "A backward takes as long as two forwards: what share of all the work is a repeated forward, and what share of the forwards? How much "
@@ -51,7 +50,6 @@ the library's schedules, `play` and `peak_activations` to count.
         "`play(interleaved(8, 32)).bubble_over_ideal`; layers 1–5 and 21–25 are two times five; 16 micro-batches × 80/16 layers.",
     ),
     answers=("audit_pp",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )
 
 AUDITS = (AUDIT_PIPELINE,)

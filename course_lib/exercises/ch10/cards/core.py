@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import causes_text
 from course_lib.exercises.ch10.probes import numbers, one_of_three
-from course_lib.exercises.probes import interval
+from course_lib.exercises.probes import PREDICTION
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Word
 
 GENERATED = (
@@ -89,7 +89,7 @@ PREDICT_IDLE = Card(
 Before you compute anything, commit to an interval for the time lost to the bubble over the whole run. `idle_interval()` returns
 `(low, high)` in GPU-days, with `high` at most four times `low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "Would you say a hundredth, a tenth or a half of the run?",
         "Every rank is idle in p − 1 of m + p − 1 slots.",
@@ -98,7 +98,6 @@ Before you compute anything, commit to an interval for the time lost to the bubb
     answers=("idle_interval",),
     params={"stages": 16, "microbatches": 64, "gpus": 1024, "days": 30},
     vary=_vary_idle,
-    probe=interval,
 )
 
 DRAINS: Mapping[str, str] = {"first": "in the order of the forwards", "last": "in the reverse order of the forwards"}

@@ -1,8 +1,6 @@
 """Further exercises of chapter 10: interleaving, an open contest at equal memory, uneven layers, and reading a chart."""
 
-import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.audits import causes_text
@@ -41,10 +39,6 @@ stages in all. A stage takes 1/`chunks` of the time that all the stages of a ran
 )
 
 
-def _vary_contest(draw: random.Random) -> Mapping[str, Any]:
-    return {"stages": draw.choice((4, 5)), "microbatches": draw.choice((8, 10, 12))}
-
-
 BEAT_1F1B = Card(
     id="beat-1f1b",
     chapter="10",
@@ -79,7 +73,7 @@ You earn points for a quarter, a half, nine tenths and all of the way from 1F1B'
     allowed="everything but the library's generators: search with `play`, if you like.",
     hides=GENERATORS,
     params={"stages": 4, "microbatches": 8},
-    vary=_vary_contest,
+    vary=lambda draw: {"stages": draw.choice((4, 5)), "microbatches": draw.choice((8, 10, 12))},
     probe=rows,
 )
 

@@ -1,7 +1,7 @@
 """The audit of chapter 11: what was printed about sharing one sequence, some of it right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -36,14 +36,12 @@ use the library's costs.
 
 {rules("audit_context", CAUSES)}""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Which keys and values does a Ulysses rank have after the all-to-all? What is on a rank of the ring while the next block arrives?",
         "An all-reduce around a ring is a reduce-scatter and an all-gather. A block of scores has as many rows as a rank has queries, and as many columns as a block has keys.",
         "`(131072 / 8192) ** 2`; `1 / 8`; `2 / 8`; `16 * 8 * 4`; `1 - 16 / (2 * 16 - 1)`; `8 * 16 * 131072 / 1e6`; `(7/8 + 7/8) / (2 * 7/8)`; `(1 / 8) ** 2`.",
     ),
     answers=("audit_context",),
-    allowed="everything, including the library: your judgment is what is graded.",
     needs=("06", "09"),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch11.probes import averaged, batch
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, DictOf, ListOf, Number, PerRank, Rows, Tensor
 
 DEALT: Mapping[str, str] = {
@@ -52,7 +52,7 @@ PREDICT_BALANCE = Card(
 
 Commit to an interval `(low, high)` with high at most 4 times low, then run the check: it reveals the number. You get the points for committing.""",
     **Worth(points=1, minutes=5, difficulty=1, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "Which fraction of all pairs belongs to the last of two equal parts?",
         "The last of N parts sees, on average, nearly the whole sequence. The mean query sees half of it.",
@@ -62,7 +62,6 @@ Commit to an interval `(low, high)` with high at most 4 times low, then run the 
     allowed="everything but a run.",
     params={"ranks": 8},
     vary=lambda draw: {"ranks": draw.choice((4, 6, 12, 16))},
-    probe=interval,
 )
 
 POSITIONS: Mapping[str, str] = {

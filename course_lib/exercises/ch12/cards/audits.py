@@ -1,7 +1,7 @@
 """The audit of chapter 12: what was printed about experts, some of it right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -34,13 +34,11 @@ the library.
 
 {rules("audit_moe", CAUSES)}""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Which parts of Mixtral exist once per layer, whatever the number of experts is? What must be in memory before a token is routed?",
         "`facts.model` has Mixtral's and DeepSeek-V3's parameters. Count dispatch and combine in both passes. Squares add up; norms do not.",
         "`12.88`; `46.7 / 12.9`; `37.55 / 671.0`; `2 + 2`; `comb(16, 4) / comb(8, 2)`; `8 * 0.0005 * 1`; `sqrt(20 + 100)`; `32 / (32 / 8)`.",
     ),
     answers=("audit_moe",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )

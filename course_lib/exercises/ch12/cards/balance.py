@@ -1,8 +1,6 @@
 """Cards of chapter 12 on balance: a loss, a bias, and a limit on the nodes of a token."""
 
-import random
 from collections.abc import Mapping
-from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch12.probes import balanced, rows_kept, steered
@@ -97,10 +95,6 @@ NODE_SCORES: Mapping[str, str] = {
 }
 
 
-def _vary_nodes(draw: random.Random) -> Mapping[str, Any]:
-    return {"node_score": "best", "means": NODE_SCORES["best"]}
-
-
 NODE_LIMITED = Card(
     id="node-limited",
     chapter="12",
@@ -127,7 +121,7 @@ E / nodes experts are on node 0, and so on.
     allowed="torch; the library's functions are switched off.",
     hides=("expert_parallel.routing:limit_nodes", "expert_parallel.nodes:network_rows"),
     params={"node_score": "sum", "means": NODE_SCORES["sum"]},
-    vary=_vary_nodes,
+    vary=lambda draw: {"node_score": "best", "means": NODE_SCORES["best"]},
     structural="node_score",
     probe=rows_kept,
     returns=Rows(Anything("a tensor of ids"), Number("rows", whole=True)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch12.probes import routed, rows_kept
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, DictOf, Number, Rows, Tensor
 
 SHARED: Mapping[int, str] = {
@@ -131,7 +131,7 @@ Before you compute anything, commit to an interval for the percentage of tokens 
 `(low, high)` in percent, with `high` at most four times `low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=3),
     kind="more",
-    form="prediction",
+    **PREDICTION,
     hints=(
         "By how much does the count of one expert vary around its mean?",
         "The count has a standard deviation of about the root of its mean. Only the part above the mean is dropped.",
@@ -140,6 +140,5 @@ Before you compute anything, commit to an interval for the percentage of tokens 
     answers=("dropped_interval",),
     params={"tokens": 1024, "experts": 16},
     vary=_vary_drops,
-    probe=interval,
     returns=Anything("a pair of numbers in percent"),
 )

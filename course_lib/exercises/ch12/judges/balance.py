@@ -124,13 +124,10 @@ def _is(got: Tensor, want: Tensor) -> bool:
 def _loss_fault(counts: str, case: Case, got: Sequence[Tensor], rank: int, wants: Sequence[Any]) -> Fault:
     other = losses("local" if counts == "global" else "global", case)
     rules = [(name, losses(counts, case, name), message) for name, message in LOSS_SLIPS]
-    if counts == "global":
-        rules.insert(0, ("own-counts", other, "each rank counts its own copies alone."))
-    else:
-        rules.insert(
-            0, ("public-form", other, "this solves the public form of the exercise, with counts over all ranks.")
-        )
-    for name, values, message in rules:
+    rule = "own-counts", other, "each rank counts its own copies alone."
+    if counts == "local":
+        rule = "public-form", other, "this solves the public form of the exercise, with counts over all ranks."
+    for name, values, message in (rule, *rules):
         if all(_is(one, two) for one, (two, _) in zip(got, values, strict=True)):
             return name, message
     if not got[rank].isfinite().all():

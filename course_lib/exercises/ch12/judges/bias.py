@@ -11,7 +11,7 @@ from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import close, coin_of, kind_fault
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 
 def _bias_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -189,15 +189,13 @@ def update_fault(rule: str, bias: Tensor, counts: Tensor, rate: float, got: Any)
     return "other-bias", "the new bias is wrong."
 
 
-def _bias_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, steps_fault(params["rule"], case, outcome.value), named=True)
-
-
 BIAS = {
     "bias-balance": Judging(
         shares={"values:choose": 0.3, "values:update": 0.3, "generality:ties": 0.15, "generality:steps": 0.25},
         cases=_bias_cases,
-        verdicts=_bias_verdicts,
+        verdicts=lambda params, case, outcome: judged(
+            case, steps_fault(params["rule"], case, outcome.value), named=True
+        ),
         why="""An auxiliary loss changes the gradients of the whole model. The bias changes only who is chosen. It is not learned: a fixed rule moves it
 after each step, from counts that all ranks have summed.""",
         pytorch="torchtitan keeps `expert_bias` as a buffer and updates it in a hook before the optimizer step.",

@@ -105,20 +105,11 @@ def kept_fault(keeps: str, row: Any, got: Any) -> Fault | None:
         ),
     ]
     other = kept("weight" if keeps == "position" else "position", ids, weights, capacity)
+    rule = "by-weight", other, "the copies with larger weights are kept; the rule is the lower token number."
     if keeps == "weight":
-        rules.insert(
-            0,
-            (
-                "public-form",
-                other,
-                "this solves the public form of the exercise, where the lower token number goes first.",
-            ),
-        )
-    else:
-        rules.insert(
-            0, ("by-weight", other, "the copies with larger weights are kept; the rule is the lower token number.")
-        )
-    for name, value, message in rules:
+        told = "this solves the public form of the exercise, where the lower token number goes first."
+        rule = "public-form", other, told
+    for name, value, message in (rule, *rules):
         if torch.equal(got, value):
             return name, message
     counts = torch.bincount(ids[got], minlength=1)

@@ -101,20 +101,11 @@ def _choice(params: Params, given: Sequence[Any], got: Any) -> Fault | None:
         ("whole-node", limited("all", *given), "a node's score is the sum of all its experts."),
         ("sum-of-k", limited("top-k", *given), "a node's score has too many terms."),
     ]
+    told = "a node's score is its largest score alone; several experts may be chosen there."
+    rule = "best-expert", limited("best", *given), told
     if params["node_score"] == "best":
-        rules.insert(
-            0, ("public-form", limited("sum", *given), "this solves the public form of the exercise, with sums.")
-        )
-    else:
-        rules.insert(
-            0,
-            (
-                "best-expert",
-                limited("best", *given),
-                "a node's score is its largest score alone; several experts may be chosen there.",
-            ),
-        )
-    for name, value, message in rules:
+        rule = "public-form", limited("sum", *given), "this solves the public form of the exercise, with sums."
+    for name, value, message in (rule, *rules):
         if torch.equal(got, value):
             return name, message
     if torch.equal(got.sort(-1).values, want.sort(-1).values):

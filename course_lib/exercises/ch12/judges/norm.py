@@ -10,7 +10,7 @@ from torch import Tensor
 
 from course_lib.judging import Fault, Judging, Params, describe, is_number, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
-from course_lib.judging.tensors import coin_of
+from course_lib.judging.tensors import coin_of, squares
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
@@ -56,11 +56,6 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("empty tensors", "generality:layouts", per_rank=data(2, 1, count=0)),
         hidden("zeros everywhere", "generality:layouts", per_rank=data(2, 1, 0.0)),
     ]
-
-
-def squares(given: Sequence[Tensor]) -> float:
-    """The sum of all squares in float64."""
-    return sum(one.double().square().sum().item() for one in given)
 
 
 def norms(case: Case) -> dict[str, list[float]]:

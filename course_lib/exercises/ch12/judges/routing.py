@@ -225,10 +225,6 @@ def _weights_fault(softmax: str, given: Tensor, ids: Tensor, got: Tensor, want: 
     return "other-weights", "the weights are wrong."
 
 
-def _route_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, route_fault(params["softmax"], case, outcome.value), named=True)
-
-
 ROUTING = {
     "active-parameters": Judging(
         shares={"values:total": 0.4, "values:active": 0.4, "generality:edges": 0.2},
@@ -241,7 +237,9 @@ are multiplied, so “8x7B” has fewer than 8 times 7 billion parameters.""",
     "route-tokens": Judging(
         shares={"values:ids": 0.25, "values:weights": 0.25, "generality:ties": 0.25, "generality:sizes": 0.25},
         cases=_route_cases,
-        verdicts=_route_verdicts,
+        verdicts=lambda params, case, outcome: judged(
+            case, route_fault(params["softmax"], case, outcome.value), named=True
+        ),
         why="""The choice has no gradient; the weights carry all of it. With one expert a token and weights that add up to 1, the weight is always 1
 and the router learns nothing from the loss. A stable sort breaks ties alike on every rank.""",
         pytorch="`torch.topk(logits.softmax(-1), k)`; its order among equal numbers may differ between devices.",

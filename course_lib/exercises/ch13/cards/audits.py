@@ -1,7 +1,7 @@
 """The audit of chapter 13: what was printed about meshes and layouts, some of it right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 from course_lib.units import GB
 
 CAUSES = {
@@ -34,8 +34,7 @@ AUDIT_MESHES = Card(
 
 {rules("audit_meshes", CAUSES)}""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Multiply the degrees of each mesh: is the product the number of GPUs? For state, which axes divide it?",
         "Megatron's sequence parallelism uses the ranks of the tp group again; context parallelism has ranks of its own. A layout's state is cut by "
@@ -44,6 +43,5 @@ AUDIT_MESHES = Card(
         "from `16 * 405 / 80` on.",
     ),
     answers=("audit_meshes",),
-    allowed="everything, including the library: your judgment is what is graded.",
     needs=("02", "03", "08"),
 )

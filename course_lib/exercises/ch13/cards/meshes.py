@@ -1,6 +1,5 @@
 """Cards of chapter 13 on meshes: the batch on a mesh, ranks and coordinates, groups, and the wires that they cross."""
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
@@ -95,10 +94,6 @@ Axes may have any name, any size from 1, and any number of them may be there. Si
 )
 
 
-def _vary_wires(draw: random.Random) -> Mapping[str, Any]:
-    return {"servers": draw.choice((4, 6, 12)), "per_rack": draw.choice((3, 4, 5))}
-
-
 CROSSED_WIRES = Card(
     id="crossed-wires",
     chapter="13",
@@ -124,7 +119,7 @@ A group may straddle two servers even if it is smaller than a server.""",
     allowed="plain Python; your own `groups`, if its mesh has the last axis fastest; the library's meshes are switched off.",
     hides=("mesh.layout:strides", "mesh.wires:widest", "mesh.wires:crossed"),
     params={"servers": 8, "per_rack": 2},
-    vary=_vary_wires,
+    vary=lambda draw: {"servers": draw.choice((4, 6, 12)), "per_rack": draw.choice((3, 4, 5))},
     probe=rows,
     returns=Rows(Maybe(Anything("the name of a level"))),
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch13.probes import mesh_run
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, ListOf, PerRank, Rows
 
 LEAST: Mapping[str, str] = {
@@ -73,7 +73,7 @@ Commit to an interval for how many **times longer** communication takes with the
 `swapped_interval()` returns `(low, high)`, with `high` at most four times `low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     kind="more",
-    form="prediction",
+    **PREDICTION,
     hints=(
         "Which of the two axes sends more bytes per GPU, and by what factor do the wires differ?",
         "One all-reduce among n ranks sends 2 (n − 1) / n of its tensor. tp: 4 per layer, tokens × hidden × 2 bytes. dp: parameters / 8 × 2 bytes.",
@@ -83,7 +83,6 @@ Commit to an interval for how many **times longer** communication takes with the
     params={"tokens": 32_768, "billions": 70, "hidden": 8192, "layers": 80},
     vary=_vary_swapped,
     needs=("07", "09"),
-    probe=interval,
     returns=Anything("a pair of numbers, how many times longer"),
 )
 

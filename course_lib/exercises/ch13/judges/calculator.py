@@ -9,7 +9,7 @@ from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown
 from course_lib.judging.draws import each_changed
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 from course_lib.units import BILLION
 
 Table = Mapping[str, Any]
@@ -99,15 +99,11 @@ def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _calculator_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _calculator(case.part).fault(case, outcome.value))
-
-
 CALCULATOR = {
     "repair-calculator": Judging(
         shares="values:weights 0.15, values:states 0.2, values:activations 0.2, values:recompute 0.15, values:cache 0.15, generality:together 0.15",
         cases=_calculator_cases,
-        verdicts=_calculator_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _calculator(case.part).fault(case, outcome.value)),
         why="Each number must fall when the axis that cuts it grows, and no axis may cut it twice. Double every degree in turn and look at what halves: that "
         "test finds four of the five defects without a single known value.",
         pytorch="`torch.cuda.memory_stats()` gives the peak that an estimate must explain; chapter 02 compares the two.",

@@ -2,7 +2,8 @@
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from course_lib.exercises.ch13.judges.meshes import Sizes, groups, mesh, mesh_words, row_fault, strides
 from course_lib.judging import Judging, Params, judged
@@ -12,12 +13,12 @@ from course_lib.records import Case, Outcome, Verdict
 Level = tuple[str, int]
 
 
-def widest_level(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
-    """The first level that holds every group of an axis inside one of its units; None for groups of one rank."""
+def widest_level(sizes: Sizes, axis: str, levels: Sequence[Level], which: Callable[..., bool] = all) -> str | None:
+    """The first level that holds every group of an axis inside one of its units, or `any`; None for groups of one rank."""
     if sizes[axis] == 1:
         return None
     found = groups(sizes, axis)
-    return next((name for name, n in levels if all(g[0] // n == g[-1] // n for g in found)), "cluster")
+    return next((name for name, n in levels if which(g[0] // n == g[-1] // n for g in found)), "cluster")
 
 
 def _first_group(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
@@ -29,13 +30,6 @@ def _first_group(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None
 def _by_size(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
     """The mistake that compares the number of ranks."""
     return None if sizes[axis] == 1 else next((name for name, devices in levels if sizes[axis] <= devices), "cluster")
-
-
-def _any_group(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
-    if sizes[axis] == 1:
-        return None
-    found = groups(sizes, axis)
-    return next((name for name, n in levels if any(g[0] // n == g[-1] // n for g in found)), "cluster")
 
 
 def _turned(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
@@ -52,7 +46,7 @@ LEVEL_MISTAKES = {
         _by_size,
         "the number of ranks says nothing about where they are; neighbors on an outer axis are far apart.",
     ),
-    "any-group": (_any_group, "every group must lie inside one unit, not only some of them."),
+    "any-group": (partial(widest_level, which=any), "every group must lie inside one unit, not only some of them."),
     "turned-round": (_turned, "the last axis changes fastest."),
     "alone": (_alone, "a group of one rank sends nothing; return None."),
 }

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, is_number, judged
+from course_lib.judging import Fault, Judging, Params, describe, is_number, oracle
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case, Outcome
 
 Sizes = Mapping[str, int]
 NAMES = ("dp", "pp", "cp", "tp", "ep", "dp_replicate", "dp_shard", "x", "rows")
@@ -128,7 +128,7 @@ def _coordinate_fault(params: Params, case: Case, outcome: Outcome) -> Fault | N
         return next((fault for fault in found if fault), None)
     if which == 0 and (odd := next((got for got in outcome.value if type(got) is not dict), None)) is not None:
         return "wrong-shape", f"return a dictionary from axis to coordinate; got {describe(odd)}."
-    oracle = rank_of if which else coordinates
+    right = rank_of if which else coordinates
 
     def words(first: Any, sizes: Sizes) -> str:
         return f"{mesh_words(sizes)}, {'coordinates' if which else 'rank'} {first}"
@@ -137,10 +137,10 @@ def _coordinate_fault(params: Params, case: Case, outcome: Outcome) -> Fault | N
         """Coordinates taken in the order of `at`, not by name."""
         return rank_of(dict(zip(sizes, at.values(), strict=True)), sizes, fastest)
 
-    known: dict[str, tuple[Callable[..., Any], str]] = {"turned-round": (lambda *row: oracle(*row, other), turned)}
+    known: dict[str, tuple[Callable[..., Any], str]] = {"turned-round": (lambda *row: right(*row, other), turned)}
     if which:
         known["by-position"] = (listed, "take coordinates by the name of their axis; `at` may have another order.")
-    return row_fault(case, outcome.value, lambda *row: oracle(*row, fastest), words, known)
+    return row_fault(case, outcome.value, lambda *row: right(*row, fastest), words, known)
 
 
 def _coordinate_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -177,15 +177,11 @@ def _coordinate_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _coordinate_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _coordinate_fault(params, case, outcome))
-
-
 MESHES = {
     "mesh-coordinates": Judging(
         shares="values:coordinates 0.25, values:ranks 0.2, values:groups 0.25, generality:sizes 0.3",
         cases=_coordinate_cases,
-        verdicts=_coordinate_verdicts,
+        verdicts=oracle(_coordinate_fault),
         why="A rank is a number whose digits are the coordinates, each digit with its own base. An axis of size one adds a digit that is always 0. "
         "The groups of an axis partition the ranks, and a group of one axis meets a group of another in at most one rank.",
         pytorch="`init_device_mesh('cuda', (2, 3, 4), mesh_dim_names=('dp', 'pp', 'tp'))`, then `mesh.get_coordinate()` and `mesh['tp'].get_group()`.",

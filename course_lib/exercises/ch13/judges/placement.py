@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 
 from course_lib.exercises.ch13.judges.meshes import Sizes, mesh, strides
-from course_lib.judging import Fault, Judging, Params, describe, judged, prediction
+from course_lib.judging import Fault, Judging, Params, describe, oracle, prediction
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case, Outcome
 from course_lib.units import BILLION, GB
 
 Row = tuple[Sizes, Mapping[str, float], int, float, float]  # sizes, sent, per_server, inside, across
@@ -145,10 +145,6 @@ def _place_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _place_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _place_fault(params, case, outcome))
-
-
 # --- a prediction
 
 
@@ -164,7 +160,7 @@ PLACEMENT = {
     "place-axes": Judging(
         shares="values:orders 0.5, generality:sizes 0.4, generality:edges 0.1",
         cases=_place_cases,
-        verdicts=_place_verdicts,
+        verdicts=oracle(_place_fault),
         why="The axes compete for the places inside a server. The one that sends the most usually wins, but two axes that fit together may send more than "
         "one that fills the server alone, and where sizes do not divide a server, even an innermost group may straddle two. With five axes there are only "
         "120 orders, so compare them all.",

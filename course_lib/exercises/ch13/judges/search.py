@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from course_lib.exercises.ch13.probes import measured, why_invalid
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, describe, oracle
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case, Outcome
 from course_lib.units import GB
 
 Layout = tuple[int, int, int, int]  # gpus, tp, pp, micro
@@ -305,15 +305,11 @@ def _search_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _search_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _search_fault(params, case, outcome))
-
-
 SEARCH = {
     "cheapest-layout": Judging(
         shares="values:best 0.4, generality:sizes 0.15, generality:memory 0.2, generality:limit 0.15, generality:none 0.1",
         cases=_search_cases,
-        verdicts=_search_verdicts,
+        verdicts=oracle(_search_fault),
         why="With no limit, few GPUs are cheap because they communicate little; a deadline forces more of them, and memory forbids some layouts. No rule of "
         "thumb finds the best of what is left, but a few hundred layouts are quickly compared. Check what costs nothing first, and call the model last.",
         pytorch="`./course plan --model llama3-70b --gpus 64xH100 --deadline 30d` searches in the same way, over more axes, with the chapter's step-time model.",

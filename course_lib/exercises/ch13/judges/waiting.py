@@ -214,10 +214,6 @@ def _adapter_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _adapter_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, ADAPTER[params["sharing"]].fault(case, outcome.value))
-
-
 WAITING = {
     "blast-radius": Judging(
         shares="values:one 0.15, values:pipeline 0.2, generality:chains 0.5, generality:edges 0.15",
@@ -230,7 +226,7 @@ WAITING = {
     "shared-adapter": Judging(
         shares="values:together 0.3, generality:starts 0.45, generality:edges 0.25",
         cases=_adapter_cases,
-        verdicts=_adapter_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, ADAPTER[params["sharing"]].fault(case, outcome.value)),
         why="An adapter moves no more bytes than its bandwidth, however many groups use it. Two equal transfers at once take twice as long as one. A model "
         "that treats every axis as if it were alone on the wire promises a step that the cluster cannot deliver.",
         pytorch="Each process group has its own NCCL communicator and stream; the adapter below them is the same.",

@@ -1,7 +1,7 @@
 """The audit of chapter 14: what was printed about failures, checkpoints and the length of a run, some of it right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -35,13 +35,11 @@ AUDIT_FAULTS = Card(
 
 {rules("audit_failures", CAUSES, FEW)}""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Failures of all GPUs add up. From the log of 16,384 GPUs, what does one GPU fail per hour?",
         "Young's rule is √(2 · save · time between failures). A save takes bytes over bandwidth.",
         "54 days · 24 / failures; GPU-hours / GPUs / 24; 1 − e^(−hours / hours between failures).",
     ),
     answers=("audit_failures",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, Number, Rows
 
 HOURS_BETWEEN_FAILURES = Card(
@@ -91,7 +91,7 @@ Before you compute anything, commit to an interval for the percentage of time th
 and to restarts. `lost_interval()` returns `(low, high)` in percent, with `high` at most four times `low`. You earn the points for
 committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     kind="more",
     hints=(
         "Each failure costs one restart. What share of the time between two failures is that?",
@@ -101,7 +101,6 @@ committing, not for being right.""",
     answers=("lost_interval",),
     params={"hours": 3, "save": 45, "restart": 10},
     vary=_vary_goodput,
-    probe=interval,
     returns=Anything("a pair of numbers in percent"),
 )
 

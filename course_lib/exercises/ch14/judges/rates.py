@@ -10,7 +10,7 @@ from course_lib.judging.columns import EXACT, FINE, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain, unseen
 from course_lib.judging.mistakes import shifted
 from course_lib.judging.prediction import prediction
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 from course_lib.units import DAY, HOUR, MINUTE
 
 HOURS_A_DAY = DAY / HOUR
@@ -178,10 +178,6 @@ INTERVAL = Column(
 )
 
 
-def _interval_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return list(table(_goodput_columns(params["restarts"]), INTERVAL)(params, case, outcome))
-
-
 def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
     usual = draw_rows(
         rng, 5, logarithmic(600, 5000), logarithmic(10, 120), logarithmic(120, 900), logarithmic(7e3, 5e4)
@@ -313,7 +309,9 @@ e^(−t/M). The expected number of failures, t/M, is close to the chance of one 
     "checkpoint-interval": Judging(
         shares=shares(goodput=(0.25, 0.25), interval=(0.25, 0.25)),
         cases=_interval_cases,
-        verdicts=_interval_verdicts,
+        verdicts=lambda params, case, outcome: table(_goodput_columns(params["restarts"]), INTERVAL)(
+            params, case, outcome
+        ),
         why="""A segment of t seconds succeeds with probability e^(−t/M), so it fails e^(t/M) − 1 times on average. The tries take
 M · (e^(t/M) − 1) seconds in all, and each failure costs a restart on top. Goodput divides by both, and the restart is a factor that does
 not depend on the interval. For short saves the best interval is √(2 · save · M), Young's rule.""",

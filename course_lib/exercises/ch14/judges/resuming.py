@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from course_lib.exercises.ch14.probes import Job, Killed, Trainer, order_of, reference
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, describe, oracle
 from course_lib.judging.cases import hidden, ranks_text, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 # --- snapshot and restore
 
@@ -279,18 +279,11 @@ def _loop_fault(case: Case, got: Any) -> Fault | None:
     return "other-updates", f"{kills}: update {at + 1} in the weights is (batch, step) = {one}; it must be {two}."
 
 
-def _verdicts(fault: Any) -> Any:
-    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-        return judged(case, fault(params, case, outcome.value), named=True)
-
-    return verdicts
-
-
 RESUMING = {
     "snapshot-and-restore": Judging(
         shares="values:resume 0.5, generality:moments 0.5",
         cases=_resume_cases,
-        verdicts=_verdicts(lambda params, case, got: _resume_fault(case, got)),
+        verdicts=oracle(lambda params, case, outcome: _resume_fault(case, outcome.value), named=True),
         why="""Whatever the next step reads is state: also the buffers of the model, the counter behind the loss scale, and two random generators. A
 `state_dict` refers to the live tensors, so whoever writes it later writes later numbers. Copy first; the copy is what stops the training.""",
         pytorch="`torch.distributed.checkpoint.async_save` copies to CPU memory first, for this reason; `Stateful` objects bring their own `state_dict`.",
@@ -298,7 +291,7 @@ RESUMING = {
     "exactly-once": Judging(
         shares="values:run 0.4, values:uneven 0.2, generality:epochs 0.4",
         cases=_sampler_cases,
-        verdicts=_verdicts(_sampler_fault),
+        verdicts=oracle(lambda params, case, outcome: _sampler_fault(params, case, outcome.value), named=True),
         why="""The stream of batches belongs to the job, not to its ranks: it follows from the seed and one number. Ranks only divide a
 batch. So any number of ranks can go on from any checkpoint, and the loss is that of the undisturbed run up to rounding.""",
         pytorch="`DistributedSampler` divides the data by ranks first, so its order depends on their number; `torchdata`'s `StatefulDataLoader` saves a position per rank.",
@@ -306,7 +299,7 @@ batch. So any number of ranks can go on from any checkpoint, and the loss is tha
     "repair-resume": Judging(
         shares="values:undisturbed 0.2, values:resumed 0.4, generality:runs 0.4",
         cases=_loop_cases,
-        verdicts=_verdicts(lambda params, case, got: _loop_fault(case, got)),
+        verdicts=oracle(lambda params, case, outcome: _loop_fault(case, outcome.value), named=True),
         why="""A checkpoint is a promise: these weights have had exactly so many updates. Everything else follows from that number: the epoch, the
 place in it, and how often the data was shuffled. Each bug breaks the promise silently, for the loop still runs to its end.""",
         pytorch="A `StatefulDataLoader` and `Stateful` trainers save the position; a test that kills the job and compares weights bit by bit finds these bugs.",

@@ -7,7 +7,7 @@ from typing import Any
 from course_lib.exercises.ch14.disk import OTHERS, ROUNDS, digest
 from course_lib.judging import Fault, Judging, Params, describe, is_number, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 SIZE, EXTRA = 400, 1000  # bytes of a checkpoint's data, and what its files may hold besides
 
@@ -103,15 +103,11 @@ def _fault(params: Params, case: Case, got: Mapping[str, Any]) -> Fault | None:
     return None
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(params, case, outcome.value), named=True)
-
-
 SAVING = {
     "atomic-checkpoint": Judging(
         shares="values:saved 0.1, values:crashes 0.5, generality:full-disk 0.15, generality:damage 0.25",
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, _fault(params, case, outcome.value), named=True),
         why="""The order is everything: first the content is made durable, then its name, and only then may an older checkpoint go. The checksum
 turns "was it written to the end?" into a question that `load` can answer from the file alone, so neither a crash nor a flipped bit can
 pass for a checkpoint. What a crash leaves behind is removed by the next save, or the disk fills up.""",

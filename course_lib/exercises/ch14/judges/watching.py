@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median, median_high, median_low
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, describe, oracle
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 
 Table = Sequence[Sequence[float]]  # [step][rank]
 
@@ -465,18 +465,11 @@ def _guard_fault(params: Params, case: Case, got: Any) -> Fault | None:
     return "other-word", f"loss {at + 1} of {len(want)} is {case.args[3][at]:g}, and {said[at]!r} is not right."
 
 
-def _verdicts(fault: Any) -> Any:
-    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-        return judged(case, fault(params, case, outcome.value), named=True)
-
-    return verdicts
-
-
 WATCHING = {
     "find-straggler": Judging(
         shares="values:found 0.4, generality:limits 0.3, generality:several 0.3",
         cases=_straggler_cases,
-        verdicts=_verdicts(_straggler_fault),
+        verdicts=oracle(lambda params, case, outcome: _straggler_fault(params, case, outcome.value), named=True),
         why="""The slow rank is the one that waits least: the others wait for it. Own time within a step tells it apart, the median is not moved by it, and
 counting steps keeps a single long step, such as a checkpoint, from being blamed on a rank.""",
         pytorch="`torch.profiler` traces give the three times per rank; MegaScale and others compare them across ranks in the same way.",
@@ -484,7 +477,7 @@ counting steps keeps a single long step, such as a checkpoint, from being blamed
     "blame-the-rank": Judging(
         shares="values:missing 0.3, values:different 0.2, generality:chains 0.5",
         cases=_blame_cases,
-        verdicts=_verdicts(lambda params, case, got: _blame_fault(case, got)),
+        verdicts=oracle(lambda params, case, outcome: _blame_fault(case, outcome.value), named=True),
         why="""A rank that waits is a witness. Follow who waits for whom to the rank that waits for nobody: that one is elsewhere in its code, or dead. If every
 rank that is waited for waits itself, the ranks entered their groups in different orders.""",
         pytorch="`torchfrtrace` reads the dumps of the flight recorder of all ranks and names the calls that do not match.",
@@ -492,7 +485,7 @@ rank that is waited for waits itself, the ranks entered their groups in differen
     "spike-guard": Judging(
         shares="values:skips 0.3, values:rollbacks 0.3, generality:edges 0.4",
         cases=_guard_cases,
-        verdicts=_verdicts(_guard_fault),
+        verdicts=oracle(lambda params, case, outcome: _guard_fault(params, case, outcome.value), named=True),
         why="""A median over accepted losses is not moved by the spikes that it is to find. One bad batch is skipped; several in a row mean that the weights
 are already hurt, and only an older checkpoint helps. PaLM's authors did both: they went back and left out the batches around the spike.""",
         pytorch="There is no such guard in PyTorch; `torch.nn.utils.clip_grad_norm_(…, error_if_nonfinite=True)` stops at NaN.",

@@ -1,7 +1,7 @@
 """The audit of chapter 15: published statements about real runs, some of them right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -36,8 +36,7 @@ AUDIT_RUNS = Card(
 
 {rules("audit_runs", CAUSES)}""",
     **Worth(points=6, minutes=10, difficulty=2, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Write each printed percentage as a fraction. What is the denominator, and is it the dense peak of this device for these numbers?",
         "MFU is model FLOP/s over the dense peak of the device that ran. A forward pass is a third of the work of forward and backward; doing it twice makes four thirds. "
@@ -46,5 +45,4 @@ AUDIT_RUNS = Card(
         "`1.4e12 / (380 * 2048) / 86400`; `148 / 419`; add three rows; `2.788 * 2`.",
     ),
     answers=("audit_runs",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )

@@ -6,7 +6,7 @@ from typing import Any
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch15.work import fsdp_job, pipeline_job, seen, sets_with, setting
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import ListOf, Maybe, Number, Rows
 from course_lib.runs.reading import recorded, recorded_names
 
@@ -24,7 +24,7 @@ model's own matmul ran at {{flops_text}} in each process, and an all-reduce took
 Before you look at the recording or compute anything, commit to an interval for the time of a step. `step_interval()` returns `(low, high)` in **seconds**, with `high` at most
 four times `low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     hints=(
         "How many FLOPs does a step take, and how many of them does one process do? Does a step consist of large matmuls only?",
         "6 FLOPs per parameter and token, over all processes, at the matmul's rate, is the least possible time. Add the cost of the calls. Then ask how much of "
@@ -36,7 +36,6 @@ four times `low`. You earn the points for committing, not for being right.""",
     params=setting(ASKED),
     vary=lambda draw: setting(draw.choice([name for name in OTHERS if name in recorded_names()])),
     needs=("07",),
-    probe=interval,
 )
 
 COPIES: Mapping[str, str] = {

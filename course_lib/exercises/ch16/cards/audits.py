@@ -1,7 +1,7 @@
 """The audit of chapter 16: what was printed about the cache, the speed and the price of serving, some of it right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, short_table
+from course_lib.exercises.audits import AUDIT, Item, rules, short_table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -33,13 +33,11 @@ AUDIT_SERVING = Card(
 
 {rules("audit_serving", CAUSES)}""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Which heads have keys? How many bytes does a token take in all layers?",
         "A step of speculative decoding costs the target's step and all guesses, and brings the kept guesses and one token more.",
         "2 · layers · KV heads · size · bytes · tokens; (1 + α + … + α^k) / (1 + k · cost); dollars per hour / (tokens per second · 3,600) · 10⁶.",
     ),
     answers=("audit_serving",),
-    allowed="everything, including the library: your judgment is what is graded.",
 )

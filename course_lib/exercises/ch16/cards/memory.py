@@ -1,9 +1,5 @@
 """Cards of chapter 16 on the bytes of the KV cache: how many there are, and what is lost with fewer bits."""
 
-import random
-from collections.abc import Mapping
-from typing import Any
-
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.drilling import pick
 from course_lib.exercises.probes import kept_rows, rows
@@ -14,10 +10,6 @@ _MODELS = (
     {"model": "Qwen2.5 32B", "layers": 64, "heads": 40, "kv": 8, "size": 128},
     {"model": "Llama 3 405B", "layers": 126, "heads": 128, "kv": 8, "size": 128},
 )
-
-
-def _vary_model(draw: random.Random) -> Mapping[str, Any]:
-    return {**draw.choice(_MODELS), "tokens": draw.choice((2048, 4096, 16384, 32768))}
 
 
 KV_CACHE_BYTES = Card(
@@ -45,7 +37,7 @@ For example, {{model}} has {{layers}} layers, {{heads}} query heads and {{kv}} K
     allowed="plain Python; the library's count is switched off.",
     hides=("serving.kv_cache:kv_bytes", "serving.kv_cache:kv_bytes_per_token", "serving.kv_cache:kv_numbers_per_token"),
     params={"model": "Llama 3 70B", "layers": 80, "heads": 64, "kv": 8, "size": 128, "tokens": 8192},
-    vary=_vary_model,
+    vary=lambda draw: {**draw.choice(_MODELS), "tokens": draw.choice((2048, 4096, 16384, 32768))},
     probe=rows,
     returns=Rows(Number("bytes"), Number("bytes"), Number("bytes")),
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.drilling import pick
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Number, Rows, TupleOf
 
 _GPUS = (
@@ -194,7 +194,7 @@ PREDICT_WAIT = Card(
 
 You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
-    form="prediction",
+    **PREDICTION,
     kind="more",
     hints=(
         "What happens to the wait as the server comes close to being always busy?",
@@ -204,6 +204,5 @@ You earn the points for committing, not for being right.""",
     answers=("growth",),
     params={"low": 50, "high": 90},
     vary=pick(low=(40, 60), high=(80, 85, 95)),
-    probe=interval,
     returns=Anything("a pair of factors"),
 )

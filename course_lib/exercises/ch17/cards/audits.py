@@ -1,7 +1,7 @@
 """The audit of chapter 17: statements about whole runs and about what strategies communicate, some of them right."""
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.audits import Item, rules, table
+from course_lib.exercises.audits import AUDIT, Item, rules, table
 
 CAUSES = {
     "as printed": "the statement is right",
@@ -33,8 +33,7 @@ it. You may use the library.
 
 {rules("audit_synthesis", CAUSES)}""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
-    kind="more",
-    form="audit",
+    **AUDIT,
     hints=(
         "Is a number a count of collectives, of bytes of the whole model, or of bytes of one GPU? Is a run at its peak, or at what it reaches?",
         "An all-reduce is a reduce-scatter and an all-gather. Under HSDP, a rank averages its shard with the replicas. Runs: FLOPs over GPUs × what a GPU reaches.",
@@ -42,6 +41,5 @@ it. You may use the library.
         "`1 - 0.4 / 0.5`; `8 * 450e9 * 1e12 / (3072 * 163e12)` s.",
     ),
     answers=("audit_synthesis",),
-    allowed="everything, including the library: your judgment is what is graded.",
     needs=("01", "08"),
 )

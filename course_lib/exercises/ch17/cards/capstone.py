@@ -1,13 +1,12 @@
 """Cards of chapter 17's capstone: a rubric, the learner's own plan, the plan that survives most changes, and a prediction."""
 
-import random
 from collections.abc import Mapping
 from typing import Any
 
 from course_lib.capstone.task import CHANGES
 from course_lib.exercises import Card, Worth
 from course_lib.exercises.ch17.probes import planned
-from course_lib.exercises.probes import interval, rows
+from course_lib.exercises.probes import PREDICTION, rows
 from course_lib.exercises.returns import Anything, ListOf, Maybe, Rows, Word
 
 LINES = ("degrees", "batch", "memory", "deadline", "budget", "claims", "waste")
@@ -69,10 +68,6 @@ def _task(row: tuple[Any, ...], change: str) -> Mapping[str, Any]:
     return {**dict(zip(names, row, strict=True)), "change": change, "means": CHANGES[change]}
 
 
-def _vary_task(draw: random.Random) -> Mapping[str, Any]:
-    return _task(draw.choice(TASKS), draw.choice([name for name in CHANGES if name != "slower wire"]))
-
-
 CAPSTONE_PLAN = Card(
     id="capstone-plan",
     chapter="17",
@@ -102,7 +97,7 @@ The cell below makes two objects: `task`, and `after`, which is the task after t
     allowed="everything but the library's searches; `assess` is yours.",
     hides=("capstone.plans:best", "capstone.plans:affordable", "planner.search:search"),
     params=_task(TASKS[0], "slower wire"),
-    vary=_vary_task,
+    vary=lambda draw: _task(draw.choice(TASKS), draw.choice([name for name in CHANGES if name != "slower wire"])),
     structural="change",
     needs=("02", "07", "08", "09", "10", "11", "13", "14"),
     probe=planned,
@@ -170,7 +165,7 @@ PREDICT_SLOWER_WIRE = Card(
 You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     kind="more",
-    form="prediction",
+    **PREDICTION,
     hints=(
         "How long does a micro-batch compute, and how long do its two gathers and its reduce-scatter take?",
         "Compute: 6 · parameters · tokens of a micro-batch over the FLOP/s that are reached. Traffic: about 3 · 2 bytes · parameters over the bandwidth of one "
@@ -181,7 +176,6 @@ You earn the points for committing, not for being right.""",
     params=_wire(WIRE_RUNS[0], 8),
     vary=lambda draw: _wire(draw.choice(WIRE_RUNS[1:]), draw.choice((4, 6, 12))),
     needs=("08", "13"),
-    probe=interval,
     returns=Anything("a pair of numbers, how many times longer"),
 )
 

@@ -8,7 +8,7 @@ from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import FINE, Column
 from course_lib.judging.draws import each_changed
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 from course_lib.units import BILLION, GB, TFLOP
 
 TWO = 2  # bytes of a number on the wire
@@ -162,15 +162,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, COLUMNS[case.args[0]].fault(case, outcome.value))
-
-
 JUDGED = {
     "two-that-fight": Judging(
         shares="values:replicas 0.4, values:recompute 0.3, generality:straddle 0.2, generality:edges 0.1",
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, COLUMNS[case.args[0]].fault(case, outcome.value)),
         why="Pure ZeRO-3 has no gradient all-reduce: a reduce-scatter replaces it, so there is nothing to compete with. HSDP has both. If a shard group "
         "fills a server, the gathers stay on the fast links and the replicas' sums on the network; if it is larger, both wait for the same adapter. "
         "Recomputation frees memory, but under tensor parallelism it also repeats messages that nothing hides.",

@@ -5,9 +5,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, describe, oracle
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case, Outcome
 
 Run = Mapping[str, Any]
 FIRST = ("loss", "memory", "usd")
@@ -159,15 +159,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(params, case, outcome))
-
-
 JUDGED = {
     "pareto-front": Judging(
         shares="values:front 0.4, generality:ties 0.2, generality:diverged 0.2, generality:edges 0.2",
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=oracle(_fault),
         why="A table sorted by one column hides what was paid for it. Off the front, a run is worse than another in something and better in nothing, so it needs "
         "no discussion; on the front, every step is a trade, and only the deadline, the budget and the loss that you need can choose.",
         pytorch="Sweep tools such as Optuna and W&B mark the front of several metrics; `planner.pareto` does it for layouts.",

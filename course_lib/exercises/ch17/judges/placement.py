@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, describe, oracle
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case, Outcome
 from course_lib.units import GB
 
 Axes = Mapping[str, tuple[int, float, float]]  # size, bytes sent, seconds that can hide them
@@ -177,15 +177,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(params, case, outcome))
-
-
 JUDGED = {
     "one-sentence": Judging(
         shares="values:orders 0.15, values:hidden 0.5, generality:sizes 0.25, generality:edges 0.1",
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=oracle(_fault),
         why="The sentence says: put the most frequent communication on the fastest wire. The exact version is about what is exposed. Tensor parallelism "
         "waits for every byte and gets the server; data parallelism sends as much, but it has the whole backward pass to hide behind, so it can cross the slowest level.",
         pytorch="The order of the names in `init_device_mesh`: the last one is innermost, and its groups stay inside a server.",

@@ -8,7 +8,7 @@ from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Word
 from course_lib.judging.draws import each_changed
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
 from course_lib.units import BILLION, GB
 
 Run = tuple[int, int, int, int, int, int]  # parameters, gpus, sequences, activations, inputs, memory
@@ -139,15 +139,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, REMEDY.fault(case, outcome.value))
-
-
 JUDGED = {
     "first-remedy": Judging(
         shares="values:remedies 0.75, generality:edges 0.25",
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=lambda params, case, outcome: judged(case, REMEDY.fault(case, outcome.value)),
         why="Each remedy buys memory with something else: nothing, bytes on the wire, compute, and at the end complexity. If you climb the ladder from "
         "the bottom, you pay only for what this run needs. A tensor-parallel group of eight solves the same problem, but it communicates in every layer.",
         pytorch="Gradient accumulation, `ZeroRedundancyOptimizer`, `torch.utils.checkpoint`, `fully_shard`, and only then `parallelize_module` and pipelines.",

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch17.cards.capstone import LINES
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging import Fault, Judging, Params, oracle
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case, Outcome
 from course_lib.units import DAY, GB, HOUR, TFLOP
 
 Table = Mapping[str, Any]
@@ -263,10 +263,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(params, case, outcome))
-
-
 def lines_of(rows: Sequence[tuple[Table, Table]], billed: str = "used") -> list[list[str]]:
     """The lines that each of several plans fails."""
     return [failing(billed, *row) for row in rows]
@@ -276,7 +272,7 @@ JUDGED = {
     "plan-rubric": Judging(
         shares="values:lines 0.25, values:traps 0.35, generality:several 0.25, generality:bounds 0.15",
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=oracle(_fault),
         why="The plausible plan fails where plans usually fail: its memory leaves no reserve, its batch is not the task's, and its claims are a fifth too good. "
         "The wasteful plan breaks no bound of the others, and only its utilization gives it away. A rubric that you wrote before you chose a plan cannot be bent to fit it.",
         pytorch="torchtitan checks degrees and batch when a job starts; memory, deadline and budget are yours to check before it does.",

@@ -5,9 +5,9 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, describe, oracle
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case, Outcome
 from course_lib.units import GB
 
 Takes = Mapping[str, tuple[float, float, float] | None]  # condition -> memory, days, dollars
@@ -216,15 +216,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    return judged(case, _fault(params, case, outcome))
-
-
 JUDGED = {
     "sturdiest-plan": Judging(
         shares="values:choice 0.4, generality:limits 0.25, generality:holes 0.15, generality:edges 0.2",
         cases=_cases,
-        verdicts=_verdicts,
+        verdicts=oracle(_fault),
         why="The quickest plan is often the one that has used up everything: memory to the last gigabyte, or a wire that happens to be just fast enough. "
         "A plan with a little slack in each number costs a few percent today and spares a second plan in the middle of the run.",
         pytorch="Keep checkpoints that can be loaded on another layout (DCP reshards on load), so that a change of plan costs minutes.",

@@ -24,13 +24,13 @@ from course_lib.runs import (
     gap,
     layouts,
     measuring,
-    options,
     peaks,
     predict,
     rates,
     saving,
 )
 from course_lib.runs.learning_rate import rate_at
+from course_lib.runs.options import arguments, job_of
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
 from course_lib.runs.place import Place, end, join, leave, refused, servers
 from course_lib.runs.retrying import SAVED
@@ -46,7 +46,7 @@ def warm_up(steps: int) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Train; the exit code."""
-    given = options.arguments(argv)
+    given = arguments(argv)
     if given.print_command:
         return _print_command(given)
     try:
@@ -75,7 +75,7 @@ def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
 
 
 def _run(given: argparse.Namespace, place: Place, shown: boards.Boards) -> evidence.Evidence | None:
-    job = options.job_of(given, place.ranks, place.device.type)
+    job = job_of(given, place.ranks, place.device.type)
     if given.compile:
         layouts.check_compiled(job.layout, job.config)
     fits(job, place)

@@ -29,6 +29,7 @@ from course_lib.grading.classroom.roster import key_of
 from course_lib.grading.service import dask_workers
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.kept_reports import latest
+from course_lib.grading.service.task import make_task
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.notebooks import Notebook
 from tests.class_kit import NAME, SIX, archive, as_bytes, copy_of, work
@@ -185,6 +186,7 @@ def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machi
     assert {each: there[each][0] for each in IDS} == {"ada": 28.0, "alan": 18.0, "barbara": 18.0, "grace": 23.0}
     assert latest(far, "grace", "01")["reports"][0]["state"] == "crashed"
     for each in IDS:
+        assert make_task(near, each, "01")["secret"] == make_task(far, each, "01")["secret"], "the same hidden cases"
         one, other = latest(near, each, "01"), latest(far, each, "01")
         assert one["level"] == other["level"] != "none"
         assert [report | {"seconds": 0} for report in one["reports"]] == [

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import json
 import os
 import secrets
 import subprocess
@@ -59,7 +60,7 @@ def hand_in(
     """Put a submission where `class collect` puts it."""
     path = folder.submissions.folder(student, "01") / f"{NAME}.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(render(notebook), encoding="utf-8")
+    path.write_text(json.dumps(notebook), encoding="utf-8")
     (path.parent / "timestamp.txt").write_text(at.strftime("%Y-%m-%d %H:%M:%S.%f UTC"), encoding="utf-8")
     folder.submissions.remember_arrival(
         student, "01", {"at": at.isoformat(), "by": by, "late": False, "file": file, "sha256": "", "notes": []}

@@ -32,7 +32,7 @@ from course_lib.grading.service.kept_reports import latest
 from course_lib.grading.service.task import make_task
 from course_lib.install import ROOT, Trouble
 from course_lib.learner.notebooks import Notebook
-from tests.class_kit import NAME, SIX, archive, as_bytes, copy_of, work
+from tests.class_kit import NAME, SIX, archive, copy_of, work
 from tests.grading_kit import cell_of, own
 from tests.guide_kit import Instructor, blocks
 from tests.served_kit import hand_in, small_class
@@ -155,7 +155,7 @@ def far(tmp_path_factory, near, cluster, database) -> ClassFolder:
                 each.id: f"{key_of(each.last_name + each.first_name)}_{each.lms_id}_{number}_{NAME}.ipynb"
                 for number, each in enumerate(SIX, 70)
             }
-            files = {names[each]: as_bytes(notebook_of(near, each)) for each in IDS}
+            files = {names[each]: json.dumps(notebook_of(near, each)).encode() for each in IDS}
             (instructor.at / "submissions.zip").write_bytes(archive(files))
         if "class grade" in line:
             killer = threading.Thread(target=kill_one, args=(instructor.at, cluster.workers()[0]))

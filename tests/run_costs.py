@@ -26,17 +26,21 @@ _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Everything loaded and collected stays to the end: the garbage collector need not visit two million objects each time."""
     global _spent, _highest
-    if not session.config.option.collectonly:
-        _example()
+    if not session.config.option.collectonly and hasattr(os, "fork"):
+        _read_constants()
     gc.collect()
     gc.freeze()
     _spent, _highest = _cpu(), _peak()
 
 
-@settings(max_examples=1, database=None)
-@given(text())
-def _example(_: str) -> None:
-    """Hypothesis parses all loaded modules for its first example: 0.2 GB for a moment, before tests hold memory of their own."""
+def _read_constants() -> None:
+    """Let a child draw the first example: Hypothesis parses all loaded modules for it, which takes 0.2 GB, and keeps the constants on disk."""
+    if (child := os.fork()) == 0:
+        try:
+            settings(max_examples=1, database=None)(given(text())(lambda _: None))()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
 
 
 def _cpu() -> float:

@@ -18,9 +18,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
-chosen = [
-    *CHAPTERS
-]  # those whose tests were asked for: drawing cases of all exercises takes seconds in each test process
+chosen = [*CHAPTERS]  # the chapters whose tests were asked for; only their cases are drawn when tests are collected
 MOST_CHAPTERS = 2  # under plain nbgrader, in the browser and without answers in a default run: about 60 s of CPU each
 MOST_CROSSING = 3  # chapters all of whose answers cross in a default run: 0.2 to 0.9 s of CPU an answer
 MOST_MUTATED = 8  # exercises in a default run: 1 to 2 s of CPU each

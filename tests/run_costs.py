@@ -34,7 +34,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def _read_constants() -> None:
-    """Let a child draw the first example: Hypothesis parses all loaded modules for it, which takes 0.2 GB, and keeps the constants on disk."""
+    """Let a child process draw Hypothesis's first example.
+
+    For it Hypothesis parses all loaded modules, which takes 0.2 GB, and keeps the constants that it finds on disk.
+    """
     if (child := os.fork()) == 0:
         try:
             settings(max_examples=1, database=None)(given(text())(lambda _: None))()

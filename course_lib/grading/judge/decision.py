@@ -134,7 +134,7 @@ def _judged(exercise: Exercise, params: Params, case: Case, outcome: Outcome) ->
 
 def _with_causes(exercise: Exercise, found: Sequence[Asked]) -> list[Asked]:
     """What was asked, each failing verdict with the shipped mistake that does what the answer did."""
-    open_ones = [each for each in found if each.outcome and any(not v.ok and not v.mistake for v in each.verdicts)]
+    open_ones = [each for each in found if each.outcome and any(not v.ok for v in each.verdicts)]
     if not open_ones:
         return list(found)
     judged = [Judged(each.params, each.case, each.outcome, each.verdicts) for each in found if each.outcome]

@@ -135,6 +135,15 @@ def read_bank(path: Path) -> list[BankAnswer]:
     ]
 
 
+WORKED = "worked"  # the first right answer where it is the notebook's answer cell
+
+
+def worked_cell(text: str) -> str | None:
+    """The answer cell that a bank begins with, without the lines before it; None where its first section is another one."""
+    _, heading, rest = text.partition(f"# %% right: {WORKED}\n")
+    return rest.partition("\n# %% ")[0].strip() if heading else None
+
+
 def _program(exercise: str) -> list[str]:
     """The lines of the program in the statement of an exercise."""
     from course_lib import exercises

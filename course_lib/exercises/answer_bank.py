@@ -25,6 +25,10 @@ says it in one: the text on the left, which must occur exactly once, becomes tha
         return x
 
 is Python: each statement replaces the one that defines the same name, and a new name stays in front of the statement that follows it.
+Lines `# > ...` below a heading are the sentence that a learner who makes the mistake is told. `judging.naming` says it where an answer
+does what this one does; of several answers with one mistake the first gives the sentence. With a sentence and without a MISTAKE, the
+mistake is called as the answer, with hyphens. Changes without `from:` are those of the first right answer, the worked one.
+
 Only a half-right answer may have no body: it is the other answer, judged by its points.
 
 `from: the card` starts from the program in the card's statement, which a learner is to repair; without a body the answer is that program.
@@ -57,6 +61,7 @@ class BankAnswer:
     expected: str = ""  # verdict kind or state for a wrong answer, points for a half-right one
     mistake: str = "-"
     unless: str = ""  # "name=value" of the parameter that makes a wrong answer the right one
+    says: str = ""  # what a learner who makes this mistake is told
 
     @property
     def reads_params(self) -> bool:
@@ -69,7 +74,7 @@ class BankAnswer:
         return self.mistake == "~"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Section:
     """A section as written: the line number of its heading, the parts of that, and the lines below."""
 
@@ -81,6 +86,7 @@ class _Section:
     unless: str
     base: str
     lines: list[str]
+    says: list[str]
 
 
 def read_answers(path: Path, exercise: str) -> list[BankAnswer]:
@@ -100,6 +106,9 @@ def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankA
     prelude: list[str] = []
     sections: list[_Section] = []
     for number, line in enumerate(text.splitlines(), above + 1):
+        if line.startswith("# > ") and sections:
+            sections[-1].says.append(line.removeprefix("# > ").strip())
+            continue
         if not line.startswith("# %%"):
             (sections[-1].lines if sections else prelude).append(line)
             continue
@@ -110,13 +119,19 @@ def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankA
             )
         sort, name, expected, mistake, unless, base = match.groups()
         sections.append(
-            _Section(number, sort, name, expected or "-", mistake or "-", unless or "", base or "", [])  # type: ignore[arg-type]
+            _Section(number, sort, name, expected or "-", mistake or "-", unless or "", base or "", [], [])  # type: ignore[arg-type]
         )
     by_name: dict[str, list[_Section]] = {}
     for section in sections:
         by_name.setdefault(section.name, []).append(section)
     if any(section.base == _CARD for section in sections):
-        by_name[_CARD] = [_Section(0, "wrong", _CARD, "-", "-", "", "", _program(exercise))]
+        by_name[_CARD] = [_Section(0, "wrong", _CARD, "-", "-", "", "", _program(exercise), [])]
+    for section in sections:  # what a heading may leave out
+        edits = any(_CHANGE.match(line) for line in section.lines)
+        if edits and not section.base and sections[0].sort == "right" and section is not sections[0]:
+            section.base = sections[0].name
+        if section.says and section.mistake == "-":
+            section.mistake = section.name.replace(" ", "-")
     return [
         BankAnswer(
             exercise=exercise,
@@ -125,6 +140,7 @@ def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankA
             expected=section.expected,
             mistake=section.mistake,
             unless=section.unless,
+            says=" ".join(section.says),
             source="\n".join([*prelude, *_expanded(file, section, by_name)]),
         )
         for section in sections

@@ -208,7 +208,6 @@ JUDGING = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdi
 
 # At least two right answers, and four wrong ones with the verdict and the mistake (or -) that must find them.
 ANSWERS = r"""# Repeat the last section for each wrong answer. `# ~ OLD ==> NEW` replaces text of the answer that `from:` names.
-
 # %% right: one way
 {stub}
 

@@ -1,6 +1,5 @@
 """`course exercise`: write exercises."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 EXAMPLES = examples(
-    "course exercise new 06 my-id                                in the course: card, judge, cells and a bank of answers to fill in",
+    "course exercise new 06 my-id                                in the course: card, judge with a bank of answers, and cells to fill in",
     "course exercise new 06 my-id --class ~/classes/autumn-26    in a class of yours; the course itself stays as it is",
 )
 
@@ -78,15 +77,15 @@ def test(
 
 def _judged(folder: "ClassFolder", exercise: str) -> list[Any]:
     """Every answer in the bank of a class's own exercise, judged; Trouble where a part of it is not written."""
-    from course_lib.exercises import killmatrix, overlay
+    from course_lib.exercises import answer_bank, killmatrix, overlay
 
     if exercise not in overlay.cards():
         raise Trouble(
             f"{folder.settings.name} has no exercise of its own {exercise!r}.",
             f"it has {', '.join(overlay.cards()) or 'none'}",
         )
-    path = overlay.place(exercise) / "bank.py"
+    path = overlay.place(exercise) / "judging.py"
     try:
-        return [killmatrix.judge(replace(answer, exercise=exercise)) for answer in killmatrix.read_bank(path)]
+        return [killmatrix.judge(answer) for answer in answer_bank.read_answers(path, exercise)]
     except (OSError, ValueError, NotImplementedError, KeyError, AttributeError) as error:
         raise Trouble(f"{exercise} is not written yet: {error}", f"look into {path.parent}") from error

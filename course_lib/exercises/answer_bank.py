@@ -1,4 +1,4 @@
-"""Bank files: the shipped answers to one exercise, each whole or as a change of another.
+"""Banks: the shipped answers to one exercise, each whole or as a change of another. They stand in its judge's file, as `ANSWERS`.
 
 A section is headed `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` or `# %% half: NAME => POINTS`. The lines before the
 first section belong to every answer. KIND is a verdict kind or a state. MISTAKE is the name that the judge gives the mistake, or `-`;
@@ -89,11 +89,23 @@ class _Section:
     says: list[str]
 
 
-def read_bank(path: Path) -> list[BankAnswer]:
-    """The answers of one bank file; ValueError gives file and line of a heading or a change that is malformed."""
+def read_answers(path: Path, exercise: str) -> list[BankAnswer]:
+    """The answers in a judge's file, which is read but not run; ValueError as of `read_bank`, or where there is no `ANSWERS`."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="ANSWERS")], value=ast.Constant(value=str(text), lineno=first)):
+                return read_bank(text, exercise, path.name, above=first - 1)
+    raise ValueError(f"{path.name} has no bank of answers; end it with a text ANSWERS = r'''…'''.")
+
+
+def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankAnswer]:
+    """The answers of one bank; ValueError gives file and line of a heading or a change that is malformed.
+
+    `above` counts the lines of the file that are above the text.
+    """
     prelude: list[str] = []
     sections: list[_Section] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), above + 1):
         if line.startswith("# > ") and sections:
             sections[-1].says.append(line.removeprefix("# > ").strip())
             continue
@@ -103,7 +115,7 @@ def read_bank(path: Path) -> list[BankAnswer]:
         match = _HEADER.match(line)
         if match is None or (match.group(1) == "right") != (match.group(3) is None):
             raise ValueError(
-                f"{path.name}:{number}: {line!r} is not 'right: NAME', 'wrong: NAME => KIND MISTAKE' or 'half: NAME => POINTS'."
+                f"{file}:{number}: {line!r} is not 'right: NAME', 'wrong: NAME => KIND MISTAKE' or 'half: NAME => POINTS'."
             )
         sort, name, expected, mistake, unless, base = match.groups()
         sections.append(
@@ -113,7 +125,7 @@ def read_bank(path: Path) -> list[BankAnswer]:
     for section in sections:
         by_name.setdefault(section.name, []).append(section)
     if any(section.base == _CARD for section in sections):
-        by_name[_CARD] = [_Section(0, "wrong", _CARD, "-", "-", "", "", _program(path.stem), [])]
+        by_name[_CARD] = [_Section(0, "wrong", _CARD, "-", "-", "", "", _program(exercise), [])]
     for section in sections:  # what a heading may leave out
         edits = any(_CHANGE.match(line) for line in section.lines)
         if edits and not section.base and sections[0].sort == "right" and section is not sections[0]:
@@ -122,14 +134,14 @@ def read_bank(path: Path) -> list[BankAnswer]:
             section.mistake = section.name.replace(" ", "-")
     return [
         BankAnswer(
-            exercise=path.stem,
+            exercise=exercise,
             sort=section.sort,
             name=section.name,
             expected=section.expected,
             mistake=section.mistake,
             unless=section.unless,
             says=" ".join(section.says),
-            source="\n".join([*prelude, *_expanded(path.name, section, by_name)]),
+            source="\n".join([*prelude, *_expanded(file, section, by_name)]),
         )
         for section in sections
     ]

@@ -1,4 +1,4 @@
-"""Exercises of a class's own beside the course's: `NAME/card.py` holds CARD, `NAME/judging.py` JUDGING, `NAME/bank.py` answers.
+"""Exercises of a class's own beside the course's: `NAME/card.py` holds CARD, `NAME/judging.py` JUDGING and ANSWERS.
 
 `use` sets the folder; a new process takes it from COURSE_OVERLAY. A worker reads only the cards: `judging.py` is loaded under the name of
 the judging package, which a worker cannot import.

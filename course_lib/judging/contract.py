@@ -102,8 +102,8 @@ def answers(exercise: str) -> tuple[BankAnswer, ...]:
 @cache
 def _of_the_course(exercise: str) -> Judging:
     card = exercises.card(exercise)
-    module = importlib.import_module(f"course_lib.exercises.ch{card.chapter}.judges")
-    return _checked(card, module.JUDGINGS[exercise])
+    name = f"course_lib.exercises.ch{card.chapter}.judges.{exercises.module_of(exercise)}"
+    return _checked(card, importlib.import_module(name).JUDGING)
 
 
 def _checked(card: exercises.Card, contract: Judging) -> Judging:

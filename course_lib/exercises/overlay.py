@@ -59,6 +59,12 @@ def judging(exercise: str) -> Any:
     return _held(path, f"course_lib.judging.overlay_{path.parent.name}", "JUDGING")
 
 
+def answers(exercise: str) -> str:
+    """The answers that the judge's file of one of these exercises ships."""
+    path = _own.places[exercise] / "judging.py"
+    return str(_held(path, f"course_lib.judging.overlay_{path.parent.name}", "ANSWERS"))
+
+
 def _load(folder: Path) -> None:
     from course_lib import exercises
 

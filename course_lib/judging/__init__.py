@@ -12,6 +12,7 @@ from course_lib.judging.mistakes import Fault, Mistake, first, judged, matching,
 from course_lib.judging.numbers import number_fault, number_verdict
 from course_lib.judging.oracles import oracle
 from course_lib.judging.prediction import interval_fault, prediction
+from course_lib.judging.worked import Worked
 
 __all__ = [
     "DrillKey",
@@ -22,6 +23,7 @@ __all__ = [
     "Params",
     "Times",
     "Weighed",
+    "Worked",
     "describe",
     "drill_key",
     "drill_verdict",

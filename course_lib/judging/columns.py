@@ -12,6 +12,7 @@ from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.values import describe, is_number, near, same_value, times
 from course_lib.judging.contract import Oracle, Params
 from course_lib.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
+from course_lib.judging.unit_slips import unit_slip
 from course_lib.records import Case, Outcome, Verdict
 
 CLOSE = 1e-3  # relative: passes GB to four digits and years of 365 days, not a slope in place of a difference
@@ -73,6 +74,8 @@ class Column(Knowing):
         if known := [mistake for mistake in self.mistakes if self._explains(mistake, row, got, want)]:
             best = max(known, key=lambda mistake: sum(self._explains(mistake, *each) for each in rows))
             return best.name, lead + best.message
+        if slip := unit_slip(self.unit, [each for _, each, _ in rows], [each for _, _, each in rows]):
+            return slip[0], lead + slip[1]
         if got is None:
             return "returned-none", f"{lead}the result is None; {self.some}. Is a `return` missing?"
         if want is None:

@@ -1,6 +1,5 @@
 """The contract of an exercise: its cases, its oracle and the shares of its points. A worker cannot import this package."""
 
-import importlib
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -10,8 +9,8 @@ from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises import overlay
-from course_lib.exercises.answer_bank import BankAnswer
 from course_lib.judging.mistakes import Fault, verdict
+from course_lib.judging.shipped import judge_module
 from course_lib.judging.worked import judged_variant
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict, VerdictKind
 
@@ -84,26 +83,9 @@ def judging(exercise: str) -> Judging:
     return _of_the_course(exercise)
 
 
-def answers_text(exercise: str) -> str:
-    """The shipped answers to an exercise as they are written."""
-    from course_lib.exercises import killmatrix
-
-    return next(iter(killmatrix.BANK.glob(f"*/{exercise}.py"))).read_text(encoding="utf-8")
-
-
-@cache
-def answers(exercise: str) -> tuple[BankAnswer, ...]:
-    """The shipped answers to an exercise; none where it has no bank."""
-    from course_lib.exercises import killmatrix
-
-    return tuple(killmatrix.bank(exercise=exercise))
-
-
 @cache
 def _of_the_course(exercise: str) -> Judging:
-    card = exercises.card(exercise)
-    name = f"course_lib.exercises.ch{card.chapter}.judges.{exercises.module_of(exercise)}"
-    return _checked(card, importlib.import_module(name).JUDGING)
+    return _checked(exercises.card(exercise), judge_module(exercise).JUDGING)
 
 
 def _checked(card: exercises.Card, contract: Judging) -> Judging:

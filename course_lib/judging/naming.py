@@ -16,7 +16,8 @@ from typing import Any
 from course_lib.exercises.answer_bank import BankAnswer
 from course_lib.exercises.placeholders import fill_text
 from course_lib.exercises.values import is_number
-from course_lib.judging.contract import Judging, answers
+from course_lib.judging.contract import Judging
+from course_lib.judging.shipped import answers
 from course_lib.judging.worked import Worked, judged_variant, run
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
 

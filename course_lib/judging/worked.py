@@ -18,6 +18,7 @@ from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises.answer_bank import BankAnswer
+from course_lib.judging.shipped import answers
 from course_lib.records import Case, Outcome
 
 _judged: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar(
@@ -105,8 +106,6 @@ class Worked:
     @property
     def answer(self) -> BankAnswer:
         """The shipped answer itself."""
-        from course_lib.judging.contract import answers
-
         return next(each for each in answers(self.exercise) if each.sort == "right")
 
     @property

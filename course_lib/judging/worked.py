@@ -66,15 +66,15 @@ def _run_source(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...
     """Run a source as a notebook cell would be, with `params` as of the variant, and pick out its answers."""
     title = f"<answer {hash(answer.source) & 0xFFFFFF:x}>"
     linecache.cache[title] = (len(answer.source), None, answer.source.splitlines(True), title)  # errors show the line
-    numbers = SimpleNamespace(params=lambda exercise: SimpleNamespace(**params))
+    own = SimpleNamespace(params=lambda exercise: SimpleNamespace(**params))
     space: dict[str, Any] = {"__name__": "__main__"}
     tree = ast.parse(answer.source, title)
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module in ("course_lib", "course_lib.notebook"):
-            own = [each for each in node.names if each.name in ("params", "notebook")]
-            space |= {each.asname or each.name: numbers.params if each.name == "params" else numbers for each in own}
-            node.names = [each for each in node.names if each not in own] or [ast.alias("__version__")]
-            node.module = "course_lib" if own and node.names[0].name == "__version__" else node.module
+            ours = {each.asname or each.name: each for each in node.names if each.name in ("params", "notebook")}
+            space |= {name: own.params if each.name == "params" else own for name, each in ours.items()}
+            node.names = [each for each in node.names if each not in ours.values()]
+    tree.body = [node for node in tree.body if not isinstance(node, ast.ImportFrom) or node.names]
     exec(compile(tree, title, "exec"), space)
     return tuple(space[name] for name in exercises.card(answer.exercise).answers)
 

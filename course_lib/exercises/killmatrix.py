@@ -73,15 +73,22 @@ def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
 def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     """Judge one shipped answer here, in this process, on the canonical variant or on that of a seed."""
     from course_lib.grading.judge import grade
+    from course_lib.grading.judge.report import lost_report
     from course_lib.grading.worker.runners import InProcess
+    from course_lib.judging.worked import functions
 
     card = exercises.card(answer.exercise)
     params = (
         json.loads(json.dumps(dict(card.variant(seed)))) if seed is not None else card.params
     )  # as a class keeps it
     start = time.perf_counter()
-    with beside(card, params) if seed is not None else contextlib.nullcontext():
-        report = grade(card, InProcess(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
+    try:
+        answers = functions(answer, params)
+    except Exception as error:  # as a cell that does not run: nothing is defined
+        what = f"it does not define {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        report = lost_report(card, "raised", f"The answer's cell does not run: {what}.")
+    else:
+        report = grade(card, InProcess(*answers), params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
     ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)

@@ -53,17 +53,11 @@ class _Recent(OrderedDict[Any, Any]):
         return self[key]
 
 
-_defined, _runs = _Recent(256), _Recent(64)
+_defined, _runs = _Recent(64), _Recent(64)
 
 
 def functions(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What an answer defines, in the order of its card, on the variant with these parameters."""
-    key = (answer.exercise, answer.source, repr(sorted(params.items())))
-    return _defined.made(key, lambda: _run_source(answer, params))
-
-
-def _run_source(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Run a source as a notebook cell would be, with `params` as of the variant, and pick out its answers."""
+    """What an answer defines, in the order of its card, on the variant with these parameters: its source is run as a cell would be."""
     title = f"<answer {hash(answer.source) & 0xFFFFFF:x}>"
     linecache.cache[title] = (len(answer.source), None, answer.source.splitlines(True), title)  # errors show the line
     own = SimpleNamespace(params=lambda exercise: SimpleNamespace(**params))
@@ -83,7 +77,9 @@ def run(answer: BankAnswer, params: Mapping[str, Any], case: Case) -> Outcome:
     """The outcome of a shipped answer on a case, in this process."""
     from course_lib.grading.worker.runners import InProcess
 
-    return InProcess(*functions(answer, params)).run(exercises.card(answer.exercise), case)
+    return InProcess(*functions(answer, params)).run(
+        exercises.card(answer.exercise), case
+    )  # anew: one may keep results
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,9 @@ class Worked:
         return self._call(0, *given)
 
     def _call(self, index: int, *given: Any) -> Any:
-        return functions(self.answer, self.params)[index](*given)
+        answer, params = self.answer, self.params
+        key = (answer.source, repr(sorted(params.items())))
+        return _defined.made(key, lambda: functions(answer, params))[index](*given)
 
     @property
     def answer(self) -> BankAnswer:

@@ -120,3 +120,38 @@ def test_answers_from_anywhere_are_judged_in_the_form_of_the_bank(tmp_path, caps
     (tmp_path / "two.py").write_text("# %% wrong: nothing\nx = 1\n")
     assert cli.run(["exercise", "try", "state-13b", str(tmp_path / "two.py")]) == 1
     assert "two.py:1" in capsys.readouterr().err
+
+
+def judged_source(exercise, source):
+    """The report on an answer that is given as text."""
+    (answer,) = read_bank(f"# %% right: it\n{source}", exercise, "here")
+    return killmatrix.judge(answer).report
+
+
+SCHEDULES = """def naive_rows(p, m):
+    return [[(kind, s, x) for x in range(m) for kind in "FB"] for s in range(p)]
+
+def gpipe_rows(p, m):
+    return [[(kind, s, x) for kind in "FB" for x in range(m)] for s in range(p)]
+
+def one_f_one_b_rows(p, m):
+    rows = []
+    for s in range(p):
+        ahead, row = HOW, []
+        for at in range(m + ahead):
+            row += [("F", s, at)] * (at < m) + [("B", s, at - ahead)] * (at >= ahead)
+        rows.append(row[::1])
+    return rows
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        ("min(p - s, m)", "warm-up-long"),  # what the judge finds is the same, whatever the order of the rest
+        ("min(p - s + 2, m)", "too-much-memory"),
+    ],
+)
+def test_where_many_values_are_right_a_mistake_is_known_by_what_the_judge_finds(how, name):
+    report = judged_source("three-schedules", SCHEDULES.replace("HOW", how).replace("row[::1]", "[None, *row]"))
+    assert {v.mistake for v in report.verdicts if v.part == "memory" and not v.ok} == {name}

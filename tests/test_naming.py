@@ -155,3 +155,20 @@ def one_f_one_b_rows(p, m):
 def test_where_many_values_are_right_a_mistake_is_known_by_what_the_judge_finds(how, name):
     report = judged_source("three-schedules", SCHEDULES.replace("HOW", how).replace("row[::1]", "[None, *row]"))
     assert {v.mistake for v in report.verdicts if v.part == "memory" and not v.ok} == {name}
+
+
+def test_a_shipped_wrong_answer_can_be_asked_by_its_name():
+    assert Worked("uneven-layers").wrong("equal counts", [1.0, 1.0, 1.0, 9.0], 2) == [2, 2]
+    assert Worked("uneven-layers")([1.0, 1.0, 1.0, 9.0], 2) == [3, 1]
+
+
+def test_one_word_names_a_mistake_only_if_it_is_the_mistakes_in_every_case():
+    source = worked_cell(answers_text("schedule-validator"))
+    counts = source.replace('held += 1 if kind == "F" else -1', 'held += kind == "F"')
+    found = {v.mistake for v in judged_source("schedule-validator", counts).verdicts if not v.ok}
+    assert found == {"counts-forwards"}
+    hasty = counts.replace(
+        'return "deadlock"', 'return "order"'
+    )  # says "memory" in the same cases, and differs in others
+    found = {v.mistake for v in judged_source("schedule-validator", hasty).verdicts if not v.ok}
+    assert "rejects-good" in found and "counts-forwards" not in found

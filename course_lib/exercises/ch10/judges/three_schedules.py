@@ -50,7 +50,9 @@ def _gpipe_fault(params: Params, schedule: Schedule) -> Fault | None:
         forth, back = ([op.microbatch for op in row if op.kind == kind] for kind in "FB")
         if back != (forth if params["drain"] == "first" else forth[::-1]):
             order = ", ".join(map(str, back[:6])) + " …" * (len(back) > 6)
-            told = f"rank {rank} does its backwards in the order {order}; the exercise asks for them {params['drained']}."
+            told = (
+                f"rank {rank} does its backwards in the order {order}; the exercise asks for them {params['drained']}."
+            )
             return "other-drain", told
     return None
 

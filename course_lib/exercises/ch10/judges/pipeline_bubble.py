@@ -17,11 +17,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown(f"at most {most:g} on {p} stages", "values:inverse", 1, [(p, most)]),
     ]
     mosts, exact = (0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5), right[0](7, 11)
-    sizes = [(1, rng.randrange(2, 9), 0.5), (rng.randrange(5, 9), 1, 0.75), (21, 2000, 0.08), (90, 3, 0.004)]
-    sizes += [(7, 11, exact), (7, 12, 0.9999 * exact)]
-    for p, m, most in sizes + [(rng.randrange(2, 33), rng.randrange(2, 129), rng.choice(mosts)) for _ in range(8)]:
-        cases.append(hidden(f"{p} stages, {m} micro-batches", "generality:sizes", 0, [(p, m)]))
-        cases.append(hidden(f"at most {most:g} on {p} stages", "generality:sizes", 1, [(p, most)]))
+    groups = {
+        "one stage, one micro-batch": [(1, rng.randrange(2, 9), 0.5), (rng.randrange(5, 9), 1, 0.75)],
+        "many of them": [(21, 2000, 0.08), (90, 3, 0.004)],
+        "exactly as many idle, and hardly fewer": [(7, 11, exact), (7, 12, 0.9999 * exact), (5, 8, right[0](5, 8))],
+        "other sizes": [(rng.randrange(2, 33), rng.randrange(2, 129), rng.choice(mosts)) for _ in range(8)],
+    }
+    for name, rows in groups.items():
+        cases.append(hidden(name, "generality:sizes", 0, [(p, m) for p, m, _ in rows]))
+        cases.append(hidden(f"{name}: the fewest", "generality:sizes", 1, [(p, most) for p, _, most in rows]))
     return cases
 
 

@@ -95,6 +95,9 @@ def read(spans):
     return name, ranks, microbatches, chunks
     ### END SOLUTION
 
+# %% right: counted, a list in capitals
+# ~ 1 + max(span[0] for span in spans), 1 + max(span[4] for span in spans) ==> len({span[0] for span in spans}), len({span[4] for span in spans})
+# ~ return name, ranks, microbatches, chunks ==> return [name.upper(), ranks, microbatches, chunks]
 # %% wrong: everything is 1F1B => values not-1f1b
 # ~ return name, ==> return "1F1B",
 # %% wrong: does not sort => values -

@@ -199,6 +199,9 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
     return "ok"
     ### END SOLUTION
 
+# %% right: at most one operation of each rank in turn
+# ~ while at[rank] < len(row): ==> if at[rank] < len(row):
+# ~ break ==> continue
 # %% wrong: an empty schedule has no fault => values accepts-empty
 # ~ return "empty" ==> return "ok"
 # %% wrong: does not run the rows => values accepts-deadlock

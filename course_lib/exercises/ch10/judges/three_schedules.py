@@ -53,7 +53,8 @@ def _gpipe_fault(params: Params, schedule: Schedule) -> Fault | None:
             told = (
                 f"rank {rank} does its backwards in the order {order}; the exercise asks for them {params['drained']}."
             )
-            return "other-drain", told
+            public = params["drain"] == "last" and back == forth
+            return ("public-form", f"this solves the public form: {told}") if public else ("other-drain", told)
     return None
 
 

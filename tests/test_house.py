@@ -21,6 +21,7 @@ from course_lib.benchmarks.architecture import (
     parts,
 )
 from course_lib.install import ROOT
+from tests.tables import each_row
 
 LIBRARY = ROOT / "course_lib"
 
@@ -30,7 +31,7 @@ HEAVY = ("torch", "matplotlib", "ipywidgets")
 MODULES = {module_name(path): path for path in sorted(LIBRARY.rglob("*.py"))}
 
 
-@pytest.mark.parametrize("name", list(MODULES), ids=lambda name: name or "course_lib")
+@each_row("name", lambda: MODULES)
 def test_a_module_imports_only_from_those_above_it(name):
     own = part_of(name)
     assert name == "" or own in RANK, f"{name} has no place in the order of the parts"

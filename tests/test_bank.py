@@ -122,6 +122,8 @@ def test_a_change_may_be_changed_once_more(read):
 # +     return 4 * area(radius)
 """
     assert value(read(sections)[2], "twice(1) / math.pi") == 4
+    half = read(f"{sections}\n# %% half: right for two => 1  from: two\n")[3]  # the same program is no change
+    assert value(half, "twice(1) / math.pi") == 4
     with pytest.raises(ValueError, match=r"area.py:24: 'three' is 3 changes deep; at most 2"):
         read(
             f"""{sections}

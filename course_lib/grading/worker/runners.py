@@ -14,9 +14,11 @@ from dataclasses import replace
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, Protocol
 
+from course_lib.arithmetic import same_everywhere
 from course_lib.exercises import Card
 from course_lib.exercises.values import copied
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
+from course_lib.grading.worker.process_state import seeded
 from course_lib.grading.worker.second_call import called_again, first_changed
 from course_lib.records import Case, Outcome
 
@@ -135,10 +137,11 @@ class InProcess:
                 state="raised", error=f"check({card.id!r}, …) takes {names}; it was given {len(self.answers)}."
             )
         answer = self.answers[0] if len(self.answers) == 1 else self.answers
-        with switched_off(card.hides):
+        with same_everywhere(), seeded(), switched_off(card.hides):
             return run_probe(card, case, answer)
 
 
+@same_everywhere()
 def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
     """The probe on one case in this process: a call, or a metered run over ranks."""
     if case.ranks is None and case.twice:

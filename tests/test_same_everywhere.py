@@ -101,7 +101,8 @@ def typed(*words: str, threads: str | None = None, **variables: str) -> subproce
     env = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
     env |= variables | ({} if threads is None else {"OMP_NUM_THREADS": threads})
     command = [sys.executable, "-P", *words]
-    return subprocess.run(command, capture_output=True, text=True, env=env, cwd=REPOSITORY, timeout=240)
+    encoding = variables.get("PYTHONIOENCODING", "utf-8")
+    return subprocess.run(command, capture_output=True, encoding=encoding, env=env, cwd=REPOSITORY, timeout=240)
 
 
 def test_check_compares_bits_on_any_number_of_threads():
@@ -116,6 +117,21 @@ def test_a_certificate_counts_what_check_counts(tmp_path):
     assert ran.returncode == 0, ran.stdout + ran.stderr
     [chapter] = json.loads(ran.stdout)["chapters"]
     assert [each["id"] for each in chapter["exercises"] if not each["passed"]] == []
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_output_that_cannot_encode_a_mark_shows_another(encoding, tmp_path):
+    ran = typed("-m", "course_lib", "progress", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
+    assert ran.returncode == 0 and "....." in ran.stdout and not ran.stderr
+    ran = typed("-m", "course_lib", "check", "Łódź ✓", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
+    assert ran.returncode == 1 and r"\u0141" in ran.stdout and "+" in ran.stdout and not ran.stderr
+
+
+def test_json_stays_json_in_any_encoding():
+    said = {"message": "✗ “three” … Łódź 𝛑"}
+    code = f"import json; from course_lib.install import streams; streams.show_every_character(); print(json.dumps({said!r}, ensure_ascii=False))"
+    ran = typed("-c", code, PYTHONIOENCODING="ascii")
+    assert json.loads(ran.stdout) == {"message": "x 'three' ... Łódź 𝛑"}
 
 
 def test_a_kernel_that_has_imported_a_chapter_uses_one_thread_and_what_it_starts_its_own():

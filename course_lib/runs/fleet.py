@@ -69,6 +69,7 @@ def run(
         **os.environ,
         "OMP_NUM_THREADS": str(cores.threads(nproc)),
         "PYTHONPATH": path,
+        "PYTHONIOENCODING": "utf-8",
         **(environment or {}),
     }
     start = time.monotonic()
@@ -77,7 +78,7 @@ def run(
         command(program, arguments, nproc, extra, logs.name),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
         errors="replace",
         env=env,
         start_new_session=os.name != "nt",

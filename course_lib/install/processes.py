@@ -27,7 +27,7 @@ def descendants(root: int) -> list[int]:
 def ended(pid: int) -> bool:
     """Whether a process is gone, or is only waiting to be reaped: one whose first thread has ended may go on in others."""
     try:
-        with open(f"/proc/{pid}/stat") as file:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             state, *rest = file.read().rsplit(")", 1)[1].split()
     except OSError:
         return True

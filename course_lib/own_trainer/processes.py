@@ -32,14 +32,15 @@ def timed(
     names = ("layout", "steps", "sequences", "seq", "hidden", "layers", "stop")
     command += [word for name in names for word in (f"--{name}", str(getattr(s, name)))]
     path = os.pathsep.join(filter(None, [str(folder), str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
     with subprocess.Popen(
         command,
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         start_new_session=True,
     ) as process:
         try:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from course_lib.install import ROOT
 from course_lib.install.processes import descendants
-from course_lib.runs import cores
+from course_lib.runs import compiled, cores
 
 GRACE = 5.0  # s between asking and killing
 SAVING = 25.0  # s of the same after SIGTERM, in which a training saves; spot machines give 30 s or more
@@ -69,15 +69,19 @@ def run(
         **os.environ,
         "OMP_NUM_THREADS": str(cores.threads(nproc)),
         "PYTHONPATH": path,
+        "PYTHONIOENCODING": "utf-8",
         **(environment or {}),
     }
+    made = compiled.Folder.take(say) if "--compile" in arguments or program.endswith(".py") else None
+    if made is not None:
+        env[compiled.VARIABLE] = str(made.path)
     start = time.monotonic()
     logs = tempfile.TemporaryDirectory(prefix="course-run-", ignore_cleanup_errors=True)  # noqa: SIM115 - until the run has ended
     process = subprocess.Popen(
         command(program, arguments, nproc, extra, logs.name),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
         errors="replace",
         env=env,
         start_new_session=os.name != "nt",
@@ -96,6 +100,8 @@ def run(
     finally:
         end(process, grace)
         logs.cleanup()
+        if made is not None:
+            made.give_back(well=process.returncode == 0 and not timed_out)
     reader.join(2.0)
     return Ended(process.returncode, time.monotonic() - start, timed_out, tuple(lines[-200:]))
 

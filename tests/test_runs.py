@@ -626,7 +626,7 @@ def test_the_doctor_says_what_a_run_needs_also_without_a_gpu_and_loads_no_torch_
         check=True,
         env={**os.environ, "PATH": ""},
     )
-    assert done.stdout.strip() == "['shared memory', 'open files'] False"
+    assert done.stdout.strip() == "['shared memory', 'open files', 'host name', 'launcher'] False"
 
 
 def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(monkeypatch):

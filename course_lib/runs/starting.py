@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.install.words import Trouble
-from course_lib.runs import fleet, look, money, retrying
+from course_lib.runs import fleet, launcher, look, money, retrying
 
 STOPPED = 124  # as `timeout` says it
 
@@ -39,6 +41,8 @@ def start(
     """Run it to its end or its limit, and again up to `retries` times where that can help; the exit code."""
     if nproc < 1:
         raise Trouble(f"--nproc is {nproc}.", "give 1 or more")
+    if left := launcher.left_over(os.environ):
+        print(f"run: ignores {', '.join(left)}, set by another launcher: a run starts ranks of its own", flush=True)
     arguments = list(arguments)
     if program == "tour":  # it keeps to its limits stage by stage
         for flag, value in (("--minutes", limits.minutes), ("--max-cost", limits.dollars), ("--price", limits.price)):
@@ -79,6 +83,8 @@ def start(
         print(
             f"run: {ended.seconds:,.0f} s, about ${money.dollars(ended.seconds, paid, price):,.2f} ({source if limits.price is None else 'your price'})"
         )
+    if not retries and (why := retrying.cause(ended)):
+        print(f"run: {why}", file=sys.stderr)
     return _code(ended)
 
 

@@ -639,6 +639,8 @@ def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(
     assert set(lines) == {
         "shared memory",
         "open files",
+        "host name",
+        "launcher",
         "clocks",
         "GPU memory",
         "links",

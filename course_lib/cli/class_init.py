@@ -45,6 +45,7 @@ def init(
     """
     classroom = part("course_lib.grading.classroom.new_class", "a class")
     course = learner_work.folders().root
+    learner_work.require(course, "solutions", "A class")
     path = (folder or course.parent / name).expanduser().absolute()
     if path.resolve().is_relative_to(course.resolve()):
         raise Trouble(

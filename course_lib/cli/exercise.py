@@ -8,7 +8,8 @@ import typer
 
 from course_lib.cli.class_words import numbers, opened, table
 from course_lib.cli.words import examples, part
-from course_lib.install import Trouble
+from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import require
 
 if TYPE_CHECKING:
     from course_lib.grading.classroom.folder import ClassFolder
@@ -42,9 +43,10 @@ def new(
 
     Its tests fail until it is written. The command prints the next steps.
     """
-    made = part("course_lib.grading.classroom.scaffold", "writing exercises").new_exercise(
-        numbers([chapter])[0], exercise, class_folder
-    )
+    scaffold = part("course_lib.grading.classroom.scaffold", "writing exercises")
+    if class_folder is None:
+        require(ROOT, "solutions", "A new exercise of the course")
+    made = scaffold.new_exercise(numbers([chapter])[0], exercise, class_folder)
     for path in made.written:
         typer.echo(f"  {path}")
     typer.echo("Next:")

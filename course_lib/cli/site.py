@@ -29,6 +29,7 @@ def site(
     search, glossary and sources. Installs the site's tools on first use.
     """
     build = part("course_lib.site.build", "the site")
+    build.refuse(out, chapters or [], repository)
     build.require()
     made = build.build(out, chapters or [], repository=repository, say=typer.echo)
     for line in made.warnings:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,11 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from course_lib.install import ROOT
-from course_lib.install.processes import descendants
+from course_lib.install.processes import GRACE, end
 from course_lib.runs import cores, launcher
 
-GRACE = 5.0  # s between asking and killing
-SAVING = 25.0  # s of the same after SIGTERM, in which a training saves; spot machines give 30 s or more
+SAVING = 25.0  # s between SIGTERM and killing, in which a training saves; spot machines give 30 s or more
 _QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep: spinning ones take the cores from whatever else runs, and from each other
     "TORCH_CPP_LOG_LEVEL": "ERROR",
@@ -116,18 +114,3 @@ def _read(process: subprocess.Popen[str], lines: list[str], say: Callable[[str],
             lines.append(text)
             if say is not None and not any(own in text for own in _TORCHRUNS):
                 say(text)
-
-
-def end(process: subprocess.Popen[str], grace: float = GRACE) -> None:
-    """End a process and everything below it, `grace` seconds after asking: torchrun's workers live in sessions of their own."""
-    below = descendants(process.pid)
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(grace)
-        below = sorted({*below, *descendants(process.pid)})
-    for pid in (*below, *([process.pid] if process.poll() is None else [])):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE)

@@ -7,6 +7,7 @@ address, and the ranks wait for minutes. Here they meet on the loopback address.
 from __future__ import annotations
 
 import contextlib
+import signal
 import socket
 import sys
 import threading
@@ -87,7 +88,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         torchrun(list(argv))
     except ChildFailedError as error:
-        for rank, failure in sorted(error.failures.items(), key=lambda each: each[1].timestamp):
+        first, _ = error.get_first_failure()
+        for rank, failure in error.failures.items():
+            if rank != first and failure.exitcode == -signal.SIGTERM:
+                continue  # torchrun itself ended it, because of the first
             ended = f"exitcode: {failure.exitcode} ({failure.signal_name()})".replace(" (<N/A>)", "")
             print(f"{FAILED} {rank} failed, {ended}, pid: {failure.pid}", file=sys.stderr, flush=True)
         return 1

@@ -115,7 +115,9 @@ def torch_line(torch: dict[str, object], gpu: "Gpu") -> Line:
             "does not import",
             "delete .venv and run `./course learn`; if it stays, report what python -c 'import torch' says",
         )
-    found = f"{torch['version']}, {torch['threads']} threads" + (f", CUDA {torch['cuda']}" if torch["cuda"] else "")
+    found = f"{torch['version']}, {counted(torch['threads'], 'thread')}" + (
+        f", CUDA {torch['cuda']}" if torch["cuda"] else ""
+    )
     if gpu.names and not torch["gpus"]:
         way_out = "the course works on the CPU; for the GPU delete .venv and run `./course learn`, which chooses the build by the driver"
         return Line("torch", "warn", f"{found}; does not see the GPU", way_out)

@@ -31,7 +31,7 @@ def device_gates(content: Evidence) -> Iterator[Gate]:
     yield Gate(
         "the device fits its software",
         named == counted and not lacks and not build and (not on_gpu(content) or named),
-        f"{seen['device']}, {seen['gpus']} GPUs, torch {seen['torch']}"
+        f"{seen['device']}, {counted(seen['gpus'], 'GPU')}, torch {seen['torch']}"
         + (f", without {', '.join(lacks)}" if lacks else "")
         + build,
     )

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.checkpoint import Position, SampleOrder
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, counted
 from course_lib.runs import evidence, fleet, launcher
 from course_lib.runs.place import choose
 from course_lib.runs.surviving import BATCH, KINDS, SAMPLES
@@ -265,7 +265,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         calm_end = one_agent(whole / "calm", given.nproc, words)
         calm = trajectory(read(whole / "calm"), given.steps)
-        print(f"undisturbed: {given.nproc} ranks, {given.steps} steps, loss {calm.losses[-1]:.4f}", flush=True)
+        print(
+            f"undisturbed: {counted(given.nproc, 'rank')}, {counted(given.steps, 'step')}, loss {calm.losses[-1]:.4f}",
+            flush=True,
+        )
         if not calm_end.ok:
             print("\n".join(calm_end.lines[-8:]), file=sys.stderr)
         ended = one_agent(whole / "harmed", given.nproc, words, harm)

@@ -13,7 +13,7 @@ from course_lib.figures.schedule_rows import schedule_rows
 from course_lib.figures.style import Picture
 from course_lib.schedules import Schedule
 from course_lib.timeline import Durations, Timeline, play
-from course_lib.units import number_text, percent_text
+from course_lib.units import counted, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, slider
 
 MAKERS: Mapping[str, Callable[..., Schedule]] = {  # arguments: ranks, micro-batches and, for some, chunks per rank
@@ -83,7 +83,7 @@ def gantt(schedule: str = "naive, GPipe, 1F1B", ranks: int = 4, microbatches: in
 
 
 def _forwards(count: float) -> str:
-    return f"{count:g} forward{'' if count == 1 else 's'}"
+    return counted(count, "forward")
 
 
 # --- the bubble against micro-batches ------------------------------------------------------------

@@ -51,7 +51,7 @@ def tiling(
     axes.text(-1 - _GAP, -0.2, counted, fontsize=style.SMALL, color=INK, va="center")
     _curve(figure, tile, ridge, tiles, size, name)
     figure.alt = (
-        f"{title}. A matmul of {n} × {n} × {n}, {done:,} of {total:,} tiles of C done; each reads a row of A and a column of B. "
+        f"{title}. A matmul of {n} × {n} × {n}, {done:,} of {counted(total, 'tile')} of C done; each reads a row of A and a column of B. "
         f"In all {bytes_text(loads * size)} are read. The ridge of {name or 'the device'} is {number_text(ridge)}."
     )
     return figure

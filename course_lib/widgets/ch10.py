@@ -125,7 +125,7 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
     axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **place)
     style.dress(axes, "The lost share of a step", "micro-batches (dotted: 4 × ranks; red: smallest)", grid="y")
     played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
-    figure.alt = f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}."
+    figure.alt = f"{ranks} ranks, {counted(microbatches, 'micro-batch', 'micro-batches')}: idle {played}, naive {percent_text(1 - 1 / ranks)}."
     if overhead:
         best = number_text(best_count(ranks, overhead), 2)
         figure.alt += f" With the overhead, the step is fastest near {best} micro-batches."

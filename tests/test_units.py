@@ -180,4 +180,4 @@ def test_a_quantity_needs_a_number():
     ],
 )
 def test_a_count_has_its_noun_in_the_right_number(count, words, text):
-    assert units.counted(count, *words) == text
+    assert units.count_text(count, *words) == text

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.checkpoint.position import Position
-from course_lib.install.words import counted
+from course_lib.install.words import count_text
 
 ITEMS = ("weights", "optimizer", "schedule", "scaler", "rng", "position")
 
@@ -80,7 +80,7 @@ def restore(training: Training, state: Captured, leave_out: str = "") -> None:
             raise ValueError(f"The state is of another model: {name} is {shapes}.")
     if (there := len(state.plain["optimizer"])) != (here := len(training.optimizer.param_groups)):
         raise ValueError(
-            f"The state is of another optimizer: {counted(there, 'group')} of parameters there and {here} here."
+            f"The state is of another optimizer: {count_text(there, 'group')} of parameters there and {here} here."
         )
     if leave_out != "weights":
         with torch.no_grad():

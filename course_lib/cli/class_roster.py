@@ -9,7 +9,7 @@ import typer
 
 from course_lib.cli.class_words import HERE, AsJson, Folder, lines, opened, table
 from course_lib.cli.words import examples, part
-from course_lib.install.words import counted
+from course_lib.install.words import count_text
 
 EXAMPLES = examples(
     "course class roster                  who is in it",
@@ -44,6 +44,6 @@ def roster(
         changes = {"new": list(made.new), "changed": list(made.changed), "gone": list(made.gone)}
         typer.echo(json.dumps({"students": [asdict(each) for each in made.students], **changes}, indent=1))
         return
-    typer.echo(f"{counted(len(made.students), 'student')}: {len(made.new)} new, {len(made.changed)} changed.")
+    typer.echo(f"{count_text(len(made.students), 'student')}: {len(made.new)} new, {len(made.changed)} changed.")
     lines("New (release --variants again gives them their folders)", made.new)
     lines("No longer in that list; they stay, and so does their work", made.gone)

@@ -10,7 +10,7 @@ from course_lib.cli.class_words import numbers, opened, table
 from course_lib.cli.words import examples, part
 from course_lib.install import ROOT, Trouble
 from course_lib.install.folders import require
-from course_lib.install.words import counted
+from course_lib.install.words import count_text
 
 if TYPE_CHECKING:
     from course_lib.grading.classroom.folder import ClassFolder
@@ -75,7 +75,7 @@ def test(
         ],
     )
     escaped = sum(not row.ok for row in rows)
-    typer.echo(f"{counted(len(rows), 'answer')}, {escaped or 'none'} with another result than meant.")
+    typer.echo(f"{count_text(len(rows), 'answer')}, {escaped or 'none'} with another result than meant.")
     raise typer.Exit(1 if escaped else 0)
 
 

@@ -3,7 +3,7 @@
 import re
 
 
-def counted(count: float, noun: str, many: str = "") -> str:
+def count_text(count: float, noun: str, many: str = "") -> str:
     """A number with its noun: "1 GPU", "1,024 GPUs", "0.5 hours"; `many` is a plural that does not end in -s alone."""
     shown = f"{int(count):,}" if float(count).is_integer() else f"{count:,g}"
     return f"{shown} {noun if count == 1 else many or f'{noun}s'}"

@@ -17,7 +17,7 @@ from typing import Literal
 
 from course_lib import install
 from course_lib.install import GB, ROOT, machine
-from course_lib.install.words import counted
+from course_lib.install.words import count_text
 
 PORT = 8888
 _GIB = 2**30
@@ -97,7 +97,7 @@ def chapters_line(root: Path) -> Line:
     """Whether this copy of the course has chapters: an installed package has none."""
     count = len(list(root.glob("notebooks/[0-9][0-9]_*")))
     if count:
-        return Line("chapters", "ok", f"{counted(count, 'chapter')} in {root / 'notebooks'}")
+        return Line("chapters", "ok", f"{count_text(count, 'chapter')} in {root / 'notebooks'}")
     return Line(
         "chapters",
         "fail",
@@ -115,7 +115,7 @@ def torch_line(torch: dict[str, object], gpu: "Gpu") -> Line:
             "does not import",
             "delete .venv and run `./course learn`; if it stays, report what python -c 'import torch' says",
         )
-    found = f"{torch['version']}, {counted(torch['threads'], 'thread')}" + (
+    found = f"{torch['version']}, {count_text(torch['threads'], 'thread')}" + (
         f", CUDA {torch['cuda']}" if torch["cuda"] else ""
     )
     if gpu.names and not torch["gpus"]:

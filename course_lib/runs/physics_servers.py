@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from course_lib.facts import devices, gpu
-from course_lib.install.words import counted
+from course_lib.install.words import count_text
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.gate import ERROR, Gate
 from course_lib.runs.ring_bytes import ring_sent
@@ -43,7 +43,7 @@ def server_gates(
     yield Gate(
         "the servers hold the ranks",
         fits and held,
-        f"{counted(ranks, 'rank')} on {counted(len(servers), 'server')}: {servers}",
+        f"{count_text(ranks, 'rank')} on {count_text(len(servers), 'server')}: {servers}",
     )
     port = known.port_one_way if known is not None else None
     if not fits or len(servers) == 1 or port is None or not calls:

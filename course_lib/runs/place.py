@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from course_lib.install.words import Trouble, counted
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import cores, launcher, oldest
 
 REFUSAL_WAIT = 10.0  # s in which rank 0, which starts at the same time, will have said why it was refused
@@ -63,7 +63,7 @@ def choose(device: str, backend: str, local_ranks: int) -> tuple[str, str]:
         )
     if kind == "cuda" and gpus < local_ranks:
         raise Trouble(
-            f"{local_ranks} processes were asked for, and this machine has {counted(gpus, 'GPU')}.",
+            f"{local_ranks} processes were asked for, and this machine has {count_text(gpus, 'GPU')}.",
             f"--nproc {gpus}, or --device cpu",
         )
     chosen = backend if backend != "auto" else ("nccl" if kind == "cuda" else "gloo")

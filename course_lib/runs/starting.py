@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.install.processes import sigterm_as_exit
-from course_lib.install.words import FULL, Trouble, counted, in_words
+from course_lib.install.words import FULL, Trouble, count_text, in_words
 from course_lib.runs import fleet, launcher, look, money, retrying
 
 STOPPED = 124  # as `timeout` says it
@@ -66,7 +66,7 @@ def start(
             if price and paid
             else ""
         )
-        print(f"run: at most {counted(round(timeout / 60, 1), 'minute')}{cost}", flush=True)
+        print(f"run: at most {count_text(round(timeout / 60, 1), 'minute')}{cost}", flush=True)
     with sigterm_as_exit():  # the run's processes are told, and may save
         if retries:
             ended = retrying.run(starter, program, arguments, nproc, timeout, retries, sleep)
@@ -74,7 +74,7 @@ def start(
             ended = starter(program, arguments, nproc, timeout=timeout)
     if ended.timed_out:
         print(
-            f"run: stopped after {counted(round(ended.seconds / 60, 1), 'minute')}, its limit; no process is left.{_kept(program, arguments, ended)}"
+            f"run: stopped after {count_text(round(ended.seconds / 60, 1), 'minute')}, its limit; no process is left.{_kept(program, arguments, ended)}"
         )
         return STOPPED
     if paid and price:

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.checkpoint import Position, SampleOrder
-from course_lib.install.words import Trouble, counted
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import evidence, fleet, launcher
 from course_lib.runs.place import choose
 from course_lib.runs.surviving import BATCH, KINDS, SAMPLES
@@ -266,7 +266,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         calm_end = one_agent(whole / "calm", given.nproc, words)
         calm = trajectory(read(whole / "calm"), given.steps)
         print(
-            f"undisturbed: {counted(given.nproc, 'rank')}, {counted(given.steps, 'step')}, loss {calm.losses[-1]:.4f}",
+            f"undisturbed: {count_text(given.nproc, 'rank')}, {count_text(given.steps, 'step')}, loss {calm.losses[-1]:.4f}",
             flush=True,
         )
         if not calm_end.ok:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from course_lib.install.words import Trouble, counted
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import (
     boards,
     commands,
@@ -272,8 +272,8 @@ class Speaker:
         """What is about to run, and what it should need."""
         config, layout = job.config, job.layout
         self.line(
-            f"{given.size}: {job.params / 1e6:,.1f}M parameters, {counted(config.layers, 'layer')} of {config.hidden}, {job.batch} × {config.seq_len} tokens "
-            f"a step; {layout.name} on {counted(layout.ranks, 'rank')}"
+            f"{given.size}: {job.params / 1e6:,.1f}M parameters, {count_text(config.layers, 'layer')} of {config.hidden}, {job.batch} × {config.seq_len} tokens "
+            f"a step; {layout.name} on {count_text(layout.ranks, 'rank')}"
         )
         self.line(
             f"rates ({known.source}): {known.flops / 1e9:,.1f} GFLOP/s, copy {known.memory / 1e9:,.1f} GB/s"

@@ -17,7 +17,7 @@ from course_lib.facts.course import Chapter
 from course_lib.figures.course_picture import course_picture
 from course_lib.figures.palette import NIGHT, PAPER
 from course_lib.install import ROOT, Trouble, folders
-from course_lib.install.words import counted
+from course_lib.install.words import count_text
 from course_lib.site import front
 from course_lib.site.execute import Executor
 from course_lib.site.page import page_of
@@ -119,7 +119,7 @@ def _chapters(chapters: Sequence[Chapter], work: Path, source: Path, static: Pat
         return f"{front.name_of(chapter)}, {time.monotonic() - began:.0f} s"
 
     cores = os.cpu_count() or 1
-    say(f"Running {counted(len(chapters), 'chapter')}, {min(cores, len(chapters))} at a time:")
+    say(f"Running {count_text(len(chapters), 'chapter')}, {min(cores, len(chapters))} at a time:")
     with ThreadPoolExecutor(cores) as pool:
         running = [pool.submit(one, chapter) for chapter in chapters]
         try:

@@ -19,7 +19,7 @@ from course_lib.figures.sheets import Plot, Sheet
 from course_lib.figures.style import Picture
 from course_lib.memory import CONVENTIONS, Layout, Peak, stage_peak
 from course_lib.sharding import bytes_per_param_sent
-from course_lib.units import GB, TB, bytes_text, counted, number_text
+from course_lib.units import GB, TB, bytes_text, count_text, number_text
 from course_lib.widgets.ch08_time import groups, prefetch
 from course_lib.widgets.explore import Explorer, explore, in_notebook, menu, play, slider, toggle
 
@@ -218,7 +218,7 @@ def draw_wall(
     said = "it fits" if first is None else _ASKED[3 if last else first][1]
     title = f"{model} on {ranks:,} GPUs, stage {stage}: {said}"
     state, total = bytes_text(float(peak.state)), bytes_text(float(peak.total))
-    sequences = f"{counted(batch, 'sequence')} of {SEQ:,} tokens"
+    sequences = f"{count_text(batch, 'sequence')} of {SEQ:,} tokens"
     more = f"{state} of state, {total} at the peak on a GPU with {bytes_text(GPU_MEMORY)}; {sequences} per GPU."
     sheet.head(title, more)
     kept, again = (

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 
 from course_lib.exercises.ch13.cards.meshes import RUNS
-from course_lib.install.words import counted
+from course_lib.install.words import count_text
 from course_lib.judging import Judging, Mistake, Params, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column
@@ -34,7 +34,7 @@ def _per(*ignored: str) -> Callable[..., float | None]:
 
 
 def _run_words(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int) -> str:
-    return f"{counted(gpus, 'GPU')}, tp {tp}, cp {cp}, pp {pp}, {counted(sequences, 'sequence')} in micro-batches of {micro}"
+    return f"{count_text(gpus, 'GPU')}, tp {tp}, cp {cp}, pp {pp}, {count_text(sequences, 'sequence')} in micro-batches of {micro}"
 
 
 MICRO_BATCHES = Column(

@@ -11,7 +11,7 @@ from course_lib.judging.draws import draw_rows, each_changed, generality, logari
 from course_lib.judging.mistakes import shifted
 from course_lib.judging.prediction import prediction
 from course_lib.records import Case
-from course_lib.units import DAY, HOUR, MINUTE, counted
+from course_lib.units import DAY, HOUR, MINUTE, count_text
 
 HOURS_A_DAY = DAY / HOUR
 
@@ -32,7 +32,9 @@ BETWEEN = Column(
     part="between",
     unit="hours",
     want=hours_between,
-    words=lambda f, d, n, s: f"{counted(f, 'failure')} in {counted(d, 'day')} on {counted(n, 'GPU')}, scaled to {s:,}",
+    words=lambda f, d, n, s: (
+        f"{count_text(f, 'failure')} in {count_text(d, 'day')} on {count_text(n, 'GPU')}, scaled to {s:,}"
+    ),
     rel=FINE,
     mistakes=(
         Mistake("same-size", lambda f, d, n, s: d * HOURS_A_DAY / f, "this is for as many GPUs as in the log."),
@@ -50,7 +52,7 @@ CHANCE = Column(
     part="chance",
     unit="probability",
     want=chance,
-    words=lambda h, m: f"{counted(h, 'hour')} with a failure every {counted(m, 'hour')}",
+    words=lambda h, m: f"{count_text(h, 'hour')} with a failure every {count_text(m, 'hour')}",
     rel=FINE,
     mistakes=(
         Mistake("expected-number", lambda h, m: h / m, "this is the expected number of failures; it can exceed 1."),
@@ -78,7 +80,7 @@ def _log_cases(params: Params, rng: random.Random) -> list[Case]:
     runs += draw_rows(rng, 1, logarithmic(100.0, 300.0), logarithmic(20.0, 80.0))  # more than one failure is expected
     return [
         shown("the log", "values:between", 0, [(failures, days, gpus, size)]),
-        shown(f"a run of {counted(hours, 'hour')}", "values:chance", 1, [(hours, 50.0)]),
+        shown(f"a run of {count_text(hours, 'hour')}", "values:chance", 1, [(hours, 50.0)]),
         plain("between", 0, "other logs", logs),
         plain("chance", 1, "other runs", runs),
         unseen(rng, "between", 0, "one GPU, and very many", [(5, 12.5, 64, 1), (1, 1, 1, 1), (8, 365, 8, 200_000)]),
@@ -243,7 +245,7 @@ SPARES = Column(
     unit="servers",
     want=fewest,
     words=lambda n, m, r, c: (
-        f"{counted(n, 'server')}, {counted(m, 'hour')} to a failure, {r:g} of repair, waiting at most {100 * c:g} %"
+        f"{count_text(n, 'server')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most {100 * c:g} %"
     ),
     rel=EXACT,
     mistakes=(

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.install.words import counted
+from course_lib.install.words import count_text
 from course_lib.judging import Judging, Params, draws
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, EXACT, Column, Series, shares, table
@@ -66,7 +66,7 @@ def _split_columns(sends: str) -> Any:
         return f"{p} + {d} GPUs, prompts of {prompt:,} and answers of {answer:,} tokens"
 
     def gpus(n: int, prompt: int, answer: int, *_: float) -> str:
-        return f"{counted(n, 'GPU')}, prompts of {prompt:,} and answers of {counted(answer, 'token')}"
+        return f"{count_text(n, 'GPU')}, prompts of {prompt:,} and answers of {count_text(answer, 'token')}"
 
     return table(
         column("pace", "requests per second", lambda *row: pace(sends, *row), rates, pools, CLOSE),

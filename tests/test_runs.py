@@ -106,7 +106,7 @@ def test_a_layout_that_does_not_multiply_out_is_refused_with_what_would(text, ra
     [
         ("tp=8", 8, 16, "key-value heads"),
         ("ddp=3", 3, 16, "sequences of a step"),
-        ("pp=8", 8, 32, "layers do not make 8 pieces"),
+        ("pp=8", 8, 32, "layers cannot make 8 pieces"),
         ("cp=3", 3, 16, "tokens of a sequence"),
     ],
 )

@@ -206,7 +206,7 @@ def draw_scaling(
     lower.dot(axes, np.log2(gpus), now)
     if ends[0] < np.log2(most) < ends[1]:
         lower.dot(axes, np.log2(most), LEAST, VERMILION, ring=True, size=9)
-    title = f"{gpus:,} GPUs, {batch / MI:g} Mi tokens per step: efficiency {percent_text(now, 2)}"
+    title = f"{count_text(gpus, 'GPU')}, {batch / MI:g} Mi tokens per step: efficiency {percent_text(now, 2)}"
     more = (
         f"{batch / gpus:,.0f} tokens per GPU; the run takes {duration_text(took)} instead of {duration_text(run_seconds(gpus))}. "
         f"At least {percent_text(LEAST)} up to {most:,} GPUs."

@@ -4,7 +4,6 @@ import contextlib
 import importlib
 import inspect
 import pkgutil
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 import torch
 
 from contract.counted import an_account
+from contract.kit import ONE_OF_MANY
 from course_lib import exercises, widgets
 from course_lib.widgets import Explorer
 
@@ -67,9 +67,6 @@ MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has 
 }
 MOST = 6  # positions of a control that are all drawn; of one with more, as many of them, except in these chapters
 WHOLE = ("ch00", "ch01", "ch03")
-ONE_OF_MANY = re.compile(
-    r"(?<![\w.,·×/^−-])1 (?!is |as |has |was |holds |ms\b|times\b)[A-Za-z]*[^\Ws]s\b(?! =)"
-)  # "1 GPUs"
 by_widget = pytest.mark.parametrize("name", WIDGETS)
 
 

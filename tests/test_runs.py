@@ -578,6 +578,7 @@ def test_a_machine_that_is_too_warm_or_has_failed_is_named():
     assert look.links_line("NV18", 8).state == "ok"
     assert look.links_line("SYS, PHB", 8).state == "warn"
     assert look.shared_memory_line(64e6, 8).state == "warn"
+    assert look.shared_memory_line(0.0, 8).state == "warn" and look.shared_memory_line(0.0, 0).state == "ok"
     assert look.files_line(1024).state == "warn"
     assert look.rate_line("copy", 2.5e12, 3.35e12, 0.75, "a sheet").state == "ok"
     assert look.rate_line("copy", 1.0e12, 3.35e12, 0.75, "a sheet").state == "warn"

@@ -224,12 +224,13 @@ def debugging_line(environment: Mapping[str, str]) -> Line:
 
 def shared_memory_line(nbytes: float, count: int) -> Line:
     """Whether /dev/shm is large enough for NCCL and data loaders: a container's default is 64 MB."""
-    if not nbytes or nbytes >= 1e9 or not count:
-        return Line("shared memory", "ok", f"{nbytes / 1e9:,.1f} GB" if nbytes else "this system has no /dev/shm")
+    found = f"{nbytes / 1e6:,.0f} MB in /dev/shm" if nbytes else "this system has no /dev/shm"
+    if nbytes >= 1e9 or not count:
+        return Line("shared memory", "ok", f"{nbytes / 1e9:,.1f} GB" if nbytes else found)
     return Line(
         "shared memory",
         "warn",
-        f"{nbytes / 1e6:,.0f} MB in /dev/shm",
+        found,
         "start the container with --shm-size=16g or --ipc=host",
     )
 

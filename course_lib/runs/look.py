@@ -227,12 +227,7 @@ def shared_memory_line(nbytes: float, count: int) -> Line:
     found = f"{nbytes / 1e6:,.0f} MB in /dev/shm" if nbytes else "this system has no /dev/shm"
     if nbytes >= 1e9 or not count:
         return Line("shared memory", "ok", f"{nbytes / 1e9:,.1f} GB" if nbytes else found)
-    return Line(
-        "shared memory",
-        "warn",
-        found,
-        "start the container with --shm-size=16g or --ipc=host",
-    )
+    return Line("shared memory", "warn", found, "start the container with --shm-size=16g or --ipc=host")
 
 
 def files_line(count: int) -> Line:

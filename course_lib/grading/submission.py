@@ -13,6 +13,7 @@ from typing import Literal
 from course_lib.exercises import Card
 from course_lib.grading.blank_notebook import stubbed, without_values
 from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.install.words import count_text
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook
 
@@ -158,7 +159,7 @@ class _Frame:
             plural = "s" if len(left) > 1 else ""
             others = f"the cop{'ies' if plural else 'y'} in cell{plural} {', '.join(left)} {'are' if plural else 'is'} not run"
             self.notes.append(
-                f"The answer cell {exercise!r} is there {len(found)} times: cell {chosen + 1} counts, {others}."
+                f"The answer cell {exercise!r} is there {count_text(len(found), 'time')}: cell {chosen + 1} counts, {others}."
             )
 
     # --- what happens in which order

@@ -13,6 +13,7 @@ from typing import Any
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.status import current
 from course_lib.grading.clean_text import clean
+from course_lib.install.words import count_text
 from course_lib.learner.notebooks import write_whole
 from course_lib.records import VERDICT_KINDS
 
@@ -209,9 +210,12 @@ def picture(report: ChapterReport) -> Any:
     axes.legend(
         loc="upper center", bbox_to_anchor=(0.3, below), ncol=4, frameon=False, fontsize=style.SMALL, labelcolor=INK
     )
-    figure.alt = f"Bars of {len(rows)} exercises of {report.title}, {report.graded} students: " + "; ".join(
-        f"{each.title}: {each.solved} solved, {each.partly} in part, {each.wrong} wrong, {each.open} not answered"
-        for each in report.exercises
+    figure.alt = (
+        f"Bars of {count_text(len(rows), 'exercise')} of {report.title}, {count_text(report.graded, 'student')}: "
+        + "; ".join(
+            f"{each.title}: {each.solved} solved, {each.partly} in part, {each.wrong} wrong, {each.open} not answered"
+            for each in report.exercises
+        )
     )
     return figure
 
@@ -259,7 +263,7 @@ def _section(report: ChapterReport) -> str:
     unreadable = f" Could not be read: {html.escape(', '.join(report.unreadable))}." if report.unreadable else ""
     odd = "".join(f"<li>{html.escape(line)}</li>" for line in report.anomalies)
     return (
-        f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median {report.median:.1f} of {report.maximum:g} points."
+        f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median {report.median:.1f} of {count_text(report.maximum, 'point')}."
         f"{unreadable}</p>"
         f"{style.svg(drawn, drawn.alt, outlines=False)}"
         f"<h3>Misconceptions</h3><table><tr><th class=n>students</th><th>exercise</th><th>mistake</th><th>what they were told</th></tr>{mistakes}</table>"

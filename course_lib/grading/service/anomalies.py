@@ -10,11 +10,11 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from course_lib.chapters import written_out
 from course_lib.exercises import Card
 from course_lib.grading.blank_notebook import blank
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.judge.decision import LOST
+from course_lib.grading.openings import written_out
 from course_lib.grading.submission import READ, Submission, places
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook

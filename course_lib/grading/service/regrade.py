@@ -16,6 +16,7 @@ from course_lib.grading.service.kept_reports import autograded_path, keep, lates
 from course_lib.grading.service.pool import Crew
 from course_lib.grading.service.task import make_task
 from course_lib.install import Trouble
+from course_lib.install.words import count_text
 from course_lib.learner.notebooks import read
 
 
@@ -81,7 +82,9 @@ def regrade_exercise(
     changes = tuple(sorted(run.changes, key=lambda change: change.student))
     if run.summary.exit_code:
         failed = (
-            f"{len(run.summary.not_graded)} submissions could not be judged again." if run.summary.not_graded else ""
+            f"{count_text(len(run.summary.not_graded), 'submission')} could not be judged again."
+            if run.summary.not_graded
+            else ""
         )
         done = f"Interrupted: {len(changes)} of {len(graded)} are judged again." if run.summary.interrupted else failed
         raise Stopped(

@@ -6,15 +6,24 @@ from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column, one_verdict, table
 from course_lib.records import Case
+from course_lib.units import count_text
 
 right = Worked("pipeline-bubble")
+
+
+def _sizes(stages: int, microbatches: int) -> str:
+    return f"{count_text(stages, 'stage')}, {count_text(microbatches, 'micro-batch', 'micro-batches')}"
+
+
+def _limit(stages: int, most: float) -> str:
+    return f"at most {most:g} on {count_text(stages, 'stage')}"
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     p, m, most = params["stages"], params["microbatches"], params["most"]
     cases = [
-        shown(f"{p} stages, {m} micro-batches", "values:bubble", 0, [(p, m)]),
-        shown(f"at most {most:g} on {p} stages", "values:inverse", 1, [(p, most)]),
+        shown(_sizes(p, m), "values:bubble", 0, [(p, m)]),
+        shown(_limit(p, most), "values:inverse", 1, [(p, most)]),
     ]
     mosts, exact = (0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5), right[0](7, 11)
     groups = {
@@ -39,7 +48,7 @@ JUDGING = Judging(
                 unit="(a fraction of one)",
                 want=right[0],
                 rel=EXACT,
-                words=lambda p, m: f"{p} stages, {m} micro-batches",
+                words=_sizes,
                 hint="Draw the slots of two stages.",
             ),
             Column(
@@ -47,7 +56,7 @@ JUDGING = Judging(
                 unit="micro-batches",
                 want=right[1],
                 rel=EXACT,
-                words=lambda p, most: f"At most {most:g} on {p} stages",
+                words=_limit,
             ),
         )
     ),

@@ -89,7 +89,8 @@ class _Trial:
         self, candidates: Sequence[tuple[BankAnswer, str, str]], places: Sequence[tuple[int, int]]
     ) -> tuple[str, str] | None:
         """The one mistake that explains all these verdicts, as its name and sentence; None where there is none or are several."""
-        first = sorted(places, key=lambda place: self.judged[place[0]].outcome.seconds)[:CASES]
+        enough = None if self.contract.many_right else CASES  # what a judge finds is less particular than a value
+        first = sorted(places, key=lambda place: self.judged[place[0]].outcome.seconds)[:enough]
         whole, parts = list[tuple[BankAnswer, str, str]](), dict[Path, list[tuple[BankAnswer, str, str]]]()
         for candidate in candidates:
             found: set[Path] | None = None

@@ -51,13 +51,7 @@ JUDGING = Judging(
                 words=_sizes,
                 hint="Draw the slots of two stages.",
             ),
-            Column(
-                part="inverse",
-                unit="micro-batches",
-                want=right[1],
-                rel=EXACT,
-                words=_limit,
-            ),
+            Column(part="inverse", unit="micro-batches", want=right[1], rel=EXACT, words=_limit),
         )
     ),
     why="""Rank s waits s slots before its first micro-batch arrives, and p − 1 − s slots after its last: p − 1 in all, whichever

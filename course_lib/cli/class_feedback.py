@@ -6,6 +6,7 @@ import typer
 
 from course_lib.cli.class_words import HERE, Folder, lines, numbers, opened
 from course_lib.cli.words import examples, part
+from course_lib.install import Trouble
 
 EXAMPLES = examples(
     "course class feedback 06                 pages in feedback/, zips for Canvas and Moodle in exports/",
@@ -25,6 +26,8 @@ def feedback(
     made = part("course_lib.grading.classroom.feedback", "feedback").make_feedback(
         place, students=students or None, chapters=numbers(chapters) or None
     )
+    if not made.written and not made.skipped:
+        raise Trouble("Nothing is graded yet, so there is no feedback to write.", "`./course class grade` first")
     typer.echo(
         f"{len(made.written)} page{'' if len(made.written) == 1 else 's'} of feedback in {place.root / 'feedback'}."
     )

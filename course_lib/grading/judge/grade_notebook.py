@@ -242,6 +242,8 @@ class _Grading:
         if report.passed or (report.state == "not answered" and self._is_stub(name) and not again):
             self.reports[name] = report
             self._close(name)
+            if report.passed and any(s.do == "judge" and s.exercise == name for s in self.submission.steps[:index]):
+                self._note_better(self.submission.steps[index])
 
     def _judge_once_more(self, worker: WorkerHandle, ranks: RankProcesses, step: Step) -> None:
         """Judge one exercise. Where the notebook has several answers to it, keep the better report."""
@@ -253,8 +255,11 @@ class _Grading:
             if earlier is not None and (now is None or not _is_better(now, earlier)):
                 self.reports[step.exercise] = earlier
             elif earlier is not None and now.points > earlier.points:
-                title = self.cards[step.exercise].title
-                self.notes.append(f"“{title}” earned more after {step.where} than at its first check, and that counts.")
+                self._note_better(step)
+
+    def _note_better(self, step: Step) -> None:
+        title = self.cards[step.exercise].title
+        self.notes.append(f"“{title}” earned more after {step.where} than at its first check, and that counts.")
 
     def _judge(self, worker: WorkerHandle, ranks: RankProcesses, name: str) -> None:
         """Judge one exercise on what the notebook has defined so far."""

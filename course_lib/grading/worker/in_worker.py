@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from course_lib.cluster import errors
 from course_lib.exercises import Card, call
 from course_lib.grading.clean_text import clean
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP
@@ -285,6 +286,8 @@ def _told(run: Run, case: Case, limit: str, printed: Callable[[], str]) -> Outco
             "timed out",
             f"Your code ran longer than {limit}." if run.wall_seconds >= case.seconds else clean(outcome.error),
         )
+    if isinstance(run.error, errors.Unreadable):
+        raise Lost("refused", "The judge could not read what your code sent or returned on one of the ranks.")
     if outcome.state == "refused":
         raise Lost("refused", "Your code wrote into the connection to the judge (a call that no rank makes).")
     output, kind = printed(), getattr(run.error, "kind", "")

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -92,7 +93,7 @@ def hand_ins(draw: st.DrawFn) -> Notebook:
         cell = next((each for each in made["cells"] if grade_meta(each).get("grade_id") == name), None)
         if cell is None:  # an earlier change took its metadata
             continue
-        match draw(st.sampled_from(["copy", "text", "type", "move", "bare", "own", "check", "damage"])):
+        match draw(st.sampled_from(["copy", "text", "type", "move", "bare", "own", "check", "damage", "rename"])):
             case "copy":
                 text = TEXTS[draw(st.sampled_from(sorted(TEXTS)))](name)
                 kind = draw(st.sampled_from(["code", "code", "markdown", "raw"]))
@@ -112,9 +113,14 @@ def hand_ins(draw: st.DrawFn) -> Notebook:
             case "own":
                 made["cells"][made["cells"].index(cell)] = own(RIGHT[name], f"own-{len(made['cells'])}")
             case "check":
-                cell["source"] = stubbed(cell["source"])
+                cell["source"] = stubbed(RIGHT[name])
                 check = cell_of(made, f"{name}-check")
                 check["source"] = f"{RIGHT[name]}\n\n{check['source']}"
+            case "rename":
+                check = cell_of(made, f"{name}-check")
+                for answer in exercises.card(name).answers:
+                    for each in (cell, check):
+                        each["source"] = re.sub(rf"\b{answer}\b", f"my_{answer}", each["source"] or "")
             case "damage":
                 cell["source"] = None
     return made
@@ -193,6 +199,16 @@ def test_an_answer_written_into_its_check_cell_counts(workers):
     check["source"] = f"{RIGHT[DAYS]}\n{check['source']}"
     reports, _ = marked(learner, workers)
     assert reports[DAYS].passed
+
+
+def test_an_answer_under_another_name_counts_where_the_check_names_it(workers):
+    learner = small_source()
+    for name in (DAYS, f"{DAYS}-check"):
+        cell_of(learner, name)["source"] = cell_of(learner, name)["source"].replace("train_days", "my_days")
+    reports, _ = marked(learner, workers)
+    assert points(reports) == full()
+    cell_of(learner, f"{DAYS}-check")["source"] = f'check("{DAYS}", my_days)'  # one of two
+    assert marked(learner, workers)[0][DAYS].points == 0
 
 
 def signs(learner: Notebook) -> dict[str, str]:

@@ -5,6 +5,7 @@ notebook runs from top to bottom. Answers are matched by grade_id, then by cell 
 are, and so do the learner's own cells. Where a later copy can earn more, the exercise is judged a second time.
 """
 
+import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -189,11 +190,24 @@ class _Frame:
             if self._runs(position, cell):
                 yield self._step(position, cell)
             for name in judge_at.get(position, ()):
-                yield Step(do="judge", exercise=name, where=f"cell {position + 1}")
+                yield from self._judgings(name, position, cell)
             yield from behind.get(position, ())
         yield from (
             Step(do="judge", exercise=name, where="the last cell") for name in judge_at.get(len(self.cells), ())
         )
+
+    def _judgings(self, exercise: str, position: int, cell: Cell) -> Iterator[Step]:
+        """Judge an exercise, and once more on what the learner's own check names, if those are other names."""
+        judge = Step(do="judge", exercise=exercise, where=f"cell {position + 1}")
+        yield judge
+        names = self.known[exercise].answers
+        given = _checked(cell, exercise) if cell["cell_type"] == "code" else []
+        if len(given) == len(names) and given != list(names):
+            keep = f"_course_own = {{name: globals()[name] for name in {names!r} if name in globals()}}"
+            taken = f"{', '.join(names)} = {', '.join(given)}"
+            yield Step(do="run", source=f"{keep}\n{taken}", whose="own", where=judge.where)
+            yield judge
+            yield Step(do="run", source="globals().update(_course_own)", whose="own", where=judge.where)
 
     def _deleted(self) -> dict[int, list[Step]]:
         """Position in the learner's copy, -1 for the top -> the deleted plain cells of the source that belong after it.
@@ -255,7 +269,14 @@ class _Frame:
                 if cell["cell_type"] == "code" and self._exercise_at(place) == exercise and place not in self.copies
             )
             end = mine[-1] if mine else len(self.cells)
-            wanted = [place for place in self._checks(exercise) if place >= (mine[0] if mine else 0)]
+            names = re.compile(rf"\b(?:{'|'.join(self.known[exercise].answers)})\b")
+            written = (
+                place
+                for place, cell in enumerate(self.cells)
+                if self._is_theirs(place) and names.search(cell["source"])
+            )
+            begin = min([*mine[:1], *written], default=0)
+            wanted = [place for place in self._checks(exercise) if place >= begin]
             if not wanted or wanted[-1] < end:
                 wanted.append(end)
             differ = wanted[:1]
@@ -335,6 +356,22 @@ def _listed(numbers: Iterable[int]) -> str:
     """ "3, 5 and 8"."""
     *most, last = map(str, numbers)
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def _checked(cell: Cell, exercise: str) -> list[str]:
+    """The expressions that a cell's check of an exercise gives as answers; none if it has no such call."""
+    if exercise not in _CHECK_CALL.findall(cell["source"]) or len(cell["source"]) > READ:
+        return []
+    try:
+        nodes = list(ast.walk(ast.parse(cell["source"])))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name(id="check" | "predict"), args=[ast.Constant(value=name), *given]):
+                if name == exercise and not any(isinstance(each, ast.Starred) for each in given):
+                    return [ast.unparse(each) for each in given]
+    return []
 
 
 def _section(cell: Cell) -> str:

@@ -29,9 +29,7 @@ BOUNDARY = (  # code that takes an answer into a worker and brings back what it 
     "course_lib/records.py",
     "requirements.lock",
 )
-OF_A_CHAPTER = re.compile(
-    r"^(?:solutions|notebooks|course_lib/exercises|course_lib/widgets|tests/bank)/(?:ch)?(\d\d)(?=[_/.])"
-)
+OF_A_CHAPTER = re.compile(r"^(?:solutions|notebooks|course_lib/exercises|course_lib/widgets)/(?:ch)?(\d\d)(?=[_/.])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,18 +148,13 @@ def rotation(since: str | None = None) -> Rotation:
 
 
 def chapter_of(path: str) -> str | None:
-    """The chapter that a file belongs to, as in `course_lib/exercises/ch06/cards/rings.py`; None for code of no chapter."""
+    """The chapter that a file belongs to, as in `course_lib/exercises/ch06/ring_shift.py`; None for code of no chapter."""
     match = OF_A_CHAPTER.match(path)
     return match[1] if match else None
 
 
 def differs_in_code(path: str, base: str) -> bool:
-    """Whether a file says something else to Python than at that commit: comments, docstrings and layout do not count.
-
-    The banks' answers are not looked into: there are many, and they count by their chapter.
-    """
-    if path.startswith("tests/bank/"):
-        return True
+    """Whether a file says something else to Python than at that commit: comments, docstrings and layout do not count."""
     before, now = git("show", f"{base}:{path}"), REPOSITORY / path
     if before is None or not now.is_file() or now.suffix != ".py":
         return True

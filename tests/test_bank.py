@@ -5,8 +5,8 @@ import ast
 import pytest
 
 from course_lib import exercises
-from course_lib.exercises.answer_bank import read_bank
-from course_lib.exercises.killmatrix import BANK
+from course_lib.exercises import killmatrix
+from course_lib.exercises.answer_bank import read_answers, read_bank
 
 RIGHT = """import math
 
@@ -25,13 +25,11 @@ def twice(radius):
 
 
 @pytest.fixture
-def read(tmp_path):
+def read():
     """The answers of a file: the right one and further sections."""
 
     def read(sections, right=RIGHT):
-        path = tmp_path / "area.py"
-        path.write_text(f"{right}\n\n{sections}")
-        return read_bank(path)
+        return read_bank(f"{right}\n\n{sections}", "area", "area.py")
 
     return read
 
@@ -102,19 +100,15 @@ def test_the_same_answer_may_be_of_two_sorts_and_of_one_name(read):
     assert (half.sort, half.expected) == ("half", "2.5") and value(half, "y") == value(wrong, "y") == 1
 
 
-def test_an_answer_may_be_the_program_of_its_card_or_a_change_of_it(tmp_path):
-    path = tmp_path / "ring-that-hangs.py"
-    path.write_text(
-        "# %% wrong: as it was found => values -  from: the card\n\n# %% wrong: x => values -  from: the card\n# ~ 0 ==> 1\n"
-    )
-    found, changed = read_bank(path)
+def test_an_answer_may_be_the_program_of_its_card_or_a_change_of_it():
+    text = "# %% wrong: as it was found => values -  from: the card\n\n# %% wrong: x => values -  from: the card\n# ~ 0 ==> 1\n"
+    found, changed = read_bank(text, "ring-that-hangs", "ring_that_hangs.py")
     assert (
         found.source in exercises.card("ring-that-hangs").text
         and "total = torch.empty_like(block), 1" in changed.source
     )
-    path = path.rename(tmp_path / "run-report.py")
     with pytest.raises(ValueError, match="run-report: its statement has no program"):
-        read_bank(path)
+        read_bank(text, "run-report", "run_report.py")
 
 
 def test_a_change_may_be_changed_once_more(read):
@@ -199,8 +193,31 @@ def test_a_change_that_cannot_be_made_is_named_with_its_line(read, what):
     assert message in str(error.value) and str(error.value).startswith("area.py:")
 
 
-@pytest.mark.parametrize("path", sorted(BANK.glob("*/*.py")), ids=lambda path: path.stem)
-def test_every_file_of_the_bank_is_python_and_so_is_every_answer(path):
-    ast.parse(path.read_text())
-    for answer in read_bank(path):
+def test_a_fault_in_a_judges_answers_is_named_with_the_line_of_the_file(tmp_path):
+    path = tmp_path / "area.py"
+    path.write_text("PI = 3\n\nANSWERS = r'''import math\n\n# %% wrong: no fate\n'''\n")
+    with pytest.raises(ValueError, match=r"^area.py:5: '# %% wrong: no fate' is not"):
+        read_answers(path, "area")
+    path.write_text("PI = 3\n")
+    with pytest.raises(ValueError, match=r"area.py has no bank of answers; end it with a text ANSWERS = "):
+        read_answers(path, "area")
+
+
+@pytest.mark.parametrize(("exercise", "path"), [pytest.param(*each, id=each[0]) for each in killmatrix.judges()])
+def test_every_bank_is_python_and_so_is_every_answer(exercise, path):
+    *_, last = ast.parse(path.read_text(encoding="utf-8")).body
+    ast.parse(ast.literal_eval(last.value))
+    assert last.targets[0].id == "ANSWERS", "a judge's file ends with its bank"
+    for answer in read_answers(path, exercise):
         ast.parse(answer.source)
+
+
+def test_every_exercise_of_a_chapter_has_a_judge_and_its_modules_are_no_helpers():
+    assert [each for each, _ in killmatrix.judges()] == [
+        card.id for name in exercises.chapters() for card in sorted(exercises.cards(name), key=lambda card: card.id)
+    ]
+    assert [exercises.module_of(each) for each in ("ring-shift", "70b-state", "shared")] == [
+        "ring_shift",
+        "exercise_70b_state",
+        "exercise_shared",
+    ]

@@ -17,7 +17,7 @@ import pytest
 
 from course_lib import exercises
 from course_lib.benchmarks import widgets as bench
-from course_lib.exercises.killmatrix import judge, read_bank
+from course_lib.exercises.killmatrix import bank, judge
 from course_lib.install import ROOT
 
 pytestmark = pytest.mark.browser
@@ -254,8 +254,7 @@ def play_runs_through_the_pictures(chapter: Opened) -> None:
 
 def answer(attempt: Attempt, sort: str, name: str) -> Any:
     """An answer of the bank, by its name."""
-    number = exercises.card(attempt.exercise).chapter
-    known = read_bank(ROOT / "tests" / "bank" / f"ch{number}" / f"{attempt.exercise}.py")
+    known = bank(exercises.card(attempt.exercise).chapter, attempt.exercise)
     return next(each for each in known if (each.sort, each.name) == (sort, name))
 
 

@@ -1,13 +1,13 @@
 """Exercises of one's own: scaffolded so that tests fail until they are written, and a class's own ones judged like the course's."""
 
 import ast
-import re
 import shutil
 
 import pytest
 
 from course_lib import cli, exercises
 from course_lib.exercises import overlay
+from course_lib.exercises.answer_bank import read_answers
 from course_lib.grading.check.command import sources
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
@@ -47,11 +47,8 @@ WRITTEN = {
         ),
         ('unit="WRITE"', 'unit=""'),
     ],
-    "bank.py": [],
 }
-BANK = '''"""Answers."""
-
-# %% right: sum and length
+BANK = """# %% right: sum and length
 
 
 def class_mean(numbers):
@@ -63,7 +60,7 @@ def class_mean(numbers):
 
 def class_mean(numbers):
     return len(numbers)
-'''
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +82,7 @@ def write(top):
         for old, new in changes:
             assert old in text
             text = text.replace(old, new)
-        (top / name).write_text(BANK if name == "bank.py" else text)
+        (top / name).write_text(text.partition("ANSWERS = ")[0] + f'ANSWERS = r"""{BANK}"""\n' * (name == "judging.py"))
 
 
 def test_a_scaffold_in_a_class_fails_until_it_is_written(folder, capsys):
@@ -97,8 +94,11 @@ def test_a_scaffold_in_a_class_fails_until_it_is_written(folder, capsys):
     assert cli.run(test) == 1 and "3 with another result than meant" in capsys.readouterr().out
     write(top)
     assert cli.run(test) == 0 and "2 answers, none" in capsys.readouterr().out
-    (top / "bank.py").write_text(BANK.replace("wrong: counts => values counted", "wrong: counts => cost -"))
+    judge = top / "judging.py"
+    judge.write_text(judge.read_text().replace("wrong: counts => values counted", "wrong: counts => cost -"))
     assert cli.run(test) == 1 and "✗" in capsys.readouterr().out
+    judge.write_text(judge.read_text().partition("ANSWERS = ")[0])
+    assert cli.run(test) == 1 and "judging.py has no bank of answers" in capsys.readouterr().err
     assert cli.run(arguments) == 1 and "There is an exercise 'class-mean' already" in capsys.readouterr().err
 
 
@@ -190,19 +190,22 @@ def test_a_card_that_cannot_be_used_is_told(folder, text, words):
 
 
 def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_path):
-    for name in ("course_lib/exercises", "solutions/06_collectives", "tests/bank/ch06"):
+    for name in ("course_lib/exercises", "solutions/06_collectives"):
         shutil.copytree(ROOT / name, tmp_path / name)
     made = new_exercise("06", "shift-twice", root=tmp_path)
-    card = (tmp_path / "course_lib/exercises/ch06/__init__.py").read_text()
-    judge = (tmp_path / "course_lib/exercises/ch06/judges/__init__.py").read_text()
+    chapter = tmp_path / "course_lib/exercises/ch06"
+    cards = (chapter / "__init__.py").read_text()
     parts = [path.read_text() for path in made.written if path.suffix == ".py" and path.name != "__init__.py"]
-    assert len(parts) == 3 and sum(len(text.splitlines()) for text in parts) <= 60
-    for text in (card, judge, *parts):
+    assert len(parts) == 2 and sum(len(text.splitlines()) for text in parts) <= 60
+    for text in (cards, *parts):
         ast.parse(text)
-    assert re.search(
-        r"^from course_lib.exercises.ch06.cards.shift_twice import SHIFT_TWICE$", card, re.MULTILINE
-    ) and re.search(r"CARDS = \(.*, SHIFT_TWICE\)", card)
-    assert re.search(r'"shift-twice": SHIFT_TWICE\}', judge)
+    assert {chapter / "shift_twice.py", chapter / "judges/shift_twice.py"} < set(made.written)
+    assert [each.sort for each in read_answers(chapter / "judges/shift_twice.py", "shift-twice")] == [
+        "right",
+        "right",
+        "wrong",
+    ]
+    assert cards.endswith('    "shift-twice",\n)\n\n__all__ = ["CARDS", "DRILLS", "NUMBERS"]\n')
     source = read(sources(tmp_path)["06"])
     ids = [grade_meta(cell).get("grade_id") for cell in source["cells"]]
     assert ids.index("shift-twice-check") == ids.index("shift-twice") + 1
@@ -217,19 +220,17 @@ def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_p
 
 
 def test_every_chapter_takes_a_further_exercise(tmp_path):
-    for name in ("course_lib/exercises", "solutions", "tests/bank"):
+    for name in ("course_lib/exercises", "solutions"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for chapter in exercises.chapters():
         folder = tmp_path / f"course_lib/exercises/ch{chapter}"
         new_exercise(chapter, "shift-twice", root=tmp_path)
-        for part, name in (("cards", "CARDS"), ("judges", "JUDGINGS")):
-            assert (folder / part / "__init__.py").is_file() and (folder / part / "shift_twice.py").is_file(), chapter
-            text = (folder / ("__init__.py" if part == "cards" else "judges/__init__.py")).read_text()
-            ast.parse(text)
-            assert re.search(rf"^{name}\b.* = .*SHIFT_TWICE(,\n)?[)}}]$", text, re.MULTILINE | re.DOTALL), (
-                chapter,
-                name,
-            )
+        assert (folder / "shift_twice.py").is_file() and (folder / "judges/shift_twice.py").is_file(), chapter
+        calls = [
+            each for each in ast.walk(ast.parse((folder / "__init__.py").read_text())) if isinstance(each, ast.Call)
+        ]
+        (names,) = ([ast.literal_eval(name) for name in call.args[1:]] for call in calls)
+        assert names == [*(card.id for card in exercises.chapter_module(chapter).CARDS), "shift-twice"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from course_lib import exercises
-from course_lib.exercises.killmatrix import BANK, read_bank
+from course_lib.exercises.killmatrix import bank
 from course_lib.grading.judge import Exercise, confirmed_memory, resolve
 from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory, weighed_case
 from course_lib.grading.judge.grade_notebook import grade_notebook
@@ -57,21 +57,21 @@ pytestmark = pytest.mark.skipif(not can_fork(), reason="the operating system is 
 
 def hungry(name: str) -> dict[str, str]:
     """The answers to an exercise that hold too much, by what they do."""
-    bank = {each.name: each.source for each in read_bank(BANK / f"ch{exercises.card(name).chapter}" / f"{name}.py")}
-    found = {title: bank[title] for title in OF_THE_BANK.get(name, ())}
+    known = {each.name: each.source for each in bank(exercises.card(name).chapter, name)}
+    found = {title: known[title] for title in OF_THE_BANK.get(name, ())}
     path = HUNGRY / f"{name}.py"
     head, *parts = re.split(
         r"^# %% hungry: ", path.read_text(encoding="utf-8") if path.exists() else "", flags=re.MULTILINE
     )
     for title, _, rest in (part.partition("\n") for part in parts):
         what, follows, first = title.partition(" <= ")
-        found[what] = head + (bank[first] if follows else "") + "\n" + rest
+        found[what] = head + (known[first] if follows else "") + "\n" + rest
     return found
 
 
 def right(name: str, chapter: str) -> dict[str, str]:
     """The right answers to an exercise, by name."""
-    return {each.name: each.source for each in read_bank(BANK / f"ch{chapter}" / f"{name}.py") if each.sort == "right"}
+    return {each.name: each.source for each in bank(chapter, name) if each.sort == "right"}
 
 
 @cache

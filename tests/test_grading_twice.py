@@ -3,7 +3,7 @@
 import pytest
 
 from course_lib import exercises
-from course_lib.exercises.killmatrix import BANK, read_bank
+from course_lib.exercises.killmatrix import bank
 from course_lib.grading.blank_notebook import STUB
 from course_lib.grading.judge.grade_notebook import grade_notebook
 from course_lib.grading.submission import Step, Submission
@@ -44,7 +44,7 @@ def places(monkeypatch):
 
 
 def right(name: str) -> str:
-    return next(each.source for each in read_bank(BANK / "ch01" / f"{name}.py") if each.sort == "right")
+    return next(each.source for each in bank("01", name) if each.sort == "right")
 
 
 def graded(workers: WorkerPool, **answers: str) -> dict[str, Report]:

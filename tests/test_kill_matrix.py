@@ -77,8 +77,9 @@ def test_every_answer_to_an_exercise_meets_its_fate(exercise, warm, the_rotation
 
 def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
     shipped = next(answer for answers in BANK.values() for answer in answers if answer.sort == "right")
-    folder = tmp_path / "ch00"
-    folder.mkdir()
-    (folder / f"{shipped.exercise}.py").write_text(f"# %% wrong: in truth right => values -\n{shipped.source}\n")
+    folder = tmp_path / f"ch{exercises.card(shipped.exercise).chapter}" / "judges"
+    folder.mkdir(parents=True)
+    bank = f"# %% wrong: in truth right => values -\n{shipped.source}\n"
+    (folder / f"{exercises.module_of(shipped.exercise)}.py").write_text(f"ANSWERS = {bank!r}\n")
     monkeypatch.setattr(killmatrix, "BANK", tmp_path)
     assert killmatrix.main(["--workers", "1"]) == 1

@@ -3,6 +3,7 @@
 import pytest
 
 from course_lib.exercises import killmatrix
+from course_lib.exercises.answer_bank import read_bank
 from course_lib.exercises.placeholders import fill_text
 
 FILLED = [
@@ -48,16 +49,13 @@ def test_an_unknown_placeholder_or_format_is_named():
         fill_text("{{n:furlongs}}", {"n": 1})
 
 
-def test_a_malformed_bank_header_is_named(tmp_path):
-    path = tmp_path / "state.py"
-    path.write_text("# %% wrong: no fate\nx = 1\n")
+def test_a_malformed_bank_header_is_named():
     with pytest.raises(ValueError, match=r"state.py:1"):
-        killmatrix.read_bank(path)
+        read_bank("# %% wrong: no fate\nx = 1\n", "state", "state.py")
 
 
-def test_a_bank_answer_carries_the_files_opening(tmp_path):
-    path = tmp_path / "state.py"
-    path.write_text("import math\n# %% right: one\nx = math.pi\n# %% wrong: two => values -\ny = 2\n")
-    one, two = killmatrix.read_bank(path)
+def test_a_bank_answer_carries_the_files_opening():
+    text = "import math\n# %% right: one\nx = math.pi\n# %% wrong: two => values -\ny = 2\n"
+    one, two = read_bank(text, "state", "state.py")
     assert (one.sort, two.expected, two.mistake) == ("right", "values", "-")
     assert killmatrix.names_of(one.source, ["x"])[0] > 3

@@ -26,10 +26,10 @@ def files(monkeypatch):
     [
         ("solutions/06_rings/06_rings.ipynb", "06"),
         ("notebooks/10_pipelines/figures/one.svg", "10"),
-        ("course_lib/exercises/ch06/judges/rings.py", "06"),
+        ("course_lib/exercises/ch06/judges/ring_shift.py", "06"),
         ("course_lib/widgets/ch00_map.py", "00"),
         ("course_lib/widgets/ch00.py", "00"),
-        ("tests/bank/ch06/ring-shift.py", "06"),
+        ("course_lib/exercises/ch06/ring_shift.py", "06"),
         ("course_lib/widgets/explore.py", None),
         ("course_lib/grading/judge.py", None),
     ],
@@ -107,7 +107,9 @@ def test_tests_that_rotate_have_their_turn_and_all_run_whose_code_changed(files)
     later, code = files("course_lib/pipeline/ranks.py", count=1), ["course_lib/pipeline/", "course_lib/cluster/"]
     assert all(later.has_turn(place, code) for place in range(7))
     assert not later.has_turn(0, ["course_lib/cluster/"]) and not later.has_turn(0)
-    assert all(files("tests/bank/ch06/ring-shift.py").has_turn(place, (), {"06"}) for place in range(7))
+    assert all(
+        files("course_lib/exercises/ch06/judges/ring_shift.py").has_turn(place, (), {"06"}) for place in range(7)
+    )
     assert all(files(known=False).has_turn(place, code) for place in range(7))
 
 
@@ -125,7 +127,7 @@ def test_what_a_test_that_rotates_depends_on_is_there(request):
 
 
 def test_what_is_left_to_later_runs_is_said(files):
-    said = "\n".join(files("course_lib/exercises/ch06/cards/rings.py").said())
+    said = "\n".join(files("course_lib/exercises/ch06/ring_shift.py").said())
     assert "left to later runs" in said and "--everything" in said and CHAPTERS[-1] in said
     assert "nothing is left out" in rotation.everything("asked for").said()[0]
 

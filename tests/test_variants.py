@@ -10,6 +10,7 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises import killmatrix
+from course_lib.exercises.answer_bank import read_bank
 from course_lib.exercises.placeholders import PLACEHOLDER, format_value
 from course_lib.grading.classroom.variants import difficulty, draw, draw_all, others, seed_of
 from course_lib.grading.judge import decide, grade, resolve
@@ -190,12 +191,9 @@ def test_the_matrix_takes_a_variant(monkeypatch, capsys):
     assert "no bank of answers" in capsys.readouterr().err
 
 
-def test_a_wrong_answer_may_be_the_right_one_of_another_structure_and_says_so(tmp_path):
-    bank = tmp_path / "x.py"
-    bank.write_text(
-        "# %% wrong: the other way => values turned unless direction=-1\n# %% wrong: junk => values -\n# %% half: some => 2\n"
-    )
-    other, junk, half = killmatrix.read_bank(bank)
+def test_a_wrong_answer_may_be_the_right_one_of_another_structure_and_says_so():
+    bank = "# %% wrong: the other way => values turned unless direction=-1\n# %% wrong: junk => values -\n# %% half: some => 2\n"
+    other, junk, half = read_bank(bank, "x", "x.py")
     assert (other.expected, other.mistake, other.unless) == ("values", "turned", "direction=-1")
     assert (junk.unless, half.unless, half.expected) == ("", "", "2")
 
@@ -217,8 +215,8 @@ def shift(step):
 
 
 def letters(params):
-    from course_lib.exercises.ch00.judges.match import CUTS
-    from course_lib.exercises.ch00.judges.match import letters as found
+    from course_lib.exercises.ch00.judges.match_the_cuts import CUTS
+    from course_lib.exercises.ch00.judges.match_the_cuts import letters as found
 
     return lambda: {cut: (letter, CUTS[cut][1]) for cut, letter in found(params).items()}
 

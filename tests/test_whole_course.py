@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from course_lib import exercises
-from course_lib.exercises.killmatrix import read_bank
+from course_lib.exercises.killmatrix import bank
 from course_lib.install import ROOT
 from tests.rotation import CHAPTERS
 from tests.test_browser import NAMES
@@ -42,7 +42,7 @@ def course(home: Path, *words: str) -> tuple[int, dict[str, Any]]:
 
 def answers(card: Any) -> tuple[Any, Any]:
     """A wrong answer and a right one of the bank; the wrong one is the first that ends by itself."""
-    known = read_bank(ROOT / "tests" / "bank" / f"ch{card.chapter}" / f"{card.id}.py")
+    known = bank(card.chapter, card.id)
     right = next(each for each in known if each.sort == "right")
     wrong = [each for each in known if each.sort == "wrong" and "while True" not in each.source]
     return wrong[0], right

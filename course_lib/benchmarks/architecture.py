@@ -51,6 +51,7 @@ RANK: Mapping[str, int] = {name: rank for rank, (_, parts) in enumerate(ORDER) f
 
 EXCEPTIONS: Mapping[tuple[str, str], str] = {  # (part, a later one that it imports all the same) -> why
     ("cluster", "figures"): "Run.show draws when it is called",
+    ("judging", "grading"): "shipped answers run as those of learners do",
     ("exercises", "judging"): "a drill asks for its key when it is answered",
     ("notebook", "grading"): "a check asks the judge when it is called; a student's bundle has no judge",
     ("", "notebook"): "the learner's names are resolved on first use",

@@ -12,7 +12,7 @@ from playwright.sync_api import sync_playwright
 
 from course_lib.benchmarks.chapter_page import ChapterPage, open_chapter
 from course_lib.benchmarks.lab import launch, served
-from course_lib.exercises.killmatrix import BANK, read_bank
+from course_lib.exercises.killmatrix import bank
 from course_lib.install import ROOT
 
 PICTURE = ROOT / "course_lib" / "figures" / "pages" / "chapter-01.png"
@@ -24,7 +24,7 @@ SCALE = 0.85  # a little smaller than on a screen, so that panel and widget fit 
 def compose(page: ChapterPage) -> None:
     """Answer the exercise and bring its panel to the top of the window."""
     page.run_all()
-    right = next(each for each in read_bank(BANK / "ch01" / f"{EXERCISE}.py") if each.sort == "right")
+    right = next(each for each in bank("01", EXERCISE) if each.sort == "right")
     page.write(EXERCISE, right.source)
     page.run(EXERCISE)
     page.run(f"{EXERCISE}-check")

@@ -1,7 +1,8 @@
 """Exercises as data: what a learner is asked, and how their code is called. Judging lives apart, in `judging`.
 
-A chapter's package `chNN` holds `CARDS` (a tuple of `Card`), `DRILLS` (a tuple of `Drill`) and `NUMBERS`
-(name -> function that gives the text of a number quoted in the chapter's prose).
+A chapter's package `chNN` has a module for each exercise with its `CARD`; `chNN/judges` has one of the same name with its judge. The
+package holds `CARDS` (a tuple of `Card`, in the order of the chapter), `DRILLS` (a tuple of `Drill`) and `NUMBERS` (name -> function
+that gives the text of a number quoted in the chapter's prose).
 """
 
 import importlib
@@ -21,6 +22,7 @@ from course_lib.exercises.placeholders import fill_text
 Kind = Literal["core", "more"]
 Form = Literal["code", "audit", "prediction", "bug"]
 Vary = Callable[[random.Random], Mapping[str, Any]]
+HELPERS = ("block", "disk", "drills", "judges", "models", "numbers", "probes", "shared", "trainings", "work")
 
 
 def call(answer: Any, case: Any, comm: Any = None) -> Any:
@@ -132,6 +134,17 @@ class Drill:
     def question(self) -> str:
         """The question with its numbers in place, as plain text: a terminal shows a dollar sign as it is."""
         return fill_text(self.text, self.params).replace("\\$", "$")
+
+
+def module_of(exercise: str) -> str:
+    """The name of the modules of an exercise's card and judge: `ring_shift`; not one that a chapter's helpers have, and no number first."""
+    name = exercise.replace("-", "_")
+    return f"exercise_{name}" if name in HELPERS or name[0].isdigit() else name
+
+
+def gather(package: str, *names: str) -> tuple[Card, ...]:
+    """The cards of a chapter's exercises, each from its module."""
+    return tuple(importlib.import_module(f"{package}.{module_of(name)}").CARD for name in names)
 
 
 @cache

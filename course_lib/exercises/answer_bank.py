@@ -1,4 +1,4 @@
-"""Bank files: the shipped answers to one exercise, each whole or as a change of another.
+"""Banks: the shipped answers to one exercise, each whole or as a change of another. They stand in its judge's file, as `ANSWERS`.
 
 A section is headed `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` or `# %% half: NAME => POINTS`. The lines before the
 first section belong to every answer. KIND is a verdict kind or a state. MISTAKE is the name that the judge gives the mistake, or `-`;
@@ -25,6 +25,10 @@ says it in one: the text on the left, which must occur exactly once, becomes tha
         return x
 
 is Python: each statement replaces the one that defines the same name, and a new name stays in front of the statement that follows it.
+Lines `# > ...` below a heading are the sentence that a learner who makes the mistake is told. `judging.naming` says it where an answer
+does what this one does; of several answers with one mistake the first gives the sentence. With a sentence and without a MISTAKE, the
+mistake is called as the answer, with hyphens. Changes without `from:` are those of the first right answer, the worked one.
+
 Only a half-right answer may have no body: it is the other answer, judged by its points.
 
 `from: the card` starts from the program in the card's statement, which a learner is to repair; without a body the answer is that program.
@@ -57,6 +61,7 @@ class BankAnswer:
     expected: str = ""  # verdict kind or state for a wrong answer, points for a half-right one
     mistake: str = "-"
     unless: str = ""  # "name=value" of the parameter that makes a wrong answer the right one
+    says: str = ""  # what a learner who makes this mistake is told
 
     @property
     def reads_params(self) -> bool:
@@ -69,7 +74,7 @@ class BankAnswer:
         return self.mistake == "~"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Section:
     """A section as written: the line number of its heading, the parts of that, and the lines below."""
 
@@ -81,42 +86,74 @@ class _Section:
     unless: str
     base: str
     lines: list[str]
+    says: list[str]
 
 
-def read_bank(path: Path) -> list[BankAnswer]:
-    """The answers of one bank file; ValueError gives file and line of a heading or a change that is malformed."""
+def read_answers(path: Path, exercise: str) -> list[BankAnswer]:
+    """The answers in a judge's file, which is read but not run; ValueError as of `read_bank`, or where there is no `ANSWERS`."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id="ANSWERS")], value=ast.Constant(value=str(text), lineno=first)):
+                return read_bank(text, exercise, path.name, above=first - 1)
+    raise ValueError(f"{path.name} has no bank of answers; end it with a text ANSWERS = r'''…'''.")
+
+
+def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankAnswer]:
+    """The answers of one bank; ValueError gives file and line of a heading or a change that is malformed.
+
+    `above` counts the lines of the file that are above the text.
+    """
     prelude: list[str] = []
     sections: list[_Section] = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text.splitlines(), above + 1):
+        if line.startswith("# > ") and sections:
+            sections[-1].says.append(line.removeprefix("# > ").strip())
+            continue
         if not line.startswith("# %%"):
             (sections[-1].lines if sections else prelude).append(line)
             continue
         match = _HEADER.match(line)
         if match is None or (match.group(1) == "right") != (match.group(3) is None):
             raise ValueError(
-                f"{path.name}:{number}: {line!r} is not 'right: NAME', 'wrong: NAME => KIND MISTAKE' or 'half: NAME => POINTS'."
+                f"{file}:{number}: {line!r} is not 'right: NAME', 'wrong: NAME => KIND MISTAKE' or 'half: NAME => POINTS'."
             )
         sort, name, expected, mistake, unless, base = match.groups()
         sections.append(
-            _Section(number, sort, name, expected or "-", mistake or "-", unless or "", base or "", [])  # type: ignore[arg-type]
+            _Section(number, sort, name, expected or "-", mistake or "-", unless or "", base or "", [], [])  # type: ignore[arg-type]
         )
     by_name: dict[str, list[_Section]] = {}
     for section in sections:
         by_name.setdefault(section.name, []).append(section)
     if any(section.base == _CARD for section in sections):
-        by_name[_CARD] = [_Section(0, "wrong", _CARD, "-", "-", "", "", _program(path.stem))]
+        by_name[_CARD] = [_Section(0, "wrong", _CARD, "-", "-", "", "", _program(exercise), [])]
+    for section in sections:  # what a heading may leave out
+        edits = any(_CHANGE.match(line) for line in section.lines)
+        if edits and not section.base and sections[0].sort == "right" and section is not sections[0]:
+            section.base = sections[0].name
+        if section.says and section.mistake == "-":
+            section.mistake = section.name.replace(" ", "-")
     return [
         BankAnswer(
-            exercise=path.stem,
+            exercise=exercise,
             sort=section.sort,
             name=section.name,
             expected=section.expected,
             mistake=section.mistake,
             unless=section.unless,
-            source="\n".join([*prelude, *_expanded(path.name, section, by_name)]),
+            says=" ".join(section.says),
+            source="\n".join([*prelude, *_expanded(file, section, by_name)]),
         )
         for section in sections
     ]
+
+
+WORKED = "worked"  # the first right answer where it is the notebook's answer cell
+
+
+def worked_cell(text: str) -> str | None:
+    """The answer cell that a bank begins with, without the lines before it; None where its first section is another one."""
+    _, heading, rest = text.partition(f"# %% right: {WORKED}\n")
+    return rest.partition("\n# %% ")[0].strip() if heading else None
 
 
 def _program(exercise: str) -> list[str]:

@@ -1,6 +1,6 @@
 """The kill matrix: every shipped wrong answer against its verdict, every right one against full points.
 
-Answers live in `tests/bank/chNN/<exercise-id>.py`, in the form that `answer_bank` describes.
+Answers live beside the judge, in `chNN/judges/<exercise_id>.py`, in the form that `answer_bank` describes.
 
 On a variant, an answer that reads `params` must get the same result, and so must every answer to a card whose answers need not read them.
 Other answers are written for the public form. There a right one passes or is told that it solves the public form, and a wrong one is
@@ -24,12 +24,12 @@ from typing import Any
 
 from course_lib import exercises
 from course_lib.exercises import Card
-from course_lib.exercises.answer_bank import BankAnswer, read_bank
+from course_lib.exercises.answer_bank import BankAnswer, read_answers
 from course_lib.notebook import VARIANT_FILE
 from course_lib.records import VERDICT_KINDS, Report
 
 PATIENCE = 60.0  # s for saying whose numbers an answer solves: a busy machine must not change what a row says
-BANK = Path(__file__).resolve().parents[2] / "tests" / "bank"
+BANK = Path(__file__).resolve().parent  # the folder of the chapters' folders
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +46,17 @@ class Row:
 
 def bank(chapter: str | None = None, exercise: str | None = None) -> list[BankAnswer]:
     """All shipped answers of a chapter, of one exercise, or of the course."""
-    paths = sorted(BANK.glob(f"ch{chapter or '*'}/{exercise or '*'}.py"))
-    return [each for path in paths for each in read_bank(path)]
+    return [answer for name, path in judges(chapter, exercise) for answer in read_answers(path, name)]
+
+
+def judges(chapter: str | None = None, exercise: str | None = None) -> list[tuple[str, Path]]:
+    """The course's exercises, each with the file of its judge, by chapter and id."""
+    if exercise is not None:
+        return [(exercise, path) for path in BANK.glob(f"ch{chapter or '*'}/judges/{exercises.module_of(exercise)}.py")]
+    chapters = [name for name in exercises.chapters() if chapter in (None, name)]
+    ids = sorted((name, card.id) for name in chapters for card in exercises.chapter_module(name).CARDS)
+    paths = [(each, BANK / f"ch{name}" / "judges" / f"{exercises.module_of(each)}.py") for name, each in ids]
+    return [(each, path) for each, path in paths if path.is_file()]
 
 
 def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
@@ -64,15 +73,22 @@ def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
 def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     """Judge one shipped answer here, in this process, on the canonical variant or on that of a seed."""
     from course_lib.grading.judge import grade
+    from course_lib.grading.judge.report import lost_report
     from course_lib.grading.worker.runners import InProcess
+    from course_lib.judging.worked import functions
 
     card = exercises.card(answer.exercise)
     params = (
         json.loads(json.dumps(dict(card.variant(seed)))) if seed is not None else card.params
     )  # as a class keeps it
     start = time.perf_counter()
-    with beside(card, params) if seed is not None else contextlib.nullcontext():
-        report = grade(card, InProcess(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
+    try:
+        answers = functions(answer, params)
+    except Exception as error:  # as a cell that does not run: nothing is defined
+        what = f"it does not define {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        report = lost_report(card, "raised", f"The answer's cell does not run: {what}.")
+    else:
+        report = grade(card, InProcess(*answers), params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
     ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)

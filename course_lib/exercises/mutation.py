@@ -102,8 +102,7 @@ def table(chapter: str) -> dict[str, list[Row]]:
 
 def right_answer(exercise: str) -> str:
     """The answer that is mutated: the first right one of the bank; ValueError where there is none."""
-    chapter = exercises.card(exercise).chapter
-    for answer in killmatrix.read_bank(killmatrix.BANK / f"ch{chapter}" / f"{exercise}.py"):
+    for answer in killmatrix.bank(exercises.card(exercise).chapter, exercise):
         if answer.sort == "right":
             return answer.source
     raise ValueError(f"The bank of {exercise} has no right answer.")
@@ -296,10 +295,7 @@ def run(names: Sequence[str], most: int | None = MOST, workers: int | None = Non
 
 def exercises_with_banks(chapter: str | None = None) -> list[str]:
     """The exercises of a chapter, or of the course, in the order of their banks."""
-    return sorted(
-        (path.stem for path in killmatrix.BANK.glob(f"ch{chapter or '*'}/*.py")),
-        key=lambda name: (exercises.card(name).chapter, name),
-    )
+    return [name for name, _ in killmatrix.judges(chapter)]
 
 
 # ----------------------------------------------------------------------------------------------------------- command line

@@ -1,4 +1,4 @@
-"""Exercises of a class's own beside the course's: `NAME/card.py` holds CARD, `NAME/judging.py` JUDGING, `NAME/bank.py` answers.
+"""Exercises of a class's own beside the course's: `NAME/card.py` holds CARD, `NAME/judging.py` JUDGING and ANSWERS.
 
 `use` sets the folder; a new process takes it from COURSE_OVERLAY. A worker reads only the cards: `judging.py` is loaded under the name of
 the judging package, which a worker cannot import.
@@ -57,6 +57,12 @@ def judging(exercise: str) -> Any:
     """The judge of one of these exercises."""
     path = _own.places[exercise] / "judging.py"
     return _held(path, f"course_lib.judging.overlay_{path.parent.name}", "JUDGING")
+
+
+def answers(exercise: str) -> str:
+    """The answers that the judge's file of one of these exercises ships."""
+    path = _own.places[exercise] / "judging.py"
+    return str(_held(path, f"course_lib.judging.overlay_{path.parent.name}", "ANSWERS"))
 
 
 def _load(folder: Path) -> None:

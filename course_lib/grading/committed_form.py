@@ -6,6 +6,7 @@ The form depends only on the cells, so tidying twice changes nothing and a chang
 import re
 from collections.abc import Mapping
 from copy import deepcopy
+from types import MappingProxyType
 from typing import Any
 
 from course_lib.learner.merge import grade_meta
@@ -33,9 +34,19 @@ _RANDOM_ID = re.compile(r"[0-9a-f]{8}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|
 _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
 
 
-def tidy_text(text: str, chapter: str, points: Mapping[str, int], name: str = "the notebook") -> str:
-    """A source notebook's text in its committed form."""
-    return render(tidy(parse(text, name), chapter, points))
+def tidy_text(
+    text: str,
+    chapter: str,
+    points: Mapping[str, int],
+    name: str = "the notebook",
+    worked: Mapping[str, str] = MappingProxyType({}),
+) -> str:
+    """A source notebook's text in its committed form; `worked` gives answer cells by exercise, the others stay."""
+    notebook = parse(text, name)
+    for cell in notebook["cells"]:
+        if (meta := grade_meta(cell)).get("solution") and meta.get("grade_id") in worked:
+            cell["source"] = worked[meta["grade_id"]]
+    return render(tidy(notebook, chapter, points))
 
 
 def tidy(notebook: Notebook, chapter: str, points: Mapping[str, int]) -> Notebook:

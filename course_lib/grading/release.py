@@ -13,9 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from course_lib import exercises
+from course_lib.exercises.answer_bank import worked_cell
 from course_lib.grading.committed_form import tidy_text
 from course_lib.grading.release_steps import LEAVES, chapter_of, check_folder, check_source, fill, points_of
 from course_lib.install import Trouble
+from course_lib.judging.shipped import answers_text
 from course_lib.learner.notebooks import parse, write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,16 +37,23 @@ def tidied_sources(root: Path = ROOT) -> dict[Path, str]:
     for folder in source_folders(root):
         check_folder(folder)
         chapter = chapter_of(folder.name)
+        worked = _worked_cells(chapter) if root == ROOT else {}
         for path in sorted(folder.glob("*.ipynb")):
             text = path.read_text(encoding="utf-8")
             name = f"{folder.name}/{path.name}"
-            texts[path] = tidy_text(text, chapter, points_of(chapter), name)
+            texts[path] = tidy_text(text, chapter, points_of(chapter), name, worked)
             try:  # what nbgrader would say of these names no cell
                 check_source(parse(text))
                 fill(parse(texts[path]), chapter)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from error
     return texts
+
+
+def _worked_cells(chapter: str) -> dict[str, str]:
+    """The answer cells of a chapter, as its exercises say them."""
+    texts = {card.id: worked_cell(answers_text(card.id)) for card in exercises.cards(chapter)}
+    return {name: cell for name, cell in texts.items() if cell is not None}
 
 
 def released(root: Path = ROOT, variant: Path | None = None) -> dict[str, bytes]:

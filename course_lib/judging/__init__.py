@@ -1,6 +1,6 @@
 """The toolkit of the judges: contracts, named mistakes, and what each kind of answer is compared with.
 
-A chapter's package `course_lib.exercises.chNN.judges` holds `JUDGINGS` (id -> `Judging`) and `DRILLS` (id -> `DrillKey`). A judge
+A module of `course_lib.exercises.chNN.judges` holds an exercise's `JUDGING`; the package holds `DRILLS` (id -> `DrillKey`). A judge
 is a pure function of the case, of the data that came back and of the meter; it never calls the learner's code. No worker can
 import this package.
 """
@@ -12,6 +12,7 @@ from course_lib.judging.mistakes import Fault, Mistake, first, judged, matching,
 from course_lib.judging.numbers import number_fault, number_verdict
 from course_lib.judging.oracles import oracle
 from course_lib.judging.prediction import interval_fault, prediction
+from course_lib.judging.worked import Worked
 
 __all__ = [
     "DrillKey",
@@ -22,6 +23,7 @@ __all__ = [
     "Params",
     "Times",
     "Weighed",
+    "Worked",
     "describe",
     "drill_key",
     "drill_verdict",

@@ -11,7 +11,8 @@ from typing import Any, Self
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.values import describe, is_number, near, same_value, times
 from course_lib.judging.contract import Oracle, Params
-from course_lib.judging.mistakes import Fault, Mistake, matching, verdict
+from course_lib.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
+from course_lib.judging.unit_slips import unit_slip
 from course_lib.records import Case, Outcome, Verdict
 
 CLOSE = 1e-3  # relative: passes GB to four digits and years of 365 days, not a slope in place of a difference
@@ -73,6 +74,8 @@ class Column(Knowing):
         if known := [mistake for mistake in self.mistakes if self._explains(mistake, row, got, want)]:
             best = max(known, key=lambda mistake: sum(self._explains(mistake, *each) for each in rows))
             return best.name, lead + best.message
+        if slip := unit_slip(self.unit, [each for _, each, _ in rows], [each for _, _, each in rows]):
+            return slip[0], lead + slip[1]
         if got is None:
             return "returned-none", f"{lead}the result is None; {self.some}. Is a `return` missing?"
         if want is None:
@@ -82,7 +85,7 @@ class Column(Knowing):
                 "rounded",
                 f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out.",
             )
-        return "", f"{lead}got {describe(got)} {self.unit}, {times(got, want)}. {self.hint}".strip()
+        return Wrong("", f"{lead}got {describe(got)} {self.unit}, {times(got, want)}. {self.hint}".strip(), lead)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +115,7 @@ class Word(Knowing):
         for mistake in self.mistakes:
             if said == [mistake.on(*row) for row in rows]:
                 return mistake.name, f"{self.words(*row)}: {mistake.message}"
-        return "", f"{self.words(*row)}: it is not {value!r}."
+        return Wrong("", f"{self.words(*row)}: it is not {value!r}.", f"{self.words(*row)}: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +187,7 @@ class Breakdown(Knowing):
             best = next((each for each in here if self._explains_all(each, pairs, list(want))), here[0])
             return best.name, lead + best.message
         apart = times(got[key], want[key]) if want[key] else "where 0 is right"
-        return "", f"{lead}got {describe(got[key])} {self.unit}, {apart}."
+        return Wrong("", f"{lead}got {describe(got[key])} {self.unit}, {apart}.", lead, (key,))
 
     def _explains(self, mistake: Mistake, row: Any, got: Any, want: Mapping[Any, float], key: Any) -> bool:
         value = mistake.on(*row)
@@ -226,8 +229,8 @@ class Series(Knowing):
             known = [each for each in self.mistakes if not self._same(each.on(*row), want)]
             if found := matching(known, row, lambda value, got=got: self._same(got, value), lead):
                 return found
-            name, message = self.apart(got, want)
-            return name, lead + message
+            name, message = self.apart(got, want)[:2]
+            return Wrong(name, lead + message, lead)
         return None
 
     def _same(self, got: Sequence[float], want: Sequence[float] | None) -> bool:
@@ -252,10 +255,11 @@ def table(*by_function: AnyColumn | Sequence[AnyColumn]) -> Oracle:
         if fault:
             return [verdict(case.kind, column.part, case, fault) for column in columns]
         places = [outcome.value] if isinstance(asked, AnyColumn) else zip(*outcome.value, strict=True)
-        return [
-            verdict(case.kind, column.part, case, column.fault(case, list(values)))
-            for column, values in zip(columns, places, strict=True)
-        ]
+        faults = [column.fault(case, list(values)) for column, values in zip(columns, places, strict=True)]
+        found = [fault and Wrong(*fault) for fault in faults]
+        if not isinstance(asked, AnyColumn):
+            found = [each and each._replace(where=(place, *each.where)) for place, each in enumerate(found)]
+        return [verdict(case.kind, column.part, case, each) for column, each in zip(columns, found, strict=True)]
 
     return verdicts
 

@@ -1,6 +1,5 @@
 """The contract of an exercise: its cases, its oracle and the shares of its points. A worker cannot import this package."""
 
-import importlib
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,8 @@ from typing import Any
 from course_lib import exercises
 from course_lib.exercises import overlay
 from course_lib.judging.mistakes import Fault, verdict
+from course_lib.judging.shipped import judge_module
+from course_lib.judging.worked import judged_variant
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict, VerdictKind
 
 Params = Mapping[str, Any]
@@ -84,21 +85,25 @@ def judging(exercise: str) -> Judging:
 
 @cache
 def _of_the_course(exercise: str) -> Judging:
-    card = exercises.card(exercise)
-    module = importlib.import_module(f"course_lib.exercises.ch{card.chapter}.judges")
-    return _checked(card, module.JUDGINGS[exercise])
+    return _checked(exercises.card(exercise), judge_module(exercise).JUDGING)
 
 
 def _checked(card: exercises.Card, contract: Judging) -> Judging:
-    if card.returns is None:
-        return contract
-    return replace(contract, verdicts=partial(_judge, card.returns, contract))
+    return replace(contract, verdicts=partial(_judge, card, contract), cases=partial(_cases, card.id, contract))
 
 
-def _judge(returns: Any, contract: Judging, params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
+def _cases(exercise: str, contract: Judging, params: Params, rng: random.Random) -> Sequence[Case]:
+    with judged_variant(exercise, params):
+        return contract.cases(params, rng)
+
+
+def _judge(card: exercises.Card, contract: Judging, params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
     """The oracle's verdicts, or those on a value that is not what the card says is returned."""
-    fault = returns.find(outcome.value, case.name, case)
-    return lost(case, contract.shares, fault) if fault else contract.verdicts(params, case, outcome)
+    fault = None if card.returns is None else card.returns.find(outcome.value, case.name, case)
+    if fault:
+        return lost(case, contract.shares, fault)
+    with judged_variant(card.id, params):
+        return contract.verdicts(params, case, outcome)
 
 
 def lost(case: Case, shares: Mapping[str, float], fault: Fault, kind: VerdictKind | None = None) -> list[Verdict]:

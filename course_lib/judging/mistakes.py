@@ -2,11 +2,21 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from course_lib.records import Case, Verdict, VerdictKind
 
-Fault = tuple[str, str]
+
+class Wrong(NamedTuple):
+    """What is wrong with an answer, and what a mistake that is found to do the same needs: the words before its sentence, and the part."""
+
+    mistake: str  # "" where it has no name
+    message: str  # for the learner
+    lead: str = ""
+    where: tuple[Any, ...] = ()
+
+
+Fault = Wrong | tuple[str, str]
 """What is wrong with an answer: the mistake's name ("" where it has none) and the message for the learner."""
 
 
@@ -60,8 +70,17 @@ def first(*faults: Fault | None) -> Fault | None:
 
 def verdict(kind: VerdictKind, part: str, case: Case, fault: Fault | None) -> Verdict:
     """A verdict that holds without a fault, and otherwise fails with the fault's name and message."""
-    mistake, message = fault or ("", "")
-    return Verdict(kind=kind, part=part, ok=fault is None, mistake=mistake, message=message, case=case.name)
+    found = Wrong(*(fault or ("", "")))
+    return Verdict(
+        kind=kind,
+        part=part,
+        ok=fault is None,
+        mistake=found.mistake,
+        message=found.message,
+        case=case.name,
+        lead=found.lead,
+        where=found.where,
+    )
 
 
 def judged(
@@ -73,4 +92,8 @@ def judged(
     """
     asked = [(case.kind, case.part, fault), *([] if fault else others)]
     lead = f"{case.name}: " if named else ""
-    return [verdict(kind, part, case, each and (each[0], lead + each[1])) for kind, part, each in asked]
+    found = [(kind, part, each and Wrong(*each)) for kind, part, each in asked]
+    return [
+        verdict(kind, part, case, each and each._replace(message=lead + each.message, lead=lead + each.lead))
+        for kind, part, each in found
+    ]

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from course_lib.cluster.kernel import Adversary
 from course_lib.exercises.layouts import COLUMNS
-from course_lib.judging.mistakes import Fault
+from course_lib.judging.mistakes import Fault, Wrong
 from course_lib.judging.tensors import not_like, same
 from course_lib.records import Case, Outcome
 
@@ -85,14 +85,32 @@ def counted_wrong(got: Tensor, given: Sequence[Tensor], where: str) -> Fault | N
 
 
 def over_ranks(
-    case: Case, results: Sequence[Any], wants: Sequence[Tensor], wrong: Callable[[int, Tensor], Fault | None]
+    case: Case,
+    results: Sequence[Any],
+    wants: Sequence[Tensor],
+    wrong: Callable[[int, Tensor], Fault | None] | None = None,
 ) -> Fault | None:
-    """The first rank whose tensor differs from the one in `wants`: its shape or dtype, its use in flight, or what `wrong` reports."""
+    """The first rank whose tensor differs from the one in `wants`: its shape or dtype, its use in flight, or what `wrong` reports.
+
+    Without `wrong` that is how many of its numbers differ.
+    """
     for rank, (got, want) in enumerate(zip(results, wants, strict=True)):
-        if not same(got, want):
-            early = moved_early(case, rank) if case.adversary is not None else None
-            return not_like(got, want, rank) or early or wrong(rank, got)
+        if same(got, want):
+            continue
+        fault = not_like(got, want, rank)
+        if fault is None and case.adversary is not None:
+            return moved_early(case, rank)
+        fault = fault or (wrong(rank, got) if wrong else _numbers_differ(got, want, rank))
+        if fault:
+            return Wrong(*fault[:2], lead=f"Rank {rank} of {len(wants)}: ")
     return None
+
+
+def _numbers_differ(got: Tensor, want: Tensor, rank: int) -> Fault:
+    """How many numbers of a rank's tensor are not the right ones."""
+    off = int((got != want).sum())
+    many = "its number is" if want.numel() == 1 else f"{off:,} of its {want.numel():,} numbers are"
+    return "other-numbers", f"Rank {rank}'s result has the right shape, but {many} not the right ones."
 
 
 def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fault | None:

@@ -334,9 +334,9 @@ def asks_the_oracle(sheet: Sheet) -> None:
 
         def attempt(*args):
             sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "Refuse"]
-            core = importlib.import_module("course_lib.exercises.ch01.judges.core")
-            loot(vars(core), whole=True)
-            return core.TRAIN_DAYS.oracle(*args)""")
+            judge = importlib.import_module("course_lib.exercises.ch01.judges.train_days_7b")
+            loot(vars(judge), whole=True)
+            return judge.JUDGING.verdicts(*args)""")
 
 
 @attack("forging")

@@ -7,9 +7,9 @@ from contract.kit import functions_of, graded, shipped
 
 from course_lib import exercises
 from course_lib.exercises.ch00 import NUMBERS
-from course_lib.exercises.ch00.cards.core import PROPERTIES
-from course_lib.exercises.ch00.judges.exchange import partner_of
-from course_lib.exercises.ch00.judges.match import CUTS, TALK
+from course_lib.exercises.ch00.judges.match_the_cuts import CUTS, TALK
+from course_lib.exercises.ch00.judges.two_ranks_wait import partner_of
+from course_lib.exercises.ch00.match_the_cuts import PROPERTIES
 from course_lib.exercises.ch00.numbers import ROUTES, estimate
 from course_lib.facts import course
 from course_lib.judging import judging

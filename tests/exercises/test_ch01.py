@@ -11,14 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import exercises, facts, memory, walls
-from course_lib.exercises.ch01 import judges as ch01
-from course_lib.exercises.ch01.judges import audits as ch01_audits
-from course_lib.exercises.ch01.judges import core as ch01_core
-from course_lib.exercises.ch01.judges import money as ch01_money
-from course_lib.exercises.ch01.judges import peak as ch01_peak
-from course_lib.exercises.ch01.judges import scaling as ch01_scaling
-from course_lib.exercises.ch01.judges import triage as ch01_triage
-from course_lib.exercises.ch01.judges import walls as ch01_walls
+from course_lib.exercises.ch01.judges import (
+    audit_one_step,
+    audit_run_length,
+    cost_sensitivity,
+    first_wall,
+    mfu_bug,
+    mfu_waste,
+    predict_weeks,
+    state_13b,
+    triage_six,
+    years_to_weeks,
+)
 from course_lib.judging import draws as ch01_draws
 from course_lib.units import DAY, GB
 
@@ -31,11 +35,11 @@ SEEDS = [str(seed) for seed in range(50)]
 
 def test_13b_is_208_gb_on_3_gpus_with_room_of_10_7_28_and_54_gb():
     card = CARDS["state-13b"].params
-    nbytes = ch01_core.state_of(card["params"], card["convention"])
+    nbytes = state_13b.state_of(card["params"], card["convention"])
     assert nbytes == 208e9 and card["memory"] == 80e9 and nbytes / card["memory"] == 2.6
-    assert ch01_core.least_gpus(nbytes, card["memory"]) == 3
+    assert state_13b.least_gpus(nbytes, card["memory"]) == 3
     assert [round((80e9 - nbytes / n) / GB, 1) for n in (3, 4, 8)] == [10.7, 28.0, 54.0]
-    rooms = ch01.JUDGINGS["state-13b"].cases(card, random.Random(0))[2]
+    rooms = state_13b.JUDGING.cases(card, random.Random(0))[2]
     assert [row[2] for row in rooms.args[1]] == [3, 4, 8]
 
 
@@ -53,9 +57,9 @@ def test_35_per_cent_of_10_million_depends_on_the_baseline(baseline, lost, more)
     card = CARDS["mfu-waste"].params
     assert (card["spent"], card["mfu"], card["usd_per_hour"]) == (10e6, 0.35, 2.0)
     assert baseline in (1.0, card["achievable"], card["typical"])
-    got = ch01_money.money("dollars", 10e6, 2.0, 0.35, baseline)
+    got = mfu_waste.money("dollars", 10e6, 2.0, 0.35, baseline)
     assert got == pytest.approx((lost, more), rel=2e-3)
-    assert ch01_money.money("GPU-hours", 5e6, 2.0, 0.35, baseline) == pytest.approx(got)
+    assert mfu_waste.money("GPU-hours", 5e6, 2.0, 0.35, baseline) == pytest.approx(got)
 
 
 @pytest.mark.parametrize(("sparse", "years"), [(False, 10.1), (True, 5.0)], ids=["dense", "sparse"])
@@ -69,7 +73,7 @@ def test_gpt3_takes_10_1_years_dense_and_5_sparse(sparse, years):
 def test_the_article_s_45_per_cent_are_under_3():
     card = CARDS["mfu-bug"].params
     row = [card[name] for name in ("params", "sequence", "batch", "steps")]
-    mfu = ch01_peak.true_mfu("all", *row, card["hours"] * 3600, card["gpus"], card["flops"])
+    mfu = mfu_bug.true_mfu("all", *row, card["hours"] * 3600, card["gpus"], card["flops"])
     assert round(mfu * card["gpus"], 3) == pytest.approx(0.454) and mfu == pytest.approx(0.02836, rel=1e-3)
 
 
@@ -91,20 +95,20 @@ AUDITED = [
 
 @pytest.mark.parametrize(("item", "number"), AUDITED, ids=[name for name, _ in AUDITED])
 def test_audited_statements_have_the_numbers_we_know(item, number):
-    assert (ch01_audits.STEP_KEYS | ch01_audits.RUN_KEYS)[item].number == pytest.approx(number, rel=5e-3)
+    assert (audit_one_step.STEP_KEYS | audit_run_length.RUN_KEYS)[item].number == pytest.approx(number, rel=5e-3)
 
 
 def test_one_point_of_mfu_is_worth_two_hundred_thousand_dollars():
     card = CARDS["cost-sensitivity"].params
     row = [card[name] for name in ("params", "tokens", "flops", "usd_per_hour", "mfu")]
     saved = ch01_draws.days_alone(*row[:3], 0.4) * 24 * 2.0 * (1 - 0.40 / 0.41)
-    assert ch01_money.run_cost(*row) - ch01_money.run_cost(*row[:4], 0.41) == pytest.approx(saved)
+    assert cost_sensitivity.run_cost(*row) - cost_sensitivity.run_cost(*row[:4], 0.41) == pytest.approx(saved)
     assert saved == pytest.approx(215_800, rel=1e-3)
 
 
 def test_the_predicted_run_takes_half_a_year():
-    assert ch01_core.weeks_truth(CARDS["predict-weeks"].params) == pytest.approx(25.7, rel=2e-3)
-    assert "25.7" in ch01_core._weeks_reveal(CARDS["predict-weeks"].params)
+    assert predict_weeks.weeks_truth(CARDS["predict-weeks"].params) == pytest.approx(25.7, rel=2e-3)
+    assert "25.7" in predict_weeks._weeks_reveal(CARDS["predict-weeks"].params)
 
 
 # --- oracles against other routes ------------------------------------------------------------------------
@@ -114,25 +118,25 @@ POSITIVE = st.floats(1e6, 1e13, allow_nan=False)
 
 @given(nbytes=POSITIVE, card=st.floats(1e9, 3e11))
 def test_the_fewest_gpus_hold_it_and_one_fewer_do_not(nbytes, card):
-    n = ch01_core.least_gpus(nbytes, card)
+    n = state_13b.least_gpus(nbytes, card)
     assert Fraction(nbytes) <= n * Fraction(card) and (n == 1 or Fraction(nbytes) > (n - 1) * Fraction(card))
 
 
 @pytest.mark.parametrize("letter", memory.CONVENTIONS)
 def test_the_state_oracle_agrees_with_the_library(letter):
-    assert ch01_core.state_of(13e9, letter) == pytest.approx(memory.state_bytes(13e9, letter))
+    assert state_13b.state_of(13e9, letter) == pytest.approx(memory.state_bytes(13e9, letter))
 
 
 @given(keep=st.floats(0.6, 1.0), alone=st.floats(0.01, 3e4), weeks=st.floats(0.05, 500))
 def test_the_fewest_gpus_with_a_loss_per_doubling_match_the_closed_form(keep, alone, weeks):
-    n = ch01_scaling.fewest_for("doubling", alone, keep, weeks)
+    n = years_to_weeks.fewest_for("doubling", alone, keep, weeks)
     exact = (alone / weeks) ** (1 / (1 + math.log2(keep)))
     assert max(1.0, exact * (1 - 1e-9)) <= n <= max(1.0, exact * (1 + 1e-9)) + 1
 
 
 @given(keep=st.floats(0.5, 1.0), alone=st.floats(0.01, 3e4), weeks=st.floats(0.05, 500))
 def test_the_fewest_gpus_under_a_serial_part_match_the_closed_form_or_do_not_exist(keep, alone, weeks):
-    n = ch01_scaling.fewest_for("serial", alone, keep, weeks)
+    n = years_to_weeks.fewest_for("serial", alone, keep, weeks)
     spare = weeks / alone - (1 - keep)
     if n is None:
         assert spare <= 1e-9
@@ -160,8 +164,8 @@ def library_job(job, letter="B"):
 
 def test_the_brute_force_agrees_with_the_library_on_the_first_wall_of_500_jobs():
     draw = random.Random("walls")
-    for job in (ch01_walls.random_job(draw, 16) for _ in range(500)):
-        wall, fix, gpus = ch01_walls.solve(job, 16)
+    for job in (first_wall.random_job(draw, 16) for _ in range(500)):
+        wall, fix, gpus = first_wall.solve(job, 16)
         assert wall == (walls.walls(library_job(job)).first or "none")
         changed = {**job, "sharded": job["sharded"] or fix in ("shard state", "more GPUs"), "gpus": gpus}
         if fix == "longer deadline":
@@ -174,11 +178,11 @@ def test_the_brute_force_agrees_with_the_library_on_the_first_wall_of_500_jobs()
 
 def test_every_fix_and_every_mistake_comes_up_among_the_unseen_jobs():
     draw = random.Random("frequencies")
-    jobs = [ch01_walls.random_job(draw, 16) for _ in range(200)]
-    right = [ch01_walls.solve(job, 16) for job in jobs]
+    jobs = [first_wall.random_job(draw, 16) for _ in range(200)]
+    right = [first_wall.solve(job, 16) for job in jobs]
     assert {fix for _, fix, _ in right} == {"nothing", "shard state", "longer deadline", "more GPUs"}
     assert {wall for wall, _, _ in right} == {"none", "memory", "compute", "deadline"}
-    for mistake in ch01_walls.MISTAKES:
+    for mistake in first_wall.MISTAKES:
         caught = sum(mistake.on(job, 16) != want for job, want in zip(jobs, right, strict=True))
         assert caught >= 5, mistake.name
 
@@ -187,7 +191,7 @@ def test_triage_agrees_with_the_library_on_training_and_latency():
     draw = random.Random("triage")
     for _ in range(200):
         card = draw.choice([one for one in facts.devices().values() if one.dense_flops])
-        job = ch01_triage._project(
+        job = triage_six._project(
             ch01_draws.log_uniform(draw, 1e8, 1e11),
             card,
             0.4,
@@ -205,20 +209,20 @@ def test_triage_agrees_with_the_library_on_training_and_latency():
             qps=1e-9,
             tokens_per_s_per_user=job["user_tokens_s"],
         )
-        assert tuple(ch01_triage.triage_walls(job)) == library.hit
+        assert tuple(triage_six.triage_walls(job)) == library.hit
 
 
 @pytest.mark.parametrize("seed", SEEDS[:10])
 def test_the_six_projects_are_what_they_are_called(seed):
     params = CARDS["triage-six"].variant(seed)
-    hit = [ch01_triage.triage_walls(job) for _, job in ch01_triage.six_projects(params)]
+    hit = [triage_six.triage_walls(job) for _, job in triage_six.six_projects(params)]
     assert hit == [[], ["memory"], ["deadline"], ["memory", "deadline"], ["latency"], ["traffic"]]
 
 
 @pytest.mark.parametrize("seed", SEEDS[:20])
 def test_the_shown_jobs_of_every_variant_show_each_fix(seed):
     params = CARDS["first-wall"].variant(seed)
-    shown = [ch01_walls.solve(job, params["bytes_per_param"]) for job in ch01_walls.shown_jobs(params)]
+    shown = [first_wall.solve(job, params["bytes_per_param"]) for job in first_wall.shown_jobs(params)]
     assert [wall for wall, _, _ in shown] == ["none", "memory", "deadline", "compute", "memory"]
     assert [fix for _, fix, _ in shown] == ["nothing", "shard state", "longer deadline", "more GPUs", "more GPUs"]
 

@@ -14,12 +14,23 @@ from torch.utils import checkpoint as ready
 
 from course_lib import exercises, facts, memory
 from course_lib.accounting import Accounting
-from course_lib.exercises.ch02 import probes
+from course_lib.exercises.ch02 import peak_not_sum as peak_not_sum_card
+from course_lib.exercises.ch02 import probes, state_of_a_plan
+from course_lib.exercises.ch02 import shared as shared_card
+from course_lib.exercises.ch02.best_segments import STACKS
 from course_lib.exercises.ch02.block import Block, Segment, saved_rows
-from course_lib.exercises.ch02.cards import core
-from course_lib.exercises.ch02.cards.recompute import STACKS
-from course_lib.exercises.ch02.cards.training import PHASES
-from course_lib.exercises.ch02.judges import graphs, ledger, levels, recompute, segments, state, steps
+from course_lib.exercises.ch02.first_step_spike import PHASES
+from course_lib.exercises.ch02.judges import (
+    best_segments,
+    count_parameters,
+    first_step_spike,
+    graphs_kept_alive,
+    peak_not_sum,
+    predict_activations,
+    reconcile_ledger,
+    write_checkpointing,
+)
+from course_lib.exercises.ch02.judges import state_of_a_plan as state_of_a_plan_judge
 from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
 from course_lib.judging import judging
 
@@ -38,22 +49,22 @@ def other_structure(card):
 
 def test_seventy_billion_take_1120_gigabytes_under_the_plan_shown():
     params = BY_ID["state-of-a-plan"].params
-    assert sum(state.buckets_of(params["size"], params["plan"]).values()) == 1.12e12
+    assert sum(state_of_a_plan_judge.buckets_of(params["size"], params["plan"]).values()) == 1.12e12
     plans = {
-        "A": core.plan("bf16", "bf16", None, None, "adamw", "fp32"),
+        "A": state_of_a_plan.plan("bf16", "bf16", None, None, "adamw", "fp32"),
         "B": params["plan"],
-        "C": core.plan("bf16", "fp32", None, "fp32", "adamw", "fp32"),
-        "E": core.plan("fp16", "fp16", "fp32", "fp32", "adamw", "fp32"),
-        "F": core.plan("bf16", "bf16", None, None, "adamw", "bf16"),
-        "G": core.plan("bf16", "bf16", None, "fp32", "adamw", "int8"),
+        "C": state_of_a_plan.plan("bf16", "fp32", None, "fp32", "adamw", "fp32"),
+        "E": state_of_a_plan.plan("fp16", "fp16", "fp32", "fp32", "adamw", "fp32"),
+        "F": state_of_a_plan.plan("bf16", "bf16", None, None, "adamw", "bf16"),
+        "G": state_of_a_plan.plan("bf16", "bf16", None, "fp32", "adamw", "int8"),
     }
     for letter, plan in plans.items():
-        assert state.buckets_of(1, plan) == memory.CONVENTIONS[letter].buckets, letter
+        assert state_of_a_plan_judge.buckets_of(1, plan) == memory.CONVENTIONS[letter].buckets, letter
 
 
 @pytest.mark.parametrize("name", ["llama3-8b", "llama3-70b", "llama3.2-1b", "mistral-7b"])
 def test_parameters_add_up_to_the_published_number(name):
-    assert sum(state.parts_of("none", core.shape_of(name)).values()) == int(facts.model(name).params)
+    assert sum(count_parameters.parts_of("none", shared_card.shape_of(name)).values()) == int(facts.model(name).params)
 
 
 # --- levels
@@ -61,17 +72,19 @@ def test_parameters_add_up_to_the_published_number(name):
 
 def test_the_log_shown_peaks_in_the_second_backward_pass_and_tells_the_mistakes_apart():
     log = BY_ID["peak-not-sum"].params["rows"]
-    time, total, kinds = levels.peak(log)
+    time, total, kinds = peak_not_sum.peak(log)
     assert max(kinds, key=kinds.get) == "moments" and time > 18
     same = ("end-of-a-moment", "died-too-late")
-    wrong = [each.value(log) for each in levels.BYTES.mistakes if each.name not in same]
+    wrong = [each.value(log) for each in peak_not_sum.BYTES.mistakes if each.name not in same]
     assert total not in wrong and len(set(wrong)) == len(wrong)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_events_and_lifetimes_of_one_run_have_one_peak(seed):
-    events, lifetimes = (core.training_log(random.Random(seed), 3, form) for form in ("events", "lifetimes"))
-    assert levels.peak(events) == levels.peak(lifetimes)
+    events, lifetimes = (
+        peak_not_sum_card.training_log(random.Random(seed), 3, form) for form in ("events", "lifetimes")
+    )
+    assert peak_not_sum.peak(events) == peak_not_sum.peak(lifetimes)
 
 
 def test_three_real_steps_have_the_phases_of_the_timeline():
@@ -97,12 +110,12 @@ def test_three_real_steps_have_the_phases_of_the_timeline():
 
 def test_the_job_shown_survives_a_step_and_dies_in_the_second_forward_pass():
     params = BY_ID["first-step-spike"].params
-    assert steps.death(params["grads_between"], params["job"], params["memory"]) == "forward 2"
-    assert len(PHASES) == len(steps.phases("zeroed", params["job"])) == 10
+    assert first_step_spike.death(params["grads_between"], params["job"], params["memory"]) == "forward 2"
+    assert len(PHASES) == len(first_step_spike.phases("zeroed", params["job"])) == 10
 
 
 def test_one_sequence_of_llama_70b_keeps_217_gigabytes():
-    assert steps.kept_by_layers(BY_ID["predict-activations"].params) == pytest.approx(217.4, abs=0.1)
+    assert predict_activations.kept_by_layers(BY_ID["predict-activations"].params) == pytest.approx(217.4, abs=0.1)
 
 
 # --- the ledger
@@ -113,7 +126,7 @@ def test_one_sequence_of_llama_70b_keeps_217_gigabytes():
 @pytest.mark.parametrize("sizes", [(3, 48, 128, 4, 512), (1, 5, 96, 3, 77), (2, 33, 64, 1, 64)])
 def test_the_terms_are_exactly_what_autograd_saved_of_a_real_block(sizes, attention, dtype, size):
     rows = saved_rows(*sizes, attention, dtype)
-    assert sum(ledger.kept_of(rows).values()) == ledger.block_of(attention, *sizes, size)
+    assert sum(reconcile_ledger.kept_of(rows).values()) == reconcile_ledger.block_of(attention, *sizes, size)
 
 
 def test_the_block_computes_the_same_with_both_kinds_of_attention():
@@ -166,10 +179,10 @@ def test_a_check_leaves_the_learners_generator_where_it_was():
 
 
 def test_bytes_of_a_plain_call_are_above_every_limit_and_those_of_a_checkpoint_below():
-    spec = recompute.spec_of(random.Random(2), 1, [2, 2, 3, 2, 2, 3], rows=256, width=64)
-    least, most, peak = recompute.limits(spec)
-    plain = recompute.pass_bytes(recompute.plain_call, spec)
-    mine = recompute.pass_bytes(functions("write-checkpointing")[0], spec)
+    spec = write_checkpointing.spec_of(random.Random(2), 1, [2, 2, 3, 2, 2, 3], rows=256, width=64)
+    least, most, peak = write_checkpointing.limits(spec)
+    plain = probes.pass_bytes(probes.plain_call, spec)
+    mine = probes.pass_bytes(functions("write-checkpointing")[0], spec)
     assert plain["kept"] > 2 * most and plain["peak"] > peak
     assert least < mine["kept"] < 0.75 * most and mine["peak"] < 0.75 * peak
 
@@ -187,7 +200,7 @@ def test_a_segment_of_two_streams_has_gradients_for_both():
 def brute(inputs, inner):
     layers = len(inputs)
     return min(
-        segments.walked(inputs, inner, [0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)])
+        best_segments.walked(inputs, inner, [0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)])
         for mask in range(2 ** (layers - 1))
     )
 
@@ -196,21 +209,23 @@ def brute(inputs, inner):
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 60)), min_size=1, max_size=9))
 def test_no_cut_is_better_than_the_lowest_peak(layers):
     inputs, inner = [a for a, _ in layers], [b for _, b in layers]
-    best = segments.lowest(inputs, inner)
+    best = best_segments.lowest(inputs, inner)
     assert best == brute(inputs, inner)
-    assert segments.walked(inputs, inner, segments.fits(inputs, inner, best)) <= best
+    assert best_segments.walked(inputs, inner, best_segments.fits(inputs, inner, best)) <= best
 
 
 def test_no_stack_shown_is_cut_best_into_equal_lengths():
     for inputs, inner in STACKS:
-        best = segments.lowest(inputs, inner)
+        best = best_segments.lowest(inputs, inner)
         lengths = range(1, len(inputs) + 1)
-        assert min(segments.walked(inputs, inner, segments.every(len(inputs), n)) for n in lengths) > 1.1 * best
+        assert (
+            min(best_segments.walked(inputs, inner, best_segments.every(len(inputs), n)) for n in lengths) > 1.1 * best
+        )
 
 
 def test_equal_layers_are_cut_at_about_the_root():
     layers, inside = 64, 16
-    starts = segments.fits([1] * layers, [inside] * layers, segments.lowest([1] * layers, [inside] * layers))
+    starts = best_segments.fits([1] * layers, [inside] * layers, best_segments.lowest([1] * layers, [inside] * layers))
     assert len(starts) >= math.sqrt(layers * inside)
 
 
@@ -234,9 +249,9 @@ def test_a_device_for_chunks_cannot_hold_the_logits_twice():
 
 def test_the_program_in_the_statement_has_the_right_loss_and_gradients():
     (train_step,) = functions("graphs-kept-alive", "wrong", name="the program in the statement")
-    spec = graphs._spec(random.Random(0), [(5, 0), (9, 3)])
+    spec = graphs_kept_alive._spec(random.Random(0), [(5, 0), (9, 3)])
     model = probes.static_model(spec, one_buffer=False)
-    want, gradients = graphs.gradients_of(spec, graphs.over_all)
+    want, gradients = graphs_kept_alive.gradients_of(spec, graphs_kept_alive.over_all)
     assert train_step(model, probes.micro_batches(spec)) == pytest.approx(want)
     torch.testing.assert_close([parameter.grad for parameter in model.parameters()], gradients)
 

@@ -9,9 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import exercises, packing
-from course_lib.exercises.ch04.judges import adam, clipping, curves, laws, loops, noise, rates
-from course_lib.exercises.ch04.judges import packing as rows
-from course_lib.exercises.ch04.probes import black_box
+from course_lib.exercises.ch04.judges import (
+    clip_pieces,
+    critical_batch,
+    fit_scaling_law,
+    learning_rate,
+    noise_scale,
+    pack_documents,
+    predict_first_updates,
+    repair_training_loop,
+    write_adamw,
+)
+from course_lib.exercises.ch04.probes import black_box, setting
 from course_lib.judging.tensors import all_close, squares
 from course_lib.optimizer import cosine, wsd
 from course_lib.optimizer.noise import fit_critical_batch
@@ -24,23 +33,23 @@ SPEC = {
 
 @pytest.mark.parametrize("decay", ["decoupled", "l2"])
 def test_the_simulated_optimizer_is_pytorchs_and_every_slip_is_another_one(decay):
-    want = adam.reference(SPEC, decay)
-    assert all_close(adam.simulate(SPEC, decay), want, 1e-12)
-    for name, slip, _ in adam.SLIPS:
+    want = write_adamw.reference(SPEC, decay)
+    assert all_close(write_adamw.simulate(SPEC, decay), want, 1e-12)
+    for name, slip, _ in write_adamw.SLIPS:
         how = {**slip, "betas": SPEC["betas"][::-1]} if "betas" in slip else slip
         if slip.get("kind") is None or decay == "decoupled":
-            assert not all_close(adam.simulate(SPEC, decay, **how), want, 1e-9), name
+            assert not all_close(write_adamw.simulate(SPEC, decay, **how), want, 1e-9), name
 
 
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 999), ranks=st.integers(1, 8), limit=st.floats(0.1, 9))
 def test_no_cut_of_a_gradient_changes_its_norm(seed, ranks, limit):
     pieces = [torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) for n in (20, 13)]
-    shards = clipping.cut(pieces, ranks, random.Random(seed))
-    whole = clipping.norm_of([{"a": pieces[0], "b": pieces[1]}], ())
-    assert clipping.norm_of(shards, ()) == pytest.approx(whole)
+    shards = clip_pieces.cut(pieces, ranks, random.Random(seed))
+    whole = clip_pieces.norm_of([{"a": pieces[0], "b": pieces[1]}], ())
+    assert clip_pieces.norm_of(shards, ()) == pytest.approx(whole)
     factor = min(1.0, limit / whole)
-    assert squares(clipping.scaled(shards, factor)) ** 0.5 == pytest.approx(min(whole, limit))
+    assert squares(clip_pieces.scaled(shards, factor)) ** 0.5 == pytest.approx(min(whole, limit))
 
 
 def test_both_estimates_of_the_noise_are_unbiased():
@@ -48,26 +57,29 @@ def test_both_estimates_of_the_noise_are_unbiased():
     truth, spread, steps = torch.full((50,), 0.3), 2.0, 4000
     squares = {n: (truth + spread / n**0.5 * torch.randn(steps, 50, generator=coin)).square().sum(1) for n in (4, 32)}
     row = squares[4].tolist(), squares[32].tolist(), 4, 32
-    assert noise.variance(*row) == pytest.approx(50 * spread**2, rel=0.05)
-    assert noise.squared(*row) == pytest.approx(truth.square().sum().item(), rel=0.1)
+    assert noise_scale.variance(*row) == pytest.approx(50 * spread**2, rel=0.05)
+    assert noise_scale.squared(*row) == pytest.approx(truth.square().sum().item(), rel=0.1)
 
 
 @pytest.mark.parametrize("step", [1, 400, 1000, 1001, 5000, 8000, 9000, 10_000, 10_001, 30_000])
 def test_both_shapes_of_the_schedule_are_the_librarys(step):
     given = (step, 3e-4, 3e-5, 1000, 10_000)
-    assert rates.rate("cosine", *given) == pytest.approx(cosine(step, 10_000, 1000, 3e-4, 3e-5))
-    assert rates.rate("wsd", *given) == pytest.approx(wsd(step, 10_000, 1000, 2000, 3e-4, 3e-5))
+    assert learning_rate.rate("cosine", *given) == pytest.approx(cosine(step, 10_000, 1000, 3e-4, 3e-5))
+    assert learning_rate.rate("wsd", *given) == pytest.approx(wsd(step, 10_000, 1000, 2000, 3e-4, 3e-5))
 
 
 def test_the_largest_update_without_correction_comes_after_the_first():
-    size, when = loops.largest_update(exercises.card("predict-first-updates").params)
+    size, when = predict_first_updates.largest_update(exercises.card("predict-first-updates").params)
     assert size == pytest.approx(6.57, rel=0.01) and when == 12
 
 
 def test_accumulation_takes_the_step_of_one_large_batch_and_the_printed_loop_does_not():
     spec = {"seed": 3, "optimizer": "sgd", "limit": 0.5, "updates": [[(5, 2), (7, 3), (3, 6)], [(4, 0), (6, 5)]]}
-    right, printed = loops.run(spec)[1], loops.run(spec, loops.AS_PRINTED)[1]
-    model, optimizer, schedule, updates = loops.setting(spec)
+    right, printed = (
+        repair_training_loop.run(spec)[1],
+        repair_training_loop.run(spec, repair_training_loop.AS_PRINTED)[1],
+    )
+    model, optimizer, schedule, updates = setting(spec)
     for parts in updates:
         flat = [(x, y) for inputs, targets in parts for x, y in zip(inputs.flatten(), targets.flatten(), strict=True)]
         x, y = (torch.stack(column)[None] for column in zip(*flat, strict=True))
@@ -96,22 +108,24 @@ def test_a_black_box_is_pytorchs_optimizer(kind):
 
 def test_fits_find_the_curves_that_their_cases_lie_on():
     rng = random.Random(1)
-    assert curves.law(*curves.points(1.8, 40.0, 0.12, [1e15 * 7**k for k in range(5)])) == pytest.approx(
-        (1.8, 40.0, 0.12)
-    )
-    batches, steps = laws._runs(rng, 6)
+    assert fit_scaling_law.law(
+        *fit_scaling_law.points(1.8, 40.0, 0.12, [1e15 * 7**k for k in range(5)])
+    ) == pytest.approx((1.8, 40.0, 0.12))
+    batches, steps = critical_batch._runs(rng, 6)
     found = fit_critical_batch(batches, steps)
-    assert laws.line(batches, steps) == pytest.approx((found.min_steps, found.min_samples), rel=1e-3)
+    assert critical_batch.line(batches, steps) == pytest.approx((found.min_steps, found.min_samples), rel=1e-3)
 
 
 @settings(max_examples=40, deadline=None)
 @given(lengths=st.lists(st.integers(1, 9), max_size=9))
 def test_rows_masks_and_positions_are_the_librarys(lengths):
-    assert len(rows.placed(lengths, 9, rows.longest_first(lengths))) == len(packing.first_fit_decreasing(lengths, 9))
+    assert len(pack_documents.placed(lengths, 9, pack_documents.longest_first(lengths))) == len(
+        packing.first_fit_decreasing(lengths, 9)
+    )
     room = sum(lengths) + 3
     ids = packing.document_ids([list(range(len(lengths)))], lengths, room)[0]
-    assert torch.equal(rows.mask(lengths, room), packing.document_mask(ids))
-    assert rows.positions(lengths, room) == packing.document_positions(ids).tolist()
+    assert torch.equal(pack_documents.mask(lengths, room), packing.document_mask(ids))
+    assert pack_documents.positions(lengths, room) == packing.document_positions(ids).tolist()
 
 
 def test_an_optimizer_of_pytorch_is_refused_in_words():

@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import exercises
-from course_lib.exercises.ch05.judges.bounds import DTYPES, ROUNDOFF, block_scales, explained
-from course_lib.exercises.ch05.judges.formats import points, rounded
-from course_lib.exercises.ch05.judges.recipe import attended
-from course_lib.exercises.ch05.judges.scaling import scales
-from course_lib.exercises.ch05.judges.storage import ups
-from course_lib.exercises.ch05.judges.updates import bits_needed, lost_percent, threshold
+from course_lib.exercises.ch05.judges.block_scaled import block_scales
+from course_lib.exercises.ch05.judges.loss_scaler import scales
+from course_lib.exercises.ch05.judges.lost_update import bits_needed, threshold
+from course_lib.exercises.ch05.judges.online_softmax import attended
+from course_lib.exercises.ch05.judges.predict_lost import lost_percent
+from course_lib.exercises.ch05.judges.round_to_format import points, rounded
+from course_lib.exercises.ch05.judges.stochastic_rounding import ups
+from course_lib.exercises.ch05.judges.tolerance_design import DTYPES, ROUNDOFF, explained
 
 FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e5m2}
 

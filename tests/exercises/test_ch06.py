@@ -8,11 +8,11 @@ from contract.kit import functions, graded, mistakes
 
 from course_lib import collectives, exercises
 from course_lib.cluster import attempt, simulate
-from course_lib.exercises.ch06.cards.more import ALGORITHMS
-from course_lib.exercises.ch06.judges.byte_matrices import TRAFFIC, matrix_of
-from course_lib.exercises.ch06.judges.measuring import RIGHT_ORDERS, WRONG_SUMS
-from course_lib.exercises.ch06.judges.reading import circle_of
-from course_lib.exercises.ch06.judges.ring import ring_time
+from course_lib.exercises.ch06.judges.equal_up_to_rounding import RIGHT_ORDERS, WRONG_SUMS
+from course_lib.exercises.ch06.judges.name_the_algorithm import TRAFFIC, matrix_of
+from course_lib.exercises.ch06.judges.predict_ring_time import ring_time
+from course_lib.exercises.ch06.judges.wait_for_cycle import circle_of
+from course_lib.exercises.ch06.name_the_algorithm import ALGORITHMS
 from course_lib.exercises.ch06.probes import from_messages
 from course_lib.exercises.layouts import COLUMNS, SECOND
 from course_lib.grading.worker.plain_values import Given

@@ -10,11 +10,11 @@ from torch import nn
 from course_lib import data_parallel, exercises
 from course_lib.cluster import Topology, simulate
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch07.cards.more import BEHIND
-from course_lib.exercises.ch07.judges.audits import KEYS
-from course_lib.exercises.ch07.judges.core import exposed_seconds
-from course_lib.exercises.ch07.judges.even import even_tokens
+from course_lib.exercises.ch07.break_even import BEHIND
+from course_lib.exercises.ch07.judges.audit_data_parallel import KEYS
+from course_lib.exercises.ch07.judges.break_even import even_tokens
 from course_lib.exercises.ch07.judges.hooks import SECONDS, WIDE
+from course_lib.exercises.ch07.judges.predict_exposed import exposed_seconds
 from course_lib.exercises.ch07.judges.ranks import collective_seconds, net
 from course_lib.exercises.ch07.models import Counted, Net, Replica, Words
 from course_lib.exercises.ch07.probes import deal, hooked, mean_square

@@ -13,13 +13,14 @@ from torch import nn
 from course_lib import exercises, sharding
 from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
-from course_lib.exercises.ch08.judges.fsdp import cut
-from course_lib.exercises.ch08.judges.groups import RULES, best
-from course_lib.exercises.ch08.judges.memory import fewest, ranks_for
-from course_lib.exercises.ch08.judges.moved import least_bytes, parts_in
+from course_lib.exercises.ch08.judges.fsdp_by_hand import cut
+from course_lib.exercises.ch08.judges.hsdp_group import RULES, best
+from course_lib.exercises.ch08.judges.largest_alone import ranks_for
+from course_lib.exercises.ch08.judges.more_gpus_same_memory import FINE, LETTERS, WORDS, trace
 from course_lib.exercises.ch08.judges.parts import stretch
-from course_lib.exercises.ch08.judges.times import computing_seconds, talking_seconds
-from course_lib.exercises.ch08.judges.traces import FINE, LETTERS, WORDS, trace
+from course_lib.exercises.ch08.judges.predict_all_shards import computing_seconds, talking_seconds
+from course_lib.exercises.ch08.judges.reshard_checkpoint import least_bytes, parts_in
+from course_lib.exercises.ch08.judges.zero_state import fewest
 from course_lib.exercises.ch08.work import STATE, Stack, Stepper, repeated
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.runners import InProcess

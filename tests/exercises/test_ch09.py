@@ -5,10 +5,10 @@ import torch
 from torch.nn import functional as F
 
 from course_lib.cluster import simulate
-from course_lib.exercises.ch09.judges.attention import _attend, _attention_piece
-from course_lib.exercises.ch09.judges.plans import complaints
+from course_lib.exercises.ch09.judges.largest_tp import largest, product_seconds, seconds_of
+from course_lib.exercises.ch09.judges.parallel_attention import _attend, _attention_piece
 from course_lib.exercises.ch09.judges.regions import ring_most, traffic, whole_gradients
-from course_lib.exercises.ch09.judges.wires import largest, product_seconds, seconds_of
+from course_lib.exercises.ch09.judges.verify_plan import complaints
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer
 from course_lib.transformer import Config, attend
 

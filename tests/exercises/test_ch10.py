@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import exercises
-from course_lib.exercises.ch10.cards.more import NAMES
-from course_lib.exercises.ch10.judges.contest import SETTINGS, bound, closed, lengths
-from course_lib.exercises.ch10.judges.core import idle_days, share
+from course_lib.exercises.ch10.judges.beat_1f1b import SETTINGS, bound, closed, lengths
 from course_lib.exercises.ch10.judges.models import SAMPLES, SECONDS, WIDTH, serial
-from course_lib.exercises.ch10.judges.validator import HARDER, plain, shuffled
+from course_lib.exercises.ch10.judges.predict_idle import idle_days
+from course_lib.exercises.ch10.judges.schedule_validator import HARDER
+from course_lib.exercises.ch10.judges.shared import plain, share, shuffled
 from course_lib.exercises.ch10.probes import MOST
+from course_lib.exercises.ch10.read_a_gantt import NAMES
 from course_lib.facts.pipelines import bubble_formula
 from course_lib.judging import judging
 from course_lib.schedules import faults, gpipe, interleaved, naive, one_f_one_b, peak_activations, schedule_of, zb_h1

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from course_lib import exercises
 from course_lib.context_parallel import zig_zag
-from course_lib.exercises.ch11.judges.backward import gradients
-from course_lib.exercises.ch11.judges.exchange import largest_fit
-from course_lib.exercises.ch11.judges.layout import dealt, imbalance
-from course_lib.exercises.ch11.judges.reach import needs, tokens_to_hide
+from course_lib.exercises.ch11.judges.hide_the_ring import tokens_to_hide
 from course_lib.exercises.ch11.judges.reference import Shards, cut, shards
+from course_lib.exercises.ch11.judges.ring_backward import gradients
+from course_lib.exercises.ch11.judges.ulysses_exchange import largest_fit
+from course_lib.exercises.ch11.judges.window_halo import needs
+from course_lib.exercises.ch11.judges.zig_zag_positions import dealt, imbalance
 from course_lib.records import Case
 
 

@@ -8,12 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import facts
-from course_lib.exercises.ch12.judges.bias import updated
-from course_lib.exercises.ch12.judges.capacity import dropped_percent, kept, limit
+from course_lib.exercises.ch12.judges.active_parameters import parameters
+from course_lib.exercises.ch12.judges.bias_balance import updated
+from course_lib.exercises.ch12.judges.capacity import kept, limit
+from course_lib.exercises.ch12.judges.expert_parallel import owner
 from course_lib.exercises.ch12.judges.layer import choose, draw, layer
-from course_lib.exercises.ch12.judges.nodes import limited
-from course_lib.exercises.ch12.judges.parallel import owner
-from course_lib.exercises.ch12.judges.routing import parameters, top, weights_of
+from course_lib.exercises.ch12.judges.node_limited import limited
+from course_lib.exercises.ch12.judges.predict_drops import dropped_percent
+from course_lib.exercises.ch12.judges.route_tokens import weights_of
+from course_lib.exercises.ch12.judges.shared import top
 from course_lib.expert_parallel import balance, costs, dropping
 from course_lib.expert_parallel import routing as library
 

@@ -11,13 +11,16 @@ from hypothesis import strategies as st
 
 from course_lib import exercises, mesh
 from course_lib.cluster import attempt
-from course_lib.exercises.ch13.judges.calculator import estimate
-from course_lib.exercises.ch13.judges.communication import communication, published
-from course_lib.exercises.ch13.judges.levels import widest_level
-from course_lib.exercises.ch13.judges.meshes import coordinates, groups, rank_of
-from course_lib.exercises.ch13.judges.placement import COSTS, crossing, least, straddles, swapped_ratio
-from course_lib.exercises.ch13.judges.search import allowed, best, costs, telling
-from course_lib.exercises.ch13.judges.waiting import fair, in_turn, stalled
+from course_lib.exercises.ch13.judges.blast_radius import stalled
+from course_lib.exercises.ch13.judges.cheapest_layout import allowed, best, costs, telling
+from course_lib.exercises.ch13.judges.communication_term import communication, published
+from course_lib.exercises.ch13.judges.crossed_wires import widest_level
+from course_lib.exercises.ch13.judges.mesh_coordinates import rank_of
+from course_lib.exercises.ch13.judges.place_axes import COSTS, crossing, least, straddles
+from course_lib.exercises.ch13.judges.predict_swapped_axes import swapped_ratio
+from course_lib.exercises.ch13.judges.repair_calculator import estimate
+from course_lib.exercises.ch13.judges.shared import coordinates, groups
+from course_lib.exercises.ch13.judges.shared_adapter import fair, in_turn
 
 MESHES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(lambda sizes: dict(zip("abcd", sizes, strict=False)))
 

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from course_lib import faults
 from course_lib.exercises.ch14.disk import Disk
-from course_lib.exercises.ch14.judges.ledger import ledger
-from course_lib.exercises.ch14.judges.rates import best_interval, fewest, goodput, waits
-from course_lib.exercises.ch14.judges.resuming import batches, looped, shared
-from course_lib.exercises.ch14.judges.watching import blame, guard
+from course_lib.exercises.ch14.judges.blame_the_rank import blame
+from course_lib.exercises.ch14.judges.goodput_ledger import ledger
+from course_lib.exercises.ch14.judges.how_many_spares import fewest, waits
+from course_lib.exercises.ch14.judges.repair_resume import looped
+from course_lib.exercises.ch14.judges.shared import batches, best_interval, goodput, shared
+from course_lib.exercises.ch14.judges.spike_guard import guard
 from course_lib.exercises.ch14.probes import Trainer, order_of, reference
 from course_lib.judging import judging
 

@@ -13,18 +13,30 @@ from contract.kit import cases_of, functions, shipped
 from course_lib import exercises, facts
 from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
+from course_lib.exercises.ch15 import honest_mfu as honest_mfu_card
 from course_lib.exercises.ch15 import work
-from course_lib.exercises.ch15.cards import links
-from course_lib.exercises.ch15.cards.faults import LABEL_WORDS, SMOKE_WORDS, TRACE_WORDS, ZOO_WORDS
-from course_lib.exercises.ch15.cards.links import CAUSES
-from course_lib.exercises.ch15.judges import faults_report as report
-from course_lib.exercises.ch15.judges import faults_smoke as smoke
-from course_lib.exercises.ch15.judges import faults_trainings as trainings
-from course_lib.exercises.ch15.judges import faults_zoo as zoo
-from course_lib.exercises.ch15.judges import links_audits, links_scaling, steps, steps_memory
-from course_lib.exercises.ch15.judges import links_machines as machines
-from course_lib.exercises.ch15.judges import links_mfu as rates
-from course_lib.exercises.ch15.judges import links_sweeps as sweeps
+from course_lib.exercises.ch15.bus_above_line import CAUSES
+from course_lib.exercises.ch15.failure_zoo import ZOO_WORDS
+from course_lib.exercises.ch15.judges import (
+    audit_runs,
+    bus_above_line,
+    exposed_seconds,
+    failure_zoo,
+    fsdp_peak_gap,
+    held_out_message,
+    honest_mfu,
+    pipeline_peaks,
+    preflight_verdict,
+    read_the_traces,
+    run_report,
+    scaling_fit,
+    trainings,
+    where_it_goes,
+)
+from course_lib.exercises.ch15.judges import shared as shared_judge
+from course_lib.exercises.ch15.read_the_traces import TRACE_WORDS
+from course_lib.exercises.ch15.shifted_labels import LABEL_WORDS
+from course_lib.exercises.ch15.smoke_test import SMOKE_WORDS
 from course_lib.exercises.point_to_point import PointToPoint
 from course_lib.facts import scaling
 from course_lib.judging import judging
@@ -36,7 +48,7 @@ from course_lib.runs.ring_bytes import ring_sent
 
 # --- machines and rates
 
-LIMITS = machines.SHOWN
+LIMITS = preflight_verdict.SHOWN
 MEANT = {
     "a rank with another NCCL or CUDA": ("versions", "refuse"),
     "a rank with another torch": ("versions", "refuse"),
@@ -58,27 +70,32 @@ RUN = {"degraded": "with care", "refuse": "no-go"}
 @pytest.mark.parametrize("tp", [2, 4])
 def test_a_sound_machine_goes_and_each_fault_is_seen_on_its_line_alone(tp):
     for seed in range(10):
-        row = machines.machine((), random.Random(seed), tp, LIMITS)
-        assert set(machines.lines_of(*row).values()) == {"healthy"} and machines.run_of(machines.lines_of(*row)) == "go"
+        row = preflight_verdict.machine((), random.Random(seed), tp, LIMITS)
+        assert (
+            set(preflight_verdict.lines_of(*row).values()) == {"healthy"}
+            and preflight_verdict.run_of(preflight_verdict.lines_of(*row)) == "go"
+        )
         for name, (line, word) in MEANT.items():
-            lines = machines.lines_of(*machines.machine((name,), random.Random(seed), tp, LIMITS))
+            lines = preflight_verdict.lines_of(*preflight_verdict.machine((name,), random.Random(seed), tp, LIMITS))
             assert lines[line] == word and all(other == "healthy" for key, other in lines.items() if key != line), name
-            assert machines.run_of(lines) == RUN[word]
-        lines = machines.lines_of(*machines.machine(("something not measured",), random.Random(seed), tp, LIMITS))
+            assert preflight_verdict.run_of(lines) == RUN[word]
+        lines = preflight_verdict.lines_of(
+            *preflight_verdict.machine(("something not measured",), random.Random(seed), tp, LIMITS)
+        )
         assert sorted(lines.values()) == ["degraded"] + ["healthy"] * 6
-    assert set(machines.FAULTS) == {*MEANT, "something not measured"}
+    assert set(preflight_verdict.FAULTS) == {*MEANT, "something not measured"}
 
 
 def test_the_bits_of_a_clock_are_those_of_the_look_before_a_run():
     held = {bit for bit in (1 << place for place in range(9)) if look._reasons(bit)}
-    assert sum(held) == machines.HELD and not any(look._reasons(bits) for bits in machines.HARMLESS)
+    assert sum(held) == preflight_verdict.HELD and not any(look._reasons(bits) for bits in preflight_verdict.HARMLESS)
 
 
-@pytest.mark.parametrize("kind", sweeps.KINDS)
+@pytest.mark.parametrize("kind", held_out_message.KINDS)
 def test_regimes_are_what_their_names_say(kind):
     for seed in range(20):
         rng = random.Random(seed)
-        lines, edge = sweeps.regimes(kind, 12e-6, 9e9, rng)
+        lines, edge = held_out_message.regimes(kind, 12e-6, 9e9, rng)
         if kind == "one regime":
             assert lines == [(12e-6, 9e9)] and edge == math.inf
             continue
@@ -89,41 +106,41 @@ def test_regimes_are_what_their_names_say(kind):
 
 
 def test_in_one_regime_our_fit_is_the_librarys_line():
-    lines, edge = sweeps.regimes("one regime", 2e-5, 1e10, random.Random(0))
-    rows = sweeps.sweep(lines, edge, random.Random(4))
-    alpha, beta = fit_alpha_beta(*sweeps._points(rows))
+    lines, edge = held_out_message.regimes("one regime", 2e-5, 1e10, random.Random(0))
+    rows = held_out_message.sweep(lines, edge, random.Random(4))
+    alpha, beta = fit_alpha_beta(*held_out_message._points(rows))
     for nbytes in (3e4, 3e6, 1e9):
-        assert sweeps.predicted(rows, nbytes) == pytest.approx(alpha + nbytes / beta, rel=0.1)
+        assert held_out_message.predicted(rows, nbytes) == pytest.approx(alpha + nbytes / beta, rel=0.1)
 
 
-@pytest.mark.parametrize(("name", "run"), rates.recorded_runs().items())
+@pytest.mark.parametrize(("name", "run"), honest_mfu.recorded_runs().items())
 def test_what_evidence_calls_its_mfu_is_ours_or_refused(name, run):
-    found = rates.honest(run)
+    found = honest_mfu.honest(run)
     if isinstance(found, str):
-        assert found in links.REASONS
+        assert found in honest_mfu_card.REASONS
     else:
         assert found[0] == pytest.approx(recorded(name)["measured"]["mfu"]) and found[1] <= found[0] <= found[2]
 
 
-@pytest.mark.parametrize("reason", rates.DOCTORED)
+@pytest.mark.parametrize("reason", honest_mfu.DOCTORED)
 def test_a_doctored_log_has_the_fault_that_it_is_named_after(reason):
     for seed in range(12):
         rng = random.Random(seed)
-        sound = rates.gpu_run(rng, rng.choice(("H100 SXM", "A100 SXM 80GB")), rng.choice((1, 8)))
-        assert not isinstance(rates.honest(sound), str)
-        assert rates.honest(rates.DOCTORED[reason](sound, rng)) == reason
-    assert list(rates.DOCTORED) == list(links.REASONS)
+        sound = honest_mfu.gpu_run(rng, rng.choice(("H100 SXM", "A100 SXM 80GB")), rng.choice((1, 8)))
+        assert not isinstance(honest_mfu.honest(sound), str)
+        assert honest_mfu.honest(honest_mfu.DOCTORED[reason](sound, rng)) == reason
+    assert list(honest_mfu.DOCTORED) == list(honest_mfu_card.REASONS)
 
 
 def test_a_clock_that_missed_a_part_of_each_step_stays_below_the_roof():
     """So that the roof alone does not find it out."""
     rng = random.Random(2)
-    made = [rates.launched(rates.gpu_run(rng, "H100 SXM"), rng) for _ in range(10)]
-    assert all(rates.mfu(run, median(rates.step_seconds(run))) < rates.ROOF for run in made)
+    made = [honest_mfu.launched(honest_mfu.gpu_run(rng, "H100 SXM"), rng) for _ in range(10)]
+    assert all(honest_mfu.mfu(run, median(honest_mfu.step_seconds(run))) < honest_mfu_card.ROOF for run in made)
 
 
 def test_bounds_are_those_of_the_gates():
-    assert links.SPREAD == gates.SPREAD and links.ROOF == gates.SYNCHRONISED
+    assert honest_mfu_card.SPREAD == gates.SPREAD and honest_mfu_card.ROOF == gates.SYNCHRONISED
     assert LIMITS["copy"][0] == pytest.approx(look.DEGRADED * look.COPY, rel=0.02)
 
 
@@ -136,63 +153,63 @@ def test_peaks_are_the_data_sheets():
 @pytest.mark.parametrize("why", CAUSES)
 def test_a_report_has_its_cause_and_no_wire_is_faster_than_its_line(why):
     for seed in range(40):
-        made = links_scaling.report(why, random.Random(seed), 50e9)
-        assert links_scaling.cause(made) == why and links_scaling.rate(made) < made["line"]
-        assert (made["printed"] > made["line"]) == (why != links_scaling.FINE), (why, seed)
+        made = bus_above_line.report(why, random.Random(seed), 50e9)
+        assert bus_above_line.cause(made) == why and bus_above_line.rate(made) < made["line"]
+        assert (made["printed"] > made["line"]) == (why != bus_above_line.FINE), (why, seed)
         sent = ring_sent(made["collective"], made["nbytes"], made["ranks"])
-        assert links_scaling.by_rule(made) * made["seconds"] == pytest.approx(sent)
+        assert bus_above_line.by_rule(made) * made["seconds"] == pytest.approx(sent)
 
 
 def test_eight_h200_are_below_their_links_where_the_switch_adds_up():
-    made = links_scaling.published()
-    assert made["printed"] > made["line"] > links_scaling.rate(made) == pytest.approx(made["printed"] * 8 / 14)
-    assert links_scaling.cause(made) == "no ring"
+    made = bus_above_line.published()
+    assert made["printed"] > made["line"] > bus_above_line.rate(made) == pytest.approx(made["printed"] * 8 / 14)
+    assert bus_above_line.cause(made) == "no ring"
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "off"), [(links_scaling.STRONG, "strong", 0.15), (links_scaling.WEAK, "weak", 0.05)]
+    ("name", "kind", "off"), [(scaling_fit.STRONG, "strong", 0.15), (scaling_fit.WEAK, "weak", 0.05)]
 )
 def test_a_published_series_is_of_its_kind_and_near_its_law(name, kind, off):
-    rows = links_scaling.series(name)
-    assert links_scaling.kind_of(rows) == kind
-    assert links_scaling.seconds_of(rows)[1][0] == pytest.approx(scaling.series(name)[0].step_seconds)
-    assert abs(links_scaling.fitted(rows, "doublings")[1]).max() < off
+    rows = scaling_fit.series(name)
+    assert scaling_fit.kind_of(rows) == kind
+    assert scaling_fit.seconds_of(rows)[1][0] == pytest.approx(scaling.series(name)[0].step_seconds)
+    assert abs(scaling_fit.fitted(rows, "doublings")[1]).max() < off
 
 
 def test_the_audit_agrees_with_the_runs_in_the_facts():
-    assert links_audits.KEYS["palm-46-mfu"].number == pytest.approx(100 * float(facts.run("PaLM 540B").mfu), rel=0.02)
-    assert links_audits.KEYS["llama3-41-mfu"].number == pytest.approx(
+    assert audit_runs.KEYS["palm-46-mfu"].number == pytest.approx(100 * float(facts.run("PaLM 540B").mfu), rel=0.02)
+    assert audit_runs.KEYS["llama3-41-mfu"].number == pytest.approx(
         100 * float(facts.run("Llama 3.1 405B").mfu), rel=0.02
     )
 
 
-@pytest.mark.parametrize("kind", sweeps.KINDS)
+@pytest.mark.parametrize("kind", held_out_message.KINDS)
 def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
     off = {"cuts": [], "raw": [], "mean": []}
     for seed in range(8):
         rng = random.Random(seed)
         for skip in (2, 4, 8, None):
-            (rows, nbytes), true = sweeps._asked(kind, 10e-6, 8e9, rng, skip, 16)
+            (rows, nbytes), true = held_out_message._asked(kind, 10e-6, 8e9, rng, skip, 16)
             assert nbytes not in {row["nbytes"] for row in rows}
-            off["cuts"].append(abs(sweeps.predicted(rows, nbytes) / true - 1))
-            off["raw"].append(abs(sweeps.one_line(rows, nbytes, raw=True) / true - 1))
-            off["mean"].append(abs(sweeps.predicted(rows, nbytes, fmean) / true - 1))
-    assert max(off["cuts"]) < sweeps.SOLVABLE < sweeps.CLOSE / 2
-    assert max(off["raw"]) > sweeps.CLOSE and min(off["mean"]) > 0.15
+            off["cuts"].append(abs(held_out_message.predicted(rows, nbytes) / true - 1))
+            off["raw"].append(abs(held_out_message.one_line(rows, nbytes, raw=True) / true - 1))
+            off["mean"].append(abs(held_out_message.predicted(rows, nbytes, fmean) / true - 1))
+    assert max(off["cuts"]) < held_out_message.SOLVABLE < held_out_message.CLOSE / 2
+    assert max(off["raw"]) > held_out_message.CLOSE and min(off["mean"]) > 0.15
 
 
 @pytest.mark.parametrize("kind", ["all_reduce", "send"])
 def test_recorded_sweeps_have_enough_sizes_to_leave_one_out(kind):
-    rows = sweeps.recorded_sweep(kind)
+    rows = held_out_message.recorded_sweep(kind)
     assert len(rows) >= 7 and all(len(row["seconds"]) >= 3 for row in rows)
     for row in rows:
-        assert math.isfinite(sweeps.predicted([other for other in rows if other is not row], row["nbytes"]))
+        assert math.isfinite(held_out_message.predicted([other for other in rows if other is not row], row["nbytes"]))
 
 
 def test_drawn_rows_are_of_their_kind():
     for seed in range(20):
         for kind in ("strong", "weak", "mixed"):
-            assert links_scaling.kind_of(links_scaling.made(kind, "doublings", random.Random(seed))) == kind
+            assert scaling_fit.kind_of(shared_judge.made(kind, "doublings", random.Random(seed))) == kind
 
 
 # --- steps and memory
@@ -220,8 +237,8 @@ def test_the_shown_log_tells_all_slips_apart(warm_up, every):
     card = exercises.card("where-it-goes")
     case = judging(card.id).cases({**card.params, "warm_up": warm_up, "every": every}, random.Random(1))[0]
     row = case.args[1][0]
-    want = steps.where_it_goes(*row)
-    for slip in steps.WHERE.mistakes:
+    want = where_it_goes.where_it_goes(*row)
+    for slip in where_it_goes.WHERE.mistakes:
         value = slip.value(*row)
         if slip.name != "only-where-present":  # the shown log has every part in every row
             assert any(not math.isclose(value[name], want[name], rel_tol=1e-3) for name in value), slip.name
@@ -232,7 +249,7 @@ def test_recorded_steps_that_tell_their_parts_leave_little_over():
     logs = work.parted()
     assert logs
     for name, rows in logs.items():
-        found = steps.where_it_goes(rows, min(3, len(rows) - 1), 8)
+        found = where_it_goes.where_it_goes(rows, min(3, len(rows) - 1), 8)
         assert found["other"] < 0.5 * sum(found.values()), name
 
 
@@ -240,7 +257,7 @@ def test_recorded_steps_that_tell_their_parts_leave_little_over():
 @pytest.mark.parametrize("name", ["fsdp", "fsdp-kept"])
 def test_the_walk_comes_within_a_tenth_of_what_fsdp_really_held(which, name):
     run = recorded(f"{which}/{name}")
-    parts = steps_memory.fullest(work.fsdp_job(run))
+    parts = fsdp_peak_gap.fullest(work.fsdp_job(run))
     assert sum(parts.values()) == pytest.approx(run["measured"]["memory_bytes"], rel=0.1)
     assert parts["gradients"] == 0  # activations are the most of it, so the peak is where the backward pass begins
 
@@ -258,7 +275,7 @@ def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_hol
     seen = {}
     for schedule in ("gpipe", "1f1b"):
         run = recorded(f"{which}/pp-{schedule}")
-        said = steps_memory.peaks(work.pipeline_job(run), schedule, run["setup"]["layout"]["micro_batches"])[0]
+        said = pipeline_peaks.peaks(work.pipeline_job(run), schedule, run["setup"]["layout"]["micro_batches"])[0]
         seen[schedule] = run["measured"]["memory_bytes"]
         assert said == pytest.approx(seen[schedule], rel=0.1), schedule
     assert seen["1f1b"] < seen["gpipe"]
@@ -270,7 +287,7 @@ def test_recorded_traces_are_asked_about_and_agree_with_what_was_written_down():
     for name, found in traces.items():
         kernels = [(kind, 0, *span) for kind, each in found.items() for span in each]
         end = max(span[1] for each in found.values() for span in each)
-        assert steps.step_times(kernels, 0.0, end)["exposed"] == pytest.approx(intervals.exposed(found)), name
+        assert exposed_seconds.step_times(kernels, 0.0, end)["exposed"] == pytest.approx(intervals.exposed(found)), name
 
 
 # --- faults and reports
@@ -327,7 +344,7 @@ def test_the_floor_is_the_entropy_of_the_chain():
 
 def test_thresholds_of_the_traces_are_not_near_any_of_them():
     def ratios_of(fault):
-        for norms in (smoke.trace_of(fault, seed)["norms"] for seed in trainings.SEEDS):
+        for norms in (read_the_traces.trace_of(fault, seed)["norms"] for seed in trainings.SEEDS):
             yield max(norms) / norms[0], max(norms) / median(norms), median(norms[-5:]) / norms[0]
 
     for fault in set(trainings.TRACES) - {"bad batch", "explodes", "vanishes", "not zeroed"}:
@@ -347,13 +364,13 @@ def test_notes_have_what_a_failing_run_writes(tmp_path):
     real = failing.Notes(tmp_path, 2)
     real.say("compute", 4)
     written = json.loads((tmp_path / "rank-2.json").read_text())
-    notes, _, _ = zoo.scene("none", random.Random(1), 3, 9, 1)
+    notes, _, _ = failure_zoo.scene("none", random.Random(1), 3, 9, 1)
     assert set(notes[0]) == (set(written) - {"since"}) | {"torch", "checksums"}
 
 
 def test_a_page_is_read_as_it_is_meant():
     page = "# A\n1. `cpu4/ddp`: 1,234.5 ms [a:b.c], 3.1e+03 MB [x:y / z:w] and 7 %[q:r]\nbut 12 are not, nor is 3 ms."
-    found, rest = report.claims_of(page)
+    found, rest = run_report.claims_of(page)
     assert [(claim.value, claim.unit, claim.fields) for claim in found] == [
         (1234.5, "ms", ("a:b.c",)),
         (3100.0, "MB", ("x:y", "z:w")),
@@ -364,9 +381,9 @@ def test_a_page_is_read_as_it_is_meant():
 
 def test_a_field_is_found_or_is_none():
     runs = {"a/b": {"m": {"s": 2, "word": "x", "yes": True}}}
-    assert report.field_of(runs, "a/b:m.s") == 2.0
+    assert run_report.field_of(runs, "a/b:m.s") == 2.0
     for source in ("a/b:m.word", "a/b:m.yes", "a/b:m", "a/b", "c:m.s", "a/b:m.s.t", ""):
-        assert report.field_of(runs, source) is None, source
+        assert run_report.field_of(runs, source) is None, source
 
 
 @pytest.mark.parametrize(("factor", "start"), [(0.2, 0), (30.0, 1)])
@@ -377,7 +394,7 @@ def test_the_report_is_judged_alike_whatever_was_recorded(factor, start, monkeyp
             content[way][field] *= factor
         return evidence.sealed(content)
 
-    monkeypatch.setattr(report, "recorded", otherwise)
+    monkeypatch.setattr(run_report, "recorded", otherwise)
     for each in [*shipped("run-report"), *shipped("run-report", "wrong")[start::2]]:
         row = killmatrix.judge(each, f"student-{factor}")
         assert row.ok, (each.name, row.got, row.message)
@@ -385,16 +402,16 @@ def test_the_report_is_judged_alike_whatever_was_recorded(factor, start, monkeyp
 
 def test_what_was_never_restored_shows_at_the_step_in_which_the_run_went_on():
     for seed, resumed in zip(trainings.SEEDS, trainings.RESUMED, strict=True):
-        found = {fault: smoke.trace_of(fault, seed) for fault in trainings.TRACES}
-        first = {fault: smoke.wrong_step(trace["rates"], trace["planned"]) for fault, trace in found.items()}
+        found = {fault: read_the_traces.trace_of(fault, seed) for fault in trainings.TRACES}
+        first = {fault: read_the_traces.wrong_step(trace["rates"], trace["planned"]) for fault, trace in found.items()}
         assert first["sound"] is first["resumed well"] is None and first["twice a step"] == 1
         for fault in ("warm-up again", "one step back", "one step ahead"):
             assert first[fault] == resumed == found[fault]["resumed"]
 
 
 def test_half_as_long_is_as_far_off_as_twice_as_long():
-    runs = {"a": report.made_up("a", 2.0, 1.0, 1e8), "b": report.made_up("b", 1.0, 2.0, 1e8)}
-    assert report.ratios(runs) == {"a": 2.0, "b": 0.5}
+    runs = {"a": run_report.made_up("a", 2.0, 1.0, 1e8), "b": run_report.made_up("b", 1.0, 2.0, 1e8)}
+    assert run_report.ratios(runs) == {"a": 2.0, "b": 0.5}
     case = Case(name="both", args=(runs,), kind="generality", part="worst")
     page = functions("run-report")[0](runs)
     for name in runs:

@@ -9,13 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import facts
-from course_lib.exercises.ch16.judges.audits import KEYS
-from course_lib.exercises.ch16.judges.memory import kv_bytes, quantized
-from course_lib.exercises.ch16.judges.pages import Table
-from course_lib.exercises.ch16.judges.prefixes import Cache
-from course_lib.exercises.ch16.judges.rates import chunks, decode, latencies, prefill, ridge
-from course_lib.exercises.ch16.judges.scheduling import plan
-from course_lib.exercises.ch16.judges.speculation import _pair, _row, outputs
+from course_lib.exercises.ch16.judges.audit_serving import KEYS
+from course_lib.exercises.ch16.judges.continuous_batching import plan
+from course_lib.exercises.ch16.judges.latency_budget import chunks, latencies
+from course_lib.exercises.ch16.judges.page_table import Table
+from course_lib.exercises.ch16.judges.prefill_and_decode import decode, prefill, ridge
+from course_lib.exercises.ch16.judges.prefix_cache import Cache
+from course_lib.exercises.ch16.judges.quantize_kv import quantized
+from course_lib.exercises.ch16.judges.shared import kv_bytes
+from course_lib.exercises.ch16.judges.speculative_sampler import _pair, _row, outputs
 from course_lib.judging.frequencies import surprise
 from course_lib.serving.planned import LIMIT, serve_by_plan
 

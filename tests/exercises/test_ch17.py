@@ -9,20 +9,24 @@ import torch
 
 from course_lib import capstone, diagnosis, mesh, planner
 from course_lib.capstone.plans import affordable
-from course_lib.exercises.ch17.cards.brief import REMEDIES, STRATEGIES
-from course_lib.exercises.ch17.cards.capstone import LINES, TASKS, WIRE_RUNS, _task
-from course_lib.exercises.ch17.cards.exam import QUESTIONS
-from course_lib.exercises.ch17.judges.capstone import slower_ratio, task_of
-from course_lib.exercises.ch17.judges.exam import key
-from course_lib.exercises.ch17.judges.fights import hsdp, recompute
-from course_lib.exercises.ch17.judges.pareto import costs, front, telling
-from course_lib.exercises.ch17.judges.placement import bandwidth, exposed
-from course_lib.exercises.ch17.judges.remedies import drawn, first_remedy
-from course_lib.exercises.ch17.judges.rubric import broken, failing, good
-from course_lib.exercises.ch17.judges.stages import right, wrong
-from course_lib.exercises.ch17.judges.sturdy import best, score
-from course_lib.exercises.ch17.judges.sturdy import telling as telling_plans
-from course_lib.exercises.ch17.judges.table import sent, state
+from course_lib.exercises.ch17.capstone_plan import TASKS, _task
+from course_lib.exercises.ch17.diagnosis_exam import QUESTIONS
+from course_lib.exercises.ch17.first_remedy import REMEDIES
+from course_lib.exercises.ch17.judges.accumulate_in_stages import right, wrong
+from course_lib.exercises.ch17.judges.capstone_plan import task_of
+from course_lib.exercises.ch17.judges.diagnosis_exam import key
+from course_lib.exercises.ch17.judges.first_remedy import drawn, first_remedy
+from course_lib.exercises.ch17.judges.one_sentence import bandwidth, exposed
+from course_lib.exercises.ch17.judges.parallelism_table import sent, state
+from course_lib.exercises.ch17.judges.pareto_front import costs, front, telling
+from course_lib.exercises.ch17.judges.plan_rubric import broken, failing, good
+from course_lib.exercises.ch17.judges.predict_slower_wire import slower_ratio
+from course_lib.exercises.ch17.judges.sturdiest_plan import best, score
+from course_lib.exercises.ch17.judges.sturdiest_plan import telling as telling_plans
+from course_lib.exercises.ch17.judges.two_that_fight import hsdp, recompute
+from course_lib.exercises.ch17.parallelism_table import STRATEGIES
+from course_lib.exercises.ch17.plan_rubric import LINES
+from course_lib.exercises.ch17.predict_slower_wire import WIRE_RUNS
 
 
 def test_each_remedy_is_drawn_and_one_byte_decides():

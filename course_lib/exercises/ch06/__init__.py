@@ -1,12 +1,25 @@
 """Chapter 06, "Collectives: how do ranks agree, and at what price?": cards, drills and the numbers of its prose."""
 
-from course_lib.exercises.ch06.cards.audits import AUDITS
-from course_lib.exercises.ch06.cards.core import CORE
-from course_lib.exercises.ch06.cards.drills import DRILLS
-from course_lib.exercises.ch06.cards.hangs import HANGS
-from course_lib.exercises.ch06.cards.more import PROBLEMS
+from course_lib.exercises import gather
+from course_lib.exercises.ch06.drills import DRILLS
 from course_lib.exercises.ch06.numbers import NUMBERS
 
-CARDS = (*CORE, *HANGS, *PROBLEMS, *AUDITS)
+CARDS = gather(
+    __name__,
+    "pair-exchange",
+    "ring-shift",
+    "predict-ring-time",
+    "reduce-scatter-half",
+    "ring-all-reduce",
+    "hang-repair",
+    "wait-for-cycle",
+    "halving-doubling",
+    "hierarchical-bytes",
+    "all-to-all-sizes",
+    "name-the-algorithm",
+    "alpha-beta-fit",
+    "equal-up-to-rounding",
+    "audit-free-scaling",
+)
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,12 +1,22 @@
 """Chapter 10, "Pipeline parallelism: can layers live apart?": cards, drills and the numbers of its prose."""
 
-from course_lib.exercises.ch10.cards.audits import AUDITS
-from course_lib.exercises.ch10.cards.core import CORE
-from course_lib.exercises.ch10.cards.drills import DRILLS
-from course_lib.exercises.ch10.cards.more import PROBLEMS
-from course_lib.exercises.ch10.cards.stages import DEADLOCKED_1F1B, RUN_ANY_SCHEDULE
+from course_lib.exercises import gather
+from course_lib.exercises.ch10.drills import DRILLS
 from course_lib.exercises.ch10.numbers import NUMBERS
 
-CARDS = (*CORE, DEADLOCKED_1F1B, RUN_ANY_SCHEDULE, *PROBLEMS, *AUDITS)
+CARDS = gather(
+    __name__,
+    "pipeline-bubble",
+    "predict-idle",
+    "three-schedules",
+    "schedule-validator",
+    "deadlocked-1f1b",
+    "run-any-schedule",
+    "interleaved-rows",
+    "beat-1f1b",
+    "uneven-layers",
+    "read-a-gantt",
+    "audit-pipeline",
+)
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -25,7 +25,7 @@ class Made:
 
 
 def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, root: Path = ROOT) -> Made:
-    """Write card, judging, bank and cells of a new exercise, in the course or in a class. Trouble if it exists already."""
+    """Write card, judge with its bank, and cells of a new exercise, in the course or in a class. Trouble if it exists already."""
     folder = ClassFolder.open(class_folder) if class_folder else None
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", exercise):
         raise Trouble(
@@ -51,11 +51,7 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
     top = folder.exercises.overlay / exercise.replace("-", "_")
     if top.exists():
         raise Trouble(f"{top} is there already.", "choose another id")
-    files = {
-        top / "card.py": _card(chapter, exercise, "CARD"),
-        top / "judging.py": _judging(exercise, "JUDGING"),
-        top / "bank.py": _bank(exercise),
-    }
+    files = {top / "card.py": _card(chapter, exercise), top / "judging.py": _judging(exercise)}
     source = folder.sources.path(chapter)
     files[source] = render(_with_cells(read(source), chapter, exercise))
     for path, text in files.items():
@@ -65,7 +61,7 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
         steps=(
             f"write the card ({top / 'card.py'}): text, points, hints, the names that an answer defines",
             f"write the judging ({top / 'judging.py'}): cases with an oracle, and mistakes by name",
-            f"put at least two right answers and four wrong ones into the bank ({top / 'bank.py'}), and a right one into the cell {exercise!r} of {source.name}",
+            f"put at least two right answers and four wrong ones into its ANSWERS, and a right one into the cell {exercise!r} of {source.name}",
             f"./course exercise test {exercise} --class {folder.root}     until every answer gets the result that the bank gives for it",
             f"./course class release {chapter} --folder {folder.root}",
         ),
@@ -73,28 +69,16 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
 
 
 def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
-    slug, name = exercise.replace("-", "_"), exercise.replace("-", "_").upper()
     library = root / "course_lib" / "exercises" / f"ch{chapter}"
     source = sources(root)[chapter]
-    card, judge, bank = (
-        library / "cards" / f"{slug}.py",
-        library / "judges" / f"{slug}.py",
-        root / "tests" / "bank" / f"ch{chapter}" / f"{exercise}.py",
-    )
-    if there := next((path for path in (card, judge, bank) if path.exists()), None):
+    module = f"{exercises.module_of(exercise)}.py"
+    card, judge, cards = library / module, library / "judges" / module, library / "__init__.py"
+    if there := next((path for path in (card, judge) if path.exists()), None):
         raise Trouble(f"{there} is there already.", "choose another id")
-    cards, judgings = library / "__init__.py", library / "judges" / "__init__.py"
     files = {
-        card: _card(chapter, exercise, name),
-        judge: _judging(exercise, name),
-        bank: _bank(exercise),
-        cards: _registered(cards, f"from course_lib.exercises.ch{chapter}.cards.{slug} import {name}\n", "CARDS", name),
-        judgings: _registered(
-            judgings,
-            f"from course_lib.exercises.ch{chapter}.judges.{slug} import {name}\n",
-            "JUDGINGS",
-            f'"{exercise}": {name}',
-        ),
+        card: _card(chapter, exercise),
+        judge: _judging(exercise),
+        cards: _registered(cards, exercise),
         source: render(_with_cells(read(source), chapter, exercise)),
     }
     for path, text in files.items():
@@ -102,36 +86,25 @@ def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
     return Made(
         written=tuple(files),
         steps=(
-            f"write the card ({card.relative_to(root)}), the judge ({judge.relative_to(root)}) and the bank ({bank.relative_to(root)}): at least two right answers and four wrong ones",
-            f"put a right answer into the cell {exercise!r} of {source.relative_to(root)}; if you move its three cells, move its card in CARDS too, so that both have the same order",
+            f"write the card ({card.relative_to(root)}) and the judge ({judge.relative_to(root)}) with its ANSWERS: at least two right ones and four wrong ones",
+            f"put a right answer into the cell {exercise!r} of {source.relative_to(root)}; if you move its three cells, move its id in CARDS too, so that both have the same order",
             f"./course test --kill-matrix --exercise {exercise}     until every answer gets the result that the bank gives for it",
             f"./course release && ./course check {chapter} --solved && ./course test {chapter}",
         ),
     )
 
 
-def _registered(path: Path, line: str, what: str, entry: str) -> str:
-    """A chapter's module with one more import and one more entry at the end of CARDS or JUDGINGS."""
+def _registered(path: Path, exercise: str) -> str:
+    """A chapter's module with one more id at the end of CARDS."""
     text = path.read_text(encoding="utf-8")
-    found = re.search(rf"^{what}(?:: [^=\n]+)? = (.*?[)}}])$", text, re.MULTILINE | re.DOTALL)
-    imports = list(re.finditer(r"^from course_lib\.exercises\S* import .*\n", text, re.MULTILINE))
-    if found is None or not imports:
+    found = re.search(r"^CARDS = gather\(\s*__name__[^)]*?(,?\s*)\)$", text, re.MULTILINE)
+    if found is None:
         raise Trouble(
-            f"{path} does not define {what} in a form to which an exercise can be added; nothing was written.",
-            f"define it there as a tuple or a dictionary, {what} = …, then the same command again",
+            f"{path} does not define CARDS in a form to which an exercise can be added; nothing was written.",
+            "define it there as CARDS = gather(__name__, …) with the ids, then the same command again",
         )
-    value = found.group(1)
-    if value[0] in "({":
-        inside = value[1:-1].rstrip().rstrip(",")
-        if "\n" in inside:  # one entry a line, as the formatter keeps it
-            value = f"{value[0]}{inside},\n    {entry},\n{value[-1]}"
-        else:
-            value = f"{value[0]}{inside}{', ' if inside.strip() else ''}{entry}{value[-1]}"
-    else:  # such as tuple(…)
-        value = f"(*{value}, {entry})"
-    text = f"{text[: found.start(1)]}{value}{text[found.end(1) :]}"
-    before = [each for each in imports if each.group() < line] or imports[:1]
-    return text[: before[-1].end()] + line + text[before[-1].end() :]
+    lead = ",\n    " if "\n" in found.group(1) else ", "  # one id a line, as the formatter keeps it
+    return f"{text[: found.start(1)]}{lead}{json.dumps(exercise)}{text[found.start(1) :]}"
 
 
 # ------------------------------------------------------------------------------------------------ the cells
@@ -176,17 +149,17 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
     ]
 
 
-# ------------------------------------------------------------------------------------------------ the three parts
+# ------------------------------------------------------------------------------------------------ card and judge
 
 
-def _card(chapter: str, exercise: str, name: str) -> str:
+def _card(chapter: str, exercise: str) -> str:
     function = exercise.replace("-", "_")
     return f'''"""The card of {exercise}: what a learner is told. Its numbers are parameters, so that each is written once."""
 
 from course_lib.exercises import Card
 from course_lib.exercises.returns import Number
 
-{name} = Card(
+CARD = Card(
     id={json.dumps(exercise)},
     chapter={json.dumps(chapter)},
     title="WRITE: a title",
@@ -205,7 +178,8 @@ from course_lib.exercises.returns import Number
 '''
 
 
-def _judging(exercise: str, name: str) -> str:
+def _judging(exercise: str) -> str:
+    stub = f"def {exercise.replace('-', '_')}(numbers):\n    raise NotImplementedError"
     return f'''"""The judge of {exercise}: cases, oracle and named mistakes. It never calls a learner's code, and no worker can read it."""
 
 from random import Random
@@ -230,16 +204,10 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     return [number_verdict("number", case, outcome.value, _right(numbers), unit="WRITE", mistakes=mistakes)]
 
 
-{name} = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdicts, why="WRITE why it is right.")
-'''
+JUDGING = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdicts, why="WRITE why it is right.")
 
-
-def _bank(exercise: str) -> str:
-    stub = f"def {exercise.replace('-', '_')}(numbers):\n    raise NotImplementedError"
-    return f'''"""Answers to {exercise}: at least two right, and four wrong with the verdict and mistake (or -) that must find them."""
-
-# Repeat the last section for each wrong answer. `# ~ OLD ==> NEW` replaces text of the answer that `from:` names.
-
+# At least two right answers, and four wrong ones with the verdict and the mistake (or -) that must find them.
+ANSWERS = r"""# Repeat the last section for each wrong answer. `# ~ OLD ==> NEW` replaces text of the answer that `from:` names.
 # %% right: one way
 {stub}
 
@@ -248,4 +216,5 @@ def _bank(exercise: str) -> str:
 
 # %% wrong: WRITE what is wrong => values WRITE-its-name  from: one way
 # ~ raise NotImplementedError ==> raise NotImplementedError("WRITE the wrong answer")
+"""
 '''

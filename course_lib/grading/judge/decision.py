@@ -16,6 +16,7 @@ from course_lib.grading.judge.second_calls import CHANGED, SECOND_CALL, changed_
 from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
 from course_lib.grading.worker.runners import InProcess, Runner
 from course_lib.judging import Judging, Params, failed_run
+from course_lib.judging.naming import Judged, named
 from course_lib.records import Case, Outcome, Report, Verdict
 
 LOST = ("crashed", "timed out", "refused")  # states that cost all points of the exercise
@@ -77,7 +78,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
         took[id(case)] = outcome.seconds
         if outcome.state == "answered":
             verdicts = with_hazard(_judged(exercise, numbers, case, outcome), outcome)
-            found.append(Asked(case, other_numbers, verdicts))
+            found.append(Asked(case, other_numbers, verdicts, numbers, outcome))
             predicted = outcome.value
             if told := _changed(exercise, case, {"arguments": outcome.changed} if outcome.changed else {}):
                 harmed.append(Asked(case, other_numbers, told))
@@ -85,7 +86,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
         bad = bad or outcome
         if outcome.state == "not answered" or outcome.state in LOST:
             break
-        found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.shares)))
+        found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.shares), numbers, outcome))
         if case.visible and case.kind == "values":
             break  # the simplest case fails: the others would repeat it
     right = bad is None and all(v.ok for each in found for v in each.verdicts)
@@ -105,6 +106,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
             found.append(Asked(case, False, told))
             if bad or told:
                 break
+    found = _with_causes(exercise, found)
     verdicts = without_premature_blame(count_unseen_faults(found, contract.shares))
     lost = bad is not None and (bad.state == "not answered" or bad.state in LOST)
     earned = 0.0 if lost else earned_fraction(contract, verdicts)
@@ -128,6 +130,16 @@ def _judged(exercise: Exercise, params: Params, case: Case, outcome: Outcome) ->
     """The verdicts on one outcome; in a class their messages quote nothing of it."""
     verdicts = list(exercise.contract.verdicts(params, case, outcome))
     return closed_messages(verdicts, exercise.card.chapter, params, case, outcome) if types_only.get() else verdicts
+
+
+def _with_causes(exercise: Exercise, found: Sequence[Asked]) -> list[Asked]:
+    """What was asked, each failing verdict with the shipped mistake that does what the answer did."""
+    open_ones = [each for each in found if each.outcome and any(not v.ok for v in each.verdicts)]
+    if not open_ones:
+        return list(found)
+    judged = [Judged(each.params, each.case, each.outcome, each.verdicts) for each in found if each.outcome]
+    told = iter(named(exercise.card.id, exercise.contract, judged))
+    return [replace(each, verdicts=next(told)) if each.outcome else each for each in found]
 
 
 def _changed(exercise: Exercise, case: Case, changed: Mapping[str, str]) -> list[Verdict]:

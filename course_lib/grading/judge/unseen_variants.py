@@ -9,9 +9,10 @@ than half because an answer that always says "yes" may be right for half.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from course_lib.records import Case, Verdict, VerdictKind
+from course_lib.judging import Params
+from course_lib.records import Case, Outcome, Verdict, VerdictKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,8 @@ class Asked:
     case: Case
     other_numbers: bool  # whether it is a case of the shown kind with another variant's numbers
     verdicts: Sequence[Verdict]
+    params: Params = field(default_factory=dict)  # the numbers on which it was asked
+    outcome: Outcome | None = None  # what came back, where the verdicts are about that
 
 
 def count_unseen_faults(found: Sequence[Asked], shares: Mapping[str, float]) -> list[Verdict]:

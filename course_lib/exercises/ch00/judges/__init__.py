@@ -1,20 +1,9 @@
-"""Chapter 00's judges, one module per exercise, and the answers to its drills."""
+"""Chapter 00's judges, one module an exercise, and the answers to its drills."""
 
 from course_lib import compute, facts, memory
-from course_lib.exercises.ch00.judges.exchange import EXCHANGE
-from course_lib.exercises.ch00.judges.match import MATCH
-from course_lib.exercises.ch00.judges.symptoms import OPEN_FIRST
-from course_lib.exercises.ch00.judges.token import TOKEN
 from course_lib.exercises.ch00.numbers import ROUTES
 from course_lib.judging import Mistake, Params, drill_key
 from course_lib.units import DAY, GB
-
-JUDGINGS = {
-    "two-ranks-wait": EXCHANGE,
-    "token-round-the-ring": TOKEN,
-    "match-the-cuts": MATCH,
-    "open-first": OPEN_FIRST,
-}
 
 _H100 = facts.device("H100 SXM")
 

@@ -3,8 +3,7 @@
 import math
 
 from course_lib import memory
-from course_lib.exercises.ch08.judges.groups import hsdp
-from course_lib.exercises.ch08.judges.times import crossover
+from course_lib.exercises.ch08.judges.shared import crossover, hsdp
 from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.sharding import bytes_per_param_sent
 from course_lib.units import GB

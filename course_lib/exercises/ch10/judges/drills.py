@@ -1,6 +1,6 @@
 """Answers to chapter 10's drills."""
 
-from course_lib.exercises.ch10.judges.core import fewest, share
+from course_lib.exercises.ch10.judges.shared import fewest, share
 from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.schedules import zb_h1
 from course_lib.timeline import Durations, play

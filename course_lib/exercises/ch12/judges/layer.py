@@ -1,16 +1,13 @@
 """Judge of chapter 12's layer: values, gradients and calls on one rank."""
 
-import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, judged
-from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import close, coin_of, factor, kind_fault
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.judging import Fault
+from course_lib.judging.tensors import close, factor, kind_fault
 
 WIDTH = 4
 REL = 2e-5  # of the largest number: sums of a few products in fp32
@@ -141,63 +138,3 @@ def describe_rows(rows: Tensor) -> str:
 
 def _sorted(rows: Tensor) -> Tensor:
     return rows[rows[:, 0].argsort(stable=True)]
-
-
-def _group_cases(params: Params, rng: random.Random) -> list[Case]:
-    coin, tokens, n = coin_of(rng), params["tokens"], params["experts"]
-
-    def data(tokens: int, k: int, experts: int, only: Sequence[int] | None = None, width: int = WIDTH) -> Any:
-        return draw(coin, choose(coin, tokens, k, only or range(experts)), experts, width)
-
-    rows, *rest = data(9, 2, 4)
-    alone = draw(coin, torch.tensor([[0], [0], [2]]), 3)
-    zeros = data(17, 3, 5)
-    zeros[2][:, 1::2] = 0.0
-    return [
-        shown(f"{tokens} tokens, 2 of {n} experts", "values:output", *data(tokens, 2, n)),
-        hidden("17 tokens, 3 of 5 experts", "values:output", *data(17, 3, 5)),
-        hidden("12 tokens, 2 of 6 experts", "values:gradients", *data(12, 2, 6)),
-        hidden("24 tokens, 2 of 8 experts", "cost:calls", *data(24, 2, 8)),
-        hidden("one expert a token, one expert idle", "cost:calls", *alone),
-        hidden("all tokens to the same two of five experts", "generality:routing", *data(7, 2, 5, (1, 4), 3)),
-        hidden("a transposed view", "generality:routing", rows.t().contiguous().t(), *rest),
-        hidden("weights of zero", "generality:routing", *zeros),
-        hidden("one token, every expert", "generality:routing", *data(1, 10, 10)),
-        hidden("no tokens", "generality:routing", *data(0, 2, 4)),
-    ]
-
-
-def mixture_fault(scales: str, case: Case, got: Any) -> dict[str, Fault | None]:
-    """What is wrong, by what it is about."""
-    if got["changed"] is not False:
-        return {"output": ("changed", "a given tensor was changed; make new ones.")}
-    want, gradients = layer(scales, case.args)
-    if fault := output_fault(scales, case.args, got["output"], want):
-        return {"output": fault}
-    graph = gradients_fault(got["gradients"], gradients) if len(want) else None
-    return {"output": None, "gradients": graph, "calls": calls_fault(scales, case.args, got["calls"])}
-
-
-def _group_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    faults = mixture_fault(params["scales"], case, outcome.value)
-    if case.part == "routing":
-        return judged(case, next(filter(None, faults.values()), None), named=True)
-    own = faults["output"] or faults.get(case.part)
-    others = [
-        (kind, part, faults.get(part))
-        for kind, part in (("values", "gradients"), ("cost", "calls"))
-        if part != case.part
-    ]
-    return judged(case, own, *others, named=True)  # type: ignore[arg-type]
-
-
-LAYER = {
-    "group-by-expert": Judging(
-        shares={"values:output": 0.3, "values:gradients": 0.2, "cost:calls": 0.25, "generality:routing": 0.25},
-        cases=_group_cases,
-        verdicts=_group_verdicts,
-        why="""Sorting turns scattered tokens into one block per expert, and one matrix product per block. `index_add` undoes the sorting and adds the
-copies of a token. Its backward pass is the gather, and the gather's is `index_add`.""",
-        pytorch="`torch._grouped_mm` computes all blocks in one kernel; torchtitan and Megatron-Core sort tokens for it.",
-    )
-}

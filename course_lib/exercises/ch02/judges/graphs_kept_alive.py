@@ -1,0 +1,329 @@
+"""Judge of graphs-kept-alive: the fix that ate the memory."""
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_lib.accounting import Accounting
+from course_lib.exercises.ch02.probes import micro_batches, static_model
+from course_lib.exercises.values import near
+from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, judged, matching, number_fault, verdict
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import all_close, close, tensor_fault
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import KiB
+
+Spec = Mapping[str, Any]
+Sums, Counts = Sequence[Tensor], Sequence[int]
+Total = Callable[[Sums, Counts, Counts], Tensor]
+
+
+def _model(spec: Spec) -> Any:
+    with torch.random.fork_rng(devices=[]):
+        return static_model(spec, one_buffer=False)
+
+
+def _loss_sum(model: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
+    inputs, targets = pair
+    return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+
+
+def gradients_of(spec: Spec, total: Total) -> tuple[float, list[Tensor]]:
+    """Loss and gradients where `total` combines, per micro-batch, the sum of losses, the tokens that count, and all tokens."""
+    model, batches = _model(spec), micro_batches(spec)
+    counts = [int((targets != -100).sum()) for _, targets in batches]
+    loss = total([_loss_sum(model, pair) for pair in batches], counts, [targets.numel() for _, targets in batches])
+    loss.backward()
+    return loss.item(), [p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters()]
+
+
+def over_all(sums: Sums, counts: Counts, sizes: Counts) -> Tensor:
+    """The mean over all tokens that count."""
+    return sum(sums) / sum(counts)
+
+
+def _means(sums: Sums, counts: Counts) -> list[Tensor]:
+    return [loss / max(count, 1) for loss, count in zip(sums, counts, strict=True)]
+
+
+def _so_far(sums: Sums, counts: Counts, sizes: Counts) -> Tensor:
+    return sum(loss / sum(counts[: at + 1]) for at, loss in enumerate(sums))
+
+
+_TOTALS = (  # the value of each is a function for `gradients_of`
+    Mistake("mean-of-means", lambda s, n, all_: sum(_means(s, n)) / len(s), "this weighs all micro-batches alike."),
+    Mistake("sum-of-means", lambda s, n, all_: sum(_means(s, n)), "this adds up the micro-batches' means."),
+    Mistake("never-divided", lambda s, n, all_: sum(s), "the sum is not divided by the number of tokens."),
+    Mistake("divided-by-batches", lambda s, n, all_: sum(s) / len(s), "divide by tokens, not by micro-batches."),
+    Mistake("running-count", _so_far, "each micro-batch was divided by the tokens so far, without the later ones."),
+    Mistake("last-only", lambda s, n, all_: _means(s, n)[-1], "this is the last micro-batch alone."),
+    Mistake("last-only-over-all", lambda s, n, all_: s[-1] / sum(n), "this is the last micro-batch alone."),
+    Mistake("first-only", lambda s, n, all_: _means(s, n)[0], "this is the first micro-batch alone."),
+    Mistake("padding-counted", lambda s, n, all_: sum(s) / sum(all_), "this counts targets of -100 as tokens."),
+)
+
+
+def _mistakes(spec: Spec, part: int, lead: str) -> list[Mistake]:
+    """The known mistakes with their losses (part 0) or their gradients (part 1) as values."""
+    return [
+        Mistake(each.name, lambda total=each.value: gradients_of(spec, total)[part], f"{lead}: {each.message}")
+        for each in _TOTALS
+    ]
+
+
+def _loss_fault(spec: Spec, got: Any, want: float) -> Fault | None:
+    if isinstance(got, Tensor):
+        return "a-tensor", "Return the loss as a number (`.item()`): a tensor keeps its graph alive."
+    known, hint = _mistakes(spec, 0, "The loss"), "It must be the mean over all tokens that count."
+    return number_fault("The loss", got, want, unit="nats per token", rel=2e-5, mistakes=known, hint=hint)
+
+
+def _gradient_fault(spec: Spec, got: Sequence[Tensor | None], want: list[Tensor]) -> Fault | None:
+    if len(got) != len(want) or all(each is None for each in got):
+        return "no-gradients", "The parameters have no gradients: was `backward()` called on a loss with a graph?"
+    filled = [torch.zeros_like(right) if each is None else each for each, right in zip(got, want, strict=True)]
+    if all_close(filled, want):
+        return None
+    known = matching(_mistakes(spec, 1, "The gradients"), (), partial(all_close, filled))
+    return known or first(*(tensor_fault("A gradient", *pair) for pair in zip(filled, want, strict=True)))
+
+
+@cache
+def one_at_a_time(description: str) -> tuple[float, Tensor, int]:
+    """Loss, gradient of the output layer, and peak bytes of a step that frees each graph at once; `description` is the spec as JSON."""
+    spec = json.loads(description)
+    model, pairs, total = _model(spec), micro_batches(spec), 0.0
+    tokens = sum(int((targets != -100).sum()) for _, targets in pairs)
+    with Accounting() as books:
+        books.adopt(model)
+        there = books.live_bytes
+        for pair in pairs:
+            loss = _loss_sum(model, pair)
+            loss.backward()
+            total += loss.item()
+            del loss
+    return total / tokens, model.head.weight.grad / tokens, books.peak_bytes - there
+
+
+def _memory_fault(spec: Spec, peak: float) -> Fault | None:
+    *_, least = one_at_a_time(json.dumps(spec))
+    if peak < sum(4 * parameter.numel() for parameter in _model(spec).parameters()):
+        return "too-few-bytes", "Fewer bytes were alive than the gradients take."
+    if peak > 1.5 * least:
+        return "graphs-kept-alive", (
+            f"The peak is {peak / KiB:,.0f} KiB with {len(spec['lengths'])} micro-batches; one at a time needs "
+            f"{least / KiB:,.0f} KiB. Either old graphs stay alive, or several micro-batches went through the model together."
+        )
+    return None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    (spec, measured), value = case.args, outcome.value
+    want, gradients = gradients_of(spec, over_all)
+    loss = _loss_fault(spec, value["loss"], want)
+    grads = _gradient_fault(spec, value["gradients"], gradients)
+    if case.kind == "values":
+        return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, grads)]
+    memory = _memory_fault(spec, value["peak"]) if measured else None
+    return judged(case, loss or grads or memory)
+
+
+def _spec(rng: random.Random, lengths: list[tuple[int, int]], **more: Any) -> dict[str, Any]:
+    return {"seed": rng.randrange(2**31), "words": 23, "width": 8, "depth": 2, "rows": 2, "lengths": lengths, **more}
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    def lengths(count: int) -> list[tuple[int, int]]:
+        found = [(length, rng.randint(0, length - 2)) for length in rng.sample(range(4, 20), count)]
+        return [(found[0][0], 2), *found[1:]]
+
+    many = [(24, 0)] * 6
+    big = {"rows": 8, "width": 32, "depth": 4}
+    return [
+        shown(
+            f"{params['micro_batches']} micro-batches", "values", _spec(rng, lengths(params["micro_batches"])), False
+        ),
+        shown("six micro-batches, measured", "cost:memory", _spec(rng, many, **big), True),
+        hidden("one micro-batch", "generality:others", _spec(rng, [(7, 3)]), False),
+        hidden("an iterator", "generality:others", _spec(rng, [*lengths(8), (5, 5)], once=True, whole=1), False),
+        hidden("a micro-batch of padding alone", "generality:others", _spec(rng, [(6, 1), (5, 5), (9, 4)]), False),
+        hidden("first and last of padding alone", "generality:others", _spec(rng, [(4, 4), (9, 4), (5, 5)]), False),
+    ]
+
+
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """Four micro-batches whose graphs hold about 11 tensors of 4 MB each: one at a time, or together."""
+    spec = _spec(rng, [(1024, 0)] * 4, words=32, width=64, depth=4, rows=16)
+    tensor = 4 * spec["rows"] * 1024 * spec["width"]
+
+    def done(outcome: Outcome) -> bool:
+        value = outcome.value if type(outcome.value) is dict else {}
+        want, head, _ = one_at_a_time(json.dumps(spec))
+        gradients = value.get("gradients")
+        right = near(value.get("loss"), want, 1e-4) and type(gradients) is list and bool(gradients)
+        return right and close(gradients[-1], head, 1e-3)
+
+    return Weighed(
+        case=hidden("4 micro-batches of 16,384 tokens", "cost:memory", spec, True, seconds=30.0),
+        warm=hidden("two small ones", "cost:memory", _spec(rng, [(7, 0), (5, 0)]), True, seconds=30.0),
+        most=20 * tensor,
+        done=done,
+    )
+
+
+JUDGING = Judging(
+    point=("cost:memory",),
+    shares={"values:loss": 0.1, "values:gradients": 0.4, "cost:memory": 0.25, "generality:others": 0.25},
+    cases=_cases,
+    verdicts=_verdicts,
+    why="A sum of losses keeps every graph that went into it alive, and a graph keeps its activations. The gradient is linear, so the "
+    "division can wait: run each micro-batch's sum backward at once, let the gradients add up, and divide them once when all tokens "
+    "are counted. The library now does this: it scales the gradients before the optimizer's step.",
+    pytorch="`loss.backward()` frees what it used unless `retain_graph=True`; `p.grad.mul_(1 / tokens)`, or "
+    "`torch._foreach_mul_` over all of them.",
+    measured_by_worker=("cost:memory",),
+    weighed=_weighed,
+)
+
+ANSWERS = r"""import torch
+from torch.nn import functional as F
+
+
+# %% right: backward at once, divided at the end
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+        loss.backward()
+        total += loss.item()
+        tokens += (targets != -100).sum().item()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            parameter.grad /= tokens
+    return total / tokens
+
+
+# %% right: the tokens are counted first  from: backward at once, divided at the end
+# -     total, tokens = 0.0, 0
+# +     batches, total = list(batches), 0.0
+# +     tokens = sum(int((targets != -100).sum()) for _, targets in batches)
+# ~ reduction="sum") ==> reduction="sum") / tokens
+# -         tokens += (targets != -100).sum().item()
+# -     for parameter in model.parameters():
+# -         if parameter.grad is not None:
+# -             parameter.grad /= tokens
+# ~ return total / tokens ==> return total
+
+
+# %% right: means, weighted by their tokens
+def train_step(model, batches):
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    sums, loss, tokens = [torch.zeros_like(p) for p in parameters], 0.0, 0
+    for inputs, targets in batches:
+        count = int((targets != -100).sum())
+        if not count:
+            continue
+        mean = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+        for into, grad in zip(sums, torch.autograd.grad(mean, parameters)):
+            into += grad * count
+        loss, tokens = loss + mean.detach().item() * count, tokens + count
+    for parameter, grad in zip(parameters, sums):
+        parameter.grad = grad / tokens
+    return loss / tokens
+
+
+# %% wrong: the program in the statement => raised  from: the card
+
+
+# %% wrong: the mean of means => values mean-of-means
+def train_step(model, batches):
+    total = 0.0
+    for inputs, targets in batches:
+        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
+        loss.backward()
+        total += loss.item()
+    return total
+
+
+# %% wrong: never divided => values never-divided  from: backward at once, divided at the end
+# ~ grad /= tokens ==> grad /= 1
+
+# %% wrong: padding counts => values padding-counted  from: backward at once, divided at the end
+# ~ (targets != -100).sum().item ==> targets.numel
+
+# %% wrong: divided by the tokens so far => values running-count  from: the loss is detached
+# -         total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
+#           tokens += (targets != -100).sum().item()
+# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+# +         (loss / tokens).backward()
+# +         total += loss.item()
+
+# %% wrong: gradients are divided in the loop => values -  from: backward at once, divided at the end
+# ~ ignore_index=-100, reduction ==> reduction
+# -     for parameter in model.parameters():
+# -         if parameter.grad is not None:
+# +         for parameter in model.parameters():
+
+# %% wrong: gradients set to zero in the loop => values last-only-over-all  from: backward at once, divided at the end
+#           loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
+# +         model.zero_grad()
+
+
+# %% wrong: the loss is detached => values no-gradients
+def train_step(model, batches):
+    total, tokens = 0.0, 0
+    for inputs, targets in batches:
+        total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
+        tokens += (targets != -100).sum().item()
+    return total / tokens
+
+
+# %% wrong: a tensor with its graph => values a-tensor  from: backward at once, divided at the end
+# ~ total += loss.item() ==> total = total + loss
+
+# %% wrong: graphs retained => cost graphs-kept-alive  from: backward at once, divided at the end
+# - def train_step(model, batches):
+# + kept = []
+# + def train_step(model, batches):
+# +     kept.clear()
+# ~ loss.backward() ==> loss.backward(retain_graph=True)
+# ~ total += loss.item() ==> kept.append(loss)
+# ~ total / tokens ==> sum(kept).item() / tokens
+
+
+# %% wrong: all micro-batches in one, padded => cost graphs-kept-alive
+def train_step(model, batches):
+    batches = list(batches)
+    longest = max(inputs.shape[1] for inputs, _ in batches)
+    inputs = torch.cat([F.pad(x, (0, longest - x.shape[1])) for x, _ in batches])
+    targets = torch.cat([F.pad(t, (0, longest - t.shape[1]), value=-100) for _, t in batches])
+    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+    loss.backward()
+    return loss.item()
+
+
+# %% wrong: a mean of a micro-batch without tokens => generality -  from: the mean of means
+#   def train_step(model, batches):
+# +     batches = list(batches)
+# +     tokens = sum((targets != -100).sum().item() for _, targets in batches)
+# ~ / len(batches) ==> * (targets != -100).sum().item() / tokens
+
+# %% wrong: goes through the batches twice => generality -  from: the mean of means
+#   def train_step(model, batches):
+# +     tokens = sum((targets != -100).sum().item() for _, targets in batches)
+# -         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
+# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum") / tokens
+
+# %% half: graphs retained => 5  from: graphs retained
+
+# %% half: the right loss alone => 1  from: never divided
+
+# %% wrong: eight micro-batches at most => generality -  from: backward at once, divided at the end
+# ~ in batches: ==> in list(batches)[:8]:
+"""

@@ -1,0 +1,57 @@
+"""Judge of predict-activations: prediction: what does one sequence keep?"""
+
+from course_lib import memory
+from course_lib.judging import Params, prediction
+from course_lib.units import GB, number_text
+
+
+def kept_by_layers(params: Params) -> float:
+    """GB that all layers keep for one sequence: fused attention, 16 bits, no dropout."""
+    shape = memory.shape(params["model"])
+    each = memory.layer_bytes(shape, 1, params["seq"], kernels="flash", dtype="bf16", dropout=False)
+    return params["layers"] * each / GB
+
+
+def _reveal(params: Params) -> str:
+    kept, token = kept_by_layers(params), params["seq"] * params["layers"] * params["hidden"] * 2 / GB
+    tensors, weights = number_text(kept / token), number_text(2 * params["params"] / GB)
+    return (
+        f"{number_text(kept)} GB, or {tensors} tensors of shape (tokens, hidden) in each layer. The weights take {weights} GB in "
+        f"16 bits. Checkpointing every layer keeps one tensor per layer, {number_text(token)} GB."
+    )
+
+
+JUDGING = prediction(
+    unit="GB",
+    reveal=_reveal,
+    truth=kept_by_layers,
+    why="The backward pass needs every input of a matrix product, and the inputs of each norm, activation function and attention: about "
+    "twenty tensors per layer, the MLP's being the widest. They grow with tokens and layers, and sharding the state does not reduce them.",
+)
+
+ANSWERS = r"""# %% right: an interval
+def activations_interval():
+    return 120, 300
+
+
+# %% right: from a count of tensors
+def activations_interval():
+    each = 8192 * 80 * 8192 * 2 / 1e9
+    return [10 * each, 30 * each]
+
+
+# %% right: far off, but committed  from: an interval
+# ~ 120, 300 ==> (1.0, 4.0)
+
+# %% wrong: too wide => values too-wide  from: an interval
+# ~ 120, 300 ==> 1, 1000
+
+# %% wrong: one number => values not-a-pair  from: an interval
+# ~ 120, 300 ==> 200
+
+# %% wrong: turned round => values reversed  from: an interval
+# ~ 120, 300 ==> 300, 100
+
+# %% wrong: nothing at the lower end => values not-positive  from: an interval
+# ~ 120, 300 ==> 0, 100
+"""

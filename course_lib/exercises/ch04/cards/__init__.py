@@ -1,1 +1,0 @@
-"""Chapter 04's cards."""

@@ -1,0 +1,209 @@
+"""Judge of halving-doubling: halve, then double."""
+
+import random
+
+import torch
+
+from course_lib.exercises.ch06.judges.shared import ADVERSE
+from course_lib.exercises.layouts import COLUMNS
+from course_lib.judging import Fault, Judging, Params, judged, traffic
+from course_lib.judging.cases import hidden, ranks_text, shown, under
+from course_lib.judging.ranks import PerRank, layouts, secret, sum_fault, tensors, world
+from course_lib.judging.tensors import coin_of
+from course_lib.judging.traffic import Meter, ready_made, too_few_bytes, too_many_bytes
+from course_lib.records import Case, Outcome, Verdict
+
+
+def _halving_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, length = coin_of(rng), params["numbers"]
+
+    def data(n: int, size: int) -> PerRank:
+        return world(n, lambda: secret(coin, size))
+
+    cases = [shown("eight ranks", "values:sum", per_rank=data(8, 8 * length))]
+    cases += [hidden("four ranks, other data", "values:sum", per_rank=data(4, 4 * length))]
+    cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n, n * length)) for n in (1, 2, 3, 6, 7, 16)]
+    many = world(rng.choice((13, 14, 15)), lambda: secret(coin, 2, 3, 7, dtype=torch.int64))
+    cases += [hidden(f"{len(many)} ranks, integers in three dimensions", "generality:ranks", per_rank=many)]
+    turned = world(1, lambda: secret(coin, 4, 5, dtype=torch.int64), COLUMNS)
+    cases += [hidden("one rank alone, a transposed matrix of integers", "generality:tensors", per_rank=turned)]
+    for n, size in ((4, 7), (8, 3), (3, 0)):
+        cases.append(hidden(f"{n} ranks, {size} numbers", "generality:tensors", per_rank=data(n, size)))
+    cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
+    return cases + under(ADVERSE, "four ranks", "protocol:safe", lambda: data(4, 12))
+
+
+def _halving_bytes(case: Case, meter: Meter) -> Fault | None:
+    given = tensors(case)
+    n, elements, item = len(given), given[0].numel(), given[0].element_size()
+    if not elements:
+        return None
+    core = 1 << (n.bit_length() - 1)
+    rounds = 2 * (core.bit_length() - 1)
+    most = 2 * (elements - elements // core) + (rounds if elements % core else 0) + (elements if core != n else 0)
+    least = [elements * item if n > 1 else 0] * n
+    over = too_many_bytes(meter, elements * item, most * item, "halving and doubling needs")
+    return over or too_few_bytes(meter, least, least)
+
+
+def _halving_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    given, meter = tensors(case), outcome.meter
+    fault, n = sum_fault(case, given, outcome.value), len(given)
+    if case.adversary is not None:
+        return judged(case, fault)
+    think = "Do both partners send at the same time, and does their distance halve or double each round?"
+    rounds = traffic.too_many_rounds(meter, 2 * (n - 1).bit_length() + 2, think)
+    costs = ("cost", "bytes", _halving_bytes(case, meter)), ("cost", "rounds", rounds)
+    return judged(case, fault, *costs, ("protocol", "by-hand", ready_made(meter)))
+
+
+JUDGING = Judging(
+    shares="values:sum 0.25, cost:bytes 0.15, cost:rounds 0.2, protocol:by-hand 0.05, protocol:safe 0.1, "
+    "generality:ranks 0.15, generality:tensors 0.1",
+    cases=_halving_cases,
+    verdicts=_halving_verdicts,
+    why="Each exchange halves what a rank is responsible for, so the bytes are S/2 + S/4 + … on the way down and the same on the way "
+    "back: a ring's bytes in 2·log₂ N rounds instead of 2(N − 1). The price: partners are far apart, and if N is not a power of "
+    "two, it costs two whole messages more.",
+    pytorch="MPICH and gloo implement it. For the same reason, NCCL offers `Tree` and, for the two halves in power-of-two groups, `PAT`.",
+)
+
+ANSWERS = r"""import torch
+from course_lib.cluster import P2POp
+
+
+def swap(comm, out, into, partner):
+    halves = [P2POp(comm.isend, out, partner), P2POp(comm.irecv, into, partner)]
+    for work in comm.batch_isend_irecv(halves):
+        work.wait()
+
+
+# %% right: bounds that halve, and the way back
+def halving_doubling(comm, x):
+    n, me = comm.size, comm.rank
+    core = 1 << (n.bit_length() - 1)
+    flat = x.reshape(-1).clone()
+    if me >= core:
+        comm.send(flat, me - core)
+        comm.recv(flat, me - core)
+        return flat.reshape(x.shape)
+    if me + core < n:
+        extra = torch.empty_like(flat)
+        comm.recv(extra, me + core)
+        flat += extra
+    low, high, distance, taken = 0, flat.numel(), core // 2, []
+    while distance:
+        middle, partner = (low + high) // 2, me ^ distance
+        keep, give = (
+            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+        )
+        arrived = torch.empty_like(flat[keep])
+        swap(comm, flat[give], arrived, partner)
+        flat[keep] += arrived
+        taken.append((partner, keep, give))
+        low, high, distance = keep.start, keep.stop, distance // 2
+    for partner, keep, give in reversed(taken):
+        swap(comm, flat[keep], flat[give], partner)
+    if me + core < n:
+        comm.send(flat, me + core)
+    return flat.reshape(x.shape)
+
+
+# %% right: recursive, isend and recv, surplus ranks paired with their left neighbors
+def halving_doubling(comm, x):
+    n, me = comm.size, comm.rank
+    core = 1
+    while core * 2 <= n:
+        core *= 2
+    surplus = n - core
+    flat = x.flatten().clone()
+    if me < 2 * surplus and me % 2:
+        comm.send(flat, me - 1)
+        comm.recv(flat, me - 1)
+        return flat.view(x.shape)
+    if me < 2 * surplus:
+        other = torch.empty_like(flat)
+        comm.recv(other, me + 1)
+        flat += other
+    place = me // 2 if me < 2 * surplus else me - surplus
+
+    def rank_at(where):
+        return 2 * where if where < surplus else where + surplus
+
+    def reduce(part, distance):
+        if not distance:
+            return
+        partner = rank_at(place ^ distance)
+        lower, upper = part.tensor_split(2)
+        mine, theirs = (upper, lower) if place & distance else (lower, upper)
+        arrived = torch.empty_like(mine)
+        work = comm.isend(theirs, partner)
+        comm.recv(arrived, partner)
+        work.wait()
+        mine += arrived
+        reduce(mine, distance // 2)
+        work = comm.isend(mine, partner)
+        comm.recv(theirs, partner)
+        work.wait()
+
+    reduce(flat, core // 2)
+    if me < 2 * surplus:
+        comm.send(flat, me + 1)
+    return flat.view(x.shape)
+
+
+# %% wrong: power of two only => generality -  from: bounds that halve, and the way back
+# ~ core = 1 << (n.bit_length() - 1) ==> core = n
+
+# %% wrong: recursive doubling with whole tensors => cost whole-tensors  from: bounds that halve, and the way back
+# -         keep, give = (
+# -             (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+# -         )
+# +         keep = give = slice(None)
+# -         taken.append((partner, keep, give))
+# -         low, high, distance = keep.start, keep.stop, distance // 2
+# +         distance //= 2
+
+
+# %% wrong: a ring, right but in 2(N - 1) rounds => cost too-many-rounds
+def halving_doubling(comm, x):
+    n, me = comm.size, comm.rank
+    flat = x.reshape(-1).clone()
+    chunks = list(flat.tensor_split(n))
+    for step in range(2 * n - 2):
+        out, into = (me - step - 1) % n, (me - step - 2) % n
+        arrived = torch.empty_like(chunks[into])
+        work = comm.isend(chunks[out], (me + 1) % n)
+        comm.recv(arrived, (me - 1) % n)
+        work.wait()
+        chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
+    return flat.reshape(x.shape)
+
+
+# %% wrong: halves but does not double => values -  from: power of two only
+# -     for partner, keep, give in reversed(taken):
+# -         swap(comm, flat[keep], flat[give], partner)
+
+# %% wrong: both partners send first => protocol deadlock  from: bounds that halve, and the way back
+#       n, me = comm.size, comm.rank
+# +     def swap(comm, out, into, partner):
+# +         comm.send(out, partner)
+# +         comm.recv(into, partner)
+
+# %% wrong: keeps and gives the same half on both sides => values -  from: power of two only
+# -         keep, give = (
+# -             (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
+# -         )
+# +         keep, give = slice(low, middle), slice(middle, high)
+
+# %% wrong: surplus ranks are summed but never told => generality -  from: bounds that halve, and the way back
+# -         comm.recv(flat, me - core)
+#           swap(comm, flat[keep], flat[give], partner)
+# -     if me + core < n:
+# -         comm.send(flat, me + core)
+
+# %% wrong: at most eight ranks in the core => cost too-many-bytes  from: bounds that halve, and the way back
+# ~ 1 << (n.bit_length() - 1) ==> min(8, 1 << (n.bit_length() - 1))
+
+# %% half: right for powers of two => 10.2  from: surplus ranks are summed but never told
+"""

@@ -1,0 +1,55 @@
+"""Judge of predict-all-shards: prediction: one model over all GPUs."""
+
+from course_lib.judging import Params, prediction
+from course_lib.sharding import bytes_per_param_sent
+from course_lib.units import bytes_text, duration_text
+
+
+def talking_seconds(params: Params) -> float:
+    """Seconds for which a GPU sends in a step of FSDP over all GPUs."""
+    n = params["gpus"]
+    return bytes_per_param_sent(3) * (n - 1) / n * params["params"] / params["bandwidth"]
+
+
+def computing_seconds(params: Params) -> float:
+    """Seconds for which a GPU computes in the same step."""
+    return 6 * params["params"] * params["tokens"] / params["gpus"] / params["rate"]
+
+
+def _reveal(params: Params) -> str:
+    weights, rate = bytes_text(2 * params["params"]), bytes_text(params["bandwidth"])
+    sends, computes = duration_text(talking_seconds(params)), duration_text(computing_seconds(params))
+    batch = f"{params['tokens'] / 2**20:g} Mi tokens"
+    return f"{sends}: three times the {weights} of weights, at {rate}/s. For {batch}, each GPU computes for {computes}."
+
+
+JUDGING = prediction(
+    unit="seconds",
+    truth=talking_seconds,
+    reveal=_reveal,
+    why="""Each GPU receives the whole model twice and passes on gradients of the whole model, however many GPUs there are. Only its
+computation shrinks. So we gather inside a server (HSDP), or cut the model in other ways as well.""",
+    pytorch="`fully_shard` with a two-dimensional mesh is HSDP.",
+)
+
+ANSWERS = r"""# %% right: an interval around the truth
+def sending_interval():
+    return 30, 90
+
+
+# %% right: far off, and committed  from: an interval around the truth
+# ~ 30, 90 ==> [0.5, 2.0]
+
+
+# %% wrong: too wide => values too-wide  from: an interval around the truth
+# ~ 30, 90 ==> 1, 100
+
+# %% wrong: turned round => values reversed  from: an interval around the truth
+# ~ 30, 90 ==> 60, 30
+
+# %% wrong: one number => values not-a-pair  from: an interval around the truth
+# ~ 30, 90 ==> 48.6
+
+# %% wrong: from zero => values not-positive  from: an interval around the truth
+# ~ 30, 90 ==> 0, 50
+"""

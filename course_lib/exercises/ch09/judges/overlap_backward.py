@@ -1,0 +1,177 @@
+"""Judge of overlap-backward: hide the all-reduce."""
+
+import random
+
+from course_lib.cluster import Topology
+from course_lib.exercises.ch09.judges.regions import Result, over_ranks, ring_bytes, touched, traffic
+from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged
+from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.ranks import LATE, STREAM_LATE, PerRank
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
+from course_lib.judging.traffic import Meter
+from course_lib.records import Case, Outcome, Verdict
+
+LINK = Topology().levels[0]
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def data(n: int, seconds: float, hidden: int = 12, out: int = 6, tokens: int = params["tokens"]) -> PerRank:
+        """For each rank the seconds of a product, its gradient, x and its weight."""
+        x = normal(coin, tokens, hidden)
+        return tuple((seconds, normal(coin, tokens, out), x.clone(), normal(coin, out, hidden)) for _ in range(n))
+
+    cases = [
+        shown("four ranks, long products", "values:products", per_rank=data(4, 100e-6)),
+        hidden("nine ranks, short products", "values:products", per_rank=data(9, 20e-6)),
+        hidden("two ranks, wide layer", "values:products", per_rank=data(2, 60e-6, 40, 3)),
+        hidden("one rank", "generality:ranks", per_rank=data(1, 10e-6)),
+        hidden("three ranks, one output each", "generality:ranks", per_rank=data(3, 30e-6, 5, 1, tokens=5)),
+    ]
+    return cases + under((LATE, STREAM_LATE), "four ranks", "protocol:in-flight", lambda: data(4, 50e-6))
+
+
+def _values(case: Case, rank: int, got: Result) -> Fault | None:
+    n, given = case.ranks or 1, case.per_rank or ()
+    _, grad, x, weight = given[rank]
+    dx, dw = got["got"]
+    total = sum(each[1].double() @ each[3].double() for each in given).float()
+    of_x = (
+        Mistake("not-summed", grad @ weight, "this is what this rank's outputs send back, alone; all ranks' count."),
+        Mistake("mean", total / n, "this is a mean."),
+    )
+    own = "each rank's rows of W are its own, and so is their gradient."
+    of_w = (Mistake("summed-dw", sum(each[1].T @ each[2] for each in given), own),)
+    return first(
+        tensor_fault(f"Rank {rank}: dx", dx, total, of_x, otherwise="Was it returned before the sum had come?"),
+        tensor_fault(f"Rank {rank}: dw", dw, grad.T @ x, of_w),
+    )
+
+
+def _products(rank: int, got: Result) -> Fault | None:
+    if got["products"] == 2:
+        return None
+    made = describe(got["products"])
+    return "other-products", f"Rank {rank} made {made} products with `matmul`; two are needed, for dx and dW."
+
+
+def _time(case: Case, meter: Meter, elements: int, n: int) -> Fault | None:
+    product = (case.per_rank or ())[0][0]
+    chunk = -(-elements // n) * 4
+    reduce = 2 * (n - 1) * (LINK.latency + chunk / LINK.bandwidth)
+    best = 2 * product + max(0.0, reduce - product)
+    if meter["seconds"] <= best + 1.5 * LINK.latency * (n > 1):
+        return None
+    return "nothing-hidden", (
+        f"It takes {meter['seconds'] * 1e6:.0f} µs, where {best * 1e6:.0f} are enough: a product takes {product * 1e6:.0f}, the "
+        f"all-reduce about {reduce * 1e6:.0f}, and they run one after the other. When can the sum start, and when is it needed?"
+    )
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    n, (_, _, x, weight) = case.ranks or 1, (case.per_rank or ())[0]
+    fault = over_ranks(outcome.value, lambda rank, got: _values(case, rank, got)) or touched(outcome.value)
+    if case.adversary is not None:
+        moved = f"With {case.adversary}, results change: dx is used between the start of its all-reduce and its wait."
+        return judged(case, fault and ("in-flight", moved))
+    (least, one), extra = ring_bytes(x, n), ring_bytes(weight, n)[1]
+    known = (Mistake("summed-dw", extra, "dW is summed over ranks as well; it is this rank's own."),)
+    products, late = over_ranks(outcome.value, _products), _time(case, outcome.meter, x.numel(), n)
+    spent = traffic(outcome.meter, least, one, known, "One all-reduce of dx.")
+    return judged(case, fault, ("protocol", "products", products), ("cost", "bytes", spent), ("cost", "overlap", late))
+
+
+JUDGING = Judging(
+    point=("cost:overlap",),
+    shares="values:products 0.3, cost:overlap 0.35, cost:bytes 0.1, protocol:products 0.1, "
+    "protocol:in-flight 0.05, generality:ranks 0.1",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="The layer below waits for dx, and dx must be sent, so compute it first. No operation waits for dW, so it fills the time. The forward "
+    "pass has no such filler: the next product needs the sum.",
+    pytorch="Megatron's `LinearWithGradAccumulationAndAsyncCommunication` starts the all-reduce of the input's gradient between the two "
+    "products.",
+)
+
+ANSWERS = r"""import torch
+
+
+# %% right: start, work, wait
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    work = comm.all_reduce(dx, async_op=True)
+    dw = matmul(grad.T, x)
+    work.wait()
+    return dx, dw
+
+
+# %% right: a buffer of its own, the other product transposed
+def column_backward(comm, matmul, grad, x, weight):
+    total = torch.empty_like(x)
+    total.copy_(matmul(grad, weight))
+    work = comm.all_reduce(total, async_op=True)
+    turned = matmul(x.T, grad)
+    work.wait()
+    return [total, turned.T]
+
+
+# %% wrong: blocks before the other product => cost nothing-hidden
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    comm.all_reduce(dx)
+    return dx, matmul(grad.T, x)
+
+
+# %% wrong: never waits => values not-summed  from: blocks before the other product
+# ~ all_reduce(dx) ==> all_reduce(dx, async_op=True)
+
+# %% wrong: sums dW, too => values summed-dw  from: start, work, wait
+#       dw = matmul(grad.T, x)
+# +     comm.all_reduce(dw)
+
+# %% wrong: multiplies beside the clock => protocol other-products  from: start, work, wait
+# ~ matmul(grad, weight) ==> grad @ weight
+# ~ matmul(grad.T, x) ==> grad.T @ x
+
+# %% wrong: changes dx while it travels => values ~  from: start, work, wait
+#       dw = matmul(grad.T, x)
+# +     dx /= 2
+# ~ return dx, dw ==> return dx * 2, dw
+
+# %% wrong: a mean => values mean  from: start, work, wait
+# ~ async_op ==> op="AVG", async_op
+
+# %% wrong: every part to everyone, overlapped => cost -  from: start, work, wait
+# -     work = comm.all_reduce(dx, async_op=True)
+# +     parts = torch.empty(comm.size, *dx.shape)
+# +     work = comm.all_gather_into_tensor(parts, dx, async_op=True)
+# ~ return dx, dw ==> return parts.sum(0), dw
+
+
+# %% wrong: a reduce-scatter that hides, an all-gather that does not => cost nothing-hidden
+def column_backward(comm, matmul, grad, x, weight):
+    dx = matmul(grad, weight)
+    flat, n = dx.reshape(-1), comm.size
+    size = -(-len(flat) // n)
+    padded = torch.nn.functional.pad(flat, (0, size * n - len(flat))).contiguous()
+    own = padded.new_empty(size)
+    work = comm.reduce_scatter_tensor(own, padded, async_op=True)
+    dw = matmul(grad.T, x)
+    work.wait()
+    whole = torch.empty_like(padded)
+    comm.all_gather_into_tensor(whole, own)
+    return whole[: len(flat)].reshape(dx.shape), dw
+
+
+# %% wrong: sums what came instead of what goes on => values -  from: start, work, wait
+# ~ dx = matmul(grad, weight) ==> dx = grad.clone()
+# ~ return dx, dw ==> return matmul(dx, weight), dw
+
+# %% half: right, one after the other => 3  from: blocks before the other product
+
+# %% wrong: few tokens wait before the other product => cost nothing-hidden  from: start, work, wait
+#       work = comm.all_reduce(dx, async_op=True)
+# +     if len(x) < 16:
+# +         work.wait()
+"""

@@ -1,0 +1,57 @@
+"""Judge of predict-tp-time: prediction: the slow link."""
+
+from course_lib import facts
+from course_lib.judging import Params, prediction
+from course_lib.tensor_parallel.traffic import tp_cost_per_layer
+from course_lib.units import GB, bytes_text, duration_text
+
+
+def tp_time(params: Params) -> float:
+    """Seconds of the all-reduces that are to be predicted."""
+    cost = tp_cost_per_layer(params["tokens"], params["hidden"], params["ranks"], 0.0, params["bandwidth"])
+    return float(params["layers"] * cost.seconds)
+
+
+def _reveal(params: Params) -> str:
+    cost = tp_cost_per_layer(params["tokens"], params["hidden"], params["ranks"], 0.0, params["bandwidth"])
+    inside = facts.device("H100 SXM").link_one_way
+    fast = duration_text(tp_time({**params, "bandwidth": inside}))
+    return (
+        f"{duration_text(tp_time(params))}: {bytes_text(cost.nbytes)} from every rank for each of {params['layers']} layers. Over the "
+        f"links inside a server of H100, at {inside / GB:.0f} GB/s, it would be {fast}."
+    )
+
+
+JUDGING = prediction(
+    unit="seconds",
+    why="Every layer all-reduces a tensor of activations four times, each time sending almost twice its bytes, and the next product has to "
+    "wait: over the network that alone takes longer than the products it was cut for.",
+    pytorch="`init_device_mesh` puts the tensor-parallel axis last, so that neighbors share a server.",
+    reveal=_reveal,
+    truth=tp_time,
+)
+
+ANSWERS = r"""# %% right: around the formula
+def tp_interval():
+    layers, hidden, tokens, ranks, bandwidth = 80, 8192, 8192, 8, 50e9
+    seconds = layers * 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+    return seconds / 2, seconds * 2
+
+
+# %% right: a guess, and wrong
+def tp_interval():
+    return [1e-3, 4e-3]
+
+
+# %% wrong: as wide as can be => values too-wide  from: a guess, and wrong
+# ~ [1e-3, 4e-3] ==> 1e-9, 1e9
+
+# %% wrong: one number => values not-a-pair  from: a guess, and wrong
+# ~ [1e-3, 4e-3] ==> 1.5
+
+# %% wrong: ends exchanged => values reversed  from: a guess, and wrong
+# ~ [1e-3, 4e-3] ==> 2.0, 1.0
+
+# %% wrong: from zero => values not-positive  from: a guess, and wrong
+# ~ [1e-3, 4e-3] ==> 0.0, 1.0
+"""

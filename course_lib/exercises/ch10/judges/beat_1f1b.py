@@ -1,0 +1,278 @@
+"""Judge of beat-1f1b: beat 1F1B at its own memory."""
+
+import random
+
+from course_lib.exercises.ch10.judges.schedules import runnable
+from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.schedules import Schedule, peak_activations
+from course_lib.timeline import Durations, play
+
+Times = tuple[float, float, float]  # of a forward, an input gradient and a weight gradient
+GOALS = {"quarter": 0.25, "half": 0.5, "nine-tenths": 0.9, "bound": 1.0}
+SETTINGS = ((1.0, 1.0, 1.0), (2.0, 3.0, 1.0), (1.0, 0.4, 2.0), (2.0, 2.0, 1.0), (1.0, 1.5, 0.25))
+
+
+def bound(stages: int, microbatches: int, times: Times) -> float:
+    """No schedule with stage s on rank s and at most `stages` micro-batches held on any rank ends before this.
+
+    Rank s works m(F + I + W). Its first input gradient cannot start before one micro-batch has gone forward through all p stages
+    and back through p − 1 − s. Until then the rank can only do forwards: at most k = min(p, m) by memory, and none before sF. After
+    its last input gradient that micro-batch needs s more input gradients and one weight gradient, while the rank can only do the
+    weight gradients of what it still holds, at most k. The remainder of the two stretches is idle.
+    """
+    forward, inner, outer = times
+    p, k = stages, min(stages, microbatches)
+    return microbatches * sum(times) + max(
+        max(s * forward, p * forward + (p - 1 - s) * inner - k * forward) + max(0.0, s * inner + outer - k * outer)
+        for s in range(p)
+    )
+
+
+def lengths(times: Times) -> Durations:
+    """The durations of these three operations."""
+    forward, inner, outer = times
+    return Durations(forward=forward, backward=inner + outer, input_gradient=inner, weight_gradient=outer)
+
+
+def closed(schedule: Schedule, times: Times) -> float:
+    """How close a schedule comes to the bound: 0 if it ends with 1F1B, 1 at the bound."""
+    p, m = schedule.stages, schedule.microbatches
+    start, end = (m + p - 1) * sum(times), bound(p, m, times)
+    return (start - play(schedule, lengths(times)).makespan) / (start - end)
+
+
+def _contest_cases(params: Params, rng: random.Random) -> list[Case]:
+    p, m = params["stages"], params["microbatches"]
+    settings = [(2, 20, SETTINGS[0]), (7, 7, SETTINGS[3]), (5, 10, SETTINGS[1]), (5, 5, SETTINGS[1])]
+    settings += [(rng.randrange(3, 6), rng.randrange(8, 15), SETTINGS[which]) for which in (2, 4)]
+    cases = [shown(f"{p} stages, {m} micro-batches, all three alike", "values:rows", p, m, SETTINGS[0], seconds=20.0)]
+    for p, m, times in settings:
+        name = f"{p} stages, {m} micro-batches, F, I, W of {', '.join(f'{x:g}' for x in times)}"
+        cases.append(hidden(name, "values:rows", p, m, times, seconds=20.0))
+    return cases
+
+
+def _contest_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    p, m, times = case.args
+    schedule = runnable(outcome.value, case, p, m, kinds="FBIW")
+    if not isinstance(schedule, Schedule):
+        return judged(case, schedule, named=True)
+    peaks = peak_activations(schedule)
+    if max(peaks) > p + 1e-9:
+        held = f"rank {peaks.index(max(peaks))} holds activations of {max(peaks):g} micro-batches at once"
+        told = f"{held}; 1F1B's fullest rank holds {p}."
+        return judged(case, ("more-memory", f"{told} An input gradient alone frees nothing."), named=True)
+    way, fault = closed(schedule, times), _distance(schedule, m, times)
+    goals = (("cost", name, None if way >= goal - 1e-6 else fault) for name, goal in GOALS.items())
+    return judged(case, None, *goals, named=True)
+
+
+def _distance(schedule: Schedule, m: int, times: Times) -> Fault:
+    """How far a schedule is from the bound, for one that has not reached its goal."""
+    p, way, took = schedule.stages, closed(schedule, times), play(schedule, lengths(times)).makespan
+    ends = f"it ends at {took:g}; 1F1B ends at {(m + p - 1) * sum(times):g}, the bound is {bound(p, m, times):g}"
+    told = f"{ends}: {max(way, 0):.0%} of the way."
+    if way > 1e-6:
+        return "not-there", f"{told} Draw it: which rank is idle, and which weight gradients could it do there?"
+    whole = "The previous stage waits for the whole of an unsplit backward."
+    name = "as-1f1b" if way > -1e-6 else "slower-than-1f1b"
+    return name, f"{told} {'Who waits for an input gradient?' if schedule.splits else whole}"
+
+
+JUDGING = Judging(
+    shares="values:rows 0.1, cost:quarter 0.2, cost:half 0.2, cost:nine-tenths 0.2, cost:bound 0.3",
+    cases=_contest_cases,
+    verdicts=_contest_verdicts,
+    why="""1F1B's later ranks hold less than its first. Rank r can put off r weight gradients at no cost in peak memory, and does them
+when the pipeline drains; input gradients are computed at once. This order (ZB-H1) ends exactly at the bound, so nothing is better under
+these rules. Faster schedules break one: more memory (ZB-H2), other places (ZB-V), no common end.""",
+    pytorch="`ScheduleInterleavedZeroBubble` and `ScheduleZBVZeroBubble`; `stage_backward_input` and `stage_backward_weight` do the halves.",
+)
+
+ANSWERS = r'''from course_lib.schedules import peak_activations, schedule_of
+from course_lib.timeline import Durations, play
+
+
+def one_f_one_b(stages, microbatches, ahead=0):
+    """1F1B's rows, with more forwards ahead."""
+    rows = []
+    for s in range(stages):
+        first = min(stages - 1 - s + ahead, microbatches)
+        row = [("F", s, m) for m in range(first)]
+        for m in range(microbatches):
+            row += [("F", s, first + m)] * (first + m < microbatches) + [("B", s, m)]
+        rows.append(row)
+    return rows
+
+
+def split(rows, lag):
+    """Every B as an I; rank r does the W of micro-batch m after the I of m + lag(r), what is left in the end."""
+    made = []
+    for rank, row in enumerate(rows):
+        new, owed = [], []
+        for kind, s, m in row:
+            if kind != "B":
+                new.append((kind, s, m))
+                continue
+            new.append(("I", s, m))
+            owed.append(("W", s, m))
+            if len(owed) > lag(rank):
+                new.append(owed.pop(0))
+        made.append(new + owed)
+    return made
+
+
+def listed(stages, microbatches, times, order):
+    """List scheduling: what can start earliest is next, at equal times by `order`; memory is kept."""
+    forward, inner, outer = times
+    took = dict(zip("FIW", times))
+    now, held, rows = [0.0] * stages, [0] * stages, [[] for _ in range(stages)]
+    count = {kind: [0] * stages for kind in "FIW"}
+    done = {}
+    while sum(count["W"]) < stages * microbatches:
+        best = None
+        for s in range(stages):
+            f, i, w = (count[kind][s] for kind in "FIW")
+            can = []
+            if f < microbatches and held[s] < stages and (s == 0 or ("F", s - 1, f) in done):
+                can.append((max(now[s], done.get(("F", s - 1, f), 0.0)), "F", f))
+            source = ("F", s, i) if s == stages - 1 else ("I", s + 1, i)
+            if i < f and source in done:
+                can.append((max(now[s], done[source]), "I", i))
+            if w < i:
+                can.append((now[s], "W", w))
+            for start, kind, m in can:
+                key = (start, order.index(kind), s)
+                if best is None or key < best[0]:
+                    best = key, kind, s, m
+        (start, _, _), kind, s, m = best
+        now[s] = done[kind, s, m] = start + took[kind]
+        rows[s].append((kind, s, m))
+        count[kind][s] += 1
+        held[s] += {"F": 1, "I": 0, "W": -1}[kind]
+    return rows
+
+
+# %% right: ZB-H1, rank r puts r weight gradients off
+def split_rows(stages, microbatches, times):
+    rows = []
+    for s in range(stages):
+        ahead = min(stages - 1 - s, microbatches)
+        row = [("F", s, m) for m in range(ahead)]
+        for m in range(microbatches):
+            if ahead + m < microbatches:
+                row.append(("F", s, ahead + m))
+            row.append(("I", s, m))
+            if m >= s:  # s weight gradients wait for the end, where nothing else is to be done
+                row.append(("W", s, m - s))
+        rows.append(row + [("W", s, m) for m in range(max(0, microbatches - s), microbatches)])
+    return rows
+
+
+# %% right: tries how many to put off on each rank, and keeps what ends first
+def split_rows(stages, microbatches, times):
+    forward, inner, outer = times
+    lengths = Durations(forward=forward, backward=inner + outer, input_gradient=inner, weight_gradient=outer)
+    base, best = one_f_one_b(stages, microbatches), None
+    for slope in (0, 0.5, 1):
+        for shift in (-1, 0, 1, 2):
+            rows = split(base, lambda rank: max(0, round(slope * rank) + shift))
+            made = schedule_of(rows, microbatches)
+            if max(peak_activations(made)) <= stages:
+                took = play(made, lengths).makespan
+                if best is None or took < best[0] - 1e-9:
+                    best = took, rows
+    return best[1]
+
+
+# %% right: with whole backwards on the first rank
+def split_rows(stages, microbatches, times):
+    whole = one_f_one_b(stages, microbatches)
+    return [whole[0], *split(whole, lambda rank: rank)[1:]]
+
+
+# %% wrong: 1F1B itself => cost as-1f1b
+def split_rows(stages, microbatches, times):
+    return one_f_one_b(stages, microbatches)
+
+
+# %% wrong: split, and W at once after I => cost not-there
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: 0)
+
+
+# %% wrong: GPipe => values more-memory
+def split_rows(stages, microbatches, times):
+    return [[(kind, s, m) for kind in "FB" for m in range(microbatches)] for s in range(stages)]
+
+
+# %% wrong: no weight gradients at all => values missing
+def split_rows(stages, microbatches, times):
+    return [[op for op in row if op[0] != "W"] for row in split(one_f_one_b(stages, microbatches), lambda rank: rank)]
+
+
+# %% wrong: no operations, which ends before any bound => values empty-schedule
+def split_rows(stages, microbatches, times):
+    return [[] for _ in range(stages)]
+
+
+# %% wrong: half of the micro-batches => values missing
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches // 2), lambda rank: rank)
+
+
+# %% wrong: weight gradient before input gradient => values -
+def split_rows(stages, microbatches, times):
+    return [
+        [({"I": "W", "W": "I"}.get(op[0], op[0]), *op[1:]) for op in row]
+        for row in split(one_f_one_b(stages, microbatches), lambda rank: 0)
+    ]
+
+
+# %% wrong: both the whole backward and its halves => values duplicate
+def split_rows(stages, microbatches, times):
+    return [row + [("W", row[0][1], 0)] for row in one_f_one_b(stages, microbatches)]
+
+
+# %% wrong: other ranks for the last stages, a V => values -
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: rank)[::-1]
+
+
+# %% wrong: what can start first, forwards before the rest => cost slower-than-1f1b
+def split_rows(stages, microbatches, times):
+    return listed(stages, microbatches, times, "FIW")
+
+
+# %% wrong: one put off everywhere => values more-memory
+def split_rows(stages, microbatches, times):
+    return split(one_f_one_b(stages, microbatches), lambda rank: 1)
+
+
+# %% wrong: by GENERATORS => values raised  from: 1F1B itself
+# -     return one_f_one_b(stages, microbatches)
+# +     from course_lib.schedules import GENERATORS
+# +     return GENERATORS["zb_h1"](stages, microbatches).rows
+
+# %% wrong: 1F1B where stages and micro-batches are as many => cost as-1f1b  from: with whole backwards on the first rank
+# ~ return [whole ==> return whole if stages == microbatches else [whole
+
+# %% wrong: remembers rows by stages and times => values ~  from: with whole backwards on the first rank
+# ~ def split_rows(stages, microbatches, times): ==> def split_rows(stages, microbatches, times, kept={}):
+# ~ whole = one_f_one_b(stages, microbatches) ==> whole = one_f_one_b(stages, kept.setdefault((stages, tuple(times)), microbatches))
+
+# %% half: as good as 1F1B => 1.2  from: 1F1B itself
+
+# %% half: W at once after I => 6  from: split, and W at once after I
+
+
+# %% half: what can start first, input gradients before the rest => 6
+def split_rows(stages, microbatches, times):
+    return listed(stages, microbatches, times, "IFW")
+
+
+# %% half: one put off but on the first => 6  from: W at once after I
+# ~ lambda rank: 0 ==> lambda rank: min(rank, 1)
+'''

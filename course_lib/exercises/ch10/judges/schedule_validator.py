@@ -1,0 +1,370 @@
+"""Judge of schedule-validator: what is wrong with it?"""
+
+import random
+from collections.abc import Sequence
+
+from course_lib.exercises.ch10.judges.shared import Op, Rows, plain, shuffled, whole
+from course_lib.exercises.ch10.schedule_validator import COMPLAINTS
+from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging.cases import shown
+from course_lib.records import Case, Outcome
+from course_lib.schedules import gpipe, naive, one_f_one_b, peak_activations, schedule_of, zb_h1
+
+
+def _earlier(rows: Rows, rank: int, op: Op, before: Op) -> Rows:
+    """The same rows, but for an operation moved to the place just before another one of its rank."""
+    row = rows[rank]
+    if row.index(op) > row.index(before):
+        row.insert(row.index(before), row.pop(row.index(op)))
+    return rows
+
+
+def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows, int | None]]:
+    """Good rows, and rows with one thing wrong each: name of the case -> (the right word, rows, limit)."""
+    unplanned, alone = shuffled(p, m, rng), shuffled(1, m, rng)
+    good, s, x, last = plain(one_f_one_b(p, m)), rng.randrange(p), rng.randrange(1, m), p - 1
+    at = rng.randrange(len(good[s]))
+    forward, backward = ("F", s, x), ("B", s, x)
+    # a rank that starts micro-batch a + 1 before it ends a, where the rank before it does so afterward
+    a, rank = rng.randrange(m - 1), rng.randrange(1, p)
+    circle = _earlier(plain(naive(p, m)), rank, ("F", rank, a + 1), ("B", rank, a))
+    # a first rank that waits for its first gradient before it sends micro-batch 1, which the next rank needs first
+    early = _earlier(plain(one_f_one_b(p, m)), 0, ("B", 0, 0), good[0][1])
+    impatient = _earlier(early, 1, ("F", 1, 1), ("B", 1, 0))
+
+    rest = range(1, m)
+    late = [[("F", 0, 0), ("B", 0, 0), *(("F", 0, each) for each in rest), *(("B", 0, each) for each in rest)]]
+
+    def but(rank: int, ops: Sequence[Op]) -> Rows:
+        """The good rows but for one."""
+        return [list(ops if each == rank else row) for each, row in enumerate(good)]
+
+    def swapped(rank: int, one: Op, other: Op) -> Rows:
+        return but(rank, [{one: other, other: one}.get(op, op) for op in good[rank]])
+
+    gone = [op for op in good[s] if op != backward]
+    again = [("B", s, x - 1) if op == backward else op for op in good[s]]
+    moved = but(s, gone)
+    moved[(s + 1) % p].append(backward)
+    turned, y = swapped(s, forward, backward), (x + 1) % m
+    return {
+        "1F1B": ("ok", plain(one_f_one_b(p, m)), min(p, m)),
+        "GPipe": ("ok", plain(gpipe(p, m)), m),
+        "naive": ("ok", plain(naive(p, m)), 1),
+        "GPipe, no limit": ("ok", plain(gpipe(p, m)), None),
+        "a zero-bubble order, backwards whole": ("ok", whole(zb_h1(p, m)), p),
+        "an order without a plan": ("ok", unplanned, int(max(peak_activations(schedule_of(unplanned, m))))),
+        "one stage": ("ok", alone, m),
+        "no rows": ("empty", [], None),
+        "rows without operations": ("empty", [[] for _ in range(p)], 2),
+        "a backward left out": ("missing", but(s, gone), None),
+        "a micro-batch left out on one stage": ("missing", but(s, [op for op in gone if op != forward]), None),
+        "the last micro-batch left out everywhere": (
+            "missing",
+            [[op for op in r if op[2] < m - 1] for r in good],
+            None,
+        ),
+        "a rank without work": ("missing", but(0, []), None),
+        "a forward done again": ("duplicate", but(s, [*good[s][:at], forward, *good[s][at:]]), None),
+        "one backward twice, another not at all": ("duplicate", but(s, again), None),
+        "a backward on the neighbor": ("wrong rank", moved, None),
+        "a backward before its forward": ("order", swapped(s, forward, backward), None),
+        "the last stage's first two turned round": ("order", swapped(last, ("F", last, 0), ("B", last, 0)), None),
+        "a circle of two ranks": ("deadlock", circle, None),
+        "a first rank that waits too early": ("deadlock", impatient, None),
+        "GPipe, one micro-batch too many": ("memory", plain(gpipe(p, m)), m - 1),
+        "1F1B, one micro-batch too many": ("memory", good, min(p, m) - 1),
+        "nothing may be held": ("memory", plain(naive(p, m)), 0),
+        "too many after a first backward": ("memory", late, m - 2),
+        "as many as fit after a first backward": ("ok", late, m - 1),
+        "a micro-batch beyond the last": ("missing", plain(one_f_one_b(p, m + 1)), None),
+        "micro-batch -1 in place of the last": (
+            "missing",
+            [[(kind, stage, -1 if each == m - 1 else each) for kind, stage, each in row] for row in good],
+            None,
+        ),
+        "the last rank's stage called -1": ("wrong rank", [*good[:-1], [(o[0], -1, o[2]) for o in good[-1]]], None),
+        # several faults at once: the first word counts
+        "on the neighbor, and all else": ("wrong rank", [row[-1:] + row[:1] + row[2:] for row in moved], 0),
+        "one twice, and all that comes later": ("duplicate", [row[-1:] + row[:1] + row[2:] for row in good], 0),
+        "one left out, and all that comes later": ("missing", [[o for o in r if o[2] != y] for r in turned], 0),
+        "one left out, and too many held": ("missing", but(s, gone), 1),
+        "a backward too early, a circle, and too many held": (
+            "order",
+            [circle[0][1::-1] + circle[0][2:], *circle[1:]],
+            0,
+        ),
+        "a circle, and too many held": ("deadlock", circle, 1),
+        "a first rank that waits, and too many held": ("deadlock", impatient, 1),
+    }
+
+
+SHOWN = ("1F1B", "GPipe", "rows without operations", "a backward left out")
+SHOWN += ("a backward before its forward", "a circle of two ranks", "GPipe, one micro-batch too many")
+
+HARDER = ("a micro-batch beyond the last", "micro-batch -1 in place of the last", "the last rank's stage called -1")
+HARDER += (
+    "on the neighbor, and all else",
+    "one twice, and all that comes later",
+    "one left out, and all that comes later",
+)
+HARDER += ("one left out, and too many held", "a backward too early, a circle, and too many held")
+HARDER += ("a circle, and too many held", "a first rank that waits, and too many held")
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    def drawn(share: str, p: int, m: int, more: str = "") -> list[Case]:
+        return [
+            shown(
+                name + more,
+                "generality:sizes" if name in HARDER else share,
+                rows,
+                m,
+                limit,
+                secret=word,
+                visible=not more and name in SHOWN,
+            )
+            for name, (word, rows, limit) in _described(p, m, rng).items()
+        ]
+
+    cases = drawn("values:found", params["stages"], params["microbatches"])
+    for p, m in (rng.randrange(2, 6), rng.randrange(3, 9)), (rng.randrange(7, 10), 3), (2, rng.randrange(13, 16)):
+        cases += drawn("generality:sizes", p, m, f" ({p} ranks, {m} micro-batches)")
+    return sorted(cases, key=lambda case: (not case.visible, case.kind != "values"))
+
+
+def _passed_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    """A good schedule rejected, or a bad one accepted."""
+    word, want = outcome.value.strip().lower(), case.secret
+    if want == "ok" != word:
+        return "rejects-good", f"this schedule runs within its limit; it was called {word!r}."
+    if word == "ok" != want:
+        return f"accepts-{want.replace(' ', '-')}", f"this schedule was accepted. Look for this: {COMPLAINTS[want]}."
+    return None
+
+
+def _word_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    word = outcome.value.strip().lower()
+    told = f"something is wrong, but {word!r} is not the first word that is true. Is this? {COMPLAINTS.get(word)}."
+    return None if word == case.secret else ("other-word", told)
+
+
+JUDGING = Judging(
+    shares="values:found 0.5, generality:words 0.25, generality:sizes 0.25",
+    cases=_cases,
+    verdicts=oracle(_passed_fault, {"generality:words": _word_fault}, named=True),
+    why="""A check of the operations that are there cannot see the ones that are not, so compare with what must be there. No single row
+shows whether rows can run. To find out, run them without times until all are through or nothing moves.""",
+    pytorch="`_validate_schedule` in `torch/distributed/pipelining/schedules.py` marks the faulty step in the printed grid.",
+)
+
+ANSWERS = r'''from collections import Counter
+
+
+def looked_at(rows, microbatches):
+    """What single rows tell, or None."""
+    found = Counter(tuple(op[:3]) for row in rows for op in row)
+    wanted = [(kind, s, m) for s in range(len(rows)) for m in range(microbatches) for kind in "FB"]
+    if not found:
+        return "empty"
+    if any(op[1] != rank for rank, row in enumerate(rows) for op in row):
+        return "wrong rank"
+    if max(found.values()) > 1:
+        return "duplicate"
+    if set(found) != set(wanted):
+        return "missing"
+    for row in rows:
+        seen = set()
+        for kind, _, m in row:
+            if kind == "B" and m not in seen:
+                return "order"
+            seen.add(m)
+    return None
+
+
+def stuck(rows):
+    """Whether the rows come to a stop when they run side by side."""
+    done, at = set(), [0] * len(rows)
+    moved = True
+    while moved:
+        moved = False
+        for rank, row in enumerate(rows):
+            while at[rank] < len(row):
+                kind, s, m = row[at[rank]]
+                needs = [("F", s - 1, m)] if kind == "F" and s else []
+                if kind == "B":
+                    needs = [("F", s, m)] + ([("B", s + 1, m)] if s < len(rows) - 1 else [])
+                if not all(each in done for each in needs):
+                    break
+                done.add((kind, s, m))
+                at[rank] += 1
+                moved = True
+    return any(place < len(row) for place, row in zip(at, rows))
+
+
+def most_held(rows):
+    """The most micro-batches between forward and backward on any rank."""
+    most = 0
+    for row in rows:
+        held = 0
+        for kind, *_ in row:
+            held += 1 if kind == "F" else -1
+            most = max(most, held)
+    return most
+
+
+def too_full(rows, limit):
+    """Whether the limit is passed."""
+    return limit is not None and most_held(rows) > limit
+
+
+# %% right: look at each row, then run them
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    if word:
+        return word
+    if stuck(rows):
+        return "deadlock"
+    return "memory" if too_full(rows, limit) else "ok"
+
+
+# %% right: a graph of needs, and whether it has a circle  from: look at each row, then run them
+# -     if stuck(rows):
+# +     edges = {}
+# +     for rank, row in enumerate(rows):
+# +         for place, (kind, s, m) in enumerate(row):
+# +             needs = edges.setdefault((kind, s, m), set())
+# +             if place:
+# +                 needs.add(tuple(row[place - 1]))
+# +             if kind == "F" and s:
+# +                 needs.add(("F", s - 1, m))
+# +             if kind == "B" and s + 1 < len(rows):
+# +                 needs.add(("B", s + 1, m))
+# +     while True:
+# +         free = [op for op, needs in edges.items() if not needs]
+# +         if not free:
+# +             break
+# +         for op in free:
+# +             del edges[op]
+# +         for needs in edges.values():
+# +             needs.difference_update(free)
+# +     if edges:
+
+
+# %% wrong: compares what is there, so that nothing is right => values accepts-empty
+def complaint(rows, microbatches, limit):
+    for rank, row in enumerate(rows):
+        for kind, s, m in row:
+            if s != rank:
+                return "wrong rank"
+    return "ok"
+
+
+# %% wrong: does not run the rows => values accepts-deadlock
+def complaint(rows, microbatches, limit):
+    return looked_at(rows, microbatches) or ("memory" if too_full(rows, limit) else "ok")
+
+
+# %% wrong: does not look at the limit => values accepts-memory
+def complaint(rows, microbatches, limit):
+    return looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else "ok")
+
+
+# %% wrong: counts forwards, not what is held => values rejects-good
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
+    if not word and limit is not None and any(sum(op[0] == "F" for op in row) > limit for row in rows):
+        return "memory"
+    return word or "ok"
+
+
+# %% wrong: the limit itself is too much => values rejects-good
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches) or ("deadlock" if stuck(rows) else None)
+    return word or ("memory" if limit is not None and most_held(rows) >= limit else "ok")
+
+
+# %% wrong: no limit means none may be held => values rejects-good  from: the limit itself is too much
+# ~ limit is not None and most_held(rows) >= limit ==> most_held(rows) > (limit or 0)
+
+
+# %% wrong: looks at the first row only => values -
+def complaint(rows, microbatches, limit):
+    return (
+        "empty" if not rows else looked_at(rows[:1], microbatches) or ("memory" if too_full(rows[:1], limit) else "ok")
+    )
+
+
+# %% wrong: yes or no => values no-such-word
+def complaint(rows, microbatches, limit):
+    return looked_at(rows, microbatches) is None and not stuck(rows) and not too_full(rows, limit)
+
+
+# %% wrong: one word for all faults => generality other-word
+def complaint(rows, microbatches, limit):
+    bad = looked_at(rows, microbatches) or stuck(rows) or too_full(rows, limit)
+    return "missing" if bad else "ok"
+
+
+# %% wrong: compares positions in the rows in place of running them => values rejects-good  from: look at each row, then run them
+# -     if stuck(rows):
+# -         return "deadlock"
+# +     place = {tuple(op): i for row in rows for i, op in enumerate(row)}
+# +     for (kind, s, m), i in place.items():
+# +         if kind == "F" and s and place["F", s - 1, m] > i:
+# +             return "deadlock"
+# +         if kind == "B" and s < len(rows) - 1 and place["B", s + 1, m] > i + 2:
+# +             return "deadlock"
+
+# %% half: finds all, and has one word for it => 6  from: one word for all faults
+
+
+# %% wrong: looks at memory before it runs the rows => generality other-word
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    return word or ("memory" if too_full(rows, limit) else "deadlock" if stuck(rows) else "ok")
+
+
+# %% wrong: finds what is missing by counting => generality accepts-missing
+def complaint(rows, microbatches, limit):
+    flat = [tuple(op) for row in rows for op in row]
+    word = looked_at(rows, microbatches)
+    if word == "missing" and len(flat) == 2 * len(rows) * microbatches:
+        word = None
+    return word or ("deadlock" if stuck(rows) else "memory" if too_full(rows, limit) else "ok")
+
+
+# %% wrong: looks at the order before it counts => generality other-word
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    early = any(
+        kind == "B" and ("F", s, m) in row[i:] for row in rows for i, (kind, s, m) in enumerate(map(tuple, row))
+    )
+    if word in ("duplicate", "missing") and early:
+        return "order"
+    return word or ("deadlock" if stuck(rows) else "memory" if too_full(rows, limit) else "ok")
+
+
+# %% wrong: memory is the warm-up's => values -
+def complaint(rows, microbatches, limit):
+    word = looked_at(rows, microbatches)
+    warm = [next((at for at, (kind, *_) in enumerate(row) if kind == "B"), len(row)) for row in rows]
+    return word or ("deadlock" if stuck(rows) else "memory" if limit is not None and max(warm) > limit else "ok")
+
+
+# %% wrong: a limit of none held is no limit => values accepts-memory  from: look at each row, then run them
+# ~ too_full(rows, limit) ==> too_full(rows, limit or None)
+
+# %% wrong: ranks after the sixth are not run => generality accepts-deadlock  from: look at each row, then run them
+# ~ stuck(rows) ==> len(rows) < 7 and stuck(rows)
+
+# %% wrong: looks for missing ones before other ranks => generality other-word  from: look at each row, then run them
+# -     if word:
+# +     if word == "wrong rank" and len({tuple(op) for row in rows for op in row}) < 2 * len(rows) * microbatches:
+# +         return "missing"
+# +     if word:
+
+# %% wrong: micro-batch -1 is the last one => generality accepts-missing  from: look at each row, then run them
+#   def complaint(rows, microbatches, limit):
+# +     rows = [[(kind, s, range(microbatches)[m] if m < microbatches else m) for kind, s, m in row] for row in rows]
+'''

@@ -1,0 +1,199 @@
+"""Judge of norm-gradients: find the bug: norm weights that learn too slowly."""
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging.cases import hidden, ranks_text, shown
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
+from course_lib.judging.traffic import too_few_bytes
+from course_lib.records import Case, Outcome
+
+KINDS = {
+    "norm.weight": "partial",
+    "mlp.bias": "partial",
+    "up.weight": "sharded",
+    "down.weight": "sharded",
+    "router.weight": "whole",
+}
+
+
+def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, n = coin_of(rng), params["ranks"]
+
+    def data(ranks: int, steps: int, kinds: Mapping[str, str], mixed: bool = False) -> Any:
+        sizes = {
+            name: (rng.randrange(1, 5), rng.randrange(1, 4)) if at % 2 else (rng.randrange(2, 6),)
+            for at, name in enumerate(kinds)
+        }
+        same = {name: normal(coin, *size) for name, size in sizes.items()}
+        own = [
+            {name: normal(coin, *size) if kinds[name] == "sharded" else same[name] for name, size in sizes.items()}
+            for _ in range(ranks)
+        ]
+        listed = [list(kinds)[:: -1 if mixed and rank % 2 else 1] for rank in range(ranks)]
+        rows: list[tuple[Any, ...]] = [
+            ({name: kinds[name] for name in names}, 0.1, weights, [])
+            for names, weights in zip(listed, own, strict=True)
+        ]
+        for _ in range(steps):
+            whole = {name: normal(coin, *size) for name, size in sizes.items()}
+            for row in rows:
+                names = rng.sample(list(sizes), len(sizes)) if mixed else list(sizes)
+                row[3].append(
+                    {name: whole[name] if kinds[name] == "whole" else normal(coin, *sizes[name]) for name in names}
+                )
+        return tuple(rows)
+
+    other = {f"{name[:-2]}.{at}": kind for at, (name, kind) in enumerate(reversed(KINDS.items()))}
+    turned = dict(zip(KINDS, reversed(KINDS.values()), strict=True))
+    many = {f"{letter}{at}.w": "partial" for letter in "bBaAc" for at in (2, 1)} | {"b.w": "whole"}
+    return [
+        shown(f"{ranks_text(n)}, one step", "values:weights", per_rank=data(n, 1, KINDS)),
+        hidden("four ranks, ten steps", "values:weights", per_rank=data(4, 10, KINDS)),
+        hidden("four ranks, other kinds", "values:weights", per_rank=data(4, 1, turned)),
+        hidden("three ranks, other names", "generality:names", per_rank=data(3, 2, other)),
+        hidden("three ranks, each in another order", "generality:names", per_rank=data(3, 3, other, mixed=True)),
+        hidden("two ranks, no partial one", "generality:names", per_rank=data(2, 2, {"a": "sharded", "b": "whole"})),
+        hidden("partial gradients alone", "generality:names", per_rank=data(2, 2, dict.fromkeys("ac", "partial"))),
+        hidden("three ranks, many names that are alike", "generality:names", per_rank=data(3, 3, many, mixed=True)),
+        hidden("one rank alone", "generality:names", per_rank=data(1, 3, KINDS)),
+    ]
+
+
+def stepped(case: Case, how: str = "") -> list[dict[str, Tensor]]:
+    """Each rank's weights after all steps, in float64; `how` names a mistake."""
+    rows = case.per_rank or ()
+    kinds, rate = rows[0][:2]
+    summed = {
+        "": ("partial",),
+        "whole-summed": ("partial", "whole"),
+        "all-summed": ("partial", "whole", "sharded"),
+    }.get(how, ())
+    found = [{name: tensor.double() for name, tensor in row[2].items()} for row in rows]
+    for step in range(len(rows[0][3])):
+        for name, kind in kinds.items():
+            column = [row[3][step][name].double() for row in rows]
+            total = sum(column)
+            for weights, own in zip(found, column, strict=True):
+                averaged = how == "averaged" and kind == "partial"
+                weights[name] = weights[name] - rate * (
+                    total / len(rows) if averaged else total if kind in summed else own
+                )
+    return found
+
+
+SYNC_SLIPS = {
+    "not-synced": "partial gradients of other ranks are missing, so the copies drift apart.",
+    "averaged": "partial gradients were averaged; each rank's tokens add their own share to the sum.",
+    "whole-summed": "gradients that are whole on every rank were added N times.",
+    "all-summed": "gradients of different parts of a weight were added to each other.",
+}
+
+
+def _sync_fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    wants, named = stepped(case), None
+    for rank, (got, want) in enumerate(zip(results, wants, strict=True)):
+        if set(got) != set(want):
+            return "other-names", f"rank {rank}: return a gradient for each of {', '.join(sorted(want))}."
+        for name in want:
+            if tensor_fault("", got[name], want[name].float()):
+                named = named or {how: stepped(case, how) for how in SYNC_SLIPS}
+                slips = [Mistake(how, named[how][rank][name].float(), message) for how, message in SYNC_SLIPS.items()]
+                return tensor_fault(f"rank {rank}, {name} after all steps", got[name], want[name].float(), slips)
+    return None
+
+
+def _sync_cost(case: Case, outcome: Outcome) -> Fault | None:
+    kinds, _, weights, steps = (case.per_rank or ())[0]
+    n, size = case.ranks or 1, sum(4 * weights[name].numel() for name, kind in kinds.items() if kind == "partial")
+    most = len(steps) * (2 * (n - 1) * (-(-size // 4 // n)) * 4)
+    for rank, sent in enumerate(outcome.meter["bytes_sent"]):
+        if outcome.meter["collectives"][rank] > len(steps):
+            return (
+                "many-calls",
+                f"rank {rank} made {outcome.meter['collectives'][rank]} calls in {len(steps)} steps; join the partial gradients in one.",
+            )
+        if sent > most:
+            return (
+                "too-many-bytes",
+                f"rank {rank} sent {sent:,} bytes; an all-reduce of the partial gradients takes at most {most:,}.",
+            )
+    least = (n > 1) * len(steps) * size / 2
+    return too_few_bytes(outcome.meter, [least] * n, [least] * n)
+
+
+JUDGING = Judging(
+    shares="values:weights 0.4, cost:bytes 0.2, generality:names 0.4",
+    cases=_sync_cases,
+    verdicts=lambda params, case, outcome: judged(
+        case, _sync_fault(case, outcome.value), ("cost", "bytes", _sync_cost(case, outcome)), named=True
+    ),
+    why="""A norm's weight is used by every token, and each rank saw some of them, so the gradients add up. Averaging makes the norms learn N times more slowly and keeps the copies
+equal: nothing but a comparison with one process shows it.""",
+    pytorch="With DTensor the gradient of a replicated weight is `Partial` after a sharded backward pass, and is summed when it is redistributed.",
+)
+
+ANSWERS = r"""import torch
+
+
+# %% right: one flat all-reduce
+def sync_gradients(comm, gradients, kinds):
+    names = sorted(name for name in gradients if kinds[name] == "partial")
+    synced = dict(gradients)
+    if not names:
+        return synced
+    flat = torch.cat([gradients[name].reshape(-1) for name in names])
+    comm.all_reduce(flat)
+    for name, part in zip(names, flat.split([gradients[name].numel() for name in names])):
+        synced[name] = part.view_as(gradients[name])
+    return synced
+
+
+# %% right: in place  from: one flat all-reduce
+# ~ synced = dict(gradients) ==> synced = gradients
+# ~ synced[name] = part.view_as(gradients[name]) ==> gradients[name].copy_(part.view_as(gradients[name]))
+
+# %% wrong: as it was => values averaged  from: the card
+
+# %% wrong: averaged in one => values averaged  from: one flat all-reduce
+# ~ all_reduce(flat) ==> all_reduce(flat, op="AVG")
+
+# %% wrong: nothing is done => values not-synced  from: one flat all-reduce
+# ~ if not names ==> if True
+
+# %% wrong: one call for each => cost many-calls  from: one flat all-reduce
+# -     flat = torch.cat([gradients[name].reshape(-1) for name in names])
+# -     comm.all_reduce(flat)
+# -     for name, part in zip(names, flat.split([gradients[name].numel() for name in names])):
+# -         synced[name] = part.view_as(gradients[name])
+# +     for name in names:
+# +         comm.all_reduce(gradients[name])
+
+# %% wrong: whole gradients travel => cost too-many-bytes  from: one flat all-reduce
+# ~ == "partial") ==> != "sharded")
+# -         synced[name] = part.view_as(gradients[name])
+# +         if kinds[name] == "partial":
+# +             synced[name] = part.view_as(gradients[name])
+
+# %% wrong: the order of this rank => generality -  from: one flat all-reduce
+# ~ sorted(name for name in gradients if kinds[name] == "partial") ==> [name for name in gradients if kinds[name] == "partial"]
+
+# %% wrong: nothing to join => generality -  from: one flat all-reduce
+# -     if not names:
+# -         return synced
+
+# %% wrong: the partial gradients alone come back => values other-names  from: one flat all-reduce
+# ~ synced = dict(gradients) ==> synced = dict.fromkeys(gradients)
+# -     return synced
+# +     return {name: synced[name] for name in names}
+
+# %% wrong: the order of this rank's kinds => generality -  from: one flat all-reduce
+# ~ sorted(name for name in gradients if kinds[name] == "partial") ==> [name for name, kind in kinds.items() if kind == "partial"]
+
+# %% wrong: names sorted by their first letter => generality ~  from: one flat all-reduce
+# ~ (name for name in gradients if kinds[name] == "partial") ==> ([name for name in gradients if kinds[name] == "partial"], key=min)
+"""

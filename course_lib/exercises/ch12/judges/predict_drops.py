@@ -1,0 +1,55 @@
+"""Judge of predict-drops: prediction: how much does chance drop?"""
+
+import math
+
+from course_lib.judging import Params, prediction
+
+
+def dropped_percent(params: Params) -> float:
+    """The mean percentage of tokens beyond the mean count of their expert: half the mean deviation of a binomial count."""
+    n, experts = params["tokens"], params["experts"]
+    p, mean = 1 / experts, n // experts
+    log = (
+        math.lgamma(n)
+        - math.lgamma(mean + 1)
+        - math.lgamma(n - mean)
+        + (mean + 1) * math.log(p)
+        + (n - mean) * math.log1p(-p)
+    )
+    return 100 * n * math.exp(log) / mean
+
+
+JUDGING = prediction(
+    unit="%",
+    truth=dropped_percent,
+    reveal=lambda params: f"{dropped_percent(params):.3g} %, although every expert is equally likely.",
+    why="Counts vary by about the root of their mean, and 0.4 of that lies above it. Larger batches drop a smaller share.",
+)
+
+ANSWERS = r"""# %% right: a guess
+def dropped_interval():
+    return 3, 12
+
+
+# %% right: from the formula
+from course_lib.notebook import params
+
+
+def dropped_interval():
+    asked = params("predict-drops")
+    share = 100 * 0.4 / (asked.tokens / asked.experts) ** 0.5
+    return [share / 1.5, share * 1.5]
+
+
+# %% wrong: one number => values not-a-pair  from: a guess
+# ~ 3, 12 ==> 5
+
+# %% wrong: it commits to nothing => values too-wide  from: a guess
+# ~ 3, 12 ==> 1, 50
+
+# %% wrong: the high end comes first => values reversed  from: a guess
+# ~ 3, 12 ==> 12, 3
+
+# %% wrong: none is dropped => values not-positive  from: a guess
+# ~ 3, 12 ==> 0, 1
+"""

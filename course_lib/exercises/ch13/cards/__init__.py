@@ -1,1 +1,0 @@
-"""Chapter 13's cards."""

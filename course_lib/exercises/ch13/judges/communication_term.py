@@ -1,0 +1,257 @@
+"""Judge of communication-term: the communication term of a step."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from typing import Any
+
+from course_lib import facts
+from course_lib.facts import collectives, tensor_scaling
+from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.columns import Breakdown
+from course_lib.judging.draws import each_changed
+from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import BILLION, GB
+
+Table = Mapping[str, Any]
+TWO = 2  # bytes of a number
+
+
+def communication(reduced: str, model: Table, layout: Table, wires: Table, **without: bool) -> dict[str, float]:
+    """Seconds by axis; a keyword set to True leaves out one step of the formula, as learners do."""
+
+    def off(name: str) -> bool:
+        return without.get(name, False)
+
+    tp, cp, pp, dp = (layout[axis] for axis in ("tp", "cp", "pp", "dp"))
+    count, micro, length = layout["micro_batches"], layout["micro"], model["length"]
+    passes = (1 if off("micro_batches") else count) * model["layers"] / (1 if off("stages") else pp)
+    held = micro * length / (1 if off("cut") else cp) * model["hidden"] * TWO
+    keys = (1 if off("values") else 2) * micro * length * model["kv"] / (1 if off("kv_tp") else tp) * TWO
+    own = model["parameters"] / (1 if off("whole_model") else tp * pp) * TWO
+    ring = dp if off("dp_alone") else dp * cp
+    calls = 6 if layout["recompute"] and not off("recompute") else 4
+    rounds = 2 if reduced == "all-reduce" else 3 * count
+    if off("other_rounds"):
+        rounds = 3 * count if reduced == "all-reduce" else 2
+
+    def half(n: int, size: float, axis: str) -> float:
+        return 0.0 if n == 1 else (1 if off("ring") else (n - 1) / n) * size / wires[axis]
+
+    return {
+        "tp": calls * passes * (1 if off("half") else 2) * half(tp, held, "tp"),
+        "cp": (2 if off("forward_only") else 3) * passes * half(cp, keys, "cp"),
+        "pp": 0.0 if pp == 1 else (1 if off("one_way") else 2) * count * held / wires["pp"],
+        "dp": (rounds / 2 if off("half") else rounds) * half(ring, own, "dp"),
+    }
+
+
+SLIPS = {
+    "ring": "among n ranks, a ring moves (n − 1) / n of the tensor, not all of it.",
+    "half": "an all-reduce has two halves, a reduce-scatter and an all-gather.",
+    "recompute": "recomputation repeats the forward pass, with its two all-reduces.",
+    "micro_batches": "every micro-batch communicates.",
+    "stages": "a GPU has the layers of its own stage alone.",
+    "cut": "cp cuts the sequence, so a rank's activations are smaller.",
+    "values": "values are gathered as well as keys.",
+    "kv_tp": "tp cuts the heads, so the keys are narrower.",
+    "forward_only": "three collectives: two gathers and one reduce-scatter.",
+    "one_way": "gradients go back as activations go forward.",
+    "whole_model": "a GPU holds its share of the parameters alone.",
+    "dp_alone": "cp ranks hold the same weights, so the ring has dp × cp ranks.",
+}
+
+
+def _words(model: Table, layout: Table, wires: Table) -> str:
+    sizes = ", ".join(f"{axis} {layout[axis]}" for axis in ("tp", "cp", "pp", "dp"))
+    return (
+        f"{model['parameters'] / BILLION:.3g}B, {sizes}, {layout['micro_batches']} micro-batches of {layout['micro']}"
+    )
+
+
+@cache
+def _term(reduced: str) -> Breakdown:
+    slips = [
+        Mistake(name.replace("_", "-"), partial(communication, reduced, **{name: True}), text)
+        for name, text in SLIPS.items()
+    ]
+    public = (
+        "this solves the public form of the exercise."
+        if reduced != "all-reduce"
+        else "gradients are all-reduced once a step here."
+    )
+    slips.append(Mistake("other-reduction", partial(communication, reduced, other_rounds=True), public))
+    return Breakdown(
+        part="term", unit="s", want=partial(communication, reduced), words=_words, mistakes=slips, rel=1e-4, floor=0.0
+    )
+
+
+@cache
+def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], ...]:
+    """Published steps of models cut by tensor parallelism: arguments, seconds without communication, seconds measured, and a name.
+
+    The wire is the device's link at the share of its rate that a measured all-reduce of 64 MiB reaches on eight A100s.
+    """
+    measured = next(row for row in collectives.series("8 × A100") if row.nbytes == 2**26)
+    share = measured.bus_bandwidth / facts.device("A100 SXM 80GB").link_one_way
+    found = []
+    for name, series in tensor_scaling.all_series().items():
+        for cut in series[1:]:  # the first one is not cut
+            model = {
+                "layers": cut.layers,
+                "hidden": cut.hidden,
+                "kv": cut.hidden,
+                "length": 1024,
+                "parameters": cut.params,
+            }
+            sizes = {"tp": cut.ranks, "cp": 1, "pp": 1, "dp": 1}
+            layout = {**sizes, "micro": cut.tokens // 1024, "micro_batches": 1, "recompute": True}
+            row = model, layout, dict.fromkeys(sizes, float(share * facts.device(cut.device).link_one_way))
+            alone = float(cut.step_seconds * cut.scaling)
+            found.append((row, alone, float(cut.step_seconds), f"{name}, {cut.ranks} GPUs"))
+    return tuple(found)
+
+
+NEAR_PUBLISHED = 0.05  # relative: the right term predicts all six steps within 3.3 %
+
+
+def _predictions(values: Sequence[Any]) -> list[tuple[float, float, str]]:
+    """The error of each published step with the term, the error without it, and its name."""
+    pairs = zip(published(), values, strict=True)
+    return [
+        ((alone + sum(got.values())) / seconds - 1, alone / seconds - 1, name)
+        for (_, alone, seconds, name), got in pairs
+    ]
+
+
+MALFORMED = ("wrong-shape", "missing-part", "extra-part", "not-a-number", "one-number", "returned-none")
+
+
+def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) -> list[Verdict]:
+    if fault and fault[0] in MALFORMED:
+        return judged(case, fault)
+    found = _predictions(values)
+    error, _, name = max(found, key=lambda each: abs(each[0]))
+    told = f"{name}: compute and your term together are {100 * error:+.1f} % off the published step"
+    if abs(error) > NEAR_PUBLISHED:
+        return judged(case, (fault[0] if fault else "", f"{told}; within {100 * NEAR_PUBLISHED:g} % is possible."))
+    bare = max(abs(without) for _, without, _ in found)
+    message = (
+        f"The worst of six published steps is {100 * abs(error):.1f} % off; without your term it is {100 * bare:.0f} %."
+    )
+    return [replace(verdict, message=message) for verdict in judged(case, None)]
+
+
+def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
+    def row(axes: str = "tp cp pp dp", **given: Any) -> tuple[Table, Table, Table]:
+        heads, width, layers = rng.choice((32, 48, 64)), 128, rng.choice((24, 48, 96))
+        model = {"layers": layers, "hidden": heads * width, "kv": rng.choice((8, 16)) * width}
+        model |= {"length": rng.choice((2048, 4096, 12_288)), "parameters": rng.randint(7, 400) * BILLION}
+        choices = {"tp": (2, 4, 8), "cp": (2, 3, 4), "pp": (2, 3, 4, 8), "dp": (2, 3, 5, 16)}
+        sizes = {axis: rng.choice(choices[axis]) if axis in axes else 1 for axis in choices}
+        layout = {**sizes, "micro": rng.choice((1, 2, 3)), "micro_batches": rng.choice((3, 8, 20))}
+        layout["recompute"] = rng.random() < 0.5
+        wires = {axis: rng.choice((25, 50, 150, 450)) * GB for axis in rng.sample(list(sizes), 4)}
+        return model, {**layout, **given}, wires
+
+    example = (
+        {"layers": 80, "hidden": 8192, "kv": 1024, "length": 8192, "parameters": 70 * BILLION},
+        {"tp": 8, "cp": 2, "pp": 4, "dp": 4, "micro": 1, "micro_batches": 16, "recompute": False},
+        {"tp": 450 * GB, "cp": 50 * GB, "pp": 50 * GB, "dp": 50 * GB},
+    )
+    model = {"layers": 160, "hidden": 16_384, "kv": 8192, "length": 65_536, "parameters": 500 * BILLION}
+    layout = {"tp": 16, "cp": 8, "pp": 10, "dp": 96, "micro": 6, "micro_batches": 1, "recompute": True}
+    alike = each_changed(example, (model, layout, dict.fromkeys(example[2], 900 * GB)))
+    alone = [row(axis) for axis in ("", "tp", "cp", "pp", "dp", "tp cp", "cp dp", "tp pp dp")]
+    return [
+        shown("70B on 256 GPUs", "values:term", 0, [example]),
+        hidden("six published steps", "values:published", 0, [row for row, *_ in published()]),
+        hidden("other layouts", "values:term", 0, [row(recompute=False) for _ in range(8)]),
+        hidden("with recomputation", "generality:recompute", 0, [row(recompute=True) for _ in range(5)]),
+        hidden("axes of one rank", "generality:ones", 0, alone),
+        hidden("one number differs", "generality:ones", 0, alike),
+    ]
+
+
+def _communication_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = _term(params["reduced"]).fault(case, outcome.value)
+    return _published_verdicts(case, outcome.value, fault) if case.part == "published" else judged(case, fault)
+
+
+JUDGING = Judging(
+    shares="values:term 0.35, values:published 0.25, generality:recompute 0.2, generality:ones 0.2",
+    cases=_communication_cases,
+    verdicts=_communication_verdicts,
+    why="Every term is a count of collectives, times the bytes of one, over a wire. tp pays for every layer and micro-batch, pp for every micro-batch, "
+    "dp once a step. Six published steps agree within a few percent, because the wire is a measured one: with the brochure's rate they would not.",
+    pytorch="`CommDebugMode` counts the collectives of a step; a trace of the profiler shows which of them the computation hides.",
+)
+
+ANSWERS = r"""# %% right: term by term
+def communication_seconds(model, layout, wires):
+    tp, cp, pp, dp = layout["tp"], layout["cp"], layout["pp"], layout["dp"]
+    count, layers = layout["micro_batches"], model["layers"] / pp
+
+    def ring(ranks, size):
+        return (ranks - 1) / ranks * size
+
+    held = layout["micro"] * model["length"] / cp * model["hidden"] * 2
+    keys = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
+    weights = model["parameters"] / (tp * pp) * 2
+    calls = 6 if layout["recompute"] else 4
+    return {
+        "tp": calls * 2 * ring(tp, held) * layers * count / wires["tp"],
+        "cp": 3 * ring(cp, keys) * layers * count / wires["cp"],
+        "pp": 2 * held * count / wires["pp"] if pp > 1 else 0.0,
+        "dp": 2 * ring(dp * cp, weights) / wires["dp"],
+    }
+
+
+# %% right: any variant  from: term by term
+# - def communication_seconds(model, layout, wires):
+# + from course_lib import params
+# + REDUCED = params("communication-term").reduced
+# + def communication_seconds(model, layout, wires):
+# ~ dp": 2 ==> dp": (2 if REDUCED == "all-reduce" else 3 * count)
+
+
+# %% wrong: no communication => values -
+def communication_seconds(model, layout, wires):
+    return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0)
+
+
+# %% wrong: recomputation is forgotten => values recompute  from: term by term
+# ~ 6 if layout["recompute"] else 4 ==> 4
+
+# %% wrong: half of each all-reduce => values half  from: term by term
+# ~ * 2 * ring ==> * ring
+
+# %% wrong: whole tensors => values ring  from: term by term
+# ~ (ranks - 1) / ranks * size ==> size if ranks > 1 else 0.0
+
+# %% wrong: one micro-batch => values micro-batches  from: term by term
+# ~ layout["micro_batches"] ==> 1
+
+# %% wrong: all layers => values stages  from: term by term
+# ~ ["layers"] / pp ==> ["layers"]
+
+# %% wrong: whole sequences => values cut  from: term by term
+# ~ model["length"] / cp * model["hidden"] ==> model["length"] * model["hidden"]
+
+# %% wrong: all heads => values kv-tp  from: term by term
+# ~ ["kv"] / tp * 2 ==> ["kv"] * 2
+
+# %% wrong: dp alone => values dp-alone  from: term by term
+# ~ dp * cp, ==> dp,
+
+# %% wrong: the whole model => values whole-model  from: term by term
+# ~ ["parameters"] / (tp * pp) * 2 ==> ["parameters"] * 2
+
+# %% wrong: a pipeline of one stage sends => generality -  from: term by term
+# ~ ["pp"] if pp > 1 else 0.0 ==> ["pp"]
+
+# %% wrong: a ring of 64 ranks at most => generality ~  from: any variant
+# ~ ring(dp * cp, weights) ==> ring(min(dp * cp, 64), weights)
+"""

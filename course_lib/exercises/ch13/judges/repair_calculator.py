@@ -1,0 +1,161 @@
+"""Judge of repair-calculator: find the bugs: a calculator with five defects."""
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+from course_lib.judging import Judging, Mistake, Params, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.columns import Breakdown
+from course_lib.judging.draws import each_changed
+from course_lib.records import Case
+from course_lib.units import BILLION
+
+Table = Mapping[str, Any]
+TWO = 2  # bytes of a number
+
+
+def estimate(model: Table, job: Table, tp: int, pp: int, dp: int, zero: int, **defects: bool) -> dict[str, float]:
+    """Bytes of one GPU by purpose; a keyword set to True puts a defect of the card's code back."""
+
+    def off(name: str) -> bool:
+        return defects.get(name, False)
+
+    layers, params, tokens = model["layers"] / pp, model["parameters"] / pp, job["length"] * job["micro"]
+    cut, hidden = 1 if off("states") else tp, model["hidden"]
+    full = 34 if off("recompute") else 2
+    factor = {"none": 34 + 5 * model["heads"] * job["length"] / hidden, "selective": 34, "full": full}[job["recompute"]]
+    keys = hidden if off("cache") else hidden * model["kv_heads"] / model["heads"]
+    return {
+        "weights": TWO * params / tp / ((tp * dp if off("weights") else dp) if zero == 3 else 1),
+        "gradients": TWO * params / cut / (dp if zero >= 2 else 1),
+        "optimizer": job["state"] * params / cut / (dp if zero >= 1 else 1),
+        "activations": layers * tokens * hidden * factor / (1 if off("activations") else tp),
+        "cache": 2 * layers * tokens * keys * TWO / tp,
+    }
+
+
+DEFECTS = {
+    "weights": (["weights"], "ZeRO-3 shares out over dp what tp has already cut, not over tp again."),
+    "states": (["gradients", "optimizer"], "tp cuts gradients and optimizer state as it cuts weights."),
+    "activations": (["activations"], "tp cuts the activations too."),
+    "recompute": (
+        ["activations"],
+        "full recomputation keeps one 16-bit input for each layer and token: 2 bytes a number.",
+    ),
+    "cache": (["cache"], "only kv_heads heads have keys and values."),
+}
+ALL = ["weights", "gradients", "optimizer", "activations", "cache"]
+
+
+def _estimate_words(model: Table, job: Table, tp: int, pp: int, dp: int, zero: int) -> str:
+    return f"{model['parameters'] / BILLION:.3g}B, tp {tp}, pp {pp}, dp {dp}, ZeRO {zero}, recompute {job['recompute']}"
+
+
+@cache
+def _calculator(part: str) -> Breakdown:
+    slips = [Mistake(f"{name}-defect", partial(estimate, **{name: True}), text) for name, (_, text) in DEFECTS.items()]
+    both = partial(estimate, recompute=True, activations=True)
+    slips.append(
+        Mistake("activations-defect", both, "two defects are left in the activations: tp, and full recomputation.")
+    )
+    only = DEFECTS[part][0] if part in DEFECTS else ALL
+    return Breakdown(
+        part=part, unit="bytes", want=estimate, words=_estimate_words, mistakes=slips, only=only, floor=0.0
+    )
+
+
+def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
+    def row(recompute: str, tp: Sequence[int], zero: Sequence[int], grouped: bool = True) -> tuple[Any, ...]:
+        heads = rng.choice((32, 48, 64))
+        model = {"layers": rng.choice((32, 48, 96)), "hidden": heads * rng.choice((64, 128)), "heads": heads}
+        model |= {"kv_heads": 8 if grouped else heads, "parameters": rng.randint(3, 180) * BILLION}
+        job = {"length": rng.choice((2048, 4096, 8192)), "micro": rng.choice((1, 2, 3)), "recompute": recompute}
+        job["state"] = rng.choice((6, 8, 12, 16))
+        return model, job, rng.choice(tp), rng.choice((1, 2, 4)), rng.choice((2, 3, 16)), rng.choice(zero)
+
+    cut, one, every = (2, 4, 8), (1,), (0, 1, 2, 3)
+    model = {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "parameters": params["billions"] * BILLION}
+    job = {"length": 8192, "micro": 1, "recompute": "selective", "state": 12}
+    rows = {
+        "weights": [row("none", cut, (3,)) for _ in range(3)] + [row("none", one, every)],
+        "states": [row("none", cut, (zero,)) for zero in every],
+        "activations": [row(recompute, cut, every) for recompute in ("none", "selective", "none")],
+        "recompute": [row("full", one, every) for _ in range(3)] + [row("selective", one, every)],
+        "cache": [row("none", cut, every) for _ in range(3)] + [row("none", cut, every, grouped=False)],
+    }
+    everything = [row(rng.choice(("none", "selective", "full")), cut, every) for _ in range(8)]
+    wide = {"layers": 96, "hidden": 8192, "heads": 64, "kv_heads": 1, "parameters": 2000 * BILLION}
+    large = {"length": 65_536, "micro": 5, "state": 20, "recompute": "full"}
+    alike = each_changed((model, job | {"recompute": "none"}, 4, 2, 4, 1), (wide, large, 16, 8, 128, 0))
+    return [
+        *(
+            shown(f"tp {params['tp']}, ZeRO {zero}", f"values:{part}", 0, [(model, job, params["tp"], 1, 4, zero)])
+            for zero, part in ((0, "states"), (3, "weights"))
+        ),
+        *(hidden(f"other models: {part}", f"values:{part}", 0, given) for part, given in rows.items()),
+        hidden("everything together", "generality:together", 0, everything + alike),
+    ]
+
+
+JUDGING = Judging(
+    shares="values:weights 0.15, values:states 0.2, values:activations 0.2, values:recompute 0.15, values:cache 0.15, generality:together 0.15",
+    cases=_calculator_cases,
+    verdicts=lambda params, case, outcome: judged(case, _calculator(case.part).fault(case, outcome.value)),
+    why="Each number must fall when the axis that cuts it grows, and no axis may cut it twice. Double every degree in turn and look at what halves: that "
+    "test finds four of the five defects without a single known value.",
+    pytorch="`torch.cuda.memory_stats()` gives the peak that an estimate must explain; chapter 02 compares the two.",
+)
+
+ANSWERS = r"""# %% right: repaired  from: the card
+# ~ weights /= tp * dp ==> weights /= dp
+# ~ gradients = 2 * params / ( ==> gradients = 2 * params / tp / (
+# ~ optimizer = job["state"] * params / ( ==> optimizer = job["state"] * params / tp / (
+# ~ "full": 34 ==> "full": 2
+# ~ model["hidden"] * factor ==> model["hidden"] * factor / tp
+# -     cache = 2 * layers * tokens * model["hidden"] * 2 / tp
+# +     keys = model["hidden"] * model["kv_heads"] / model["heads"]
+# +     cache = 2 * layers * tokens * keys * 2 / tp
+
+
+# %% right: the width of a head first  from: repaired
+# ~ model["hidden"] * model["kv_heads"] / model["heads"] ==> model["hidden"] // model["heads"] * model["kv_heads"]
+
+
+# %% wrong: as it was => values states-defect  from: the card
+
+
+# %% wrong: the weights' defect is left => values weights-defect  from: repaired
+# ~ weights /= dp ==> weights /= tp * dp
+
+# %% wrong: the optimizer's defect is left => values states-defect  from: repaired
+# ~ tp / (dp if zero >= 1 else 1) ==> (dp if zero >= 1 else 1)
+
+# %% wrong: the gradients' defect is left => values states-defect  from: repaired
+# ~ gradients = 2 * params / tp / (dp if zero >= 2 else 1) ==> gradients = 2 * params / (dp if zero >= 2 else 1)
+
+# %% wrong: the activations' defect is left => values activations-defect  from: repaired
+# ~ factor / tp ==> factor
+
+# %% wrong: the recomputation's defect is left => values recompute-defect  from: repaired
+# ~ : 2 ==> : 34
+
+# %% wrong: the cache's defect is left => values cache-defect  from: repaired
+# ~ ["hidden"] * model["kv_heads"] / model["heads"] ==> ["hidden"]
+
+# %% wrong: the stages of ZeRO are off by one => values -  from: repaired
+# ~ (dp if zero >= 2 else 1) ==> (dp if zero >= 1 else 1)
+
+# %% wrong: the cache is kept whole => values -  from: repaired
+# ~ 2 / tp ==> 2
+
+# %% half: the activations' two defects are left => 5.0  from: repaired
+# -     factor = {"none": 34 + scores, "selective": 34, "full": 2}[job["recompute"]]
+# -     activations = layers * tokens * model["hidden"] * factor / tp
+# +     factor = {"none": 34 + scores, "selective": 34, "full": 34}[job["recompute"]]
+# +     activations = layers * tokens * model["hidden"] * factor
+
+# %% wrong: four stages at most => generality ~  from: repaired
+# ~ model["layers"] / pp ==> model["layers"] / min(pp, 4)
+"""

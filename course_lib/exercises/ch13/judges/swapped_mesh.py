@@ -1,0 +1,185 @@
+"""Judge of swapped-mesh: find the bug: a mesh that is right on four ranks."""
+
+import random
+from collections.abc import Sequence
+
+import torch
+
+from course_lib.exercises.ch13.judges.shared import groups, refused
+from course_lib.exercises.returns import Tensor, TupleOf
+from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging.cases import hidden, shown
+from course_lib.judging.tensors import coin_of, not_like, same
+from course_lib.judging.traffic import too_few_bytes
+from course_lib.records import Case, Outcome, Verdict
+
+
+def _group_of(rank: int, ranks: int, tp: int, axis: str) -> list[int]:
+    found = groups({"dp": ranks // tp, "tp": tp}, axis)
+    return next(group for group in found if rank in group)
+
+
+def _mean(given: Sequence[torch.Tensor], group: Sequence[int], by: float) -> torch.Tensor:
+    return torch.stack([given[rank] for rank in group]).sum(0) / by
+
+
+def _mesh_case(
+    params: Params, coin: torch.Generator, share: str, ranks: int, tp: int, name: str = "", see: bool = False
+) -> Case:
+    shape, other = (12 * ranks,), (6, 2 * ranks)  # every ring cuts these into equal chunks
+
+    def numbers(*size: int) -> torch.Tensor:
+        return torch.randint(-999, 999, size, generator=coin).double()
+
+    own = tuple((numbers(*shape), numbers(*other)) for _ in range(ranks))
+    if (ranks, tp) == (8, 4):  # in fp32, and a view
+        own = tuple((x.float(), gradient.float().T) for x, gradient in own)
+    return (shown if see else hidden)(name or f"{ranks} ranks, tp_size {tp}", share, tp, per_rank=own)
+
+
+def _mesh_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+    wide = [(10, 2), (8, 4), (6, 3), (6, 2)]
+    return [
+        _mesh_case(params, coin, "values:shown", params["ranks"], params["tp"], see=True),
+        *(_mesh_case(params, coin, "generality:shapes", *pair) for pair in wide),
+        *(_mesh_case(params, coin, "generality:edges", *pair) for pair in ((params["ranks"], 1), (3, 3), (1, 1))),
+    ]
+
+
+def _mesh_fault(case: Case, outcome: Outcome) -> Fault | None:
+    tp, given = case.args[0], case.per_rank or ()
+    n = len(given)
+    xs, gradients = [own[0] for own in given], [own[1] for own in given]
+    for rank, (x, gradient) in enumerate(outcome.value):
+        across, inside = _group_of(rank, n, tp, "dp"), _group_of(rank, n, tp, "tp")
+        lead = f"{case.name}, rank {rank}: "
+        if not same(x, _mean(xs, inside, 1)):
+            if same(x, _mean(xs, _group_of(rank, n, n // tp, "tp"), 1)):
+                return (
+                    "turned-grid",
+                    f"{lead}`x` is the sum over {n // tp} consecutive ranks; a tensor-parallel group has {tp}.",
+                )
+            if same(x, _mean(xs, across, 1)):
+                return "axes-swapped", f"{lead}`x` is the sum over the data-parallel group."
+            if same(x, xs[rank]):
+                return "not-summed", f"{lead}`x` came back as it was."
+            return "", f"{lead}`x` is not the sum over ranks {inside}."
+        right = _mean(gradients, across, n // tp)
+        if fault := not_like(gradient, right, rank):
+            return fault
+        if not torch.allclose(gradient, right, rtol=1e-9, atol=1e-9):
+            for name, by, message in (
+                ("divided-by-tp", tp, "the sum is divided by tp_size; divide by the number of replicas."),
+                ("divided-by-all", n, "the sum is divided by all ranks; divide by the number of replicas."),
+                ("not-divided", 1, "this is the sum; return the average."),
+            ):
+                if torch.allclose(gradient, _mean(gradients, across, by), rtol=1e-9, atol=1e-9):
+                    return name, lead + message
+            return "", f"{lead}the gradient is not the average over ranks {across}."
+    return None
+
+
+def _mesh_bytes(case: Case, outcome: Outcome) -> Fault | None:
+    """A rank that sends to a rank outside its two groups, or more than two ring all-reduces need."""
+    tp, given = case.args[0], case.per_rank or ()
+    n = len(given)
+    for src, dst, nbytes, _ in outcome.meter["pairs"]:
+        if nbytes and dst not in (*_group_of(src, n, tp, "tp"), *_group_of(src, n, tp, "dp")):
+            return "outside-its-groups", f"Rank {src} sent to rank {dst}, which is in none of its groups."
+    x, gradient = given[0]
+    least = [(tp > 1) * x.nbytes + (tp < n) * gradient.nbytes] * n
+    if fault := too_few_bytes(outcome.meter, least, least):
+        return fault
+    most = 2 * (tp - 1) / tp * x.nbytes + 2 * (n // tp - 1) / (n // tp) * gradient.nbytes
+    worst = max(outcome.meter["bytes_sent"])
+    if worst > most:
+        return "too-many-bytes", f"{case.name}: a rank sends {worst:,} bytes; the two all-reduces need {most:,.0f}."
+    return None
+
+
+def _mesh_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    if fault := refused(TupleOf({"x": Tensor(), "gradient": Tensor()}), case, outcome):
+        return judged(case, fault)
+    return judged(case, _mesh_fault(case, outcome), ("cost", "bytes", _mesh_bytes(case, outcome)))
+
+
+JUDGING = Judging(
+    shares="values:shown 0.1, generality:shapes 0.5, generality:edges 0.2, cost:bytes 0.2",
+    cases=_mesh_cases,
+    verdicts=_mesh_verdicts,
+    why="A square mesh looks the same from both sides, so a test on it cannot tell its axes apart. Test a mesh on sizes that are all different.",
+    pytorch="`init_device_mesh` takes names for the axes; `mesh['tp']` cannot be mistaken for `mesh['dp']`, but the sizes in the tuple still can.",
+)
+
+ANSWERS = r"""import torch
+
+
+# %% right: repaired  from: the card
+# ~ tp_size, -1 ==> -1, tp_size
+# ~ gradient / tp_size ==> gradient / (comm.size / tp_size)
+
+
+# %% right: remainders, and the average of the library
+def on_mesh(comm, tp_size, x, gradient):
+    groups = [[r for r in range(comm.size) if r % tp_size == k] for k in range(tp_size)]
+    dp = [comm.new_group(ranks) for ranks in groups][comm.rank % tp_size]
+    starts = range(0, comm.size, tp_size)
+    tp = [comm.new_group(range(s, s + tp_size)) for s in starts][comm.rank // tp_size]
+    total, mean = x + 0, gradient + 0
+    work = [tp.all_reduce(total, async_op=True), dp.all_reduce(mean, op="AVG", async_op=True)]
+    for each in work:
+        each.wait()
+    return [total, mean]
+
+
+# %% wrong: as it was => generality turned-grid  from: the card
+
+
+# %% wrong: only the grid => generality divided-by-tp  from: the card
+# ~ tp_size, -1 ==> -1, tp_size
+
+
+# %% wrong: only the divisor => generality turned-grid  from: the card
+# ~ gradient / tp_size ==> gradient / (comm.size / tp_size)
+
+
+# %% wrong: the names are swapped instead => values axes-swapped  from: repaired
+# ~ T.tolist ==> tolist
+# ~ grid.tolist() ==> grid.T.tolist()
+
+# %% wrong: not divided => values not-divided  from: repaired
+# ~ gradient / (comm.size / tp_size) ==> gradient
+
+# %% wrong: in place => values changed  from: repaired
+# ~ x, gradient = x.clone(), gradient.clone() ==> pass
+
+# %% wrong: x is not summed => values not-summed  from: repaired
+# ~ tp.all_reduce(x) ==> pass
+
+
+# %% wrong: everyone gathers everything => cost -
+def on_mesh(comm, tp_size, x, gradient):
+    def gathered(t):
+        pieces = [torch.empty_like(t) for _ in range(comm.size)]
+        comm.all_gather(pieces, t)
+        return pieces
+
+    start, xs, gradients = comm.rank // tp_size * tp_size, gathered(x), gathered(gradient)
+    return sum(xs[start : start + tp_size]), sum(gradients[comm.rank % tp_size :: tp_size]) / (comm.size // tp_size)
+
+
+# %% wrong: everything twice => cost too-many-bytes  from: repaired
+#       tp.all_reduce(x)
+# +     tp.all_reduce(x.clone())
+
+# %% wrong: groups of one rank fail => generality raised  from: repaired
+# -     for ranks in grid.T.tolist():
+# +     assert 1 < tp_size < comm.size
+# +     for ranks in grid.T.tolist():
+
+# %% wrong: views in contiguous memory => generality ~  from: repaired
+# ~ x.clone(), gradient.clone() ==> x.clone(), gradient.view(-1).clone().view(gradient.shape)
+
+# %% half: as it was => 2.4  from: as it was
+"""

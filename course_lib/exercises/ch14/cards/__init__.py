@@ -1,1 +1,0 @@
-"""Cards of chapter 14: what its exercises ask."""

@@ -1,0 +1,136 @@
+"""Judge of audit-faults: audit: what was printed about failures."""
+
+import math
+
+from course_lib.exercises.ch14.audit_faults import CAUSES, ITEMS
+from course_lib.exercises.ch14.judges.shared import chance, hours_between
+from course_lib.judging import Mistake
+from course_lib.judging.audit import audit, right, wrong
+from course_lib.units import HOUR, MINUTE
+
+_FAILURES, _ALL, _DAYS, _GPUS = 419, 466, 54, 16384  # Llama 3's report, Table 5
+_BETWEEN = hours_between(_FAILURES, _DAYS, _GPUS, _GPUS)
+_SAVE = 405e9 * 12 / 2e12  # seconds: 12 bytes a parameter at 2 TB/s
+_NODES = _GPUS / 8
+
+
+def _young(save: float) -> float:
+    """The best interval in minutes by Young's rule, for a save in seconds."""
+    return math.sqrt(2 * save * _BETWEEN * HOUR) / MINUTE
+
+
+KEYS = {
+    "failure-every-hour": wrong(
+        hours_between(_FAILURES, _DAYS, _GPUS, 8192),
+        "another size",
+        Mistake("as-printed", 1.0, "scale the log to this job; what comes out?"),
+        Mistake("log-size", _BETWEEN, "this is for as many GPUs as in the log."),
+        Mistake("upside-down", _BETWEEN / 2, "half as many GPUs fail half as often."),
+    ),
+    "interruptions-few-hours": right(
+        hours_between(_ALL, _DAYS, _GPUS, _GPUS),
+        Mistake("unexpected-only", _BETWEEN, "planned interruptions count here, too."),
+    ),
+    "llama3-54-days": wrong(
+        30.84e6 / _GPUS / 24, "a snapshot", Mistake("as-printed", 54.0, "divide the GPU-hours by GPUs and by 24.")
+    ),
+    "checkpoint-minutes": right(
+        _young(_SAVE),
+        Mistake("seconds", _young(_SAVE) * MINUTE, "these are seconds."),
+        Mistake("no-two", _young(_SAVE) / math.sqrt(2), "Young's rule has a 2 under the root."),
+    ),
+    "checkpoint-minutes-slow": wrong(
+        _young(60.0),
+        "saves are not free",
+        Mistake("fast-save", _young(_SAVE), "this is for the fast save; here a save takes longer."),
+        Mistake("no-two", _young(60.0) / math.sqrt(2), "Young's rule has a 2 under the root."),
+    ),
+    "rsc-16384": right(
+        24 / (6.5e-3 * _NODES),
+        Mistake("gpus-as-nodes", 24 / (6.5e-3 * _GPUS), "the rate is for nodes, and a node has eight GPUs."),
+        Mistake("days", 1 / (6.5e-3 * _NODES), "these are days."),
+    ),
+    "always-broken": wrong(
+        chance(24, hours_between(_FAILURES, _DAYS, _GPUS, 1000)),
+        "another size",
+        Mistake("as-printed", 1.0, "what is the probability that nothing fails for a day?"),
+        Mistake(
+            "expected-number",
+            24 / hours_between(_FAILURES, _DAYS, _GPUS, 1000),
+            "this is the expected number of failures, which is more than the probability of one.",
+        ),
+    ),
+    "hbm3-share": right(72 / _FAILURES, Mistake("of-all", 72 / _ALL, "this is the share of all interruptions.")),
+}
+
+
+JUDGING = audit(
+    ITEMS,
+    KEYS,
+    CAUSES,
+    why=f"""One GPU failed every {_BETWEEN * _GPUS:,.0f} hours, so a job on 8,192 fails every {KEYS["failure-every-hour"].number:.1f} hours, and one on 1,000 fails in a day with a
+probability of {KEYS["always-broken"].number:.2f}. Both statements hold for larger jobs. The 54 days are the window in which interruptions were
+counted: the GPU-hours are those of {KEYS["llama3-54-days"].number:.0f} days. Saving every few minutes is right for saves of {_SAVE:.1f} seconds,
+not for saves of a minute.""",
+    pytorch="`async_save` of `torch.distributed.checkpoint` is what makes saves of a few seconds real for a large model.",
+)
+
+ANSWERS = r"""import math
+
+OK = ("right", "as printed")
+GOOD = {
+    "failure-every-hour": (6.19, "wrong", "another size"),
+    "interruptions-few-hours": (2.78, *OK),
+    "llama3-54-days": (78.4, "wrong", "a snapshot"),
+    "checkpoint-minutes": (3.88, *OK),
+    "checkpoint-minutes-slow": (19.3, "wrong", "saves are not free"),
+    "rsc-16384": (1.8, *OK),
+    "always-broken": (0.377, "wrong", "another size"),
+    "hbm3-share": (0.172, *OK),
+}
+
+
+# %% right: by hand
+def audit_failures():
+    return GOOD
+
+
+# %% right: by formula
+def audit_failures():
+    gpu = 54 * 24 * 16384 / 419
+    mtbf = gpu / 16384 * 3600
+    return GOOD | {
+        "failure-every-hour": [gpu / 8192, "Wrong", "Another size"],
+        "checkpoint-minutes": [math.sqrt(2 * 405e9 * 12 / 2e12 * mtbf) / 60, *OK],
+        "checkpoint-minutes-slow": [math.sqrt(2 * 60 * mtbf) / 60, "wrong", "saves are not free"],
+        "always-broken": [1 - math.exp(-24 * 1000 / gpu), "wrong", "another size"],
+    }
+
+
+# %% wrong: everything is right => values -  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
+
+# %% wrong: everything is wrong => values -  from: by hand
+# ~ GOOD ==> {name: (number, "wrong", cause.replace("as printed", "another size")) for name, (number, _, cause) in GOOD.items()}
+
+# %% wrong: the printed numbers => values as-printed  from: by hand
+# ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (1, 2.8, 54, 4, 4, 1.8, 1, 0.172))}
+
+# %% wrong: nodes taken for GPUs => values gpus-as-nodes  from: by hand
+# ~ GOOD ==> GOOD | {"rsc-16384": (24 / 6.5e-3 / 16384, "wrong", "another size")}
+
+# %% wrong: without the 2 => values no-two  from: by hand
+# ~ GOOD ==> GOOD | {"checkpoint-minutes": (3.88 / math.sqrt(2), *OK)}
+
+# %% wrong: the expected number => values expected-number  from: by hand
+# ~ GOOD ==> GOOD | {"always-broken": (0.473, "wrong", "another size")}
+
+# %% wrong: another cause => values wrong-cause  from: by hand
+# ~ GOOD ==> GOOD | {"llama3-54-days": (78.4, "wrong", "planned stops")}
+
+# %% wrong: left as it is => not-answered  from: by hand
+# ~ return GOOD ==> raise NotImplementedError
+
+# %% half: one statement is missing => 7  from: by hand
+# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "hbm3-share"}
+"""

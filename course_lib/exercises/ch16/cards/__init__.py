@@ -1,1 +1,0 @@
-"""Cards of chapter 16: what its exercises ask."""

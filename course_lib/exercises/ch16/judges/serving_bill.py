@@ -1,0 +1,182 @@
+"""Judge of serving-bill: the bill of a model."""
+
+import math
+import random
+from collections.abc import Sequence
+
+from course_lib.judging import Judging, Params
+from course_lib.judging.cases import shown
+from course_lib.judging.columns import CLOSE, EXACT, Column, shares, table
+from course_lib.judging.draws import draw_rows, each_changed, generality, log_uniform, logarithmic, plain
+from course_lib.judging.mistakes import mistakes
+from course_lib.records import Case
+from course_lib.units import HOUR, MILLION
+
+Model = tuple[float, float]  # parameters, training tokens
+
+
+def dollars(usd: float, gpus: int, prompt: int, answer: int, fast: float, slow: float, busy: float) -> float:
+    """US dollars for a million answer tokens."""
+    return usd * gpus / HOUR * (prompt / fast + answer / slow) / busy / answer * MILLION
+
+
+def cheapest(models: Sequence[Model], served: float, train: int = 6, serve: int = 2, last: bool = False) -> int:
+    """The index of the model with the fewest FLOPs in its life; other costs, and the last of equals, are known mistakes."""
+    costs = [params * (train * tokens + serve * served) for params, tokens in models]
+    return len(costs) - 1 - costs[::-1].index(min(costs)) if last else costs.index(min(costs))
+
+
+DOLLARS = Column(
+    part="dollars",
+    unit="dollars",
+    want=dollars,
+    words=lambda u, g, p, a, f, s, b: f"{g} GPUs, prompts of {p:,} and answers of {a:,} tokens, busy {b:.0%}",
+    rel=CLOSE,
+    mistakes=mistakes(
+        {
+            "idle-is-free": lambda *row: dollars(*row[:6], 1.0),
+            "idle-twice": lambda *row: dollars(*row) * row[6] ** 2,
+            "one-gpu": lambda u, g, *row: dollars(u, 1, *row),
+            "no-prompts": lambda u, g, p, *row: dollars(u, g, 0, *row),
+            "all-tokens": lambda u, g, p, a, *row: dollars(u, g, p, a, *row) * a / (p + a),
+            "longer-phase": lambda *row: max(dollars(*row[:2], 0, *row[3:]), dollars(*row[:5], math.inf, row[6])),
+        },
+        {
+            "idle-is-free": "rent is paid for the idle time, too.",
+            "idle-twice": "a busier replica makes a token cheaper, not dearer.",
+            "one-gpu": "each GPU of the replica costs that much.",
+            "no-prompts": "the replica computes prompts, too, and that time is paid for.",
+            "all-tokens": "these are dollars for a million tokens of prompts and answers together.",
+            "longer-phase": "a request's prompt and answer are computed one after the other: their times add up.",
+        },
+    ),
+)
+
+CHEAPEST = Column(
+    part="cheapest",
+    unit="an index",
+    want=cheapest,
+    words=lambda models, served: f"{len(models)} models, {served:,g} served tokens",
+    rel=EXACT,
+    mistakes=mistakes(
+        {
+            "training-only": lambda models, served: cheapest(models, 0),
+            "serving-only": lambda models, served: cheapest(models, 1, train=0),
+            "one-price": lambda models, served: cheapest(models, served, 1, 1),
+            "last-of-equals": lambda models, served: cheapest(models, served, last=True),
+        },
+        {
+            "training-only": "serving takes FLOPs, too.",
+            "serving-only": "training takes FLOPs, too.",
+            "one-price": "a training token takes three times the FLOPs of a served one.",
+            "last-of-equals": "an earlier model takes as few FLOPs.",
+        },
+    ),
+)
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    speeds = logarithmic(4e3, 4e4), logarithmic(300, 3000)
+    usual = draw_rows(rng, 8, (1.5, 2.0, 3.5), range(1, 9), range(200, 9000), range(20, 900), *speeds, (0.1, 0.35, 0.8))
+    usual += each_changed((2.0, 2, 1000, 250, 1e4, 1e3, 0.4), (3.0, 72, 50_000, 700, 2e4, 2e3, 0.02))
+    given = params["usd"], params["gpus"], 1000, 250, 10_000.0, 1000.0, params["busy"] / 100
+
+    def models(count: int) -> tuple[list[Model], float]:
+        """Models of which a larger one needs fewer tokens, as those of the same loss do, in any order; the best is clear."""
+        while True:
+            sizes = [log_uniform(rng, 1e9, 1e11) for _ in range(count)]
+            found = [(size, 1e12 + 4e22 / size * rng.uniform(0.8, 1.2)) for size in sizes]
+            served = log_uniform(rng, 1e11, 1e15)
+            costs = sorted(size * (6 * tokens + 2 * served) for size, tokens in found)
+            if count == 1 or costs[1] > costs[0] * 1.001:
+                return found, served
+
+    two = [(2.0**32, 2.0**40), (2.0**31, 3 * 2.0**40)]  # equal where 3 * 2^40 tokens are served
+    ties = [(two, 3 * 2.0**40), (two[::-1], 3 * 2.0**40), ([*two, *two], 2.0**41), (two, 2.0**42)]
+    close = [(2.0**30, 2.0**40), (2.0**30, 2.0**40 - 2.0**20)]
+    ties += [(close, 0.0), ([*two, *two] * 3 + [(2.0**20, 2.0**40)], 2.0**42)]
+    example = [(70e9, 2e12), (30e9, 4e12), (8e9, 20e12)]
+    return [
+        shown("prompts of 1,000 tokens", "values:dollars", 0, [given]),
+        shown("three models, 10 trillion tokens served", "values:cheapest", 1, [(example, 1e13)]),
+        plain("dollars", 0, "other replicas", usual),
+        plain("cheapest", 1, "other models", [models(count) for count in (2, 3, 5, 8, 8, 8, 8, 8)]),
+        generality(
+            "dollars",
+            0,
+            "always busy, no prompt, one token",
+            [(2.0, 1, 0, 1, 9e3, 800.0, 1.0), (2.0, 3, 500, 1, 9e3, 800.0, 0.25)],
+        ),
+        generality(
+            "cheapest",
+            1,
+            "equals, one model, nothing served",
+            [*ties, models(1), (models(6)[0], 0.0), (example, 0.0), (example, 1e16)],
+        ),
+    ]
+
+
+JUDGING = Judging(
+    shares=shares(dollars=(0.25, 0.25), cheapest=(0.25, 0.25)),
+    cases=_cases,
+    verdicts=table(DOLLARS, CHEAPEST),
+    why="""The price of a token is the rent over the tokens that are really served, so idle hours count as much as speed. Over a model's life, training is paid once and serving with
+every token. The more tokens it serves, the more a smaller model saves that was trained longer for the same loss.""",
+    pytorch="`vllm bench serve` measures both speeds at your own mix of prompts and answers; never take the speed of another mix.",
+)
+
+ANSWERS = r"""# %% right: as written
+def usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy):
+    seconds = prompt / prefill_speed + answer / decode_speed
+    return usd * gpus / 3600 * seconds / busy / answer * 1e6
+
+
+def cheapest(models, served):
+    return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+
+
+# %% right: requests per hour, half the FLOPs  from: as written
+# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
+# +     requests = busy * 3600 / seconds
+# +     return gpus * usd * 1_000_000 / (requests * answer)
+# ~ models[at][0] * (6 * models[at][1] + 2 * served) ==> 3 * models[at][0] * models[at][1] + models[at][0] * served
+
+# %% wrong: idle hours are free => values idle-is-free  from: as written
+# ~ busy / answer ==> answer
+
+# %% wrong: idle hours make it cheaper => values idle-twice  from: as written
+# ~ seconds / busy ==> seconds * busy
+
+# %% wrong: one GPU => values one-gpu  from: as written
+# ~ usd * gpus / 3600 ==> usd / 3600
+
+# %% wrong: prompts are free => values no-prompts  from: as written
+# ~ prompt / prefill_speed + answer ==> answer
+
+# %% wrong: all tokens => values all-tokens  from: as written
+# ~ busy / answer * 1e6 ==> busy / (prompt + answer) * 1e6
+
+# %% wrong: the longer of the phases => values longer-phase  from: as written
+# ~ prompt / prefill_speed + answer / decode_speed ==> max(prompt / prefill_speed, answer / decode_speed)
+
+# %% wrong: a prompt there must be => generality raised  from: as written
+# ~ 1e6 ==> 1e6 * prompt / prompt
+
+# %% wrong: training alone => values training-only  from: as written
+# ~ (6 * models[at][1] + 2 * served) ==> 6 * models[at][1]
+
+# %% wrong: the smallest => values serving-only  from: as written
+# ~ models[at][0] * (6 * models[at][1] + 2 * served) ==> models[at][0]
+
+# %% wrong: training is as cheap as serving => generality -  from: as written
+# ~ * (6 * models[at][1] + 2 * served) ==> * (models[at][1] + served)
+
+# %% wrong: the last of equals => generality last-of-equals  from: as written
+# ~ range(len(models)) ==> reversed(range(len(models)))
+
+# %% wrong: a millionth more is as cheap => generality -  from: as written
+# ~ * (6 * models[at][1] + 2 * served) ==> * (6 * models[at][1] + 2 * served) // 10**19
+
+# %% wrong: left as it is => not-answered  from: as written
+# ~ seconds = prompt / prefill_speed + answer / decode_speed ==> raise NotImplementedError
+"""

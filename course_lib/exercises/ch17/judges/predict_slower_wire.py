@@ -1,0 +1,61 @@
+"""Judge of predict-slower-wire: prediction: the network becomes slower."""
+
+import math
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from course_lib.capstone.plans import assess
+from course_lib.capstone.task import Task
+from course_lib.judging import prediction
+
+
+@cache
+def _seconds(model: str, cluster: str, sequences: int, seq: int, share: float) -> float:
+    task = Task(
+        model=model, cluster=cluster, sequences=sequences, seq=seq, days=math.inf, usd=math.inf, across_share=share
+    )
+    found = assess({"dp": task.gpus, "zero": 3, "microbatches": sequences // task.gpus}, task)
+    return found.seconds
+
+
+def slower_ratio(params: Mapping[str, Any]) -> float:
+    """A step with the slower network over one with the usual network, as the planner sees them."""
+    run = params["model"], params["cluster"], params["sequences"], params["seq"]
+    return _seconds(*run, 1 / params["slower"]) / _seconds(*run, 1.0)
+
+
+JUDGING = prediction(
+    "times",
+    slower_ratio,
+    lambda params: f"By the planner, a step takes {slower_ratio(params):.3g} times as long.",
+    why="As long as the gathers are shorter than the computation of a micro-batch, a slower wire costs nothing. Beyond that point every second of traffic shows. "
+    "So the ratio is smaller than the factor of the wire, and it is larger the closer the run was to the edge.",
+    pytorch="Larger micro-batches, or HSDP with its gathers inside a server, move the edge.",
+)
+
+ANSWERS = r"""# %% right: a guess
+def slower_interval():
+    return 2, 8
+
+
+# %% right: from a roofline
+def slower_interval():
+    compute = 6 * 8e9 * 4096 / 500e12
+    traffic = 3 * 2 * 8e9 / 40e9
+    ratio = max(compute, 8 * traffic) / max(compute, traffic)
+    return [ratio / 2, ratio * 1.5]
+
+
+# %% wrong: one number => values not-a-pair  from: a guess
+# ~ 2, 8 ==> 4
+
+# %% wrong: it commits to nothing => values too-wide  from: a guess
+# ~ 2 ==> 1
+
+# %% wrong: the high end comes first => values reversed  from: a guess
+# ~ 2, 8 ==> 8, 2
+
+# %% wrong: none => values not-positive  from: a guess
+# ~ return 2, 8 ==> return 0, 8
+"""

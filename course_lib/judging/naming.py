@@ -1,0 +1,280 @@
+"""Name a mistake by running it: the shipped wrong answers, each with its sentence, on the cases that an answer gets wrong.
+
+A mistake is named if what it does is what the answer did: on every case that fails for the same share, in all that came back or in
+the whole of one part of it (one function's place in a tuple, one key of a dictionary, one rank or row), and if no mistake of another
+name does the same. Of cost and protocol, what counts is the traffic. Otherwise the judge's own message stands, which says what
+differs and claims no cause.
+"""
+
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from course_lib.exercises.answer_bank import BankAnswer
+from course_lib.exercises.placeholders import fill_text
+from course_lib.exercises.values import is_number
+from course_lib.judging.contract import Judging
+from course_lib.judging.shipped import answers
+from course_lib.judging.worked import Worked, judged_variant, run
+from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
+
+SECONDS = 0.5  # CPU time after which no further mistake is tried
+CASES = 4  # cases of one share on which a mistake must do what the answer did
+REL = 1e-3  # how close numbers must be: a year of 365 days is one of 365.25
+_NEARLY = 1e-5  # of tensors, relative to the largest number
+SETTLED = frozenset({"only-the-example", "public-form", "in-flight", "ready-made", "not-answered", "returned-none"})
+"""What a judge knows for certain: no shipped mistake is looked for."""
+_TRAFFIC = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "pairs")
+_VARYING = re.compile(r"\(line .*?\)|\bline \d+.*|0x[0-9a-f]+", re.DOTALL)
+
+Path = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A case that was asked on the variant with these numbers, what came back, and the verdicts on it."""
+
+    params: Mapping[str, Any]
+    case: Case
+    outcome: Outcome
+    verdicts: Sequence[Verdict]
+
+
+def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
+    """The wrong answers that have a sentence, each with the mistake's name and the sentence; of one name the first one's."""
+    wrong = [each for each in answers(exercise) if each.sort != "right" and each.mistake not in ("-", "~")]
+    says: dict[str, str] = {}
+    for each in wrong:
+        if each.says:
+            says.setdefault(each.mistake, each.says)
+    return [(each, each.mistake, each.says or says[each.mistake]) for each in wrong if each.mistake in says]
+
+
+def named(exercise: str, contract: Judging, judged: Sequence[Judged]) -> list[list[Verdict]]:
+    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence."""
+    told = [list(each.verdicts) for each in judged]
+    open_ones: dict[tuple[str, str, Path], list[tuple[int, int]]] = {}
+    for at, each in enumerate(judged):
+        for number, verdict in enumerate(each.verdicts):
+            if not verdict.ok and verdict.mistake not in SETTLED:
+                open_ones.setdefault((verdict.kind, verdict.part, verdict.where), []).append((at, number))
+    candidates = mistakes_of(exercise) if open_ones else []
+    if not candidates:
+        return told
+    until = time.process_time() + SECONDS
+    trial = _Trial(exercise, contract, judged, until)
+    for share in sorted(open_ones, key=lambda share: VERDICT_KINDS.index(share[0])):  # type: ignore[arg-type]
+        places = open_ones[share]
+        if (found := trial.cause(candidates, places)) is None:
+            continue
+        name, sentence = found
+        for at, number in places:
+            verdict = told[at][number]
+            message = verdict.lead + fill_text(sentence, judged[at].params)
+            told[at][number] = replace(verdict, mistake=name, message=message)
+    return told
+
+
+class _Trial:
+    """The runs of the mistakes of one exercise beside one answer's."""
+
+    def __init__(self, exercise: str, contract: Judging, judged: Sequence[Judged], until: float) -> None:
+        self.right, self.contract, self.judged, self.until = Worked(exercise), contract, judged, until
+        self.made: dict[tuple[str, int], Outcome] = {}
+
+    def cause(
+        self, candidates: Sequence[tuple[BankAnswer, str, str]], places: Sequence[tuple[int, int]]
+    ) -> tuple[str, str] | None:
+        """The one mistake that explains all these verdicts, as its name and sentence; None where there is none or are several."""
+        first = sorted(places, key=lambda place: self.judged[place[0]].outcome.seconds)[:CASES]
+        whole, parts = list[tuple[BankAnswer, str, str]](), dict[Path, list[tuple[BankAnswer, str, str]]]()
+        for candidate in candidates:
+            found: set[Path] | None = None
+            for at, number in first:
+                if time.process_time() > self.until:
+                    return None
+                here = self.explained(candidate[0], at, number)
+                found = here if found is None else found & here
+                if not found:
+                    break
+            if found:
+                for path in found:
+                    parts.setdefault(path, []).append(candidate)
+                if () in found:
+                    whole.append(candidate)
+        tried = [whole, *(parts[path] for path in sorted(parts, key=repr) if path)]
+        for rivals in tried:
+            if not rivals:
+                continue
+            names = {name: sentence for _, name, sentence in reversed(rivals)}
+            if len(names) > 1:
+                names = self.told_apart(rivals)
+            if len(names) == 1:
+                return next(iter(names.items()))
+            if rivals is whole and names:
+                return None
+        return None
+
+    def told_apart(self, rivals: Sequence[tuple[BankAnswer, str, str]]) -> dict[str, str]:
+        """The mistakes that do what the answer did in every case, the ones that it gets right among them."""
+        left = list(rivals)
+        for at in sorted(range(len(self.judged)), key=lambda at: self.judged[at].outcome.seconds):
+            if len({name for _, name, _ in left}) < 2 or time.process_time() > self.until:
+                break
+            here = self.judged[at].outcome
+            left = [each for each in left if _same_outcome(here, self.run(each[0], at))]
+        return {name: sentence for _, name, sentence in reversed(left)}
+
+    def run(self, answer: BankAnswer, at: int) -> Outcome:
+        """The outcome of a shipped answer on a case."""
+        key = answer.source, at
+        if key not in self.made:
+            each = self.judged[at]
+            self.made[key] = run(answer, each.params, each.case)
+        return self.made[key]
+
+    def explained(self, answer: BankAnswer, at: int, number: int) -> set[Path]:
+        """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of it."""
+        each = self.judged[at]
+        verdict, got, slip = each.verdicts[number], each.outcome, self.run(answer, at)
+        if got.state != "answered" or slip.state != "answered":
+            same = got.state == slip.state and _bare(got.error) == _bare(slip.error)
+            return {()} if same else set()
+        with judged_variant(self.right.exercise, each.params):
+            its = self.contract.verdicts(each.params, each.case, slip)
+            right = self.right.value(each.case)
+        if all(other.ok for other in its if (other.kind, other.part) == (verdict.kind, verdict.part)):
+            return set()
+        if verdict.kind in ("cost", "protocol") and each.case.adversary is None and got.meter:
+            told = any(other.message == verdict.message for other in its)
+            return {()} if told or all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC) else set()
+        return _parts_alike(got.value, slip.value, right, verdict.where)
+
+
+def _same_outcome(got: Outcome, slip: Outcome) -> bool:
+    if got.state != "answered" or slip.state != "answered":
+        return got.state == slip.state
+    return _alike(dict(_leaves(got.value)), dict(_leaves(slip.value)))
+
+
+def _bare(error: str) -> str:
+    """An error without the line it names."""
+    return _VARYING.sub("", error).strip()
+
+
+def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
+    """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
+    rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so.
+    """
+    mine, its, wants = (dict(_leaves(value)) for value in (got, slip, right))
+    columns: dict[Path, list[tuple[Any, Any, Any]]] = {}
+    many = type(got) is list
+    for path in {**mine, **its, **wants}:
+        column = path[1:] if many else path
+        if column[: len(where)] == where:
+            three = tuple(values.get(path, _NOTHING) for values in (mine, its, wants))
+            columns.setdefault(column[: max(1, len(where))], []).append(three)  # type: ignore[arg-type]
+    fits = {column: all(_fits(*three) for three in values) for column, values in columns.items()}
+    moved = {column: any(_apart(its, want) for _, its, want in values) for column, values in columns.items()}
+    found = {column for column in columns if fits[column] and moved[column]}
+    if not found and many and not all(fits.values()) and _row_alike(got, slip, right, where):
+        return {_ONE_ROW}
+    return found | ({()} if found and all(fits.values()) else set())
+
+
+_ONE_ROW: Path = ("one row",)
+
+
+def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
+    """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling."""
+    for rows in zip(got, slip, right, strict=False) if type(slip) is type(right) is list else ():
+        mine, its, wants = ({path: each for path, each in _leaves(row) if path[: len(where)] == where} for row in rows)
+        if _alike(mine, wants):
+            continue
+        paths = {**mine, **its, **wants}
+        return all(_fits(*(values.get(path, _NOTHING) for values in (mine, its, wants))) for path in paths) and any(
+            _is_telling(its[path]) and _apart(its[path], wants.get(path)) for path in its
+        )
+    return False
+
+
+def _is_telling(value: Any) -> bool:
+    """Whether a value is too particular to come back by chance."""
+    if is_number(value):
+        return value != int(value) or abs(value) >= 1_000
+    return hasattr(value, "numel") and value.numel() > 3
+
+
+_NOTHING = object()
+_TIGHT = 1e-9
+
+
+def _fits(mine: Any, its: Any, want: Any) -> bool:
+    """Whether a value is that of the mistake: within rounding of it, and far nearer to it than to the right one."""
+    if not _equal(mine, its):
+        return False
+    if not _apart(its, want):
+        return True
+    if is_number(its) and is_number(want):
+        return abs(mine - its) <= 0.1 * abs(its - want)
+    if hasattr(its, "shape") and hasattr(want, "shape") and its.shape == want.shape and its.numel():
+        off, between = (abs(one.double() - its.double()).nan_to_num().max() for one in (mine, want))
+        return bool(off <= 0.1 * between)
+    return True
+
+
+def _apart(its: Any, want: Any) -> bool:
+    """Whether a mistake leads to another value than the right one."""
+    if is_number(its) and is_number(want):
+        return not math.isclose(its, want, rel_tol=_TIGHT, abs_tol=1e-12)
+    if hasattr(its, "shape") and hasattr(want, "shape") and its.shape == want.shape and its.dtype == want.dtype:
+        return not bool((its == want).all())
+    return not _equal(its, want)
+
+
+def _alike(mine: Mapping[Path, Any], its: Mapping[Path, Any]) -> bool:
+    return mine.keys() == its.keys() and all(_equal(value, its[path]) for path, value in mine.items())
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The values that plain data hold, each with the way to it."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves(each, (*path, key))
+    elif isinstance(value, (list, tuple)):
+        yield (*path, len), len(value)
+        for at, each in enumerate(value):
+            yield from _leaves(each, (*path, at))
+    else:
+        yield path, value
+
+
+def _equal(one: Any, two: Any) -> bool:
+    """Whether two values are the same up to rounding."""
+    if is_number(one) and is_number(two):
+        return math.isclose(one, two, rel_tol=REL if float in (type(one), type(two)) else 0.0, abs_tol=1e-12)
+    if hasattr(one, "shape") and hasattr(two, "shape"):
+        return _same_tensors(one, two)
+    if type(one) is str and type(two) is str:
+        return one.strip().lower() == two.strip().lower()
+    return type(one) is type(two) and (one == two or one != one)
+
+
+def _same_tensors(one: Any, two: Any) -> bool:
+    import torch
+
+    if not (isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)):
+        return type(one) is type(two) and one.shape == two.shape and bool((one == two).all())
+    if one.dtype != two.dtype or one.shape != two.shape:
+        return False
+    if not one.numel() or not one.is_floating_point():
+        return torch.equal(one, two)
+    a, b = one.detach().double(), two.detach().double()
+    if not torch.equal(a.isfinite(), b.isfinite()):
+        return False
+    a, b = a.nan_to_num(0.0, 0.0, 0.0), b.nan_to_num(0.0, 0.0, 0.0)
+    close = max(_NEARLY, 4 * torch.finfo(one.dtype).eps)
+    return float((a - b).abs().max()) <= close * max(float(b.abs().max()), 1e-300)

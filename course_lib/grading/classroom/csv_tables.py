@@ -16,7 +16,22 @@ from course_lib.install import Trouble
 
 LINE = "\0line"  # key of a row's line in the file
 _CELL = 16_000_000  # characters of one cell: Moodle's worksheet contains whole comments with pictures
-_LANGUAGES = ("de", "fr", "es", "it", "pt", "nl", "pl")  # languages whose month names are understood
+_LANGUAGES = (
+    "de",
+    "fr",
+    "es",
+    "it",
+    "pt",
+    "nl",
+    "pl",
+    "cs",
+    "ru",
+    "uk",
+    "sv",
+    "da",
+    "tr",
+    "hu",
+)  # languages whose month names are understood
 _WORKBOOKS = (b"PK\x03\x04", b"\xd0\xcf\x11\xe0")  # .xlsx, .xls
 _EXCELS = "sep="  # with the mark behind it, in a line of its own
 _AS_CSV = "export it again as CSV (comma separated, UTF-8), not as a workbook"

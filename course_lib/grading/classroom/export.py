@@ -11,8 +11,8 @@ from pathlib import Path
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
 from course_lib.grading.classroom.roster import Student
-from course_lib.grading.classroom.status import current
 from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.grading.service.kept_reports import all_latest
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import write_whole
 
@@ -79,9 +79,15 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
     return found
 
 
+def gradebook_scores(folder: ClassFolder, chapter: str) -> dict[str, float]:
+    """Student -> points in the gradebook, hand grading included, before the late penalty: what formgrader shows."""
+    return {each.student.id: each.raw for each in grades(folder, [chapter]) if each.handed_in}
+
+
 def _unreadable(folder: ClassFolder, chapter: str) -> set[str]:
     """The students whose submission could not be read or run as a whole."""
-    return {name for name, report in current(folder, chapter).items() if report.get("state") not in (None, "graded")}
+    reports = all_latest(folder, chapter)
+    return {name for name, report in reports.items() if report.get("state") not in (None, "graded")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.grading.classroom.export import gradebook_scores
 from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.status import current, gradebook_scores
+from course_lib.grading.classroom.status import current
 from course_lib.grading.clean_text import clean
 from course_lib.learner.notebooks import write_whole
 from course_lib.records import VERDICT_KINDS

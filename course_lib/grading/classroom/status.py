@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.grading.classroom.export import gradebook_scores
 from course_lib.grading.classroom.folder import ClassFolder
 
 
@@ -54,13 +55,6 @@ def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
         missing=tuple(student.id for student in folder.roster.students() if student.id not in there),
         maximum=folder.exercises.maximum(chapter),
     )
-
-
-def gradebook_scores(folder: ClassFolder, chapter: str) -> dict[str, float]:
-    """Student -> points in the gradebook, hand grading included, before the late penalty: what formgrader shows."""
-    from course_lib.grading.classroom.export import grades
-
-    return {each.student.id: each.raw for each in grades(folder, [chapter]) if each.handed_in}
 
 
 def current(folder: ClassFolder, chapter: str) -> Mapping[str, dict[str, Any]]:

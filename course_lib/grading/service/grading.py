@@ -250,7 +250,8 @@ class Run:
         self.summary.seconds = round(time.monotonic() - self.began, 3)
         if self.summary.interrupted:
             self.summary.way_out = "the same command continues where this one stopped; what is graded stays graded"
-        self.say(Event("end", self.summary.way_out, self.done, self.total))
+        stopped = f"Stopped: {self.summary.problem} Way out: " if self.summary.problem else ""
+        self.say(Event("end", stopped + self.summary.way_out, self.done, self.total))
 
     def compare(self, chapters: Sequence[str]) -> None:
         """After the run: a line for each pair of students with the same answers."""

@@ -194,6 +194,25 @@ def test_a_later_copy_counts_where_it_earns_more(workers):
     assert points(reports) == full() and any("earned more after cell 12" in note for note in notes)
 
 
+def test_a_later_answer_in_an_own_cell_counts_and_is_listed(folder):
+    learner = small_source()
+    cell_of(learner, DAYS)["source"] = TEXTS["wrong"](DAYS)
+    learner["cells"].append(own(RIGHT[DAYS] + f'\ncheck("{DAYS}", train_days, gpus_for_deadline)'))
+    learner["cells"].insert(2, own("import os\nos._exit(1)", "ends"))
+    hand_in(folder, "ada", as_bytes(learner))
+    result = run_task(make_task(folder, "ada", "01"))
+    texts = {each["kind"]: each["text"] for each in result["anomalies"]}
+    assert result["points"] == sum(full().values())
+    assert "earned more after cell 16" in texts["later answer"] and "(cell 3) was left out" in texts["cell left out"]
+
+
+def test_a_stub_below_retyped_work_does_not_hide_why_it_was_not_run(workers):
+    learner = with_copy(TEXTS["stub"](DAYS), 1)
+    cell_of(learner, DAYS)["cell_type"] = "markdown"
+    reports, notes = marked(learner, workers)
+    assert "markdown cell now" in reports[DAYS].note and "no points are lost" not in " ".join(notes)
+
+
 def test_an_answer_written_into_its_check_cell_counts(workers):
     learner = as_released()
     check = cell_of(learner, DAYS + "-check")

@@ -38,7 +38,7 @@ class Step:
 class Sign:
     """Something about one cell that can change a grade, or that kept work from being read."""
 
-    kind: str  # "answer copied", "answer retyped", "answer missing", "damaged"
+    kind: str  # "answer copied", "answer retyped", "answer missing", "damaged", "later answer", "cell left out"
     exercise: str
     text: str
 
@@ -146,10 +146,12 @@ class _Frame:
         exercise = key.removeprefix("grade:")
         worked = [position for position in found if self._has_work(key, position)]
         runs = [position for position in worked if self.cells[position]["cell_type"] == "code"]
-        self.copies.update(at for at in found if at not in runs and at > min(runs, default=len(self.cells)))
+        begin = min(runs, default=-1 if worked else len(self.cells))  # where all work is in text cells, no stub runs
+        self.copies.update(at for at in found if at not in runs and at > begin)
         check = next((at for at in self._checks(exercise) if at > min(runs, default=0)), len(self.cells))
         chosen = next((at for at in reversed(runs) if at < check), (runs or worked or found)[0])
         self.places[key] = chosen
+        self.copies.discard(chosen)
         if exercise in self.exercises:
             self.parts |= {at: exercise for at in found if at != chosen and at not in self.copies}
             text = (

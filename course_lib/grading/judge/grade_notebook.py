@@ -27,7 +27,7 @@ from course_lib.grading.judge.exercise import Exercise, resolve
 from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain, needs_explanation
 from course_lib.grading.judge.report import cleaned, lost_report, refused_report
 from course_lib.grading.sandbox.wall import Wall
-from course_lib.grading.submission import Step, Submission
+from course_lib.grading.submission import Sign, Step, Submission
 from course_lib.grading.worker.in_worker import InWorker, Lost, names_there, run_cell
 from course_lib.grading.worker.rank_processes import RankProcesses
 from course_lib.grading.worker.worker_pool import WorkerHandle, WorkerPool
@@ -51,6 +51,7 @@ class GradedNotebook:
 
     reports: tuple[Report, ...]
     notes: tuple[str, ...] = ()
+    signs: tuple[Sign, ...] = ()  # what an instructor should know: later answers that count, cells that were left out
     errors: frozenset[str] = frozenset()  # what workers said went wrong, word for word: not to be shown in a class
 
 
@@ -89,6 +90,7 @@ def grade_notebook(
     return GradedNotebook(
         reports=tuple(grading.reports[name] for name in submission.exercises),
         notes=tuple(grading.notes),
+        signs=tuple(grading.signs),
         errors=frozenset(grading.said),
     )
 
@@ -115,6 +117,7 @@ class _Grading:
         self.said: set[str] = set()  # by workers, word for word
         self.reports: dict[str, Report] = {}
         self.notes: list[str] = []
+        self.signs: list[Sign] = []
         self.left_out: set[int] = set()  # steps that are not taken again
         self.judged: set[int] = (
             set()
@@ -259,7 +262,9 @@ class _Grading:
 
     def _note_better(self, step: Step) -> None:
         title = self.cards[step.exercise].title
-        self.notes.append(f"“{title}” earned more after {step.where} than at its first check, and that counts.")
+        text = f"“{title}” earned more after {step.where} than at its first check, and that counts."
+        self.notes.append(text)
+        self.signs.append(Sign("later answer", step.exercise, text))
 
     def _judge(self, worker: WorkerHandle, ranks: RankProcesses, name: str) -> None:
         """Judge one exercise on what the notebook has defined so far."""
@@ -340,7 +345,9 @@ class _Grading:
                 self._close(step.exercise)
         else:
             whose = {"own": "One of your own cells", "course": "A cell of the chapter"}[step.whose]
-            self.notes.append(f"{whose}{f' ({step.where})' if step.where else ''} was left out: {words}")
+            text = f"{whose}{f' ({step.where})' if step.where else ''} was left out: {words}"
+            self.notes.append(text)
+            self.signs.append(Sign("cell left out", "", text))
 
     def _out_of_time(self) -> None:
         words = f"The notebook as a whole ran longer than {self.limits.notebook_seconds:g} s, so this exercise was not reached."

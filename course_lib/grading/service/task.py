@@ -215,7 +215,9 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     shown = autograded(source, learner, cards, done.reports, task["key"])
     result = _result("graded", "", done.reports, [*whole.notes, *done.notes])
     result |= {
-        "anomalies": anomalies_of(source, learner, cards, whole, done.reports),
+        "anomalies": anomalies_of(
+            source, learner, cards, replace(whole, signs=(*whole.signs, *done.signs)), done.reports
+        ),
         "answers": answers_of(whole),
         "autograded": text_of(shown),
     }

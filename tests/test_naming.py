@@ -8,8 +8,10 @@ from course_lib import cli, exercises
 from course_lib.exercises import killmatrix
 from course_lib.exercises.answer_bank import read_bank, worked_cell
 from course_lib.judging.naming import mistakes_of
+from course_lib.judging.shipped import answers as bank_of
 from course_lib.judging.shipped import answers_text
 from course_lib.judging.worked import Worked, judged_variant
+from tests.tables import each_card
 
 HEAD = """from course_lib import memory, params
 import math
@@ -81,9 +83,9 @@ def test_on_ranks_the_same_bytes_and_results_name_a_mistake():
     )
 
 
-@pytest.mark.parametrize("exercise", [card.id for card in exercises.cards()])
-def test_each_sentence_is_a_sentence_and_belongs_to_one_name(exercise):
-    for _, name, sentence in mistakes_of(exercise):
+@each_card()
+def test_each_sentence_is_a_sentence_and_belongs_to_one_name(card):
+    for _, name, sentence in mistakes_of(card.id):
         assert name and sentence.rstrip().endswith((".", "?", ")", "`")), sentence
 
 
@@ -120,3 +122,10 @@ def test_answers_from_anywhere_are_judged_in_the_form_of_the_bank(tmp_path, caps
     (tmp_path / "two.py").write_text("# %% wrong: nothing\nx = 1\n")
     assert cli.run(["exercise", "try", "state-13b", str(tmp_path / "two.py")]) == 1
     assert "two.py:1" in capsys.readouterr().err
+
+
+def test_a_named_mistake_still_says_where_a_tensor_was_in_flight():
+    reads_early = next(each for each in bank_of("ring-shift") if each.name == "reads before wait")
+    report = killmatrix.judge(reads_early).report
+    first = next(v for v in report.verdicts if not v.ok)
+    assert first.mistake == "reads-before-wait" and "In this run, rank 0 read a tensor in flight, at " in first.message

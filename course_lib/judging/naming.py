@@ -146,11 +146,14 @@ class _Trial:
         with judged_variant(self.right.exercise, each.params):
             its = self.contract.verdicts(each.params, each.case, slip)
             right = self.right.value(each.case)
-        if all(other.ok for other in its if (other.kind, other.part) == (verdict.kind, verdict.part)):
+        found = [other for other in its if (other.kind, other.part, other.ok) == (verdict.kind, verdict.part, False)]
+        if not found:
             return set()
         if verdict.kind in ("cost", "protocol") and each.case.adversary is None and got.meter:
             told = any(other.message == verdict.message for other in its)
-            return {()} if told or all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC) else set()
+            alike = any(other.mistake == verdict.mistake for other in found)  # the judge finds the same in both
+            same = alike and all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC)
+            return {()} if told or same else set()
         return _parts_alike(got.value, slip.value, right, verdict.where)
 
 

@@ -171,6 +171,7 @@ def cause(trace):
 # ~ "kept after forward" if last["gathers"] > 2 * trace["micro_batches"] else "one giant unit" ==> "one giant unit"
 # %% wrong: reserved memory is not looked at => values not-allocator
 # -         "allocator": last["reserved"] - 1.15 * parts,
+# ~ parts / 2 else "as it should" ==> parts / 2 else "activations"
 # %% wrong: micro-batches are forgotten in the gathers => values one-or-kept
 # ~ last["gathers"] > 2 * trace["micro_batches"] ==> last["gathers"] > 1
 # %% wrong: the five traces by heart => values -

@@ -21,7 +21,7 @@ from course_lib.judging.shipped import answers
 from course_lib.judging.worked import Worked, judged_variant, run
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
 
-SECONDS = 0.5  # CPU time after which no further mistake is tried
+SECONDS = 2.0  # CPU time after which no further mistake is tried
 CASES = 4  # cases of one share on which a mistake must do what the answer did
 REL = 1e-3  # how close numbers must be: a year of 365 days is one of 365.25
 _NEARLY = 1e-5  # of tensors, relative to the largest number
@@ -53,8 +53,13 @@ def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
     return [(each, each.mistake, each.says or says[each.mistake]) for each in wrong if each.mistake in says]
 
 
-def named(exercise: str, contract: Judging, judged: Sequence[Judged]) -> list[list[Verdict]]:
-    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence."""
+def named(
+    exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS
+) -> list[list[Verdict]]:
+    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence.
+
+    After `seconds` of CPU time no further mistake is tried.
+    """
     told = [list(each.verdicts) for each in judged]
     open_ones: dict[tuple[str, str, Path], list[tuple[int, int]]] = {}
     for at, each in enumerate(judged):
@@ -64,7 +69,7 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged]) -> list[li
     candidates = mistakes_of(exercise) if open_ones else []
     if not candidates:
         return told
-    until = time.process_time() + SECONDS
+    until = time.process_time() + seconds
     trial = _Trial(exercise, contract, judged, until)
     for share in sorted(open_ones, key=lambda share: VERDICT_KINDS.index(share[0])):  # type: ignore[arg-type]
         places = open_ones[share]
@@ -157,13 +162,16 @@ class _Trial:
         with judged_variant(self.right.exercise, each.params):
             its = self.contract.verdicts(each.params, each.case, slip)
             right = self.right.value(each.case)
-        if all(other.ok for other in its if (other.kind, other.part) == (verdict.kind, verdict.part)):
+        found = [other for other in its if (other.kind, other.part, other.ok) == (verdict.kind, verdict.part, False)]
+        if not found:
             return set()
         told = any(other.message == verdict.message for other in its)
         if self.contract.many_right:
             return {()} if told else set()
         if verdict.kind in ("cost", "protocol") and each.case.adversary is None and got.meter:
-            return {()} if told or all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC) else set()
+            alike = any(other.mistake == verdict.mistake for other in found)  # the judge finds the same in both
+            same = alike and all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC)
+            return {()} if told or same else set()
         return _parts_alike(got.value, slip.value, right, verdict.where)
 
 

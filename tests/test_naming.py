@@ -11,6 +11,7 @@ from course_lib.judging.naming import mistakes_of
 from course_lib.judging.shipped import answers as bank_of
 from course_lib.judging.shipped import answers_text
 from course_lib.judging.worked import Worked, judged_variant
+from tests.tables import each_card
 
 HEAD = """from course_lib import memory, params
 import math
@@ -82,9 +83,9 @@ def test_on_ranks_the_same_bytes_and_results_name_a_mistake():
     )
 
 
-@pytest.mark.parametrize("exercise", [card.id for card in exercises.cards()])
-def test_each_sentence_is_a_sentence_and_belongs_to_one_name(exercise):
-    for _, name, sentence in mistakes_of(exercise):
+@each_card()
+def test_each_sentence_is_a_sentence_and_belongs_to_one_name(card):
+    for _, name, sentence in mistakes_of(card.id):
         assert name and sentence.rstrip().endswith((".", "?", ")", "`")), sentence
 
 

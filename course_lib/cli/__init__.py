@@ -2,6 +2,7 @@
 
 import errno
 import sys
+from typing import Annotated
 
 import typer
 
@@ -43,6 +44,24 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from course_lib import __version__
+
+        typer.echo(f"Training at Scale {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
 
 _LEARNER = (
     learn.learn,

@@ -12,7 +12,8 @@ import typer
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
-    "course test                              what CI runs: the tests, then the linter",
+    "course test                              the quick tests, in a few minutes, then the linter",
+    "course test --slower                     what CI runs after them: browsers, workers, attacks, real runs, whole notebooks",
     "course test 06                           the tests of chapter 06",
     "course test --everything                 leave no slow check to a later run: before a release",
     "course test --since v1.2                 count what changed since a commit as changed",
@@ -35,10 +36,10 @@ def test(
 ) -> None:
     """Run the test suite and the linter.
 
-    Every shipped answer is judged each time. Slow checks rotate: a notebook that runs whole, an answer judged in a worker process,
-    attacks on the grader, long trainings. They run for what changed since the branch left main (on main itself: in the last day; or
-    since the commit given with --since) and for a share of the rest that differs from commit to commit. The run begins by printing
-    what it leaves to later runs and ends with its slowest parts; --everything leaves nothing out, and so do single files.
+    Every shipped answer is judged each time, and everything that is quick is run. CI then runs --slower: browsers, notebooks that run whole,
+    answers judged in worker processes, attacks on the grader, real runs. Of these, some rotate: they run for what changed since the
+    branch left main (on main itself: in the last day; or since the commit given with --since) and for a share of the rest that differs
+    from commit to commit. A run ends with its slowest parts; --everything leaves nothing out, and single files run whole.
 
     Two digits name a chapter and come first. Three answers to each of its exercises are then judged in a worker process too, and small
     changes of the right answers to eight exercises must lose points; with --everything this holds for all answers and exercises. Any other
@@ -72,6 +73,6 @@ def test(
     tests = subprocess.call(
         [sys.executable, "-P", "-m", *pytest], cwd=None if chosen else ROOT, env={"OMP_NUM_THREADS": "1", **os.environ}
     )
-    whole = not flags or flags == ["--everything"]
+    whole = not flags or flags in (["--everything"], ["--slower"])
     lint = subprocess.call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if whole else 0
     raise typer.Exit(tests or lint)

@@ -233,9 +233,10 @@ def token_step(comm, model, batches):
 # ~ reduction="sum" ==> reduction="mean"
 # ~ loss = summed / count ==> loss = summed * (targets != -100).sum() / count
 # %% wrong: reads the loss before it is there => protocol in-flight
+#           total += loss.detach()
+# +     work = comm.all_reduce(total, async_op=True)
 # -     comm.all_reduce(total)
 # -     return total.item()
-# +     work = comm.all_reduce(total, async_op=True)
 # +     value = total.item()
 # +     work.wait()
 # +     return value

@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -249,3 +251,26 @@ def where(tmp_path: Path, release: Callable[..., Path]) -> Folders:
     release("00_start_here", small_chapter("00"))
     release("01_three_walls", small_chapter("01"))
     return Folders(root=tmp_path / "course", work=tmp_path / "course" / "work")
+
+
+TRIED = """import contextlib, io, json, sys
+from course_lib import cli
+told = {}
+for command in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+        code = cli.run(command.split())
+    told[command] = [code, " ".join(said.getvalue().split())]
+print(json.dumps(told))"""
+
+
+def tried(folder: Path, commands: list[str]) -> dict[str, tuple[int, str]]:
+    """Exit code and words of each command in the copy of the course in `folder`."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", TRIED, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "COURSE_ROOT": str(folder)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

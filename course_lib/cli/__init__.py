@@ -1,6 +1,7 @@
 """The command line: `course --help`. One command, one module; each loads what it needs only when it runs."""
 
 import errno
+import os
 import sys
 from typing import Annotated
 
@@ -27,7 +28,7 @@ from course_lib.cli import (
 )
 from course_lib.cli import run as run_
 from course_lib.cli.words import examples, words_of
-from course_lib.install import Trouble, in_words
+from course_lib.install import Trouble, in_words, processes
 
 STAFF = "For instructors and contributors"
 IN_A_CLASS = "For students of a class"
@@ -106,7 +107,8 @@ for group in (class_.app, exercise.app):
 def run(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code, non-zero where what it reports has failed."""
     try:
-        app(arguments, prog_name="course")
+        with processes.sigterm_as_exit():
+            app(arguments, prog_name="course")
     except Trouble as trouble:
         print(f"course: {trouble}", file=sys.stderr)
         return 1
@@ -135,6 +137,8 @@ def run(arguments: list[str] | None = None) -> int:
         print(f"course: {known[0]}.\n  Way out: {known[1]}", file=sys.stderr)
         return 1
     except SystemExit as end:
+        if isinstance(end, processes.Terminated):
+            processes.kill(processes.descendants(os.getpid()))
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
 

@@ -9,7 +9,9 @@ import typer
 
 from course_lib.cli.class_words import numbers, opened, table
 from course_lib.cli.words import examples, part
-from course_lib.install import Trouble
+from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import require
+from course_lib.install.words import count_text
 
 if TYPE_CHECKING:
     from course_lib.exercises.killmatrix import Row
@@ -45,9 +47,10 @@ def new(
 
     Its tests fail until it is written. The command prints the next steps.
     """
-    made = part("course_lib.grading.classroom.scaffold", "writing exercises").new_exercise(
-        numbers([chapter])[0], exercise, class_folder
-    )
+    scaffold = part("course_lib.grading.classroom.scaffold", "writing exercises")
+    if class_folder is None:
+        require(ROOT, "solutions", "A new exercise of the course")
+    made = scaffold.new_exercise(numbers([chapter])[0], exercise, class_folder)
     for path in made.written:
         typer.echo(f"  {path}")
     typer.echo("Next:")
@@ -75,7 +78,7 @@ def test(
         ],
     )
     escaped = sum(not row.ok for row in rows)
-    typer.echo(f"{len(rows)} answers, {escaped or 'none'} with another result than meant.")
+    typer.echo(f"{count_text(len(rows), 'answer')}, {escaped or 'none'} with another result than meant.")
     raise typer.Exit(1 if escaped else 0)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from itertools import takewhile
 from typing import Annotated
@@ -49,7 +48,10 @@ def test(
     """
     from course_lib.facts import course
     from course_lib.install import ROOT, Trouble, add_group
+    from course_lib.install.folders import require
+    from course_lib.install.processes import call
 
+    require(ROOT, "tests", "The test suite")
     chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))
     if unknown := [chapter for chapter in chapters if chapter not in course.chapters()]:
         raise Trouble(f"There is no chapter {', '.join(unknown)}.", f"choose from {', '.join(course.chapters())}")
@@ -70,9 +72,9 @@ def test(
         else ["-n", str(processes), "--dist", "worksteal"]  # chapters take a minute, most tests milliseconds
     )
     pytest = ["pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *workers, *flags]
-    tests = subprocess.call(
+    tests = call(
         [sys.executable, "-P", "-m", *pytest], cwd=None if chosen else ROOT, env={"OMP_NUM_THREADS": "1", **os.environ}
     )
     whole = not flags or flags in (["--everything"], ["--slower"])
-    lint = subprocess.call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if whole else 0
+    lint = call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if whole else 0
     raise typer.Exit(tests or lint)

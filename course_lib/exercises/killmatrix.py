@@ -25,6 +25,7 @@ from typing import Any
 from course_lib import exercises
 from course_lib.exercises import Card
 from course_lib.exercises.answer_bank import BankAnswer, read_answers
+from course_lib.install.words import count_text
 from course_lib.notebook import VARIANT_FILE
 from course_lib.records import VERDICT_KINDS, Report
 
@@ -216,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     median = sorted(row.seconds for row in rows)[len(rows) // 2] if rows else 0.0
     worst = max((row.seconds for row in rows), default=0.0)
     console.print(
-        f"{len(rows)} answers to {len({row.answer.exercise for row in rows})} exercises in {wall:.1f} s; a check takes "
+        f"{count_text(len(rows), 'answer')} to {count_text(len({row.answer.exercise for row in rows}), 'exercise')} in {wall:.1f} s; a check takes "
         f"{median:.2f} s at the median, {worst:.2f} s at most; {len(escaped)} escaped."
     )
     return 1 if escaped else 0

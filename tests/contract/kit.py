@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -18,6 +19,10 @@ from course_lib.judging import judging
 from course_lib.records import Case, Outcome, Report, Verdict
 from tests.rotation import chosen
 from tests.tables import each_card
+
+ONE_OF_MANY = re.compile(  # "1 GPUs": a count whose noun has the wrong number
+    r"(?<![\w.,·×/^−-])1 (?!is |as |has |was |holds |ms\b|times\b)[A-Za-z]*[A-Za-rt-z]s\b(?! =)"
+)
 
 CARDS = [card for card in exercises.cards() if card.chapter in chosen]
 AUDITS = [card for card in CARDS if card.form == "audit"]

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from course_lib.arithmetic import same_everywhere
 from course_lib.exercises import Card
 from course_lib.exercises.values import types_only
 from course_lib.grading.judge.closed_messages import closed_messages
@@ -51,6 +52,7 @@ def as_it_is(text: str, ranks: int = 0) -> str:
     return text
 
 
+@same_everywhere()
 def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it_is) -> Report:
     """Judge one answer: verdicts, points (0 to `card.points`), and the state of the run that decided.
 

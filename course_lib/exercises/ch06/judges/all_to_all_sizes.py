@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from course_lib.judging import Fault, Judging, Params, Worked, judged, ranks
+from course_lib.judging import Fault, Judging, Params, judged, ranks
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import moved_early, secret
@@ -14,7 +14,6 @@ from course_lib.judging.tensors import coin_of, nbytes, same
 from course_lib.judging.traffic import Meter, partners, ready_made, too_few_bytes, too_long
 from course_lib.records import Case, Outcome, Verdict
 
-right = Worked("all-to-all-sizes")
 COUNT = 8  # bytes in which a rank may tell another how many numbers follow
 
 
@@ -50,8 +49,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    n = len(results)
-    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
+    n, given = len(results), [parts for (parts, *_) in case.per_rank or ()]
+    for rank, got in enumerate(results):
+        want = [parts[rank] for parts in given]
         if len(got) != n:
             return "wrong-shape", f"Rank {rank}: return a list of {n} tensors, one from each rank; got {len(got)}."
         for source, (row, wanted) in enumerate(zip(got, want, strict=True)):

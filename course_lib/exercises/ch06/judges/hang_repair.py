@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from course_lib.exercises.layouts import COLUMNS
-from course_lib.judging import Fault, Judging, Params, Worked, judged, ranks
+from course_lib.judging import Fault, Judging, Params, judged, ranks
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import PerRank, moved_early, secret
@@ -15,7 +15,6 @@ from course_lib.judging.tensors import coin_of, nbytes, not_like, same
 from course_lib.judging.traffic import Meter, ready_made, sent_again, too_few_bytes, too_long
 from course_lib.records import Case, Outcome, Verdict
 
-right = Worked("hang-repair")
 Shape = tuple[int, ...]
 
 
@@ -42,9 +41,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(ranks.UNKIND, "three ranks", "protocol:safe", lambda: data(3))
 
 
+def _wants(case: Case) -> list[tuple[Any, Any]]:
+    """What the rank before sent on, and what the rank after sent back, for each rank."""
+    given = case.per_rank or ()
+    return [(given[rank - 1][0], given[(rank + 1) % len(given)][1]) for rank in range(len(given))]
+
+
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
     n = len(results)
-    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
+    for rank, (got, want) in enumerate(zip(results, _wants(case), strict=True)):
         words = f"what rank {(rank - 1) % n} sent on", f"what rank {(rank + 1) % n} sent back"
         for one, wanted, text in zip(got, want, words, strict=True):
             if same(one, wanted):
@@ -59,7 +64,7 @@ def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
 
 def _crossed(case: Case, results: Sequence[Any]) -> bool:
     """Whether every rank has its two messages the wrong way round."""
-    pairs = zip(results, right.value(case), strict=True)
+    pairs = zip(results, _wants(case), strict=True)
     return all(same(got[0], want[1]) and same(got[1], want[0]) for got, want in pairs)
 
 

@@ -1,17 +1,17 @@
 """Judge of pair-exchange: two ranks agree."""
 
 import random
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, Worked, judged, ranks
+from course_lib.judging import Fault, Judging, Params, judged, ranks
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import PerRank, layouts, secret, tensors, world
 from course_lib.judging.tensors import coin_of, nbytes
 from course_lib.judging.traffic import Meter, ready_made, sent_again, too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
-
-right = Worked("pair-exchange")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -27,6 +27,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden(f"{len(many)} ranks, integers in three dimensions", "generality:ranks", per_rank=many)]
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
     return cases + under(ranks.UNKIND[:3], "two ranks", "protocol:safe", lambda: data(2))
+
+
+def _wants(op: str, given: Sequence[Tensor]) -> list[Tensor]:
+    pairs = [given[rank - rank % 2 : rank - rank % 2 + 2] for rank in range(len(given))]
+    return [x[0] if len(x) == 1 else x[0] + x[1] if op == "sum" else torch.maximum(x[0], x[1]) for x in pairs]
 
 
 def _cost(case: Case, meter: Meter) -> Fault | None:
@@ -45,7 +50,7 @@ def _partners(case: Case, meter: Meter) -> Fault | None:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = ranks.over_ranks(case, outcome.value, right.value(case))
+    fault = ranks.over_ranks(case, outcome.value, _wants(params["op"], tensors(case)))
     if case.adversary is not None:
         return judged(case, fault)
     spent, partner = _cost(case, outcome.meter), _partners(case, outcome.meter)

@@ -1,17 +1,17 @@
 """Judge of ring-shift: pass it on around the ring."""
 
 import random
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, Worked, first, judged, ranks
+from course_lib.judging import Fault, Judging, Params, first, judged, ranks
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import PerRank, layouts, secret, tensors, world
 from course_lib.judging.tensors import coin_of, nbytes
 from course_lib.judging.traffic import Meter, off_the_ring, ready_made, sent_again, too_few_bytes, too_long
 from course_lib.records import Case, Outcome, Verdict
-
-right = Worked("ring-shift")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -35,8 +35,12 @@ def _bytes(case: Case, meter: Meter) -> Fault | None:
     return sent_again(meter, least) or too_few_bytes(meter, least, least)
 
 
+def _wants(params: Params, given: Sequence[Tensor]) -> list[Tensor]:
+    return [given[(rank - params["direction"]) % len(given)] for rank in range(len(given))]
+
+
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, meter = ranks.over_ranks(case, outcome.value, right.value(case)), outcome.meter
+    fault, meter = ranks.over_ranks(case, outcome.value, _wants(params, tensors(case))), outcome.meter
     if case.adversary is not None:
         return judged(case, fault)
     late = too_long(meter, 4, "Which rank waits for a neighbor that itself waits for its neighbor?")

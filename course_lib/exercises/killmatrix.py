@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -137,12 +137,6 @@ def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) 
     first = told or next((v for v in report.verdicts if not v.ok), None)
     got = "public-form" if told else f"{report.points:g}/{report.maximum:g}"
     return ok, got, first.message if first else report.note
-
-
-def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
-    """Whether a wrong answer is the right one on these parameters, by its heading."""
-    name, _, value = answer.unless.partition("=")
-    return bool(name) and str(params[name]) == value
 
 
 def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:

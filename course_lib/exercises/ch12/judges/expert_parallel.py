@@ -79,7 +79,9 @@ def least_bytes(placement: str, case: Case) -> list[int]:
 
 
 def _bytes_fault(placement: str, case: Case, meter: Any) -> Fault | None:
-    most = right.outcome(case).meter["bytes_sent"]  # copies out and back, forward and backward, and a count for every expert elsewhere
+    most = right.outcome(case).meter[
+        "bytes_sent"
+    ]  # copies out and back, forward and backward, and a count for every expert elsewhere
     for rank, (sent, needed) in enumerate(zip(meter["bytes_sent"], most, strict=True)):
         if sent > needed:
             told = f"its copies and counts are {needed:,}, forward and backward."

@@ -40,7 +40,10 @@ def layer_faults(got: Any, want: Any, ordered: bool = True) -> dict[str, Fault |
         return {"output": ("changed", "a given tensor was changed; make new ones.")}
     if fault := output_fault(got["output"], want["output"]):
         return {"output": fault}
-    graph, calls = gradients_fault(got["gradients"], want["gradients"]), calls_fault(got["calls"], want["calls"], ordered)
+    graph, calls = (
+        gradients_fault(got["gradients"], want["gradients"]),
+        calls_fault(got["calls"], want["calls"], ordered),
+    )
     return {"output": None, "gradients": graph, "calls": calls}
 
 

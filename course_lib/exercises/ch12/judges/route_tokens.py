@@ -78,7 +78,9 @@ def _part_fault(name: str, got: Tensor, want: Tensor) -> Fault | None:
         return ids_fault(got, want, "with the largest logits")
     if name == "weights":
         near = close(got, want, 1e-2)
-        told = ("rounded", "the weights are close but not exact.") if near else ("other-weights", "the weights are wrong.")
+        told = (
+            ("rounded", "the weights are close but not exact.") if near else ("other-weights", "the weights are wrong.")
+        )
         return None if close(got, want, FINE) else told
     if got.shape == (0,):
         return "no-gradient", "no gradient reaches the logits, so the router cannot learn."

@@ -21,7 +21,7 @@ from course_lib.judging.shipped import answers
 from course_lib.judging.worked import Worked, judged_variant, run
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
 
-SECONDS = 0.5  # CPU time after which no further mistake is tried
+SECONDS = 2.0  # CPU time after which no further mistake is tried
 CASES = 4  # cases of one share on which a mistake must do what the answer did
 REL = 1e-3  # how close numbers must be: a year of 365 days is one of 365.25
 _NEARLY = 1e-5  # of tensors, relative to the largest number
@@ -53,8 +53,11 @@ def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
     return [(each, each.mistake, each.says or says[each.mistake]) for each in wrong if each.mistake in says]
 
 
-def named(exercise: str, contract: Judging, judged: Sequence[Judged]) -> list[list[Verdict]]:
-    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence."""
+def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS) -> list[list[Verdict]]:
+    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence.
+
+    After `seconds` of CPU time no further mistake is tried.
+    """
     told = [list(each.verdicts) for each in judged]
     open_ones: dict[tuple[str, str, Path], list[tuple[int, int]]] = {}
     for at, each in enumerate(judged):
@@ -64,7 +67,7 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged]) -> list[li
     candidates = mistakes_of(exercise) if open_ones else []
     if not candidates:
         return told
-    until = time.process_time() + SECONDS
+    until = time.process_time() + seconds
     trial = _Trial(exercise, contract, judged, until)
     for share in sorted(open_ones, key=lambda share: VERDICT_KINDS.index(share[0])):  # type: ignore[arg-type]
         places = open_ones[share]
@@ -157,13 +160,16 @@ class _Trial:
         with judged_variant(self.right.exercise, each.params):
             its = self.contract.verdicts(each.params, each.case, slip)
             right = self.right.value(each.case)
-        if all(other.ok for other in its if (other.kind, other.part) == (verdict.kind, verdict.part)):
+        found = [other for other in its if (other.kind, other.part, other.ok) == (verdict.kind, verdict.part, False)]
+        if not found:
             return set()
         told = any(other.message == verdict.message for other in its)
         if self.contract.many_right:
             return {()} if told else set()
         if verdict.kind in ("cost", "protocol") and each.case.adversary is None and got.meter:
-            return {()} if told or all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC) else set()
+            alike = any(other.mistake == verdict.mistake for other in found)  # the judge finds the same in both
+            same = alike and all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC)
+            return {()} if told or same else set()
         return _parts_alike(got.value, slip.value, right, verdict.where)
 
 
@@ -180,14 +186,14 @@ def _bare(error: str) -> str:
 
 def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
     """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
-    rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so.
+    rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
     """
     mine, its, wants = (dict(_leaves(value)) for value in (got, slip, right))
     columns: dict[Path, list[tuple[Any, Any, Any]]] = {}
     many = type(got) is list
     for path in {**mine, **its, **wants}:
         column = path[1:] if many else path
-        if column[: len(where)] == where:
+        if _begins(column, where):
             three = tuple(values.get(path, _NOTHING) for values in (mine, its, wants))
             columns.setdefault(column[: max(1, len(where))], []).append(three)  # type: ignore[arg-type]
     fits = {column: all(_fits(*three) for three in values) for column, values in columns.items()}
@@ -198,13 +204,17 @@ def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
     return found | ({()} if found and all(fits.values()) else set())
 
 
+def _begins(path: Path, where: Path) -> bool:
+    return len(path) >= len(where) and all(given in (key, ...) for key, given in zip(path, where, strict=False))
+
+
 _ONE_ROW: Path = ("one row",)
 
 
 def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
     """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling."""
     for rows in zip(got, slip, right, strict=False) if type(slip) is type(right) is list else ():
-        mine, its, wants = ({path: each for path, each in _leaves(row) if path[: len(where)] == where} for row in rows)
+        mine, its, wants = ({path: each for path, each in _leaves(row) if _begins(path, where)} for row in rows)
         if _alike(mine, wants):
             continue
         paths = {**mine, **its, **wants}

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging.mistakes import Fault, Mistake
+from course_lib.judging.mistakes import Fault, Mistake, Wrong
 from course_lib.judging.tensors import all_close, close, factor, kind_fault, largest, off_text
 from course_lib.parity import tolerance
 from course_lib.records import Case
@@ -71,7 +71,7 @@ def gradients_fault(
         if not all_alike(got, right):
             if case.adversary is not None:
                 return in_flight(case, rank)
-            return _named(rank, list(got), right, mistakes, what)
+            return Wrong(*_named(rank, list(got), right, mistakes, what)[:2], lead=f"Rank {rank}: ")
     return None
 
 

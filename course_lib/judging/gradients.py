@@ -59,10 +59,12 @@ def gradients_fault(
     want: Sequence[Tensor | None] | Callable[[int], Sequence[Tensor | None]],
     mistakes: Sequence[Mistake] = (),
     what: str = "gradient",
+    where: tuple[Any, ...] = (),
 ) -> Fault | None:
     """The first rank whose list of tensors is wrong, and how.
 
-    `want` is the right list, or a function of the rank; so is the value of a mistake.
+    `want` is the right list, or a function of the rank; so is the value of a mistake. `where` is the place of the list in
+    what a rank returns.
     """
     for rank, got in enumerate(results):
         right = want(rank) if callable(want) else want
@@ -71,7 +73,7 @@ def gradients_fault(
         if not all_alike(got, right):
             if case.adversary is not None:
                 return in_flight(case, rank)
-            return Wrong(*_named(rank, list(got), right, mistakes, what)[:2], lead=f"Rank {rank}: ")
+            return Wrong(*_named(rank, list(got), right, mistakes, what)[:2], f"Rank {rank}: ", where)
     return None
 
 

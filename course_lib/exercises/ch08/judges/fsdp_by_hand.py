@@ -16,7 +16,6 @@ from course_lib.exercises.ch08.work import repeated
 from course_lib.judging import Fault, Judging, Params, Weighed, Worked, judged, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import alike, gradients_fault
-from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks
 from course_lib.judging.tensors import coin_of, kind_fault, normal
 from course_lib.judging.traffic import Meter
@@ -81,8 +80,8 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     for rank, (row, want) in enumerate(zip(results, wants, strict=True)):
         if fault := _row_fault(case, rank, row, want, params["owner"]):
             return fault
-    fault = gradients_fault(case, [row["parts"] for row in results], wants.__getitem__, what="part")
-    return fault and Wrong(*fault)._replace(where=("parts",))
+    parts = [row["parts"] for row in results]
+    return gradients_fault(case, parts, wants.__getitem__, what="part", where=("parts",))
 
 
 def _row_fault(case: Case, rank: int, row: Mapping[str, Any], want: Sequence[Tensor], owner: int) -> Fault | None:

@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -117,12 +117,6 @@ def _matters(card: Card, params: Mapping[str, Any]) -> bool:
 def _reading(chapter: str) -> frozenset[str]:
     """The exercises of a chapter to which some right answer reads its variant's numbers."""
     return frozenset(answer.exercise for answer in bank(chapter) if answer.sort == "right" and answer.reads_params)
-
-
-def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
-    """Whether a wrong answer is the right one on this variant, as its heading says."""
-    name, _, value = answer.unless.partition("=")
-    return bool(answer.unless) and str(params[name]) == value
 
 
 def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) -> tuple[bool, str, str]:

@@ -53,9 +53,7 @@ def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
     return [(each, each.mistake, each.says or says[each.mistake]) for each in wrong if each.mistake in says]
 
 
-def named(
-    exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS
-) -> list[list[Verdict]]:
+def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS) -> list[list[Verdict]]:
     """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence.
 
     After `seconds` of CPU time no further mistake is tried.

@@ -14,7 +14,6 @@ from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import count_text
 
-
 right = Worked("swapped-mesh")
 
 

@@ -13,7 +13,6 @@ from course_lib.judging.tensors import coin_of, not_like
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
-
 right = Worked("swapped-mesh")
 
 

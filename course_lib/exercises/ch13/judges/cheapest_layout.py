@@ -329,13 +329,8 @@ def cheapest(cluster, model, steps, limit, evaluate):
 # > this is the best by what `limit` is about, not by what is asked for.
 # ~ value < least ==> used < least
 # ~ "micro": micro}, value ==> "micro": micro}, used
-# %% wrong: fewest gpus => generality
-# > it is the best with the fewest GPUs; look at more.
-# ~ params("cheapest-layout").goal ==> "cheapest"
-# ~ best, least, per = None, math.inf, ==> best, least, per = None, (math.inf,),
-# ~ value < least ==> (gpus, value) < least
-# ~ "micro": micro}, value ==> "micro": micro}, (gpus, value)
-# %% wrong: first of the fewest => values -
+# %% wrong: fewest gpus => values
+# > it is the first of the layouts with the fewest GPUs; look at all of them.
 # ~ value < least ==> gpus < least
 # ~ "micro": micro}, value ==> "micro": micro}, gpus
 # %% wrong: all gpus => values

@@ -51,7 +51,9 @@ def _place_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         got, best = cost(params["least"], row, order), lowest(params["least"], row)
         if got > best * (1 + 1e-9):
             shape = ", ".join(f"{axis} {size}" for axis, size in row[0].items())
-            worse = f"costs {got / best:.3g} times the best order" if best else "leaves servers, and another order does not"
+            worse = (
+                f"costs {got / best:.3g} times the best order" if best else "leaves servers, and another order does not"
+            )
             told = f"{shape}, servers of {row[2]}: {' '.join(order)} {worse}"
             return Wrong("", f"{told}.", f"{told}; ")
     return None
@@ -184,6 +186,7 @@ def best_order(sizes, sent, per_server, inside, across):
 # ~ min(itertools.permutations(sizes), key=cost) ==> sorted(sizes, key=lambda axis: -sent[axis])
 # %% wrong: as given => values
 # > this is the order that the dictionary happens to have.
+# ~ params("place-axes").least ==> "seconds"
 # ~ min(itertools.permutations(sizes), key=cost) ==> list(sizes)
 # %% wrong: small innermost => values
 # > these are the axes by size, the smallest innermost; bytes decide too.
@@ -198,13 +201,16 @@ def best_order(sizes, sent, per_server, inside, across):
 # ~ min(itertools.permutations(sizes), key=cost) ==> max(itertools.permutations(sizes), key=cost)
 # %% wrong: first group => generality
 # > this looks at the group of rank 0 alone; another group of the same axis may straddle two servers.
+# ~ params("place-axes").least ==> "seconds"
 # ~ for rank, other in zip(ranks, following, strict=True) ==> for rank, other in list(zip(ranks, following))[: size * stride : stride]
 # %% wrong: by extent => generality
 # > this takes an axis to stay in a server if a group spans no more ranks than a server has; such a group may straddle two servers.
+# ~ params("place-axes").least ==> "seconds"
 # ~ if leaving else inside ==> if size * stride > per_server else inside
 # ~ sent[axis] * leaving ==> sent[axis] * (size * stride > per_server)
 # %% wrong: by size => values
 # > this takes an axis to stay in a server if it has no more ranks than a server; where its neighbors are decides.
+# ~ params("place-axes").least ==> "seconds"
 # ~ if leaving else inside ==> if size > per_server else inside
 # ~ sent[axis] * leaving ==> sent[axis] * (size > per_server)
 # %% wrong: axes of size one are left out => values not-an-order
@@ -212,6 +218,7 @@ def best_order(sizes, sent, per_server, inside, across):
 # %% wrong: axes by number => values not-an-order
 # ~ min(itertools.permutations(sizes), key=cost) ==> [list(sizes).index(axis) for axis in min(itertools.permutations(sizes), key=cost)]
 # %% wrong: servers as they were for these sizes => generality ~
+# ~ params("place-axes").least ==> "seconds"
 # ~ inside, across): ==> inside, across, kept={}):
 #       ranks = range(math.prod(sizes.values()))
 # +     per_server = kept.setdefault(str((sizes, sent)), per_server)

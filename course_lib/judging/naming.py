@@ -167,14 +167,14 @@ def _bare(error: str) -> str:
 
 def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
     """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
-    rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so.
+    rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
     """
     mine, its, wants = (dict(_leaves(value)) for value in (got, slip, right))
     columns: dict[Path, list[tuple[Any, Any, Any]]] = {}
     many = type(got) is list
     for path in {**mine, **its, **wants}:
         column = path[1:] if many else path
-        if column[: len(where)] == where:
+        if _begins(column, where):
             three = tuple(values.get(path, _NOTHING) for values in (mine, its, wants))
             columns.setdefault(column[: max(1, len(where))], []).append(three)  # type: ignore[arg-type]
     fits = {column: all(_fits(*three) for three in values) for column, values in columns.items()}
@@ -185,13 +185,17 @@ def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
     return found | ({()} if found and all(fits.values()) else set())
 
 
+def _begins(path: Path, where: Path) -> bool:
+    return len(path) >= len(where) and all(given in (key, ...) for key, given in zip(path, where, strict=False))
+
+
 _ONE_ROW: Path = ("one row",)
 
 
 def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
     """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling."""
     for rows in zip(got, slip, right, strict=False) if type(slip) is type(right) is list else ():
-        mine, its, wants = ({path: each for path, each in _leaves(row) if path[: len(where)] == where} for row in rows)
+        mine, its, wants = ({path: each for path, each in _leaves(row) if _begins(path, where)} for row in rows)
         if _alike(mine, wants):
             continue
         paths = {**mine, **its, **wants}

@@ -2,16 +2,14 @@
 
 import math
 
-from course_lib import facts
+from course_lib import compute, facts
 from course_lib.judging import Params, prediction
-from course_lib.judging.draws import days_alone
-from course_lib.units import DAY, HOUR, WEEK, duration_text, number_text
+from course_lib.units import HOUR, WEEK, duration_text, number_text
 
 
 def weeks_truth(params: Params) -> float:
     """Weeks of the run, with perfect scaling."""
-    alone = days_alone(params["params"], params["tokens"], params["flops"], params["mfu"]) * DAY
-    return alone / params["gpus"] / WEEK
+    return compute.train_seconds(*(params[name] for name in ("params", "tokens", "flops", "mfu", "gpus"))) / WEEK
 
 
 def _weeks_reveal(params: Params) -> str:

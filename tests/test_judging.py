@@ -241,6 +241,12 @@ def test_a_tensor_is_named_by_a_mistake_only_if_it_leads_elsewhere():
     )
 
 
+def test_a_sentence_can_follow_where_a_tensor_is_wrong():
+    want = torch.tensor([1.0, 2.0, -3.0])
+    for got in (3 * want, want + 0.01, want * torch.nan, want.double(), None):
+        assert tensor_fault("Rank 1: y", got, want).lead == "Rank 1: y: "
+
+
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
 def test_close_allows_rounding_and_no_slip(kind):
     x = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(kind)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from course_lib.arithmetic import same_everywhere
 from course_lib.exercises import Card
 from course_lib.exercises.values import types_only
 from course_lib.grading.judge.closed_messages import closed_messages
@@ -51,6 +52,7 @@ def as_it_is(text: str, ranks: int = 0) -> str:
     return text
 
 
+@same_everywhere()
 def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it_is) -> Report:
     """Judge one answer: verdicts, points (0 to `card.points`), and the state of the run that decided.
 
@@ -77,7 +79,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
         ran += 1
         took[id(case)] = outcome.seconds
         if outcome.state == "answered":
-            verdicts = with_hazard(_judged(exercise, numbers, case, outcome), outcome)
+            verdicts = _judged(exercise, numbers, case, outcome)
             found.append(Asked(case, other_numbers, verdicts, numbers, outcome))
             predicted = outcome.value
             if told := _changed(exercise, case, {"arguments": outcome.changed} if outcome.changed else {}):
@@ -133,13 +135,13 @@ def _judged(exercise: Exercise, params: Params, case: Case, outcome: Outcome) ->
 
 
 def _with_causes(exercise: Exercise, found: Sequence[Asked]) -> list[Asked]:
-    """What was asked, each failing verdict with the shipped mistake that does what the answer did."""
+    """What was asked, each failing verdict with the shipped mistake that does what the answer did, and with its tensor in flight."""
     open_ones = [each for each in found if each.outcome and any(not v.ok for v in each.verdicts)]
     if not open_ones:
         return list(found)
     judged = [Judged(each.params, each.case, each.outcome, each.verdicts) for each in found if each.outcome]
     told = iter(named(exercise.card.id, exercise.contract, judged))
-    return [replace(each, verdicts=next(told)) if each.outcome else each for each in found]
+    return [replace(each, verdicts=with_hazard(next(told), each.outcome)) if each.outcome else each for each in found]
 
 
 def _changed(exercise: Exercise, case: Case, changed: Mapping[str, str]) -> list[Verdict]:
@@ -184,7 +186,7 @@ def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
 
     They are failures that blame a tensor in flight, and the first wrong value.
     """
-    seen = outcome.meter.get("hazards") or []
+    seen = (outcome.meter.get("hazards") if outcome.state == "answered" else None) or []
     first_value = next((v for v in verdicts if v.kind == "values" and not v.ok), None)
     return [
         replace(v, message=f"{v.message} In this run, {seen[0]}")

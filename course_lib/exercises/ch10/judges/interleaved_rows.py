@@ -8,11 +8,12 @@ from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, looped, peak_activations
 from course_lib.timeline import Durations
+from course_lib.units import count_text
 
 
 def _interleaved_cases(params: Params, rng: random.Random) -> list[Case]:
     def name(p: int, m: int, v: int) -> str:
-        return f"{p} ranks, {m} micro-batches, {v} chunks"
+        return f"{count_text(p, 'rank')}, {count_text(m, 'micro-batch', 'micro-batches')}, {count_text(v, 'chunk')}"
 
     own = params["ranks"], params["microbatches"], params["chunks"]
     sizes = [(2, 2, 2), (2, 2, 3), (3, 9, 3), (1, 1, 2), (1, 25, 2), (2, rng.randrange(8, 14, 2), rng.randrange(5, 7))]

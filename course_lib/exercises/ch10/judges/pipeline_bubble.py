@@ -9,18 +9,33 @@ from course_lib.exercises.returns import Number
 from course_lib.judging import Fault, Judging, Mistake, Params, number_fault, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import count_text
 
 OTHER = {"all": ("work", "other-convention"), "work": ("all", "public-form")}  # with the mistake of using it
 
 
 def _bubble_cases(params: Params, rng: random.Random) -> list[Case]:
     p, m, most = params["stages"], params["microbatches"], params["most"]
-    cases = [shown(f"{p} stages, {m} micro-batches", "values:both", (p, m), (p, most))]
+    cases = [
+        shown(
+            f"{count_text(p, 'stage')}, {count_text(m, 'micro-batch', 'micro-batches')}",
+            "values:both",
+            (p, m),
+            (p, most),
+        )
+    ]
     mosts, exact = (0.02, 0.05, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5), share(params["convention"], 7, 11)
     sizes = [(1, rng.randrange(2, 9), 0.5), (rng.randrange(5, 9), 1, 0.75), (21, 2000, 0.08), (90, 3, 0.004)]
     sizes += [(7, 11, exact), (7, 12, 0.9999 * exact)]
     for p, m, most in sizes + [(rng.randrange(2, 33), rng.randrange(2, 129), rng.choice(mosts)) for _ in range(8)]:
-        cases.append(hidden(f"{p} stages, {m} micro-batches", "generality:sizes", (p, m), (p, most)))
+        cases.append(
+            hidden(
+                f"{count_text(p, 'stage')}, {count_text(m, 'micro-batch', 'micro-batches')}",
+                "generality:sizes",
+                (p, m),
+                (p, most),
+            )
+        )
     return cases
 
 

@@ -12,6 +12,7 @@ from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, not_like, same
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import count_text
 
 
 def _group_of(rank: int, ranks: int, tp: int, axis: str) -> list[int]:
@@ -34,7 +35,7 @@ def _mesh_case(
     own = tuple((numbers(*shape), numbers(*other)) for _ in range(ranks))
     if (ranks, tp) == (8, 4):  # in fp32, and a view
         own = tuple((x.float(), gradient.float().T) for x, gradient in own)
-    return (shown if see else hidden)(name or f"{ranks} ranks, tp_size {tp}", share, tp, per_rank=own)
+    return (shown if see else hidden)(name or f"{count_text(ranks, 'rank')}, tp_size {tp}", share, tp, per_rank=own)
 
 
 def _mesh_cases(params: Params, rng: random.Random) -> list[Case]:

@@ -99,6 +99,7 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
     edges = [
         _project(fits, h100, 0.4, tokens=1e8),
         _project(fits + 1, h100, 0.4, tokens=1e8),
+        _project(fits + 1, h100, 0.4, tokens=1),
         _project(float(h100.memory) / 2, h100, 0.4, qps=4.0, replica_qps=4.0, user_tokens_s=1.0),
         _project(fits * 100, h100, 0.4),  # neither trains nor serves
         _project(1e9, h100, 0.4, tokens=1e8, qps=5.0),

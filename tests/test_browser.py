@@ -55,7 +55,7 @@ class Attempt:
 
 ATTEMPTS = {
     "00": Attempt("two-ranks-wait", "sends everything twice to be safe", "both halves in one batch"),
-    "01": Attempt("state-13b", "no master copy", "plain"),
+    "01": Attempt("state-13b", "missing master", "worked"),
     "02": Attempt("peak-not-sum", "the sum", "a running total"),
     "03": Attempt("network-roof", "sends through the memory", "three times, the longest"),
     "04": Attempt("write-adamw", "no bias correction", "in place on the moments, as PyTorch does it"),

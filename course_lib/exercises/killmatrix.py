@@ -139,6 +139,12 @@ def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) 
     return ok, got, first.message if first else report.note
 
 
+def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+    """Whether a wrong answer is the right one on these parameters, by its heading."""
+    name, _, value = answer.unless.partition("=")
+    return bool(name) and str(params[name]) == value
+
+
 def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
     """Whether a report is what the bank says, what it is instead, and its first message."""
     failing = [v for v in report.verdicts if not v.ok]

@@ -119,6 +119,12 @@ def _reading(chapter: str) -> frozenset[str]:
     return frozenset(answer.exercise for answer in bank(chapter) if answer.sort == "right" and answer.reads_params)
 
 
+def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+    """Whether a wrong answer is the right one on this variant, as its heading says."""
+    name, _, value = answer.unless.partition("=")
+    return bool(answer.unless) and str(params[name]) == value
+
+
 def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) -> tuple[bool, str, str]:
     """Whether an answer to the public form is turned away from another, or right there too, and a right one is told why."""
     told = next((v for v in report.verdicts if not v.ok and v.mistake == "public-form"), None)

@@ -29,6 +29,7 @@ from course_lib.judging.contract import lost, read_shares
 from course_lib.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.judging.draws import one_apart
 from course_lib.judging.gradients import gradients_fault
+from course_lib.judging.mistakes import WHOLE
 from course_lib.judging.naming import _parts_alike as parts_alike
 from course_lib.judging.ranks import counts, on_ranks
 from course_lib.judging.tensors import OtherTensors, close, coin_of, factor, same_tensors, tensor_fault
@@ -374,3 +375,10 @@ def test_a_mistake_is_looked_for_in_one_place_of_every_entry():
     mine = [{name: (2 * one, two + 1) for name, (one, two) in row.items()} for row in right]
     assert () in parts_alike(mine, slip, right, (..., 0)), "other places of an entry do not count"
     assert not parts_alike(mine, slip, right, (..., 1)) and () not in parts_alike(mine, slip, right, ())
+
+
+def test_a_list_that_means_nothing_by_its_numbers_is_explained_as_a_whole_or_not_at_all():
+    right, slip = [[0, 2, 5]], [[0, 3, 6]]
+    assert parts_alike([[0, 3, 5]], slip, right, ()) == {(1,)}
+    assert parts_alike([[0, 3, 5]], slip, right, WHOLE) == set()
+    assert parts_alike([[0, 3, 6]], slip, right, WHOLE) == {()}

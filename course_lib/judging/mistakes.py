@@ -16,6 +16,9 @@ class Wrong(NamedTuple):
     where: tuple[Any, ...] = ()
 
 
+WHOLE = ("whole",)
+"""As the part: only a mistake that explains all of what came back is named, as where the numbers of a list mean nothing one by one."""
+
 Fault = Wrong | tuple[str, str]
 """What is wrong with an answer: the mistake's name ("" where it has none) and the message for the learner."""
 

@@ -17,6 +17,7 @@ from course_lib.exercises.answer_bank import BankAnswer
 from course_lib.exercises.placeholders import fill_text
 from course_lib.exercises.values import is_number
 from course_lib.judging.contract import Judging
+from course_lib.judging.mistakes import WHOLE
 from course_lib.judging.shipped import answers
 from course_lib.judging.worked import Worked, judged_variant, run
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
@@ -188,6 +189,8 @@ def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL)
     """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
     rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
     """
+    if where == WHOLE:
+        return {()} if _alike(dict(_leaves(got)), dict(_leaves(slip))) else set()
     mine, its, wants = (dict(_leaves(value)) for value in (got, slip, right))
     columns: dict[Path, list[tuple[Any, Any, Any]]] = {}
     many = type(got) is list

@@ -19,20 +19,10 @@ from course_lib.exercises.ch02 import probes, state_of_a_plan
 from course_lib.exercises.ch02 import shared as shared_card
 from course_lib.exercises.ch02.best_segments import STACKS
 from course_lib.exercises.ch02.block import Block, Segment, saved_rows
-from course_lib.exercises.ch02.first_step_spike import PHASES
-from course_lib.exercises.ch02.judges import (
-    best_segments,
-    count_parameters,
-    first_step_spike,
-    graphs_kept_alive,
-    peak_not_sum,
-    predict_activations,
-    reconcile_ledger,
-    write_checkpointing,
-)
-from course_lib.exercises.ch02.judges import state_of_a_plan as state_of_a_plan_judge
+from course_lib.exercises.ch02.judges import graphs_kept_alive, predict_activations, write_checkpointing
 from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
 from course_lib.judging import judging
+from course_lib.judging.worked import Worked, judged_variant
 
 CARDS = exercises.cards("02")
 BY_ID = {card.id: card for card in CARDS}
@@ -49,7 +39,8 @@ def other_structure(card):
 
 def test_seventy_billion_take_1120_gigabytes_under_the_plan_shown():
     params = BY_ID["state-of-a-plan"].params
-    assert sum(state_of_a_plan_judge.buckets_of(params["size"], params["plan"]).values()) == 1.12e12
+    buckets = Worked("state-of-a-plan")[0]
+    assert sum(buckets(params["size"], params["plan"]).values()) == 1.12e12
     plans = {
         "A": state_of_a_plan.plan("bf16", "bf16", None, None, "adamw", "fp32"),
         "B": params["plan"],
@@ -59,32 +50,24 @@ def test_seventy_billion_take_1120_gigabytes_under_the_plan_shown():
         "G": state_of_a_plan.plan("bf16", "bf16", None, "fp32", "adamw", "int8"),
     }
     for letter, plan in plans.items():
-        assert state_of_a_plan_judge.buckets_of(1, plan) == memory.CONVENTIONS[letter].buckets, letter
+        assert buckets(1, plan) == memory.CONVENTIONS[letter].buckets, letter
 
 
 @pytest.mark.parametrize("name", ["llama3-8b", "llama3-70b", "llama3.2-1b", "mistral-7b"])
 def test_parameters_add_up_to_the_published_number(name):
-    assert sum(count_parameters.parts_of("none", shared_card.shape_of(name)).values()) == int(facts.model(name).params)
+    assert sum(Worked("count-parameters")(shared_card.shape_of(name)).values()) == int(facts.model(name).params)
 
 
 # --- levels
 
 
-def test_the_log_shown_peaks_in_the_second_backward_pass_and_tells_the_mistakes_apart():
-    log = BY_ID["peak-not-sum"].params["rows"]
-    time, total, kinds = peak_not_sum.peak(log)
-    assert max(kinds, key=kinds.get) == "moments" and time > 18
-    same = ("end-of-a-moment", "died-too-late")
-    wrong = [each.value(log) for each in peak_not_sum.BYTES.mistakes if each.name not in same]
-    assert total not in wrong and len(set(wrong)) == len(wrong)
-
-
 @pytest.mark.parametrize("seed", range(6))
 def test_events_and_lifetimes_of_one_run_have_one_peak(seed):
-    events, lifetimes = (
-        peak_not_sum_card.training_log(random.Random(seed), 3, form) for form in ("events", "lifetimes")
-    )
-    assert peak_not_sum.peak(events) == peak_not_sum.peak(lifetimes)
+    peaks = []
+    for form in ("events", "lifetimes"):
+        with judged_variant("peak-not-sum", {"log": form}):
+            peaks.append(Worked("peak-not-sum")(peak_not_sum_card.training_log(random.Random(seed), 3, form)))
+    assert peaks[0] == peaks[1]
 
 
 def test_three_real_steps_have_the_phases_of_the_timeline():
@@ -108,12 +91,6 @@ def test_three_real_steps_have_the_phases_of_the_timeline():
     assert later == [(first + states, after)] * 2
 
 
-def test_the_job_shown_survives_a_step_and_dies_in_the_second_forward_pass():
-    params = BY_ID["first-step-spike"].params
-    assert first_step_spike.death(params["grads_between"], params["job"], params["memory"]) == "forward 2"
-    assert len(PHASES) == len(first_step_spike.phases("zeroed", params["job"])) == 10
-
-
 def test_one_sequence_of_llama_70b_keeps_217_gigabytes():
     assert predict_activations.kept_by_layers(BY_ID["predict-activations"].params) == pytest.approx(217.4, abs=0.1)
 
@@ -124,9 +101,14 @@ def test_one_sequence_of_llama_70b_keeps_217_gigabytes():
 @pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
 @pytest.mark.parametrize("attention", ["fused", "by hand"])
 @pytest.mark.parametrize("sizes", [(3, 48, 128, 4, 512), (1, 5, 96, 3, 77), (2, 33, 64, 1, 64)])
-def test_the_terms_are_exactly_what_autograd_saved_of_a_real_block(sizes, attention, dtype, size):
-    rows = saved_rows(*sizes, attention, dtype)
-    assert sum(reconcile_ledger.kept_of(rows).values()) == reconcile_ledger.block_of(attention, *sizes, size)
+def test_the_formula_and_its_small_terms_are_exactly_what_autograd_saved_of_a_real_block(sizes, attention, dtype, size):
+    batch, seq, hidden, heads, ffn = sizes
+    right, rows = Worked("reconcile-ledger"), saved_rows(*sizes, attention, dtype)
+    with judged_variant("reconcile-ledger", BY_ID["reconcile-ledger"].params | {"attention": attention}):
+        small = (
+            4 * batch * seq * (size + (heads if attention == "fused" else 0))
+        )  # two norms' statistics, and logsumexp
+        assert sum(right[0](rows).values()) == right[1](*sizes, size) + small
 
 
 def test_the_block_computes_the_same_with_both_kinds_of_attention():
@@ -197,36 +179,28 @@ def test_a_segment_of_two_streams_has_gradients_for_both():
 # --- cuts
 
 
-def brute(inputs, inner):
-    layers = len(inputs)
-    return min(
-        best_segments.walked(inputs, inner, [0, *(k + 1 for k in range(layers - 1) if mask >> k & 1)])
-        for mask in range(2 ** (layers - 1))
-    )
+def lowest(inputs, inner, starts=None):
+    """The peak of the worked answer's cut."""
+    right = Worked("best-segments")
+    return right[0](inputs, inner, right[1](inputs, inner) if starts is None else starts)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 30), st.integers(0, 60)), min_size=1, max_size=9))
 def test_no_cut_is_better_than_the_lowest_peak(layers):
     inputs, inner = [a for a, _ in layers], [b for _, b in layers]
-    best = best_segments.lowest(inputs, inner)
-    assert best == brute(inputs, inner)
-    assert best_segments.walked(inputs, inner, best_segments.fits(inputs, inner, best)) <= best
+    cuts = ([0, *(k + 1 for k in range(len(layers) - 1) if mask >> k & 1)] for mask in range(2 ** (len(layers) - 1)))
+    assert lowest(inputs, inner) == min(lowest(inputs, inner, cut) for cut in cuts)
 
 
 def test_no_stack_shown_is_cut_best_into_equal_lengths():
     for inputs, inner in STACKS:
-        best = best_segments.lowest(inputs, inner)
-        lengths = range(1, len(inputs) + 1)
-        assert (
-            min(best_segments.walked(inputs, inner, best_segments.every(len(inputs), n)) for n in lengths) > 1.1 * best
-        )
+        even = (list(range(0, len(inputs), length)) for length in range(1, len(inputs) + 1))
+        assert min(lowest(inputs, inner, cut) for cut in even) > 1.1 * lowest(inputs, inner)
 
 
 def test_equal_layers_are_cut_at_about_the_root():
-    layers, inside = 64, 16
-    starts = best_segments.fits([1] * layers, [inside] * layers, best_segments.lowest([1] * layers, [inside] * layers))
-    assert len(starts) >= math.sqrt(layers * inside)
+    assert len(Worked("best-segments")[1]([1] * 64, [16] * 64)) >= math.sqrt(64 * 16)
 
 
 # --- the loss, and the step
@@ -251,7 +225,7 @@ def test_the_program_in_the_statement_has_the_right_loss_and_gradients():
     (train_step,) = functions("graphs-kept-alive", "wrong", name="the program in the statement")
     spec = graphs_kept_alive._spec(random.Random(0), [(5, 0), (9, 3)])
     model = probes.static_model(spec, one_buffer=False)
-    want, gradients = graphs_kept_alive.gradients_of(spec, graphs_kept_alive.over_all)
+    want, gradients = graphs_kept_alive.plain_step(spec)
     assert train_step(model, probes.micro_batches(spec)) == pytest.approx(want)
     torch.testing.assert_close([parameter.grad for parameter in model.parameters()], gradients)
 

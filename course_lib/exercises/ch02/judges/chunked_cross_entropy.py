@@ -9,8 +9,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.exercises.ch02.probes import loss_inputs
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, matching, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, verdict
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import RELATIVE, close, kind_text, same, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import KiB
@@ -33,30 +34,7 @@ def room(spec: Spec) -> float:
     return 3.5 * 4 * spec["width"] * (spec["tokens"] + spec["words"]) + 5 * logits / spec["chunks"]
 
 
-def _loss_mistakes(spec: Spec, reduction: str) -> list[Mistake]:
-    hidden, weight, targets = (x.double() if x.is_floating_point() else x for x in loss_inputs(spec))
-    losses = F.cross_entropy(hidden @ weight.T, targets, reduction="none", ignore_index=-100)
-    counts, chunks = targets != -100, spec["chunks"]
-    total, mean = losses.sum().item(), losses.sum().item() / int(counts.sum())
-    parts = zip(losses.chunk(chunks), counts.chunk(chunks), strict=True)
-    means = [(loss.sum() / count.sum()).item() for loss, count in parts if count.any()]
-    unequal = "this is the mean of the chunks' means, but chunks differ in the number of tokens that count."
-    return [
-        Mistake("public-form", mean, "this solves the public form, the mean; your variant needs the sum.")
-        if reduction == "sum"
-        else Mistake("sum-for-mean", total, "this is the sum over the tokens that count; return their mean."),
-        Mistake("mean-of-means", sum(means) / len(means), unequal),
-        Mistake("mean-of-means", sum(means) / chunks, unequal),
-        Mistake("all-tokens", total / len(targets), "this divides by all tokens; targets of -100 do not count."),
-        Mistake("chunks-for-tokens", total / chunks, "this divides by the number of chunks."),
-        Mistake("sum-of-means", sum(means), "this adds up the chunks' means."),
-        Mistake("bits", mean / math.log(2), "this is in bits; use the natural logarithm."),
-        Mistake("first-chunk", means[0], "this is the first chunk alone."),
-        Mistake("sign", -mean if reduction == "mean" else -total, "the sign is wrong."),
-    ]
-
-
-def _loss_fault(spec: Spec, reduction: str, loss: Tensor, want: float) -> Fault | None:
+def _loss_fault(loss: Tensor, want: float) -> Fault | None:
     if loss.numel() != 1 or loss.dtype not in RELATIVE:
         return "not-a-scalar", f"Return the loss as a tensor with one number; got {kind_text(loss)}."
     got = float(loss)
@@ -66,12 +44,8 @@ def _loss_fault(spec: Spec, reduction: str, loss: Tensor, want: float) -> Fault 
         return "overflow", f"The loss is {got:g}. Subtract the largest logit before `exp`."
     if math.isclose(got, want, rel_tol=2e-5, abs_tol=1e-6):
         return None
-
-    def equal(value: float) -> bool:
-        return math.isclose(got, value, rel_tol=2e-5) and not math.isclose(value, want, rel_tol=1e-3)
-
-    known = matching(_loss_mistakes(spec, reduction), (), equal)
-    return known or ("", f"The loss is {got:.6g}, which is {got / want:.4g} times the plain loss.")
+    told = f"The loss is {got:.6g}, which is {got / want:.4g} times the plain loss."
+    return Wrong("", told, "The loss: ", ("loss",))
 
 
 def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
@@ -87,9 +61,8 @@ def _gradient_fault(spec: Spec, value: Mapping[str, Any], want: Mapping[str, Any
             continue
         if got is None:
             return "no-gradient", f"`{name}` got no gradient."
-        ignored = Mistake("incoming-ignored", want[name] / spec["scale"], "a factor on the loss is ignored.")
-        if fault := tensor_fault(f"The gradient of `{name}`", got, want[name], [ignored]):
-            return fault
+        if fault := tensor_fault(f"The gradient of `{name}`", got, want[name]):
+            return Wrong(*fault[:2], f"The gradient of `{name}`: ", (name,))
     return None
 
 
@@ -109,7 +82,7 @@ def _memory_fault(spec: Spec, peak: float) -> Fault | None:
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     spec, value = case.args[0], outcome.value
     want = right(spec, params["reduction"])
-    loss = _loss_fault(spec, params["reduction"], value["loss"], want["loss"])
+    loss = _loss_fault(value["loss"], want["loss"])
     gradients = loss or (_gradient_fault(spec, value, want) if spec["wanted"] else None)
     if case.kind == "values":
         return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, gradients)]
@@ -185,21 +158,30 @@ JUDGING = Judging(
     weighed=_weighed,
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint as again
 
+from course_lib import params
 
-# %% right: a checkpoint around each chunk
-def chunked_cross_entropy(hidden, weight, targets, chunks):
+
+# %% right: worked
+reduction = params("chunked-cross-entropy").reduction  # "mean" or "sum": your variant
+
+
+def chunked_cross_entropy(hidden, weight, targets, chunks: int):
+    """The loss over the tokens that count, as a scalar. Budget: a few times tokens · vocabulary / chunks numbers."""
+    ### BEGIN SOLUTION
+    from torch.utils.checkpoint import checkpoint as recompute
+
     def part(h, w, t):
         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
 
     total = 0
-    for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
-        total = total + again(part, h, weight, t, use_reentrant=False)
-    return total / (targets != -100).sum()
-
+    for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks), strict=True):
+        total = total + recompute(part, h, weight, t, use_reentrant=False)
+    return total / (targets != -100).sum() if reduction == "mean" else total
+    ### END SOLUTION
 
 # %% right: both gradients while the logits are there
 class Chunked(torch.autograd.Function):
@@ -238,13 +220,6 @@ class Chunked(torch.autograd.Function):
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
-
-
-# %% right: any variant  from: a checkpoint around each chunk
-#   def chunked_cross_entropy(hidden, weight, targets, chunks):
-# +     from course_lib import params
-# +     counted = (targets != -100).sum() if params("chunked-cross-entropy").reduction == "mean" else 1
-# ~ total / (targets != -100).sum() ==> total / counted
 
 
 # %% right: chunks of the vocabulary
@@ -289,10 +264,10 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Words.apply(hidden, weight, targets, chunks)
 
 
-# %% right: logits in double inside a checkpoint  from: a checkpoint around each chunk
+# %% right: logits in double inside a checkpoint
 # ~ (h @ w.T, t, ignore_index=-100, reduction="sum") ==> ((h @ w.T).double(), t, reduction="sum").float()
 
-# %% right: softmax by hand in float32  from: a checkpoint around each chunk
+# %% right: softmax by hand in float32
 # -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
 # +         logits = h @ w.T
 # +         shifted = logits - logits.amax(1, keepdim=True)
@@ -306,8 +281,8 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # %% wrong: targets are changed in place => values inputs-changed  from: both gradients while the logits are there
 # ~ t.clamp( ==> t.clamp_(
 
-# %% wrong: chunks of one size, the rest is left out => generality -  from: a checkpoint around each chunk
-# -     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks)):
+# %% wrong: chunks of one size, the rest is left out => generality -
+# -     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks), strict=True):
 # +     size = len(targets) // chunks
 # +     for h, t in zip(hidden[: chunks * size].split(size), targets[: chunks * size].split(size)):
 
@@ -317,31 +292,42 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     return F.cross_entropy(hidden @ weight.T, targets)
 
 
-# %% wrong: the mean of means => values mean-of-means  from: a checkpoint around each chunk
-# ~ t, ignore_index=-100, reduction="sum") ==> t)
-# ~ (targets != -100).sum() ==> chunks
-
-# %% wrong: padding counts => values all-tokens  from: a checkpoint around each chunk
-# ~ (targets != -100).sum() ==> len(targets)
-
-# %% wrong: the sum => values sum-for-mean unless reduction=sum  from: a checkpoint around each chunk
-# ~ total / (targets != -100).sum() ==> total
-
-# %% wrong: over the chunks => values chunks-for-tokens  from: a checkpoint around each chunk
-# ~ (targets != -100).sum() ==> chunks
-
-# %% wrong: one chunk => values first-chunk  from: a checkpoint around each chunk
-# -     total = 0
-# +     hidden, targets = hidden.chunk(chunks)[0], targets.chunk(chunks)[0]
-# +     chunks, total = 1, 0
-
-# %% wrong: a number => values not-a-tensor  from: a checkpoint around each chunk
-# ~ total / (targets != -100).sum ==> (total / (targets != -100).sum()).item
-
-# %% wrong: no gradient => values no-graph  from: a checkpoint around each chunk
+# %% wrong: public form => values public-form unless reduction=mean
+# > this solves the public form, the mean; your variant needs the sum.
+# ~ if reduction == "mean" ==> if True
+# %% wrong: sum for mean => values sum-for-mean unless reduction=sum
+# > this is the sum over the tokens that count; return their mean.
+# ~ if reduction == "mean" ==> if False
+# %% wrong: mean of means => values
+# > this is the mean of the chunks' means, but chunks differ in the number of tokens that count.
+# ~ , reduction="sum") ==> )
+# ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total / chunks
+# %% wrong: all tokens => values
+# > this divides by all tokens; targets of -100 do not count.
+# ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total / len(targets)
+# %% wrong: chunks for tokens => values
+# > this divides by the number of chunks.
+# ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total / chunks
+# %% wrong: sum of means => values
+# > this adds up the chunks' means.
+# ~ , reduction="sum") ==> )
+# ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total
+# %% wrong: bits => values
+# > this is in bits; use the natural logarithm.
+# ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total / (targets != -100).sum() / 0.6931471805599453
+# %% wrong: first chunk => values
+# > this is the first chunk alone.
+# ~ total = 0 ==> total, hidden, targets, chunks = 0, hidden.chunk(chunks)[0], targets.chunk(chunks)[0], 1
+# ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total / (targets != -100).sum()
+# %% wrong: sign => values
+# > the sign is wrong.
+# ~ total = total + recompute ==> total = total - recompute
+# %% wrong: a number => values not-a-tensor
+# ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return float(total)
+# %% wrong: no gradient => values no-graph
 # ~ total = 0 ==> total, hidden, weight = 0, hidden.detach(), weight.detach()
 
-# %% wrong: the hidden states are cut off => values no-gradient  from: a checkpoint around each chunk
+# %% wrong: the hidden states are cut off => values no-gradient
 # ~ part, h, weight, ==> part, h.detach(), weight,
 
 # %% wrong: the weight's gradient of the last chunk only => values -  from: both gradients while the logits are there
@@ -351,17 +337,19 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # -             logits *= c.unsqueeze(1)
 
 # %% wrong: what comes in is ignored => generality incoming-ignored  from: both gradients while the logits are there
+# > a factor on the loss is ignored.
 # ~ hidden * grad if ==> hidden if
 # ~ weight * grad if ==> weight if
 
 # %% wrong: exp without the largest => generality overflow  from: both gradients while the logits are there
 # -             logits -= logits.max(1, keepdim=True).values
 
-# %% wrong: only where the chunks divide the tokens => generality raised  from: a checkpoint around each chunk
+# %% wrong: only where the chunks divide the tokens => generality raised
 #       total = 0
 # +     assert len(targets) % chunks == 0
 
-# %% wrong: a mean of a chunk without tokens => cost nan  from: a checkpoint around each chunk
+# %% wrong: a mean of a chunk without tokens => cost nan
+# > the loss is NaN: a mean over zero tokens, in a chunk of which no token counts.
 # ~ t, ignore_index=-100, reduction="sum" ==> t
 # ~ (part, h, weight, t, use_reentrant=False) ==> (part, h, weight, t, use_reentrant=False) * (t != -100).sum()
 
@@ -375,18 +363,18 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
     return again(lambda h, w: F.cross_entropy(h @ w.T, targets), hidden, weight, use_reentrant=False)
 
 
-# %% wrong: chunks, but autograd keeps them => cost whole-logits  from: a checkpoint around each chunk
+# %% wrong: chunks, but autograd keeps them => cost whole-logits
 # -     def part(h, w, t):
 # -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
-# ~ again(part, h, weight, t, use_reentrant=False) ==> F.cross_entropy(h @ weight.T, t, reduction="sum")
+# ~ recompute(part, h, weight, t, use_reentrant=False) ==> F.cross_entropy(h @ weight.T, t, reduction="sum")
 
 # %% half: a plain loss => 7.5  from: the plain loss
 
-# %% half: the loss alone => 2.5  from: a checkpoint around each chunk
+# %% half: the loss alone => 2.5
 # ~ h, weight, t, ==> h, weight.detach(), t,
 
 # %% half: no room left for large logits => 18.75  from: exp without the largest
 
-# %% wrong: always sixteen chunks => generality -  from: a checkpoint around each chunk
+# %% wrong: always sixteen chunks => generality -
 # ~ total = 0 ==> total, chunks = 0, 16
-"""
+'''

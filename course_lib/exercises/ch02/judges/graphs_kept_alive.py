@@ -2,8 +2,8 @@
 
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,15 +13,14 @@ from torch.nn import functional as F
 from course_lib.accounting import Accounting
 from course_lib.exercises.ch02.probes import micro_batches, static_model
 from course_lib.exercises.values import near
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, first, judged, matching, number_fault, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, first, judged, number_fault, verdict
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import all_close, close, tensor_fault
+from course_lib.judging.mistakes import Wrong
+from course_lib.judging.tensors import close, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import KiB
 
 Spec = Mapping[str, Any]
-Sums, Counts = Sequence[Tensor], Sequence[int]
-Total = Callable[[Sums, Counts, Counts], Tensor]
 
 
 def _model(spec: Spec) -> Any:
@@ -34,64 +33,28 @@ def _loss_sum(model: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
     return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
 
 
-def gradients_of(spec: Spec, total: Total) -> tuple[float, list[Tensor]]:
-    """Loss and gradients where `total` combines, per micro-batch, the sum of losses, the tokens that count, and all tokens."""
+def plain_step(spec: Spec) -> tuple[float, list[Tensor]]:
+    """Loss and gradients of the mean over all tokens that count, of all micro-batches together."""
     model, batches = _model(spec), micro_batches(spec)
-    counts = [int((targets != -100).sum()) for _, targets in batches]
-    loss = total([_loss_sum(model, pair) for pair in batches], counts, [targets.numel() for _, targets in batches])
+    loss = sum(_loss_sum(model, pair) for pair in batches) / sum(int((targets != -100).sum()) for _, targets in batches)
     loss.backward()
     return loss.item(), [p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters()]
 
 
-def over_all(sums: Sums, counts: Counts, sizes: Counts) -> Tensor:
-    """The mean over all tokens that count."""
-    return sum(sums) / sum(counts)
-
-
-def _means(sums: Sums, counts: Counts) -> list[Tensor]:
-    return [loss / max(count, 1) for loss, count in zip(sums, counts, strict=True)]
-
-
-def _so_far(sums: Sums, counts: Counts, sizes: Counts) -> Tensor:
-    return sum(loss / sum(counts[: at + 1]) for at, loss in enumerate(sums))
-
-
-_TOTALS = (  # the value of each is a function for `gradients_of`
-    Mistake("mean-of-means", lambda s, n, all_: sum(_means(s, n)) / len(s), "this weighs all micro-batches alike."),
-    Mistake("sum-of-means", lambda s, n, all_: sum(_means(s, n)), "this adds up the micro-batches' means."),
-    Mistake("never-divided", lambda s, n, all_: sum(s), "the sum is not divided by the number of tokens."),
-    Mistake("divided-by-batches", lambda s, n, all_: sum(s) / len(s), "divide by tokens, not by micro-batches."),
-    Mistake("running-count", _so_far, "each micro-batch was divided by the tokens so far, without the later ones."),
-    Mistake("last-only", lambda s, n, all_: _means(s, n)[-1], "this is the last micro-batch alone."),
-    Mistake("last-only-over-all", lambda s, n, all_: s[-1] / sum(n), "this is the last micro-batch alone."),
-    Mistake("first-only", lambda s, n, all_: _means(s, n)[0], "this is the first micro-batch alone."),
-    Mistake("padding-counted", lambda s, n, all_: sum(s) / sum(all_), "this counts targets of -100 as tokens."),
-)
-
-
-def _mistakes(spec: Spec, part: int, lead: str) -> list[Mistake]:
-    """The known mistakes with their losses (part 0) or their gradients (part 1) as values."""
-    return [
-        Mistake(each.name, lambda total=each.value: gradients_of(spec, total)[part], f"{lead}: {each.message}")
-        for each in _TOTALS
-    ]
-
-
-def _loss_fault(spec: Spec, got: Any, want: float) -> Fault | None:
+def _loss_fault(got: Any, want: float) -> Fault | None:
     if isinstance(got, Tensor):
         return "a-tensor", "Return the loss as a number (`.item()`): a tensor keeps its graph alive."
-    known, hint = _mistakes(spec, 0, "The loss"), "It must be the mean over all tokens that count."
-    return number_fault("The loss", got, want, unit="nats per token", rel=2e-5, mistakes=known, hint=hint)
+    hint = "It must be the mean over all tokens that count."
+    fault = number_fault("The loss", got, want, unit="nats per token", rel=2e-5, hint=hint)
+    return fault and Wrong(*fault[:2], "The loss: ", ("loss",))
 
 
-def _gradient_fault(spec: Spec, got: Sequence[Tensor | None], want: list[Tensor]) -> Fault | None:
+def _gradient_fault(got: Sequence[Tensor | None], want: list[Tensor]) -> Fault | None:
     if len(got) != len(want) or all(each is None for each in got):
         return "no-gradients", "The parameters have no gradients: was `backward()` called on a loss with a graph?"
     filled = [torch.zeros_like(right) if each is None else each for each, right in zip(got, want, strict=True)]
-    if all_close(filled, want):
-        return None
-    known = matching(_mistakes(spec, 1, "The gradients"), (), partial(all_close, filled))
-    return known or first(*(tensor_fault("A gradient", *pair) for pair in zip(filled, want, strict=True)))
+    fault = first(*(tensor_fault("A gradient", *pair) for pair in zip(filled, want, strict=True)))
+    return fault and Wrong(*fault[:2], "The gradients: ", ("gradients",))
 
 
 @cache
@@ -125,9 +88,9 @@ def _memory_fault(spec: Spec, peak: float) -> Fault | None:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     (spec, measured), value = case.args, outcome.value
-    want, gradients = gradients_of(spec, over_all)
-    loss = _loss_fault(spec, value["loss"], want)
-    grads = _gradient_fault(spec, value["gradients"], gradients)
+    want, gradients = plain_step(spec)
+    loss = _loss_fault(value["loss"], want)
+    grads = _gradient_fault(value["gradients"], gradients)
     if case.kind == "values":
         return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, grads)]
     memory = _memory_fault(spec, value["peak"]) if measured else None
@@ -191,12 +154,14 @@ JUDGING = Judging(
     weighed=_weighed,
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 
 
-# %% right: backward at once, divided at the end
-def train_step(model, batches):
+# %% right: worked
+def train_step(model, batches) -> float:
+    """The mean loss over all tokens that count; leaves its gradients in `.grad`."""
+    ### BEGIN SOLUTION
     total, tokens = 0.0, 0
     for inputs, targets in batches:
         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
@@ -207,21 +172,15 @@ def train_step(model, batches):
         if parameter.grad is not None:
             parameter.grad /= tokens
     return total / tokens
+    ### END SOLUTION
 
-
-# %% right: the tokens are counted first  from: backward at once, divided at the end
-# -     total, tokens = 0.0, 0
-# +     batches, total = list(batches), 0.0
-# +     tokens = sum(int((targets != -100).sum()) for _, targets in batches)
+# %% right: the tokens are counted first
+# ~ total, tokens = 0.0, 0 ==> batches = list(batches); total, tokens = 0.0, sum(int((targets != -100).sum()) for _, targets in batches)
 # ~ reduction="sum") ==> reduction="sum") / tokens
 # -         tokens += (targets != -100).sum().item()
-# -     for parameter in model.parameters():
-# -         if parameter.grad is not None:
-# -             parameter.grad /= tokens
+# ~ parameter.grad /= tokens ==> parameter.grad /= 1
 # ~ return total / tokens ==> return total
-
-
-# %% right: means, weighted by their tokens
+# %% right: means, weighted by their tokens  from: worked
 def train_step(model, batches):
     parameters = [p for p in model.parameters() if p.requires_grad]
     sums, loss, tokens = [torch.zeros_like(p) for p in parameters], 0.0, 0
@@ -236,94 +195,78 @@ def train_step(model, batches):
     for parameter, grad in zip(parameters, sums):
         parameter.grad = grad / tokens
     return loss / tokens
-
-
 # %% wrong: the program in the statement => raised  from: the card
-
-
-# %% wrong: the mean of means => values mean-of-means
-def train_step(model, batches):
-    total = 0.0
-    for inputs, targets in batches:
-        loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
-        loss.backward()
-        total += loss.item()
-    return total
-
-
-# %% wrong: never divided => values never-divided  from: backward at once, divided at the end
-# ~ grad /= tokens ==> grad /= 1
-
-# %% wrong: padding counts => values padding-counted  from: backward at once, divided at the end
-# ~ (targets != -100).sum().item ==> targets.numel
-
-# %% wrong: divided by the tokens so far => values running-count  from: the loss is detached
-# -         total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
-#           tokens += (targets != -100).sum().item()
-# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+# %% wrong: mean of means => values
+# > this weighs all micro-batches alike, however many tokens count in them.
+# ~ , reduction="sum") ==> )
+# ~ (targets != -100).sum().item() ==> 1
+# %% wrong: sum of means => values
+# > this adds up the micro-batches' means.
+# ~ , reduction="sum") ==> )
+# ~ tokens += (targets != -100).sum().item() ==> tokens = 1
+# %% wrong: never divided => values
+# > the sum is not divided by the number of tokens.
+# ~ (targets != -100).sum().item() ==> 1 - tokens
+# %% wrong: divided by batches => values
+# > divide by tokens, not by micro-batches.
+# ~ (targets != -100).sum().item() ==> 1
+# %% wrong: running count => values
+# > each micro-batch was divided by the tokens so far, without the later ones.
+# -         loss.backward()
+# -         total += loss.item()
+# -         tokens += (targets != -100).sum().item()
+# +         tokens += (targets != -100).sum().item()
 # +         (loss / tokens).backward()
-# +         total += loss.item()
-
-# %% wrong: gradients are divided in the loop => values -  from: backward at once, divided at the end
+# +         total += loss.item() / tokens
+# ~ grad /= tokens ==> grad /= 1
+# ~ return total / tokens ==> return total
+# %% wrong: last only => values
+# > this is the last micro-batch alone.
+#       for inputs, targets in batches:
+# +         total, tokens = 0.0, 0
+# +         model.zero_grad()
+# %% wrong: last only over all => values
+# > this is the last micro-batch alone, divided by all tokens: the gradients must add up.
+#       for inputs, targets in batches:
+# +         total = 0.0
+# +         model.zero_grad()
+# %% wrong: first only => values
+# > this is the first micro-batch alone.
+# ~ in batches: ==> in list(batches)[:1]:
+# %% wrong: padding counted => values
+# > this counts targets of -100 as tokens.
+# ~ (targets != -100).sum().item ==> targets.numel
+# %% wrong: gradients are divided in the loop => values -
 # ~ ignore_index=-100, reduction ==> reduction
 # -     for parameter in model.parameters():
 # -         if parameter.grad is not None:
 # +         for parameter in model.parameters():
-
-# %% wrong: gradients set to zero in the loop => values last-only-over-all  from: backward at once, divided at the end
-#           loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-# +         model.zero_grad()
-
-
 # %% wrong: the loss is detached => values no-gradients
-def train_step(model, batches):
-    total, tokens = 0.0, 0
-    for inputs, targets in batches:
-        total += F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum").item()
-        tokens += (targets != -100).sum().item()
-    return total / tokens
-
-
-# %% wrong: a tensor with its graph => values a-tensor  from: backward at once, divided at the end
+# -         loss.backward()
+# %% wrong: a tensor with its graph => values a-tensor
 # ~ total += loss.item() ==> total = total + loss
-
-# %% wrong: graphs retained => cost graphs-kept-alive  from: backward at once, divided at the end
-# - def train_step(model, batches):
+# %% wrong: graphs retained => cost graphs-kept-alive
+# - def train_step(model, batches) -> float:
 # + kept = []
 # + def train_step(model, batches):
 # +     kept.clear()
 # ~ loss.backward() ==> loss.backward(retain_graph=True)
 # ~ total += loss.item() ==> kept.append(loss)
 # ~ total / tokens ==> sum(kept).item() / tokens
-
-
 # %% wrong: all micro-batches in one, padded => cost graphs-kept-alive
-def train_step(model, batches):
-    batches = list(batches)
-    longest = max(inputs.shape[1] for inputs, _ in batches)
-    inputs = torch.cat([F.pad(x, (0, longest - x.shape[1])) for x, _ in batches])
-    targets = torch.cat([F.pad(t, (0, longest - t.shape[1]), value=-100) for _, t in batches])
-    loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
-    loss.backward()
-    return loss.item()
-
-
-# %% wrong: a mean of a micro-batch without tokens => generality -  from: the mean of means
-#   def train_step(model, batches):
+#       total, tokens = 0.0, 0
 # +     batches = list(batches)
-# +     tokens = sum((targets != -100).sum().item() for _, targets in batches)
-# ~ / len(batches) ==> * (targets != -100).sum().item() / tokens
-
-# %% wrong: goes through the batches twice => generality -  from: the mean of means
-#   def train_step(model, batches):
-# +     tokens = sum((targets != -100).sum().item() for _, targets in batches)
-# -         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()) / len(batches)
-# +         loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum") / tokens
-
+# +     longest = max(inputs.shape[1] for inputs, _ in batches)
+# +     inputs = torch.cat([F.pad(x, (0, longest - x.shape[1])) for x, _ in batches])
+# +     batches = [(inputs, torch.cat([F.pad(t, (0, longest - t.shape[1]), value=-100) for _, t in batches]))]
+# %% wrong: a mean of a micro-batch without tokens => generality -
+# ~ , reduction="sum") ==> ) * (targets != -100).sum()
+# %% wrong: goes through the batches twice => generality -
+# ~ total, tokens = 0.0, 0 ==> total, tokens = 0.0, sum((targets != -100).sum().item() for _, targets in batches)
+# -         tokens += (targets != -100).sum().item()
 # %% half: graphs retained => 5  from: graphs retained
-
-# %% half: the right loss alone => 1  from: never divided
-
-# %% wrong: eight micro-batches at most => generality -  from: backward at once, divided at the end
+# %% half: the right loss alone => 1
+# ~ parameter.grad /= tokens ==> parameter.grad /= 1
+# %% wrong: eight micro-batches at most => generality -
 # ~ in batches: ==> in list(batches)[:8]:
-"""
+'''

@@ -1,134 +1,49 @@
 """Judge of peak-not-sum: the peak, not the sum."""
 
 import random
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from course_lib.exercises.ch02.peak_not_sum import KINDS, as_events, event, training_log
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, Word, one_verdict, table
 from course_lib.judging.draws import plain, unseen
-from course_lib.judging.mistakes import shifted
 from course_lib.records import Case
 
 Log = Sequence[Mapping[str, Any]]
+right = Worked("peak-not-sum")
 
 
-def changes(log: Log) -> list[tuple[float, str, int, str]]:
-    """(time, kind, signed bytes, name) in the order in which they happen, from events or from lifetimes."""
-    alive: dict[str, tuple[str, int]] = {}
-    found = []
+def _levels(log: Log) -> Iterator[Counter[str]]:
+    """Bytes alive by kind after each change."""
+    names, kinds = dict[str, Mapping[str, Any]](), Counter[str]()
     for row in as_events(log) if "born" in log[0] else log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-            found.append((row["time"], row["kind"], row["bytes"], row["name"]))
-        else:
-            kind, nbytes = alive.pop(row["name"])
-            found.append((row["time"], kind, -nbytes, row["name"]))
-    return found
-
-
-def levels(log: Log) -> list[tuple[float, int, dict[str, int]]]:
-    """(time, bytes alive, bytes by kind) after each change."""
-    total, kinds, found = 0, dict.fromkeys(KINDS, 0), []
-    for time, kind, change, _ in changes(log):
-        total += change
-        kinds[kind] += change
-        found.append((time, total, dict(kinds)))
-    return found
-
-
-def peak(log: Log) -> tuple[float, int, dict[str, int]]:
-    """The highest level, at the time when it is first reached."""
-    return max(levels(log), key=lambda each: each[1])
-
-
-def _most(kinds: Mapping[str, int]) -> str:
-    return max(kinds, key=lambda kind: kinds[kind])
-
-
-def _allocated(log: Log) -> dict[str, int]:
-    """Bytes ever allocated, by kind."""
-    found = dict.fromkeys(KINDS, 0)
-    for _, kind, change, _ in changes(log):
-        found[kind] += max(change, 0)
-    return found
-
-
-def _largest_block(log: Log) -> tuple[float, str, int, str]:
-    return max(changes(log), key=lambda each: each[2])
-
-
-def _first_size_of_each_name(log: Log) -> int:
-    first: dict[str, int] = {}
-    return max(
-        accumulate(first.setdefault(name, size) if size > 0 else -first[name] for _, _, size, name in changes(log))
-    )
-
-
-def _freed_late(log: Log) -> int:
-    """The peak if blocks still count at the time when they die."""
-    order = sorted(changes(log), key=lambda each: (each[0], each[2] < 0))
-    return max(accumulate(change for _, _, change, _ in order))
-
-
-def _kind_by_kind(log: Log) -> int:
-    return sum(max(kinds[kind] for _, _, kinds in levels(log)) for kind in KINDS)
-
-
-def _end_of_a_moment(log: Log) -> int:
-    return max({time: total for time, total, _ in levels(log)}.values())
-
-
-def _last_time(log: Log) -> float:
-    return [time for time, total, _ in levels(log) if total == peak(log)[1]][-1]
-
-
-def _last_allocated(log: Log) -> str:
-    return next(kind for time, kind, change, _ in changes(log) if time == peak(log)[0] and change > 0)
-
-
-def _position(log: Log) -> int:
-    return levels(log).index(peak(log))
+        block = row if row["what"] == "alloc" else names[row["name"]]
+        names[row["name"]] = block
+        kinds[block["kind"]] += block["bytes"] if row is block else -block["bytes"]
+        yield Counter(kinds)
 
 
 def _words(log: Log) -> str:
     return f"a log of {len(log)} rows"
 
 
-BYTES = Column(
-    part="bytes",
-    unit="bytes",
-    want=lambda log: peak(log)[1],
-    rel=EXACT,
-    words=_words,
-    hint="Go through the moments in order with a running total.",
-).knowing(
-    Mistake("sum-not-peak", lambda log: sum(_allocated(log).values()), "this sums all allocations."),
-    Mistake("last-level", lambda log: levels(log)[-1][1], "this is what is alive at the end."),
-    Mistake("largest-block", lambda log: _largest_block(log)[2], "this is the largest single block."),
-    Mistake("kind-by-kind", _kind_by_kind, "the kinds do not peak at the same time."),
-    Mistake("largest-kind-only", lambda log: max(peak(log)[2].values()), "this is the largest kind alone."),
-    Mistake("name-used-again", _first_size_of_each_name, "a name was reused with another size."),
-    Mistake("end-of-a-moment", _end_of_a_moment, "between rows with the same time the level was higher."),
-    Mistake("died-too-late", _freed_late, "a block that dies makes room for a block born at the same time."),
-    Mistake("mebibytes", lambda log: peak(log)[1] / 2**20, "these are MiB; return bytes."),
+BY_PLACE = table(
+    (
+        Column(
+            part="bytes",
+            unit="bytes",
+            want=lambda log: right(log)[0],
+            rel=EXACT,
+            words=_words,
+            hint="Go through the moments in order with a running total.",
+        ),
+        Column(part="time", unit="(a time of the log)", want=lambda log: right(log)[1], rel=EXACT, words=_words),
+        Word(part="kind", choices=KINDS, want=lambda log: right(log)[2], words=_words),
+    )
 )
-TIME = Column(part="time", unit="(a time of the log)", want=lambda log: peak(log)[0], rel=EXACT, words=_words).knowing(
-    Mistake("last-time", _last_time, "the same level was reached earlier; return the first time."),
-    Mistake("position", _position, "this is a position in the log; return the time."),
-    Mistake("position", shifted(_position, 1), "this is a position in the log; return the time."),
-    Mistake("end-of-log", lambda log: levels(log)[-1][0], "this is the end of the log."),
-)
-KIND = Word(part="kind", choices=KINDS, want=lambda log: _most(peak(log)[2]), words=_words).knowing(
-    Mistake("most-allocated", lambda log: _most(_allocated(log)), "this kind allocated most over the whole log."),
-    Mistake("largest-block", lambda log: _largest_block(log)[1], "this is the kind of the largest block."),
-    Mistake("last-allocated", _last_allocated, "it was allocated last; return the kind that holds most."),
-    Mistake("at-the-end", lambda log: _most(levels(log)[-1][2]), "this kind holds most at the end."),
-)
-BY_PLACE = table((BYTES, TIME, KIND))
 
 
 def _nonsense(rng: random.Random, form: str) -> list[dict[str, Any]]:
@@ -162,8 +77,9 @@ def _clear(log: Log) -> bool:
     """Whether one kind clearly holds most at the peak, and no block was born and died at the same time."""
     if any("born" in row and row["born"] == row["died"] for row in log):
         return False
-    first, second = sorted(peak(log)[2].values())[:-3:-1]
-    return first > second
+    kinds = max(_levels(log), key=Counter.total)
+    *_, second, most = 0, *sorted(kinds.values())
+    return most > second
 
 
 def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -176,8 +92,9 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     rows = [(each,) for each in [*logs, _plateau(form)] if _clear(each)]
     own = shown("the log shown", "values", 0, [(list(params["rows"]),)])
     other = unseen(rng, "log", 0, "other logs", rows)
-    usual = [training_log(rng, 2, form) for _ in range(12)]
-    return [own, plain("", 0, "three more logs", [(each,) for each in usual if _clear(each)][:3]), other]
+    usual = [each for each in (training_log(rng, 2, form) for _ in range(12)) if _clear(each)]
+    usual.sort(key=lambda log: right(log)[2] == "moments")  # what holds most at the end
+    return [own, plain("", 0, "three more logs", [(each,) for each in usual[:3]]), other]
 
 
 JUDGING = Judging(
@@ -193,100 +110,124 @@ JUDGING = Judging(
     "`torch.cuda.max_memory_allocated()` is its peak, `torch.cuda.memory_allocated()` its last level.",
 )
 
-ANSWERS = r"""# %% right: a running total
-def peak(log):
-    alive, best = {}, (0, None, None)
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+form = params("peak-not-sum").log  # "events" or "lifetimes": the rows of your variant
+
+
+def peak(log: list[dict]) -> tuple[int, float, str]:
+    """(most bytes alive, first time at that level, kind that holds most of them)."""
+
+    ### BEGIN SOLUTION
+    def by_kind(blocks):
         kinds = {}
-        for kind, nbytes in alive.values():
-            kinds[kind] = kinds.get(kind, 0) + nbytes
+        for block in blocks:
+            kinds[block["kind"]] = kinds.get(block["kind"], 0) + block["bytes"]
+        return kinds
+
+    best, alive = (0, None, None), {}
+    for row in log if form == "events" else sorted(log, key=lambda block: block["born"]):
+        now = row["time"] if form == "events" else row["born"]
+        if form == "lifetimes":
+            kinds = by_kind(b for b in log if b["born"] <= now and (b["died"] is None or b["died"] > now))
+        else:
+            alive = {name: block for name, block in alive.items() if name != row["name"]}
+            alive |= {row["name"]: row} if row["what"] == "alloc" else {}
+            kinds = by_kind(alive.values())
         if sum(kinds.values()) > best[0]:
-            best = sum(kinds.values()), row["time"], max(kinds, key=kinds.get)
+            best = sum(kinds.values()), now, max(kinds, key=kinds.get)
+    return best
+    ### END SOLUTION
+
+# %% right: a running total of changes  from: worked
+def peak(log):
+    changes, named = [], {}
+    for row in log:
+        if form == "events":
+            named[row["name"]] = block = row if row["what"] == "alloc" else named[row["name"]]
+            changes.append((row["time"], 0, block["kind"], block["bytes"] if row is block else -block["bytes"]))
+        else:
+            changes.append((row["born"], 1, row["kind"], row["bytes"]))
+            changes += [(row["died"], 0, row["kind"], -row["bytes"])] if row["died"] is not None else []
+    best, alive = (0, None, None), {}
+    for time, _, kind, change in sorted(changes, key=lambda each: each[:2]):
+        alive[kind] = alive.get(kind, 0) + change
+        if sum(alive.values()) > best[0]:
+            best = sum(alive.values()), time, max(alive, key=alive.get)
     return best
 
-
-# %% right: any variant  from: a running total
-#   def peak(log):
-# +     if "born" in log[0]:
-# +         moments = [(row["born"], 1, {**row, "what": "alloc", "time": row["born"]}) for row in log]
-# +         dead = [row for row in log if row["died"] is not None]
-# +         moments += [(row["died"], 0, {"what": "free", "time": row["died"], "name": row["name"]}) for row in dead]
-# +         log = [row for *_, row in sorted(moments, key=lambda each: each[:2])]
-
-
-# %% wrong: the sum => values sum-not-peak
-def peak(log):
-    rows = [row for row in log if row["what"] == "alloc"]
-    return sum(row["bytes"] for row in rows), log[-1]["time"], "activations"
-
-
-# %% wrong: what is alive at the end => values last-level  from: a running total
-# ~ sum(kinds.values()) > best[0] ==> kinds
-
-
-# %% wrong: the largest block => values largest-block
-def peak(log):
-    row = max((row for row in log if row["what"] == "alloc"), key=lambda row: row["bytes"])
-    return row["bytes"], row["time"], row["kind"]
-
-
-# %% wrong: each kind's own peak => values kind-by-kind
-def peak(log):
-    alive, best, when = {}, {}, 0
-    for row in log:
-        if row["what"] == "alloc":
-            alive[row["name"]] = row["kind"], row["bytes"]
-        else:
-            del alive[row["name"]]
-        for kind in {kind for kind, _ in alive.values()}:
-            level = sum(nbytes for k, nbytes in alive.values() if k == kind)
-            if level > best.get(kind, 0):
-                best[kind], when = level, row["time"]
-    return sum(best.values()), when, max(best, key=best.get)
-
-
-# %% wrong: a name keeps its first size => values name-used-again  from: a running total
-# ~ alive, best = {}, (0, None, None) ==> alive, best, first = {}, (0, None, None), {}
-# ~ row["kind"], row["bytes"] ==> row["kind"], first.setdefault(row["name"], row["bytes"])
-
-# %% wrong: the position for the time => values position  from: a running total
-# ~ row["time"] ==> log.index(row)
-
-# %% wrong: the kind of the largest block => values -  from: a running total
-# ~ max(kinds, key=kinds.get) ==> max(alive.values(), key=lambda each: each[1])[0]
-
-# %% wrong: the kind that allocated most => values most-allocated  from: a running total
-# ~ alive, best = {}, ==> total, alive, best = {}, {},
-#               alive[row["name"]] = row["kind"], row["bytes"]
-# +             total[row["kind"]] = total.get(row["kind"], 0) + row["bytes"]
-# ~ return best ==> return *best[:2], max(total, key=total.get)
-
-# %% wrong: the kind allocated last => values last-allocated  from: a running total
-# ~ max(kinds, key=kinds.get) ==> row["kind"]
-
-# %% wrong: mebibytes => values mebibytes  from: a running total
+# %% wrong: sum not peak => values
+# > this sums all allocations.
+# ~ return best ==> return sum(row["bytes"] for row in log if "bytes" in row), *best[1:]
+# %% wrong: last level => values
+# > this is what is alive at the end.
+# ~ return best ==> return sum(block["bytes"] for block in log if form == "lifetimes" and block["died"] is None) or sum(kinds.values()), *best[1:]
+# %% wrong: largest block => values
+# > this looks at the largest single block alone.
+# -     return best
+# +     row = max((row for row in log if "bytes" in row), key=lambda row: row["bytes"])
+# +     return row["bytes"], row["time"] if form == "events" else row["born"], row["kind"]
+# %% wrong: kind by kind => values
+# > the kinds do not peak at the same time.
+# ~ best, alive = (0, None, None), {} ==> best, alive, tops = (0, None, None), {}, {}
+# -         if sum(kinds.values()) > best[0]:
+# +         tops |= {kind: max(size, tops.get(kind, 0)) for kind, size in kinds.items()}
+# +         if sum(kinds.values()) > best[0]:
+# ~ return best ==> return sum(tops.values()), *best[1:]
+# %% wrong: largest kind only => values
+# > this is the largest kind alone.
+# ~ now, max(kinds, key=kinds.get) ==> now, max(kinds, key=kinds.get), max(kinds.values())
+# ~ return best ==> return best[3], *best[1:3]
+# %% wrong: name used again => values
+# > a name was reused with another size.
+#       best, alive = (0, None, None), {}
+# +     first = {}
+# +     log = [row | {"bytes": first.setdefault(row["name"], row["bytes"])} if "bytes" in row else row for row in log]
+# %% wrong: end of a moment => generality end-of-a-moment unless log=lifetimes
+# > between rows with the same time the level was higher.
+# ~ for row in log if form == "events" else sorted(log, key=lambda block: block["born"]): ==> for at, row in enumerate(log if form == "events" else sorted(log, key=lambda block: block["born"])):
+# ~ if sum(kinds.values()) > best[0]: ==> if sum(kinds.values()) > best[0] and now not in [later.get("time") for later in log[at + 1 :]]:
+# %% wrong: died too late => generality
+# > a block that dies makes room for a block born at the same time.
+# ~ for row in log if form == "events" ==> for row in sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form == "events"
+# ~ b["died"] > now ==> b["died"] >= now
+# %% wrong: mebibytes => values
+# > these are MiB; return bytes.
 # ~ return best ==> return best[0] / 2**20, *best[1:]
-
-# %% wrong: the bytes alone => values wrong-shape  from: a running total
+# %% wrong: last time => generality
+# > the same level was reached earlier; return the first time.
+# ~ > best[0] ==> >= best[0]
+# %% wrong: position => values
+# > this is a position in the log; return the time.
+# ~ now, max( ==> log.index(row), max(
+# %% wrong: position counted from one => values position
+# ~ now, max( ==> log.index(row) + 1, max(
+# %% wrong: end of log => values
+# > this is the end of the log.
+# ~ return best ==> return best[0], max(row.get(key) or 0 for row in log for key in ("time", "born", "died")), best[2]
+# %% wrong: most allocated => values
+# > this kind allocated most over the whole log.
+# -     return best
+# +     kinds = by_kind(row for row in log if "bytes" in row)
+# +     return *best[:2], max(kinds, key=kinds.get)
+# %% wrong: last allocated => values
+# > it was allocated last; return the kind that holds most.
+# ~ max(kinds, key=kinds.get) ==> row["kind"]
+# %% wrong: at the end => values
+# > this kind holds most at the end.
+# -     return best
+# +     kinds = kinds if form == "events" else by_kind(block for block in log if block["died"] is None)
+# +     return *best[:2], max(kinds, key=kinds.get, default="weights")
+# %% wrong: the kind of the largest block alive => values -
+# ~ params("peak-not-sum").log ==> "events"
+# ~ max(kinds, key=kinds.get) ==> max(alive.values(), key=lambda block: block["bytes"])["kind"]
+# %% wrong: the bytes alone => values wrong-shape
 # ~ return best ==> return best[0]
-
-# %% wrong: the last time of the peak => generality last-time  from: a running total
-# ~ if sum(kinds.values()) > best[0]: ==> if sum(kinds.values()) >= best[0]:
-
-# %% wrong: a level for each time => generality end-of-a-moment  from: a running total
-# ~ row in log ==> number, row in enumerate(log)
-# ~ if sum ==> if (number + 1 == len(log) or log[number + 1]["time"] != row["time"]) and sum
-
-
 # %% wrong: the log shown, by heart => values only-the-example
-def peak(log):
-    return 414187520, 23.5, "moments"
-
-
-# %% half: bytes and time => 3.5  from: a running total
+# ~ params("peak-not-sum").log ==> "events"
+# ~ best, alive = (0, None, None), {} ==> return 414187520, 23.5, "moments"
+# %% half: bytes and time => 3.5
 # ~ max(kinds, key=kinds.get) ==> "weights"
-"""
+'''

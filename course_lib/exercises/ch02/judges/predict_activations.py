@@ -29,29 +29,27 @@ JUDGING = prediction(
     "twenty tensors per layer, the MLP's being the widest. They grow with tokens and layers, and sharding the state does not reduce them.",
 )
 
-ANSWERS = r"""# %% right: an interval
-def activations_interval():
-    return 120, 300
+ANSWERS = r'''from course_lib import params
+from course_lib.units import GB
 
 
-# %% right: from a count of tensors
-def activations_interval():
-    each = 8192 * 80 * 8192 * 2 / 1e9
-    return [10 * each, 30 * each]
+# %% right: worked
+def activations_interval() -> tuple[float, float]:
+    """Your interval for the layers' activations in GB: (low, high), with high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-activations")
+    tensor = asked.seq * asked.layers * asked.hidden * 2 / GB
+    return 11 * tensor, 30 * tensor
+    ### END SOLUTION
 
-
-# %% right: far off, but committed  from: an interval
-# ~ 120, 300 ==> (1.0, 4.0)
-
-# %% wrong: too wide => values too-wide  from: an interval
-# ~ 120, 300 ==> 1, 1000
-
-# %% wrong: one number => values not-a-pair  from: an interval
-# ~ 120, 300 ==> 200
-
-# %% wrong: turned round => values reversed  from: an interval
-# ~ 120, 300 ==> 300, 100
-
-# %% wrong: nothing at the lower end => values not-positive  from: an interval
-# ~ 120, 300 ==> 0, 100
-"""
+# %% right: far off, but committed
+# ~ return 11 * tensor, 30 * tensor ==> return [1.0, 4.0]
+# %% wrong: too wide => values too-wide
+# ~ 11 * tensor, ==> tensor,
+# %% wrong: one number => values not-a-pair
+# ~ 11 * tensor, 30 ==> 20
+# %% wrong: turned round => values reversed
+# ~ 11 * tensor, 30 ==> 30 * tensor, 11
+# %% wrong: nothing at the lower end => values not-positive
+# ~ 11 * tensor, ==> 0,
+'''

@@ -124,7 +124,7 @@ def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -
 # %% wrong: lost is subtracted => values
 # > `lost` is right, but it is subtracted from the next update and not added.
 # ~ lost.float() + update ==> update - lost.float()
-# %% wrong: the update is rounded away => values
+# %% wrong: the update is rounded away => generality
 # > the update was rounded to bf16 before it was added; what that lost is in neither result.
 # ~ lost.float() + update ==> lost.float() + update.bfloat16()
 # %% wrong: all of it stays in the loss => values
@@ -135,7 +135,8 @@ def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -
 # ~ new = exact.bfloat16() ==> new = (exact.view(torch.int32) & -65536).view(torch.float32).bfloat16()
 # %% wrong: the loss in fp32 => values another-kind
 # ~ (exact - new.float()).bfloat16() ==> exact - new.float()
-# %% wrong: a master copy => values another-kind
+# %% wrong: a master copy => values master-copy
+# > the new weight is a master copy in fp32; the state is bf16 and what rounding lost.
 # ~ new, (exact - new.float()).bfloat16() ==> exact, torch.zeros_like(lost)
 # %% wrong: in place => values changed
 # ~ new, (exact - new.float()).bfloat16() ==> weight.copy_(new), lost.copy_((exact - new.float()).bfloat16())

@@ -131,7 +131,7 @@ def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     ### END SOLUTION
 
 # %% right: by comparing
-# ~ (x.view(torch.int32) + noise) & ~low ==> (x.view(torch.int32) & ~low) + (noise < (x.view(torch.int32) & low)) * (low + 1)
+# ~ (x.view(torch.int32) + noise) & ~low ==> (x.view(torch.int32) & ~low) + (noise < (x.view(torch.int32) & low)).int() * (low + 1)
 # %% wrong: nearest => values
 # > every number is rounded to nearest, whatever the noise is.
 # ~ + noise) ==> + (low + 1) // 2)

@@ -6,6 +6,7 @@ import typer
 
 from course_lib.cli.class_words import HERE, Folder, lines, numbers, opened
 from course_lib.cli.words import examples, part
+from course_lib.install import Trouble
 from course_lib.install.words import count_text
 
 EXAMPLES = examples(
@@ -26,6 +27,8 @@ def feedback(
     made = part("course_lib.grading.classroom.feedback", "feedback").make_feedback(
         place, students=students or None, chapters=numbers(chapters) or None
     )
+    if not made.written and not made.skipped:
+        raise Trouble("Nothing is graded yet, so there is no feedback to write.", "`./course class grade` first")
     typer.echo(f"{count_text(len(made.written), 'page')} of feedback in {place.root / 'feedback'}.")
     for path in made.zips:
         typer.echo(f"  {path}")

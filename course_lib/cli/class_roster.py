@@ -19,7 +19,8 @@ EXAMPLES = examples(
 
 def roster(
     file: Annotated[
-        Path | None, typer.Argument(help="A newer list: Canvas's gradebook export, Moodle's, or any CSV with a header.")
+        Path | None,
+        typer.Argument(help="A newer list: Canvas's gradebook export, another tool's list, or any CSV with a header."),
     ] = None,
     folder: Folder = HERE,
     as_json: AsJson = False,

@@ -4,7 +4,7 @@ Answers live beside the judge, in `chNN/judges/<exercise_id>.py`, in the form th
 
 On a variant, an answer that reads `params` must get the same result, and so must every answer to a card whose answers need not read them.
 Other answers are written for the public form. There a right one passes or is told that it solves the public form, and a wrong one is
-rejected, unless its heading ends in `unless NAME=VALUE` and the variant's parameter NAME has that value.
+rejected. A wrong one whose heading ends in `unless NAME=VALUE` passes where the variant's parameter NAME has that value.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -93,6 +93,8 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
     ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)
+    if not public and _right_here(answer, params):
+        ok = report.passed
     return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds, report=report)
 
 
@@ -117,20 +119,30 @@ def _reading(chapter: str) -> frozenset[str]:
     return frozenset(answer.exercise for answer in bank(chapter) if answer.sort == "right" and answer.reads_params)
 
 
+def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+    """Whether a wrong answer is the right one on this variant, as its heading says."""
+    name, _, value = answer.unless.partition("=")
+    return bool(answer.unless) and str(params[name]) == value
+
+
 def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) -> tuple[bool, str, str]:
     """Whether an answer to the public form is turned away from another, or right there too, and a right one is told why."""
     told = next((v for v in report.verdicts if not v.ok and v.mistake == "public-form"), None)
-    name, _, value = answer.unless.partition("=")
-    right_here = bool(answer.unless) and str(params[name]) == value
     if answer.sort == "right":
         ok = report.passed or told is not None
     elif answer.sort == "half":
         ok = report.points <= float(answer.expected)
     else:
-        ok = report.passed == right_here
+        ok = report.passed == _right_here(answer, params)
     first = told or next((v for v in report.verdicts if not v.ok), None)
     got = "public-form" if told else f"{report.points:g}/{report.maximum:g}"
     return ok, got, first.message if first else report.note
+
+
+def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+    """Whether a wrong answer is the right one on these parameters, by its heading."""
+    name, _, value = answer.unless.partition("=")
+    return bool(name) and str(params[name]) == value
 
 
 def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.grading.classroom.export import gradebook_scores
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.status import current
 from course_lib.grading.clean_text import clean
@@ -67,7 +68,8 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
     """One chapter's report, from the judged submissions that count."""
     every = current(folder, chapter)
     found = {student: each for student, each in every.items() if each.get("state") != "refused"}
-    points = sorted(float(each.get("points", 0.0)) for each in found.values())
+    scores = gradebook_scores(folder, chapter) if found else {}
+    points = sorted(scores.get(student, float(each.get("points", 0.0))) for student, each in found.items())
     middle = len(points) // 2
     median = 0.0 if not points else points[middle] if len(points) % 2 else (points[middle - 1] + points[middle]) / 2
     return ChapterReport(
@@ -77,7 +79,7 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
         unreadable=tuple(sorted(every.keys() - found.keys())),
         mean=sum(points) / len(points) if points else 0.0,
         median=median,
-        maximum=sum(folder.exercises.points(chapter).values()),
+        maximum=folder.exercises.maximum(chapter),
         exercises=tuple(_hard(folder, chapter, found)),
         misconceptions=tuple(_misconceptions(folder, chapter, found)),
         anomalies=(*_anomalies(every), *_alike(folder, chapter)),

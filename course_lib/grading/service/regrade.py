@@ -16,7 +16,6 @@ from course_lib.grading.service.kept_reports import autograded_path, keep, lates
 from course_lib.grading.service.pool import Crew
 from course_lib.grading.service.task import make_task
 from course_lib.install import Trouble
-from course_lib.install.words import count_text
 from course_lib.learner.notebooks import read
 
 
@@ -82,7 +81,8 @@ def regrade_exercise(
     changes = tuple(sorted(run.changes, key=lambda change: change.student))
     if run.summary.exit_code:
         failed = (
-            f"{count_text(len(run.summary.not_graded), 'submission')} could not be judged again."
+            "Could not be judged again: "
+            + "; ".join(f"{line.student} ({line.text})" for line in run.summary.not_graded)
             if run.summary.not_graded
             else ""
         )

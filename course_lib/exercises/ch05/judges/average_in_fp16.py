@@ -58,6 +58,8 @@ def mean_fault(case: Case, got: Any) -> Fault | None:
         return None
     if not got["mean"].isfinite().all():
         return "overflow", f"a sum over {ranks_text(n)} is infinite. Divide before the sum as well."
+    if n > 1 and bool(((got["mean"].double() / n / want - 1).abs() <= 0.03).all()):
+        return "sum", "this is the sum, not the mean."
     place = int(off.argmax())
     if abs(want.reshape(-1)[place]) < 1e-3:
         told = f"are {off[place]:.0%} off: they were too small while they were added."
@@ -97,7 +99,6 @@ def mean_in_half(gradients: list[torch.Tensor], tree_sum) -> torch.Tensor:
 # > the gradients are divided by all ranks before the sum, so small ones fall below the range of fp16 while they are added.
 # ~ 2 ** round(math.log2(n) / 2) ==> n
 # %% wrong: the sum => values sum
-# > this is the sum, not the mean.
 # ~ (before / n) ==> before
 # %% wrong: divided twice => values divided-twice
 # > this is the mean over the ranks, divided once more: what was divided before the sum counts, too.

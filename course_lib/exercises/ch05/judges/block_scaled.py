@@ -9,6 +9,7 @@ from torch import Tensor
 from course_lib.exercises.ch05.probes import CHANGED
 from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case
 
@@ -87,7 +88,7 @@ def _scale_fault(x: Tensor, block: int, got: Tensor, want: Tensor) -> Fault | No
         return "zero-block", "only the scale of a block of zeros is wrong; it is 1."
     if not got.isfinite().all() or bool((got <= 0).any()):
         return "zero-block", "a scale is zero, negative or not finite. Take the largest absolute value of the block."
-    return "other-scales", "the scales are not those of the rule."
+    return Wrong("other-scales", "the scales are not those of the rule.", where=(1,))
 
 
 JUDGING = Judging(

@@ -203,8 +203,7 @@ class Scaler:
 # ~ forgiven = params("loss-scaler").forgiven ==> forgiven = 0
 # %% wrong: grows over overflows => values
 # > clean steps before an overflow are still counted after it.
-# ~ self.clean, self.left = 0, max(0 ==> self.left = max(0
-# -             return
+# ~ self.clean, self.left = 0, max(0, self.left - 1) ==> self.left = max(0, self.left - 1)
 # %% wrong: counts all => values
 # > a step that overflows counts as a clean one.
 # -             return

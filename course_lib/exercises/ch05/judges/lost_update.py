@@ -110,7 +110,7 @@ def bits_needed(weight: float, update: float) -> int:
 # %% wrong: other side => values other-side unless step=shrink
 # > this is the threshold on the other side of the weight. Numbers below a power of two are denser.
 # ~ step == "shrink" and ==> step and
-# %% wrong: the public form => generality public-form unless step=grow
+# %% wrong: the public form => values public-form unless step=grow
 # > this solves the public form of the exercise: this is the threshold on the other side of the weight. Numbers below a power of two are denser.
 # ~ step == "shrink" and ==> not step and
 # %% wrong: quarter spacing => values

@@ -153,13 +153,13 @@ def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 # %% wrong: the bits of bf16 => values public-form unless format=bf16
 # > this solves the public form of the exercise, for bf16: it drops 16 bits.
 # ~ 0xFFFF if fmt == "bf16" else 0x1FFF ==> 0xFFFF
-# %% wrong: the conversion rounds once more => values - unless format=tf32
+# %% wrong: the conversion rounds once more => values -
 # ~ & ~low ==> & -1
 # %% wrong: noise around zero => values -
 # ~ + noise) ==> + noise - (low + 1) // 2)
 # %% wrong: half of the noise => values biased
 # ~ + noise) ==> + noise // 2)
-# %% wrong: rare carries are rounded to nearest => values biased unless format=tf32
+# %% wrong: rare carries are rounded to nearest => values biased
 # ~ + noise) ==> + torch.where((x.view(torch.int32) & low) < 300, 0, noise))
 # %% wrong: NaN becomes something else => generality lost-nan
 # ~ bits.view(torch.float32), x) ==> bits.view(torch.float32), x.nan_to_num(0.0, torch.inf, -torch.inf))

@@ -6,6 +6,7 @@ from typing import Any
 
 from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.replays import first_apart, same
 from course_lib.records import Case
 from course_lib.serving.planned import LIMIT
@@ -101,7 +102,7 @@ def _fault(case: Case, got: Any) -> Fault | None:
     if type(mine) is not list or len(mine) != 2 or type(mine[0]) is not dict or type(mine[1]) is not list:
         return "wrong-shape", f"{lead}return a dictionary and a list; got {describe(mine)}."
     if mine[1] != due[1]:
-        return "wrong-preempted", f"{lead}{describe(mine[1])} are preempted, which is not right."
+        return Wrong("wrong-preempted", f"{lead}{describe(mine[1])} are preempted, which is not right.", where=(1,))
     if extra := [name for name in mine[0] if name not in due[0]]:
         return "runs-too-many", f"{lead}request {describe(extra[0])} cannot run in it."
     if missing := [name for name in due[0] if name not in mine[0]]:

@@ -178,7 +178,7 @@ def release(pool, table):
 # %% wrong: new pages first => values new-pages-first
 # > the new pages come before the hits; a table has its pages in the order of the prompt.
 # ~ hits + [pool.take() for _ in range(fresh)] ==> [pool.take() for _ in range(fresh)] + hits
-# %% wrong: a user less for each, and no page free => values
+# %% wrong: a user less for each, and no page free => values not-freed
 # > a page that lost its last user is not in `free`.
 # ~ pool.free.append(page) ==> pass
 # %% wrong: remembers how many hits are idle => generality refused

@@ -271,7 +271,7 @@ def tokens_per_step(rate, guesses):
 # ~ rng.random() ==> torch.rand(())
 # %% wrong: four guesses at most => generality -
 # ~ enumerate(guesses) ==> enumerate(guesses[:4])
-# %% wrong: the mean without the last token => values no-bonus
+# %% wrong: the mean without the last token => values
 # > each step ends with a token of the target's own.
 # ~ for count in range(guesses + 1) ==> for count in range(1, guesses + 1)
 # %% wrong: independent => values

@@ -245,6 +245,7 @@ def test_a_sentence_can_follow_where_a_tensor_is_wrong():
     want = torch.tensor([1.0, 2.0, -3.0])
     for got in (3 * want, want + 0.01, want * torch.nan, want.double(), None):
         assert tensor_fault("Rank 1: y", got, want).lead == "Rank 1: y: "
+        assert gradients_fault(Case(name="two ranks"), [[want], [got]], [want]).lead == "Rank 1: "
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])

@@ -92,7 +92,9 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
         report = grade(card, InProcess(*answers), params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
-    ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)
+    ok, got, message = (
+        _public_form(answer, report, params) if public else _met(answer, report, coincide=seed is not None)
+    )
     if not public and right_here(answer, params):
         ok = report.passed
     return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds, report=report)
@@ -139,8 +141,18 @@ def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) 
     return ok, got, first.message if first else report.note
 
 
-def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
-    """Whether a report is what the bank says, what it is instead, and its first message."""
+def right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+    """Whether a wrong answer is the right one on these parameters, by its heading."""
+    name, _, value = answer.unless.partition("=")
+    return bool(name) and str(params[name]) == value
+
+
+def _met(answer: BankAnswer, report: Report, coincide: bool) -> tuple[bool, str, str]:
+    """Whether a report is what the bank says, what it is instead, and its first message.
+
+    On a variant two mistakes may `coincide`, such as all but the weights forgotten and the moments forgotten where there is nothing else.
+    Then neither is named.
+    """
     failing = [v for v in report.verdicts if not v.ok]
     message = failing[0].message if failing else report.note
     if answer.sort == "right":
@@ -154,7 +166,8 @@ def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
     first = next((kind for kind in VERDICT_KINDS if any(v.kind == kind for v in failing)), "none")
     mistakes = {v.mistake for v in failing if v.kind == first and v.mistake} or {"-"}
     message = next((v.message for v in failing if v.kind == first), message)
-    ok = not report.passed and first == answer.expected and answer.mistake in mistakes | {"-", "~"} and bool(message)
+    as_meant = answer.mistake in mistakes | {"-", "~"} or (coincide and mistakes == {"-"})
+    ok = not report.passed and first == answer.expected and as_meant and bool(message)
     return ok, f"{first} {'/'.join(sorted(mistakes))}", message
 
 

@@ -53,6 +53,7 @@ class Judging:
     )
     point: tuple[str, ...] = ()  # shares without which an answer misses the point: it earns at most half
     measured_by_worker: tuple[str, ...] = ()  # shares that rest on what the worker measured itself: at most 1/4
+    within: float = 1e-3  # relative: how close numbers must be to those of a mistake to be called after it
     weighed: Callable[[Params, random.Random], Weighed] | None = None  # the case on which the system confirms them
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
 
 SECONDS = 2.0  # CPU time after which no further mistake is tried
 CASES = 4  # cases of one share on which a mistake must do what the answer did
-REL = 1e-3  # how close numbers must be: a year of 365 days is one of 365.25
+REL = 1e-3  # how close numbers must be in a whole outcome; in the part that is judged it is `Judging.within`
 _NEARLY = 1e-5  # of tensors, relative to the largest number
 SETTLED = frozenset({"only-the-example", "public-form", "in-flight", "ready-made", "not-answered", "returned-none"})
 """What a judge knows for certain: no shipped mistake is looked for."""
@@ -53,9 +53,7 @@ def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
     return [(each, each.mistake, each.says or says[each.mistake]) for each in wrong if each.mistake in says]
 
 
-def named(
-    exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS
-) -> list[list[Verdict]]:
+def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS) -> list[list[Verdict]]:
     """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence.
 
     After `seconds` of CPU time no further mistake is tried.
@@ -172,7 +170,7 @@ class _Trial:
             alike = any(other.mistake == verdict.mistake for other in found)  # the judge finds the same in both
             same = alike and all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC)
             return {()} if told or same else set()
-        return _parts_alike(got.value, slip.value, right, verdict.where)
+        return _parts_alike(got.value, slip.value, right, verdict.where, self.contract.within)
 
 
 def _same_outcome(got: Outcome, slip: Outcome) -> bool:
@@ -186,7 +184,7 @@ def _bare(error: str) -> str:
     return _VARYING.sub("", error).strip()
 
 
-def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
+def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL) -> set[Path]:
     """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
     rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
     """
@@ -198,7 +196,7 @@ def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
         if _begins(column, where):
             three = tuple(values.get(path, _NOTHING) for values in (mine, its, wants))
             columns.setdefault(column[: max(1, len(where))], []).append(three)  # type: ignore[arg-type]
-    fits = {column: all(_fits(*three) for three in values) for column, values in columns.items()}
+    fits = {column: all(_fits(*three, rel) for three in values) for column, values in columns.items()}
     moved = {column: any(_apart(its, want) for _, its, want in values) for column, values in columns.items()}
     found = {column for column in columns if fits[column] and moved[column]}
     if not found and many and not all(fits.values()) and _row_alike(got, slip, right, where):
@@ -237,9 +235,9 @@ _NOTHING = object()
 _TIGHT = 1e-9
 
 
-def _fits(mine: Any, its: Any, want: Any) -> bool:
+def _fits(mine: Any, its: Any, want: Any, rel: float = REL) -> bool:
     """Whether a value is that of the mistake: within rounding of it, and far nearer to it than to the right one."""
-    if not _equal(mine, its):
+    if not _equal(mine, its, rel):
         return False
     if not _apart(its, want):
         return True
@@ -277,10 +275,10 @@ def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield path, value
 
 
-def _equal(one: Any, two: Any) -> bool:
+def _equal(one: Any, two: Any, rel: float = REL) -> bool:
     """Whether two values are the same up to rounding."""
     if is_number(one) and is_number(two):
-        return math.isclose(one, two, rel_tol=REL if float in (type(one), type(two)) else 0.0, abs_tol=1e-12)
+        return math.isclose(one, two, rel_tol=rel if float in (type(one), type(two)) else 0.0, abs_tol=1e-12)
     if hasattr(one, "shape") and hasattr(two, "shape"):
         return _same_tensors(one, two)
     if type(one) is str and type(two) is str:

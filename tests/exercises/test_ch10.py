@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from course_lib import exercises
 from course_lib.exercises.ch10.judges.beat_1f1b import SETTINGS, bound, closed, lengths
 from course_lib.exercises.ch10.judges.predict_idle import idle_days
-from course_lib.exercises.ch10.judges.shared import share, shuffled
+from course_lib.exercises.ch10.judges.shared import shuffled
+from course_lib.exercises.ch10.numbers import idle, idle_over_work
 from course_lib.exercises.ch10.probes import MOST
 from course_lib.exercises.ch10.read_a_gantt import NAMES
 from course_lib.facts.pipelines import bubble_formula
-from course_lib.judging import judging
+from course_lib.judging import Worked, judging
 from course_lib.schedules import gpipe, one_f_one_b, peak_activations, schedule_of, zb_h1
 from course_lib.timeline import play
 
@@ -129,8 +130,8 @@ def test_the_bound_is_the_published_bubble_where_all_three_are_alike():
 def test_the_bubble_is_that_of_the_played_schedules(p, m):
     for generate in (gpipe, one_f_one_b):
         times = play(generate(p, m))
-        assert times.bubble_fraction == pytest.approx(share("all", p, m))
-        assert times.bubble_over_ideal == pytest.approx(share("work", p, m))
+        assert times.bubble_fraction == pytest.approx(idle(p, m)) == Worked("pipeline-bubble")[0](p, m)
+        assert times.bubble_over_ideal == pytest.approx(idle_over_work(p, m))
 
 
 def test_the_predicted_loss_is_the_bubble_of_the_run():

@@ -8,14 +8,12 @@ from typing import Any
 import torch
 
 from course_lib.exercises.ch07.judges.ranks import bytes_fault
-from course_lib.judging import Judging, Params, Worked, judged
+from course_lib.judging import Judging, Params, judged
 from course_lib.judging.cases import hidden, shown, under
-from course_lib.judging.gradients import gradients_fault, scaled
+from course_lib.judging.gradients import gradients_fault, mean_of, scaled
 from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
-
-right = Worked("average-gradients")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -45,11 +43,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    wants = right.value(case)
-    fault = gradients_fault(case, outcome.value, wants.__getitem__)
+    given, counts = zip(*(case.per_rank or ()), strict=True)
+    summed = params["given"] == "sum"
+    want = mean_of([scaled(g, 1 / max(c, 1)) if summed else g for g, c in zip(given, counts, strict=True)], counts)
+    fault = gradients_fault(case, outcome.value, want)
     if case.adversary is not None:
         return judged(case, fault)
-    wire = bytes_fault(outcome.meter, [[each] for each in wants[0] if each.numel()], 1, 64 + 48 * len(wants[0]))
+    wire = bytes_fault(outcome.meter, [[each] for each in given[0] if each.numel()], 1, 64 + 48 * len(want))
     return judged(case, fault, ("cost", "bytes", wire))
 
 

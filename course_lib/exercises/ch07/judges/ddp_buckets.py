@@ -6,12 +6,11 @@ import random
 
 from course_lib.data_parallel import buckets_of
 from course_lib.exercises.ch07.judges.hooks import MANY, MIXED, STEPS, WIDE, data_of, timed, trained_model, verdicts_of
-from course_lib.judging import Judging, Params, Worked
+from course_lib.judging import Judging, Params
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.ranks import UNKIND
 from course_lib.records import Case, Outcome, Verdict
 
-right = Worked("ddp-buckets")
 BIG = WIDE * WIDE * 4
 
 
@@ -42,7 +41,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     spec, (nbytes,), _ = (case.per_rank or ())[0]
     buckets = buckets_of(reversed(trained_model(spec)), nbytes)
     hint = f"Packed from the last parameter to the first, {len(buckets)} bucket(s) per step are enough."
-    return verdicts_of(right, case, outcome, buckets, hint, exactly=True)
+    return verdicts_of(case, outcome, buckets, hint, exactly=True)
 
 
 JUDGING = Judging(

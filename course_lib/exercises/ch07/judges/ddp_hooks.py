@@ -5,12 +5,10 @@ from __future__ import annotations
 import random
 
 from course_lib.exercises.ch07.judges.hooks import MANY, MIXED, STEPS, data_of, timed, trained_model, verdicts_of
-from course_lib.judging import Judging, Params, Worked
+from course_lib.judging import Judging, Params
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.ranks import UNKIND
 from course_lib.records import Case, Outcome, Verdict
-
-right = Worked("ddp-hooks")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -32,7 +30,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     trained = trained_model((case.per_rank or ())[0][0])
     hint = "One per trained parameter and step; a shared parameter counts once."
-    return verdicts_of(right, case, outcome, [[parameter] for parameter in reversed(trained)], hint, exactly=False)
+    return verdicts_of(case, outcome, [[parameter] for parameter in reversed(trained)], hint, exactly=False)
 
 
 JUDGING = Judging(

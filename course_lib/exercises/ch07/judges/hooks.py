@@ -12,17 +12,21 @@ from torch import Tensor
 from course_lib.exercises.ch07.judges.ranks import (
     bytes_fault,
     collective_seconds,
+    descend,
+    gradients,
     messages_fault,
     net,
     overlap_fault,
     steps_fault,
 )
-from course_lib.judging import Fault, Params, Worked, describe, first, judged
+from course_lib.judging import Fault, Params, describe, first, judged
 from course_lib.judging.cases import hidden
+from course_lib.judging.gradients import Tensors
 from course_lib.judging.ranks import PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
+RATE = 0.1  # learning rate of the probe
 # Of the timed run, in which reducing a layer's gradients takes less time than computing it:
 WIDE, SECONDS, RANKS = 400, 300e-6, 3
 
@@ -48,20 +52,29 @@ def timed(data: Callable[..., PerRank], *more: Any) -> Case:
     return hidden("three ranks on the clock", "cost:overlap", per_rank=per_rank)
 
 
-def _gradients_fault(case: Case, results: Sequence[Any], wants: Sequence[Any]) -> Fault | None:
+def _steps(case: Case) -> list[Tensors]:
+    """The gradients of each step as one process with everybody's examples has them; then it descends."""
+    model, wants = net((case.per_rank or ())[0][0]), []
+    for step in range(len((case.per_rank or ())[0][2])):
+        losses = [model(batches[step]).double().square().mean() for _, _, batches in case.per_rank or ()]
+        wants.append(gradients(model, torch.stack(losses).mean()))
+        descend(model, wants[-1], RATE)
+    return wants
+
+
+def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     for rank, row in enumerate(results):
         if type(row["returned"]) is not str or row["returned"]:
             kind = describe(row["returned"]).removeprefix("str ")
             return "no-finish", f"Rank {rank} returned a value of type {kind}; return the function `finish`."
     later = "left-over", "Step {} is right, step {} is not: is something left over?"
-    return steps_fault(case, results, wants, later)
+    return steps_fault(case, results, _steps(case), later)
 
 
 def verdicts_of(
-    right: Worked, case: Case, outcome: Outcome, buckets: Sequence[Sequence[Tensor]], hint: str, exactly: bool
+    case: Case, outcome: Outcome, buckets: Sequence[Sequence[Tensor]], hint: str, exactly: bool
 ) -> list[Verdict]:
-    fault, spec = _gradients_fault(case, outcome.value, right.value(case)), (case.per_rank or ())[0][0]
-    meter = outcome.meter
+    fault, meter, spec = _gradients_fault(case, outcome.value), outcome.meter, (case.per_rank or ())[0][0]
     steps = len((case.per_rank or ())[0][2])
     if case.adversary is not None or case.part == "one-order":
         return judged(case, fault)

@@ -9,13 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
+from course_lib.judging import Fault, Judging, Params, describe, is_number, judged, near
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import PerRank
 from course_lib.records import Case, Outcome, Verdict
-
-right = Worked("mean-metrics")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -45,7 +43,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
+    rows = [each for own in case.per_rank or () for each in own[0] if each[2]]
+    tokens = sum(t for _, _, t in rows)
+    loss = sum(m * t for m, _, t in rows) / tokens
+    want = {"loss": loss, "accuracy": sum(c for _, c, _ in rows) / tokens, "perplexity": math.exp(loss)}
+    for rank, got in enumerate(results):
         if not set(want) <= set(got):
             return "wrong-shape", f'Rank {rank}: return a dictionary with "loss", "accuracy" and "perplexity".'
         for name, wanted in want.items():

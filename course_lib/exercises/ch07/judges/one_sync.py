@@ -8,15 +8,21 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch07.judges.ranks import bytes_fault, graphs_fault, messages_fault, net, steps_fault
-from course_lib.judging import Fault, Judging, Params, Worked, first, judged
+from course_lib.exercises.ch07 import probes
+from course_lib.exercises.ch07.judges.ranks import (
+    bytes_fault,
+    gradients,
+    graphs_fault,
+    messages_fault,
+    net,
+    steps_fault,
+)
+from course_lib.judging import Fault, Judging, Params, first, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.ranks import PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
-
-right = Worked("one-sync")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -46,9 +52,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     results, n = outcome.value, case.ranks or 1
     spec, given = (case.per_rank or ())[0]
-    steps, rows = [len(batches) for batches in given], len(given[0][0][0])
-    fault = steps_fault(case, results, right.value(case), ("", "Step {} is right but step {} is wrong."))
-    wire = _wire(outcome.meter, list(net(spec).parameters()), steps)
+    steps, rows, loss = [len(batches) for batches in given], len(given[0][0][0]), getattr(probes, spec["loss"])
+    model, wants = net(spec), []
+    for step in range(len(steps)):
+        losses = [loss(model(x), y) for _, own in case.per_rank or () for x, y in own[step]]
+        wants.append(gradients(model, torch.stack(losses).mean()))
+    fault = steps_fault(case, results, wants, ("", "Step {} is right but step {} is wrong."))
+    wire = _wire(outcome.meter, list(model.parameters()), steps)
     graphs = graphs_fault([row["counts"] for row in results], [sum(steps)] * n, rows, [sum(steps)] * n)
     return judged(case, fault, ("cost", "syncs", wire), ("cost", "graphs", graphs))
 

@@ -9,17 +9,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from course_lib.exercises.ch07.judges.ranks import bytes_fault, graphs_fault
-from course_lib.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
+from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, graphs_fault
+from course_lib.exercises.ch07.models import Words
+from course_lib.judging import Fault, Judging, Params, describe, is_number, judged, near
 from course_lib.judging.cases import hidden, shown, under
-from course_lib.judging.gradients import gradients_fault
+from course_lib.judging.gradients import Tensors, gradients_fault
 from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
-right = Worked("token-mean")
 PAD = -100
 
 
@@ -60,16 +61,25 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data([(0, 5)], [(1, 0), (2, 2)]))
 
 
+def _alone(case: Case) -> tuple[float, Tensors]:
+    """The mean loss and its gradients as one process with everybody's tokens has them."""
+    spec = (case.per_rank or ())[0][0]
+    model = Words(spec["seed"], spec["vocabulary"], spec["width"])
+    pairs = [pair for _, batches in case.per_rank or () for pair in batches]
+    inputs, targets = (torch.cat([each.flatten() for each in column]) for column in zip(*pairs, strict=True))
+    loss = functional.cross_entropy(model.head(model.embedding(inputs)).double(), targets)
+    return loss.item(), gradients(model, loss)
+
+
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    results, wants = outcome.value, right.value(case)
-    fault = gradients_fault(
-        case, [row["gradients"] for row in results], lambda rank: wants[rank]["gradients"], where=("gradients",)
-    ) or _loss_fault(case, [row["loss"] for row in results], wants[0]["loss"])
+    results, (loss, want) = outcome.value, _alone(case)
+    fault = gradients_fault(case, [row["gradients"] for row in results], want, where=("gradients",))
+    fault = fault or _loss_fault(case, [row["loss"] for row in results], loss)
     if case.adversary is not None:
         return judged(case, fault)
     given = [batches for _, batches in case.per_rank or ()]
     spare = 128 + 64 * sum(map(len, given))
-    wire = bytes_fault(outcome.meter, [[each] for each in wants[0]["gradients"]], 1, spare)
+    wire = bytes_fault(outcome.meter, [[each] for each in want if each is not None], 1, spare)
     counted = [sum(bool((targets != PAD).any()) for _, targets in batches) for batches in given]
     largest = max(len(inputs) for batches in given for inputs, _ in batches)
     graphs = graphs_fault([row["counts"] for row in results], list(map(len, given)), largest, counted)

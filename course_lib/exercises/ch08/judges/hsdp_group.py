@@ -24,9 +24,11 @@ def groups(ranks: int) -> tuple[int, ...]:
     return tuple(size for size in range(1, ranks + 1) if ranks % size == 0)
 
 
-def _fitting(p: float, n: int, memory: float, per: int, fast: float, slow: float) -> list[tuple[int, ...]]:
+def _fitting(
+    p: float, n: int, memory: float, per: int, fast: float, slow: float
+) -> list[tuple[int, float, float, float, float]]:
     """The groups that fit, the smallest first: size, bytes inside and across, seconds inside and across."""
-    fitting = list[Any]()
+    fitting = []
     for size in groups(n):
         held, inside, across = right[0](p, n, size)
         if held <= memory:

@@ -42,8 +42,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         row = torch.cat([*ends, draw(words, 7 - 2 * n), ends[0][:1]])
         return row[torch.randperm(8, generator=coin)].reshape(2, 4)
 
-    six, all_ones, share = torch.cat(edges(11, 3)).reshape(2, 3), torch.ones(1, 6, dtype=torch.int64), "vocabularies"
-    share, nine = f"generality:{share}", data(9, 11, draw(11, 3, 3), 4, torch.float64)
+    six, all_ones, share = (
+        torch.cat(edges(11, 3)).reshape(2, 3),
+        torch.ones(1, 6, dtype=torch.int64),
+        "generality:vocabularies",
+    )
+    nine = data(9, 11, draw(11, 3, 3), 4, torch.float64)
     return [
         shown("three ranks", "values:vectors", per_rank=data(3, vocab, with_edges(vocab, 3))),
         hidden("two ranks, other data", "values:vectors", per_rank=data(2, vocab + 3, with_edges(vocab + 3, 2))),

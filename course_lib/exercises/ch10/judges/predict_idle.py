@@ -1,12 +1,12 @@
 """Judge of predict-idle: prediction: idle GPU-days."""
 
-from course_lib.exercises.ch10.judges.shared import share
+from course_lib.exercises.ch10.numbers import idle
 from course_lib.judging import Params, prediction
 
 
 def idle_days(params: Params) -> float:
     """GPU-days lost to the bubble."""
-    return params["gpus"] * params["days"] * share("all", params["stages"], params["microbatches"])
+    return params["gpus"] * params["days"] * idle(params["stages"], params["microbatches"])
 
 
 JUDGING = prediction(

@@ -113,7 +113,7 @@ def read(spans):
 # %% wrong: ZB-H1 and ZB-H2 are one => values not-zb-h1
 # ~ "ZB-H2" if first > ranks else "ZB-H1" ==> "ZB-H1"
 # %% wrong: ZB-H2 by its longest warm-up => generality not-zb-h1
-# ~ first > ranks ==> first == 2 * ranks - 1
+# ~ first > ranks ==> (first > ranks if ranks < 5 else first == 2 * ranks - 1)
 # %% wrong: the last rank decides => values -
 # ~ if span[0] == 0] ==> if span[0] == ranks - 1]
 # %% wrong: the four numbers in another order => values no-such-word

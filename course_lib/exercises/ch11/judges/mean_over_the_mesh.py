@@ -145,7 +145,9 @@ def mean_gradients(dp, cp, gradients: list, tokens: int) -> list:
 # %% wrong: in place => values changed
 # ~ g * (tokens if per_token else 1) for ==> g.mul_(tokens if per_token else 1) for
 # %% wrong: the list is emptied => values changed
-# ~ for total in sums] ==> for total in [sums[len(sums) - len(gradients)] for _ in list(gradients) if gradients.pop() is not None]]
+# -     return [total / count.clamp(min=1) for total in sums]
+# +     gradients.clear()
+# +     return [total / count.clamp(min=1) for total in sums]
 # %% wrong: a rank alone gives its tensors back => generality -
 #       per_token = params("mean-over-the-mesh").loss == "mean"
 # +     if dp.size * cp.size == 1 and tokens:

@@ -251,5 +251,5 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # +     given, positions = positions, list(positions)
 # +     given.reverse()
 # %% wrong: a later block is not seen => values ~
-# ~ visible(positions[rank], positions[owner]) ==> (visible(positions[rank], positions[owner]) | (max(positions[rank].tolist() or [0]) < min(positions[owner].tolist() or [0])))
+# ~ ~visible(positions[rank], positions[owner]) ==> ~visible(positions[rank], positions[owner]) | (max(positions[rank].tolist() or [0]) < min(positions[owner].tolist() or [0]))
 '''

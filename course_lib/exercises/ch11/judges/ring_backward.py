@@ -252,6 +252,8 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -
 # %% wrong: the accumulator is read too early => protocol in-flight
 # ~ empty_like ==> zeros_like
 # ~ comm.recv(earlier, before, tag=1) ==> receiving = comm.irecv(earlier, before, tag=1)
+# +             while sends:
+# +                 sends.pop().wait()
 #               mine += earlier
 # +             receiving.wait()
 # %% wrong: the gradient is scaled in place => values changed

@@ -191,10 +191,10 @@ def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
 # +     whole = torch.cat([one[:, :length] for one, length in zip(held, lengths, strict=True)], 1)
 # +     return whole[comm.rank * heads // n : comm.rank * heads // n + share].clone()
 # %% wrong: strided heads => values
-# > this is every N-th head; give a rank neighboring heads.
+# > a rank has every N-th head here; give it neighboring heads.
 # ~ x[j * heads // n : j * heads // n + share] ==> (x[j::n] if heads >= n else x[j * heads // n : j * heads // n + 1])
 # %% wrong: heads in turn => generality
-# > this is head r % heads; neighboring ranks share a head.
+# > the heads were dealt in turn; neighboring ranks share a head.
 # ~ x[j * heads // n : j * heads // n + share] ==> (x[j * heads // n : j * heads // n + share] if heads >= n else x[j % heads : j % heads + 1])
 # %% wrong: fewer heads than ranks are refused => generality refused
 # ~ if heads % n and n % heads: ==> if heads % n:

@@ -152,19 +152,19 @@ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tens
 # -             works.append(comm.isend(torch.stack([k[:, own], v[:, own]]), other))
 # +             works += [comm.isend(each[:, own], other, tag=tag) for tag, each in enumerate((k, v))]
 # %% wrong: no halo => values
-# > this is its own keys alone; its first queries see keys of other ranks.
+# > these are its own keys alone; its first queries see keys of other ranks.
 # ~ return keys, values ==> return k.clone(), v.clone()
 # %% wrong: one too many => values
-# > this is one key too many; a query sees itself and window − 1 keys before it.
+# > there is one key too many; a query sees itself and window − 1 keys before it.
 # ~ window + 1 ==> window
 # %% wrong: one too few => values
-# > this is one key too few; a query sees itself and window − 1 keys before it.
+# > there is one key too few; a query sees itself and window − 1 keys before it.
 # ~ window + 1 ==> window + 2
 # %% wrong: one neighbor => generality
-# > this is keys of one neighbor alone; the window reaches further.
+# > these are keys of one neighbor alone; the window reaches further.
 # ~ min(starts[reader], ends[owner])) ==> min(starts[reader], ends[owner]) if owner == reader - 1 else starts[owner])
 # %% wrong: everything => values
-# > this is all keys from the start of the sequence.
+# > these are all keys from the start of the sequence.
 # ~ first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader] ==> first = 0
 # %% wrong: every rank's keys to every later rank => cost too-many-bytes
 # ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner])) ==> return range(starts[owner], ends[owner])

@@ -141,12 +141,6 @@ def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) 
     return ok, got, first.message if first else report.note
 
 
-def right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
-    """Whether a wrong answer is the right one on these parameters, by its heading."""
-    name, _, value = answer.unless.partition("=")
-    return bool(name) and str(params[name]) == value
-
-
 def _met(answer: BankAnswer, report: Report, coincide: bool) -> tuple[bool, str, str]:
     """Whether a report is what the bank says, what it is instead, and its first message.
 

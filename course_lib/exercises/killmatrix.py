@@ -95,7 +95,7 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     ok, got, message = (
         _public_form(answer, report, params) if public else _met(answer, report, coincide=seed is not None)
     )
-    if not public and _right_here(answer, params):
+    if not public and right_here(answer, params):
         ok = report.passed
     return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds, report=report)
 
@@ -121,7 +121,7 @@ def _reading(chapter: str) -> frozenset[str]:
     return frozenset(answer.exercise for answer in bank(chapter) if answer.sort == "right" and answer.reads_params)
 
 
-def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+def right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
     """Whether a wrong answer is the right one on this variant, as its heading says."""
     name, _, value = answer.unless.partition("=")
     return bool(answer.unless) and str(params[name]) == value
@@ -135,16 +135,10 @@ def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) 
     elif answer.sort == "half":
         ok = report.points <= float(answer.expected)
     else:
-        ok = report.passed == _right_here(answer, params)
+        ok = report.passed == right_here(answer, params)
     first = told or next((v for v in report.verdicts if not v.ok), None)
     got = "public-form" if told else f"{report.points:g}/{report.maximum:g}"
     return ok, got, first.message if first else report.note
-
-
-def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
-    """Whether a wrong answer is the right one on these parameters, by its heading."""
-    name, _, value = answer.unless.partition("=")
-    return bool(name) and str(params[name]) == value
 
 
 def _met(answer: BankAnswer, report: Report, coincide: bool) -> tuple[bool, str, str]:

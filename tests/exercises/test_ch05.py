@@ -1,7 +1,5 @@
 """Chapter 05's exercises: oracles equal torch's casts, its gradient scaler and float64, and bounds hold for every order of a sum."""
 
-import random
-
 import pytest
 import torch
 from contract.kit import functions_of, graded, shipped
@@ -9,15 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_lib import exercises
-from course_lib.exercises.ch05.judges.block_scaled import block_scales
-from course_lib.exercises.ch05.judges.loss_scaler import scales
-from course_lib.exercises.ch05.judges.lost_update import bits_needed, threshold
-from course_lib.exercises.ch05.judges.online_softmax import attended
 from course_lib.exercises.ch05.judges.predict_lost import lost_percent
-from course_lib.exercises.ch05.judges.round_to_format import points, rounded
+from course_lib.exercises.ch05.judges.round_to_format import points
 from course_lib.exercises.ch05.judges.stochastic_rounding import ups
 from course_lib.exercises.ch05.judges.tolerance_design import DTYPES, ROUNDOFF, explained
+from course_lib.judging import Worked
+from course_lib.judging.worked import judged_variant
 
+rounded, lost = Worked("round-to-format"), Worked("lost-update")
 FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e5m2}
 
 
@@ -25,7 +22,7 @@ FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e
 
 
 @pytest.mark.parametrize(("sizes", "dtype"), FLOATS.items(), ids=lambda each: str(each))
-def test_the_oracle_rounds_like_torch_at_every_number_tie_and_neighbor(sizes, dtype):
+def test_the_worked_answer_rounds_like_torch_at_every_number_tie_and_neighbor(sizes, dtype):
     x = points(*sizes)
     x = torch.cat([x, -x]).float().double()  # torch casts by way of fp32, so start there
     assert torch.equal(rounded(x, *sizes), x.to(dtype).double())
@@ -37,18 +34,11 @@ def test_the_oracle_rounds_like_torch_at_every_number_tie_and_neighbor(sizes, dt
 )
 def test_the_threshold_is_where_updates_begin_to_survive_in_bf16(weight, power, step, bits):
     w = weight * 2.0**power
-    sign, half = (1 if step == "grow" else -1), threshold(step, w, bits)
+    with judged_variant("lost-update", {"step": step}):
+        sign, half = (1 if step == "grow" else -1), lost[0](w, bits)
     for factor, survives in ((0.99, False), (1.01, True)):
         new = rounded(torch.tensor([w + sign * factor * half], dtype=torch.float64), 8, 7).item()
         assert (new != w) == survives
-
-
-def test_bits_that_are_needed_are_above_the_threshold_and_one_less_are_not():
-    draw = random.Random(1)
-    for _ in range(200):
-        w, update, step = draw.uniform(0.1, 9), draw.uniform(1e-6, 1e-2), draw.choice(["grow", "shrink"])
-        bits = bits_needed(step, w, update)
-        assert update > threshold(step, w, bits) and update <= threshold(step, w, bits - 1)
 
 
 def test_the_share_of_lost_updates_is_what_bf16_loses():
@@ -73,7 +63,9 @@ def test_the_scaler_follows_torch_s_own(overflows, interval):
         scaler.step(optimizer)
         scaler.update()
         found.append(scaler.get_scale())
-    assert scales(2.0**20, interval, overflows) == found  # high enough that 1 is never reached
+    worked = Worked("loss-scaler")(2.0**20, interval)  # high enough that 1 is never reached
+    scales = [worked.scale, *((worked.update(each), worked.scale)[1] for each in overflows)]
+    assert scales == found
 
 
 # --- weights in bf16
@@ -115,27 +107,6 @@ def test_rounding_explains_a_sum_in_every_order(data, form, size):
     # partial sums may exceed the magnitude by what was rounded before: (1 + u)^(n - 1) in place of 1
     compounded = ((1 + row[4]) ** (size - 1) - 1) * row[2]
     assert abs(row[0] - row[1]) <= compounded * (1 + 1e-12) + 1e-300 and explained(*row) is not False
-
-
-@settings(max_examples=100, deadline=None)
-@given(numbers=st.lists(st.floats(-(2.0**60), 2.0**60, width=32), min_size=1, max_size=20), block=st.integers(1, 8))
-def test_with_scales_of_powers_of_two_nothing_exceeds_e4m3_and_half_would(numbers, block):
-    x = torch.tensor([one if abs(one) > 2.0**-60 else 0.0 for one in numbers])
-    for part, scale in zip(x.split(block), block_scales("power", x, block).tolist(), strict=True):
-        top = part.abs().max().item() / scale
-        assert top <= 448 and (top == 0 or 2 * top > 448)
-
-
-def test_the_softmax_of_chunks_is_that_of_all_scores():
-    chunks = [
-        (torch.tensor([1.0, -torch.inf]), torch.eye(2)),
-        (torch.zeros(0), torch.zeros(0, 2)),
-        (torch.tensor([3.0]), torch.ones(1, 2)),
-    ]
-    output, total = attended(chunks, 2)
-    share = torch.softmax(torch.tensor([1.0, 3.0], dtype=torch.float64), 0)
-    assert torch.allclose(output, torch.stack([share.sum(), share[1]]))
-    assert total.item() == pytest.approx(torch.logsumexp(torch.tensor([1.0, 3.0]), 0).item())
 
 
 def test_a_sparse_tensor_elsewhere_in_the_process_does_not_upset_the_softmax_probe():

@@ -10,22 +10,19 @@ from hypothesis import strategies as st
 
 from course_lib import facts
 from course_lib.exercises.ch16.judges.audit_serving import KEYS
-from course_lib.exercises.ch16.judges.continuous_batching import plan
-from course_lib.exercises.ch16.judges.latency_budget import chunks, latencies
-from course_lib.exercises.ch16.judges.page_table import Table
-from course_lib.exercises.ch16.judges.prefill_and_decode import decode, prefill, ridge
-from course_lib.exercises.ch16.judges.prefix_cache import Cache
-from course_lib.exercises.ch16.judges.quantize_kv import quantized
-from course_lib.exercises.ch16.judges.shared import kv_bytes
 from course_lib.exercises.ch16.judges.speculative_sampler import _pair, _row, outputs
+from course_lib.judging import Worked
 from course_lib.judging.frequencies import surprise
+from course_lib.judging.worked import judged_variant
 from course_lib.serving.planned import LIMIT, serve_by_plan
 
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6), copies=st.sampled_from(["written", "forked"]))
 def test_no_page_is_written_by_two_and_none_is_lost(seed, copies):
-    draw, table, names = random.Random(seed), Table(9, 3, copies), "abcde"
+    with judged_variant("page-table", {"copies": copies}):
+        table = Worked("page-table")(9, 3)
+    draw, names = random.Random(seed), "abcde"
     for _ in range(60):
         name = draw.choice(names)
         operation = draw.choice(("append", "append", "fork", "free")) if name in table.pages else "start"
@@ -53,7 +50,7 @@ def test_no_page_is_written_by_two_and_none_is_lost(seed, copies):
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_the_pages_of_a_prefix_cache_add_up_and_a_hit_is_a_prefix_seen_before(seed):
-    draw, cache, seen = random.Random(seed), Cache(10, 2), set()
+    draw, cache, seen = random.Random(seed), Worked("prefix-cache")(10, 2), set()
     for number in range(60):
         if cache.requests and draw.random() < 0.5:
             cache.release(draw.choice(sorted(cache.requests)))
@@ -64,12 +61,14 @@ def test_the_pages_of_a_prefix_cache_add_up_and_a_hit_is_a_prefix_seen_before(se
                 assert hit % 2 == 0 and hit < len(tokens) and (hit == 0 or tuple(tokens[:hit]) in seen)
                 seen |= {tuple(tokens[:end]) for end in range(2, len(tokens) + 1, 2)}
         others = sum(more for _, more in cache.requests.values())
-        assert cache.blank + len(cache.users) + others == 10
+        assert cache.empty + len(cache.users) + others == 10
         assert set(cache.unused) == {key for key, users in cache.users.items() if users == 0}
 
 
 def test_a_printed_cache_is_computed_from_the_shape_of_its_model():
-    token = kv_bytes(40, 40, 40, 5120 // 40, 2, 1)  # OPT 13B: 40 layers of 40 heads, hidden size 5,120, FP16
+    token = Worked("kv-cache-bytes")[0](
+        40, 40, 40, 5120 // 40, 2, 1
+    )  # OPT 13B: 40 layers of 40 heads, hidden size 5,120, FP16
     assert token == 2 * 40 * 5120 * 2 == 800 * 1024  # printed as 800 KB
     assert token == pytest.approx(facts.claim("opt-13b-token").value, rel=0.03)
     assert KEYS["opt-13b-token"].number == token / 1000
@@ -83,8 +82,8 @@ def test_every_request_is_answered_in_order_within_budget_and_pages(seed, prompt
     seen: Counter = Counter()
 
     def watched(running, waiting, budget, free, width):
-        made = plan(running, waiting, budget, free, width, prompts)
-        run, gone = made
+        with judged_variant("continuous-batching", {"prompts": prompts}):
+            made = run, gone = [*Worked("continuous-batching")(running, waiting, budget, free, width)]
         assert sum(run.values()) <= budget
         held = {name: cached for name, _, cached in [*running, *waiting] if name not in gone}
         kept = sum(-(-(cached + run.get(name, 0)) // width) for name, cached in held.items())
@@ -129,6 +128,7 @@ def test_a_sample_of_the_distribution_is_no_surprise_and_one_of_each_mistake_is(
 
 
 def test_the_ridge_is_the_first_batch_that_computes_longer_than_it_reads():
+    prefill, decode, ridge = (Worked("prefill-and-decode")[at] for at in range(3))
     for context in (0, 100, 900, 5000):
         row = (8e9, 2, 65536, context, 989e12, 3.35e12)
         found = ridge(*row)
@@ -138,28 +138,11 @@ def test_the_ridge_is_the_first_batch_that_computes_longer_than_it_reads():
     assert decode(8e9, 2, 65536, 1, 0, 989e12, 3.35e12) == pytest.approx(16e9 / 3.35e12)
 
 
-@settings(max_examples=40, deadline=None)
-@given(
-    prompt=st.integers(1, 120),
-    batch=st.integers(0, 9),
-    limit=st.integers(1, 300),
-    times=st.sampled_from(["longer", "both"]),
-)
-def test_a_chunk_within_the_limit_is_as_fast_as_any(prompt, batch, limit, times):
-    found = chunks(times, prompt, batch, 40, 3, limit)
-    every = {chunk: latencies(times, chunk, prompt, batch, 40, 3) for chunk in range(1, prompt + 1)}
-    allowed = [chunk for chunk, (_, itl) in every.items() if itl <= limit]
-    assert (found is None) == (not allowed)
-    if found is not None:
-        best = min(every[chunk][0] for chunk in allowed)
-        assert found == min(chunk for chunk in allowed if every[chunk][0] == best)
-
-
 def test_codes_are_within_half_a_step():
     import torch
 
     x = torch.randn(4, 9, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     for bits, dim in ((1, 0), (3, 1), (8, -1)):
-        codes, scale, low = quantized(x, bits, dim)
+        codes, scale, low = Worked("quantize-kv")[0](x, bits, dim)
         assert ((codes * scale + low - x).abs() <= scale / 2 + 1e-12).all()
         assert codes.min() == 0 and codes.max() == 2**bits - 1

@@ -9,7 +9,7 @@ from torch import Tensor
 from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
-from course_lib.judging.tensors import close, coin_of, kind_fault
+from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case
 
 
@@ -50,21 +50,18 @@ def mean_fault(case: Case, got: Any) -> Fault | None:
         return "wider-wire", "the network carries fp16 tensors here; another dtype would be converted."
     if len(got["calls"]) != 1:
         return "other-calls", f"`tree_sum` was called {len(got['calls'])} times; call it once."
-    whole = torch.stack([gradient.double() for gradient in given])
-    want = whole[: n - lost].sum(0) / n
+    want = torch.stack([gradient.double() for gradient in given[: n - lost]]).sum(0) / n
     if fault := kind_fault("The result", got["mean"], want.float()):
         return fault
-    off = (got["mean"].double() / want - 1).abs()
+    off = (got["mean"].double() / want - 1).abs().reshape(-1)
     if bool((off <= 0.03).all()):
         return None
-    if lost and close(got["mean"].double(), whole.mean(0), 0.03):
-        return "own-sum", "the result does not change with what `tree_sum` returns: the gradients were added elsewhere."
     if not got["mean"].isfinite().all():
         return "overflow", f"a sum over {ranks_text(n)} is infinite. Divide before the sum as well."
-    if n > 1 and close(got["mean"].double() / n, want, 0.03):
+    if n > 1 and bool(((got["mean"].double() / n / want - 1).abs() <= 0.03).all()):
         return "sum", "this is the sum, not the mean."
     place = int(off.argmax())
-    if abs(want[place]) < 1e-3:
+    if abs(want.reshape(-1)[place]) < 1e-3:
         told = f"are {off[place]:.0%} off: they were too small while they were added."
         return "underflow", f"small gradients of {ranks_text(n)} {told}"
     return "other-numbers", f"a number is {off[place]:.0%} off."
@@ -79,52 +76,47 @@ large or too small. bf16 has the exponent range of fp32, so there it does not ma
     pytorch="FSDP2 divides by about √N before and after the reduction in fp16; in bf16 and fp32 it lets NCCL average.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
 
-# %% right: the root before, and after
-def mean_in_half(gradients, tree_sum):
-    root = math.sqrt(len(gradients))
-    total = tree_sum([gradient / root for gradient in gradients])
-    return total.float() / root
+# %% right: worked
+def mean_in_half(gradients: list[torch.Tensor], tree_sum) -> torch.Tensor:
+    """The mean of the ranks' fp16 gradients, in fp32; `tree_sum` adds fp16 tensors in fp16."""
+    ### BEGIN SOLUTION
+    n = len(gradients)
+    before = 2 ** round(math.log2(n) / 2)  # about the root of n; a power of two divides without rounding
+    return tree_sum([gradient / before for gradient in gradients]).float() * (before / n)
+    ### END SOLUTION
 
-
-# %% right: a power of two before, the rest after  from: the root before, and after
-# ~ math.sqrt(len(gradients)) ==> 2 ** round(math.log2(len(gradients)) / 2)
-# ~ .float() / root ==> .float() * (root / len(gradients))
-
-# %% wrong: only after the sum => values overflow  from: the root before, and after
-# ~ gradient / root for ==> gradient for
-# ~ .float() / root ==> .float() / len(gradients)
-
-# %% wrong: only before the sum => values underflow  from: the root before, and after
-# ~ gradient / root for ==> gradient / root**2 for
-# ~ .float() / root ==> .float()
-
-# %% wrong: the sum => values -  from: the root before, and after
-# ~ .float() / root ==> .float() * root
-
-# %% wrong: fp32 on the wire => values wider-wire  from: the root before, and after
-# ~ gradient / root for ==> gradient.float() / root for
-
-# %% wrong: a sum of its own => values other-calls  from: the root before, and after
-# ~ tree_sum([gradient / root for gradient in gradients]) ==> root * torch.stack([gradient.float() for gradient in gradients]).mean(0)
-
-# %% wrong: fp16 comes back => values another-kind  from: the root before, and after
-# ~ .float() / root ==> / root
-
-# %% wrong: a fixed factor => generality -  from: the root before, and after
-# ~ gradient / root for ==> gradient / (64 if len(gradients) > 200 else 1) for
-# ~ .float() / root ==> .float() * (64 if len(gradients) > 200 else 1) / len(gradients)
-
-# %% wrong: in place => values changed  from: the root before, and after
-# ~ gradient / root for ==> gradient.div_(root) for
-
-# %% wrong: a sum of its own beside the network => generality own-sum  from: the root before, and after
-# ~ total.float() / root ==> torch.stack([gradient.float() for gradient in gradients]).mean(0)
-
-# %% wrong: the mean is flat => generality -  from: the root before, and after
-# ~ gradient / root for ==> gradient.reshape(-1) / root for
-"""
+# %% right: the root itself, before and after
+# ~ 2 ** round(math.log2(n) / 2) ==> math.sqrt(n)
+# %% wrong: only after the sum => values overflow
+# > the gradients are divided only after the sum, and a sum over many ranks is beyond the range of fp16. Divide before it as well.
+# ~ 2 ** round(math.log2(n) / 2) ==> 1
+# %% wrong: only before the sum => values underflow
+# > the gradients are divided by all ranks before the sum, so small ones fall below the range of fp16 while they are added.
+# ~ 2 ** round(math.log2(n) / 2) ==> n
+# %% wrong: the sum => values sum
+# ~ (before / n) ==> before
+# %% wrong: divided twice => values divided-twice
+# > this is the mean over the ranks, divided once more: what was divided before the sum counts, too.
+# ~ (before / n) ==> (1 / n)
+# %% wrong: a sum of its own beside the network => generality own-sum
+# > the result does not change with what `tree_sum` returns: the gradients were added elsewhere.
+# ~ return tree_sum([gradient / before for gradient in gradients]).float() * (before / n) ==> return (tree_sum(gradients), torch.stack(gradients).float().mean(0))[1]
+# %% wrong: a fixed factor => generality
+# > the divisor before the sum is the same for many numbers of ranks, and too small for the larger ones.
+# ~ 2 ** round(math.log2(n) / 2) ==> 64 if n > 200 else 1
+# %% wrong: fp32 on the wire => values wider-wire
+# ~ gradient / before ==> gradient.float() / before
+# %% wrong: a sum of its own => values other-calls
+# ~ return tree_sum([gradient / before for gradient in gradients]).float() * (before / n) ==> return torch.stack(gradients).float().mean(0)
+# %% wrong: fp16 comes back => values another-kind
+# ~ .float() * (before / n) ==> * (before / n)
+# %% wrong: in place => values changed
+# ~ gradient / before ==> gradient.div_(before)
+# %% wrong: the mean is flat => generality -
+# ~ gradient / before ==> gradient.reshape(-1) / before
+'''

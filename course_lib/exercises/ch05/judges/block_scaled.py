@@ -1,6 +1,5 @@
 """Judge of block-scaled: one outlier, one block."""
 
-import math
 import random
 from typing import Any
 
@@ -8,8 +7,9 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch05.probes import CHANGED
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case
 
@@ -17,14 +17,7 @@ LARGEST = 448.0  # of E4M3
 RELATIVE, ABSOLUTE = 2.0**-4, 2.0**-10  # half the spacing of E4M3: of a normal number, and among the subnormal ones
 
 
-def block_scales(rule: str, x: Tensor, block: int) -> Tensor:
-    """The scale of each block in fp32."""
-    found = []
-    for part in x.split(block):
-        ratio = part.abs().max().item() / LARGEST
-        power = 2.0 ** math.ceil(math.log2(ratio)) if ratio else 1.0
-        found.append(power if rule == "power" else ratio or 1.0)
-    return torch.tensor(found, dtype=torch.float32)
+right = Worked("block-scaled")
 
 
 def _block_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -53,21 +46,21 @@ def _block_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def block_fault(params: Params, case: Case, got: Any) -> Fault | None:
+def block_fault(case: Case, got: Any) -> Fault | None:
     """What is wrong with the scales, or with the numbers they lead to."""
     x, block = case.args
     if type(got) is str and got == CHANGED:
         return "changed", "x itself was changed; make new tensors."
     if type(got) not in (tuple, list) or len(got) != 2:
         return "wrong-shape", f"return (values, scales); got {describe(got)}."
-    rule, want = params["rule"], block_scales(params["rule"], x, block)
+    want = right.value(case)[1]
     if isinstance(got[1], Tensor) and got[1].numel() == 1 < len(want):
         return "per-tensor", "there is one scale for the whole tensor; each block has its own."
     for name, one, like in (("`values`", got[0], x), ("`scales`", got[1], want)):
         if fault := kind_fault(name, one, like):
             return fault
     values, scales = got[0].double(), got[1].double()
-    if fault := _scale_fault(rule, x, block, got[1], want):
+    if fault := _scale_fault(x, block, got[1], want):
         return fault
     if values.isnan().any():
         return "overflow", "some values are NaN: a quotient is beyond the range of E4M3, or zero was divided by zero."
@@ -84,135 +77,113 @@ def block_fault(params: Params, case: Case, got: Any) -> Fault | None:
     return None
 
 
-def _scale_fault(rule: str, x: Tensor, block: int, got: Tensor, want: Tensor) -> Fault | None:
+def _scale_fault(x: Tensor, block: int, got: Tensor, want: Tensor) -> Fault | None:
     def same(scales: Tensor) -> bool:
         return torch.allclose(got, scales, rtol=1e-6, atol=0)
 
     if same(want):
         return None
-    other = "power" if rule == "exact" else "exact"
-    lead, named = "", "other-rule"
-    if rule == "power":
-        lead, named = "this solves the public form of the exercise: ", "public-form"
-    parts = x.split(block)
-    signed = torch.stack([part.max() for part in parts]) / LARGEST
-    nearest = 2.0 ** torch.round(torch.log2(want))
-    filled = torch.tensor([bool(part.any()) for part in parts])
+    filled = torch.tensor([bool(part.any()) for part in x.split(block)])
     if same(torch.where(filled, want, got)):
         return "zero-block", "only the scale of a block of zeros is wrong; it is 1."
     if not got.isfinite().all() or bool((got <= 0).any()):
         return "zero-block", "a scale is zero, negative or not finite. Take the largest absolute value of the block."
-    exact = block_scales("exact", x, block)
-    for name, value, message in (
-        (named, block_scales(other, x, block), f"{lead}the scales follow the other rule."),
-        ("per-tensor", want.max().expand_as(want), "all blocks have the scale of the largest number of the tensor."),
-        ("inverted", 1 / want, "these are 448 over the largest value; a scale is what the values are multiplied by."),
-        ("signed", signed, "this is the largest value with its sign; a negative number can be the largest in size."),
-        (
-            "rounded-down",
-            2.0 ** torch.floor(torch.log2(exact)),
-            "the power of two is too small, so that the largest quotient is beyond 448.",
-        ),
-        ("not-divided", exact * LARGEST, "this is the largest value itself; divide it by 448."),
-        ("nearest-power", nearest, "the power of two is the nearest one, and may be too small."),
-    ):
-        if same(value.float()):
-            return name, message
-    return "other-scales", "the scales are not those of the rule."
+    return Wrong("other-scales", "the scales are not those of the rule.", where=(1,))
 
 
 JUDGING = Judging(
     shares={"values:scales": 0.25, "values:numbers": 0.25, "generality:blocks": 0.5},
     cases=_block_cases,
-    verdicts=lambda params, case, outcome: judged(case, block_fault(params, case, outcome.value), named=True),
+    verdicts=lambda params, case, outcome: judged(case, block_fault(case, outcome.value), named=True),
     why="""A scale moves the largest number of its block to the end of the range, and everything within a factor of about 2^15 of it stays a normal
 or nearly normal number. With one scale a block, an outlier costs precision only to the numbers next to it.""",
     pytorch="`torchao` and Transformer Engine quantize like this; on Blackwell the tensor cores take MX blocks of 32 with power-of-two scales.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
+from course_lib import params
 
-# %% right: block by block
-def quantize_blocks(x, block, round_e4m3):
+
+# %% right: worked
+rule = params("block-scaled").rule  # "exact", or "power": a power of two
+
+
+def quantize_blocks(x: torch.Tensor, block: int, round_e4m3) -> tuple[torch.Tensor, torch.Tensor]:
+    """(E4M3 numbers in the shape of `x`, one fp32 scale for each block)."""
+    ### BEGIN SOLUTION
     values, scales = [], []
     for part in x.split(block):
-        top = part.abs().max()
-        scale = top / 448 if top > 0 else torch.tensor(1.0)
+        top = part.abs().max().item()
+        scale = torch.tensor(top / 448 if top else 1.0)
+        if rule == "power" and top:
+            scale = torch.tensor(2.0 ** math.ceil(math.log2(top / 448)))  # rounded up: nothing may exceed 448
         values.append(round_e4m3(part / scale))
         scales.append(scale)
     return torch.cat(values), torch.stack(scales)
-
+    ### END SOLUTION
 
 # %% right: in rows
 def quantize_blocks(x, block, round_e4m3):
     rows = torch.nn.functional.pad(x, (0, -len(x) % block)).view(-1, block)
     scales = rows.abs().amax(1) / 448.0
     scales = scales.masked_fill(scales == 0, 1.0)
+    if params("block-scaled").rule == "power":
+        half, power = torch.frexp(scales)  # half is in [1/2, 1)
+        scales = torch.ldexp(torch.ones_like(scales), power - (half == 0.5).int())
     values = round_e4m3(rows / scales[:, None]).reshape(-1)[: len(x)]
     return [values, scales]
 
 
-# %% right: any variant  from: block by block
-# - def quantize_blocks(x, block, round_e4m3):
-# + from course_lib import params
-# + RULE = params("block-scaled").rule
-# + def quantize_blocks(x, block, round_e4m3):
-#           scale = top / 448 if top > 0 else torch.tensor(1.0)
-# +         if RULE == "power":
-# +             scale = torch.tensor(2.0 ** math.ceil(math.log2(top.item() / 448))) if top > 0 else scale
-
-# %% wrong: one scale for all => values per-tensor  from: block by block
+# %% wrong: per tensor => values
+# > all blocks have the scale of the largest number of the tensor.
 # ~ top = part.abs() ==> top = x.abs()
-
-
 # %% wrong: one number for the tensor => values per-tensor
-def quantize_blocks(x, block, round_e4m3):
-    scale = x.abs().max() / 448
-    return round_e4m3(x / scale), scale.reshape(1)
-
-
-# %% wrong: the inverse => values inverted  from: block by block
-# ~ top / 448 ==> 448 / top
-# ~ part / scale ==> part * scale
-
-# %% wrong: with its sign => values zero-block  from: block by block
-# ~ abs().max ==> max
-# ~ 448 if top > 0 else torch.tensor(1.0) ==> 448
-
-# %% wrong: powers of two, rounded down => values -  from: block by block
-# ~ top / 448 ==> torch.tensor(2.0 ** math.floor(math.log2(top.item() / 448)))
-
-# %% wrong: powers of two, rounded up => values other-rule unless rule=power  from: block by block
-# ~ top / 448 ==> torch.tensor(2.0 ** math.ceil(math.log2(top.item() / 448)))
-
-# %% wrong: a block of zeros divides by zero => generality zero-block  from: block by block
-# ~ 448 if top > 0 else torch.tensor(1.0) ==> 448
-
-# %% wrong: the values are scaled back => values not-e4m3  from: block by block
-# ~ (round_e4m3(part / scale)) ==> (round_e4m3(part / scale) * scale)
-
-# %% wrong: the neighbor's scale => values -  from: in rows
-# ~ rows / scales[:, None] ==> (rows / scales.roll(1)[:, None]).clamp(-448, 448)
-
-# %% wrong: the last block is dropped => generality -  from: in rows
-# ~ torch.nn.functional.pad(x, (0, -len(x) % block)).view(-1, block) ==> x[: max(1, len(x) // block) * block].view(-1, min(block, len(x)))
-
-# %% wrong: it reaches 240 => values -  from: in rows
-# ~ 448 ==> 240
-
-# %% wrong: nothing is rounded => values not-e4m3  from: block by block
+# ~ torch.cat(values), torch.stack(scales) ==> round_e4m3(x / max(scales)), max(scales).reshape(1)
+# %% wrong: inverted => values
+# > these are the inverses; a scale is what the values are multiplied by.
+# ~ scales.append(scale) ==> scales.append(1 / scale)
+# %% wrong: with its sign => values signed
+# > this is the largest value with its sign; a negative number can be the largest in size.
+# ~ part.abs().max() ==> part.max()
+# %% wrong: not divided => values
+# > this is the largest value itself; divide it by 448.
+# ~ torch.tensor(top / 448 if top else 1.0) ==> torch.tensor(top if top else 1.0)
+# ~ log2(top / 448) ==> log2(top)
+# %% wrong: it reaches 240 => values other-largest
+# > this divides by 240; E4M3 reaches 448.
+# ~ torch.tensor(top / 448 ==> torch.tensor(top / 240
+# ~ log2(top / 448) ==> log2(top / 240)
+# %% wrong: rounded down => values
+# > the power of two is too small, so that the largest quotient is beyond 448.
+# ~ rule == "power" and top ==> top
+# ~ math.ceil ==> math.floor
+# %% wrong: nearest power => values
+# > the power of two is the nearest one, and may be too small.
+# ~ rule == "power" and top ==> top
+# ~ math.ceil ==> round
+# %% wrong: powers of two => values other-rule unless rule=power
+# > the scales follow the other rule: these are powers of two.
+# ~ rule == "power" and top ==> top
+# %% wrong: the public form => values public-form unless rule=exact
+# > this solves the public form of the exercise: the scales are not rounded to powers of two.
+# ~ rule == "power" and top ==> not rule
+# %% wrong: a block of zeros divides by zero => generality zero-block
+# ~ 448 if top else 1.0 ==> 448
+# %% wrong: a block of zeros has a tiny scale => generality zero-block
+# ~ 448 if top else 1.0 ==> 448 if top else 1e-12
+# %% wrong: tiny blocks count as zeros => generality -
+# ~ top = part.abs().max().item() ==> top = part.abs().max().item() * (part.abs().max().item() > 1e-30)
+# %% wrong: the values are scaled back => values not-e4m3
+# ~ round_e4m3(part / scale) ==> round_e4m3(part / scale) * scale
+# %% wrong: nothing is rounded => values not-e4m3
 # ~ round_e4m3(part / scale) ==> part / scale
-
-# %% wrong: x is scaled in place => values changed  from: block by block
-# ~ (round_e4m3(part / scale)) ==> (round_e4m3(part.div_(scale)))
-
-
-# %% wrong: a block of zeros has a tiny scale => generality zero-block  from: block by block
-# ~ top / 448 if top > 0 else torch.tensor(1.0) ==> (top / 448).clamp(min=1e-12)
-
-# %% wrong: tiny blocks count as zeros => generality -  from: block by block
-# ~ top > 0 else ==> top > 1e-30 else
-"""
+# %% wrong: the neighbor's scale => values -
+# ~ return torch.cat(values) ==> return round_e4m3((x / torch.stack(scales).roll(1).repeat_interleave(block)[: len(x)]).clamp(-448, 448))
+# %% wrong: the last block is dropped => generality -
+# ~ x.split(block) ==> x[: max(1, len(x) // block) * block].split(block)
+# %% wrong: x is scaled in place => values changed
+# ~ round_e4m3(part / scale) ==> round_e4m3(part.div_(scale))
+'''

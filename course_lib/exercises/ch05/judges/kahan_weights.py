@@ -71,7 +71,10 @@ def kahan_fault(case: Case, got: Any) -> Fault | None:
         top = torch.maximum(top, exact.abs())
         allowed = COARSE * moved + FINE * (step + 1) * top + 1e-12
         if bool(((weight.double() + lost.double() - exact).abs() > allowed).any()):
-            return _drift(start, got, updates, exact, step)
+            return (
+                "drifted",
+                f"after step {step + 1}, weight + lost is further from the exact sum than rounding explains.",
+            )
         spacing = torch.ldexp(torch.ones_like(held), torch.frexp(held).exponent - 8)
         if bool(((weight.double() - held).abs() > 0.51 * spacing + 1e-12).any()):
             return (
@@ -80,25 +83,6 @@ def kahan_fault(case: Case, got: Any) -> Fault | None:
             )
         before = (weight, lost)
     return None
-
-
-def _drift(start: Tensor, got: Any, updates: list[Tensor], exact: Tensor, step: int) -> Fault:
-    weight, lost = (each.double() for each in got[step])
-    wrong = (weight - lost - exact).abs().max() < (weight + lost - exact).abs().max() / 8
-    plain = start
-    for update in updates[: step + 1]:
-        plain = (plain.float() + update).bfloat16()
-    where = f"after step {step + 1}"
-    if bool((lost == 0).all()) and torch.equal(plain, got[step][0]):
-        return "not-carried", f"{where}, `lost` is zero and the weights are those of plain bf16 addition."
-    if wrong:
-        return "other-sign", f"{where}, weight − lost would be right: `lost` has the other sign."
-    if torch.equal(plain, got[step][0]):
-        return (
-            "not-used",
-            f"{where}, the weights are those of plain bf16 addition: what was lost is not added to the next update.",
-        )
-    return "drifted", f"{where}, weight + lost is further from the exact sum than rounding explains."
 
 
 JUDGING = Judging(
@@ -110,57 +94,53 @@ carry about 16 binary digits in 4 bytes: 2 bytes a parameter less than a master 
     pytorch="`torch.optim` has no such option; `optimi` and other libraries offer Kahan summation for bf16 parameters.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: the exact sum in fp32
-def kahan_step(weight, lost, update):
-    exact = weight + (lost + update)
+# %% right: worked
+def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """(new weight, what its rounding lost), both bf16; `update` is fp32."""
+    ### BEGIN SOLUTION
+    exact = weight.float() + (lost.float() + update)
     new = exact.bfloat16()
-    return new, (exact - new).bfloat16()
-
+    return new, (exact - new.float()).bfloat16()
+    ### END SOLUTION
 
 # %% right: in float64
-def kahan_step(weight, lost, update):
-    exact = weight.double() + lost.double() + update.double()
-    new = exact.float().bfloat16()
-    return [new, (exact - new).to(torch.bfloat16)]
-
-
-# %% wrong: nothing is carried => values not-carried  from: the exact sum in fp32
-# ~ (lost + update) ==> update
-# ~ (exact - new).bfloat16() ==> torch.zeros_like(lost)
-
-# %% wrong: what is lost is not used => values not-used  from: the exact sum in fp32
-# ~ (lost + update) ==> update
-
-# %% wrong: the other sign => values other-sign  from: the exact sum in fp32
-# ~ lost + update ==> update - lost
-# ~ exact - new ==> new - exact
-
-# %% wrong: the loss in fp32 => values another-kind  from: the exact sum in fp32
-# ~ (exact - new).bfloat16() ==> exact - new
-
-# %% wrong: a master copy => values another-kind  from: the exact sum in fp32
-# ~ new, (exact - new).bfloat16() ==> exact, torch.zeros_like(lost)
-
-
-# %% wrong: the update is rounded away => values -
-def kahan_step(weight, lost, update):
-    new = weight + update.bfloat16()
-    return new, lost + (update.bfloat16() - (new - weight))
-
-
-# %% wrong: all of it stays in the loss => values not-nearest  from: the exact sum in fp32
-# ~ new, (exact - new) ==> weight, (lost + update)
-
-# %% wrong: digits are cut off => values not-nearest  from: the exact sum in fp32
+# ~ weight.float() + (lost.float() + update) ==> weight.double() + lost.double() + update.double()
+# ~ new = exact.bfloat16() ==> new = exact.float().bfloat16()
+# ~ (exact - new.float()).bfloat16() ==> (exact - new).bfloat16()
+# %% wrong: not carried => values
+# > `lost` is zero, and the weights are those of plain bf16 addition.
+# ~ (lost.float() + update) ==> update
+# ~ (exact - new.float()).bfloat16() ==> torch.zeros_like(lost)
+# %% wrong: not used => values
+# > the weights are those of plain bf16 addition: what was lost is not added to the next update.
+# ~ (lost.float() + update) ==> update
+# %% wrong: other sign => values
+# > weight − lost would be right: `lost` has the other sign.
+# ~ lost.float() + update ==> update - lost.float()
+# ~ exact - new.float() ==> new.float() - exact
+# %% wrong: lost is subtracted => values
+# > `lost` is right, but it is subtracted from the next update and not added.
+# ~ lost.float() + update ==> update - lost.float()
+# %% wrong: the update is rounded away => generality
+# > the update was rounded to bf16 before it was added; what that lost is in neither result.
+# ~ lost.float() + update ==> lost.float() + update.bfloat16()
+# %% wrong: all of it stays in the loss => values
+# > the weight stays as it was, and `lost` collects all updates.
+# ~ new = exact.bfloat16() ==> new = weight.clone()
+# %% wrong: digits are cut off => values
+# > digits of the new weight are cut off; round it to the nearest number.
 # ~ new = exact.bfloat16() ==> new = (exact.view(torch.int32) & -65536).view(torch.float32).bfloat16()
-
-# %% wrong: in place => values changed  from: the exact sum in fp32
-# ~ new, (exact - new).bfloat16() ==> weight.copy_(new), lost.copy_((exact - new).bfloat16())
-
-# %% wrong: a master copy is kept from call to call => values -  from: the exact sum in fp32
-# ~ def kahan_step(weight, lost, update): ==> def kahan_step(weight, lost, update, kept={}):
-# ~ exact = weight + (lost + update) ==> exact = kept[weight.shape] = (kept.get(weight.shape, weight) if lost.any() else weight) + update
-"""
+# %% wrong: the loss in fp32 => values another-kind
+# ~ (exact - new.float()).bfloat16() ==> exact - new.float()
+# %% wrong: a master copy => values master-copy
+# > the new weight is a master copy in fp32; the state is bf16 and what rounding lost.
+# ~ new, (exact - new.float()).bfloat16() ==> exact, torch.zeros_like(lost)
+# %% wrong: in place => values changed
+# ~ new, (exact - new.float()).bfloat16() ==> weight.copy_(new), lost.copy_((exact - new.float()).bfloat16())
+# %% wrong: a master copy is kept from call to call => values -
+# ~ update: torch.Tensor) -> ==> update: torch.Tensor, kept={}) ->
+# ~ exact = weight.float() + (lost.float() + update) ==> exact = kept[weight.shape] = (kept.get(weight.shape, weight) if lost.any() else weight) + update
+'''

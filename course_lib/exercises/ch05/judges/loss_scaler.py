@@ -2,7 +2,6 @@
 
 import math
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,37 +9,12 @@ from torch import Tensor
 
 from course_lib.exercises.ch05.probes import CHANGED, RESCALED
 from course_lib.exercises.values import is_number
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import close, coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
-
-def scales(
-    start: float,
-    interval: int,
-    overflows: Sequence[bool],
-    forgiven: int = 0,
-    *,
-    restart: bool = True,  # whether an overflow sets the count of clean steps back
-    recount: bool = True,  # whether a doubling does
-    late: int = 0,
-    least: float = 1.0,
-    backoff: float = 2.0,
-    counts_all: bool = False,
-) -> list[float]:
-    """The scale before each step and after the last; the keywords after `forgiven` lead to known mistakes."""
-    scale, clean, left, found = start, 0, forgiven, [start]
-    for overflow in overflows:
-        if overflow:
-            scale = scale if left else max(scale / backoff, least)
-            left, clean = max(0, left - 1), 0 if restart else clean
-        if counts_all or not overflow:
-            clean += 1
-            if clean >= interval + late:
-                scale, left, clean = 2 * scale, forgiven, 0 if recount else clean
-        found.append(scale)
-    return found
+right = Worked("loss-scaler")
 
 
 def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -97,28 +71,12 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _run_fault(params: Params, case: Case, got: Any) -> Fault | None:
-    _, start, interval, overflows = case.args
-    asked = params["forgiven"]
+def _run_fault(case: Case, got: Any) -> Fault | None:
+    overflows = case.args[3]
     if type(got) is not list or len(got) != len(overflows) + 1 or not all(map(is_number, got)):
         return "not-a-number", f"`scale` must be a finite number before and after every step; got {describe(got)}."
-    want = scales(start, interval, overflows, asked)
-    if got == want:
+    if got == (want := right.value(case)):
         return None
-    other, lead = 1 - asked, "this solves the public form of the exercise: " if asked else ""
-    known = [
-        ("public-form" if asked else "forgiving", {"forgiven": other}, f"{lead}an overflow is treated the other way."),
-        ("never-recounts", {"recount": False}, "after a doubling the count of clean steps must start over."),
-        ("grows-over-overflows", {"restart": False}, "clean steps before an overflow are still counted after it."),
-        ("counts-all", {"counts_all": True}, "a step that overflows counts as a clean one."),
-        ("late", {"late": 1}, "the scale doubles one step too late."),
-        ("early", {"late": -1}, "the scale doubles one step too early."),
-        ("below-one", {"least": 0.0}, "the scale falls below 1."),
-        ("quarter", {"backoff": 4.0}, "an overflow divides the scale by 4."),
-    ]
-    for name, change, message in known:
-        if got == scales(start, interval, overflows, **{"forgiven": asked, **change}):
-            return name, message
     if len(set(got)) == 1:
         return "stands-still", "the scale never changes."
     at = next(at for at, (one, two) in enumerate(zip(got, want, strict=True)) if one != two)
@@ -128,9 +86,8 @@ def _run_fault(params: Params, case: Case, got: Any) -> Fault | None:
     return "other-scale", told
 
 
-def _unscale_fault(params: Params, case: Case, got: Any) -> Fault | None:
-    _, start, interval, given, earlier = case.args
-    scale = scales(start, interval, earlier, params["forgiven"])[-1]
+def _unscale_fault(case: Case, got: Any) -> Fault | None:
+    given = case.args[3]
     if type(got) is str and got == RESCALED:
         return "rescaled", "`unscale` changed the scale; only `update` changes it, after the step."
     if type(got) is str and got == CHANGED:
@@ -150,24 +107,17 @@ def _unscale_fault(params: Params, case: Case, got: Any) -> Fault | None:
         return "nan-missed" if nan else "overflow-missed", "the overflow is not reported."
     if len(unscaled) != len(given):
         return "other-tensors", f"{len(given)} tensors came and {len(unscaled)} went back."
-    for place, (one, gradient) in enumerate(zip(unscaled, given, strict=True)):
-        want = gradient.float() / scale
+    for place, (one, want) in enumerate(zip(unscaled, right.value(case)[0], strict=True)):
         if fault := kind_fault(f"Tensor {place}", one, want, "Convert to fp32, and then divide."):
             return fault
-        if wrong or close(one, want, 1e-6):
-            continue
-        if scale != start and close(one, gradient.float() / start, 1e-6):
-            return "first-scale", f"Tensor {place} was divided by the first scale, and the scale has changed since."
-        if close(one, (gradient / scale).float(), 1e-6):
-            told = "was divided in fp16, where small quotients become 0. Convert to fp32 first."
-            return "in-half", f"Tensor {place} {told}"
-        return "other-numbers", f"Tensor {place} is not the gradient divided by the scale."
+        if not wrong and not close(one, want, 1e-6):
+            return "other-numbers", f"Tensor {place} is not the gradient divided by the scale."
     return None
 
 
 def _scaler_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     find = _run_fault if case.args[0] == "run" else _unscale_fault
-    return judged(case, find(params, case, outcome.value), named=True)
+    return judged(case, find(case, outcome.value), named=True)
 
 
 JUDGING = Judging(
@@ -179,144 +129,142 @@ overflows. That costs a step, and halving pulls them back. The scale follows the
     pytorch="`torch.amp.GradScaler` with `growth_factor`, `backoff_factor` and `growth_interval`; `unscale_` and `update` do the same.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: as written
+# %% right: worked
+forgiven = params("loss-scaler").forgiven  # 0: every overflow halves the scale; 1: the first one does not
+
+
 class Scaler:
-    def __init__(self, start, interval):
-        self.scale, self.interval, self.clean = start, interval, 0
+    """A loss scale (`scale`, a float) that doubles after `interval` clean steps in a row, and is halved by overflow."""
 
-    def unscale(self, gradients):
-        wide = [gradient.float() for gradient in gradients]
+    def __init__(self, start: float, interval: int) -> None:
+        ### BEGIN SOLUTION
+        self.scale, self.interval = start, interval
+        self.clean, self.left = 0, forgiven
+        ### END SOLUTION
+
+    def unscale(self, gradients: list[torch.Tensor]) -> tuple[list[torch.Tensor], bool]:
+        """The gradients in fp32, divided by the scale; whether any of them is infinite or NaN."""
+        ### BEGIN SOLUTION
+        wide = [gradient.float() for gradient in gradients]  # before dividing: the quotient may be too small for fp16
         overflow = not all(gradient.isfinite().all() for gradient in wide)
         return [gradient / self.scale for gradient in wide], overflow
+        ### END SOLUTION
 
-    def update(self, overflow):
+    def update(self, overflow: bool) -> None:
+        """Nothing: adapts the scale after a step."""
+        ### BEGIN SOLUTION
         if overflow:
-            self.scale = max(self.scale / 2, 1.0)
-            self.clean = 0
-        else:
-            self.clean += 1
-            if self.clean == self.interval:
-                self.scale *= 2
-                self.clean = 0
-
-
-# %% right: any variant  from: as written
-# - class Scaler:
-# + from course_lib import params
-# + FORGIVEN = params("loss-scaler").forgiven
-# + class Scaler:
-# ~ clean = start, interval, 0 ==> clean, self.left = start, interval, 0, FORGIVEN
-# -             self.scale = max(self.scale / 2, 1.0)
-# -             self.clean = 0
-# +             if not self.left:
-# +                 self.scale = max(self.scale / 2, 1.0)
-# +             self.clean, self.left = 0, max(0, self.left - 1)
-# -                 self.clean = 0
-# +                 self.clean, self.left = 0, FORGIVEN
-
+            if not self.left:
+                self.scale = max(self.scale / 2, 1.0)
+            self.clean, self.left = 0, max(0, self.left - 1)
+            return
+        self.clean += 1
+        if self.clean == self.interval:
+            self.scale *= 2
+            self.clean, self.left = 0, forgiven
+        ### END SOLUTION
 
 # %% right: from the history
-class Scaler:
-    def __init__(self, start, interval):
-        self.history, self.start, self.interval = [], start, interval
-
-    @property
-    def scale(self):
-        scale, since = self.start, 0
-        for overflow in self.history:
-            since = 0 if overflow else since + 1
-            if overflow:
-                scale = max(1.0, scale * 0.5)
-            elif since % self.interval == 0:
-                scale = scale * 2
-        return scale
-
-    def unscale(self, gradients):
-        inverse = 1 / self.scale
-        found = torch.tensor(0.0)
-        for gradient in gradients:
-            found += (gradient.float() - gradient.float()).sum()  # NaN if one of them is infinite or NaN
-        return [gradient.to(torch.float32) * inverse for gradient in gradients], bool(found != 0)
-
-    def update(self, overflow):
-        self.history.append(overflow)
-
-
-# %% wrong: clean steps survive an overflow => values grows-over-overflows  from: as written
-# -             self.clean = 0
-
-# %% wrong: it grows during a skip => values counts-all  from: as written
-# -         else:
-# -             self.clean += 1
-# -             if self.clean == self.interval:
-# -                 self.scale *= 2
-# -                 self.clean = 0
-# +         self.clean += 1
-# +         if self.clean == self.interval:
-# +             self.scale, self.clean = 2 * self.scale, 0
-
-# %% wrong: it doubles at every step from then on => values never-recounts  from: as written
-# ~ clean == self ==> clean >= self
-# -                 self.clean = 0
-
-# %% wrong: one step too late => values late  from: as written
-# ~ clean == self ==> clean > self
-
-# %% wrong: it falls below 1 => generality below-one  from: as written
+# -         self.scale, self.interval = start, interval
+# -         self.clean, self.left = 0, forgiven
+# +         self.history, self.start, self.interval = [], start, interval
+# +     @property
+# +     def scale(self):
+# +         scale, since, left = self.start, 0, forgiven
+# +         for overflow in self.history:
+# +             since = 0 if overflow else since + 1
+# +             if overflow:
+# +                 scale, left = (scale, left - 1) if left else (max(1.0, scale * 0.5), 0)
+# +             elif since % self.interval == 0:
+# +                 scale, left = scale * 2, forgiven
+# +         return scale
+# -         overflow = not all(gradient.isfinite().all() for gradient in wide)
+# +         overflow = bool(sum((gradient - gradient).sum() for gradient in wide) != 0)  # NaN if one is infinite or NaN
+# -         if overflow:
+# -             if not self.left:
+# -                 self.scale = max(self.scale / 2, 1.0)
+# -             self.clean, self.left = 0, max(0, self.left - 1)
+# -             return
+# -         self.clean += 1
+# -         if self.clean == self.interval:
+# -             self.scale *= 2
+# -             self.clean, self.left = 0, forgiven
+# +         self.history.append(overflow)
+# %% wrong: forgiving => values forgiving unless forgiven=1
+# > the first overflow leaves the scale as it is; here every overflow halves it.
+# ~ forgiven = params("loss-scaler").forgiven ==> forgiven = 1
+# %% wrong: the public form => values public-form unless forgiven=0
+# > this solves the public form of the exercise: every overflow halves the scale.
+# ~ forgiven = params("loss-scaler").forgiven ==> forgiven = 0
+# %% wrong: grows over overflows => values
+# > clean steps before an overflow are still counted after it.
+# ~ self.clean, self.left = 0, max(0, self.left - 1) ==> self.left = max(0, self.left - 1)
+# %% wrong: counts all => values
+# > a step that overflows counts as a clean one.
+# -             return
+# %% wrong: never recounts => values
+# > after a doubling the count of clean steps must start over.
+# ~ self.clean == self.interval ==> self.clean >= self.interval
+# -             self.clean, self.left = 0, forgiven
+# +             self.left = forgiven
+# %% wrong: late => values
+# > the scale doubles one step too late.
+# ~ self.clean == self.interval ==> self.clean > self.interval
+# %% wrong: early => values
+# > the scale doubles one step too early.
+# ~ self.clean == self.interval ==> self.clean >= self.interval - 1
+# %% wrong: below one => generality
+# > the scale falls below 1.
 # ~ max(self.scale / 2, 1.0) ==> self.scale / 2
-
-# %% wrong: it divides in fp16 => values another-kind  from: as written
-# ~ gradient / self.scale for gradient in wide ==> gradient / self.scale for gradient in gradients
-
-# %% wrong: it converts after dividing => values in-half  from: as written
-# ~ gradient / self.scale for gradient in wide ==> (gradient / self.scale).float() for gradient in gradients
-
-# %% wrong: NaN is no infinity => values nan-missed  from: as written
-# ~ not all(gradient.isfinite().all() ==> any(bool(gradient.isinf().any())
-
-# %% wrong: it looks at the first tensor => values overflow-missed  from: as written
-# ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.isfinite().all() for gradient in wide[:1])
-
-# %% wrong: the largest number counts as an overflow => generality false-alarm  from: as written
-# ~ gradient.isfinite() ==> (gradient.abs() < 65504)
-
-# %% wrong: it unscales in place => values changed  from: as written
-# ~ [gradient / self.scale for gradient in wide], ==> [gradient.div_(self.scale).float() for gradient in gradients],
-
-# %% wrong: it multiplies => values other-numbers  from: as written
-# ~ gradient / self ==> gradient * self
-
-# %% wrong: a constant scale => values stands-still  from: as written
-#       def update(self, overflow):
-# +         return
-
-# %% wrong: it divides by the first scale => values first-scale  from: as written
-# ~ clean = start, interval, 0 ==> clean, self.first = start, interval, 0, start
+# %% wrong: quarter => values
+# > an overflow divides the scale by 4.
+# ~ max(self.scale / 2, 1.0) ==> max(self.scale / 4, 1.0)
+# %% wrong: it grows to 2**24 at most => generality above-2-24
+# > the scale stops growing at 2²⁴; it has no upper limit.
+# ~ self.clean == self.interval: ==> self.clean == self.interval and self.scale < 2**24:
+# %% wrong: a scale below 2 is not halved => generality not-to-one
+# > a scale below 2 is not halved; it falls to 1.
+# ~ max(self.scale / 2, 1.0) ==> self.scale / 2 if self.scale >= 2 else self.scale
+# %% wrong: a constant scale => values stands-still
+# ~ if overflow: ==> if True:
+# -             if not self.left:
+# -                 self.scale = max(self.scale / 2, 1.0)
+# %% wrong: in half => values
+# > the gradients were divided in fp16, where small quotients become 0. Convert to fp32 first.
+# ~ [gradient / self.scale for gradient in wide] ==> [(gradient / self.scale).float() for gradient in gradients]
+# %% wrong: first scale => values
+# > the gradients were divided by the first scale, and the scale has changed since.
+# ~ self.scale, self.interval = start, interval ==> self.scale, self.interval, self.first = start, interval, start
 # ~ gradient / self.scale ==> gradient / self.first
-
-# %% wrong: unscale halves the scale as well => values rescaled  from: as written
+# %% wrong: it multiplies => values multiplied
+# > the gradients were multiplied by the scale; the loss already was.
+# ~ gradient / self.scale ==> gradient * self.scale
+# %% wrong: it divides in fp16 => values another-kind
+# ~ gradient / self.scale for gradient in wide ==> gradient / self.scale for gradient in gradients
+# %% wrong: NaN is no infinity => values nan-missed
+# ~ not all(gradient.isfinite().all() ==> any(bool(gradient.isinf().any())
+# %% wrong: it looks at the first tensor => values overflow-missed
+# ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.isfinite().all() for gradient in wide[:1])
+# %% wrong: the largest number counts as an overflow => generality false-alarm
+# ~ gradient.isfinite() ==> (gradient.abs() < 65504)
+# %% wrong: the sum in fp16 is the flag => generality false-alarm
+# ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.sum().isfinite() for gradient in gradients)
+# %% wrong: an empty tensor is an overflow => generality false-alarm
+# ~ gradient.isfinite().all() for ==> gradient.numel() and gradient.isfinite().all() for
+# %% wrong: it unscales in place => values changed
+# ~ [gradient / self.scale for gradient in wide] ==> [gradient.div_(self.scale).float() for gradient in gradients]
+# %% wrong: unscale halves the scale as well => values rescaled
 # -         return [gradient / self.scale for gradient in wide], overflow
 # +         unscaled = [gradient / self.scale for gradient in wide]
 # +         self.scale = max(self.scale / 2, 1.0) if overflow else self.scale
 # +         return unscaled, overflow
-
-# %% wrong: the sum in fp16 is the flag => generality false-alarm  from: as written
-# ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.sum().isfinite() for gradient in gradients)
-
-# %% wrong: a scale below 2 is not halved => generality other-scale  from: as written
-# ~ max(self.scale / 2, 1.0) ==> self.scale / 2 if self.scale >= 2 else self.scale
-
-# %% wrong: it grows to 2**24 at most => generality other-scale  from: as written
-# ~ if self.clean == self.interval: ==> if self.clean == self.interval and self.scale < 2**24:
-
-# %% wrong: an empty tensor is an overflow => generality false-alarm  from: as written
-# ~ gradient.isfinite().all() for ==> gradient.numel() and gradient.isfinite().all() for
-
-# %% wrong: all scalers share their scale => values ~  from: as written
-# -         self.scale, self.interval, self.clean = start, interval, 0
-# +         self.interval, self.clean, Scaler.shared = interval, 0, start
+# %% wrong: all scalers share their scale => values ~
+# ~ self.scale, self.interval = start, interval ==> self.interval, Scaler.shared = interval, start
+#           self.clean, self.left = 0, forgiven
 # +     scale = property(lambda self: Scaler.shared, lambda self, value: setattr(Scaler, "shared", value))
-"""
+'''

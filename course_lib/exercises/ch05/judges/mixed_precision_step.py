@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import close, coin_of, kind_fault
 from course_lib.records import Case
+
+right = Worked("mixed-precision-step")
 
 
 def _step_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -42,22 +44,7 @@ def _step_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def step(
-    reduce: str, case: Case, *, buffer: str = "", weights: str = "master", decay: float = 0.9
-) -> tuple[Tensor, Tensor, Tensor]:
-    """(master, momentum, copy) after the step; the keywords lead to known mistakes."""
-    master, momentum, batches, rate, accumulate = case.args
-    copy = master.bfloat16()
-    total = torch.zeros(master.shape, dtype=getattr(torch, buffer or accumulate))
-    for linear, square in batches:
-        total += (linear + square * copy.float()).bfloat16()
-    gradient = total.float() / (len(batches) if reduce == "mean" else 1)
-    momentum = decay * momentum + gradient
-    new = (master if weights == "master" else copy.float()) - rate * momentum
-    return new, momentum, new.bfloat16()
-
-
-def step_fault(params: Params, case: Case, got: Any) -> Fault | None:
+def step_fault(case: Case, got: Any) -> Fault | None:
     """What is wrong with a step: with the weights of its forward passes, its state or the new copy."""
     master, _, batches, _, accumulate = case.args
     if got["changed"] is not False:
@@ -71,12 +58,13 @@ def step_fault(params: Params, case: Case, got: Any) -> Fault | None:
         return "other-copy", "a forward pass ran on weights other than the master weights rounded to bf16."
     if type(state) not in (tuple, list) or len(state) != 3:
         return "wrong-shape", f"return (master, momentum, copy); got {describe(state)}."
-    want = step(params["reduce"], case)
-    for name, one, right in zip(("master", "momentum", "copy"), state, want, strict=True):
-        if fault := kind_fault(f"`{name}`", one, right):
+    want = right.value(case)["state"]
+    for name, one, like in zip(("master", "momentum", "copy"), state, want, strict=True):
+        if fault := kind_fault(f"`{name}`", one, like):
             return fault
     if not _same_step(case, state, want):
-        return _step_mistake(params, case, state)
+        part = "master weights are" if close(state[1], want[1], 1e-5) else "momentum is"
+        return "other-numbers", f"the {part} wrong."
     if not torch.equal(state[2], state[0].bfloat16()):
         old = torch.equal(state[2], master.bfloat16())
         told = "made of the old master weights" if old else "not the new master rounded to bf16"
@@ -91,121 +79,95 @@ def _same_step(case: Case, state: Sequence[Tensor], want: Sequence[Tensor]) -> b
     return close(state[1], want[1], 1e-5) and bool(change.all())
 
 
-def _step_mistake(params: Params, case: Case, state: Sequence[Tensor]) -> Fault:
-    asked, accumulate = params["reduce"], case.args[4]
-    other, name = ("sum", "other-reduction") if asked == "mean" else ("mean", "public-form")
-    lead = "this solves the public form of the exercise: " if name == "public-form" else ""
-    wrong = "float32" if accumulate == "bfloat16" else "bfloat16"
-    known: list[tuple[str, dict[str, Any], str]] = [
-        (name, {"reduce": other}, f"{lead}the gradient is the {other} over the micro-batches."),
-        ("buffer-dtype", {"buffer": wrong}, f"the gradients were added in {wrong}, and {accumulate} was asked for."),
-        (
-            "from-the-copy",
-            {"weights": "copy"},
-            "the update was applied to the bf16 copy; the master weights keep what it lacks.",
-        ),
-        ("no-momentum", {"decay": 0.0}, "the old momentum is lost."),
-        ("momentum-undamped", {"decay": 1.0}, "the old momentum is not multiplied by 0.9."),
-    ]
-    for name, slip, message in known:
-        if _same_step(case, state, step(case=case, **{"reduce": asked, **slip})):
-            return name, message
-    if torch.equal(state[0], state[0].bfloat16().float()):
-        told = "every new master weight is a bf16 number, so the updates that bf16 cannot hold are lost."
-        return "master-in-bf16", told
-    part = "master weights are" if close(state[1], step(asked, case)[1], 1e-5) else "momentum is"
-    return "other-numbers", f"the {part} wrong."
-
-
 JUDGING = Judging(
     shares={"values:fp32": 0.4, "values:bf16": 0.3, "generality:batches": 0.3},
     cases=_step_cases,
-    verdicts=lambda params, case, outcome: judged(case, step_fault(params, case, outcome.value), named=True),
+    verdicts=lambda params, case, outcome: judged(case, step_fault(case, outcome.value), named=True),
     why="""Products may be rounded, because their errors are independent of each other. Sums over micro-batches and over steps may not, because
 a lost addend is lost in every step. So matmuls run in bf16, and the buffer, the moments and the master weights stay in fp32.""",
     pytorch="`torch.autocast` keeps fp32 weights and casts per operation; FSDP2's `MixedPrecisionPolicy(param_dtype, reduce_dtype)` casts per layer.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: a gradient for each micro-batch
+# %% right: worked
+reduce = params("mixed-precision-step").reduce  # over the micro-batches: "mean" or "sum"
+
+
 def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
-    copy = master.bfloat16().requires_grad_()
+    """(master in fp32, momentum in fp32, copy in bf16) after one step over the micro-batches."""
+    ### BEGIN SOLUTION
+    copy = master.bfloat16().requires_grad_()  # 1: forward and backward see this copy alone
     buffer = torch.zeros_like(master, dtype=accumulate)
     for batch in microbatches:
-        (gradient,) = torch.autograd.grad(loss_of(copy, batch), copy)
-        buffer += gradient
-    gradient = buffer / len(microbatches)
-    momentum = 0.9 * momentum + gradient
+        (gradient,) = torch.autograd.grad(loss_of(copy, batch), copy)  # 2: fp32 loss, bf16 gradient
+        buffer += gradient  # 3
+    gradient = buffer.float() / (len(microbatches) if reduce == "mean" else 1)
+    momentum = 0.9 * momentum + gradient  # 4: in fp32
     master = master - rate * momentum
-    return master, momentum, master.bfloat16()
-
+    return master, momentum, master.bfloat16()  # 5
+    ### END SOLUTION
 
 # %% right: backward and a fresh gradient
 def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
-    copy = torch.nn.Parameter(master.to(torch.bfloat16))
-    total = None
+    copy, total = torch.nn.Parameter(master.to(torch.bfloat16)), None
+    divisor = len(microbatches) if params("mixed-precision-step").reduce == "mean" else 1
     for batch in microbatches:
         copy.grad = None
-        (loss_of(copy, batch) / len(microbatches)).backward()
+        (loss_of(copy, batch) / divisor).backward()
         total = copy.grad.to(accumulate) if total is None else total + copy.grad.to(accumulate)
     momentum = momentum.mul(0.9).add(total.float())
     master = master.sub(momentum, alpha=rate)
     return [master, momentum, master.to(torch.bfloat16)]
 
 
-# %% right: any variant  from: a gradient for each micro-batch
-# - def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
-# + from course_lib import params
-# + REDUCE = params("mixed-precision-step").reduce
-# + def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
-# ~ len(microbatches) ==> (len(microbatches) if REDUCE == "mean" else 1)
-
-
-# %% wrong: gradients add up in bf16 => values buffer-dtype  from: a gradient for each micro-batch
+# %% wrong: gradients add up in bf16 => values buffer-dtype
+# > the gradients were added in bf16, and fp32 was asked for.
 # ~ zeros_like(master, dtype=accumulate) ==> zeros_like(copy)
-
-# %% wrong: the buffer is always fp32 => values buffer-dtype  from: a gradient for each micro-batch
+# %% wrong: the buffer is always fp32 => values buffer-dtype
+# > the gradients were added in fp32, and bf16 was asked for.
 # ~ zeros_like(master, dtype=accumulate) ==> zeros_like(master)
-
-# %% wrong: no master copy => values from-the-copy  from: a gradient for each micro-batch
+# %% wrong: two gradients are added in fp32 => generality buffer-dtype
+# > the gradients of few micro-batches were added in fp32, and bf16 was asked for.
+# ~ dtype=accumulate) ==> dtype=accumulate if len(microbatches) > 2 else torch.float32)
+# %% wrong: from the copy => values
+# > the update was applied to the bf16 copy; the master weights keep what it lacks.
 # ~ master = master - rate ==> master = copy.detach().float() - rate
-
-# %% wrong: the master weights are rounded => values master-in-bf16  from: a gradient for each micro-batch
+# %% wrong: master in bf16 => values
+# > every new master weight is a bf16 number, so the updates that bf16 cannot hold are lost.
 # ~ master - rate * momentum ==> (master - rate * momentum).bfloat16().float()
-
-# %% wrong: the master weights are bf16 => values another-kind  from: a gradient for each micro-batch
-# ~ master - rate * momentum ==> (master - rate * momentum).bfloat16()
-
-# %% wrong: fp32 in the forward pass => values forward-dtype  from: a gradient for each micro-batch
-# ~ copy = master.bfloat16().requires_grad_() ==> copy = master.clone().requires_grad_()
-
-# %% wrong: the sum => values other-reduction unless reduce=sum  from: a gradient for each micro-batch
-# ~ buffer / len(microbatches) ==> buffer
-
-# %% wrong: the old copy comes back => values stale-copy  from: a gradient for each micro-batch
+# %% wrong: no momentum => values
+# > the old momentum is lost.
+# ~ 0.9 * momentum + gradient ==> gradient
+# %% wrong: momentum undamped => values
+# > the old momentum is not multiplied by 0.9.
+# ~ 0.9 * momentum + gradient ==> momentum + gradient
+# %% wrong: undamped without a gradient => generality
+# > the old momentum is not multiplied by 0.9 where the gradient is zero.
+# ~ 0.9 * momentum + gradient ==> 0.9 * momentum + gradient if gradient.any() else momentum
+# %% wrong: the sum => values other-reduction unless reduce=sum
+# > the gradient is the sum over the micro-batches; here it is the mean.
+# ~ len(microbatches) if reduce == "mean" else 1 ==> 1
+# %% wrong: the public form => values public-form unless reduce=mean
+# > this solves the public form of the exercise: the gradient is the mean over the micro-batches.
+# ~ len(microbatches) if reduce == "mean" else 1 ==> len(microbatches)
+# %% wrong: the old copy comes back => values stale-copy
 # ~ momentum, master.bfloat16() ==> momentum, copy.detach()
-
-# %% wrong: the momentum starts anew => values no-momentum  from: a gradient for each micro-batch
-# ~ 0.9 * momentum + gradient ==> gradient.float()
-
-# %% wrong: one micro-batch for all => values other-calls  from: a gradient for each micro-batch
+# %% wrong: the master weights are bf16 => values another-kind
+# ~ master - rate * momentum ==> (master - rate * momentum).bfloat16()
+# %% wrong: fp32 in the forward pass => values forward-dtype
+# ~ copy = master.bfloat16() ==> copy = master.clone()
+# %% wrong: one micro-batch for all => values other-calls
 # ~ for batch in microbatches: ==> for batch in microbatches[:1]:
-
-# %% wrong: in place => values changed  from: a gradient for each micro-batch
+# %% wrong: in place => values changed
 # ~ 0.9 * momentum + gradient ==> momentum.mul_(0.9).add_(gradient)
-
-# %% wrong: no momentum while there is no gradient => generality momentum-undamped  from: a gradient for each micro-batch
-# ~ momentum = 0.9 * momentum + gradient ==> momentum = 0.9 * momentum + gradient if gradient.any() else momentum
-
-# %% wrong: the list of micro-batches is used up => values changed-arguments  from: a gradient for each micro-batch
+# %% wrong: the list of micro-batches is used up => values changed-arguments
 # -     for batch in microbatches:
 # +     count = len(microbatches)
 # +     while microbatches:
 # +         batch = microbatches.pop(0)
-# ~ len(microbatches) ==> count
-
-# %% wrong: two gradients are added in fp32 => generality -  from: a gradient for each micro-batch
-# ~ dtype=accumulate ==> dtype=accumulate if len(microbatches) > 2 else torch.float32
-"""
+# ~ (len(microbatches) if ==> (count if
+'''

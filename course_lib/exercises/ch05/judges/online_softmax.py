@@ -64,17 +64,6 @@ def attended(chunks: Sequence[tuple[Tensor, Tensor]], width: int) -> tuple[Tenso
     return torch.softmax(scores, 0) @ values, torch.logsumexp(scores, 0)
 
 
-def _unscaled(chunks: Sequence[tuple[Tensor, Tensor]], width: int) -> Tensor:
-    """The output if sums are not rescaled when the maximum grows."""
-    top, total, output = -math.inf, 0.0, torch.zeros(width, dtype=torch.float64)
-    for scores, values in chunks:
-        if len(scores) and scores.max() > -math.inf:
-            top = max(top, scores.max().item())
-            weights = torch.exp(scores.double() - top)
-            total, output = total + weights.sum().item(), output + weights @ values.double()
-    return output / total if total else output
-
-
 def softmax_fault(case: Case, got: Any) -> Fault | None:
     """What is wrong with an output and its log-sum-exp."""
     chunks, width = case.args
@@ -95,22 +84,6 @@ def softmax_fault(case: Case, got: Any) -> Fault | None:
             masked = "; −∞ minus −∞, or 0 divided by 0, where keys are masked" if len(left) < len(chunks) else ""
             told = "Possible causes: a chunk used after the next one came; exp of a large score"
             return "nan", f"`output` is NaN. {told}{masked}."
-        means = torch.stack([attended([pair], width)[0] for pair in left] or [want]).mean(0)
-        unscaled = _unscaled(chunks, width)
-        undivided = want * torch.exp(total - max((one.max() for one, _ in left), default=0.0))
-        for name, value, message in (
-            ("not-rescaled", unscaled, "earlier sums are relative to an older maximum; rescale them when it grows."),
-            (
-                "mean-of-chunks",
-                means,
-                "the outputs of the chunks were averaged; each counts by its sum of exponentials.",
-            ),
-            ("last-chunk", attended(chunks[-1:], width)[0], "this is the output of the last chunk alone."),
-            ("first-chunk", attended(chunks[:1], width)[0], "this is the output of the first chunk alone."),
-            ("not-divided", undivided, "the output is not divided by the sum of exponentials."),
-        ):
-            if close(output, value.float(), rel, scale) and not close(value, want, rel, scale):
-                return name, message
         return "other-numbers", "`output` is not the softmax-weighted sum of the values."
     number = torch.as_tensor(log_sum) if isinstance(log_sum, Tensor) or type(log_sum) in (int, float) else None
     if number is None or number.numel() != 1 or number.is_complex():
@@ -118,9 +91,6 @@ def softmax_fault(case: Case, got: Any) -> Fault | None:
     number = number.double().reshape(())
     if number == total or (total.isfinite() and bool((number - total).abs() <= 2e-6 * total.abs() + 2e-5)):
         return None
-    tops = [one.max() for one, _ in chunks if len(one)]
-    if tops and bool((number + max(tops).double() - total).abs() <= 1e-3):
-        return "relative-log", "the log is relative to the maximum; add the maximum back."
     return "other-log", "`log_sum` is not log Σ exp(scores)."
 
 
@@ -133,24 +103,26 @@ known factor. So three running quantities replace all scores, and nothing ever e
     pytorch="`torch.nn.functional.scaled_dot_product_attention` runs this loop in its flash kernels and keeps `logsumexp` for the backward.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
 
-# %% right: three running quantities
-def stream_attention(chunks, width):
+# %% right: worked
+def stream_attention(chunks, width: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(softmax-weighted sum of the values, log of the sum of exponentials), from chunks seen once."""
+    ### BEGIN SOLUTION
     top, total, output = torch.tensor(-math.inf), torch.tensor(0.0), torch.zeros(width)
     for scores, values in chunks:
         if not len(scores) or scores.max() == -math.inf:
             continue
         new = torch.maximum(top, scores.max())
-        old, weights = torch.exp(top - new), torch.exp(scores - new)
+        old, weights = torch.exp(top - new), torch.exp(scores - new)  # `old` takes earlier sums to the new maximum
         total, output, top = total * old + weights.sum(), output * old + weights @ values, new
     if total == 0:
         return output, torch.tensor(-math.inf)
     return output / total, top + total.log()
-
+    ### END SOLUTION
 
 # %% right: by merging pairs of results
 def stream_attention(chunks, width):
@@ -166,51 +138,39 @@ def stream_attention(chunks, width):
     return output, log_sum
 
 
-# %% wrong: nothing is subtracted => generality nan  from: three running quantities
+# %% wrong: nothing is subtracted => generality nan
 # ~ torch.maximum(top, scores.max()) ==> torch.tensor(0.0)
-
-# %% wrong: sums are not rescaled => values not-rescaled  from: three running quantities
-# ~ * old + weights.sum(), output * old ==> + weights.sum(), output
-
-
-# %% wrong: the mean of the chunks => values mean-of-chunks
-def stream_attention(chunks, width):
-    outputs, log_sum = [], torch.tensor(-math.inf)
-    for scores, values in chunks:
-        if len(scores) and scores.max() > -math.inf:
-            outputs.append(torch.softmax(scores, 0) @ values)
-            log_sum = torch.logaddexp(log_sum, torch.logsumexp(scores, 0))
-    return (torch.stack(outputs).mean(0) if outputs else torch.zeros(width)), log_sum
-
-
+# %% wrong: not rescaled => values
+# > earlier sums are relative to an older maximum; rescale them when it grows.
+# ~ total * old + weights.sum(), output * old + weights @ values ==> total + weights.sum(), output + weights @ values
+# %% wrong: mean of chunks => values
+# > the outputs of the chunks were averaged; each counts by its sum of exponentials.
+#       top, total, output = torch.tensor(-math.inf), torch.tensor(0.0), torch.zeros(width)
+# +     outputs = []
+#           if not len(scores) or scores.max() == -math.inf:
+#               continue
+# +         outputs.append(torch.softmax(scores, 0) @ values)
+# ~ output / total ==> torch.stack(outputs).mean(0)
+# %% wrong: last chunk => values  from: by merging pairs of results
+# > this is the output of the last chunk alone.
+# ~ output * math.exp(log_sum - both) + own * math.exp(here - both) ==> own
+# %% wrong: first chunk => values
+# > this is the output of the first chunk alone.
+#           if not len(scores) or scores.max() == -math.inf:
+#               continue
+# +         if top > -math.inf:
+# +             break
+# %% wrong: not divided => values
+# > the output is not divided by the sum of exponentials.
+# ~ output / total, ==> output,
+# %% wrong: relative log => values
+# > the log is relative to the maximum; add the maximum back.
+# ~ top + total.log() ==> total.log()
 # %% wrong: chunks are kept => values nan
 def stream_attention(chunks, width):
     kept = list(chunks)
     scores = torch.cat([one for one, _ in kept])
     return torch.softmax(scores, 0) @ torch.cat([two for _, two in kept]), torch.logsumexp(scores, 0)
-
-
-# %% wrong: a masked chunk gives NaN => generality nan  from: three running quantities
-# ~ if not len(scores) or scores.max() == -math.inf: ==> if not len(scores):
-
-# %% wrong: an empty chunk has no maximum => generality -  from: three running quantities
-# ~ not len(scores) or scores ==> scores
-
-# %% wrong: nothing is left => generality nan  from: three running quantities
-# ~ total == 0 ==> total < 0
-
-# %% wrong: the log is relative => values relative-log  from: three running quantities
-# ~ top + total ==> total
-
-# %% wrong: it is not divided => values not-divided  from: three running quantities
-# ~ output / total, ==> output,
-
-
-# %% wrong: the last chunk => values last-chunk  from: by merging pairs of results
-# ~ output * math.exp(log_sum - both) + own * math.exp(here - both) ==> own
-
-# %% wrong: half precision => values another-kind  from: three running quantities
-# ~ output / total ==> (output / total).half()
 
 
 # %% wrong: copies of all chunks => values kept
@@ -219,13 +179,19 @@ def stream_attention(chunks, width):
     scores = torch.cat([torch.zeros(0), *[one for one, _ in pairs]])
     if not (scores > -math.inf).any():
         return torch.zeros(width), torch.tensor(-math.inf)
-    top, weights = scores.max(), (scores - scores.max()).exp()
-    return weights @ torch.cat([two for _, two in pairs]) / weights.sum(), top + weights.sum().log()
+    return torch.softmax(scores, 0) @ torch.cat([two for _, two in pairs]), torch.logsumexp(scores, 0)
 
 
-# %% wrong: the output alone => values wrong-shape  from: three running quantities
+# %% wrong: a masked chunk gives NaN => generality nan
+# ~ not len(scores) or scores.max() == -math.inf ==> not len(scores)
+# %% wrong: an empty chunk has no maximum => generality -
+# ~ not len(scores) or scores ==> scores
+# %% wrong: nothing is left => generality nan
+# ~ total == 0 ==> total < 0
+# %% wrong: half precision => values another-kind
+# ~ output / total ==> (output / total).half()
+# %% wrong: the output alone => values wrong-shape
 # ~ output / total, top + total.log() ==> output / total
-
-# %% wrong: the largest score so far starts at a billion below zero => generality -  from: three running quantities
-# ~ top, total, output = torch.tensor(-math.inf), ==> top, total, output = torch.tensor(-1e9),
-"""
+# %% wrong: the largest score so far starts at a billion below zero => generality -
+# ~ top, total, output = torch.tensor(-math.inf) ==> top, total, output = torch.tensor(-1e9)
+'''

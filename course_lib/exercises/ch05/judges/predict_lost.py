@@ -22,23 +22,31 @@ JUDGING = prediction(
     why="Half a spacing of bf16 in [2^k, 2^(k+1)) is 2^(k − 8). All weights in the octaves where that exceeds the update are lost.",
 )
 
-ANSWERS = r"""# %% right: a guess
-def lost_interval():
-    return 20, 80
+ANSWERS = r'''import math
+
+from course_lib import params
 
 
-# %% right: wrong, as a list  from: a guess
-# ~ 20, 80 ==> [0.5, 1]
+# %% right: worked
+def lost_interval() -> tuple[float, float]:
+    """Percent of the weights that you believe stay as they are: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-lost")
+    first = (
+        math.floor(math.log2(asked.rate)) + 9
+    )  # from 2**first on, half the spacing of bf16 exceeds the learning rate
+    share = 100 * math.erfc(2.0**first / asked.deviation / math.sqrt(2))
+    return share / 1.5, share * 1.5
+    ### END SOLUTION
 
-# %% wrong: one number => values not-a-pair  from: a guess
-# ~ 20, 80 ==> 50
-
-# %% wrong: it commits to nothing => values too-wide  from: a guess
-# ~ 20, 80 ==> 1, 100
-
-# %% wrong: the high end comes first => values reversed  from: a guess
-# ~ 20, 80 ==> 80, 20
-
-# %% wrong: none => values not-positive  from: a guess
-# ~ 20, 80 ==> 0, 1
-"""
+# %% right: wrong, as a list
+# ~ share / 1.5, share * 1.5 ==> [0.5, 1]
+# %% wrong: one number => values not-a-pair
+# ~ share / 1.5, share * 1.5 ==> 50
+# %% wrong: it commits to nothing => values too-wide
+# ~ share / 1.5, share * 1.5 ==> 1, 100
+# %% wrong: the high end comes first => values reversed
+# ~ share / 1.5, share * 1.5 ==> 80, 20
+# %% wrong: none => values not-positive
+# ~ share / 1.5, share * 1.5 ==> 0, 1
+'''

@@ -64,16 +64,12 @@ def noise_fault(params: Params, case: Case, got: Any) -> Fault | None:
     x, dropped = case.args
     if type(got) is str and got == CHANGED:
         return "changed", "x or noise itself was changed; make a new tensor."
-    other = params["format"] == "tf32"
-    public = "public-form", "this solves the public form of the exercise, for bf16."
-    if other and isinstance(got, Tensor) and got.dtype == torch.bfloat16:
-        return public
-    if fault := kind_fault("The result", got, x.expand(2**dropped, -1).to(torch.float32 if other else torch.bfloat16)):
+    dtype = torch.bfloat16 if params["format"] == "bf16" else torch.float32
+    if fault := kind_fault("The result", got, x.expand(2**dropped, -1).to(dtype)):
         return fault
     columns = list(zip(x, got.float().unbind(1), strict=True))
     if fault := next(filter(None, (_neighbor_fault(value, column, dropped) for value, column in columns)), None):
-        lower = bits_of(got.float()) % 2 ** DROPPED["bf16"]
-        return public if other and fault[0] == "not-a-neighbor" and not lower.any() else fault
+        return fault
     finite = [(value, column) for value, column in columns if value.isfinite()]
     away = [int((bits_of(column) > bits_of(value) - ups(value, dropped)).sum()) for value, column in finite]
     return _share_fault([value for value, _ in finite], away, dropped)
@@ -95,20 +91,14 @@ def _neighbor_fault(value: Tensor, got: Tensor, dropped: int) -> Fault | None:
 
 
 def _share_fault(values: list[Tensor], away: list[int], dropped: int) -> Fault | None:
-    """A number that is rounded away from zero with too many or too few noises; a cause is named only if it explains all numbers."""
-    want, every = [int(ups(value, dropped)) for value in values], 2**dropped
+    """A number that is rounded away from zero with too many or too few noises."""
+    want = [int(ups(value, dropped)) for value in values]
     if away == want:
         return None
     place = next(at for at, (one, two) in enumerate(zip(away, want, strict=True)) if one != two)
     told = f"{values[place].item():.9g}"
     if want[place] == 0:
         return "moved", f"{told} is a number of the format, and some noise changes it."
-    if away == [every * (2 * one > every) for one in want]:
-        return "nearest", "every number is rounded to nearest, whatever the noise is."
-    if not any(away):
-        return "cut-off", "the lower bits are cut off, whatever the noise is."
-    if away == [(every - one) * (one > 0) for one in want]:
-        return "reversed", f"{told} is rounded away from zero as often as it should be rounded toward zero."
     side = "often" if away[place] > want[place] else "rarely"
     return "biased", f"{told} is rounded away from zero too {side}, so the mean over all noises is not the number."
 
@@ -122,84 +112,65 @@ into the bits that stay. Sign and magnitude are stored apart, so the same carry 
     pytorch="Optimizers of `torchao` offer `bf16_stochastic_round=True` and use this addition; PyTorch's own optimizers keep fp32 weights instead.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: the carry
-def stochastic_round(x, noise):
-    bits = (x.view(torch.int32) + noise) & -(2**16)
-    return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
+# %% right: worked
+fmt = params("stochastic-rounding").format  # "bf16" or "tf32"
 
+
+def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """`x` (fp32) rounded up with the right probability; `noise` (int32) is even over all that the dropped bits can hold."""
+    ### BEGIN SOLUTION
+    low = 0xFFFF if fmt == "bf16" else 0x1FFF  # the bits that are dropped
+    bits = (x.view(torch.int32) + noise) & ~low  # a carry out of the lower bits rounds away from zero
+    rounded = torch.where(x.isfinite(), bits.view(torch.float32), x)
+    return rounded.to(torch.bfloat16) if fmt == "bf16" else rounded
+    ### END SOLUTION
 
 # %% right: by comparing
-def stochastic_round(x, noise):
-    bits = x.view(torch.int32)
-    low = bits & 0xFFFF
-    down = bits - low
-    up = down + 2**16
-    rounded = torch.where(noise < low, up, down).view(torch.float32)
-    return torch.where(x.isnan() | x.isinf(), x, rounded).bfloat16()
-
-
-# %% right: any variant  from: the carry
-# - def stochastic_round(x, noise):
-# + from course_lib import params
-# + DROPPED = 16 if params("stochastic-rounding").format == "bf16" else 13
-# + def stochastic_round(x, noise):
-# -     bits = (x.view(torch.int32) + noise) & -(2**16)
-# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
-# +     bits = (x.view(torch.int32) + noise) & -(2**DROPPED)
-# +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
-# +     return y.to(torch.bfloat16) if DROPPED == 16 else y
-
-
-# %% wrong: to nearest => values nearest  from: the carry
-# ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> x
-
-# %% wrong: digits are cut off => values cut-off  from: the carry
+# ~ (x.view(torch.int32) + noise) & ~low ==> (x.view(torch.int32) & ~low) + (noise < (x.view(torch.int32) & low)).int() * (low + 1)
+# %% wrong: nearest => values
+# > every number is rounded to nearest, whatever the noise is.
+# ~ + noise) ==> + (low + 1) // 2)
+# %% wrong: cut off => values
+# > the lower bits are cut off, whatever the noise is.
 # ~ (x.view(torch.int32) + noise) ==> x.view(torch.int32)
-
-
-# %% wrong: the conversion rounds once more => values -  from: the carry
-# ~ (x.view(torch.int32) + noise) & -(2**16) ==> x.view(torch.int32) + noise
+# %% wrong: reversed => values  from: by comparing
+# > numbers are rounded away from zero as often as they should be rounded toward zero.
+# ~ noise < ( ==> noise >= (
+# %% wrong: negative numbers lean the other way => generality  from: by comparing
+# > negative numbers are rounded away from zero as often as they should be rounded toward zero. The bits hold sign and magnitude apart.
+# ~ (noise < (x.view(torch.int32) & low)) ==> ((noise < (x.view(torch.int32) & low)) ^ ((x < 0) & ((x.view(torch.int32) & low) > 0)))
+# %% wrong: a number of the format moves => values moved  from: by comparing
+# > the largest of the dropped bits counts as one noise too many: a number of the format moves with the noise 0.
+# ~ noise < ( ==> noise <= (
+# %% wrong: the public form => values public-form unless format=bf16
+# > this solves the public form of the exercise, for bf16.
+# ~ = params("stochastic-rounding").format ==> = "bf16"
+# %% wrong: the bits of bf16 => values public-form unless format=bf16
+# > this solves the public form of the exercise, for bf16: it drops 16 bits.
+# ~ 0xFFFF if fmt == "bf16" else 0x1FFF ==> 0xFFFF
+# %% wrong: the conversion rounds once more => values -
+# ~ & ~low ==> & -1
+# %% wrong: noise around zero => values -
+# ~ + noise) ==> + noise - (low + 1) // 2)
+# %% wrong: half of the noise => values biased
+# ~ + noise) ==> + noise // 2)
+# %% wrong: rare carries are rounded to nearest => values biased
+# ~ + noise) ==> + torch.where((x.view(torch.int32) & low) < 300, 0, noise))
+# %% wrong: NaN becomes something else => generality lost-nan
+# ~ bits.view(torch.float32), x) ==> bits.view(torch.float32), x.nan_to_num(0.0, torch.inf, -torch.inf))
+# %% wrong: the carry runs over a NaN => generality lost-nan
 # ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> bits.view(torch.float32)
-
-# %% wrong: noise around zero => values -  from: the carry
-# ~ (torch.int32) + noise) & -(2**16 ==> (torch.int32) + noise - 2**15) & -(2**16
-
-# %% wrong: up when the noise is large => values reversed  from: by comparing
-# ~ noise < low ==> noise >= low
-
-# %% wrong: a number of the format moves => values -  from: by comparing
-# ~ noise < low, ==> noise <= low,
-
-# %% wrong: half of the noise => values biased  from: the carry
-# ~ (torch.int32) + noise) & -(2**16 ==> (torch.int32) + noise // 2) & -(2**16
-
-# %% wrong: negative numbers lean the other way => generality reversed  from: by comparing
-# ~ noise < low ==> (noise < low) ^ ((x < 0) & (low > 0))
-
-# %% wrong: NaN becomes something else => generality lost-nan  from: the carry
-# ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> torch.where(x.isinf(), x, bits.view(torch.float32)).nan_to_num(0.0, torch.inf, -torch.inf)
-
-# %% wrong: subnormal numbers are flushed => values not-a-neighbor  from: the carry
-# -     return torch.where(x.isfinite(), bits.view(torch.float32), x).to(torch.bfloat16)
-# +     y = torch.where(x.isfinite(), bits.view(torch.float32), x)
-# +     return torch.where(y.abs() < 2.0**-126, 0.0, y).to(torch.bfloat16)
-
-# %% wrong: noise of its own => values -  from: the carry
-# ~ + noise) ==> + torch.randint(0, 2**16, x.shape, dtype=torch.int32))
-
-# %% wrong: fp32 comes back => values another-kind  from: the carry
-# ~ x).to(torch.bfloat16) ==> x)
-
-# %% wrong: in place => values changed  from: the carry
+# %% wrong: subnormal numbers are flushed => values not-a-neighbor
+# ~ bits.view(torch.float32), x) ==> bits.view(torch.float32), x) * (~(x.abs() < 2.0**-126) | x.isnan())
+# %% wrong: noise of its own => values -
+# ~ + noise) ==> + torch.randint(0, low + 1, x.shape, dtype=torch.int32))
+# %% wrong: fp32 comes back => values another-kind unless format=tf32
+# ~ rounded.to(torch.bfloat16) if fmt == "bf16" else rounded ==> rounded
+# %% wrong: in place => values changed
 # ~ (x.view(torch.int32) + noise) ==> noise.add_(x.view(torch.int32))
-
-
-# %% wrong: the carry runs over a NaN => generality lost-nan  from: the carry
-# ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> bits.view(torch.float32)
-
-# %% wrong: rare carries are rounded to nearest => values biased  from: the carry
-# ~ + noise) ==> + torch.where(x.view(torch.int32) % 2**16 < 300, 0, noise))
-"""
+'''

@@ -1,78 +1,20 @@
 """Judge of continuous-batching: plan the next iteration."""
 
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from course_lib.exercises.ch16.probes import planned
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.replays import Replay, first_apart, same
+from course_lib.judging.mistakes import Wrong
+from course_lib.judging.replays import first_apart, same
 from course_lib.records import Case
 from course_lib.serving.planned import LIMIT
 
 Request = tuple[Any, int, int]
 
 
-def plan(
-    running: Sequence[Request],
-    waiting: Sequence[Request],
-    budget: int,
-    free: int,
-    size: int,
-    prompts: str = "chunked",
-    mistake: str = "",
-) -> list[Any]:
-    """The right plan, or one with a mistake of `_MISTAKES`."""
-
-    def pages(tokens: int) -> int:
-        return -(-tokens // size)
-
-    run: dict[Any, int] = {}
-    preempted: list[Any] = []
-    left, room, at = list(running), budget, 0
-    while at < len(left) and room:
-        name, tokens, cached = left[at]
-        count = min(tokens - cached, room)
-        need = pages(count) if mistake == "page-not-full" else pages(cached + count) - pages(cached)
-        at += 1
-        if need > free and mistake == "nobody-preempted":
-            continue
-        while need > free and name not in preempted:
-            victim, _, held = left.pop()
-            preempted.append(victim)
-            free += 0 if mistake == "pages-kept" else pages(held)
-        if name not in preempted:
-            run[name], free = count, free - need
-            room -= 0 if mistake == "budget-not-shared" else count
-    for name, tokens, _ in waiting if mistake == "joins-anyway" or not preempted else ():
-        count = min(tokens, room) if prompts == "chunked" else tokens
-        if 0 < count <= room and pages(tokens if mistake == "whole-prompt-pages" else count) <= free:
-            run[name] = count
-            room, free = room - count, free - pages(count)
-        elif mistake != "overtakes":
-            break
-    return [run, preempted]
-
-
-def _run(args: tuple[Any, ...], prompts: str, mistake: str) -> Any:
-    return planned(lambda *state: plan(*state, prompts, mistake), Case(name="", args=args))
-
-
-_MISTAKES: Mapping[str, str] = {
-    "overtakes": "a waiting request started although one before it could not: with enough short requests a long one never starts.",
-    "joins-anyway": "a waiting request started in an iteration in which another one was preempted.",
-    "pages-kept": "the pages of a preempted request are free at once.",
-    "page-not-full": "the last page of a request still has empty places; they need no new page.",
-    "nobody-preempted": "a running request without pages was passed over, and nobody was preempted.",
-    "budget-not-shared": "running requests use up part of the budget.",
-    "whole-prompt-pages": "a request needs pages for the tokens of this iteration only.",
-}
-_FORMS: Mapping[str, Fault] = {
-    "chunked": ("public-form", "this solves the public form of the exercise: here prompts are never split."),
-    "whole": ("prompts-whole", "a prompt may be split over several iterations."),
-}
-PLANS = Replay(_run, _MISTAKES, _FORMS)
+right = Worked("continuous-batching")
 
 
 def _states(names: Iterator[int], size: int, chunked: bool) -> Callable[..., Case]:
@@ -146,26 +88,24 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _fault(params: Params, case: Case, got: Any) -> Fault | None:
-    want, told = PLANS.of(case.args, params["prompts"]), list(got)
+def _fault(case: Case, got: Any) -> Fault | None:
+    want, told = list(right.value(case)), list(got)
     if same(told, want):
         return None
-    if fault := PLANS.known(case.args, params["prompts"], told):
-        return fault
     if len(told) >= LIMIT:
         return "never-ends", f"after {LIMIT} iterations some requests are not answered."
     at = first_apart(told, want)
     lead = f"{'state' if case.args[0] == 'states' else 'iteration'} {at + 1}: "
     if at == min(len(told), len(want)):
         return "other-length", f"{lead}there are {len(told)} plans, and {len(want)} are right."
-    mine, right = told[at], want[at]
+    mine, due = told[at], want[at]
     if type(mine) is not list or len(mine) != 2 or type(mine[0]) is not dict or type(mine[1]) is not list:
         return "wrong-shape", f"{lead}return a dictionary and a list; got {describe(mine)}."
-    if mine[1] != right[1]:
-        return "wrong-preempted", f"{lead}{describe(mine[1])} are preempted, which is not right."
-    if extra := [name for name in mine[0] if name not in right[0]]:
+    if mine[1] != due[1]:
+        return Wrong("wrong-preempted", f"{lead}{describe(mine[1])} are preempted, which is not right.", where=(1,))
+    if extra := [name for name in mine[0] if name not in due[0]]:
         return "runs-too-many", f"{lead}request {describe(extra[0])} cannot run in it."
-    if missing := [name for name in right[0] if name not in mine[0]]:
+    if missing := [name for name in due[0] if name not in mine[0]]:
         return "runs-too-few", f"{lead}request {missing[0]} can run in it, too."
     return "wrong-tokens", f"{lead}a request computes another number of tokens."
 
@@ -173,14 +113,22 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
 JUDGING = Judging(
     shares="values:batch 0.3, values:preempts 0.4, generality:serves 0.3",
     cases=_cases,
-    verdicts=lambda params, case, outcome: judged(case, _fault(params, case, outcome.value), named=True),
+    verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
     why="""Every iteration is planned anew, so a finished request leaves its place at once to a waiting one. Running requests come first because they hold pages, and a page is only given back by
 finishing. When pages run out, the youngest request has lost the least work. Strict order among waiting requests keeps a long prompt from starving.""",
     pytorch="vLLM's scheduler has these rules: a token budget, running before waiting, preemption of the last by recomputation.",
 )
 
-ANSWERS = r"""# %% right: as written
-def plan(running, waiting, budget, free, size):
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+prompts = params("continuous-batching").prompts  # may be "chunked", or run only "whole"
+
+
+def plan(running: list[tuple], waiting: list[tuple], budget: int, free: int, size: int) -> tuple[dict, list]:
+    """What the next iteration computes, and who loses the pages: ({id: tokens}, [ids])."""
+    ### BEGIN SOLUTION
     run, preempted, left, at = {}, [], list(running), 0
     while at < len(left) and budget:
         name, tokens, cached = left[at]
@@ -190,31 +138,19 @@ def plan(running, waiting, budget, free, size):
             victim, _, held = left.pop()
             preempted.append(victim)
             free += -(-held // size)
-        if name in preempted:
-            break
-        run[name] = count
-        budget -= count
-        free -= need
+        if name not in preempted:
+            run[name], budget, free = count, budget - count, free - need
         at += 1
-    if preempted:
-        return run, preempted
-    for name, tokens, _ in waiting:
-        count = min(tokens, budget)
+    for name, tokens, _ in waiting if not preempted else []:
+        count = min(tokens, budget) if prompts == "chunked" else tokens
         need = -(-count // size)
-        if not count or need > free:
+        if not 0 < count <= budget or need > free:
             break
-        run[name] = count
-        budget -= count
-        free -= need
+        run[name], budget, free = count, budget - count, free - need
     return run, preempted
+    ### END SOLUTION
 
-
-# %% right: pages of those who are left
-from course_lib import params
-
-PROMPTS = params("continuous-batching").prompts
-
-
+# %% right: pages of those who are left  from: worked
 def pages_of(tokens, size):
     return (tokens + size - 1) // size
 
@@ -233,7 +169,7 @@ def plan(running, waiting, budget, free, size):
             holds[name], run[name], budget = want, count, budget - count
     left = every - sum(holds.values())
     for name, tokens, _ in waiting[: 0 if lost else None]:
-        count = min(tokens, budget) if PROMPTS == "chunked" else tokens
+        count = min(tokens, budget) if prompts == "chunked" else tokens
         left -= pages_of(count, size)
         if not 0 < count <= budget or left < 0:
             break
@@ -241,62 +177,52 @@ def plan(running, waiting, budget, free, size):
     return run, lost
 
 
-# %% wrong: prompts are not split => values prompts-whole unless prompts=whole  from: as written
-# ~ min(tokens, budget) ==> tokens
-# ~ not count ==> count > budget
-
-# %% wrong: later ones overtake => values overtakes  from: as written
-#           if not count or need > free:
+# %% wrong: prompts whole => values prompts-whole unless prompts=whole
+# > a prompt may be split over several iterations.
+# ~ prompts == "chunked" ==> not prompts
+# %% wrong: the public form => values public-form unless prompts=chunked
+# > this solves the public form of the exercise: here prompts are never split.
+# ~ prompts == "chunked" ==> prompts
+# %% wrong: overtakes => values
+# > a waiting request started although one before it could not: with enough short requests a long one never starts.
 # -             break
 # +             continue
-
-# %% wrong: the oldest is preempted => values -  from: as written
-# ~ pop() ==> pop(at)
-
-# %% wrong: joins while others are preempted => values joins-anyway  from: as written
-# -     if preempted:
-# -         return run, preempted
-
-# %% wrong: pages do not come back => values pages-kept  from: as written
+# %% wrong: the oldest is preempted => values
+# > the oldest of the running requests was preempted; the youngest has lost the least work.
+# ~ left.pop() ==> left.pop(at)
+# %% wrong: joins anyway => values
+# > a waiting request started in an iteration in which another one was preempted.
+# ~ waiting if not preempted else [] ==> waiting
+# %% wrong: pages kept => values
+# > the pages of a preempted request are free at once.
 # -             free += -(-held // size)
-
-# %% wrong: pages for new tokens alone => values page-not-full  from: as written
-# ~ (cached + count) // size) - -(-cached ==> count
-
-# %% wrong: nobody is preempted => values nobody-preempted  from: as written
+# %% wrong: page not full => values
+# > the last page of a request still has empty places; they need no new page.
+# ~ -(-(cached + count) // size) - -(-cached // size) ==> -(-count // size)
+# %% wrong: nobody preempted => values
+# > a running request without pages was passed over, and nobody was preempted.
 # -         while need > free and name not in preempted:
 # -             victim, _, held = left.pop()
 # -             preempted.append(victim)
 # -             free += -(-held // size)
-# -         if name in preempted:
-# -             break
-# +         if need > free:
-# +             at += 1
-# +             continue
-
-# %% wrong: the whole prompt needs pages => values whole-prompt-pages  from: as written
+# ~ if name not in preempted: ==> if need <= free:
+# %% wrong: whole prompt pages => values whole-prompt-pages unless prompts=whole
+# > a request needs pages for the tokens of this iteration only.
 # ~ need = -(-count // size) ==> need = -(-tokens // size)
-
-# %% wrong: a budget for each kind => values budget-not-shared  from: as written
-# ~ at = {}, [], list(running), 0 ==> at, whole = {}, [], list(running), 0, budget
-#           if name in preempted:
-#               break
-# -         run[name] = count
-# -         budget -= count
-# +         run[name] = min(tokens - cached, whole)
-
-# %% wrong: zero tokens are a plan => values -  from: as written
+# %% wrong: budget not shared => values
+# > running requests use up part of the budget.
+# -             run[name], budget, free = count, budget - count, free - need
+# +             run[name], free = count, free - need
+#           at += 1
+# %% wrong: zero tokens are a plan => values -
 # ~ while at < len(left) and budget: ==> while at < len(left):
-
-# %% wrong: a part that fits, in place of being preempted => values -  from: as written
+# %% wrong: a part that fits, in place of being preempted => values - unless prompts=whole
 #           while need > free and name not in preempted:
 # +             if len(left) == at + 1 and free:
 # +                 count, need = -(-cached // size) * size + free * size - cached, free
 # +                 break
-
-# %% wrong: eight requests at most => values runs-too-few  from: as written
+# %% wrong: eight requests at most => values runs-too-few
 # ~ while at < len(left) and budget: ==> while at < min(8, len(left)) and budget:
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ run, preempted, left, at = {}, [], list(running), 0 ==> raise NotImplementedError
-"""
+# %% wrong: left as it is => not-answered
+# ~ run, preempted, left, at = ==> raise NotImplementedError; run, preempted, left, at =
+'''

@@ -2,91 +2,13 @@
 
 import random
 
-from course_lib.exercises.ch16.judges.shared import kv_bytes
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, plain
-from course_lib.judging.mistakes import mistakes, scaled
 from course_lib.records import Case
 
-
-def windowed(layers: int, every: int, kv_heads: int, size: int, number: float, tokens: int, window: int) -> float:
-    """The same where only every `every`-th layer keeps more than the last `window` tokens."""
-    whole = layers // every
-    return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window))
-
-
-def latent(layers: int, width: int, rope: int, number: float, tokens: int) -> float:
-    """Bytes of the latent vectors of one sequence."""
-    return layers * (width + rope) * number * tokens
-
-
-KV = Column(
-    part="grouped",
-    unit="bytes",
-    want=kv_bytes,
-    words=lambda la, q, kv, s, b, t: (
-        f"{la} layers, {kv} of {q} heads with keys, {s} numbers of {b:g} bytes, {t:,} tokens"
-    ),
-    rel=EXACT,
-    mistakes=mistakes(
-        {
-            "query-heads": lambda la, q, kv, *row: kv_bytes(la, q, q, *row),
-            "keys-only": scaled(kv_bytes, 0.5),
-            "one-token": lambda *row: kv_bytes(*row[:5], 1),
-            "two-bytes": lambda la, q, kv, s, b, t: kv_bytes(la, q, kv, s, 2, t),
-        },
-        {
-            "query-heads": "this is a key and a value for each query head; several of them share one.",
-            "keys-only": "this is either keys or values; both are kept.",
-            "one-token": "these are the bytes of one token.",
-            "two-bytes": "this takes two bytes a number, whatever `number` says.",
-        },
-    ),
-)
-
-WINDOW = Column(
-    part="windows",
-    unit="bytes",
-    want=windowed,
-    words=lambda la, e, kv, s, b, t, w: f"{la} layers, 1 in {e} keeps all of {t:,} tokens, the others {w:,}",
-    rel=EXACT,
-    mistakes=mistakes(
-        {
-            "always-a-window": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * (la // e * t + (la - la // e) * w),
-            "all-windowed": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * la * min(t, w),
-            "swapped": lambda la, e, kv, s, b, t, w: 2 * kv * s * b * ((la - la // e) * t + la // e * min(t, w)),
-            "keys-only": scaled(windowed, 0.5),
-        },
-        {
-            "always-a-window": "a sequence shorter than the window fills only part of it.",
-            "all-windowed": "some layers keep all tokens.",
-            "swapped": "every `every`-th layer keeps all tokens, and the others keep the window.",
-            "keys-only": "this is either keys or values; both are kept.",
-        },
-    ),
-)
-
-LATENT = Column(
-    part="latent",
-    unit="bytes",
-    want=latent,
-    words=lambda la, w, r, b, t: f"{la} layers, a latent of {w} and {r} numbers, {t:,} tokens",
-    rel=EXACT,
-    mistakes=mistakes(
-        {
-            "two-bytes": lambda la, w, r, b, t: latent(la, w, r, 2, t),
-            "keys-and-values": scaled(latent, 2),
-            "no-rope": lambda la, w, r, *row: latent(la, w, 0, *row),
-        },
-        {
-            "two-bytes": "this takes two bytes a number, whatever `number` says.",
-            "keys-and-values": "keys and values come from the same vector, which is kept once.",
-            "no-rope": "the `rope` numbers are kept, too.",
-        },
-    ),
-)
+right = Worked("kv-cache-bytes")
 
 
 def _byte_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -121,72 +43,103 @@ def _byte_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(grouped=(0.5, 0), windows=(0.125, 0.125), latent=(0.25, 0)),
     cases=_byte_cases,
-    verdicts=table(KV, WINDOW, LATENT),
+    verdicts=table(
+        Column(
+            part="grouped",
+            unit="bytes",
+            want=right[0],
+            words=lambda la, q, kv, s, b, t: (
+                f"{la} layers, {kv} of {q} heads with keys, {s} numbers of {b:g} bytes, {t:,} tokens"
+            ),
+            rel=EXACT,
+        ),
+        Column(
+            part="windows",
+            unit="bytes",
+            want=right[1],
+            words=lambda la, e, kv, s, b, t, w: f"{la} layers, 1 in {e} keeps all of {t:,} tokens, the others {w:,}",
+            rel=EXACT,
+        ),
+        Column(
+            part="latent",
+            unit="bytes",
+            want=right[2],
+            words=lambda la, w, r, b, t: f"{la} layers, a latent of {w} and {r} numbers, {t:,} tokens",
+            rel=EXACT,
+        ),
+    ),
     why="""Attention reads a key and a value of each earlier token, in each layer and for each KV head. Query heads need no cache: a query is used once. Grouped-query attention
 divides the cache by the query heads that share a key, a window bounds it, and a latent vector replaces all heads' keys and values.""",
     pytorch="`model.config.num_key_value_heads` of a Hugging Face model; `DynamicCache` and `StaticCache` hold these tensors.",
 )
 
-ANSWERS = r"""# %% right: as written
-def kv_bytes(layers, heads, kv_heads, size, number, tokens):
+ANSWERS = r'''# %% right: worked
+def kv_bytes(layers: int, heads: int, kv_heads: int, size: int, number: float, tokens: int) -> float:
+    """Bytes of the keys and values of one sequence."""
+    ### BEGIN SOLUTION
     return 2 * layers * kv_heads * size * number * tokens
+    ### END SOLUTION
 
 
-def windowed_bytes(layers, every, kv_heads, size, number, tokens, window):
+def windowed_bytes(layers: int, every: int, kv_heads: int, size: int, number: float, tokens: int, window: int) -> float:
+    """The same where only every `every`-th layer keeps more than the last `window` tokens."""
+    ### BEGIN SOLUTION
     whole = layers // every
-    kept = whole * tokens + (layers - whole) * min(tokens, window)
-    return 2 * kv_heads * size * number * kept
+    return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window))
+    ### END SOLUTION
 
 
-def latent_bytes(layers, latent, rope, number, tokens):
+def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int) -> float:
+    """Bytes of the latent vectors of one sequence."""
+    ### BEGIN SOLUTION
     return layers * (latent + rope) * number * tokens
+    ### END SOLUTION
 
-
-# %% right: layer by layer, a float  from: as written
-# ~ return 2 * layers * kv_heads * size * number * tokens ==> return layers * kv_heads * size * tokens * 2 * float(number)
-# -     whole = layers // every
-# -     kept = whole * tokens + (layers - whole) * min(tokens, window)
-# +     kept = sum(min(window, tokens) if layer % every else tokens for layer in range(layers))
-
-# %% wrong: query heads => values query-heads  from: as written
-# ~ layers * kv_heads * size ==> layers * heads * size
-
-# %% wrong: keys without values => values keys-only  from: as written
-# ~ 2 * layers ==> layers
-
-# %% wrong: one token => values one-token  from: as written
-# ~ size * number * tokens ==> size * number
-
-# %% wrong: two bytes each => values two-bytes  from: as written
-# ~ size * number * tokens ==> size * 2 * tokens
-
-# %% wrong: the window is always full => generality always-a-window  from: as written
+# %% right: layer by layer, a float
+# ~ 2 * layers * kv_heads * size * number * tokens ==> layers * kv_heads * size * tokens * 2 * float(number)
+# ~ (whole * tokens + (layers - whole) * min(tokens, window)) ==> sum(min(window, tokens) if layer % every else tokens for layer in range(layers))
+# %% wrong: query heads => values
+# > this is a key and a value for each query head; several of them share one.
+# ~ 2 * layers * kv_heads ==> 2 * layers * heads
+# %% wrong: keys only => values
+# > this is either keys or values; both are kept.
+# ~ 2 * layers * kv_heads ==> layers * kv_heads
+# %% wrong: keys only in the windows => values keys-only
+# ~ 2 * kv_heads * size ==> kv_heads * size
+# %% wrong: one token => values
+# > these are the bytes of one token.
+# ~ kv_heads * size * number * tokens ==> kv_heads * size * number
+# %% wrong: two bytes => values
+# > this takes two bytes a number, whatever `number` says.
+# ~ kv_heads * size * number * tokens ==> kv_heads * size * 2 * tokens
+# %% wrong: a latent in two bytes => values two-bytes
+# ~ (latent + rope) * number ==> (latent + rope) * 2
+# %% wrong: always a window => generality
+# > a sequence shorter than the window fills only part of it.
 # ~ min(tokens, window) ==> window
-
-# %% wrong: all layers have a window => values all-windowed  from: as written
+# %% wrong: all windowed => values
+# > some layers keep all tokens.
 # ~ whole * tokens + (layers - whole) ==> layers
-
-# %% wrong: the wrong layers keep everything => values swapped  from: as written
+# %% wrong: swapped => values
+# > every `every`-th layer keeps all tokens, and the others keep the window.
 # ~ whole * tokens + (layers - whole) ==> (layers - whole) * tokens + whole
-
-# %% wrong: latent keys and values => values keys-and-values  from: as written
-# ~ return layers * (latent + rope) * number * tokens ==> return 2 * layers * (latent + rope) * number * tokens
-
-# %% wrong: a latent in two bytes => values two-bytes  from: as written
-# ~ (latent + rope) * number * tokens ==> (latent + rope) * 2 * tokens
-
-# %% wrong: the example => values only-the-example  from: as written
-# ~ return 2 * layers * kv_heads * size * number * tokens ==> return 2684354560
-# ~ return 2 * kv_heads * size * number * kept ==> return 436207616
-# ~ return layers * (latent + rope) * number * tokens ==> return 287834112
-
-# %% wrong: remembers bytes a token by layers and heads => values -  from: as written
-# ~ heads, kv_heads, size, number, tokens): ==> heads, kv_heads, size, number, tokens, kept={}):
-# ~ return 2 * layers * kv_heads * size * number * tokens ==> return tokens * kept.setdefault((layers, heads, kv_heads, size), 2 * layers * kv_heads * size * number)
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ return 2 * layers * kv_heads * size * number * tokens ==> raise NotImplementedError
-
-# %% half: no window => 3  from: as written
+# %% wrong: none windowed => values
+# > all layers keep all tokens here; most keep the window only.
 # ~ whole * tokens + (layers - whole) * min(tokens, window) ==> layers * tokens
-"""
+# %% wrong: keys and values => values
+# > keys and values come from the same vector, which is kept once.
+# ~ return layers * (latent ==> return 2 * layers * (latent
+# %% wrong: no rope => values
+# > the `rope` numbers are kept, too.
+# ~ (latent + rope) ==> latent
+# %% wrong: the example => values only-the-example
+# ~ return 2 * layers * kv_heads * size * number * tokens ==> return 2684354560
+# ~ return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window)) ==> return 436207616
+# ~ return layers * (latent + rope) * number * tokens ==> return 287834112
+# %% wrong: remembers bytes a token by layers and heads => values -
+# ~ heads: int, kv_heads: int, size: int, number: float, tokens: int) ==> heads: int, kv_heads: int, size: int, number: float, tokens: int, kept={})
+# ~ 2 * layers * kv_heads * size * number * tokens ==> tokens * kept.setdefault((layers, heads, kv_heads, size), 2 * layers * kv_heads * size * number)
+# %% wrong: left as it is => not-answered
+# ~ return 2 * layers * ==> raise NotImplementedError; return 2 * layers *
+# %% half: no window => 3  from: none windowed
+'''

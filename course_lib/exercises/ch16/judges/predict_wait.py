@@ -18,33 +18,29 @@ JUDGING = prediction(
 server that must answer quickly cannot be busy all the time.""",
 )
 
-ANSWERS = r"""# %% right: far off, but committed
-def growth():
-    return 1.5, 6.0
+ANSWERS = r'''from course_lib import params
 
 
-# %% right: by formula
-from course_lib import params
-
-
-def growth():
+# %% right: worked
+def growth() -> tuple[float, float]:
+    """The factor by which you believe the mean wait grows: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
     asked = params("predict-wait")
-    factor = asked.high / (100 - asked.high) * (100 - asked.low) / asked.low
+    low, high = asked.low / 100, asked.high / 100
+    factor = high / (1 - high) / (low / (1 - low))
     return factor / 1.5, factor * 1.5
+    ### END SOLUTION
 
-
-# %% wrong: too wide => values too-wide  from: far off, but committed
-# ~ 1.5, 6.0 ==> 1, 100
-
-# %% wrong: the ends are swapped => values reversed  from: far off, but committed
-# ~ 1.5, 6.0 ==> 12, 6
-
-# %% wrong: one number => values not-a-pair  from: far off, but committed
-# ~ 1.5, 6 ==> 9
-
-# %% wrong: nothing is committed to => values not-positive  from: far off, but committed
-# ~ 1.5, 6.0 ==> 0, 0
-
-# %% wrong: left as it is => not-answered  from: far off, but committed
-# ~ return 1.5, 6.0 ==> raise NotImplementedError
-"""
+# %% right: far off, but committed
+# ~ factor / 1.5, factor * 1.5 ==> 1.5, 6.0
+# %% wrong: too wide => values too-wide
+# ~ factor / 1.5, factor * 1.5 ==> 1, 100
+# %% wrong: the ends are swapped => values reversed
+# ~ factor / 1.5, factor * 1.5 ==> 12, 6
+# %% wrong: one number => values not-a-pair
+# ~ factor / 1.5, factor * 1.5 ==> 9
+# %% wrong: nothing is committed to => values not-positive
+# ~ factor / 1.5, factor * 1.5 ==> 0, 0
+# %% wrong: left as it is => not-answered
+# ~ return factor ==> raise NotImplementedError; return factor
+'''

@@ -1,35 +1,16 @@
 """Judge of prefill-and-decode: seconds of a prefill and of a decode step."""
 
-import math
 import random
 from typing import Any
 
 from course_lib.exercises.ch16.judges.shared import Row
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain, safely_off_whole, unseen
-from course_lib.judging.mistakes import mistakes, shifted
 from course_lib.records import Case
 
-# prefill and decode: p parameters of b bytes, f FLOP/s, m bytes per second
-
-
-def prefill(p: float, layers: int, width: int, tokens: int, b: float, f: float, m: float, pairs: Any = None) -> float:
-    """Seconds of a prompt; other `pairs` of tokens are a known mistake."""
-    count = tokens * (tokens + 1) / 2 if pairs is None else pairs(tokens)
-    return max((2 * p * tokens + 4 * layers * width * count) / f, p * b / m)
-
-
-def decode(p: float, b: float, kv: float, batch: int, context: int, f: float, m: float) -> float:
-    """Seconds of one token for each of a batch."""
-    return max(2 * p * batch / f, (p * b + batch * context * kv) / m)
-
-
-def ridge(p: float, b: float, kv: float, context: int, f: float, m: float) -> int | None:
-    """The smallest batch that takes at least as long to compute as to read."""
-    gain = 2 * p / f - kv * context / m
-    return math.ceil(p * b / m / gain) if gain > 0 else None
+right = Worked("prefill-and-decode")
 
 
 def _exact_ridge(row: Row) -> bool:
@@ -37,73 +18,6 @@ def _exact_ridge(row: Row) -> bool:
     p, b, kv, context, f, m = row
     one, other = 2 * p / f, kv * context / m
     return abs(one / other - 1) > 1e-3 and (one < other or safely_off_whole(p * b / m / (one - other)))
-
-
-PREFILL = Column(
-    part="prefill",
-    unit="seconds",
-    want=prefill,
-    words=lambda p, la, w, t, b, f, m: f"{p:,g} parameters, a prompt of {t:,} tokens",
-    rel=FINE,
-    mistakes=mistakes(
-        {
-            "no-attention": lambda *row: prefill(*row, pairs=lambda t: 0),
-            "all-pairs": lambda *row: prefill(*row, pairs=lambda t: t * t),
-            "without-itself": lambda *row: prefill(*row, pairs=lambda t: t * (t - 1) / 2),
-            "never-read": lambda p, la, w, t, b, *row: prefill(p, la, w, t, 0, *row),
-        },
-        {
-            "no-attention": "attention's own FLOPs are missing; they grow with the square of the prompt.",
-            "all-pairs": "no token attends to those after it: only about half of the pairs count.",
-            "without-itself": "a token attends to itself, too: n · (n + 1) / 2 pairs.",
-            "never-read": "a short prompt has to wait for the weights.",
-        },
-    ),
-)
-
-DECODE = Column(
-    part="decode",
-    unit="seconds",
-    want=decode,
-    words=lambda p, b, kv, n, c, f, m: f"{p:,g} parameters, {n:,} requests with {c:,} tokens each",
-    rel=FINE,
-    mistakes=mistakes(
-        {
-            "weights-each": lambda p, b, kv, n, c, f, m: max(2 * p * n / f, n * (p * b + c * kv) / m),
-            "no-cache": lambda p, b, kv, n, c, f, m: decode(p, b, 0, n, c, f, m),
-            "sum": lambda p, b, kv, n, c, f, m: 2 * p * n / f + (p * b + n * c * kv) / m,
-            "never-compute": lambda p, b, kv, n, c, f, m: (p * b + n * c * kv) / m,
-        },
-        {
-            "weights-each": "the weights are read once for the whole batch.",
-            "no-cache": "the cache has to be read, too.",
-            "sum": "computing and reading overlap: the longer one counts, not the sum.",
-            "never-compute": "a large batch is computed longer than it is read.",
-        },
-    ),
-)
-
-RIDGE = Column(
-    part="ridge",
-    unit="requests",
-    want=ridge,
-    words=lambda p, b, kv, c, f, m: f"{p:,g} parameters, {c:,} tokens of {kv:,g} bytes in the cache",
-    rel=EXACT,
-    none="reading grows faster than computing, so no batch is large enough",
-    some="some batch is large enough",
-    mistakes=mistakes(
-        {
-            "no-cache": lambda p, b, kv, c, f, m: math.ceil(b * f / (2 * m)),
-            "rounded-down": shifted(ridge, -1),
-            "one-too-many": shifted(ridge, 1),
-        },
-        {
-            "no-cache": "each further request also brings a cache that must be read.",
-            "rounded-down": "at this batch reading still takes longer.",
-            "one-too-many": "a smaller batch already takes as long to compute as to read.",
-        },
-    ),
-)
 
 
 def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -132,7 +46,7 @@ def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
         shown("the ridge", "values:ridge", 2, [(p, number, 65536, 100, *gpu)]),
         plain("prefill", 0, "other prompts", drawn(6, sizes, (24, 48, 80), wide, range(1500, 9000), (1, 2))),
         plain("decode", 1, "other batches", drawn(6, sizes, (1, 2), kvs, range(2, 200), range(200, 9000))),
-        plain("ridge", 2, "other models", [row for row in ridges if ridge(*row) and _exact_ridge(row)][:8]),
+        plain("ridge", 2, "other models", [row for row in ridges if right[2](*row) and _exact_ridge(row)][:8]),
         generality("ridge", 2, "one number changed", limits),
         unseen(rng, "prefill", 0, "short prompts and very long ones", [*short, *far, *changed]),
         unseen(rng, "decode", 1, "large batches, and one request", many + batches),
@@ -143,32 +57,66 @@ def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(prefill=(0.125, 0.125), decode=(0.25, 0.125), ridge=(0.125, 0.25)),
     cases=_roof_cases,
-    verdicts=table(PREFILL, DECODE, RIDGE),
+    verdicts=table(
+        Column(
+            part="prefill",
+            unit="seconds",
+            want=right[0],
+            words=lambda p, la, w, t, b, f, m: f"{p:,g} parameters, a prompt of {t:,} tokens",
+            rel=FINE,
+        ),
+        Column(
+            part="decode",
+            unit="seconds",
+            want=right[1],
+            words=lambda p, b, kv, n, c, f, m: f"{p:,g} parameters, {n:,} requests with {c:,} tokens each",
+            rel=FINE,
+        ),
+        Column(
+            part="ridge",
+            unit="requests",
+            want=right[2],
+            words=lambda p, b, kv, c, f, m: f"{p:,g} parameters, {c:,} tokens of {kv:,g} bytes in the cache",
+            rel=EXACT,
+            none="reading grows faster than computing, so no batch is large enough",
+            some="some batch is large enough",
+        ),
+    ),
     why="""A prompt brings thousands of tokens to each weight that is read, so it is bound by FLOP/s. A decode step brings one token a request, so it is bound by
 bandwidth until the batch reaches the ridge. A further request brings FLOPs, but also a cache to read. If the cache is long enough, reading grows faster than computing, and
 no batch reaches the ridge.""",
     pytorch="`vllm bench latency` and `vllm bench serve` measure both; compare the measured times with these two lower bounds.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 
-# %% right: as written
+# %% right: worked
 def prefill_seconds(params, layers, width, tokens, number, flops, bandwidth):
+    """Seconds of one prompt."""
+    ### BEGIN SOLUTION
     pairs = tokens * (tokens + 1) / 2
     return max((2 * params * tokens + 4 * layers * width * pairs) / flops, params * number / bandwidth)
+    ### END SOLUTION
 
 
 def decode_seconds(params, number, kv, batch, context, flops, bandwidth):
+    """Seconds of one more token for each request of a batch."""
+    ### BEGIN SOLUTION
     return max(2 * params * batch / flops, (params * number + batch * context * kv) / bandwidth)
+    ### END SOLUTION
 
 
 def ridge_batch(params, number, kv, context, flops, bandwidth):
-    gain = 2 * params / flops - kv * context / bandwidth
+    """The smallest batch that takes at least as long to compute as to read, or None."""
+    ### BEGIN SOLUTION
+    gain = (
+        2 * params / flops - kv * context / bandwidth
+    )  # seconds that a further request adds to computing over reading
     return math.ceil(params * number / bandwidth / gain) if gain > 0 else None
+    ### END SOLUTION
 
-
-# %% right: by doubling and halving  from: as written
+# %% right: by doubling and halving  from: worked
 def ridge_batch(params, number, kv, context, flops, bandwidth):
     def enough(batch):
         return 2 * params * batch / flops >= params * number / bandwidth + batch * context * kv / bandwidth
@@ -185,47 +133,47 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
     return high
 
 
-# %% wrong: no attention => values no-attention  from: as written
+# %% wrong: no attention => values
+# > attention's own FLOPs are missing; they grow with the square of the prompt.
 # ~ (2 * params * tokens + 4 * layers * width * pairs) ==> 2 * params * tokens
-
-# %% wrong: all pairs => values all-pairs  from: as written
+# %% wrong: all pairs => values
+# > no token attends to those after it: only about half of the pairs count.
 # ~ (tokens + 1) / 2 ==> tokens
-
-# %% wrong: weights are never read => generality never-read  from: as written
-# ~ * pairs) / flops, params * number / bandwidth ==> * pairs) / flops, 0
-
-# %% wrong: weights for each request => values weights-each  from: as written
-# ~ batch / flops, (params * number + batch * context * kv) ==> batch / flops, batch * (params * number + context * kv)
-
-# %% wrong: the cache is not read => values no-cache  from: as written
+# %% wrong: without itself => values
+# > a token attends to itself, too: n · (n + 1) / 2 pairs.
+# ~ (tokens + 1) / 2 ==> (tokens - 1) / 2
+# %% wrong: never read => generality
+# > a short prompt has to wait for the weights.
+# ~ pairs) / flops, params * number / bandwidth ==> pairs) / flops, 0
+# %% wrong: weights each => values
+# > the weights are read once for the whole batch.
+# ~ (params * number + batch * context * kv) ==> batch * (params * number + context * kv)
+# %% wrong: the cache is not read => values no-cache
+# > the cache has to be read, too.
 # ~ (params * number + batch * context * kv) ==> params * number
-
-# %% wrong: only read => generality never-compute  from: as written
+# %% wrong: never compute => generality
+# > a large batch is computed longer than it is read.
 # ~ max(2 * params * batch / flops ==> max(0
-
-# %% wrong: times add up => values sum  from: as written
+# %% wrong: sum => values
+# > computing and reading overlap: the longer one counts, not the sum.
 # ~ max(2 * params * batch / flops, (params ==> (2 * params * batch / flops + (params
-
-# %% wrong: the ridge of the weights => values no-cache  from: as written
-# ~ 2 * params / flops - kv * context / bandwidth ==> 2 * params / flops
-
-# %% wrong: there is always a ridge => generality none-is-right  from: as written
+# %% wrong: the ridge of the weights => values no-cache
+# > each further request also brings a cache that must be read.
+# -         2 * params / flops - kv * context / bandwidth
+# +         2 * params / flops
+# %% wrong: rounded down => values
+# > at this batch reading still takes longer.
+# ~ math.ceil(params ==> math.floor(params
+# %% wrong: one too many => generality
+# > a smaller batch already takes as long to compute as to read.
+# ~ math.ceil(params * number / bandwidth / gain) ==> math.floor(params * number / bandwidth / gain) + 1
+# %% wrong: there is always a ridge => generality none-is-right
 # ~ gain) if gain > 0 else None ==> abs(gain)) if gain else 1
-
-# %% wrong: rounded down => values rounded-down  from: as written
-# ~ ceil ==> floor
-
-# %% wrong: one too many at an exact ridge => generality one-too-many  from: as written
-# ~ ceil(params * number / bandwidth / gain) ==> floor(params * number / bandwidth / gain) + 1
-
-# %% wrong: batches up to 4,096 => generality returned-none  from: as written
-# ~ 0 ==> params * number / bandwidth / 4096
-
-# %% wrong: a number takes a byte at least => generality -  from: as written
+# %% wrong: batches up to 4,096 => generality returned-none
+# ~ if gain > 0 else ==> if gain > params * number / bandwidth / 4096 else
+# %% wrong: a number takes a byte at least => generality -
 # ~ pairs) / flops, params * number ==> pairs) / flops, params * max(1, number)
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ pairs = tokens * (tokens + 1) / 2 ==> raise NotImplementedError
-
-# %% half: weights for each request => 2  from: weights for each request
-"""
+# %% wrong: left as it is => not-answered
+# ~ pairs = tokens ==> raise NotImplementedError; pairs = tokens
+# %% half: weights for each request => 2  from: weights each
+'''

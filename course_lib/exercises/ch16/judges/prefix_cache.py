@@ -3,89 +3,27 @@
 import random
 import re
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 from typing import Any
 
-from course_lib.exercises.ch16.probes import cached
 from course_lib.exercises.values import same_lists
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.replays import Replay, first_apart
+from course_lib.judging.replays import first_apart
 from course_lib.records import Case
 
 Operation = tuple[Any, ...]
 
 
-class Cache:
-    """The prefix cache of the card, with one of `_MISTAKES` if it is named."""
-
-    def __init__(self, pages: int, size: int, sharing: str = "all", mistake: str = "") -> None:
-        self.size, self.sharing, self.mistake = size, sharing, mistake
-        self.blank = pages  # pages that hold nothing cached and have no user
-        self.users: dict[Any, int] = {}  # of cached pages, by key
-        self.unused: list[Any] = []  # keys of cached pages without users, the first to be evicted first
-        self.requests: dict[str, tuple[list[Any], int]] = {}  # its cached pages, and the number of its others
-
-    def _keys(self, tokens: Sequence[int], tenant: str) -> list[Any]:
-        whose = tenant if self.sharing == "tenant" else ""
-        ends = range(self.size, len(tokens) + 1, self.size)
-        return [(whose, tuple(tokens[end - self.size if self.mistake == "not-chained" else 0 : end])) for end in ends]
-
-    def admit(self, request: str, tokens: Sequence[int], tenant: str) -> int | None:
-        keys, most = self._keys(tokens, tenant), len(tokens) - (self.mistake != "nothing-computed")
-        hits = list(takewhile(self.users.__contains__, keys[: most // self.size]))
-        fresh = -(-len(tokens) // self.size) - len(hits)
-        unused = [key for key in self.unused if key not in hits]
-        if fresh > self.blank + len(unused):
-            return None
-        evicted = min(fresh, len(unused)) if self.mistake == "cached-first" else max(0, fresh - self.blank)
-        self.blank -= fresh - evicted
-        for key in unused[:evicted]:
-            del self.users[key]
-        self.unused = unused[evicted:]
-        new = [key for key in keys[len(hits) :] if key not in self.users]
-        for key in [*hits, *new]:
-            self.users[key] = self.users.get(key, 0) + 1
-        self.requests[request] = ([*hits, *new], fresh - len(new))
-        return len(hits) * self.size
-
-    def release(self, request: str) -> None:
-        keys, others = self.requests.pop(request)
-        self.blank += others
-        for key in keys if self.mistake == "beginning-first" else reversed(keys):
-            self.users[key] -= 1
-            if self.users[key] == 0 and self.mistake == "forgets":
-                del self.users[key]
-                self.blank += 1
-            elif self.users[key] == 0:
-                self.unused.append(key)
-
-
-def _run(args: tuple[Any, ...], sharing: str, mistake: str) -> Any:
-    return cached(lambda pages, size: Cache(pages, size, sharing, mistake), Case(name="", args=args))
-
-
-_MISTAKES: Mapping[str, str] = {
-    "not-chained": "a page was shared whose tokens are the same, but not the tokens before it.",
-    "nothing-computed": "the last token of a prompt is always computed: its output is needed.",
-    "beginning-first": "the beginning of a prompt was given up before its end.",
-    "forgets": "the pages of a released request stay cached.",
-    "cached-first": "a cached page was given up although another page held nothing cached.",
-}
-_FORMS: Mapping[str, Fault] = {
-    "all": ("public-form", "this solves the public form of the exercise: here tenants do not share pages."),
-    "tenant": ("tenants-apart", "pages are shared among tenants here."),
-}
-HITS = Replay(_run, _MISTAKES, _FORMS)
+right = Worked("prefix-cache")
 
 
 def _prompt(rng: random.Random, count: int) -> list[int]:
     return [rng.randrange(1000) for _ in range(count)]
 
 
-def _traffic(rng: random.Random, pages: int, size: int, count: int, sharing: str) -> list[Operation]:
+def _traffic(rng: random.Random, pages: int, size: int, count: int) -> list[Operation]:
     """Requests that come and go at random, most with one of three beginnings."""
-    cache = Cache(pages, size, sharing)
+    cache = right(pages, size)
     starts = [_prompt(rng, size * 4) for _ in range(3)]
     script: list[Operation] = []
     while len(script) < count:
@@ -128,7 +66,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     young = f"p=ab:{one} -p o=ab:{one} -o q=xy:{one} -q r=ab:{one} -r u=klc -u v=ab:{one} -v w=xy:{one}"
     middle, unused = f"p=abc q=xbck r=ybk u=xbkl v=bc:{one}", f"p=abc -p q=xy r=abcd u=abcd:{three} v=abc"
     refused = f"p=ab:{one} -p q=xy:{one} -q r=abcde u=klc -u v=ab:{one} -v w=xy:{one}"
-    drawn = _traffic(rng, 14, s, 240, params["sharing"])
+    drawn = _traffic(rng, 14, s, 240)
     return [
         case(shown, "the same prompt, and one that goes on", "values:hits", 12, 4, "x=ab y=ab -x z=abc:10"),
         case(shown, "another beginning", "values:hits", 12, 4, "x=abc:9 y=bca:9"),
@@ -149,12 +87,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _fault(params: Params, case: Case, got: Any) -> Fault | None:
-    want, told = HITS.of(case.args, params["sharing"]), list(got)
+def _fault(case: Case, got: Any) -> Fault | None:
+    want, told = right.value(case), list(got)
     if same_lists(told, want):
         return None
-    if fault := HITS.known(case.args, params["sharing"], told):
-        return fault
     if len(told) != len(want):
         return "wrong-shape", f"{len(case.args[2])} operations give as many results; got {len(told)}."
     at = first_apart(told, want)
@@ -169,69 +105,80 @@ def _fault(params: Params, case: Case, got: Any) -> Fault | None:
 JUDGING = Judging(
     shares="values:hits 0.4, generality:eviction 0.4, generality:long 0.2",
     cases=_cases,
-    verdicts=lambda params, case, outcome: judged(case, _fault(params, case, outcome.value), named=True),
+    verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
     why="""Keys and values of a token depend on all tokens before it, so the key of a page must, too. A chain of hashes does that in constant time a page. The
 last token is computed because its logits choose the next one. Giving up the end of a prompt first keeps every cached page reachable from the start of its prompt.""",
     pytorch="vLLM's automatic prefix caching has these rules, with the tenant as `cache_salt`; SGLang keeps the same in a radix tree.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import hashlib
+import math
 from collections import OrderedDict
+from itertools import takewhile
+
+from course_lib import params
 
 
-# %% right: as written
+# %% right: worked
+sharing = params("prefix-cache").sharing  # "all" requests share pages, or those of one "tenant"
+
+
 class PrefixCache:
-    def __init__(self, pages, size):
-        self.size, self.empty = size, pages
-        self.users, self.unused, self.requests = {}, OrderedDict(), {}
+    """Pages of earlier prompts."""
 
-    def admit(self, request, tokens, tenant):
-        ends = range(self.size, len(tokens) + 1, self.size)
-        keys = [tuple(tokens[:end]) for end in ends]
-        hits = []
-        for key in keys[: (len(tokens) - 1) // self.size]:
-            if key not in self.users:
-                break
-            hits.append(key)
+    def __init__(self, pages: int, size: int) -> None:
+        ### BEGIN SOLUTION
+        self.size, self.empty = size, pages
+        self.users, self.unused = {}, OrderedDict()  # of cached pages, by key; unused ones in the order of release
+        self.requests = {}  # keys of the cached pages that it uses, and the number of its other pages
+
+    def keys(self, tokens, tenant):
+        key, keys = tenant if sharing == "tenant" else "", []
+        for end in range(self.size, len(tokens) + 1, self.size):
+            text = f"{key} {tokens[end - self.size : end]}"
+            key = hashlib.sha256(text.encode()).hexdigest()
+            keys.append(key)
+        return keys
+        ### END SOLUTION
+
+    def admit(self, request: str, tokens: list[int], tenant: str) -> int | None:
+        """Pages for a request; returns the number of tokens that were cached, or None if it does not fit."""
+        ### BEGIN SOLUTION
+        keys = self.keys(tokens, tenant)
+        hits = list(takewhile(self.users.__contains__, keys[: (len(tokens) - 1) // self.size]))
         fresh = math.ceil(len(tokens) / self.size) - len(hits)
         if fresh > self.empty + len(self.unused) - sum(key in self.unused for key in hits):
             return None
         for key in hits:
             self.users[key] += 1
             self.unused.pop(key, None)
-        for _ in range(fresh):
-            if self.empty:
-                self.empty -= 1
-            else:
-                key, _ = self.unused.popitem(last=False)
-                del self.users[key]
-        new = [key for key in keys if key not in self.users]
-        for key in new:
-            self.users[key] = 1
-        self.requests[request] = hits + new, fresh - len(new)
+        evicted = max(0, fresh - self.empty)
+        self.empty -= fresh - evicted
+        for _ in range(evicted):
+            del self.users[self.unused.popitem(last=False)[0]]
+        new = [key for key in keys[len(hits) :] if key not in self.users]
+        self.users.update(dict.fromkeys(new, 1))
+        self.requests[request] = (hits + new, fresh - len(new))
         return len(hits) * self.size
+        ### END SOLUTION
 
-    def release(self, request):
+    def release(self, request: str) -> None:
+        ### BEGIN SOLUTION
         keys, others = self.requests.pop(request)
         self.empty += others
         for key in reversed(keys):
             self.users[key] -= 1
             if self.users[key] == 0:
-                self.unused[key] = None
+                self.unused[key] = True
+        ### END SOLUTION
 
-
-# %% right: prefixes with the time of their release
-from course_lib import params
-
-SHARING = params("prefix-cache").sharing
-
-
+# %% right: prefixes with the time of their release  from: worked
 class PrefixCache:
     def __init__(self, pages, size):
         self.pages, self.size, self.clock, self.released, self.tables = pages, size, 0, {}, {}
 
     def admit(self, request, tokens, tenant):
-        whose = tenant if SHARING == "tenant" else None
+        whose = tenant if sharing == "tenant" else None
         prefixes = [(whose, *tokens[:end]) for end in range(self.size, len(tokens) + 1, self.size)]
         hits = prefixes[: (len(tokens) - 1) // self.size]
         while not set(hits) <= self.released.keys():
@@ -255,54 +202,50 @@ class PrefixCache:
             self.released[prefix] = self.clock
 
 
-# %% wrong: the key of a page alone => values not-chained  from: as written
-# ~ tokens[:end] ==> tokens[end - self.size : end]
-
-# %% wrong: everything from the cache => values nothing-computed  from: as written
-# ~ for key in keys[: (len(tokens) - 1) // self.size]: ==> for key in keys:
-
-# %% wrong: the beginning goes first => generality beginning-first  from: as written
+# %% wrong: not chained => values
+# > a page was shared whose tokens are the same, but not the tokens before it.
+# ~ text = f"{key} {tokens ==> text = f"{tenant if sharing == 'tenant' else ''} {tokens
+# %% wrong: nothing computed => values
+# > the last token of a prompt is always computed: its output is needed.
+# ~ keys[: (len(tokens) - 1) // self.size] ==> keys
+# %% wrong: beginning first => generality
+# > the beginning of a prompt was given up before its end.
 # ~ reversed(keys) ==> keys
-
-# %% wrong: released pages are forgotten => values forgets  from: as written
-# -                 self.unused[key] = None
+# %% wrong: forgets => values
+# > the pages of a released request stay cached.
+# -                 self.unused[key] = True
 # +                 del self.users[key]
 # +                 self.empty += 1
-
-# %% wrong: pages in use are given up => generality -  from: as written
+# %% wrong: cached first => generality
+# > a cached page was given up although another page held nothing cached.
+# ~ max(0, fresh - self.empty) ==> min(fresh, len(self.unused))
+# %% wrong: tenants apart => values tenants-apart unless sharing=tenant
+# > pages are shared among tenants here.
+# ~ tenant if sharing == "tenant" else "" ==> tenant
+# %% wrong: the public form => values public-form unless sharing=all
+# > this solves the public form of the exercise: here tenants do not share pages.
+# ~ tenant if sharing == "tenant" else "" ==> ""
+# %% wrong: pages in use are given up => generality -
 # -             self.users[key] += 1
-
-# %% wrong: hits count as free => generality -  from: as written
+# %% wrong: hits count as free => generality -
 # ~ - sum(key in self.unused for key in hits): ==> :
-
-# %% wrong: tenants share nothing => values tenants-apart unless sharing=tenant  from: as written
-# ~ keys = [tuple(tokens[:end]) for end in ends] ==> keys = [(tenant, *tokens[:end]) for end in ends]
-
-# %% wrong: the order of admission => generality -  from: as written
-# ~ key, _ = self.unused.popitem(last=False) ==> key = next(each for each in self.users if each in self.unused)
-# ~ del self.users[key] ==> del self.unused[key], self.users[key]
-
-# %% wrong: a page is cached twice => generality -  from: as written
-# ~ [key for key in keys if key not in self.users] ==> keys[len(hits) :]
-
-# %% wrong: a refusal makes the hits young => generality -  from: as written
+# %% wrong: the order of admission => generality
+# > the page that was cached first was given up, although it was used again since.
+# -             del self.users[self.unused.popitem(last=False)[0]]
+# +             key = next(each for each in self.users if each in self.unused)
+# +             del self.users[key], self.unused[key]
+# %% wrong: a page is cached twice => generality -
+# ~ [key for key in keys[len(hits) :] if key not in self.users] ==> keys[len(hits) :]
+# %% wrong: a refusal makes the hits young => generality
+# > a refused request has made pages young: what it would have hit is given up later than it should be.
 #           fresh = math.ceil(len(tokens) / self.size) - len(hits)
-# +         for key in hits:
-# +             if key in self.unused:
-# +                 self.unused.move_to_end(key)
-
-# %% wrong: cached pages go before empty ones => generality cached-first  from: as written
-# ~ if self.empty: ==> if not self.unused:
-
-# %% wrong: the tokens' digits as a key => values other-hits  from: as written
-# ~ tuple(tokens[:end]) ==> "".join(map(str, tokens[:end]))
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ self.size, self.empty = size, pages ==> raise NotImplementedError
-
-# %% wrong: tokens are kept in 16 bits => values ~  from: as written
-# ~ tuple(tokens[:end]) for end ==> tuple(token % 2**16 for token in tokens[:end]) for end
-
-# %% wrong: prompts by their sums => values -  from: as written
-# ~ keys = [tuple(tokens[:end]) for end in ends] ==> keys = [(end, sum(tokens[:end]), tokens[end - 1]) for end in ends]
-"""
+# +         [self.unused.move_to_end(key) for key in hits if key in self.unused]
+# %% wrong: the tokens' digits as a key => values other-hits
+# ~ {tokens[end - self.size : end]}" ==> {''.join(map(str, tokens[end - self.size : end]))}"
+# %% wrong: tokens are kept in 16 bits => values ~
+# ~ {tokens[end - self.size : end]}" ==> {[token % 2**16 for token in tokens[end - self.size : end]]}"
+# %% wrong: prompts by their sums => values -
+# ~ text = f"{key} {tokens[end - self.size : end]}" ==> text = f"{end} {sum(tokens[:end])} {tokens[end - 1]}"
+# %% wrong: left as it is => not-answered
+# ~ self.size, self.empty = ==> raise NotImplementedError; self.size, self.empty =
+'''

@@ -7,40 +7,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, first, judged
+from course_lib.judging import Fault, Judging, Params, Worked, first, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import close, coin_of, kind_fault, normal
 from course_lib.records import Case, Outcome, Verdict
 
-
-def quantized(x: Tensor, bits: int, dim: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Codes as whole numbers in x's dtype, scale and low, as the card asks for."""
-    low = x.amin(dim, keepdim=True)
-    scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
-    return ((x - low) / torch.where(scale > 0, scale, 1)).round(), scale, low
-
-
-def _other_codes(x: Tensor, bits: int, dim: int) -> list[tuple[str, Tensor, str]]:
-    """Codes that known mistakes lead to."""
-    low, high, most = x.amin(dim, keepdim=True), x.amax(dim, keepdim=True), 2**bits
-    steps = (x - low) / torch.where(high > low, (high - low) / (most - 1), 1)
-    away, wide = (x - low) / torch.where(high > low, high - low, 1), x.abs().amax(dim, keepdim=True)
-    other = (dim % x.dim() + 1) % x.dim()
-    one = quantized(x.reshape(-1), bits, 0)[0].reshape(x.shape)
-    zero = (x / wide * max(most // 2 - 1, 1)).round()
-    return [
-        ("cut-off", steps.floor(), "the distance is rounded down, not to the nearest whole number."),
-        ("one-group", one, "all of `x` is one group; each index outside `dim` has one of its own."),
-        ("one-code-too-many", (away * most).round().clamp(max=255), "codes begin at 0, so the largest is 2^bits − 1."),
-        ("around-zero", zero, "codes count from the least number of the group, not from zero."),
-        ("other-dimension", quantized(x, bits, other)[0], "the groups lie along another dimension than `dim`."),
-    ]
+right = Worked("quantize-kv")
 
 
 def _quantize_fault(row: Sequence[Any], got: Sequence[Any]) -> Fault | None:
     x, bits, dim = row
-    codes, scale, low = quantized(x, bits, dim)
-    for name, mine, want in (("codes", got[0], codes.to(torch.uint8)), ("scale", got[1], scale), ("low", got[2], low)):
+    codes, scale, low = right[0](x, bits, dim)
+    for name, mine, want in (("codes", got[0], codes), ("scale", got[1], scale), ("low", got[2], low)):
         if fault := kind_fault(f"`{name}`", mine, want):
             return fault
     mine, rel = got[0].to(x.dtype), 1e-5 if x.dtype == torch.float32 else 1e-10
@@ -48,9 +26,6 @@ def _quantize_fault(row: Sequence[Any], got: Sequence[Any]) -> Fault | None:
     off = ((x - low) / torch.where(scale > 0, scale, 1) - mine).abs().max().item()
     if all(near) and off <= 0.5 + 2**bits * rel and not mine[(scale == 0).expand_as(x)].any():
         return None
-    for name, other, message in _other_codes(x, bits, dim):
-        if not torch.equal(other, codes) and torch.equal(mine, other.nan_to_num().to(torch.uint8).to(x.dtype)):
-            return name, message
     if not near[1]:
         return "wrong-low", "`low` is not the least number of each group."
     if not near[0]:
@@ -66,8 +41,6 @@ def _restore_fault(row: Sequence[Any], got: Tensor) -> Fault | None:
     rel, size = 1e-5 if want.dtype == torch.float32 else 1e-10, float(low.abs().max())
     if close(got, want, rel, size):
         return None
-    if close(got, want - low, rel, size):
-        return "no-low", "`low` is missing: codes count from it."
     return "other-numbers", "a code stands for low + code · scale."
 
 
@@ -90,10 +63,7 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
         (_some(coin, 2, 3, 2, 2, 5, dtype=torch.float64), 6, -4),
     ]
     flat = [(equal, 4, 0), (equal, 8, 1), (torch.zeros(3, 4), 2, 0)]
-    restored = []
-    for x, bits, dim in [*several, (equal, 4, 0), *odd[-2:]]:
-        codes, scale, low = quantized(x, bits, dim)
-        restored.append((codes.to(torch.uint8), scale, low))
+    restored = [right[0](x, bits, dim) for x, bits, dim in [*several, (equal, 4, 0), *odd[-2:]]]
     return [
         shown("keys of one head by channel", "values:codes", 0, [(_some(coin, 6, 4), params["bits"], 0)]),
         shown("back to numbers", "values:restored", 1, restored[:1]),
@@ -118,24 +88,29 @@ group if groups lie along the tokens. Along the channels it would set the scale 
     pytorch='`QuantizedCache` in transformers quantizes keys and values in groups in this way, as KIVI proposed; vLLM\'s `kv_cache_dtype="fp8"` keeps one scale a tensor or head.',
 )
 
-ANSWERS = r"""import itertools
+ANSWERS = r'''import itertools
 
 import torch
 
 
-# %% right: as written
-def quantize(x, bits, dim):
+# %% right: worked
+def quantize(x: torch.Tensor, bits: int, dim: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Codes, scale and least number of each group along `dim`."""
+    ### BEGIN SOLUTION
     low = x.amin(dim, keepdim=True)
     scale = (x.amax(dim, keepdim=True) - low) / (2**bits - 1)
-    codes = ((x - low) / scale).nan_to_num().round()
+    codes = ((x - low) / torch.where(scale > 0, scale, 1)).round()
     return codes.to(torch.uint8), scale, low
+    ### END SOLUTION
 
 
-def restore(codes, scale, low):
+def restore(codes: torch.Tensor, scale: torch.Tensor, low: torch.Tensor) -> torch.Tensor:
+    """The numbers that the codes stand for."""
+    ### BEGIN SOLUTION
     return codes * scale + low
+    ### END SOLUTION
 
-
-# %% right: group by group  from: as written
+# %% right: group by group  from: worked
 def quantize(x, bits, dim):
     rows = x.movedim(dim, -1)
     codes = torch.zeros_like(rows, dtype=torch.uint8)
@@ -149,50 +124,46 @@ def quantize(x, bits, dim):
     return codes.movedim(-1, dim), scale.movedim(-1, dim), low.movedim(-1, dim)
 
 
-# %% wrong: rounded down => values cut-off  from: as written
-# ~ round ==> floor
-
-# %% wrong: one group for all => values another-kind  from: as written
+# %% wrong: cut off => values
+# > the distance is rounded down, not to the nearest whole number.
+# ~ .round() ==> .floor()
+# %% wrong: one group for all => values one-group
 # ~ amin(dim, keepdim=True) ==> min()
 # ~ amax(dim, keepdim=True) ==> max()
-
-# %% wrong: one group in the right shape => values one-group  from: as written
-# ~ amin ==> min() + 0 * x.amin
-# ~ amax(dim, keepdim=True) ==> max()
-
-# %% wrong: a code too many => values one-code-too-many  from: as written
+# %% wrong: one group => values
+# > all of `x` is one group; each index outside `dim` has one of its own.
+# ~ x.amin(dim, keepdim=True) ==> x.min() + 0 * x.amin(dim, keepdim=True)
+# ~ x.amax(dim, keepdim=True) ==> x.max()
+# %% wrong: one code too many => values
+# > codes begin at 0, so the largest is 2^bits − 1.
 # ~ (2**bits - 1) ==> 2**bits
-# ~ round() ==> round().clamp(max=255)
-
-# %% wrong: divided by zero => generality -  from: as written
-# ~ nan_to_num() ==> nan_to_num(7.0)
-
-# %% wrong: a floor under every scale => values wrong-scale  from: as written
-# ~ / (2**bits - 1) ==> .div(2**bits - 1).clamp(min=1e-2)
-
-# %% wrong: always along the last dimension => values -  from: as written
+# ~ .round() ==> .round().clamp(max=255)
+# %% wrong: around zero => values
+# > codes count from the least number of the group, not from zero.
+# ~ ((x - low) / torch.where(scale > 0, scale, 1)).round() ==> (x / x.abs().amax(dim, keepdim=True) * max(2**bits // 2 - 1, 1)).round()
+# %% wrong: other dimension => values
+# > the groups lie along another dimension than `dim`.
+# ~ x.amin(dim, ==> x.amin(dim := (dim % x.dim() + 1) % x.dim(),
+# %% wrong: always along the last dimension => values -
 # ~ amin(dim ==> amin(-1
 # ~ amax(dim ==> amax(-1
-
-# %% wrong: without the low end => values no-low  from: as written
-# ~ scale + low ==> scale
-
-# %% wrong: codes as numbers => values another-kind  from: as written
-# ~ codes.to(torch.uint8), ==> codes,
-
-# %% wrong: in place => values raised  from: as written
-# ~ ((x - low) / scale) ==> x.sub_(low).div_(scale)
-
-# %% wrong: a scale that is never small => generality wrong-scale  from: as written
+# %% wrong: divided by zero => generality -
+# ~ torch.where(scale > 0, scale, 1)) ==> scale).nan_to_num(7.0)
+# %% wrong: a floor under every scale => values wrong-scale
+# ~ / (2**bits - 1) ==> .div(2**bits - 1).clamp(min=1e-2)
+# %% wrong: a scale that is never small => generality wrong-scale
 # ~ / (2**bits - 1) ==> .div(2**bits - 1).clamp(min=1e-8)
-
-# %% wrong: restored in fp32 => values other-numbers  from: as written
+# %% wrong: codes as numbers => values another-kind
+# ~ codes.to(torch.uint8), ==> codes,
+# %% wrong: in place => values raised
+# ~ ((x - low) ==> (x.sub_(low)
+# %% wrong: remembers a tensor by its shape => generality -
+# ~ low = x.amin(dim, ==> low = (x := quantize.__dict__.setdefault(str((x.shape, x.dtype, bits, dim)), x)).amin(dim,
+# %% wrong: no low => values
+# > `low` is missing: codes count from it.
+# ~ scale + low ==> scale
+# %% wrong: restored in fp32 => values other-numbers
 # ~ codes * scale + low ==> (codes * scale.float() + low.float()).to(low.dtype)
-
-# %% wrong: remembers a tensor by its shape => generality -  from: as written
-#   def quantize(x, bits, dim):
-# +     x = quantize.__dict__.setdefault(str((x.shape, x.dtype, bits, dim)), x)
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ low = x.amin(dim, keepdim=True) ==> raise NotImplementedError
-"""
+# %% wrong: left as it is => not-answered
+# ~ low = x.amin ==> raise NotImplementedError; low = x.amin
+'''

@@ -2,56 +2,16 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from course_lib.exercises.ch16.probes import Pool, pooled
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.values import same_lists
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.replays import Replay, first_apart
+from course_lib.judging.replays import first_apart
 from course_lib.records import Case
 
-
-def allocate(pool: Pool, hits: Sequence[int], fresh: int, mistake: str = "") -> list[int] | None:
-    """The repaired function, with one of `_MISTAKES` if it is named."""
-    careless = mistake in ("takes-its-hits", "as-given")  # hits count as free pages, and are touched last
-    idle = 0 if careless else sum(pool.users[page] == 0 for page in hits)
-    if mistake != "users-left" and fresh > len(pool.free) - idle:
-        return None
-    new = [pool.take() for _ in range(fresh)] if careless else []
-    for page in hits:
-        pool.touch(page)
-    if mistake == "users-left" and fresh > len(pool.free):
-        return None
-    return [*hits, *(new if careless else [pool.take() for _ in range(fresh)])]
-
-
-def release(pool: Pool, table: Sequence[int], mistake: str = "") -> None:
-    """The repaired function, with one of `_MISTAKES` if it is named."""
-    for page in table if mistake in ("beginning-first", "as-given") else reversed(table):
-        pool.users[page] -= 1
-        if pool.users[page] == 0:
-            pool.free.insert(0 if mistake == "newest-first" else len(pool.free), page)
-
-
-_OWN = "a new page was taken from the hits: two places of the table have the same page, and what it held is gone."
-_MISTAKES: Mapping[str, str] = {
-    "takes-its-hits": _OWN,
-    "beginning-first": "the last page of a prompt must be taken before its first.",
-    "as-given": _OWN,
-    "users-left": "after a refusal the hits have one user too many.",
-    "newest-first": "pages released earlier are to be taken first.",
-}
-
-
-def _run(args: tuple[Any, ...], form: str, mistake: str) -> Any:
-    answers = partial(allocate, mistake=mistake), partial(release, mistake=mistake)
-    return pooled(answers, *args[1:])
-
-
-POOLS = Replay(_run, _MISTAKES)
+right = Worked("repair-pages")
 
 
 def _state(rng: random.Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> tuple[Any, ...]:
@@ -120,24 +80,22 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _fault(case: Case, got: Any) -> Fault | None:
     if type(got) is str and got == NOT_ANSWERED:
         return "not-answered", "this function is not answered yet."
-    want = POOLS.of(case.args)
+    want = right.value(case)
     if same_lists(got, want):
         return None
     if type(got) is not list or len(got) != len(want):
         return "wrong-shape", f"the pool after each operation is expected; got {describe(got)}."
-    if fault := POOLS.known(case.args, "", got):
-        return fault
     at = first_apart(got, want)
-    lead, mine, right = f"operation {at + 1}, {case.args[2][at][0]}: ", got[at], want[at]
+    lead, mine, due = f"operation {at + 1}, {case.args[2][at][0]}: ", got[at], want[at]
     if type(mine) is not list or len(mine) != 3:
         return "wrong-shape", f"{lead}{describe(mine)} is no state of a pool."
-    if right[0] is None and mine[0] is not None:
+    if due[0] is None and mine[0] is not None:
         return "not-refused", f"{lead}there are too few pages: return None."
-    if mine[0] is None and right[0] is not None:
+    if mine[0] is None and due[0] is not None:
         return "refused", f"{lead}None came back although enough pages were free."
-    if not same_lists(mine[0], right[0]):
+    if not same_lists(mine[0], due[0]):
         return "wrong-table", f"{lead}the table is not the hits and then new pages in the order of `free`."
-    if not same_lists(mine[2], right[2]):
+    if not same_lists(mine[2], due[2]):
         return "wrong-users", f"{lead}the users of the pages are not right."
     return "wrong-order", f"{lead}`free` holds other pages than it should, or has them in another order."
 
@@ -152,25 +110,36 @@ leaves users behind that nobody removes.""",
     pytorch="vLLM's `KVCacheManager.allocate_slots` does these steps in this order; its tests hold a case for each of the two bugs.",
 )
 
-ANSWERS = r"""# %% right: as written  from: the card
-# -     if fresh > len(pool.free):
-# +     idle = sum(pool.users[page] == 0 for page in hits)
-# +     if fresh > len(pool.free) - idle:
-# -     new = [pool.take() for _ in range(fresh)]
-# ~ hits + new ==> hits + [pool.take() for _ in range(fresh)]
-# ~ in table ==> in reversed(table)
+ANSWERS = r'''# %% right: worked
+def allocate(pool, hits: list[int], fresh: int) -> list[int] | None:
+    """The hits and `fresh` new pages, or None if too few pages are free."""
+    ### BEGIN SOLUTION
+    idle = sum(pool.users[page] == 0 for page in hits)  # free now, and not for new pages
+    if fresh > len(pool.free) - idle:
+        return None
+    for page in hits:
+        pool.touch(page)
+    return hits + [pool.take() for _ in range(fresh)]
+    ### END SOLUTION
+
+
+def release(pool, table: list[int]) -> None:
+    """Gives the pages of a table back, so that the last one is taken first."""
+    ### BEGIN SOLUTION
+    for page in reversed(table):
+        pool.users[page] -= 1
+        if pool.users[page] == 0:
+            pool.free.append(page)
+    ### END SOLUTION
 
 # %% right: the others are counted
 def allocate(pool, hits, fresh):
     others = [page for page in pool.free if page not in hits]
     if len(others) < fresh:
         return None
-    new = others[:fresh]
     for page in hits:
         pool.touch(page)
-    for page in new:
-        assert pool.take() == page
-    return tuple(hits) + tuple(new)
+    return (*hits, *(pool.take() for _ in range(fresh)))
 
 
 def release(pool, table):
@@ -179,57 +148,46 @@ def release(pool, table):
     pool.free += [page for page in table[::-1] if not pool.users[page]]
 
 
-# %% wrong: as given => values -  from: the card
-
-# %% wrong: taken before the hits are touched => values takes-its-hits  from: the card
+# %% wrong: as given => values  from: the card
+# > a new page was taken from the hits: two places of the table have the same page, and what it held is gone.
+# %% wrong: takes its hits => values  from: the card
+# > a new page was taken from the hits: two places of the table have the same page, and what it held is gone.
 # ~ in table ==> in reversed(table)
-
-# %% wrong: tested after the hits are touched => generality users-left  from: as written
-# -     idle = sum(pool.users[page] == 0 for page in hits)
+# %% wrong: users left => generality
+# > after a refusal the hits have one user too many.
+# -     idle = sum(pool.users[page] == 0 for page in hits)  # free now, and not for new pages
 # -     if fresh > len(pool.free) - idle:
 # -         return None
 #           pool.touch(page)
 # +     if fresh > len(pool.free):
 # +         return None
-
-# %% wrong: all hits count as free => values refused  from: as written
-# ~ if fresh > len(pool.free) - idle: ==> if fresh > len(pool.free) - len(hits):
-
-# %% wrong: the beginning goes first => values beginning-first  from: as written
+# %% wrong: beginning first => values
+# > the last page of a prompt must be taken before its first.
 # ~ reversed(table) ==> table
-
-# %% wrong: to the front of the list => values newest-first  from: as written
+# %% wrong: newest first => values
+# > pages released earlier are to be taken first.
 # ~ free.append(page) ==> free.insert(0, page)
-
-# %% wrong: nothing is refused => generality -  from: as written
+# %% wrong: all hits count as free => values refused
+# ~ > len(pool.free) - idle ==> > len(pool.free) - len(hits)
+# %% wrong: no page is free, so nothing is given => generality refused
+# ~ - idle: ==> - idle or not pool.free:
+# %% wrong: nothing is refused => generality -
 # -     if fresh > len(pool.free) - idle:
 # -         return None
 # +     fresh = min(fresh, len(pool.free) - idle)
-
-# %% wrong: new pages first => values wrong-table  from: as written
+# %% wrong: new pages first => values new-pages-first
+# > the new pages come before the hits; a table has its pages in the order of the prompt.
 # ~ hits + [pool.take() for _ in range(fresh)] ==> [pool.take() for _ in range(fresh)] + hits
-
-# %% wrong: a user less for each, and no page free => values -  from: as written
+# %% wrong: a user less for each, and no page free => values not-freed
+# > a page that lost its last user is not in `free`.
 # ~ pool.free.append(page) ==> pass
-
-# %% wrong: no page is free, so nothing is given => generality refused  from: as written
-# ~ - idle: ==> - idle or not pool.free:
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ idle = sum(pool.users[page] == 0 for page in hits) ==> raise NotImplementedError
-
-# %% wrong: remembers how many hits are idle => generality refused  from: as written
-# - def allocate(pool, hits, fresh):
-# + IDLE = {}
-# + def allocate(pool, hits, fresh):
-#       idle = sum(pool.users[page] == 0 for page in hits)
-# +     idle = IDLE.setdefault(tuple(hits), idle)
-
-# %% wrong: one list for all tables => values wrong-table  from: as written
-# - def allocate(pool, hits, fresh):
-# + TABLE = []
-# + def allocate(pool, hits, fresh):
+# %% wrong: remembers how many hits are idle => generality refused
+# ~ idle = sum(pool.users[page] == 0 for page in hits) ==> idle = allocate.__dict__.setdefault(str(hits), sum(pool.users[page] == 0 for page in hits))
+# %% wrong: one list for all tables => values wrong-table
 # -     return hits + [pool.take() for _ in range(fresh)]
-# +     TABLE[:] = hits + [pool.take() for _ in range(fresh)]
-# +     return TABLE
-"""
+# +     allocate.table = getattr(allocate, "table", [])
+# +     allocate.table[:] = hits + [pool.take() for _ in range(fresh)]
+# +     return allocate.table
+# %% wrong: left as it is => not-answered
+# ~ idle = sum ==> raise NotImplementedError; idle = sum
+'''

@@ -1,80 +1,18 @@
 """Judge of serving-bill: the bill of a model."""
 
-import math
 import random
-from collections.abc import Sequence
 
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, log_uniform, logarithmic, plain
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
-from course_lib.units import HOUR, MILLION, count_text
+from course_lib.units import count_text
 
 Model = tuple[float, float]  # parameters, training tokens
 
 
-def dollars(usd: float, gpus: int, prompt: int, answer: int, fast: float, slow: float, busy: float) -> float:
-    """US dollars for a million answer tokens."""
-    return usd * gpus / HOUR * (prompt / fast + answer / slow) / busy / answer * MILLION
-
-
-def cheapest(models: Sequence[Model], served: float, train: int = 6, serve: int = 2, last: bool = False) -> int:
-    """The index of the model with the fewest FLOPs in its life; other costs, and the last of equals, are known mistakes."""
-    costs = [params * (train * tokens + serve * served) for params, tokens in models]
-    return len(costs) - 1 - costs[::-1].index(min(costs)) if last else costs.index(min(costs))
-
-
-DOLLARS = Column(
-    part="dollars",
-    unit="dollars",
-    want=dollars,
-    words=lambda u, g, p, a, f, s, b: (
-        f"{count_text(g, 'GPU')}, prompts of {p:,} and answers of {count_text(a, 'token')}, busy {b:.0%}"
-    ),
-    rel=CLOSE,
-    mistakes=mistakes(
-        {
-            "idle-is-free": lambda *row: dollars(*row[:6], 1.0),
-            "idle-twice": lambda *row: dollars(*row) * row[6] ** 2,
-            "one-gpu": lambda u, g, *row: dollars(u, 1, *row),
-            "no-prompts": lambda u, g, p, *row: dollars(u, g, 0, *row),
-            "all-tokens": lambda u, g, p, a, *row: dollars(u, g, p, a, *row) * a / (p + a),
-            "longer-phase": lambda *row: max(dollars(*row[:2], 0, *row[3:]), dollars(*row[:5], math.inf, row[6])),
-        },
-        {
-            "idle-is-free": "rent is paid for the idle time, too.",
-            "idle-twice": "a busier replica makes a token cheaper, not dearer.",
-            "one-gpu": "each GPU of the replica costs that much.",
-            "no-prompts": "the replica computes prompts, too, and that time is paid for.",
-            "all-tokens": "these are dollars for a million tokens of prompts and answers together.",
-            "longer-phase": "a request's prompt and answer are computed one after the other: their times add up.",
-        },
-    ),
-)
-
-CHEAPEST = Column(
-    part="cheapest",
-    unit="an index",
-    want=cheapest,
-    words=lambda models, served: f"{len(models)} models, {served:,g} served tokens",
-    rel=EXACT,
-    mistakes=mistakes(
-        {
-            "training-only": lambda models, served: cheapest(models, 0),
-            "serving-only": lambda models, served: cheapest(models, 1, train=0),
-            "one-price": lambda models, served: cheapest(models, served, 1, 1),
-            "last-of-equals": lambda models, served: cheapest(models, served, last=True),
-        },
-        {
-            "training-only": "serving takes FLOPs, too.",
-            "serving-only": "training takes FLOPs, too.",
-            "one-price": "a training token takes three times the FLOPs of a served one.",
-            "last-of-equals": "an earlier model takes as few FLOPs.",
-        },
-    ),
-)
+right = Worked("serving-bill")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -121,64 +59,83 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(dollars=(0.25, 0.25), cheapest=(0.25, 0.25)),
     cases=_cases,
-    verdicts=table(DOLLARS, CHEAPEST),
+    verdicts=table(
+        Column(
+            part="dollars",
+            unit="dollars",
+            want=right[0],
+            words=lambda u, g, p, a, f, s, b: (
+                f"{count_text(g, 'GPU')}, prompts of {p:,} and answers of {count_text(a, 'token')}, busy {b:.0%}"
+            ),
+            rel=CLOSE,
+        ),
+        Column(
+            part="cheapest",
+            unit="an index",
+            want=right[1],
+            words=lambda models, served: f"{len(models)} models, {served:,g} served tokens",
+            rel=EXACT,
+        ),
+    ),
     why="""The price of a token is the rent over the tokens that are really served, so idle hours count as much as speed. Over a model's life, training is paid once and serving with
 every token. The more tokens it serves, the more a smaller model saves that was trained longer for the same loss.""",
     pytorch="`vllm bench serve` measures both speeds at your own mix of prompts and answers; never take the speed of another mix.",
 )
 
-ANSWERS = r"""# %% right: as written
-def usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy):
+ANSWERS = r'''# %% right: worked
+def usd_per_million(
+    usd: float, gpus: int, prompt: int, answer: int, prefill_speed: float, decode_speed: float, busy: float
+) -> float:
+    """Dollars for a million answer tokens."""
+    ### BEGIN SOLUTION
     seconds = prompt / prefill_speed + answer / decode_speed
     return usd * gpus / 3600 * seconds / busy / answer * 1e6
+    ### END SOLUTION
 
 
-def cheapest(models, served):
+def cheapest(models: list[tuple[float, float]], served: float) -> int:
+    """The index of the model (parameters, training tokens) with the fewest FLOPs in its life."""
+    ### BEGIN SOLUTION
     return min(range(len(models)), key=lambda at: models[at][0] * (6 * models[at][1] + 2 * served))
+    ### END SOLUTION
 
-
-# %% right: requests per hour, half the FLOPs  from: as written
-# -     return usd * gpus / 3600 * seconds / busy / answer * 1e6
-# +     requests = busy * 3600 / seconds
-# +     return gpus * usd * 1_000_000 / (requests * answer)
+# %% right: requests per hour, half the FLOPs
+# ~ usd * gpus / 3600 * seconds / busy / answer * 1e6 ==> gpus * usd * 1_000_000 / (busy * 3600 / seconds * answer)
 # ~ models[at][0] * (6 * models[at][1] + 2 * served) ==> 3 * models[at][0] * models[at][1] + models[at][0] * served
-
-# %% wrong: idle hours are free => values idle-is-free  from: as written
+# %% wrong: idle is free => values
+# > rent is paid for the idle time, too.
 # ~ busy / answer ==> answer
-
-# %% wrong: idle hours make it cheaper => values idle-twice  from: as written
+# %% wrong: idle twice => values
+# > a busier replica makes a token cheaper, not dearer.
 # ~ seconds / busy ==> seconds * busy
-
-# %% wrong: one GPU => values one-gpu  from: as written
+# %% wrong: one gpu => values
+# > each GPU of the replica costs that much.
 # ~ usd * gpus / 3600 ==> usd / 3600
-
-# %% wrong: prompts are free => values no-prompts  from: as written
+# %% wrong: no prompts => values
+# > the replica computes prompts, too, and that time is paid for.
 # ~ prompt / prefill_speed + answer ==> answer
-
-# %% wrong: all tokens => values all-tokens  from: as written
+# %% wrong: all tokens => values
+# > these are dollars for a million tokens of prompts and answers together.
 # ~ busy / answer * 1e6 ==> busy / (prompt + answer) * 1e6
-
-# %% wrong: the longer of the phases => values longer-phase  from: as written
+# %% wrong: longer phase => values
+# > a request's prompt and answer are computed one after the other: their times add up.
 # ~ prompt / prefill_speed + answer / decode_speed ==> max(prompt / prefill_speed, answer / decode_speed)
-
-# %% wrong: a prompt there must be => generality raised  from: as written
+# %% wrong: a prompt there must be => generality raised
 # ~ 1e6 ==> 1e6 * prompt / prompt
-
-# %% wrong: training alone => values training-only  from: as written
+# %% wrong: training only => values
+# > serving takes FLOPs, too.
 # ~ (6 * models[at][1] + 2 * served) ==> 6 * models[at][1]
-
-# %% wrong: the smallest => values serving-only  from: as written
+# %% wrong: serving only => values
+# > training takes FLOPs, too.
 # ~ models[at][0] * (6 * models[at][1] + 2 * served) ==> models[at][0]
-
-# %% wrong: training is as cheap as serving => generality -  from: as written
-# ~ * (6 * models[at][1] + 2 * served) ==> * (models[at][1] + served)
-
-# %% wrong: the last of equals => generality last-of-equals  from: as written
+# %% wrong: one price => generality
+# > a training token takes three times the FLOPs of a served one.
+# ~ (6 * models[at][1] + 2 * served) ==> (models[at][1] + served)
+# %% wrong: last of equals => generality
+# > an earlier model takes as few FLOPs.
 # ~ range(len(models)) ==> reversed(range(len(models)))
-
-# %% wrong: a millionth more is as cheap => generality -  from: as written
+# %% wrong: a millionth more is as cheap => generality -
 # ~ * (6 * models[at][1] + 2 * served) ==> * (6 * models[at][1] + 2 * served) // 10**19
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ seconds = prompt / prefill_speed + answer / decode_speed ==> raise NotImplementedError
-"""
+# %% wrong: left as it is => not-answered
+# ~ seconds = prompt ==> raise NotImplementedError; seconds = prompt
+'''

@@ -1,107 +1,15 @@
 """Judge of size-the-fleet: how many replicas?"""
 
-import math
 import random
-from collections.abc import Callable
 
 from course_lib.exercises.ch16.judges.shared import Row
-from course_lib.judging import Judging, Params, draws
+from course_lib.judging import Judging, Params, Worked, draws
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, Series, shares, table
 from course_lib.judging.draws import draw_rows, generality, plain, rounded, safely_off_whole, unseen
-from course_lib.judging.mistakes import mistakes, shifted
 from course_lib.records import Case
 
-
-def slots(memory: float, weights: float, kv: float, tokens: int, page: int) -> int:
-    """How many sequences fit."""
-    return max(0, int((memory - weights) // (kv * page))) // -(-tokens // page)
-
-
-def replicas(rate: float, ttft: float, itl: float, answer: int, held: int, load: float) -> int | None:
-    """The fewest replicas, by Little's law."""
-    return math.ceil(rate * (ttft + (answer - 1) * itl) / (load * held)) if held else None
-
-
-SLOTS = Column(
-    part="slots",
-    unit="sequences",
-    want=slots,
-    words=lambda m, w, kv, t, p: f"{m:,g} bytes, {w:,g} of weights, {t:,} tokens of {kv:,g} bytes, pages of {p}",
-    rel=EXACT,
-    mistakes=mistakes(
-        {
-            "no-weights": lambda m, w, *row: slots(m, 0, *row),
-            "no-pages": lambda m, w, kv, t, p: max(0, int((m - w) // (kv * t))),
-            "negative": lambda m, w, kv, t, p: int((m - w) // (kv * p)) // -(-t // p) if w > m else None,
-            "pages": lambda m, w, kv, t, p: slots(m, w, kv, p, p),
-        },
-        {
-            "no-weights": "the weights take memory, too.",
-            "no-pages": "a sequence takes whole pages; the last one may be partly empty.",
-            "negative": "if the weights do not fit, it is 0.",
-            "pages": "these are pages; a sequence needs several.",
-        },
-    ),
-)
-
-REPLICAS = Column(
-    part="replicas",
-    unit="replicas",
-    want=replicas,
-    words=lambda r, t, i, a, s, u: (
-        f"{r:g} requests per second, {t:g} s and {a} tokens of {i:g} s, {s} slots at {100 * u:g} %"
-    ),
-    rel=EXACT,
-    none="a replica without slots serves nothing",
-    some="these replicas have slots",
-    mistakes=mistakes(
-        {
-            "full-load": lambda *row: replicas(*row[:5], 1.0),
-            "no-ttft": lambda r, t, *row: replicas(r, 0, *row),
-            "one-too-many": shifted(replicas, 1),
-            "rounded-down": shifted(replicas, -1),
-        },
-        {
-            "full-load": "a replica may not be full all the time: `load` is missing.",
-            "no-ttft": "a request holds its slot before the first token, too.",
-            "one-too-many": "one replica fewer is enough.",
-            "rounded-down": "with one replica fewer, more than `load` of the slots are in use.",
-        },
-    ),
-)
-
-
-def _chosen(rule: Callable[[float, float, float, float], bool]) -> Callable[..., list[int]]:
-    """The indices of a report's rows for which a rule holds: of number held minus product, product, number held, and slack."""
-    return lambda report, slack: [
-        at for at, (rate, time, held) in enumerate(report) if rule(held - rate * time, rate * time, held, slack)
-    ]
-
-
-REPORT = Series(
-    part="report",
-    want=_chosen(lambda by, product, held, slack: abs(by) > slack * product),
-    words=lambda report, slack: f"a report of {len(report)} rows, slack {100 * slack:g} %",
-    apart=lambda got, want: (
-        "other-rows",
-        "a row is missing." if len(got) < len(want) else "other rows break the law.",
-    ),
-    mistakes=mistakes(
-        {
-            "possible-rows": _chosen(lambda by, product, held, slack: abs(by) <= slack * product),
-            "one-side": _chosen(lambda by, product, held, slack: by > slack * product),
-            "at-the-limit": _chosen(lambda by, product, held, slack: abs(by) >= slack * product),
-            "of-the-other": _chosen(lambda by, product, held, slack: abs(by) > slack * held),
-        },
-        {
-            "possible-rows": "these are the rows that can be true.",
-            "one-side": "too few requests are impossible, too.",
-            "at-the-limit": "a row at the limit is not impossible.",
-            "of-the-other": "the slack is a fraction of the product.",
-        },
-    ),
-)
+right = Worked("size-the-fleet")
 
 
 def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -151,71 +59,114 @@ def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(slots=(0.125, 0.125), replicas=(0.125, 0.25), report=(0.125, 0.25)),
     cases=_fleet_cases,
-    verdicts=table(SLOTS, REPLICAS, REPORT),
+    verdicts=table(
+        Column(
+            part="slots",
+            unit="sequences",
+            want=right[0],
+            words=lambda m, w, kv, t, p: (
+                f"{m:,g} bytes, {w:,g} of weights, {t:,} tokens of {kv:,g} bytes, pages of {p}"
+            ),
+            rel=EXACT,
+        ),
+        Column(
+            part="replicas",
+            unit="replicas",
+            want=right[1],
+            words=lambda r, t, i, a, s, u: (
+                f"{r:g} requests per second, {t:g} s and {a} tokens of {i:g} s, {s} slots at {100 * u:g} %"
+            ),
+            rel=EXACT,
+            none="a replica without slots serves nothing",
+            some="these replicas have slots",
+        ),
+        Series(
+            part="report",
+            want=right[2],
+            words=lambda report, slack: f"a report of {len(report)} rows, slack {100 * slack:g} %",
+            apart=lambda got, want: (
+                "other-rows",
+                "a row is missing." if len(got) < len(want) else "other rows break the law.",
+            ),
+        ),
+    ),
     why="""Little's law holds for any system in a steady state, whatever its scheduler does: requests in it = rate · time in it. With the slots of a replica it gives the fleet,
 and with a report's three numbers it shows whether they can be true together.""",
     pytorch="vLLM prints `Maximum concurrency for … tokens per request` at its start: that is the first function.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 
-# %% right: as written
-def slots(memory, weights, kv, tokens, page):
-    pages = max(0, (memory - weights) // (kv * page))
+# %% right: worked
+def slots(memory: float, weights: float, kv: float, tokens: int, page: int) -> int:
+    """How many sequences of `tokens` tokens fit beside the weights, in whole pages."""
+    ### BEGIN SOLUTION
+    pages = max(0, int((memory - weights) // (kv * page)))
     return pages // math.ceil(tokens / page)
+    ### END SOLUTION
 
 
-def replicas(rate, ttft, itl, answer, slots, load):
+def replicas(rate: float, ttft: float, itl: float, answer: int, slots: int, load: float) -> int | None:
+    """The fewest replicas for `rate` requests per second, or None."""
+    ### BEGIN SOLUTION
     held = rate * (ttft + (answer - 1) * itl)
     return math.ceil(held / (load * slots)) if slots else None
+    ### END SOLUTION
 
 
-def inconsistent(report, slack):
+def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list[int]:
+    """The rows (rate, seconds, requests in the system) that break Little's law."""
+    ### BEGIN SOLUTION
     return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
+    ### END SOLUTION
 
-
-# %% right: whole numbers, between two bounds  from: as written
+# %% right: whole numbers, between two bounds
 # ~ pages // math.ceil(tokens / page) ==> int(pages // -(-tokens // page))
 # ~ math.ceil(held / (load * slots)) ==> -int(-(held / slots / load) // 1)
 # ~ abs(held - rate * time) > slack * rate * time ==> not (1 - slack) * rate * time <= held <= (1 + slack) * rate * time
-
-# %% wrong: no weights => values no-weights  from: as written
+# %% wrong: no weights => values
+# > the weights take memory, too.
 # ~ (memory - weights) ==> memory
-
-# %% wrong: no pages => values no-pages  from: as written
-# ~ pages // math.ceil(tokens / page) ==> pages * page // tokens
-
-# %% wrong: less than nothing => generality negative  from: as written
-# ~ max(0, (memory - weights) // (kv * page)) ==> (memory - weights) // (kv * page)
-
-# %% wrong: always full => values full-load  from: as written
+# %% wrong: no pages => values
+# > a sequence takes whole pages; the last one may be partly empty.
+# ~ pages // math.ceil(tokens / page) ==> max(0, int((memory - weights) // (kv * tokens)))
+# %% wrong: pages => values
+# > these are pages; a sequence needs several.
+# ~ pages // math.ceil(tokens / page) ==> pages
+# %% wrong: negative => generality
+# > if the weights do not fit, it is 0.
+# ~ max(0, int((memory - weights) // (kv * page))) ==> int((memory - weights) // (kv * page))
+# %% wrong: full load => values
+# > a replica may not be full all the time: `load` is missing.
 # ~ (load * slots) ==> slots
-
-# %% wrong: no time to the first token => values no-ttft  from: as written
-# ~ (ttft + (answer - 1) * itl) ==> (answer - 1) * itl
-
-# %% wrong: one more than is exact => generality one-too-many  from: as written
-# ~ ceil(held / (load * slots)) ==> floor(held / (load * slots)) + 1
-
-# %% wrong: at least one slot => generality none-is-right  from: as written
+# %% wrong: no ttft => values
+# > a request holds its slot before the first token, too.
+# ~ (ttft + (answer - 1) * itl) ==> ((answer - 1) * itl)
+# %% wrong: rounded down => values
+# > with one replica fewer, more than `load` of the slots are in use.
+# ~ math.ceil(held ==> math.floor(held
+# %% wrong: one too many => generality
+# > one replica fewer is enough.
+# ~ math.ceil(held / (load * slots)) ==> math.floor(held / (load * slots)) + 1
+# %% wrong: at least one slot => generality none-is-right
 # ~ (held / (load * slots)) if slots else None ==> (held / (load * max(1, slots)))
-
-# %% wrong: too many only => values one-side  from: as written
-# ~ abs(held - rate * time) ==> held - rate * time
-
-# %% wrong: the limit is impossible => generality at-the-limit  from: as written
-# ~ > slack ==> >= slack
-
-# %% wrong: a fraction of the number held => generality of-the-other  from: as written
-# ~ slack * rate * time ==> slack * held
-
-# %% wrong: no requests are never impossible => generality -  from: as written
-# ~ abs(held - rate * time) > slack ==> rate * time and abs(held - rate * time) > slack
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ pages = max(0, (memory - weights) // (kv * page)) ==> raise NotImplementedError
-
-# %% wrong: nothing to serve, so no question of slots => generality -  from: as written
+# %% wrong: nothing to serve, so no question of slots => generality -
 # ~ if slots else ==> if slots or not rate else
-"""
+# %% wrong: possible rows => values
+# > these are the rows that can be true.
+# ~ > slack * rate ==> <= slack * rate
+# %% wrong: one side => values
+# > too few requests are impossible, too.
+# ~ abs(held - rate * time) ==> held - rate * time
+# %% wrong: at the limit => generality
+# > a row at the limit is not impossible.
+# ~ > slack ==> >= slack
+# %% wrong: of the other => generality
+# > the slack is a fraction of the product.
+# ~ slack * rate * time ==> slack * held
+# %% wrong: no requests are never impossible => generality -
+# ~ if abs(held ==> if rate * time and abs(held
+# %% wrong: left as it is => not-answered
+# ~ pages = max ==> raise NotImplementedError; pages = max
+'''

@@ -8,12 +8,11 @@ from typing import Any
 
 from course_lib.exercises.ch16.probes import proposal
 from course_lib.exercises.values import describe
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Column, rows_fault, table
 from course_lib.judging.draws import generality, plain
 from course_lib.judging.frequencies import surprise
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case, Outcome, Verdict
 
 Probabilities = Sequence[float]
@@ -176,23 +175,9 @@ def _sampling_fault(case: Case, got: Sequence[Any]) -> Fault | None:
 MEAN = Column(
     part="mean",
     unit="tokens",
-    want=lambda rate, guesses: sum(rate**each for each in range(guesses + 1)),
+    want=Worked("speculative-sampler")[1],
     words=lambda rate, guesses: f"{guesses} guesses, each kept with probability {rate:g}",
     rel=FINE,
-    mistakes=mistakes(
-        {
-            "no-bonus": lambda rate, guesses: sum(rate**each for each in range(1, guesses + 1)),
-            "independent": lambda rate, guesses: 1 + rate * guesses,
-            "one-too-few": lambda rate, guesses: sum(rate**each for each in range(guesses)),
-            "limit": lambda rate, guesses: 1 / (1 - rate) if rate < 1 else None,
-        },
-        {
-            "no-bonus": "each step ends with a token of the target's own.",
-            "independent": "a guess counts only if all before it were kept.",
-            "one-too-few": "if all guesses are kept, there is one token more.",
-            "limit": "this is for infinitely many guesses.",
-        },
-    ),
 )
 
 
@@ -212,35 +197,47 @@ max(0, p − q). The two add up to p(x) for every x, whatever the draft is. A ba
     pytorch="`assistant_model=` of `generate` in transformers, and `speculative_config` in vLLM; both verify in this way.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import random
 
+import torch
 
-# %% right: as written
-def verify(target, draft, guesses, rng):
-    tokens, output = range(len(target[0])), []
-    for p, q, guess in zip(target, draft, guesses):
-        if rng.random() * q[guess] >= p[guess]:
-            return output + rng.choices(tokens, [max(0.0, a - b) for a, b in zip(p, q)])
-        output.append(guess)
-    return output + rng.choices(tokens, target[-1])
-
-
-def tokens_per_step(rate, guesses):
-    return sum(rate**count for count in range(guesses + 1))
-
-
-# %% right: with torch
 from course_lib import params
 
-DRAFTS = params("speculative-sampler").drafts
+
+# %% right: worked
+drafts = params("speculative-sampler").drafts  # guesses are "sampled", or "copied" from the text
 
 
+def verify(
+    target: list[list[float]], draft: list[list[float]] | None, guesses: list[int], rng: random.Random
+) -> list[int]:
+    """The tokens that a step adds, in the target's distribution."""
+    ### BEGIN SOLUTION
+    output = []
+    for at, guess in enumerate(guesses):
+        p = target[at]
+        q = draft[at] if drafts == "sampled" else [float(token == guess) for token in range(len(p))]
+        if rng.random() * q[guess] >= p[guess]:
+            missing = [max(0.0, a - b) for a, b in zip(p, q, strict=True)]
+            return output + rng.choices(range(len(p)), missing)
+        output.append(guess)
+    return output + rng.choices(range(len(target[-1])), target[-1])
+    ### END SOLUTION
+
+
+def tokens_per_step(rate: float, guesses: int) -> float:
+    """The mean number of tokens of a step, if each guess is kept with probability `rate`."""
+    ### BEGIN SOLUTION
+    return sum(rate**count for count in range(guesses + 1))
+    ### END SOLUTION
+
+# %% right: with torch
 def verify(target, draft, guesses, rng):
     coin = torch.Generator().manual_seed(rng.randrange(2**62))
     kept = 0
     for guess in guesses:
         p = torch.tensor(target[kept])
-        q = torch.tensor(draft[kept]) if DRAFTS == "sampled" else torch.eye(len(p))[guess]
+        q = torch.tensor(draft[kept]) if params("speculative-sampler").drafts == "sampled" else torch.eye(len(p))[guess]
         if torch.rand((), generator=coin) >= p[guess] / q[guess]:
             rest = (p - q).clamp(min=0)
             return [*guesses[:kept], int(torch.multinomial(rest / rest.sum(), 1, generator=coin))]
@@ -252,45 +249,42 @@ def tokens_per_step(rate, guesses):
     return guesses + 1 if rate == 1 else (1 - rate ** (guesses + 1)) / (1 - rate)
 
 
-# %% wrong: another token from the target => values drawn-from-target  from: as written
-# ~ [max(0.0, a - b) for a, b in zip(p, q)] ==> p
-
-# %% wrong: another token from the draft => values drawn-from-draft  from: as written
-# ~ [max(0.0, a - b) for a, b in zip(p, q)] ==> q
-
-# %% wrong: kept without chance => values greedy-accept  from: as written
-# ~ if rng.random() * q[guess] >= p[guess]: ==> if q[guess] > p[guess]:
-
-# %% wrong: the draft's probability is left out => values no-draft  from: as written
-# ~ () * q[guess] >= p ==> () >= p
-
-# %% wrong: every guess is kept => values all-kept  from: as written
+# %% wrong: another token from the target => values drawn-from-target
+# ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), p)
+# %% wrong: another token from the draft => values drawn-from-draft
+# ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), q)
+# %% wrong: kept without chance => values greedy-accept unless drafts=copied
+# ~ rng.random() * q[guess] >= p[guess] ==> q[guess] > p[guess]
+# %% wrong: the draft's probability is left out => values no-draft unless drafts=copied
+# ~ rng.random() * q[guess] ==> rng.random()
+# %% wrong: every guess is kept => values all-kept
 # ~ rng.random() * q[guess] >= p[guess] ==> q[guess] == 0
-
-# %% wrong: no token at the end => values no-bonus  from: as written
-# ~ output + rng.choices(tokens, target[-1]) ==> output
-
-# %% wrong: goes on after another token => values -  from: as written
-# ~ return output + rng.choices(tokens, [max ==> (guess,) = rng.choices(tokens, [max
-
-# %% wrong: nothing instead => values nothing-instead  from: as written
-# ~ output + rng.choices(tokens, [max(0.0, a - b) for a, b in zip(p, q)]) ==> output
-
-# %% wrong: the first list for all guesses => values -  from: as written
-# ~ guess in zip(target, draft, guesses) ==> guess in zip([target[0]] * len(guesses), draft, guesses)
-
-# %% wrong: the mean without the last token => values no-bonus  from: as written
-# ~ count in range(guesses + 1) ==> count in range(1, guesses + 1)
-
-# %% wrong: a quotient that is zero over zero => generality raised  from: as written
-# ~ sum(rate**count for count in range(guesses + 1)) ==> (1 - rate ** (guesses + 1)) / (1 - rate)
-
-# %% wrong: another source of chance => values raised  from: as written
+# %% wrong: no token at the end => values no-bonus
+# ~ output + rng.choices(range(len(target[-1])), target[-1]) ==> output
+# %% wrong: goes on after another token => values -
+# ~ return output + rng.choices(range(len(p)), missing) ==> (guess,) = rng.choices(range(len(p)), missing)
+# %% wrong: nothing instead => values nothing-instead
+# ~ return output + rng.choices(range(len(p)), missing) ==> return output
+# %% wrong: the first list for all guesses => values -
+# ~ p = target[at] ==> p = target[0]
+# %% wrong: another source of chance => values raised
 # ~ rng.random() ==> torch.rand(())
-
-# %% wrong: four guesses at most => generality -  from: as written
-# ~ zip(target, draft, guesses) ==> zip(target, draft, guesses[:4])
-
-# %% wrong: left as it is => not-answered  from: as written
-# ~ tokens, output = range(len(target[0])), [] ==> raise NotImplementedError
-"""
+# %% wrong: four guesses at most => generality -
+# ~ enumerate(guesses) ==> enumerate(guesses[:4])
+# %% wrong: the mean without the last token => values
+# > each step ends with a token of the target's own.
+# ~ for count in range(guesses + 1) ==> for count in range(1, guesses + 1)
+# %% wrong: independent => values
+# > a guess counts only if all before it were kept.
+# ~ sum(rate**count for count in range(guesses + 1)) ==> 1 + rate * guesses
+# %% wrong: one too few => values
+# > if all guesses are kept, there is one token more.
+# ~ for count in range(guesses + 1) ==> for count in range(guesses)
+# %% wrong: limit => values
+# > this is for infinitely many guesses.
+# ~ sum(rate**count for count in range(guesses + 1)) ==> 1 / (1 - rate) if rate < 1 else guesses + 1
+# %% wrong: a quotient that is zero over zero => generality raised
+# ~ sum(rate**count for count in range(guesses + 1)) ==> (1 - rate ** (guesses + 1)) / (1 - rate)
+# %% wrong: left as it is => not-answered
+# ~ output = [] ==> raise NotImplementedError
+'''

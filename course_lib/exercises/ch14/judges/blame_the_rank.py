@@ -211,8 +211,7 @@ def blame(groups, records):
 # %% wrong: missing before different => generality
 # > it is "different" first, also where a rank is missing.
 # ~ if odd: ==> if odd and not any((group, number) not in entered[rank] and all(call[4] for call in records[rank]) for group, number in stuck for rank in groups[group]):
-# %% wrong: the fewest calls => values
-# > the ranks with the fewest calls need not be in the group that waits.
+# %% wrong: the fewest calls => values -
 #       entered = {rank: {call[:2] for call in calls} for rank, calls in records.items()}
 # +     fewest = min(map(len, records.values()))
 # +     return "missing", sorted(rank for rank, calls in records.items() if len(calls) == fewest)
@@ -233,6 +232,7 @@ def blame(groups, records):
 # %% wrong: the last call of each rank alone => generality overlooked  from: call by call
 # ~ in mine: ==> in mine[-1:]:
 # %% wrong: a circle comes before a missing rank => generality other-kind
+# > it is "missing" as soon as somebody waits for a rank that waits nowhere itself.
 # ~ if free else ==> if free == waited else
 # %% wrong: a rank is busy if its last call is open => generality ~
 # ~ if all(call[4] for call in records[rank])} ==> if not records[rank] or records[rank][-1][4]}

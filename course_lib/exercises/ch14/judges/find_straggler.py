@@ -168,9 +168,7 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 
 # %% wrong: blames the waiting => values
 # > the rank that waits longest is done first; the others wait for somebody else.
-#   def straggler(compute, data, wait) -> tuple[int, str] | None:
-# +     total = [sum(column) for column in zip(*wait)]
-# +     return (total.index(max(total)), "compute") if total else None
+# ~ [rank for rank in ranks if sum(step[rank] > factor * median(step) for step in own) > len(own) / 2] ==> sorted(ranks, key=lambda each: -sum(step[each] for step in wait))[:1]
 # %% wrong: mean of ranks => generality
 # > a slow rank raises the mean of the ranks; take the median.
 # ~ factor * median(step) ==> factor * mean(step)
@@ -188,8 +186,10 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # > exactly at the limit is not late.
 # ~ step[rank] > factor ==> step[rank] >= factor
 # %% wrong: always compute => values other-kind
+# > the rank is right. Which of its two times exceeds the median by more?
 # ~ "compute" if above[0] >= above[1] else "data" ==> "compute"
 # %% wrong: the larger time is the kind => values other-kind
+# > the rank is right, and `kind` is not the larger of its times: which of them exceeds the median by more?
 # ~ sum(step[rank] - median(step) for step in table) ==> sum(step[rank] for step in table)
 # %% wrong: lowest of several => generality
 # > of several stragglers this takes the lowest rank; take the one with the largest own time in all.
@@ -212,6 +212,7 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # > of several stragglers this takes the one that is late most often; take the one with the largest own time in all.
 # ~ (sum(step[each] for step in own), -each) ==> (sum(step[each] > factor * median(step) for step in own), sum(step[each] for step in own), -each)
 # %% wrong: the kind of the last step => generality other-kind
+# > the rank is right, and its kind is that of all steps, not of the last one.
 # ~ sum(step[rank] - median(step) for step in table) ==> table[-1][rank] - median(table[-1])
 # %% wrong: two ranks have no straggler => generality ~
 # ~ if not late: ==> if not late or len(ranks) < 3:

@@ -160,6 +160,7 @@ class SpikeGuard:
 # ~ self.row = deque(maxlen=window), factor, patience, 0 ==> self.row, self.window = [], factor, patience, 0, window
 # ~ len(self.kept) == self.kept.maxlen ==> len(self.kept) >= self.window
 # %% wrong: all losses are kept => generality grows
+# > the guard keeps far more losses than the last `window`, which are enough.
 #           limit = math.inf
 # +         self.history = [*getattr(self, "history", []), loss]
 # %% wrong: not reset => values

@@ -125,6 +125,7 @@ def take(order, consumed, batch, rank, ranks):
 
 
 # %% wrong: two epochs at most => generality -
+# ~ params("exactly-once").batches ==> "span"
 # ~ while len(ids) < batch: ==> for _ in range(2):
 # %% wrong: the count stays => values
 # > the second value is how many ids all ranks have read after the step.

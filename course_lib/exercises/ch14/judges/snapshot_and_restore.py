@@ -191,13 +191,6 @@ def restore(trainer, saved):
 # %% wrong: no scale => values
 # > the loss scale and its counter are missing.
 # ~ average, trainer.scale = saved["average"], saved["scale"] ==> average = saved["average"]
-# %% wrong: neither average nor scale => values no-average
-# > the moving average is missing: it begins at other weights. Also, the loss scale and its counter are missing.
-# -     trainer.average, trainer.scale = saved["average"], saved["scale"]
-# %% wrong: no optimizer and no schedule => values no-optimizer
-# > the optimizer's state is missing: its moments begin at zero again. Also, the schedule's state is missing.
-# -     trainer.optimizer.load_state_dict(saved["optimizer"])
-# -     trainer.schedule.load_state_dict(saved["schedule"])
 # %% wrong: weights alone => values -
 # -     trainer.optimizer.load_state_dict(saved["optimizer"])
 # -     trainer.schedule.load_state_dict(saved["schedule"])

@@ -145,18 +145,19 @@ class SpikeGuard:
 # +             self.kept.append(loss)
 # %% wrong: mean => generality
 # > this is the mean of the losses, not the median.
+# ~ params("spike-guard").rule ==> "ratio"
 # ~ median(self.kept) ==> fmean(self.kept)
-# ~ median([abs ==> fmean([abs
 # %% wrong: the lower of the middle => generality one-of-the-middle
 # > this takes the lower of the two losses in the middle.
 # ~ median(self.kept) ==> median_low(self.kept)
 # ~ median([abs ==> median_low([abs
 # %% wrong: the upper of the middle => generality one-of-the-middle
 # > this takes the upper of the two losses in the middle.
+# ~ params("spike-guard").rule ==> "ratio"
 # ~ median(self.kept) ==> median_high(self.kept)
-# ~ median([abs ==> median_high([abs
 # %% wrong: all losses => generality
 # > all accepted losses set the limit, not the last `window`.
+# ~ params("spike-guard").rule ==> "ratio"
 # ~ self.row = deque(maxlen=window), factor, patience, 0 ==> self.row, self.window = [], factor, patience, 0, window
 # ~ len(self.kept) == self.kept.maxlen ==> len(self.kept) >= self.window
 # %% wrong: all losses are kept => generality grows
@@ -177,6 +178,7 @@ class SpikeGuard:
 # ~ % self.patience ==> % (self.patience + 1)
 # %% wrong: at the limit => generality
 # > a loss at the limit is no spike.
+# ~ params("spike-guard").rule ==> "ratio"
 # ~ loss <= limit ==> loss < limit
 # %% wrong: nan accepted => values
 # > NaN is no number to compare with; test for it first.

@@ -55,9 +55,9 @@ class Attempt:
 
 ATTEMPTS = {
     "00": Attempt("two-ranks-wait", "sends everything twice to be safe", "both halves in one batch"),
-    "01": Attempt("state-13b", "no master copy", "plain"),
+    "01": Attempt("state-13b", "missing master", "worked"),
     "02": Attempt("peak-not-sum", "the sum", "a running total"),
-    "03": Attempt("network-roof", "sends through the memory", "three times, the longest"),
+    "03": Attempt("network-roof", "wire at memory speed", "worked"),
     "04": Attempt("write-adamw", "no bias correction", "in place on the moments, as PyTorch does it"),
     "05": Attempt("loss-scaler", "a constant scale", "from the history"),
     "06": Attempt("ring-shift", "the other way round", "one batch"),

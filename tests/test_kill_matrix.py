@@ -41,7 +41,7 @@ def in_a_worker(answer, workers, folder):
     with workers.worker(folder) as worker:
         assert run_cell(worker, answer.source).state == "answered", answer.name
         with InWorker(worker) as place:
-            report = grade(exercises.card(answer.exercise), place)
+            report = grade(exercises.card(answer.exercise), place, seconds=killmatrix.PATIENCE)
             place.settle()
     assert place.lost is None, answer.name
     return report

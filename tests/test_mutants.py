@@ -49,6 +49,10 @@ def test_each_operator_changes_a_line_in_its_way(line, changed):
     assert all(mutant.line == line and mutant.source != line for mutant in found.values())
 
 
+def test_whether_zip_checks_lengths_is_not_changed():
+    assert not mutants("an-id", "x = zip(a, b, strict=True)")
+
+
 def test_two_conditions_that_end_a_function_change_places():
     source = "def f(x):\n    if x > 2:\n        return 'a'\n    if x > 1:\n        return 'b'\n    return 'c'"
     other = next(mutant for mutant in mutants("an-id", source) if mutant.operator == "order of two conditions")

@@ -124,6 +124,58 @@ def test_answers_from_anywhere_are_judged_in_the_form_of_the_bank(tmp_path, caps
     assert "two.py:1" in capsys.readouterr().err
 
 
+def judged_source(exercise, source):
+    """The report on an answer that is given as text."""
+    (answer,) = read_bank(f"# %% right: it\n{source}", exercise, "here")
+    return killmatrix.judge(answer).report
+
+
+SCHEDULES = """def naive_rows(p, m):
+    return [[(kind, s, x) for x in range(m) for kind in "FB"] for s in range(p)]
+
+def gpipe_rows(p, m):
+    return [[(kind, s, x) for kind in "FB" for x in range(m)] for s in range(p)]
+
+def one_f_one_b_rows(p, m):
+    rows = []
+    for s in range(p):
+        ahead, row = HOW, []
+        for at in range(m + ahead):
+            row += [("F", s, at)] * (at < m) + [("B", s, at - ahead)] * (at >= ahead)
+        rows.append(row[::1])
+    return rows
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "name"),
+    [
+        ("min(p - s, m)", "warm-up-long"),  # what the judge finds is the same, whatever the order of the rest
+        ("min(p - s + 2, m)", "too-much-memory"),
+    ],
+)
+def test_where_many_values_are_right_a_mistake_is_known_by_what_the_judge_finds(how, name):
+    report = judged_source("three-schedules", SCHEDULES.replace("HOW", how).replace("row[::1]", "[None, *row]"))
+    assert {v.mistake for v in report.verdicts if v.part == "memory" and not v.ok} == {name}
+
+
+def test_a_shipped_wrong_answer_can_be_asked_by_its_name():
+    assert Worked("uneven-layers").wrong("equal counts", [1.0, 1.0, 1.0, 9.0], 2) == [2, 2]
+    assert Worked("uneven-layers")([1.0, 1.0, 1.0, 9.0], 2) == [3, 1]
+
+
+def test_one_word_names_a_mistake_only_if_it_is_the_mistakes_in_every_case():
+    source = worked_cell(answers_text("schedule-validator"))
+    counts = source.replace('held += 1 if kind == "F" else -1', 'held += kind == "F"')
+    found = {v.mistake for v in judged_source("schedule-validator", counts).verdicts if not v.ok}
+    assert found == {"counts-forwards"}
+    hasty = counts.replace(
+        'return "deadlock"', 'return "order"'
+    )  # says "memory" in the same cases, and differs in others
+    found = {v.mistake for v in judged_source("schedule-validator", hasty).verdicts if not v.ok}
+    assert "rejects-good" in found and "counts-forwards" not in found
+
+
 def test_a_named_mistake_still_says_where_a_tensor_was_in_flight():
     reads_early = next(each for each in bank_of("ring-shift") if each.name == "reads before wait")
     report = killmatrix.judge(reads_early).report

@@ -5,6 +5,7 @@ import random
 import re
 import time
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 
@@ -191,6 +192,13 @@ def test_a_wrong_answer_may_be_the_right_one_of_another_structure_and_says_so():
     other, junk, half = read_bank(bank, "x", "x.py")
     assert (other.expected, other.mistake, other.unless) == ("values", "turned", "direction=-1")
     assert (junk.unless, half.unless, half.expected) == ("", "", "2")
+
+
+def test_a_wrong_answer_that_reads_its_variant_passes_where_its_heading_says_so():
+    right = answers("years-to-weeks", reading=True)[0]
+    claimed = replace(right, sort="wrong", expected="values", unless="law=serial")
+    assert killmatrix.judge(claimed, "s").ok and not killmatrix.judge(claimed).ok
+    assert not killmatrix.judge(replace(claimed, unless="law=doubling"), "s").ok
 
 
 # --- whose numbers

@@ -4,7 +4,7 @@ Answers live beside the judge, in `chNN/judges/<exercise_id>.py`, in the form th
 
 On a variant, an answer that reads `params` must get the same result, and so must every answer to a card whose answers need not read them.
 Other answers are written for the public form. There a right one passes or is told that it solves the public form, and a wrong one is
-rejected, unless its heading ends in `unless NAME=VALUE` and the variant's parameter NAME has that value.
+rejected. A wrong one whose heading ends in `unless NAME=VALUE` passes where the variant's parameter NAME has that value.
 """
 
 import argparse
@@ -92,7 +92,11 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
         report = grade(card, InProcess(*answers), params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
-    ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)
+    ok, got, message = (
+        _public_form(answer, report, params) if public else _met(answer, report, coincide=seed is not None)
+    )
+    if not public and _right_here(answer, params):
+        ok = report.passed
     return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds, report=report)
 
 
@@ -117,24 +121,38 @@ def _reading(chapter: str) -> frozenset[str]:
     return frozenset(answer.exercise for answer in bank(chapter) if answer.sort == "right" and answer.reads_params)
 
 
+def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+    """Whether a wrong answer is the right one on this variant, as its heading says."""
+    name, _, value = answer.unless.partition("=")
+    return bool(answer.unless) and str(params[name]) == value
+
+
 def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) -> tuple[bool, str, str]:
     """Whether an answer to the public form is turned away from another, or right there too, and a right one is told why."""
     told = next((v for v in report.verdicts if not v.ok and v.mistake == "public-form"), None)
-    name, _, value = answer.unless.partition("=")
-    right_here = bool(answer.unless) and str(params[name]) == value
     if answer.sort == "right":
         ok = report.passed or told is not None
     elif answer.sort == "half":
         ok = report.points <= float(answer.expected)
     else:
-        ok = report.passed == right_here
+        ok = report.passed == _right_here(answer, params)
     first = told or next((v for v in report.verdicts if not v.ok), None)
     got = "public-form" if told else f"{report.points:g}/{report.maximum:g}"
     return ok, got, first.message if first else report.note
 
 
-def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
-    """Whether a report is what the bank says, what it is instead, and its first message."""
+def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+    """Whether a wrong answer is the right one on these parameters, by its heading."""
+    name, _, value = answer.unless.partition("=")
+    return bool(name) and str(params[name]) == value
+
+
+def _met(answer: BankAnswer, report: Report, coincide: bool) -> tuple[bool, str, str]:
+    """Whether a report is what the bank says, what it is instead, and its first message.
+
+    On a variant two mistakes may `coincide`, such as all but the weights forgotten and the moments forgotten where there is nothing else.
+    Then neither is named.
+    """
     failing = [v for v in report.verdicts if not v.ok]
     message = failing[0].message if failing else report.note
     if answer.sort == "right":
@@ -148,7 +166,8 @@ def _met(answer: BankAnswer, report: Report) -> tuple[bool, str, str]:
     first = next((kind for kind in VERDICT_KINDS if any(v.kind == kind for v in failing)), "none")
     mistakes = {v.mistake for v in failing if v.kind == first and v.mistake} or {"-"}
     message = next((v.message for v in failing if v.kind == first), message)
-    ok = not report.passed and first == answer.expected and answer.mistake in mistakes | {"-", "~"} and bool(message)
+    as_meant = answer.mistake in mistakes | {"-", "~"} or (coincide and mistakes == {"-"})
+    ok = not report.passed and first == answer.expected and as_meant and bool(message)
     return ok, f"{first} {'/'.join(sorted(mistakes))}", message
 
 

@@ -126,10 +126,15 @@ def _walk(node: ast.AST, place: _Place = (), statement: _Place = ()) -> Iterator
             continue
         if isinstance(value, list):
             for index, each in enumerate(value):
-                if isinstance(each, ast.AST):
+                if isinstance(each, ast.AST) and not _checks_lengths(each):
                     yield from _walk(each, (*place, (field, index)), own)
         elif isinstance(value, ast.AST):
             yield from _walk(value, (*place, (field, None)), own)
+
+
+def _checks_lengths(node: ast.AST) -> bool:
+    """Whether this is `strict=…` of `zip`, which changes no result of a right answer."""
+    return isinstance(node, ast.keyword) and node.arg == "strict"
 
 
 def _head(statement: ast.AST) -> str:
@@ -327,7 +332,7 @@ def _calls(node: ast.Call, put: Callable[..., _Make]) -> Iterator[tuple[str, int
     if len(plain) == len(node.args) >= 2 and name not in _ANY_ORDER:
         yield "arguments swapped", CALL, lambda own, _: own.args.insert(0, own.args.pop(1))
     for index, keyword in enumerate(node.keywords):
-        if keyword.arg:
+        if keyword.arg and not _checks_lengths(keyword):
             yield "keyword dropped", CALL, lambda own, _, index=index: own.keywords.pop(index)
 
 

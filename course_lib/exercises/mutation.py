@@ -219,7 +219,7 @@ def _survives_variants(card: exercises.Card, source: str, seconds: float) -> boo
     """Whether a mutant that reads its variant's numbers gets full points on some other variants too."""
     from course_lib.grading.judge import resolve
 
-    if "import params" not in source or card.vary is None:
+    if "params(" not in source or card.vary is None:
         return True
     texts = {json.dumps(dict(card.variant(f"mutants:{number}")), sort_keys=True) for number in range(_VARIANTS)}
     for text in sorted(texts):

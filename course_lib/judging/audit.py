@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.exercises.audits import AS_PRINTED, NEAR, NEAR_TEXT, RIGHT, WRONG, Item
-from course_lib.judging import Judging, Params, describe, is_number, near
-from course_lib.judging.mistakes import Fault, Mistake, matching, verdict
+from course_lib.judging import Judging, Params, Worked, describe, is_number, near
+from course_lib.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 _SLIP = 0.02  # relative: of a number that names its mistake
@@ -37,12 +37,15 @@ def wrong(number: float, cause: str, *mistakes: Mistake) -> Key:
 
 
 def audit(
-    items: Sequence[Item], keys: Mapping[str, Key], causes: Mapping[str, str], why: str, pytorch: str = ""
+    items: Sequence[Item], truth: Mapping[str, Key] | Worked, causes: Mapping[str, str], why: str, pytorch: str = ""
 ) -> Judging:
-    """The judging of an audit: every statement has the same share."""
+    """The judging of an audit: every statement has the same share. The truth is what the worked answer returns."""
 
     def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         given = outcome.value
+        keys = truth
+        if isinstance(truth, Worked):
+            keys = {name: Key(number, cause) for name, (number, _, cause) in truth().items()}
         if type(given) is not dict:
             none: Fault = (
                 "no-dictionary",
@@ -50,12 +53,14 @@ def audit(
             )
             return [verdict("values", item.id, case, none) for item in items]
         faults = _beside({item.id: _fault(item, keys[item.id], causes, given) for item in items}, keys)
-        return [verdict("values", item.id, case, faults[item.id]) for item in items]
+        found = {name: fault and Wrong(*fault)._replace(where=(name, 0)) for name, fault in faults.items()}
+        return [verdict("values", item.id, case, found[item.id]) for item in items]
 
     return Judging(
         shares={f"values:{item.id}": 1 / len(items) for item in items},
         cases=lambda params, rng: [Case(name="the statements")],
         verdicts=verdicts,
+        within=_SLIP,
         why=why,
         pytorch=pytorch,
     )
@@ -114,4 +119,5 @@ def _slip(item: Item, key: Key, number: float, lead: str) -> Fault:
         return known
     if item.scale != 1 and near(number, key.number * item.scale, NEAR):
         return "other-unit", f"{lead}your number is right but for its unit; asked for: {item.words}."
-    return "other-number", f"{lead}your number is {number / key.number:.3g} times ours ({item.words})."
+    message = f"{lead}your number is {number / key.number:.3g} times ours ({item.words})."
+    return Wrong("other-number", message, lead)

@@ -82,10 +82,8 @@ class Column(Knowing):
         if want is None:
             return "none-is-right", f"{lead}got {describe(got)}; {self.none}."
         if want and self.rel < 5e-4 and abs(got / want - 1) < 5e-4:
-            return (
-                "rounded",
-                f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out.",
-            )
+            told = f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out."
+            return Wrong("rounded", told, lead)
         return Wrong("", f"{lead}got {describe(got)} {self.unit}, {times(got, want)}. {self.hint}".strip(), lead)
 
 

@@ -1,4 +1,4 @@
-"""How judges draw unseen rows of arguments, and the length of a run on one GPU."""
+"""How judges draw unseen rows of arguments."""
 
 import math
 import random
@@ -8,9 +8,6 @@ from typing import Any
 
 from course_lib.exercises.values import is_number
 from course_lib.records import Case
-from course_lib.units import DAY
-
-FLOP_PER_TOKEN = 6  # per parameter: 2 forward, 4 backward
 
 
 def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
@@ -112,8 +109,3 @@ def _apart(one: Any, two: Any) -> bool:
 def safely_off_whole(value: float) -> bool:
     """Whether rounding noise cannot move this across a whole number."""
     return abs(value - round(value)) > 1e-6 * max(1.0, abs(value))
-
-
-def days_alone(params: float, tokens: float, gpu_flops: float, utilization: float) -> float:
-    """Days of the run on one GPU."""
-    return FLOP_PER_TOKEN * params * tokens / (gpu_flops * utilization) / DAY

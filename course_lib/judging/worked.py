@@ -113,6 +113,11 @@ class Worked:
         key = (answer.source, repr(sorted(params.items())))
         return _defined.made(key, lambda: functions(answer, params))[index](*given)
 
+    def wrong(self, name: str, *given: Any) -> Any:
+        """What the first function of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
+        answer = next(each for each in answers(self.exercise) if each.name == name)
+        return functions(answer, self.params)[0](*given)
+
     @property
     def answer(self) -> BankAnswer:
         """The shipped answer itself."""

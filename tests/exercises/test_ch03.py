@@ -2,7 +2,6 @@
 
 import math
 import random
-from fractions import Fraction
 
 import pytest
 from contract.kit import functions, graded
@@ -16,10 +15,7 @@ from course_lib.exercises.ch03 import shared as shared_card
 from course_lib.exercises.ch03 import which_upgrade
 from course_lib.exercises.ch03.judges import (
     alpha_beta_regimes,
-    decode_batch,
     hierarchical_bandwidth,
-    matmul_intensity,
-    network_roof,
     predict_decode_rate,
     quantization_dips,
     tiled_intensity,
@@ -29,6 +25,7 @@ from course_lib.exercises.ch03.judges import which_upgrade as which_upgrade_judg
 from course_lib.exercises.ch03.judges.audit_sheets import KEYS
 from course_lib.exercises.ch03.judges.hasty_clock import honest
 from course_lib.exercises.ch03.probes import MOST_LAUNCHES, queue_device
+from course_lib.judging import Worked
 
 CARDS = {card.id: card for card in exercises.cards("03")}
 SEEDS = [str(seed) for seed in range(50)]
@@ -40,17 +37,17 @@ SEEDS = [str(seed) for seed in range(50)]
 def test_the_square_product_has_1365_flop_per_byte_and_the_h100_a_ridge_of_295():
     card = CARDS["matmul-intensity"].params
     assert (card["side"], card["size"], card["output"]) == (4096, 2, "written")
-    assert round(2 * 4096**3 / matmul_intensity.matmul_bytes("written", 4096, 4096, 4096, 2)) == 1365
+    assert round(Worked("matmul-intensity")[0](4096, 4096, 4096, 2, False)) == 1365
     assert round(card["flops"] / card["bandwidth"]) == 295
 
 
 def test_weights_alone_ask_for_a_batch_of_296_and_long_contexts_for_more_than_there_is():
     card = CARDS["decode-batch"].params
     run_ = [card[name] for name in ("flops", "bandwidth", "params", "weight_size")]
-    assert decode_batch.least_batch("each", *run_, 0.0) == 296
-    assert decode_batch.least_batch("each", 989e12, 3.35e12, 70e9, 2, 0) == 296
-    assert 296 < decode_batch.least_batch("each", *run_, card["kv_bytes"]) < 1200
-    assert decode_batch.least_batch("each", *run_, 8 * card["kv_bytes"]) is None
+    assert Worked("decode-batch")(*run_, 0.0) == 296
+    assert Worked("decode-batch")(989e12, 3.35e12, 70e9, 2, 0) == 296
+    assert 296 < Worked("decode-batch")(*run_, card["kv_bytes"]) < 1200
+    assert Worked("decode-batch")(*run_, 8 * card["kv_bytes"]) is None
 
 
 def test_one_user_gets_about_209_tokens_a_second():
@@ -69,11 +66,15 @@ def test_the_llama_3_cluster_gives_a_device_450_50_50_and_7_gigabytes_a_second()
 
 @pytest.mark.parametrize("device", ["H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM"])
 def test_the_twelve_cases_meet_every_roof(device):
-    roofs = [network_roof.roofs("one way", *_amounts(case, device)) for case in network_roof_card.twelve(device)]
+    roofs = [busy(*_amounts(case, device)) for case in network_roof_card.twelve(device)]
     bounds = [max(times, key=times.get) for times in roofs]
     assert min(bounds.count(name) for name in roofline.PARTS) >= 3
     clear = [sorted(times.values())[::-1] for times in roofs]
     assert all(first > 1.05 * second for first, second, _ in clear)
+
+
+def busy(flop, memory, sent, flops, bandwidth, network):
+    return {"compute": flop / flops, "memory": memory / bandwidth, "network": sent / network}
 
 
 def _amounts(case, device):
@@ -89,33 +90,12 @@ def test_audited_statements_have_the_numbers_worked_out_by_hand():
 # --- oracles against other routes ------------------------------------------------------------------------
 
 
-@given(
-    flops=st.floats(1e12, 5e15),
-    bandwidth=st.floats(1e11, 1e13),
-    params=st.floats(1e8, 1e12),
-    size=st.sampled_from([0.5, 1, 2, 4]),
-    share=st.floats(0, 3),
-)
-def test_the_least_batch_fills_the_arithmetic_and_one_fewer_does_not(flops, bandwidth, params, size, share):
-    kv = 2 * params / flops * bandwidth * share
-    f, b, p, s, k = map(Fraction, (flops, bandwidth, params, size, kv))
-
-    def fills(batch):
-        return 2 * p * batch * b >= (p * s + batch * k) * f
-
-    got = decode_batch.least_batch("each", flops, bandwidth, params, size, kv)
-    if got is None:
-        assert 2 * p * b <= k * f
-    else:
-        assert fills(got) and (got == 1 or not fills(got - 1))
-
-
 def test_the_least_batch_agrees_with_the_library():
     draw = random.Random("batch")
     for _ in range(200):
         row = (draw.uniform(1e14, 2e15), draw.uniform(1e12, 8e12), draw.uniform(1e9, 1e11), draw.choice((1, 2)))
         kv = 2 * row[2] / row[0] * row[1] * draw.uniform(0, 1.5)
-        assert roofline.smallest_batch(*row, kv) == decode_batch.least_batch("each", *row, kv)
+        assert roofline.smallest_batch(*row, kv) == Worked("decode-batch")(*row, kv)
 
 
 @settings(max_examples=60, deadline=None)
@@ -269,9 +249,8 @@ def test_fitted_roofs_within_five_per_cent_pass(off):
 
 def test_names_may_be_capitals():
     def three_roofs(*row):
-        times = network_roof.roofs("one way", *row)
-        bound = max(times, key=times.get)
-        return row[0] / times[bound], bound.upper()
+        rate, bound = Worked("network-roof")(*row)
+        return rate, bound.upper()
 
     assert graded("network-roof", three_roofs).passed
 

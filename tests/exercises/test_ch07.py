@@ -4,22 +4,21 @@ import random
 
 import pytest
 import torch
-from contract.kit import functions, shipped, silent_meter, wrong
+from contract.kit import functions, shipped, wrong
 from torch import nn
 
 from course_lib import data_parallel, exercises
 from course_lib.cluster import Topology, simulate
 from course_lib.exercises import killmatrix
 from course_lib.exercises.ch07.break_even import BEHIND
-from course_lib.exercises.ch07.judges.audit_data_parallel import KEYS
-from course_lib.exercises.ch07.judges.break_even import even_tokens
 from course_lib.exercises.ch07.judges.hooks import SECONDS, WIDE
 from course_lib.exercises.ch07.judges.predict_exposed import exposed_seconds
-from course_lib.exercises.ch07.judges.ranks import collective_seconds, net
+from course_lib.exercises.ch07.judges.ranks import collective_seconds
 from course_lib.exercises.ch07.models import Counted, Net, Replica, Words
-from course_lib.exercises.ch07.probes import deal, hooked, mean_square
+from course_lib.exercises.ch07.probes import deal, hooked
 from course_lib.grading.worker.plain_values import Given
-from course_lib.judging import judging
+from course_lib.judging import Worked, judging
+from course_lib.judging.worked import judged_variant
 from course_lib.records import Outcome
 
 # --- who overlaps nothing
@@ -157,25 +156,6 @@ def test_the_sampler_leaves_the_callers_generators_where_they_were():
     assert before == (random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist())  # noqa: NPY002
 
 
-def test_uneven_training_is_that_of_one_process_with_all_examples_of_each_step():
-    contract, card = judging("uneven-inputs"), exercises.card("uneven-inputs")
-    case = contract.cases(card.params, random.Random(6))[1]
-    spec, rate = case.per_rank[0][:2]
-    model = net(spec)
-    longest = max(len(own[2]) for own in case.per_rank)
-    for step in range(longest):
-        here = [own[2][step] for own in case.per_rank if step < len(own[2])]
-        loss = mean_square(model(torch.cat([x for x, _ in here])), torch.cat([y for _, y in here]))
-        grads = torch.autograd.grad(loss, list(model.parameters()))
-        for parameter, grad in zip(model.parameters(), grads, strict=True):
-            with torch.no_grad():
-                parameter -= rate * grad
-    serial = [p.detach() for p in model.parameters()]
-    value = [{"steps": longest, "weights": serial}] * case.ranks
-    found = contract.verdicts(card.params, case, Outcome(state="answered", value=value, meter=silent_meter(case.ranks)))
-    assert all(v.ok for v in found if v.kind == "values")
-
-
 def test_a_batch_split_over_1_2_4_or_8_ranks_is_the_same_batch():
     """The chapter's claim, by the exercise's own oracle: gradients of any split are those of the whole."""
     inputs, targets = torch.randint(9, (8, 5)), torch.randint(9, (8, 5))
@@ -201,8 +181,9 @@ def test_a_batch_split_over_1_2_4_or_8_ranks_is_the_same_batch():
 
 
 def test_the_all_reduce_that_was_called_350_times_too_slow_is_a_third_of_the_step():
-    assert KEYS["all-reduce-350x"].number == pytest.approx(0.3255, rel=1e-3)
-    assert KEYS["mean-of-shards-exact"].number * 4 == pytest.approx(3.58, rel=1e-3)
+    truth = Worked("audit-data-parallel")()
+    assert truth["all-reduce-350x"][0] == pytest.approx(0.3255, rel=1e-3)
+    assert truth["mean-of-shards-exact"][0] * 4 == pytest.approx(3.58, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -211,8 +192,8 @@ def test_the_all_reduce_that_was_called_350_times_too_slow_is_a_third_of_the_ste
 def test_break_even_tokens_of_the_audited_lesson(bandwidth, step, backward):
     """At 0.4 PFLOP/s, 16-bit gradients, very many ranks; the second behind the backward pass alone."""
     for behind, tokens in (("step", step), ("backward", backward)):
-        params = {"flops_each": BEHIND[behind][0]}
-        assert even_tokens(params, 4e14, bandwidth, 10**6, 2) == pytest.approx(tokens, rel=1e-3)
+        with judged_variant("break-even", {"flops_each": BEHIND[behind][0]}):
+            assert Worked("break-even")[0](4e14, bandwidth, 10**6, 2) == pytest.approx(tokens, rel=1e-3)
 
 
 def test_the_predicted_time_is_the_rings_less_the_backward_passes():

@@ -14,17 +14,16 @@ from course_lib import exercises, sharding
 from course_lib.cluster import simulate
 from course_lib.exercises import killmatrix
 from course_lib.exercises.ch08.judges.fsdp_by_hand import cut
-from course_lib.exercises.ch08.judges.hsdp_group import RULES, best
-from course_lib.exercises.ch08.judges.largest_alone import ranks_for
+from course_lib.exercises.ch08.judges.hsdp_group import choices
 from course_lib.exercises.ch08.judges.more_gpus_same_memory import FINE, LETTERS, WORDS, trace
 from course_lib.exercises.ch08.judges.parts import stretch
 from course_lib.exercises.ch08.judges.predict_all_shards import computing_seconds, talking_seconds
 from course_lib.exercises.ch08.judges.reshard_checkpoint import least_bytes, parts_in
-from course_lib.exercises.ch08.judges.zero_state import fewest
 from course_lib.exercises.ch08.work import STATE, Stack, Stepper, repeated
 from course_lib.grading.judge import grade
 from course_lib.grading.worker.runners import InProcess
-from course_lib.judging import judging
+from course_lib.judging import Worked, judging
+from course_lib.judging.worked import judged_variant
 from course_lib.records import Outcome
 
 WEIGHED = [card for card in exercises.cards("08") if judging(card.id).weighed is not None]
@@ -74,11 +73,9 @@ def per_parameter(params, room, layers, activations, per_param):
 
 
 @pytest.mark.parametrize("seed", [None, *range(25)])
-@pytest.mark.parametrize(
-    ("name", "want", "orders"), [("zero-state", fewest, other_orders), ("largest-alone", ranks_for, per_parameter)]
-)
-def test_rounding_never_decides_how_many_ranks_are_asked_for(name, want, orders, seed):
-    card = exercises.card(name)
+@pytest.mark.parametrize(("name", "orders"), [("zero-state", other_orders), ("largest-alone", per_parameter)])
+def test_rounding_never_decides_how_many_ranks_are_asked_for(name, orders, seed):
+    card, want = exercises.card(name), Worked(name)[1]
     for case in judging(name).cases(card.params if seed is None else card.variant(str(seed)), random.Random(seed)):
         for row in case.args[1] if case.args[0] == 1 else ():
             assert set(orders(*row)) == {want(*row)}, row
@@ -92,12 +89,16 @@ def test_405b_over_all_gpus_talks_for_as_long_as_was_worked_out():
 @pytest.mark.parametrize("gathers", [1, 2])
 def test_another_rule_than_the_least_time_shows_wherever_it_can(gathers):
     card = exercises.card("hsdp-group")
-    cases = judging(card.id).cases({**card.params, "gathers": gathers}, random.Random(2))
+    params = {**card.params, "gathers": gathers, "kept": gathers == 1}
+    cases = judging(card.id).cases(params, random.Random(2))
     rows = next(case for case in cases if case.part == "wires").args[1]
-    found = {rule.name: sum(rule.on(gathers, *row) != best(gathers, *row) for row in rows) for rule in RULES}
+    with judged_variant(card.id, params):
+        found = [chosen for row in rows if (chosen := choices(*row))]
+    others = {rule: sum(chosen[rule] != chosen["least-time"] for chosen in found) for rule in found[0]}
+    del others["least-time"]
     if gathers == 1:
-        del found["largest-inside"]
-    assert min(found.values()) >= 2, found
+        del others["largest-inside"]
+    assert min(others.values()) >= 2, others
 
 
 # --- parts of rows

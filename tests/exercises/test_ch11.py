@@ -13,9 +13,8 @@ from course_lib.context_parallel import zig_zag
 from course_lib.exercises.ch11.judges.hide_the_ring import tokens_to_hide
 from course_lib.exercises.ch11.judges.reference import Shards, cut, shards
 from course_lib.exercises.ch11.judges.ring_backward import gradients
-from course_lib.exercises.ch11.judges.ulysses_exchange import largest_fit
-from course_lib.exercises.ch11.judges.window_halo import needs
-from course_lib.exercises.ch11.judges.zig_zag_positions import dealt, imbalance
+from course_lib.judging import Worked
+from course_lib.judging.worked import judged_variant
 from course_lib.records import Case
 
 
@@ -44,28 +43,13 @@ def test_the_oracle_equals_torch_s_attention_and_its_gradients(how, name, option
 @settings(max_examples=60, deadline=None)
 @given(length=st.integers(1, 200), ranks=st.integers(1, 12))
 def test_layouts_hold_every_position_once_and_both_balance(length, ranks):
-    assert dealt("zig-zag", length, ranks) == [own.tolist() for own in zig_zag(length, ranks)]
+    right, card = Worked("zig-zag-positions"), exercises.card("zig-zag-positions")
+    assert right[0](length, ranks) == [own.tolist() for own in zig_zag(length, ranks)]
     for how in ("zig-zag", "snake"):
-        parts = dealt(how, length, ranks)
+        with judged_variant(card.id, {**card.params, "dealt": how}):
+            parts = right[0](length, ranks)
         assert sorted(p for own in parts for p in own) == list(range(length))
-        assert imbalance(parts) <= 1 + 4 * ranks / length
-
-
-@settings(max_examples=60, deadline=None)
-@given(heads=st.integers(1, 40), ranks=st.integers(2, 12))
-def test_the_number_of_ranks_in_the_message_is_the_largest_that_fits(heads, ranks):
-    fits = [n for n in range(1, ranks) if heads % n == 0 or n % heads == 0]
-    assert largest_fit(heads, ranks) == max(fits)
-
-
-@settings(max_examples=60, deadline=None)
-@given(lengths=st.lists(st.integers(0, 6), min_size=1, max_size=6), window=st.integers(1, 12))
-def test_needed_keys_are_those_that_some_query_of_the_rank_sees(lengths, window):
-    owners = [rank for rank, length in enumerate(lengths) for _ in range(length)]
-    for rank in range(len(lengths)):
-        queries = [p for p, owner in enumerate(owners) if owner == rank]
-        seen = {key for p in queries for key in range(max(0, p - window + 1), p + 1)}
-        assert set(needs(lengths, window, rank)) == seen - set(queries)
+        assert right[1](parts) <= 1 + 4 * ranks / length
 
 
 def test_the_bound_of_the_ring_is_where_computation_takes_as_long_as_the_transfer():

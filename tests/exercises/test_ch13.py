@@ -1,4 +1,4 @@
-"""Chapter 13's exercises: oracles agree with torch, with the metered cluster, with searches by hand and with published steps."""
+"""Chapter 13's exercises: worked answers agree with torch, with the metered cluster, with the library and with published steps."""
 
 import itertools
 import math
@@ -11,18 +11,16 @@ from hypothesis import strategies as st
 
 from course_lib import exercises, mesh
 from course_lib.cluster import attempt
-from course_lib.exercises.ch13.judges.blast_radius import stalled
 from course_lib.exercises.ch13.judges.cheapest_layout import allowed, best, costs, telling
-from course_lib.exercises.ch13.judges.communication_term import communication, published
-from course_lib.exercises.ch13.judges.crossed_wires import widest_level
-from course_lib.exercises.ch13.judges.mesh_coordinates import rank_of
-from course_lib.exercises.ch13.judges.place_axes import COSTS, crossing, least, straddles
+from course_lib.exercises.ch13.judges.communication_term import published
+from course_lib.exercises.ch13.judges.place_axes import cost, lowest
 from course_lib.exercises.ch13.judges.predict_swapped_axes import swapped_ratio
-from course_lib.exercises.ch13.judges.repair_calculator import estimate
-from course_lib.exercises.ch13.judges.shared import coordinates, groups
-from course_lib.exercises.ch13.judges.shared_adapter import fair, in_turn
+from course_lib.exercises.ch13.probes import measured
+from course_lib.judging import Worked
+from course_lib.judging.worked import judged_variant
 
 MESHES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(lambda sizes: dict(zip("abcd", sizes, strict=False)))
+groups = Worked("mesh-coordinates")[2]
 
 
 # --- meshes
@@ -33,38 +31,41 @@ MESHES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(lambda sizes: d
 def test_coordinates_and_groups_are_those_of_a_reshaped_range(sizes, fastest):
     shape = list(sizes.values()) if fastest == "last" else list(sizes.values())[::-1]
     names = list(sizes) if fastest == "last" else list(sizes)[::-1]
-    grid = torch.arange(math.prod(shape)).reshape(shape)
-    for place in itertools.product(*map(range, shape)):
-        at = dict(zip(names, place, strict=True))
-        assert rank_of(at, sizes, fastest) == grid[place].item()
-        assert coordinates(grid[place].item(), sizes, fastest) == at
-    for axis in sizes:
-        rows = grid.movedim(names.index(axis), -1).reshape(-1, sizes[axis]).tolist()
-        assert sorted(groups(sizes, axis, fastest)) == sorted(rows)
+    grid, worked = torch.arange(math.prod(shape)).reshape(shape), Worked("mesh-coordinates")
+    with judged_variant("mesh-coordinates", {"fastest": fastest}):
+        for place in itertools.product(*map(range, shape)):
+            at = dict(zip(names, place, strict=True))
+            assert worked[1](at, sizes) == grid[place].item()
+            assert worked[0](grid[place].item(), sizes) == at
+        for axis in sizes:
+            rows = grid.movedim(names.index(axis), -1).reshape(-1, sizes[axis]).tolist()
+            assert sorted(worked[2](sizes, axis)) == sorted(rows)
 
 
 @settings(max_examples=60, deadline=None)
 @given(sizes=MESHES, unit=st.integers(1, 12))
-def test_the_library_s_mesh_has_the_judge_s_groups_and_a_group_straddles_if_its_ranks_are_in_two_units(sizes, unit):
+def test_the_library_s_mesh_has_these_groups_and_a_group_straddles_if_its_ranks_are_in_two_units(sizes, unit):
     for axis in sizes:
         found = groups(sizes, axis)
         assert sorted(map(tuple, found)) == sorted(mesh.Mesh(sizes).groups(axis))
         apart = any(len({rank // unit for rank in group}) > 1 for group in found)
-        assert straddles(sizes, axis, unit) == apart
-        level = widest_level(sizes, axis, [("unit", unit)])
+        level = Worked("crossed-wires")(sizes, axis, [("unit", unit)])
         assert level == (None if sizes[axis] == 1 else "cluster" if apart else "unit")
 
 
-def test_an_axis_inside_servers_sends_nothing_across_and_the_best_order_is_no_worse_than_any():
+@pytest.mark.parametrize("least", ["seconds", "bytes"])
+def test_the_worked_order_costs_the_least_and_a_quiet_one_sends_nothing_across(least):
     draw = random.Random(3)
     for _ in range(20):
         sizes = {axis: draw.choice((1, 2, 3, 4)) for axis in "abc"}
         row = sizes, {axis: draw.uniform(1, 9) for axis in sizes}, draw.choice((2, 4, 6)), 9.0, 1.0
+        with judged_variant("place-axes", {"least": least}):
+            assert cost(least, row, Worked("place-axes")(*row)) == pytest.approx(lowest(least, row))
         for order in itertools.permutations(sizes):
             placed = {axis: sizes[axis] for axis in order}
-            quiet = not any(straddles(placed, axis, row[2]) for axis in placed)
-            assert quiet == (crossing(row, order) == 0)
-            assert all(cost(row, order) >= least(cost, row) for cost in COSTS.values())
+            pairs = [(group, axis) for axis in placed for group in groups(placed, axis)]
+            quiet = all(len({rank // row[2] for rank in group}) == 1 for group, _ in pairs)
+            assert quiet == (cost("bytes", row, order) == 0)
 
 
 def test_swapped_axes_never_cost_more_than_the_ratio_of_the_wires():
@@ -105,23 +106,19 @@ def test_the_stuck_ranks_are_those_that_do_not_finish_on_the_metered_cluster(dir
 
         run = attempt(step, ranks=math.prod(sizes.values()), buffering=math.inf)
         stuck = [rank for rank, result in enumerate(run.results) if result is None]
-        assert stuck == stalled(direction, sizes, asleep, waits), (sizes, waits, asleep)
+        with judged_variant("blast-radius", {"direction": direction}):
+            assert stuck == Worked("blast-radius")(sizes, asleep, waits), (sizes, waits, asleep)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 30)), max_size=6))
-def test_shares_of_an_adapter_agree_with_the_library_and_with_small_steps(transfers):
-    ends = fair(transfers, 4.0)
+def test_shares_of_an_adapter_agree_with_the_library_and_both_ways_send_all_bytes_by_the_same_time(transfers):
+    worked = Worked("shared-adapter")
+    ends = worked(transfers, 4.0)
     assert ends == pytest.approx(mesh.finish_times(transfers, 4.0), rel=1e-9, abs=1e-9)
-    left, seen, tick = [float(size) for _, size in transfers], [float(start) for start, _ in transfers], 1 / 64
-    for now in range(64 * 64):
-        active = [at for at, (start, _) in enumerate(transfers) if start <= now * tick and left[at] > 0]
-        for at in active:
-            left[at] -= 4.0 * tick / len(active)
-            seen[at] = (now + 1) * tick
-    assert all(abs(one - two) < 0.5 for one, two in zip(ends, seen, strict=True))
-    busy = max(ends, default=0.0)
-    assert busy == pytest.approx(max(in_turn(transfers, 4.0), default=0.0)) or any(size == 0 for _, size in transfers)
+    with judged_variant("shared-adapter", {"sharing": "in turn"}):
+        last = max(worked(transfers, 4.0), default=0.0)
+    assert max(ends, default=0.0) == pytest.approx(last) or any(size == 0 for _, size in transfers)
 
 
 # --- models
@@ -130,12 +127,13 @@ def test_shares_of_an_adapter_agree_with_the_library_and_with_small_steps(transf
 def test_six_published_steps_agree_with_the_term_and_not_without_it():
     assert len(published()) == 6
     for row, alone, seconds, name in published():
-        with_term = alone + sum(communication("all-reduce", *row).values())
+        with_term = alone + sum(Worked("communication-term")(*row).values())
         assert abs(with_term / seconds - 1) < 0.035 and alone / seconds - 1 < -0.08, name
 
 
 def test_doubling_an_axis_halves_what_it_cuts():
     model = {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "parameters": 8e9}
+    estimate = Worked("repair-calculator")
     for recompute in ("none", "selective", "full"):
         job = {"length": 4096, "micro": 2, "recompute": recompute, "state": 12}
         base = estimate(model, job, 2, 2, 4, 3)
@@ -146,9 +144,11 @@ def test_doubling_an_axis_halves_what_it_cuts():
 
 
 @pytest.mark.parametrize("goal", ["cheapest", "quickest"])
-def test_the_best_layout_is_allowed_and_costs_least(goal):
+def test_the_worked_layout_is_allowed_and_costs_least(goal):
     row = telling(goal, random.Random(5), lambda *_: True)
-    table, found = costs(row), best(goal, row)
-    kept = allowed(goal, row, table)
-    assert found in kept and all(kept[found] <= value for value in kept.values())
-    assert all(table[each][2] <= row[0]["memory"] for each in kept)
+    kept, (cluster, model, steps, limit, spec) = allowed(goal, row, costs(row)), row
+    with judged_variant("cheapest-layout", {"goal": goal}):
+        found = Worked("cheapest-layout")(
+            cluster, model, steps, limit, lambda *layout: measured(spec, cluster, model, layout)
+        )
+    assert kept[tuple(found.values())] == kept[best(goal, row)] == min(kept.values())

@@ -1,86 +1,22 @@
 """Judge of first-wall: the first wall, and the cheapest way past it."""
 
-import itertools
 import random
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
-from functools import partial
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises.ch01.first_wall import FIXES, WALLS
-from course_lib.judging import Fault, Judging, Mistake, Params, verdict
+from course_lib.judging import Fault, Judging, Params, Worked, verdict
 from course_lib.judging.columns import gpus_text
 from course_lib.judging.draws import log_uniform, one_apart, plain, unseen
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import bytes_text, number_text
 
 Job = Mapping[str, Any]
-Loads = dict[str, Fraction]
-Answer = tuple[str, str, int]
 MOST = 2_000  # GPUs that a drawn job may need at most, so that counting them one by one stays quick
 
 
-def alone(job: Job, bytes_each: int, *, flops: str = "dense_flops", reserve: bool = True, mfu: bool = True) -> Loads:
-    """The three loads of one GPU by itself, exactly. The keywords are mistakes: another peak, no reserve, no MFU."""
-    usable = Fraction(job["gpu_memory"]) * ((1 - Fraction(job["reserve"])) if reserve else 1)
-    rate = Fraction(job[flops]) * (Fraction(job["mfu"]) if mfu else 1)
-    seconds_per_token = 6 * Fraction(job["params"]) / rate
-    return {
-        "memory": Fraction(job["params"]) * bytes_each / usable,
-        "compute": seconds_per_token * job["step_tokens"] / Fraction(job["step_s"]),
-        "deadline": seconds_per_token * Fraction(job["tokens"]) / Fraction(job["deadline_s"]),
-    }
-
-
-def spread(one: Loads, gpus: int, sharded: bool) -> Loads:
-    """The loads on `gpus` GPUs: time is always shared, the state only if it is sharded."""
-    shared = {wall: load / gpus for wall, load in one.items()}
-    return shared if sharded else {**shared, "memory": one["memory"]}
-
-
-def solve(
-    job: Job,
-    bytes_each: int,
-    *,
-    only_first: bool = False,
-    order: Sequence[str] = FIXES,
-    added: bool = False,
-    sharded: bool = False,
-    **mistaken: Any,
-) -> Answer:
-    """(wall, fix, GPUs) by trying each fix and counting GPUs one by one. The keywords are mistakes."""
-    one, gpus = alone(job, bytes_each, **mistaken), job["gpus"]
-    before = spread(one, gpus, job["sharded"] or sharded)
-    heaviest = max(WALLS, key=lambda wall: before[wall])
-    wall = heaviest if before[heaviest] > 1 else "none"
-    asked = (wall,) if only_first and wall != "none" else WALLS
-    after = {"nothing": before, "shard state": spread(one, gpus, True)}
-    if job["latest_s"] is not None:
-        later = before["deadline"] * Fraction(job["deadline_s"]) / Fraction(job["latest_s"])
-        after["longer deadline"] = {**before, "deadline": later}
-    for fix in order:
-        if fix in after and all(after[fix][each] <= 1 for each in asked):
-            return wall, fix, gpus
-    needs = [(one[each].numerator, one[each].denominator) for each in asked]
-    enough = next(n for n in itertools.count(gpus) if all(top <= n * below for top, below in needs))
-    return wall, "more GPUs", enough - gpus if added else enough
-
-
-_MONEY_FIRST, _NO_SHARDING = ("nothing", "shard state", "more GPUs"), ("nothing", "longer deadline", "more GPUs")
-MISTAKES = (
-    Mistake("sparse-peak", partial(solve, flops="sparse_flops"), "This uses the sparse peak; training is dense."),
-    Mistake("no-reserve", partial(solve, reserve=False), "The reserve was not subtracted from the memory."),
-    Mistake("always-sharded", partial(solve, sharded=True), "This assumes a sharded state; each GPU holds a copy."),
-    Mistake("full-speed", partial(solve, mfu=False), "This assumes 100 % of the peak; the job reaches `mfu`."),
-    Mistake("only-the-first-wall", partial(solve, only_first=True), "This removes the first wall; another remains."),
-    Mistake("gpus-added", partial(solve, added=True), "Return all GPUs in use after the fix, not only the added ones."),
-    Mistake("money-first", partial(solve, order=_MONEY_FIRST), "A later deadline is cheaper than more GPUs."),
-    Mistake("never-shards", partial(solve, order=_NO_SHARDING), "Sharding alone is cheaper and was not tried."),
-)
-
-
-# --- jobs --------------------------------------------------------------------------------------------
+right = Worked("first-wall")
 
 
 def job_words(job: Job) -> str:
@@ -112,10 +48,10 @@ def _job(
         "sharded": False,
         **more,
     }
-    taken = spread(alone(job, 1), gpus, False)
-    for limit, load in (("step", "compute"), ("deadline", "deadline"), ("latest", "deadline")):
+    per_token = 6 * params / (gpus * job["dense_flops"] * job["mfu"])
+    for limit, count in (("step", job["step_tokens"]), ("deadline", tokens), ("latest", tokens)):
         if limit in need:
-            job[f"{limit}_s"] = float(f"{float(taken[load]) * need[limit]:.4g}")
+            job[f"{limit}_s"] = float(f"{per_token * count * need[limit]:.4g}")
     return job
 
 
@@ -132,19 +68,15 @@ def shown_jobs(params: Params) -> list[dict[str, Any]]:
     ]
 
 
-def _settled(job: Job, bytes_each: int) -> bool:
-    """Whether rounding noise can change nothing: no load near 1 under any fix, no two heaviest loads alike."""
-    one = alone(job, bytes_each)
-    found = [spread(one, job["gpus"], job["sharded"]), spread(one, job["gpus"], True)]
-    if job["latest_s"] is not None:
-        found.append({"deadline": found[0]["deadline"] * Fraction(job["deadline_s"]) / Fraction(job["latest_s"])})
-    first, second = sorted(map(float, found[0].values()))[-1:-3:-1]
-    near_one = any(abs(float(load) - 1) < 1e-6 for each in found for load in each.values())
-    near_whole = any(abs(load - round(load)) < 1e-6 * load for load in map(float, one.values()))
-    return first - second > 1e-6 * first and not near_one and not near_whole and max(one.values()) < MOST
+def _settled(job: Job) -> bool:
+    """Whether rounding noise can change nothing: not when any limit moves by a millionth."""
+    limits = [name for name in ("gpu_memory", "step_s", "deadline_s", "latest_s") if job[name]]
+    moved = ({**job, name: job[name] * factor} for name in limits for factor in (1 + 1e-6, 1 - 1e-6))
+    needed = right({**job, "gpus": 1, "sharded": True, "latest_s": None})[2]
+    return needed <= MOST and all(right(each) == right(job) for each in moved)
 
 
-def random_job(rng: random.Random, bytes_each: int) -> dict[str, Any]:
+def random_job(rng: random.Random) -> dict[str, Any]:
     """One job with walls here and there, drawn until rounding noise cannot change its answer.
 
     Three kinds, so that each fix comes up often: anything goes; only memory is short; only the deadline is.
@@ -167,7 +99,7 @@ def random_job(rng: random.Random, bytes_each: int) -> dict[str, Any]:
             mfu=rng.choice((0.3, 0.35, 0.4, 0.5)),
             sharded=rng.random() < (0.7 if kind == "deadline" else 0.3),
         )
-        if _settled(job, bytes_each):
+        if _settled(job):
             return job
 
 
@@ -203,24 +135,23 @@ def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
 
 def _likewise(params: Params, rng: random.Random) -> list[Job]:
     """The five jobs with a few parameters more or fewer, which hit the same walls and want the same fixes."""
-    bytes_each, shown = params["bytes_per_param"], shown_jobs(params)
-    wanted = [solve(job, bytes_each)[:2] for job in shown]
+    shown = shown_jobs(params)
+    wanted = [right(job)[:2] for job in shown]
     while True:
         jobs = [{**job, "params": float(f"{job['params'] * rng.uniform(0.95, 1.05):.4g}")} for job in shown]
-        if [solve(job, bytes_each)[:2] for job in jobs] == wanted and all(_settled(job, bytes_each) for job in jobs):
+        if [right(job)[:2] for job in jobs] == wanted and all(map(_settled, jobs)):
             return jobs
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    bytes_each = params["bytes_per_param"]
-    edges = exact_jobs(bytes_each)
+    edges = exact_jobs(params["bytes_per_param"])
     edges.append(
         _job(2e10, 1e11, 64, "H100 SXM", {"step": 2, "deadline": 0.6, "latest": 1.5})
     )  # two fixes at once would do
-    mixed = [(random_job(rng, bytes_each),) for _ in range(185 - len(edges))]
-    mixed += one_apart(mixed[:12], lambda job: solve(job, bytes_each), lambda job: _settled(job, bytes_each))
+    mixed = [(random_job(rng),) for _ in range(185 - len(edges))]
+    mixed += one_apart(mixed[:12], right, _settled)
     mixed += [(job,) for job in edges]
-    mixed += [(random_job(rng, bytes_each),) for _ in range(200 - len(mixed))]
+    mixed += [(random_job(rng),) for _ in range(200 - len(mixed))]
     rng.shuffle(mixed)
     return [
         Case(name="five jobs", args=(0, [(job,) for job in shown_jobs(params)])),
@@ -230,9 +161,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-# --- verdicts ----------------------------------------------------------------------------------------
-
-
 def _read(answer: Sequence[Any]) -> tuple[str, str, float]:
     """(wall, fix, GPUs) with the words in lower case; None counts as the wall that is not there."""
     wall, fix, gpus = answer
@@ -240,36 +168,24 @@ def _read(answer: Sequence[Any]) -> tuple[str, str, float]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    jobs, bytes_each = [row[0] for row in case.args[1]], params["bytes_per_param"]
-    got, right = list(map(_read, outcome.value)), [_read(solve(job, bytes_each)) for job in jobs]
-    known = {each: [_read(each.on(job, bytes_each)) for job in jobs] for each in MISTAKES} if got != right else {}
+    jobs, got = [row[0] for row in case.args[1]], list(map(_read, outcome.value))
+    want = [_read(right(job)) for job in jobs]
     places = {"wall": slice(0, 1), "fix": slice(1, 3)}
-    return [verdict(case.kind, part, case, _fault(place, jobs, got, right, known)) for part, place in places.items()]
+    return [verdict(case.kind, part, case, _fault(place, jobs, got, want)) for part, place in places.items()]
 
 
-def _fault(
-    place: slice,
-    jobs: Sequence[Job],
-    got: Sequence[tuple[Any, ...]],
-    right: Sequence[tuple[Any, ...]],
-    known: Mapping[Mistake, Sequence[tuple[Any, ...]]],
-) -> Fault | None:
-    """What is wrong with the wall, or with fix and GPUs; a mistake is named if it explains all jobs of the case."""
-    wrong = [at for at, want in enumerate(right) if got[at][place] != want[place]]
+def _fault(place: slice, jobs: Sequence[Job], got: Sequence[Any], want: Sequence[Any]) -> Fault | None:
+    """What is wrong with the wall, or with fix and GPUs."""
+    wrong = [at for at, each in enumerate(want) if got[at][place] != each[place]]
     if not wrong:
         return None
     said = " with ".join(repr(each) if type(each) is str else gpus_text(each) for each in got[wrong[0]][place])
     lead = f"wrong for {len(wrong)} of {len(jobs)} jobs, such as {job_words(jobs[wrong[0]])}: got {said}. "
-    for mistake, answers in known.items():
-        if all(answer[place] == mistaken[place] for answer, mistaken in zip(got, answers, strict=True)):
-            return mistake.name, lead + mistake.message
     if len(set(got)) == 1:
         return "one-answer-for-all", lead + "The answer is the same for all jobs."
-    if place.start and all(got[at][1] == right[at][1] for at in wrong):
-        if all(got[at][2] == right[at][2] + 1 for at in wrong):
-            return "one-too-many", lead + "One GPU fewer is enough; an exact fit counts."
-        return "other-count", lead + "The fix is right, but the number of GPUs after it is not."
-    return "", lead + "Print the three loads of this job before and after each fix."
+    if all(got[at][:2] == want[at][:2] for at in wrong):
+        return Wrong("other-count", lead + "The fix is right, but the number of GPUs after it is not.", lead, (2,))
+    return Wrong("", lead + "Print the three loads of this job before and after each fix.", lead, (place.start,))
 
 
 JUDGING = Judging(
@@ -284,122 +200,101 @@ JUDGING = Judging(
     "what a step can hide and what sharding costs in traffic; chapters 06 to 13 add both.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
-
-# %% right: tries the fixes in order and counts up
-def loads(job):
-    state = 16 * job["params"] / (job["gpus"] if job["sharded"] else 1)
-    speed = job["gpus"] * job["dense_flops"] * job["mfu"]
-    return {
-        "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
-        "compute": 6 * job["params"] * job["step_tokens"] / speed / job["step_s"],
-        "deadline": 6 * job["params"] * job["tokens"] / speed / job["deadline_s"],
-    }
-
-
-def first_wall(job):
-    now = loads(job)
-    heaviest = max(now, key=now.get)
-    wall = heaviest if now[heaviest] > 1 else "none"
-    options = [("nothing", job), ("shard state", {**job, "sharded": True})]
-    if job["latest_s"] is not None:
-        options.append(("longer deadline", {**job, "deadline_s": job["latest_s"]}))
-    for fix, changed in options:
-        if max(loads(changed).values()) <= 1:
-            return wall, fix, job["gpus"]
-    gpus = job["gpus"]
-    while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
-        gpus += 1
-    return wall, "more GPUs", gpus
-
-
-# %% right: any variant
 from course_lib import params
 
-PER_PARAM = params("first-wall").bytes_per_param
+
+# %% right: worked
+per_param = params("first-wall").bytes_per_param  # bytes of state, of your variant
 
 
-def first_wall(job):
-    n, p = job["gpus"], job["params"]
-    rate = 6 * p / (job["dense_flops"] * job["mfu"])
-    one = {
-        "memory": PER_PARAM * p / (job["gpu_memory"] * (1 - job["reserve"])),
-        "compute": rate * job["step_tokens"] / job["step_s"],
-        "deadline": rate * job["tokens"] / job["deadline_s"],
-    }
-    now = {name: load / n for name, load in one.items()}
-    kept = now if job["sharded"] else {**now, "memory": one["memory"]}
-    wall = max(kept, key=kept.get) if max(kept.values()) > 1 else "none"
-    later = job["deadline_s"] / job["latest_s"] if job["latest_s"] else 1
-    if max(kept.values()) <= 1:
-        return wall, "nothing", n
-    if max(now.values()) <= 1:
-        return wall, "shard state", n
-    if max({**kept, "deadline": kept["deadline"] * later}.values()) <= 1:
-        return wall, "longer deadline", n
-    return wall, "more GPUs", math.ceil(max(one.values()))
+def first_wall(job: dict) -> tuple[str, str, int]:
+    """The heaviest wall ("none" without one), the cheapest fix that leaves no wall, and the GPUs after it."""
 
+    ### BEGIN SOLUTION
+    def loads(job: dict) -> dict[str, float]:
+        state = per_param * job["params"] / (job["gpus"] if job["sharded"] else 1)
+        needed = 6 * job["params"] / (job["gpus"] * job["dense_flops"] * job["mfu"])  # seconds per token
+        return {
+            "memory": state / (job["gpu_memory"] * (1 - job["reserve"])),
+            "compute": needed * job["step_tokens"] / job["step_s"],
+            "deadline": needed * job["tokens"] / job["deadline_s"],
+        }
 
-# %% right: closed form, a list, the wall that is not there as None
-def first_wall(job):
-    usable = job["gpu_memory"] - job["reserve"] * job["gpu_memory"]
-    n = job["gpus"]
-    one_step = 6 * job["params"] * job["step_tokens"] / job["dense_flops"] / job["mfu"]
-    one_run = one_step / job["step_tokens"] * job["tokens"]
-    memory = job["params"] * 16 / usable
-    compute, deadline = one_step / job["step_s"], one_run / job["deadline_s"]
-    mine = memory / n if job["sharded"] else memory
-    ranked = sorted([(mine, "memory"), (compute / n, "compute"), (deadline / n, "deadline")])
-    wall = ranked[-1][1] if ranked[-1][0] > 1 else None
-    time_fits = compute / n <= 1 and deadline / n <= 1
-    if wall is None:
-        return [None, "nothing", n]
-    if time_fits and memory / n <= 1:
-        return [wall, "shard state", n]
-    later = job["latest_s"]
-    if later and mine <= 1 and compute / n <= 1 and one_run / later / n <= 1:
-        return [wall, "longer deadline", n]
-    return [wall, "more GPUs", math.ceil(max(memory, compute, deadline))]
+    now, sharded = loads(job), {**job, "sharded": True}
+    wall = max(now, key=now.get) if max(now.values()) > 1 else "none"
+    later = {**job, "deadline_s": job["latest_s"] or job["deadline_s"]}
+    for fix, changed in (("nothing", job), ("shard state", sharded), ("longer deadline", later)):
+        if max(loads(changed).values()) <= 1:
+            return wall, fix, job["gpus"]
+    alone = max(loads({**sharded, "gpus": 1}).values())  # sharded, every load falls as 1/GPUs
+    return wall, "more GPUs", max(job["gpus"], math.ceil(alone * (1 - 1e-12)))
+    ### END SOLUTION
 
-
-# %% wrong: sparse peak => values sparse-peak  from: tries the fixes in order and counts up
+# %% right: counts up
+# -     alone = max(loads({**sharded, "gpus": 1}).values())  # sharded, every load falls as 1/GPUs
+# -     return wall, "more GPUs", max(job["gpus"], math.ceil(alone * (1 - 1e-12)))
+# +     gpus = job["gpus"]
+# +     while max(loads({**sharded, "gpus": gpus}).values()) > 1:
+# +         gpus += 1
+# +     return wall, "more GPUs", gpus
+# %% right: in another order, lists, the wall that is not there as None
+# ~ per_param * job["params"] / (job["gpus"] if job["sharded"] else 1) ==> job["params"] / (job["gpus"] if job["sharded"] else 1) * per_param
+# ~ 6 * job["params"] / (job["gpus"] * job["dense_flops"] * job["mfu"]) ==> 6 * job["params"] / job["gpus"] / job["dense_flops"] / job["mfu"]
+# ~ job["gpu_memory"] * (1 - job["reserve"]) ==> job["gpu_memory"] - job["reserve"] * job["gpu_memory"]
+# ~ else "none" ==> else None
+# ~ return wall, fix, job["gpus"] ==> return [wall, fix, job["gpus"]]
+# %% wrong: sparse peak => values
+# > This uses the sparse peak; training is dense.
 # ~ dense_flops ==> sparse_flops
-
-# %% wrong: forgets the reserve for activations => generality no-reserve  from: tries the fixes in order and counts up
+# %% wrong: full speed => values
+# > This assumes 100 % of the peak; the job reaches `mfu`.
+# ~ job["dense_flops"] * job["mfu"] ==> job["dense_flops"]
+# %% wrong: no reserve => generality
+# > The reserve was not subtracted from the memory.
 # ~ (job["gpu_memory"] * (1 - job["reserve"])) ==> job["gpu_memory"]
-
-# %% wrong: memory of all GPUs although each holds a copy => values always-sharded  from: tries the fixes in order and counts up
+# %% wrong: always sharded => values
+# > This assumes a sharded state; each GPU holds a copy.
 # ~ (job["gpus"] if job["sharded"] else 1) ==> job["gpus"]
-
-# %% wrong: a fix for the first wall only => values only-the-first-wall  from: tries the fixes in order and counts up
-# ~ if max(loads(changed).values()) <= 1: ==> if loads(changed)[heaviest] <= 1:
-# -     while max(loads({**job, "sharded": True, "gpus": gpus}).values()) > 1:
-# +     while loads({**job, "sharded": True, "gpus": gpus})[heaviest] > 1:
-
-# %% wrong: GPUs added, not GPUs in use => values gpus-added  from: tries the fixes in order and counts up
-# ~ return wall, "more GPUs", gpus ==> return wall, "more GPUs", gpus - job["gpus"]
-
-# %% wrong: an exact fit does not fit => generality -  from: tries the fixes in order and counts up
-# ~ now[heaviest] > 1 ==> now[heaviest] >= 1
+# %% wrong: only the first wall => values
+# > This removes the first wall; another remains.
+# ~ max(loads(changed).values()) <= 1 ==> loads(changed).get(wall, 0) <= 1
+# ~ max(loads({**sharded, "gpus": 1}).values()) ==> loads({**sharded, "gpus": 1})[wall]
+# %% wrong: money first => values
+# > A later deadline is cheaper than more GPUs.
+# ~ ("shard state", sharded), ("longer deadline", later) ==> ("shard state", sharded)
+# %% wrong: never shards => values
+# > Sharding alone is cheaper and was not tried.
+# ~ ("shard state", sharded), ==>
+# %% wrong: two fixes at once => values
+# > With more GPUs the deadline stays as it was.
+# ~ {**sharded, "gpus": 1} ==> {**later, "sharded": True, "gpus": 1}
+# %% wrong: the first load above 1 => values
+# > This names the first load above 1; asked is the heaviest.
+# ~ max(now, key=now.get) if max(now.values()) > 1 else "none" ==> next((name for name in now if now[name] > 1), "none")
+# %% wrong: gpus added => values
+# > Return all GPUs in use after the fix, not only the added ones.
+# ~ math.ceil(alone * (1 - 1e-12))) ==> math.ceil(alone * (1 - 1e-12))) - job["gpus"]
+# %% wrong: always one GPU more => values one-too-many
+# > One GPU fewer is enough.
+# ~ math.ceil(alone * (1 - 1e-12)) ==> math.ceil(alone) + 1
+# %% wrong: one GPU more than the whole part => generality one-too-many
+# > One GPU fewer is enough; an exact fit counts.
+# ~ math.ceil(alone * (1 - 1e-12)) ==> int(alone) + 1
+# %% wrong: an exact fit does not fit => generality
+# > A load of exactly 1 still fits.
+# ~ max(now.values()) > 1 ==> max(now.values()) >= 1
 # ~ values()) <= 1 ==> values()) < 1
-# ~ values()) > 1 ==> values()) >= 1
-
-# %% wrong: memory is always the first wall => values one-answer-for-all  from: tries the fixes in order and counts up
-# ~ now = loads(job) ==> return "memory", "more GPUs", 2 * job["gpus"] // job["gpus"] * 8
-
-# %% wrong: words of its own => values no-such-word  from: tries the fixes in order and counts up
-# ~ now = loads(job) ==> return "memory", "buy more", 8
-
-# %% wrong: not a triple => values wrong-shape  from: tries the fixes in order and counts up
-# ~ now = loads(job) ==> return "memory"
-
-# %% half: the wall but never the fix => 4  from: tries the fixes in order and counts up
-# ~ if max(loads(changed).values()) <= 1: ==> if True:
-
-# %% wrong: always one GPU more than the whole part => generality one-too-many  from: tries the fixes in order and counts up
-# ~ values()) > 1 ==> values()) >= 1
-
-# %% wrong: a step that is exactly in time is late => generality -  from: tries the fixes in order and counts up
+# ~ math.ceil(alone * (1 - 1e-12)) ==> int(alone) + 1
+# %% wrong: a step that is exactly in time is late => generality an-exact-fit-does-not-fit
 # ~ if max(loads(changed).values()) <= 1: ==> if max(loads(changed).values()) <= 1 and loads(changed)["compute"] < 1:
-"""
+# %% wrong: memory is always the first wall => values one-answer-for-all
+# ~ now, sharded = loads(job), {**job, "sharded": True} ==> return "memory", "more GPUs", 8
+# %% wrong: words of its own => values no-such-word
+# ~ now, sharded = loads(job), {**job, "sharded": True} ==> return "memory", "buy more", 8
+# %% wrong: not a triple => values wrong-shape
+# ~ now, sharded = loads(job), {**job, "sharded": True} ==> return "memory"
+# %% half: the wall but never the fix => 4
+# ~ max(loads(changed).values()) <= 1 ==> True
+'''

@@ -1,50 +1,15 @@
 """Judge of mfu-bug: find the bug: a utilization in an article."""
 
 import random
-from typing import Any
 
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, gpus_text, table
 from course_lib.judging.draws import draw_rows, logarithmic, one_apart, plain, unseen
-from course_lib.judging.mistakes import scaled
 from course_lib.records import Case
 from course_lib.units import HOUR, number_text
 
-
-def true_mfu(scope: str, p: float, seq: int, batch: int, steps: int, seconds: float, gpus: int, flops: float) -> float:
-    """Model FLOPs utilization of the whole run."""
-    batches = batch if scope == "all" else batch * gpus
-    return 6 * p * seq * batches * steps / seconds / (gpus * flops)
-
-
-def _bug_column(scope: str) -> Column:
-    def mfu(*row: float) -> float:
-        return true_mfu(scope, *row)
-
-    def per_gpu(power: int) -> Any:
-        """The MFU times a power of the number of GPUs; with one GPU it is right."""
-        return lambda *row: mfu(*row) * row[5] ** power
-
-    printed = 1 if scope == "all" else -1
-    twice = "the number of GPUs divides twice." if scope == "all" else "the number of GPUs multiplies once too often."
-    return Column(
-        part="mfu",
-        unit="(a fraction of one)",
-        want=mfu,
-        words=lambda p, s, b, k, t, n, f: f"{number_text(p)} parameters, batch {b}, {gpus_text(n)}",
-        hint="The FLOPs of which GPUs, over the peak of which GPUs?",
-        mistakes=(
-            Mistake("as-printed", per_gpu(printed), "tokens and peak belong to different numbers of GPUs."),
-            Mistake("twice-by-gpus", per_gpu(-printed), twice),
-            Mistake("percent", scaled(mfu, 100), "this is a percentage; give a fraction of one."),
-            Mistake("recompute-counted", scaled(mfu, 8 / 6), "8 FLOP count the recomputation too: that is the HFU."),
-            Mistake("forward-only", scaled(mfu, 1 / 3), "the backward pass is missing."),
-            Mistake("sparse-peak", scaled(mfu, 1 / 2), "the peak was right: `gpu_flops` is dense already."),
-            Mistake("one-step", lambda *row: mfu(*row) / row[3], "the tokens are those of one step."),
-            Mistake("one-sequence", lambda *row: mfu(*row) / row[2], "the batch is missing."),
-        ),
-    )
+right = Worked("mfu-bug")
 
 
 def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -61,7 +26,7 @@ def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
         (2, 3, 8, 16, 512, 16_384),
         (125e12, 312e12, 989e12, 2250e12),
     )
-    apart = one_apart(others, lambda *row: true_mfu(params["scope"], *row))
+    apart = one_apart(others, right)
     sizes = logarithmic(1e9, 1e11), (2048, 4096, 8192), (2, 4, 8)
     usual = draw_rows(rng, 3, *sizes, (100, 1000), logarithmic(1e3, 1e6), (8, 64, 256), (312e12, 989e12))
     return [
@@ -74,7 +39,15 @@ def _bug_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares={"values:mfu": 0.4, "generality:mfu": 0.6},
     cases=_bug_cases,
-    verdicts=lambda params, *given: table(_bug_column(params["scope"]))(params, *given),
+    verdicts=table(
+        Column(
+            part="mfu",
+            unit="(a fraction of one)",
+            want=right,
+            words=lambda p, s, b, k, t, n, f: f"{number_text(p)} parameters, batch {b}, {gpus_text(n)}",
+            hint="The FLOPs of which GPUs, over the peak of which GPUs?",
+        )
+    ),
     why="A utilization compares what was done with what the same hardware could have done. The published calculation divided "
     "the tokens of all GPUs by the peak of one, so its result was too large by the number of GPUs. Tokens of one GPU over the "
     "peak of all would be too small by the same factor. The peak itself was right: dense, and of one GPU. A quick test: with "
@@ -82,54 +55,54 @@ JUDGING = Judging(
     pytorch="torchtitan divides tokens per second *per device* by the peak of one device; check which one a log means.",
 )
 
-ANSWERS = r"""# %% right: the peak of all GPUs
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    tokens = sequence * batch * steps
+ANSWERS = r'''from course_lib import compute, params
+
+
+# %% right: worked
+scope = params("mfu-bug").scope  # "all" or "each": whose sequences `batch` counts in your variant
+
+
+def mfu_fixed(
+    params: float, sequence: int, batch: int, steps: int, seconds: float, gpus: int, gpu_flops: float
+) -> float:
+    """MFU of the whole run, as a fraction of one."""
+    ### BEGIN SOLUTION
+    sequences = batch if scope == "all" else batch * gpus  # of all GPUs, and so must the peak be
+    tokens = sequence * sequences * steps
     return 6 * params * tokens / seconds / (gpus * gpu_flops)
+    ### END SOLUTION
 
-
-# %% right: any variant
-from course_lib import params
-
-EACH = params("mfu-bug").scope == "each"
-
-
-def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-    tokens = sequence * batch * steps * (gpus if EACH else 1)
-    return 6 * params * tokens / seconds / gpus / gpu_flops
-
-
-# %% wrong: as published => values as-printed unless scope=each  from: the peak of all GPUs
-# ~ (gpus * gpu_flops) ==> gpu_flops
-
-
-# %% wrong: sparse peak and the GPUs => values sparse-peak  from: the peak of all GPUs
-# ~ (gpus * gpu_flops) ==> (2 * gpu_flops * gpus)
-
-# %% wrong: recomputation counted => values recompute-counted  from: the peak of all GPUs
+# %% right: one GPU's share of the tokens
+# ~ batch if scope == "all" else batch * gpus ==> batch / gpus if scope == "all" else batch
+# ~ seconds / (gpus * gpu_flops) ==> seconds / gpu_flops
+# %% wrong: as printed => values
+# > tokens and peak belong to different numbers of GPUs.
+# ~ batch if scope == "all" else batch * gpus ==> batch * gpus if scope == "all" else batch
+# %% wrong: twice by gpus => values
+# > the number of GPUs enters twice.
+# ~ batch if scope == "all" else batch * gpus ==> batch / gpus if scope == "all" else batch * gpus * gpus
+# %% wrong: recompute counted => values
+# > 8 FLOP count the recomputation too: that is the HFU.
 # ~ return 6 ==> return 8
-
-# %% wrong: in per cent => values percent  from: the peak of all GPUs
-# ~ return 6 ==> return 600
-
-# %% wrong: one GPU's tokens over all peaks => values twice-by-gpus  from: the peak of all GPUs
-# ~ sequence * batch ==> sequence * (batch / gpus)
-
-# %% wrong: tokens of one step => values one-step  from: the peak of all GPUs
-# ~ batch * steps ==> batch
-
-# %% wrong: sixteen by heart => values -  from: the peak of all GPUs
-# ~ (gpus * ==> (16 *
-
-# %% wrong: one sequence for each GPU => values -  from: the peak of all GPUs
-# ~ batch * steps ==> steps
-# ~ (gpus * gpu_flops) ==> gpu_flops
-
-# %% wrong: right for the example only => values only-the-example  from: the peak of all GPUs
+# %% wrong: forward only => values
+# > the backward pass is missing.
+# ~ return 6 ==> return 2
+# %% wrong: sparse peak => values
+# > the peak was right: `gpu_flops` is dense already.
+# ~ (gpus * gpu_flops) ==> (2 * gpu_flops * gpus)
+# %% wrong: one step => values
+# > the tokens are those of one step.
+# ~ sequences * steps ==> sequences
+# %% wrong: one sequence => values
+# > the batch is missing.
+# ~ batch if scope == "all" else batch * gpus ==> 1 if scope == "all" else gpus
+# %% wrong: sixteen by heart => values
+# > this takes 16 GPUs, whatever `gpus` is.
+# ~ (gpus * gpu_flops) ==> (16 * gpu_flops)
+# %% wrong: one sequence for each GPU => values -
+# ~ batch if scope == "all" else batch * gpus ==> gpus if scope == "all" else 1
+# %% wrong: right for the example only => values only-the-example
 # ~ 6 * params * tokens / seconds / (gpus * gpu_flops) ==> 0.02836
-
-# %% wrong: asks the library => raised  from: the peak of all GPUs
-#   def mfu_fixed(params, sequence, batch, steps, seconds, gpus, gpu_flops):
-# +     from course_lib import compute
+# %% wrong: asks the library => raised
 # ~ 6 * params * tokens / seconds / (gpus * gpu_flops) ==> compute.mfu(params, tokens / seconds, gpus, gpu_flops)
-"""
+'''

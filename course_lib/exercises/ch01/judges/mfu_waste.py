@@ -6,58 +6,28 @@ from dataclasses import replace
 from typing import Any
 
 from course_lib.exercises.returns import DictOf, Maybe, Number, TupleOf
-from course_lib.judging import Judging, Mistake, Params, lost
+from course_lib.judging import Judging, Params, Worked, lost
 from course_lib.judging.columns import Column, table
 from course_lib.judging.draws import log_uniform, one_apart, plain, unseen
 from course_lib.records import Case, Outcome, Verdict
 
 _PAIR = TupleOf({"lost": Maybe(Number("US dollars")), "more": Maybe(Number())})
-_ABOVE = "at or above its baseline a run has lost nothing."
+right = Worked("mfu-waste")
 
 
-def money(spent_in: str, spent: float, price: float, mfu: float, baseline: float) -> tuple[float, float]:
-    """(US dollars lost, extra work) against one baseline."""
-    usd = spent if spent_in == "dollars" else spent * price
-    return (usd * (1 - mfu / baseline), baseline / mfu - 1) if mfu < baseline else (0.0, 0.0)
+def _want(place: int) -> Callable[..., float]:
+    """The right loss, or the right extra work, of a row with one baseline."""
+    return lambda s, p, m, name, b: right(s, p, m, {name: b})[name][place]
 
 
 def _money_words(spent: float, price: float, mfu: float, name: str, baseline: float) -> str:
     return f"{100 * mfu:g} % MFU against {name!r} ({100 * baseline:g} %)"
 
 
-def _money_columns(spent_in: str) -> tuple[Column, Column]:
-    def on(value: Callable[[float, float, float], float]) -> Callable[..., float]:
-        """A function of a row from one of the dollars spent, the MFU and the baseline."""
-        return lambda s, p, m, name, b: value(s if spent_in == "dollars" else s * p, m, b)
-
-    def against(place: int) -> Callable[..., float]:
-        return lambda s, p, m, name, b: money(spent_in, s, p, m, b)[place]
-
-    share = on(lambda usd, m, b: usd * (1 - m / b))  # lost, below zero above the baseline
-    lost_mistakes = (
-        Mistake("below-zero", share, _ABOVE),
-        Mistake("against-the-peak", on(lambda usd, m, b: usd * (1 - m)), "this compares with 100 % of the peak."),
-        Mistake(
-            "points-for-share",
-            on(lambda usd, m, b: usd * (b - m)),
-            "percentage points of MFU are not a share of the money.",
-        ),
-        Mistake("more-for-lost", on(lambda usd, m, b: usd * (b / m - 1)), "this is the value of the extra work."),
-        Mistake("price-once-too-often", lambda *row: share(*row) * row[1], "this multiplies dollars by a price."),
-        Mistake("gpu-hours", lambda *row: share(*row) / row[1], "these are GPU-hours; give dollars."),
-        Mistake("what-is-left", on(lambda usd, m, b: usd * m / b), "this is what the work would have cost."),
-    )
-    more_mistakes = (
-        Mistake("below-zero", on(lambda usd, m, b: b / m - 1), _ABOVE),
-        Mistake("lost-for-more", on(lambda usd, m, b: 1 - m / b), "this is the share of the money lost."),
-        Mistake("points-for-share", on(lambda usd, m, b: b - m), "percentage points are not extra work."),
-        Mistake("percent", on(lambda usd, m, b: 100 * (b / m - 1)), "this is a percentage; give a fraction."),
-        Mistake("ratio", on(lambda usd, m, b: b / m), "this is the ratio; subtract 1 to get the *extra* work."),
-    )
-    return (
-        Column(part="lost", unit="US dollars", words=_money_words, want=against(0), mistakes=lost_mistakes),
-        Column(part="more", unit="(a fraction)", words=_money_words, want=against(1), mistakes=more_mistakes),
-    )
+_COLUMNS = (
+    Column(part="lost", unit="US dollars", words=_money_words, want=_want(0)),
+    Column(part="more", unit="(a fraction of one)", words=_money_words, want=_want(1)),
+)
 
 
 def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -69,7 +39,7 @@ def _waste_cases(params: Params, rng: random.Random) -> list[Case]:
         baselines = {name: round(rng.uniform(0.2, 0.99), 2) for name in names}
         spent = log_uniform(rng, 1e4, 1e9) / (1 if in_dollars else 2)
         others.append((spent, rng.choice((0.9, 1.5, 3.0, 4.25)), round(rng.uniform(0.05, 0.6), 3), baselines))
-    others += one_apart(others, lambda *row: [money(params["spent_in"], *row[:3], each) for each in row[3].values()])
+    others += one_apart(others, lambda *row: [*right(*row).values()])
     others += [(1e6, 2.5, 0.4, {"same": 0.4}), (1e6, 2.5, 0.46, {"low": 0.38, "high": 0.5}), (1e6, 2.5, 0.46, {})]
     others += [(1e6, 2.5, 0.46, {"low": 0.28, "high": 0.6})]
     usual = [
@@ -98,8 +68,8 @@ def _waste_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
             return lost(case, JUDGING.shares, fault)
         rows += [(*row[:3], name, baseline) for name, baseline in baselines.items()]
         values += [answer[name] for name in baselines]
-    columns = _money_columns(params["spent_in"])
-    return list(table(columns)(params, replace(case, args=(0, rows)), replace(outcome, value=values)))
+    found = table(_COLUMNS)(params, replace(case, args=(0, rows)), replace(outcome, value=values))
+    return [replace(each, where=(..., *each.where)) for each in found]  # in what came back, under some name
 
 
 JUDGING = Judging(
@@ -113,56 +83,54 @@ JUDGING = Judging(
     pytorch="MFU is not in PyTorch itself; torchtitan logs it from tokens per second, model FLOPs per token and the peak.",
 )
 
-ANSWERS = r"""# %% right: plain
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    return {name: (spent * max(0, 1 - mfu / best), max(0, best / mfu - 1)) for name, best in baselines.items()}
+ANSWERS = r'''from course_lib import params
 
 
-# %% right: any variant
-from course_lib import params
-
-IN_HOURS = params("mfu-waste").spent_in == "GPU-hours"
+# %% right: worked
+spent_in = params("mfu-waste").spent_in  # "dollars" or "GPU-hours": what `spent` counts in your variant
 
 
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    usd = spent * usd_per_hour if IN_HOURS else spent
-    return {name: (max(0, usd * (1 - mfu / b)), max(0, b / mfu - 1)) for name, b in baselines.items()}
+def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -> dict:
+    """For each baseline: (US dollars lost on the same work, extra work for the same money as a fraction)."""
+    ### BEGIN SOLUTION
+    usd = spent if spent_in == "dollars" else spent * usd_per_hour
+    better = {name: max(mfu, baseline) for name, baseline in baselines.items()}
+    return {name: (usd * (1 - mfu / reach), reach / mfu - 1) for name, reach in better.items()}
+    ### END SOLUTION
 
-
-# %% wrong: percentage points => values points-for-share  from: plain
-# ~ 1 - mfu / best), ==> best - mfu),
-
-# %% wrong: always against the peak => values against-the-peak  from: plain
-# ~ mfu / best), max(0, best / mfu ==> mfu), max(0, 1 / mfu
-
-# %% wrong: lost for more => values lost-for-more  from: plain
-# ~ best / mfu - 1 ==> 1 - mfu / best
-
-# %% wrong: more for lost => values more-for-lost  from: plain
-# ~ 1 - mfu / best ==> best / mfu - 1
-
-# %% wrong: the distractor bites => values price-once-too-often unless spent_in=GPU-hours  from: plain
-# ~ spent * max ==> spent * usd_per_hour * max
-
-# %% wrong: in per cent => values percent  from: plain
-# ~ max(0, best / mfu ==> 100 * max(0, best / mfu
-
-
-# %% wrong: one number without its baseline => values wrong-shape  from: plain
-# ~ {name: (spent * max(0, 1 - mfu / best), max(0, best / mfu - 1)) for name, best in baselines.items()} ==> spent * (1 - mfu / 0.5), 0.5 / mfu - 1
-
-# %% wrong: negative losses => generality below-zero  from: plain
-# ~ max(0, 1 - mfu / best), max(0, best / mfu - 1)) ==> (1 - mfu / best), best / mfu - 1)
-
-
+# %% right: cut at zero
+# ~ {name: max(mfu, baseline) for name, baseline in baselines.items()} ==> baselines
+# ~ usd * (1 - mfu / reach), reach / mfu - 1 ==> max(0, usd * (1 - mfu / reach)), max(0, reach / mfu - 1)
+# %% wrong: against the peak => values
+# > this compares with 100 % of the peak.
+# ~ mfu / reach), reach / mfu ==> mfu), 1 / mfu
+# %% wrong: points for share => values
+# > percentage points of MFU are neither a share of the money nor extra work.
+# ~ 1 - mfu / reach), reach / mfu - 1 ==> reach - mfu), reach - mfu
+# %% wrong: more for lost => values
+# > this is the value of the extra work.
+# ~ 1 - mfu / reach ==> reach / mfu - 1
+# %% wrong: what is left => values
+# > this is what the work would have cost.
+# ~ 1 - mfu / reach ==> mfu / reach
+# %% wrong: price once too often => values
+# > `spent` counts {{spent_unit}}; only GPU-hours are multiplied by a price.
+# ~ spent if spent_in == "dollars" else spent * usd_per_hour ==> spent * usd_per_hour if spent_in == "dollars" else spent
+# %% wrong: lost for more => values
+# > this is the share of the money lost.
+# ~ reach / mfu - 1 ==> 1 - mfu / reach
+# %% wrong: ratio => values
+# > this is the ratio; subtract 1 to get the *extra* work.
+# ~ reach / mfu - 1 ==> reach / mfu
+# %% wrong: below zero => generality
+# > at or above its baseline a run has lost nothing.
+# ~ max(mfu, baseline) ==> baseline
+# %% wrong: one number without its baseline => values wrong-shape
+# ~ {name: (usd * (1 - mfu / reach), reach / mfu - 1) for name, reach in better.items()} ==> usd * (1 - mfu / 0.5), 0.5 / mfu - 1
 # %% wrong: the example by heart => values missing-part
-def money_lost(spent, usd_per_hour, mfu, baselines):
-    return {"whole peak": (6_500_000, 1.857143), "achievable": (3_000_000, 0.428571), "promised": (2_222_222, 0.285714)}
-
-
-# %% half: only the money => 2.5  from: plain
-# ~ max(0, best / mfu - 1)) ==> None)
-
-# %% wrong: five baselines at most => generality -  from: plain
-# ~ baselines.items() ==> list(baselines.items())[:5]
-"""
+# ~ for name, reach in better.items() ==> for name, reach in (("whole peak", 1.0), ("achievable", 0.5), ("promised", 0.45))
+# %% half: only the money => 2.5
+# ~ reach / mfu - 1) ==> None)
+# %% wrong: five baselines at most => generality -
+# ~ better.items() ==> list(better.items())[:5]
+'''

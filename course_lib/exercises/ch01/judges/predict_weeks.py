@@ -2,16 +2,14 @@
 
 import math
 
-from course_lib import facts
+from course_lib import compute, facts
 from course_lib.judging import Params, prediction
-from course_lib.judging.draws import days_alone
-from course_lib.units import DAY, HOUR, WEEK, duration_text, number_text
+from course_lib.units import HOUR, WEEK, duration_text, number_text
 
 
 def weeks_truth(params: Params) -> float:
     """Weeks of the run, with perfect scaling."""
-    alone = days_alone(params["params"], params["tokens"], params["flops"], params["mfu"]) * DAY
-    return alone / params["gpus"] / WEEK
+    return compute.train_seconds(*(params[name] for name in ("params", "tokens", "flops", "mfu", "gpus"))) / WEEK
 
 
 def _weeks_reveal(params: Params) -> str:
@@ -36,24 +34,24 @@ JUDGING = prediction(
     "factor of two. That is enough to know whether to rent for a week or for a year.",
 )
 
-ANSWERS = r"""# %% right: a narrow guess
-def weeks_interval():
-    return 20, 40
+ANSWERS = r'''# %% right: worked
+def weeks_interval() -> tuple[float, float]:
+    """(low, high): the interval in which you expect the run's length in weeks, with high at most 4 × low."""
+    ### BEGIN SOLUTION
+    work = 6 * 7e10 * 1.5e13  # about 6e24 FLOP
+    speed = 1e3 * 1e15 * 0.4  # a thousand GPUs of about 1 PFLOP/s, at 40 %
+    guess = work / speed / 6e5  # a week has about 6e5 seconds
+    return guess / 1.8, guess * 1.8
+    ### END SOLUTION
 
-
-# %% right: a list, exactly a factor of four, far off  from: a narrow guess
-# ~ 20, 40 ==> [1.5, 6.0]
-
-# %% wrong: too wide => values too-wide  from: a narrow guess
-# ~ 20, 40 ==> 1, 1000
-
-# %% wrong: turned round => values reversed  from: a narrow guess
-# ~ 20, 40 ==> 40, 20
-
-# %% wrong: a point => values not-a-pair  from: a narrow guess
-# ~ 20, 40 ==> 26
-
-
-# %% wrong: words => values not-numbers  from: a narrow guess
-# ~ 20, 40 ==> "twenty", "forty"
-"""
+# %% right: a list, exactly a factor of four, far off
+# ~ guess / 1.8, guess * 1.8 ==> [1.5, 6.0]
+# %% wrong: too wide => values too-wide
+# ~ guess / 1.8, guess * 1.8 ==> 1, 1000
+# %% wrong: turned round => values reversed
+# ~ guess / 1.8, guess * 1.8 ==> guess * 1.8, guess / 1.8
+# %% wrong: a point => values not-a-pair
+# ~ guess / 1.8, guess * 1.8 ==> guess
+# %% wrong: words => values not-numbers
+# ~ guess / 1.8, guess * 1.8 ==> "twenty", "forty"
+'''

@@ -116,7 +116,7 @@ def headroom(nbytes: float, gpu_memory: float, gpus: int) -> float:
     ### END SOLUTION
 
 # %% right: floor division turned round, six digits
-# ~ params * sum(memory.CONVENTIONS[mine.convention].buckets.values()) ==> float(f"{params * 16:.6g}")
+# ~ params * sum(memory.CONVENTIONS[mine.convention].buckets.values()) ==> float(f"{params * sum(memory.CONVENTIONS[mine.convention].buckets.values()):.6g}")
 # ~ max(1, math.ceil(nbytes / gpu_memory)) ==> int(max(-(-nbytes // gpu_memory), 1))
 # ~ gpu_memory - nbytes / gpus ==> (gpu_memory / 1e9 - nbytes / 1e9 / gpus) * 1e9
 # %% right: in another order

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib import facts
-from course_lib.exercises.ch01.triage_six import RESPONSES, STAY
-from course_lib.judging import Fault, Judging, Params, describe, first, lost, verdict
+from course_lib.judging import Fault, Judging, Params, Worked, describe, first, lost, verdict
 from course_lib.judging.draws import log_uniform, one_apart, plain, unseen
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import DAY, number_text
 
@@ -18,17 +18,12 @@ _SCALED = ("params", "tokens", "qps", "mfu")
 _PURPOSE = {"memory": "training", "deadline": "training", "latency": "serving", "traffic": "serving"}
 
 
+right = Worked("triage-six")
+
+
 def triage_walls(job: Job) -> list[str]:
     """The walls that one GPU hits, in order."""
-    weights = 2 * job["params"]
-    trains, serves = job["tokens"] > 0, job["qps"] > 0
-    hit = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": trains and 6 * job["params"] * job["tokens"] > job["gpu_flops"] * job["mfu"] * job["deadline_s"],
-        "latency": serves and (weights > job["gpu_memory"] or job["user_tokens_s"] * weights > job["gpu_bandwidth"]),
-        "traffic": serves and job["qps"] > job["replica_qps"],
-    }
-    return [wall for wall in RESPONSES if hit[wall]]
+    return right(job)[1]
 
 
 def _settled(job: Job) -> bool:
@@ -104,6 +99,7 @@ def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
     edges = [
         _project(fits, h100, 0.4, tokens=1e8),
         _project(fits + 1, h100, 0.4, tokens=1e8),
+        _project(fits + 1, h100, 0.4, tokens=1),
         _project(float(h100.memory) / 2, h100, 0.4, qps=4.0, replica_qps=4.0, user_tokens_s=1.0),
         _project(fits * 100, h100, 0.4),  # neither trains nor serves
         _project(1e9, h100, 0.4, tokens=1e8, qps=5.0),
@@ -132,39 +128,35 @@ def _quoted(response: Any) -> str:
     return repr(response) if type(response) is str and len(response) < 60 else describe(response)
 
 
-def _fault(job: Job, answer: Sequence[Any], one_wall_each: bool) -> Fault | None:
-    """What is wrong with one answer; `one_wall_each`: no answer of this case names two walls."""
+def _fault(job: Job, answer: Sequence[Any]) -> Fault | None:
+    """What is wrong with one answer."""
     response, walls = answer[0], [wall.strip().lower() for wall in answer[1]]
-    right, lead = triage_walls(job), f"{_project_words(job)}: "
-    wanted = RESPONSES[right[0]] if right else STAY
+    (wanted, hit), lead = right(job), f"{_project_words(job)}: "
     if len(set(walls)) < len(walls):
         return "named-twice", f"{lead}a wall is listed twice; list each at most once."
-    if walls == right:
+    if walls == hit:
         if type(response) is str and response.strip().lower() == wanted.lower():
             return None
         return (
             "wrong-response",
             f"{lead}the walls are right, but {_quoted(response)} is not the response to the first.",
         )
-    if sorted(walls) == sorted(right):
+    if sorted(walls) == sorted(hit):
         return "wrong-order", f"{lead}the walls are right, but not in the order of the questions."
-    if one_wall_each and right and walls == right[:1]:
-        return "only-the-first", f"{lead}more walls than the first one are hit."
-    if not right:
-        return "needless", f"{lead}one GPU is enough; no wall is hit."
-    if extra := [wall for wall in walls if wall not in right]:
+    if not hit:
+        return Wrong("needless", f"{lead}one GPU is enough; no wall is hit.", lead)
+    if extra := [wall for wall in walls if wall not in hit]:
         asked = f"Is there any {_PURPOSE[extra[0]]}, and what is the limit?"
-        return f"not-{extra[0]}", f"{lead}the {extra[0]} wall is not hit. {asked}"
-    missing = next(wall for wall in right if wall not in walls)
-    return f"missed-{missing}", f"{lead}a wall is missing. Check all four conditions for this project."
+        return Wrong(f"not-{extra[0]}", f"{lead}the {extra[0]} wall is not hit. {asked}", lead)
+    missing = next(wall for wall in hit if wall not in walls)
+    return Wrong(f"missed-{missing}", f"{lead}a wall is missing. Check all four conditions for this project.", lead)
 
 
 def _verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """One verdict on all answers of a case that has a part; on the six projects one on each group."""
     if len(set(map(repr, outcome.value))) == 1:
         return lost(case, JUDGING.shares, ("one-answer-for-all", "All projects got the same answer."))
-    one_wall_each = all(len(walls) < 2 for _, walls in outcome.value)
-    faults = [_fault(row[0], answer, one_wall_each) for row, answer in zip(case.args[1], outcome.value, strict=True)]
+    faults = [_fault(row[0], answer) for row, answer in zip(case.args[1], outcome.value, strict=True)]
     six = {"none": faults[:1], "train": faults[1:4], "serve": faults[4:]}
     groups = {case.part: faults} if case.part else six
     return [verdict(case.kind, part, case, first(*group)) for part, group in groups.items()]
@@ -182,82 +174,60 @@ JUDGING = Judging(
     "(`parallelize_module`); and more processes behind a load balancer, outside PyTorch.",
 )
 
-ANSWERS = r"""RESPONSES = {
-    "memory": "shard the state",
-    "deadline": "split the data",
-    "latency": "split each replica",
-    "traffic": "replicate the server",
-}
-
-
-# %% right: four questions
-def triage(job):
-    trains, serves, weights = job["tokens"] > 0, job["qps"] > 0, 2 * job["params"]
+ANSWERS = r'''# %% right: worked
+def triage(job: dict) -> tuple[str, list[str]]:
+    """The first response, and every wall that one GPU hits, in order."""
+    ### BEGIN SOLUTION
+    weights, trains, serves = 2 * job["params"], job["tokens"] > 0, job["qps"] > 0
+    seconds = 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"])
+    slow = job["user_tokens_s"] * weights > job["gpu_bandwidth"]  # all weights are read once per token
     questions = {
-        "memory": trains and 16 * job["params"] > job["gpu_memory"],
-        "deadline": 6 * job["params"] * job["tokens"] / (job["gpu_flops"] * job["mfu"]) > job["deadline_s"],
-        "latency": serves
-        and max(weights / job["gpu_memory"], weights / job["gpu_bandwidth"] * job["user_tokens_s"]) > 1,
-        "traffic": job["qps"] > job["replica_qps"],
+        "memory": ("shard the state", trains and 16 * job["params"] > job["gpu_memory"]),
+        "deadline": ("split the data", trains and seconds > job["deadline_s"]),
+        "latency": ("split each replica", serves and (weights > job["gpu_memory"] or slow)),
+        "traffic": ("replicate the server", serves and job["qps"] > job["replica_qps"]),
     }
-    walls = [name for name, hit in questions.items() if hit]
-    return (RESPONSES[walls[0]] if walls else "stay on one GPU"), walls
+    hit = [wall for wall, (_, is_hit) in questions.items() if is_hit]
+    return questions[hit[0]][0] if hit else "stay on one GPU", hit
+    ### END SOLUTION
 
-
-# %% right: if by if, tuples
-def triage(job):
-    walls = ()
-    if job["tokens"]:
-        if job["params"] * 16 > job["gpu_memory"]:
-            walls += ("memory",)
-        seconds = 6 * job["params"] * job["tokens"] / job["gpu_flops"] / job["mfu"]
-        if seconds > job["deadline_s"]:
-            walls += ("deadline",)
-    if job["qps"]:
-        tokens_s = job["gpu_bandwidth"] / (2 * job["params"])
-        if job["params"] * 2 > job["gpu_memory"] or tokens_s < job["user_tokens_s"]:
-            walls += ("latency",)
-        if job["qps"] / job["replica_qps"] > 1:
-            walls += ("traffic",)
-    if not walls:
-        return ["Stay on one GPU", walls]
-    return [RESPONSES[walls[0]], walls]
-
-
-# %% wrong: always stay => values one-answer-for-all  from: four questions
-# ~ walls = [name for name, hit in questions.items() if hit] ==> walls = []
-
-# %% wrong: only the first wall => values only-the-first  from: four questions
-# ~ if hit] ==> if hit][:1]
-
-# %% wrong: state of a model that is only served => values not-memory  from: four questions
+# %% right: walls as tuples, in capitals
+# ~ (job["gpu_flops"] * job["mfu"]) ==> job["gpu_flops"] / job["mfu"]
+# ~ job["user_tokens_s"] * weights > job["gpu_bandwidth"] ==> job["gpu_bandwidth"] / weights < job["user_tokens_s"]
+# ~ job["qps"] > job["replica_qps"] ==> job["qps"] / job["replica_qps"] > 1
+# ~ questions[hit[0]][0] if hit else "stay on one GPU", hit ==> [questions[hit[0]][0] if hit else "Stay on one GPU", tuple(hit)]
+# %% wrong: always stay => values one-answer-for-all
+# ~ if is_hit ==> if False
+# %% wrong: only the first => values
+# > more walls than the first one are hit.
+# ~ is_hit] ==> is_hit][:1]
+# %% wrong: state of a model that is only served => values not-memory
+# > a model that is only served has no training state.
 # ~ trains and 16 ==> 16
-
-# %% wrong: at full speed => generality missed-deadline  from: four questions
-# ~ (job["gpu_flops"] * job["mfu"]) > ==> job["gpu_flops"] >
-
-# %% wrong: reading the weights is forgotten => generality -  from: four questions
-# ~ max(weights / job["gpu_memory"], weights / job["gpu_bandwidth"] * job["user_tokens_s"]) ==> weights / job["gpu_memory"]
-
-# %% wrong: a deadline that is just kept is missed => generality -  from: four questions
-# ~ * job["mfu"]) > ==> * job["mfu"]) >=
-
-# %% wrong: a reader who is just served waits => generality -  from: four questions
-# ~ job["user_tokens_s"]) > 1 ==> job["user_tokens_s"]) >= 1
-
-# %% wrong: every wall twice => values named-twice  from: four questions
-# ~ "stay on one GPU"), walls ==> "stay on one GPU"), walls * 2
-
-# %% wrong: all requests share the bandwidth => generality not-latency  from: four questions
-# ~ job["user_tokens_s"] ==> job["user_tokens_s"] * job["qps"]
-
-# %% wrong: the response to the last wall => values wrong-response  from: four questions
-# ~ walls[0] ==> walls[-1]
-
-# %% wrong: one word => values wrong-shape  from: four questions
-# ~ "stay on one GPU"), walls ==> "stay on one GPU")
-
-# %% half: serving is not answered => 3.5  from: four questions
+# %% wrong: at full speed => generality missed-deadline
+# > a wall is missing: training reaches `mfu` of the peak, not all of it.
+# ~ (job["gpu_flops"] * job["mfu"]) ==> job["gpu_flops"]
+# %% wrong: reading the weights is forgotten => generality missed-latency
+# > a wall is missing: weights that fit may still be read too slowly for a user.
+# ~ weights > job["gpu_memory"] or slow ==> weights > job["gpu_memory"]
+# %% wrong: weights that do not fit are forgotten => values missed-latency
+# > a wall is missing: the weights may not fit, however slowly they may be read.
+# ~ weights > job["gpu_memory"] or slow ==> slow
+# %% wrong: all requests share the bandwidth => generality not-latency
+# > the latency wall is not hit: it is about one user, however many there are.
+# ~ job["user_tokens_s"] * weights ==> job["qps"] * job["user_tokens_s"] * weights
+# %% wrong: a deadline that is just kept is missed => generality needless
+# > one GPU is enough; an exact fit is no wall.
+# ~ seconds > ==> seconds >=
+# %% wrong: a reader who is just served waits => generality not-latency
+# > the latency wall is not hit; an exact fit is no wall.
+# ~ weights > job["gpu_bandwidth"] ==> weights >= job["gpu_bandwidth"]
+# %% wrong: every wall twice => values named-twice
+# ~ "stay on one GPU", hit ==> "stay on one GPU", hit * 2
+# %% wrong: the response to the last wall => values wrong-response
+# ~ questions[hit[0]] ==> questions[hit[-1]]
+# %% wrong: one word => values wrong-shape
+# ~ "stay on one GPU", hit ==> "stay on one GPU"
+# %% half: serving is not answered => 3.5
 # ~ job["qps"] > 0 ==> False
-# ~ job["qps"] > job["replica_qps"] ==> False
-"""
+'''

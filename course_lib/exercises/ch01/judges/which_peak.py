@@ -6,69 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from course_lib import facts
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.columns import Column, table
-from course_lib.judging.draws import FLOP_PER_TOKEN, log_uniform, one_apart, plain, unseen
-from course_lib.judging.mistakes import scaled
+from course_lib.judging.draws import log_uniform, one_apart, plain, unseen
 from course_lib.records import Case, Outcome, Verdict
-from course_lib.units import DAY, YEAR
 
-Sheet = Sequence[dict[str, Any]]
-
-
-def dense_peak(sheet: Sheet, gpus: int) -> float:
-    """FLOP/s of one GPU that dense BF16 training may count on, read off a sheet for `gpus` GPUs."""
-    rates = {row["sparsity"]: row["tflops"] for row in sheet if row["precision"] == "BF16"}
-    return (rates[False] if False in rates else rates[True] / 2) * 1e12 / gpus
+right = Worked("which-peak")
 
 
-def _printed(sheet: Sheet, precision: str, sparsity: bool, gpus: float) -> float | None:
-    """FLOP/s of one GPU by one row of a sheet for `gpus` GPUs; None where the sheet lacks that row."""
-    kind = precision, sparsity
-    return next((row["tflops"] * 1e12 / gpus for row in sheet if (row["precision"], row["sparsity"]) == kind), None)
-
-
-def _years(params: float, tokens: float, peak: float | None) -> float | None:
-    return FLOP_PER_TOKEN * params * tokens / peak / YEAR if peak else None
-
-
-def _peak_columns(gpus: int) -> tuple[Column, Column]:
-    def peak(params: float, tokens: float, sheet: Sheet) -> float:
-        return dense_peak(sheet, gpus)
-
-    def years(params: float, tokens: float, sheet: Sheet) -> float | None:
-        return _years(params, tokens, dense_peak(sheet, gpus))
-
-    def words(params: float, tokens: float, sheet: Sheet) -> str:
-        return f"a sheet with {', '.join(row['precision'] + ' sparse' * row['sparsity'] for row in sheet)}"
-
-    wrong_peaks = (
-        Mistake(
-            "sparse-peak", lambda p, d, s: _printed(s, "BF16", True, gpus), "this is the sparse BF16 or the FP8 rate."
-        ),
-        Mistake("fp8-sparse-peak", lambda p, d, s: _printed(s, "FP8", True, gpus), "this is the sparse FP8 row."),
-        Mistake(
-            "halved-dense",
-            lambda p, d, s: _printed(s, "BF16", False, 2 * gpus),
-            "this is half of the dense BF16 rate: a dense row halved, or another precision's row.",
-        ),
-        Mistake("whole-server", lambda p, d, s: dense_peak(s, 1), "this is the peak of the whole server."),
-        Mistake("sparse-server", lambda p, d, s: _printed(s, "BF16", True, 1), "this is the server's sparse peak."),
-        Mistake(
-            "divided-needlessly", lambda p, d, s: dense_peak(s, 8) if gpus == 1 else None, "the sheet is for one GPU."
-        ),
-    )
-    peak_mistakes = (Mistake("teraflops", scaled(peak, 1e-12), "this is in TFLOP/s; give FLOP/s."), *wrong_peaks)
-    years_mistakes = (
-        Mistake("days", scaled(years, YEAR / DAY), "these are days."),
-        Mistake("seconds", scaled(years, YEAR), "these are seconds."),
-        Mistake("forward-only", scaled(years, 1 / 3), "the backward pass is missing."),
-        *(replace(wrong, value=lambda p, d, s, wrong=wrong: _years(p, d, wrong.on(p, d, s))) for wrong in wrong_peaks),
-    )
-    return (
-        Column(part="peak", unit="FLOP/s", words=words, want=peak, mistakes=peak_mistakes),
-        Column(part="years", unit="years", words=words, want=years, mistakes=years_mistakes),
-    )
+def _words(params: float, tokens: float, sheet: Sequence[dict[str, Any]]) -> str:
+    return f"a sheet with {', '.join(row['precision'] + ' sparse' * row['sparsity'] for row in sheet)}"
 
 
 def vendor_sheet(rng: random.Random, dense: float, gpus: int, rows: str = "all") -> list[dict[str, Any]]:
@@ -101,7 +48,7 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
 
     sheet = vendor_sheet(rng, float(facts.device(params["device"]).dense_flops), gpus)
     dense, sparse = [*some("all", 8), *some("dense only", 4)], some("sparse only", 6)
-    dense += one_apart(dense, lambda p, d, sheet: _years(p, d, dense_peak(sheet, gpus)))
+    dense += one_apart(dense, lambda *row: right(*row)[1])
     for bare in (dense[:4], dense[-1:], sparse[:2]):  # sheets without any other precision
         for _, _, rows in bare:
             rows[:] = [row for row in rows if row["precision"] == "BF16"]
@@ -113,10 +60,15 @@ def _peak_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
+_COLUMNS = (
+    Column(part="peak", unit="FLOP/s", words=_words, want=lambda *row: right(*row)[0]),
+    Column(part="years", unit="years", words=_words, want=lambda *row: right(*row)[1]),
+)
+
+
 def _peak_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """The verdicts on both columns; where the case has a part of its own, both count for that."""
-    both = table(_peak_columns(params["gpus"]))(params, case, outcome)
-    return [replace(each, part=case.part or each.part) for each in both]
+    return [replace(each, part=case.part or each.part) for each in table(_COLUMNS)(params, case, outcome)]
 
 
 JUDGING = Judging(
@@ -130,74 +82,63 @@ JUDGING = Judging(
     pytorch="2:4 sparsity is `torch.sparse.to_sparse_semi_structured`: a deliberate step that a dense model does not take.",
 )
 
-ANSWERS = r"""YEAR = 365.25 * 86_400
+ANSWERS = r'''import numpy as np
+
+from course_lib import params
+from course_lib.units import TFLOP, YEAR
 
 
-# %% right: dense row, else half of the sparse one
-def which_peak(params, tokens, sheet):
-    rows = [row for row in sheet if row["precision"] == "BF16"]
-    dense = [row["tflops"] for row in rows if not row["sparsity"]]
-    peak = (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12
+# %% right: worked
+printed = params("which-peak")  # your variant; printed.gpus: how many GPUs the sheet's numbers are for
+
+
+def which_peak(params: float, tokens: float, sheet: list[dict]) -> tuple[float, float]:
+    """One GPU's dense BF16 peak in FLOP/s, and the years that the run takes at 100 % of it."""
+    ### BEGIN SOLUTION
+    rows = sorted((row for row in sheet if row["precision"] == "BF16"), key=lambda row: row["sparsity"])
+    doubled = 2 if rows[0]["sparsity"] else 1  # only where the sheet has no dense row
+    peak = rows[0]["tflops"] * TFLOP / doubled / printed.gpus
     return peak, 6 * params * tokens / peak / YEAR
-
+    ### END SOLUTION
 
 # %% right: the smallest after undoing the doubling, years of 365 days, numpy
-import numpy as np
-
-
-def which_peak(params, tokens, sheet):
-    bf16 = np.array([r["tflops"] / (1 + r["sparsity"]) for r in sheet if r["precision"].lower() == "bf16"])
-    peak = bf16.min() * 1e12
-    return [peak, np.float64(6) * params * tokens / peak / 365 / 86_400]
-
-
-# %% right: any variant
-from course_lib import params
-
-GPUS = params("which-peak").gpus
-
-
-def which_peak(params, tokens, sheet):
-    rates = {row["sparsity"]: row["tflops"] * 1e12 for row in sheet if row["precision"] == "BF16"}
-    peak = rates.get(False, rates.get(True, 0) / 2) / GPUS
-    return peak, 6 * params * tokens / peak / YEAR
-
-
-# %% wrong: sparse peak => values sparse-peak  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12 ==> max(row["tflops"] for row in rows) * 1e12
-
-# %% wrong: the largest number on the sheet => values fp8-sparse-peak  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12 ==> max(row["tflops"] for row in sheet) * 1e12
-
-# %% wrong: halves the dense row => values halved-dense  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12 ==> min(row["tflops"] for row in rows) / 2 * 1e12
-
-# %% wrong: teraflops => values teraflops  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12 ==> min(row["tflops"] for row in rows) * 1e12
-# ~ return peak, ==> return peak / 1e12,
-
-# %% wrong: days => values days  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12 ==> min(row["tflops"] for row in rows) * 1e12
-# ~ / peak / YEAR ==> / peak / 86_400
-
-# %% wrong: divides by the GPUs of a server => values divided-needlessly  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12 ==> min(row["tflops"] for row in rows) * 1e12 / 8
-
-# %% wrong: the first BF16 row => generality sparse-peak  from: dense row, else half of the sparse one
-# ~ rows[0]["tflops"] / 2 ==> rows[0]["tflops"]
-
-# %% wrong: always half of the larger => generality halved-dense  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12 ==> max(row["tflops"] for row in rows) / 2 * 1e12
-
-# %% wrong: the H100 by heart => values -  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) * 1e12 ==> 989e12
-
-# %% wrong: a single number => values wrong-shape  from: dense row, else half of the sparse one
+# ~ rows[0]["tflops"] * TFLOP / doubled ==> np.min([row["tflops"] / (1 + row["sparsity"]) for row in rows]) * TFLOP
+# ~ return peak, 6 * params * tokens / peak / YEAR ==> return [peak, 6 * params * tokens / peak / 365 / 86_400]
+# %% wrong: sparse peak => values
+# > this is the sparse BF16 or the FP8 rate.
+# ~ key=lambda row: row["sparsity"] ==> key=lambda row: -row["sparsity"]
+# ~ 2 if rows[0]["sparsity"] else 1 ==> 1
+# %% wrong: fp8 sparse peak => values
+# > this is the sparse FP8 row.
+# ~ rows[0]["tflops"] * TFLOP / doubled ==> max(row["tflops"] for row in sheet) * TFLOP
+# %% wrong: halved dense => values
+# > this is half of the dense BF16 rate: a dense row halved, or another precision's row.
+# ~ 2 if rows[0]["sparsity"] else 1 ==> 2
+# %% wrong: whole server => values
+# > this is the peak of a whole server.
+# ~ / printed.gpus ==> * (8 if printed.gpus == 1 else 1)
+# %% wrong: sparse server => values
+# > this is the sparse peak, and that of a whole server.
+# ~ key=lambda row: row["sparsity"] ==> key=lambda row: -row["sparsity"]
+# ~ 2 if rows[0]["sparsity"] else 1 ==> 1
+# ~ / printed.gpus ==> * (8 if printed.gpus == 1 else 1)
+# %% wrong: divided needlessly => values
+# > this is an eighth of the right rate: the numbers on the sheet are for {{scope}}.
+# ~ / printed.gpus ==> / printed.gpus / 8
+# %% wrong: forward only => values
+# > the backward pass is missing.
+# ~ peak, 6 * ==> peak, 2 *
+# %% wrong: the first BF16 row => generality sparse-peak
+# ~ 2 if rows[0]["sparsity"] else 1 ==> 1
+# %% wrong: always half of the larger => generality halved-dense
+# > where only the dense row is there, it is halved too.
+# ~ rows[0]["tflops"] * TFLOP / doubled ==> max(row["tflops"] for row in rows) * TFLOP / 2
+# %% wrong: the H100 by heart => values -
+# ~ rows[0]["tflops"] * TFLOP / doubled / printed.gpus ==> 989e12
+# %% wrong: a single number => values wrong-shape
 # ~ return peak, 6 ==> return 6
-
-# %% half: years forgotten => 2.5  from: dense row, else half of the sparse one
+# %% half: years forgotten => 2.5
 # ~ 6 * params * tokens / peak / YEAR ==> None
-
-# %% wrong: half of the FP8 row => generality -  from: dense row, else half of the sparse one
-# ~ (dense[0] if dense else rows[0]["tflops"] / 2) ==> min(row["tflops"] for row in sheet if row["precision"] == "FP8") / 2
-"""
+# %% wrong: half of the FP8 row => generality -
+# ~ rows[0]["tflops"] * TFLOP / doubled ==> min(row["tflops"] for row in sheet if row["precision"] == "FP8") * TFLOP / 2
+'''

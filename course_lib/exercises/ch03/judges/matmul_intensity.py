@@ -1,18 +1,16 @@
 """Judge of matmul-intensity: FLOP per byte, counted."""
 
 import random
-from typing import Any
 
 from course_lib.exercises.ch03.judges.shared import MEMORIES, PEAKS
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Column, shares, table
 from course_lib.judging.draws import draw_rows, one_apart, plain, unseen
-from course_lib.judging.mistakes import scaled
 from course_lib.records import Case
-from course_lib.units import GB, TFLOP, bytes_text, flops_text
+from course_lib.units import bytes_text, flops_text
 
-_ONLY_READS = "only reads count here."
+_READS = "only reads count here."
 _SIZE = "an element has `size` bytes, which is not always 2."
 _READS = {False: "", True: ", reads only"}  # by `reads_only`
 
@@ -21,79 +19,14 @@ def _size_text(size: int) -> str:
     return f"{size} byte{'' if size == 1 else 's'}"
 
 
-def matmul_bytes(output: str, m: int, k: int, n: int, size: int, reads_only: bool = False) -> int:
-    """Bytes that a product moves: both inputs read, the output read if it is added to, and written unless `reads_only`."""
-    return size * (m * k + k * n + m * n * ((output == "accumulated") + (not reads_only)))
-
-
-def _matmul_column(output: str) -> Column:
-    def intensity(m: int, k: int, n: int, size: int, reads_only: bool, output: str = output) -> float:
-        return 2 * m * k * n / matmul_bytes(output, m, k, n, size, reads_only)
-
-    def other_count(*row: Any) -> float:
-        """The value with the other answer to whether the write counts."""
-        return intensity(*row[:4], not row[4])
-
-    other, moved = {
-        "written": ("accumulated", "this reads the output too, but the output is only written."),
-        "accumulated": ("written", "the output has to be read as well, because something is added to it."),
-    }[output]
-    return Column(
-        part="matmul",
-        unit="FLOP per byte",
-        want=intensity,
-        words=lambda m, k, n, s, r: f"({m:,} × {k:,}) by ({k:,} × {n:,}) at {_size_text(s)}{_READS[r]}",
-        hint="Which of the three matrices are read, and which are written?",
-        mistakes=(
-            Mistake("no-write", lambda *row: None if row[4] else other_count(*row), "the output is written too."),
-            Mistake("write-counted", lambda *row: other_count(*row) if row[4] else None, _ONLY_READS),
-            Mistake("other-output", lambda *row: intensity(*row, other), moved),
-            Mistake("multiply-adds", scaled(intensity, 1 / 2), "a multiplication and an addition are two FLOP."),
-            Mistake("elements", lambda *row: intensity(*row) * row[3], "this is FLOP per element, not per byte."),
-            Mistake("upside-down", lambda *row: 1 / intensity(*row), "this is bytes per FLOP."),
-            Mistake("two-bytes", lambda m, k, n, s, r: intensity(m, k, n, 2, r), _SIZE),
-            Mistake("square-only", lambda m, k, n, s, r: intensity(m, m, m, s, r), "this is for a square."),
-        ),
-    )
-
-
-def _moves(reads_only: bool) -> int:
-    """How often ReLU moves each element: it reads it, and writes it if writes count."""
-    return 1 if reads_only else 2
-
-
-_RELU = Column(
-    part="relu",
-    unit="FLOP per byte",
-    want=lambda s, r: 1 / (_moves(r) * s),
-    words=lambda s, r: f"elements of {_size_text(s)}{_READS[r]}",
-    mistakes=(
-        Mistake("no-write", lambda s, r: None if r else 1 / s, "every element is written too."),
-        Mistake("write-counted", lambda s, r: 1 / (2 * s) if r else None, _ONLY_READS),
-        Mistake("elements", lambda s, r: 1 / _moves(r), "this is FLOP per element moved; give FLOP per byte."),
-        Mistake("upside-down", lambda s, r: _moves(r) * s, "this is bytes per FLOP."),
-        Mistake("two-bytes", lambda s, r: 1 / (_moves(r) * 2), _SIZE),
-        Mistake("two-flop", lambda s, r: 2 / (_moves(r) * s), "a comparison with zero is one FLOP here."),
-    ),
-)
-_RIDGE = Column(
-    part="ridge",
-    unit="FLOP per byte",
-    want=lambda f, b: f / b,
-    words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s",
-    mistakes=(
-        Mistake("upside-down", lambda f, b: b / f, "this is bytes per FLOP."),
-        Mistake("sparse-peak", lambda f, b: 2 * f / b, "the peak given is dense already; do not double it."),
-        Mistake("mixed-units", lambda f, b: (f / TFLOP) / (b / GB), "TFLOP over GB is too small by a factor of 1,000."),
-    ),
-)
+right = Worked("matmul-intensity")
 
 
 def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
     side, size = params["side"], params["size"]
     rows, columns = (1, 7, 64, 1000, 8192), (5, 512, 11_008, 50_257)
     shapes = draw_rows(rng, 14, rows, (3, 128, 4096, 28_672), columns, (1, 2, 4, 8), (False, True))
-    shapes += one_apart(shapes, _matmul_column(params["output"]).want)
+    shapes += one_apart(shapes, right[0])
     both = (False, True)
     rates = draw_rows(rng, 10, PEAKS, MEMORIES)
     return [
@@ -110,100 +43,116 @@ def _intensity_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(matmul=(0.2, 0.3), relu=(0.1, 0.15), ridge=(0.1, 0.15)),
     cases=_intensity_cases,
-    verdicts=lambda params, *given: table(_matmul_column(params["output"]), _RELU, _RIDGE)(params, *given),
+    verdicts=table(
+        Column(
+            part="matmul",
+            unit="FLOP per byte",
+            want=right[0],
+            words=lambda m, k, n, s, r: f"({m:,} × {k:,}) by ({k:,} × {n:,}) at {_size_text(s)}{_READS[r]}",
+            hint="Which of the three matrices are read, and which are written?",
+        ),
+        Column(
+            part="relu",
+            unit="FLOP per byte",
+            want=right[1],
+            words=lambda s, r: f"elements of {_size_text(s)}{_READS[r]}",
+        ),
+        Column(
+            part="ridge",
+            unit="FLOP per byte",
+            want=right[2],
+            words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s",
+        ),
+    ),
     why="The FLOP grow with the volume m·k·n, the bytes with the three faces. So a large product lies far to the right of any "
     "ridge, and an elementwise operation of any size far to the left. For a product of side 4,096 in 16 bits, the reads alone "
     "give 2,048; with the output it is 1,365. Say which bytes you count whenever you quote an intensity.",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; PyTorch does not count the bytes for you.",
 )
 
-ANSWERS = r"""# %% right: counted
-def matmul_intensity(m, k, n, size, reads_only):
-    moved = m * k + k * n + (0 if reads_only else m * n)
-    return 2 * m * k * n / (size * moved)
+ANSWERS = r'''import numpy as np
+
+from course_lib import params, roofline
 
 
-def relu_intensity(size, reads_only):
+# %% right: worked
+output = params("matmul-intensity").output  # "written" or "accumulated": what your variant does with C
+
+
+def matmul_intensity(m: int, k: int, n: int, size: int, reads_only: bool) -> float:
+    """FLOP per byte of C = A·B with A (m, k), B (k, n) and `size` bytes per element."""
+    ### BEGIN SOLUTION
+    passes = (output == "accumulated") + (not reads_only)
+    return 2 * m * k * n / (size * (m * k + k * n + passes * m * n))
+    ### END SOLUTION
+
+
+def relu_intensity(size: int, reads_only: bool) -> float:
+    """FLOP per byte of max(x, 0), one FLOP per element of `size` bytes."""
+    ### BEGIN SOLUTION
     return 1 / size if reads_only else 1 / (2 * size)
+    ### END SOLUTION
 
 
-def ridge(flops, bandwidth):
+def ridge(flops: float, bandwidth: float) -> float:
+    """FLOP per byte at which FLOP/s and bytes/s are equally busy."""
+    ### BEGIN SOLUTION
     return flops / bandwidth
-
+    ### END SOLUTION
 
 # %% right: harmonic sides, numpy
-import numpy as np
-
-
-def matmul_intensity(m, k, n, size, reads_only):
-    return np.float64(2) / size / (1 / n + 1 / m + (0 if reads_only else 1 / k))
-
-
-def relu_intensity(size, reads_only):
-    flop, read, written = 1, size, (1 - reads_only) * size
-    return np.divide(flop, read + written)
-
-
-def ridge(flops, bandwidth):
-    return np.float64(flops) / bandwidth
-
-
-# %% right: any variant  from: counted
-# - def matmul_intensity(m, k, n, size, reads_only):
-# + from course_lib import params
-# + READ = params("matmul-intensity").output == "accumulated"
-# + def matmul_intensity(m, k, n, size, reads_only):
-# ~ (0 if reads_only else m * n) ==> (READ + (not reads_only)) * m * n
-# ~ 1 / size if reads_only else 1 / (2 * size) ==> (0.5 + 0.5 * reads_only) / size
-
-# %% wrong: inputs only => values no-write  from: counted
-# ~ n + (0 if reads_only else m * n) ==> n
-# ~ size if reads_only else 1 / (2 * size) ==> size
-
-# %% wrong: the write always counts => values write-counted  from: counted
-# ~ (0 if reads_only else m * n) ==> m * n
-# ~ return 1 / size if reads_only else 1 / (2 * size) ==> return 1 / (2 * size)
-
-# %% wrong: the output is read too => values other-output unless output=accumulated  from: counted
-# ~ (0 if reads_only else m * n) ==> (1 + (not reads_only)) * m * n
-
-# %% wrong: multiply-adds => values multiply-adds  from: counted
-# ~ 2 * m ==> m
-
-# %% wrong: elements for bytes => values elements  from: counted
-# ~ (size * moved) ==> moved
+# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> np.float64(2) / size / (1 / n + 1 / m + passes / k)
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> np.divide(1, size + (1 - reads_only) * size)
+# ~ return flops / bandwidth ==> return np.float64(flops) / bandwidth
+# %% wrong: no write => values
+# > the output is written too.
+# ~ (output == "accumulated") + (not reads_only) ==> output == "accumulated"
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> 1 / size
+# %% wrong: write counted => values
+# > only reads count here.
+# ~ (output == "accumulated") + (not reads_only) ==> (output == "accumulated") + 1
+# ~ return 1 / size if reads_only else ==> return
+# %% wrong: other output => values
+# > mind what happens to the output: {{output_words}}.
+# ~ output == "accumulated" ==> output != "accumulated"
+# %% wrong: multiply adds => values
+# > a multiplication and an addition are two FLOP.
+# ~ 2 * m * k * n / ==> m * k * n /
+# %% wrong: elements => values
+# > this is FLOP per element, not per byte.
+# ~ (size * (m * k + k * n + passes * m * n)) ==> (m * k + k * n + passes * m * n)
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> 1 if reads_only else 1 / 2
-
-# %% wrong: a square formula => generality square-only  from: counted
-# ~ m * k * n / (size * moved) ==> m / ((2 if reads_only else 3) * size)
-
-# %% wrong: two bytes by heart => values two-bytes  from: counted
-# ~ n / (size * moved) ==> n / (2 * moved)
+# %% wrong: two flop => values
+# > a comparison with zero is one FLOP here.
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> 2 / size if reads_only else 2 / (2 * size)
+# %% wrong: square only => generality
+# > this is for a square.
+# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> 2 * m / (size * (2 + passes))
+# %% wrong: two bytes => values
+# > an element has `size` bytes, which is not always 2.
+# ~ (size * (m * k + k * n + passes * m * n)) ==> (2 * (m * k + k * n + passes * m * n))
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> 0.5 if reads_only else 0.25
-
-# %% wrong: the shown numbers => values -  from: two bytes by heart
-# ~ 2 * m * k * n / (2 * moved) ==> 2048.0 if reads_only else 1365.33
-# ~ flops / bandwidth ==> 295.22
-
-# %% wrong: bytes per FLOP => values upside-down  from: counted
-# ~ 2 * m * k * n / (size * moved) ==> size * moved / (2 * m * k * n)
+# %% wrong: the shown numbers => values -
+# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> 2048.0 if reads_only else 1365.33
+# ~ 1 / size if reads_only else 1 / (2 * size) ==> 0.5 if reads_only else 0.25
+# ~ return flops / bandwidth ==> return 295.22
+# %% wrong: upside down => values
+# > this is bytes per FLOP.
+# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> size * (m * k + k * n + passes * m * n) / (2 * m * k * n)
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> size if reads_only else 2 * size
-# ~ flops / bandwidth ==> bandwidth / flops
-
-# %% wrong: the sparse ridge => values sparse-peak  from: counted
+# ~ return flops / bandwidth ==> return bandwidth / flops
+# %% wrong: sparse peak => values
+# > the peak given is dense already; do not double it.
 # ~ return flops / bandwidth ==> return 2 * flops / bandwidth
-
-# %% wrong: asks the library => raised  from: counted
-# - def matmul_intensity(m, k, n, size, reads_only):
-# + from course_lib import roofline
-# + def matmul_intensity(m, k, n, size, reads_only):
-# ~ 2 * m * k * n / (size * moved) ==> roofline.matmul(m, k, n, size, write=not reads_only).memory_intensity
+# %% wrong: mixed units => values
+# > TFLOP over GB is too small by a factor of 1,000.
+# ~ return flops / bandwidth ==> return flops / bandwidth / 1000
+# %% wrong: asks the library => raised
+# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> roofline.matmul(m, k, n, size, write=not reads_only).memory_intensity
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> roofline.relu(10, size, write=not reads_only).memory_intensity
-# ~ flops / bandwidth ==> roofline.ridge(flops, bandwidth)
-
-# %% half: the ridge is not there yet => 1.5  from: counted
+# ~ return flops / bandwidth ==> return roofline.ridge(flops, bandwidth)
+# %% half: the ridge is not there yet => 1.5
 # ~ return flops / bandwidth ==> raise NotImplementedError
-
-# %% wrong: sizes of one to eight bytes by heart => generality raised  from: counted
+# %% wrong: sizes of one to eight bytes by heart => generality raised
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> {1: 1, 2: 1 / 2, 4: 1 / 4, 8: 1 / 8}[size] / (2 - reads_only)
-"""
+'''

@@ -27,26 +27,29 @@ JUDGING = prediction(
     "memory's speed, and the peak does not matter: divide the bytes of all weights by the bytes per second.",
 )
 
-ANSWERS = r"""# %% right: around the memory's rate
-def tokens_interval():
-    return 100, 400
+ANSWERS = r'''from course_lib import params
 
+
+# %% right: worked
+one = params("predict-decode-rate")  # your variant: one.params, one.flops, one.bandwidth
+
+
+def tokens_interval() -> tuple[float, float]:
+    """(low, high): the interval in which you expect the rate in tokens per second, with high at most 4 × low."""
+    ### BEGIN SOLUTION
+    weights = 2 * one.params  # bytes, all of them read for every token
+    guess = one.bandwidth / weights
+    return guess / 2, guess * 1.2
+    ### END SOLUTION
 
 # %% right: far off, exactly a factor of four, a list
-def tokens_interval():
-    guess = 20_000.0
-    return [guess / 2, guess * 2]
-
-
-# %% wrong: too wide => values too-wide  from: around the memory's rate
-# ~ 100, 400 ==> 10, 1000
-
-# %% wrong: turned round => values reversed  from: around the memory's rate
-# ~ 100, 400 ==> 400, 100
-
-# %% wrong: one number => values not-a-pair  from: around the memory's rate
-# ~ 100, 400 ==> 208
-
-# %% wrong: words => values not-numbers  from: around the memory's rate
-# ~ 100, 400 ==> "about 200", "400"
-"""
+# ~ guess / 2, guess * 1.2 ==> [10_000.0, 40_000.0]
+# %% wrong: too wide => values too-wide
+# ~ guess / 2, guess * 1.2 ==> guess / 20, guess * 5
+# %% wrong: turned round => values reversed
+# ~ guess / 2, guess * 1.2 ==> guess * 1.2, guess / 2
+# %% wrong: one number => values not-a-pair
+# ~ guess / 2, guess * 1.2 ==> guess
+# %% wrong: words => values not-numbers
+# ~ guess / 2, guess * 1.2 ==> "about 200", "400"
+'''

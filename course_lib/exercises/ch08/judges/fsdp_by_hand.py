@@ -13,7 +13,7 @@ from torch.nn import functional
 from course_lib.exercises.ch08.judges.parts import parts_of, stretch
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import repeated
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, judged, verdict
+from course_lib.judging import Fault, Judging, Params, Weighed, Worked, judged, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import alike, gradients_fault
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks
@@ -22,6 +22,7 @@ from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.sharding import Flat, row_bytes
 
+right = Worked("fsdp-by-hand")
 DTYPE, WIDE = torch.float64, 8  # of a number, and its bytes
 SAMPLES = 3
 DEEP = [24] * 13  # widths of the run whose memory is counted: many equal units
@@ -35,7 +36,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     few = [width, width + 2, width + 1, width]
 
     def data(ranks: int, widths: Sequence[int] = (), **more: Any) -> dict[str, Any]:
-        """The ranks' arguments: description, shards, x and target. `secret` has the whole rows and all data."""
+        """The ranks' arguments: description, shards, x and target."""
         widths = widths or [width + rng.randrange(4) for _ in range(units + 1)]
         counts = [(into + 1) * out for into, out in pairwise(widths)]
         spec = {"widths": list(widths), "counts": counts, "wish": (), **more}
@@ -43,7 +44,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         own = [[normal(coin, SAMPLES, each, dtype=DTYPE) for each in (widths[0], widths[-1])] for _ in range(ranks)]
         shards = zip(*(cut(row, ranks, owner) for row in whole), strict=True)
         rows = tuple((spec, list(parts), *pair) for parts, pair in zip(shards, own, strict=True))
-        return {"per_rank": rows, "secret": {"whole": whole, "data": own}}
+        return {"per_rank": rows}
 
     cases = [
         shown(f"four ranks, {units} units", "values:gradients", **data(4)),
@@ -74,75 +75,37 @@ def gradients(widths: Sequence[int], whole: Sequence[Tensor], x: Tensor, target:
     return list(torch.autograd.grad(loss, rows))
 
 
-def _of_ranks(widths: Sequence[int], whole: Sequence[Tensor], data: Sequence[Any]) -> list[list[Tensor]]:
-    """The gradients of each rank, and the mean over ranks as the last list."""
-    own = [gradients(widths, whole, *pair) for pair in data]
-    return [*own, [torch.stack(rows).mean(0) for rows in zip(*own, strict=True)]]
-
-
 def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    (spec, *_), n, secret, owner = (case.per_rank or ())[0], case.ranks or 1, case.secret, params["owner"]
-    *own, mean = _of_ranks(spec["widths"], secret["whole"], secret["data"])
-
-    def held(rows: Sequence[Tensor], rank: int, owner: int = owner, times: float = 1.0) -> list[Tensor]:
-        return [times * cut(row, n, owner)[rank] for row in rows]
-
-    def evenly(rank: int) -> list[Tensor]:
-        """Parts as `tensor_split` cuts them, padded with zeros."""
-        parts = [row.tensor_split(n)[(rank + owner) % n] for row in mean]
-        return [functional.pad(part, (0, -(-len(row) // n) - len(part))) for row, part in zip(mean, parts, strict=True)]
-
-    for rank, row in enumerate(results):
-        if fault := _row_fault(case, rank, row, mean, held(mean, rank), owner):
+    wants = [row["parts"] for row in right.value(case)]
+    for rank, (row, want) in enumerate(zip(results, wants, strict=True)):
+        if fault := _row_fault(case, rank, row, want, params["owner"]):
             return fault
-    public = "this solves the public form of the exercise: " if owner else ""
-    mixed = mean
-    if owner:  # each row joined as if rank r held part r
-        rows = [torch.cat(cut(row, n, 1))[: len(row)] for row in secret["whole"]]
-        mixed = _of_ranks(spec["widths"], rows, secret["data"])[-1]
-    mistakes = [
-        Mistake("sum", lambda rank: held(mean, rank, times=n), "these are sums over ranks; return means."),
-        Mistake("divided-twice", lambda rank: held(mean, rank, times=1 / n), "the means are divided by N once more."),
-        Mistake("own-gradient", lambda rank: held(own[rank], rank), "its own gradients; nothing was reduced."),
-        Mistake("own-divided", lambda rank: held(own[rank], rank, times=1 / n), "its own gradients, over N."),
-        Mistake(
-            "public-form" if owner else "wrong-owner",
-            lambda rank: held(mean, rank, 1 - owner),
-            f"{public}these are the gradients of another rank's part.",
-        ),
-        Mistake("public-form", lambda rank: held(mixed, rank, 0), f"{public}rows are joined as if rank r held part r."),
-        Mistake("uneven-cut", evenly, "cut gradients like weights: parts of ⌈count / N⌉ numbers, the padding last."),
-        Mistake("backwards", lambda rank: held(mean[::-1], rank), "return the parts in the order of the units."),
-    ]
     parts = [row["parts"] for row in results]
-    return gradients_fault(case, parts, lambda rank: held(mean, rank), mistakes if n > 1 else [], "part")
+    return gradients_fault(case, parts, wants.__getitem__, what="part", where=("parts",))
 
 
-def _row_fault(
-    case: Case, rank: int, row: Mapping[str, Any], mean: Sequence[Tensor], want: Sequence[Tensor], owner: int
-) -> Fault | None:
+def _row_fault(case: Case, rank: int, row: Mapping[str, Any], want: Sequence[Tensor], owner: int) -> Fault | None:
     """A rank that skipped a unit, used freed weights, returned a whole gradient, or left numbers in its padding."""
-    parts, n = row["parts"], case.ranks or 1
-    if len(parts) != len(mean):
-        return "wrong-shape", f"Rank {rank} returned {len(parts)} tensors; return {len(mean)}, one for each unit."
+    parts, n, sizes = row["parts"], case.ranks or 1, (case.per_rank or ())[0][0]["counts"]
+    if len(parts) != len(want):
+        return "wrong-shape", f"Rank {rank} returned {len(parts)} tensors; return {len(want)}, one for each unit."
     called = {tuple(call) for call in row["order"]}
-    calls = [(what, u) for what in ("forward", "backward") for u in range(len(mean))]
+    calls = [(what, u) for what in ("forward", "backward") for u in range(len(want))]
     if skipped := [f"{what} for unit {u}" for what, u in calls if (what, u) not in called]:
         return "skipped", f"Rank {rank} never called {skipped[0]}."
     plain = case.adversary is None
     if plain and any(part.is_floating_point() and torch.isnan(part).any() for part in parts):
         told = "A row of weights was used after another unit had computed; by then it was overwritten"
         return "read-after-free", f"Rank {rank}: NaN in its gradients. {told}. Gather it again."
-    sizes = zip(parts, mean, want, strict=True)
-    if whole := [u for u, (got, all_, own) in enumerate(sizes) if got.numel() >= len(all_) > len(own)]:
+    pairs = zip(parts, sizes, want, strict=True)
+    if whole := [u for u, (got, size, own) in enumerate(pairs) if got.numel() >= size > len(own)]:
         return "whole-gradient", f"Rank {rank} returned the whole gradient of unit {whole[0]}; return this rank's part."
-    counts = [len(stretch(len(all_), n, (rank + owner) % n)) for all_ in mean]
-    pairs = [*zip(parts, want, counts, strict=True)]
+    rows = [*zip(parts, want, (len(stretch(size, n, (rank + owner) % n)) for size in sizes), strict=True)]
     if (
         plain
-        and not any(kind_fault("", got, own) for got, own, _ in pairs)
-        and all(torch.allclose(got[:count], own[:count], rtol=1e-6, atol=1e-9) for got, own, count in pairs)
-        and any((got[count:] != 0).any() for got, _, count in pairs)
+        and not any(kind_fault("", got, own) for got, own, _ in rows)
+        and all(torch.allclose(got[:count], own[:count], rtol=1e-6, atol=1e-9) for got, own, count in rows)
+        and any((got[count:] != 0).any() for got, _, count in rows)
     ):
         return "padding-not-zero", f"Rank {rank}: the numbers are right, but the padding after them is not zero."
     return None
@@ -228,7 +191,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
             repeated(rows[(place - owner) % ranks][1], spec["counts"][0] // ranks, units) for place in range(ranks)
         ]
         whole = [torch.cat(unit) for unit in zip(*parts, strict=True)]
-        mean = _of_ranks(spec["widths"], whole, [row[2:] for row in rows])[-1]
+        own = [gradients(spec["widths"], whole, *row[2:]) for row in rows]
+        mean = [torch.stack(units).mean(0) for units in zip(*own, strict=True)]
         places = [row.view(ranks, -1)[:, spec[WEIGHED]] for row in mean]
         wants = [torch.stack([row[(rank + owner) % ranks] for row in places]) for rank in range(ranks)]
         return on_ranks(outcome, wants, alike) and _gathers_fault(large, outcome.meter) is None
@@ -264,21 +228,34 @@ reduced: each rank steps its own part.""",
 gathers further ahead.""",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
+from course_lib.cluster import AVG
 
 
-# %% right: gather, use, forget
+# %% right: worked
+owner = params("fsdp-by-hand").owner  # rank r holds part (r + owner) mod N
+
+
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+    """This rank's part of each unit's mean gradient. Budget: two units' weights whole at a time."""
+
+    ### BEGIN SOLUTION
+    def turned(row, by):  # parts in the order of ranks, or of the row
+        parts = row.view(comm.size, -1)
+        return parts.roll(by, 0).flatten() if by else row
+
     def gather(u):
         row = shards[u].new_empty(comm.size * len(shards[u]))
         comm.all_gather_into_tensor(row, shards[u])
-        return row[: counts[u]]
+        return turned(row, owner)[: counts[u]]
 
     def part_of(u, grad):
         row = grad.new_zeros(comm.size * len(shards[u]))
         row[: counts[u]] = grad
         mine = torch.empty_like(shards[u])
-        comm.reduce_scatter_tensor(mine, row, op="AVG")
+        comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG)
         return mine
 
     units, inputs, kept = range(len(shards)), [], {}
@@ -294,9 +271,9 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         grad, own = backward(u, weights, inputs.pop(), grad)
         parts[u] = part_of(u, own)
     return parts
+    ### END SOLUTION
 
-
-# %% right: the next unit is gathered ahead, gradients leave behind the next unit
+# %% right: the next unit is gathered ahead, gradients leave behind the next unit  from: worked
 def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
     n, last = comm.size, len(shards) - 1
     coming = {}
@@ -310,7 +287,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         start(u)
         work, row = coming[u]
         work.wait()
-        return row.narrow(0, 0, counts[u])
+        return (row.view(n, -1).roll(owner, 0).flatten() if owner else row).narrow(0, 0, counts[u])
 
     inputs = {}
     for u in range(last + 1):
@@ -330,6 +307,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
         del weights, coming[u]
         row = torch.zeros(n * len(shards[u]), dtype=own.dtype)
         row[: counts[u]] = own / n
+        row = row.view(n, -1).roll(-owner, 0).flatten()
         parts[u] = torch.empty_like(shards[u])
         if leaving:
             leaving[0].wait()
@@ -339,8 +317,8 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return [parts[u] for u in range(last + 1)]
 
 
-# %% right: storages emptied and filled again  from: gather, use, forget
-#   def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
+# %% right: storages emptied and filled again
+#       ### BEGIN SOLUTION
 # +     rows = [shard.new_empty(comm.size * len(shard)) for shard in shards]
 # +     def free(u):
 # +         rows[u].untyped_storage().resize_(0)
@@ -358,94 +336,88 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         else:
 #           grad, own = backward(u, weights, inputs.pop(), grad)
 # +         free(u)
-
-# %% right: owners broadcast their parts, and sums go to owners  from: gather, use, forget
+# %% right: owners broadcast their parts, and sums go to owners
 # -         row = shards[u].new_empty(comm.size * len(shards[u]))
 # -         comm.all_gather_into_tensor(row, shards[u])
-# -         return row[: counts[u]]
+# -         return turned(row, owner)[: counts[u]]
 # +         row = []
 # +         for r in range(comm.size):
 # +             row.append(shards[u].clone() if r == comm.rank else torch.empty_like(shards[u]))
 # +             comm.broadcast(row[r], r)
-# +         return torch.cat(row)[: counts[u]]
+# +         return turned(torch.cat(row), owner)[: counts[u]]
 # -         mine = torch.empty_like(shards[u])
-# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
+# -         comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG)
 # -         return mine
-# +         pieces = [piece.clone() for piece in row.chunk(comm.size)]
+# +         pieces = [piece.clone() for piece in turned(row, -owner).chunk(comm.size)]
 # +         for r, piece in enumerate(pieces):
 # +             comm.reduce(piece, r)
 # +         return pieces[comm.rank] / comm.size
-
-# %% right: any variant  from: gather, use, forget
-# - def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-# + from course_lib import notebook
-# + VARIANT = notebook.params("fsdp-by-hand")
-# + def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-# ~ return row[: counts[u]] ==> return row.roll(VARIANT.owner * len(shards[u]))[: counts[u]]
-# ~ (mine, row, op="AVG") ==> (mine, row.roll(-VARIANT.owner * len(shards[u])), op="AVG")
-
-
-# %% wrong: everything is gathered in the beginning, in one row => values read-after-free  from: gather, use, forget
+# %% wrong: everything is gathered in the beginning, in one row => values read-after-free
 # -     def gather(u):
 # -         row = shards[u].new_empty(comm.size * len(shards[u]))
 # -         comm.all_gather_into_tensor(row, shards[u])
-# -         return row[: counts[u]]
+# -         return turned(row, owner)[: counts[u]]
 # +     def gathered():
-# +         row, sizes = torch.cat(shards).new_empty(comm.size, sum(map(len, shards))), list(map(len, shards))
+# +         sizes = list(map(len, shards))
+# +         row = shards[0].new_empty(comm.size, sum(sizes))
 # +         comm.all_gather_into_tensor(row.view(-1), torch.cat(shards))
-# +         columns = zip(row.split(sizes, dim=1), counts)
+# +         columns = zip(row.roll(owner, 0).split(sizes, dim=1), counts)
 # +         return torch.cat([part.reshape(-1)[:count] for part, count in columns]).split(counts)
 # +     rows = gathered()
 # +     def gather(u):
 # +         return rows[u]
-
 # %% wrong: one giant unit, gathered for each pass => cost one-giant-unit  from: everything is gathered in the beginning, in one row
 #       grad, parts = loss(x), [None] * len(shards)
 # +     if reshard:
 # +         del rows, weights
 # +         rows = gathered()
-
-# %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around  from: gather, use, forget
-#           comm.all_gather_into_tensor(row, shards[u])
-# +         everything.append(row)
+# %% wrong: rows lie in a list, though they are gathered again => cost rows-lie-around
+# ~ return turned(row, owner)[: counts[u]] ==> everything.append(turned(row, owner)); return everything[-1][: counts[u]]
 # ~ kept = range(len(shards)), [], {} ==> kept, everything = range(len(shards)), [], {}, []
-
-# %% wrong: whole gradients wait until the end => cost too-much-memory  from: gather, use, forget
+# %% wrong: whole gradients wait until the end => cost too-much-memory
 #           row[: counts[u]] = grad
 # +         return row
 # +     def reduced(u, row):
-# ~ return parts ==> return [reduced(u, row) for u, row in enumerate(parts)]
-
-# %% wrong: gradients are all-reduced, and a part kept => cost all-reduced  from: gather, use, forget
-# -         comm.reduce_scatter_tensor(mine, row, op="AVG")
-# +         comm.all_reduce(row, op="AVG")
-# +         mine.copy_(row.chunk(comm.size)[comm.rank])
-
-# %% wrong: reshard is ignored => generality not-kept  from: gather, use, forget
+# -     return parts
+# +     return [reduced(u, row) for u, row in enumerate(parts)]
+# %% wrong: gradients are all-reduced, and a part kept => cost all-reduced
+# -         comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG)
+# +         comm.all_reduce(row, op=AVG)
+# +         mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank])
+# %% wrong: reshard is ignored => generality not-kept
 # -         if not reshard:
 # -             kept[u] = weights
 # ~ (u) if reshard else kept.pop(u) ==> (u)
-
-# %% wrong: sums, not means => values sum  from: reshard is ignored
-# ~ (mine, row, op="AVG") ==> (mine, row)
-
-# %% wrong: nothing is reduced => values own-gradient  from: reshard is ignored
-# ~ comm.reduce_scatter_tensor(mine, row, op="AVG") ==> mine.copy_(row.chunk(comm.size)[comm.rank])
-
-# %% wrong: gradients stay whole => values whole-gradient  from: reshard is ignored
+# %% wrong: sums, not means => values sum
+# > these are sums over ranks; return means.
+# ~ , op=AVG ==>
+# %% wrong: divided twice => values
+# > the means are divided by N once more.
+# ~ row[: counts[u]] = grad ==> row[: counts[u]] = grad / comm.size
+# %% wrong: nothing is reduced => values own-gradient
+# > its own gradients; nothing was reduced.
+# ~ comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG) ==> mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank])
+# %% wrong: own divided => values
+# > its own gradients, over N; nothing was reduced.
+# ~ comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG) ==> mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank] / comm.size)
+# %% wrong: wrong owner => values
+# > these are the gradients of another rank's part.
+# ~ turned(row, -owner), op ==> turned(row, owner - 1), op
+# %% wrong: parts in another order => values mixed-rows
+# > rows are joined, and gradients cut, as if other ranks held the parts. Here {{holds}}.
+# ~ owner = params("fsdp-by-hand").owner ==> owner = 1 - params("fsdp-by-hand").owner
+# %% wrong: gradients stay whole => values whole-gradient
 # -         parts[u] = part_of(u, own)
-# +         comm.all_reduce(own, op="AVG")
+# +         comm.all_reduce(own, op=AVG)
 # +         parts[u] = own
-
-# %% wrong: in the order of the backward pass => values backwards  from: reshard is ignored
-# ~ return parts ==> return parts[::-1]
-
-# %% wrong: the padding is taken for weights => values raised  from: gather, use, forget
-# ~ return row[: counts[u]] ==> return row
-
-# %% wrong: something in the padding => values padding-not-zero  from: gather, use, forget
-# ~ new_zeros(comm.size * len(shards[u])) ==> new_full((comm.size * len(shards[u]),), 3.0)
-
+# %% wrong: in the order of the backward pass => values backwards
+# > return the parts in the order of the units.
+# -     return parts
+# +     return parts[::-1]
+# %% wrong: the padding is taken for weights => values raised
+# ~ turned(row, owner)[: counts[u]] ==> turned(row, owner)
+# %% wrong: something in the padding => values padding-not-zero
+# ~ grad.new_zeros(comm.size * len(shards[u])) ==> grad.new_full((comm.size * len(shards[u]),), 3.0)
 # %% wrong: it does not wait for the row => values ~  from: reshard is ignored
 # ~ shards[u].new_empty ==> shards[u].new_zeros
 # ~ comm.all_gather_into_tensor(row, shards[u]) ==> works.append(comm.all_gather_into_tensor(row, shards[u], async_op=True))
@@ -453,33 +425,28 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 #           parts[u] = part_of(u, own)
 # +     for work in works:
 # +         work.wait()
-
 # %% wrong: two units gathered ahead => cost too-far-ahead  from: the next unit is gathered ahead, gradients leave behind the next unit
 #           start(u + 1)
 # +         start(u + 2)
 #           start(u - 1)
 # +         start(u - 2)
-
-# %% wrong: weights gathered in 32 bits => cost narrow  from: gather, use, forget
+# %% wrong: weights gathered in 32 bits => cost narrow
 # ~ shards[u].new_empty ==> torch.empty
 # ~ (row, shards[u]) ==> (row, shards[u].float())
-# ~ return row[: counts[u]] ==> return row[: counts[u]].double()
-
-# %% wrong: gradients cut as evenly as they can be => values uneven-cut  from: gather, use, forget
+# ~ turned(row, owner)[: counts[u]] ==> turned(row, owner)[: counts[u]].double()
+# %% wrong: gradients cut as evenly as they can be => values uneven-cut
+# > cut gradients like weights: parts of ⌈count / N⌉ numbers, the padding last.
 # -         row = grad.new_zeros(comm.size * len(shards[u]))
 # -         row[: counts[u]] = grad
 # +         row = grad.new_zeros(comm.size, len(shards[u]))
 # +         for r, piece in enumerate(grad.tensor_split(comm.size)):
 # +             row[r, : len(piece)] = piece
-# ~ comm.reduce_scatter_tensor(mine, row, op="AVG") ==> comm.reduce_scatter_tensor(mine, row.view(-1), op="AVG")
-
+# ~ turned(row, -owner) ==> turned(row.view(-1), -owner)
 # %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes  from: the next unit is gathered ahead, gradients leave behind the next unit
 # -         start(u - 1)
 # +         if reshard:
 # +             start(u + 1)
-
-
-# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around  from: gather, use, forget
+# %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around
 # -         if not reshard:
 # -             kept[u] = weights
 # +         kept[u] = weights.clone()
@@ -488,4 +455,4 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         if reshard:
 # +             gather(u)
 # +         grad, own = backward(u, kept[u], inputs.pop(), grad)
-"""
+'''

@@ -8,15 +8,14 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from course_lib.exercises.ch08.judges.parts import parts_of
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import STATE, Stepper, TiedModel, glimpses
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, is_number, matching, oracle
+from course_lib.judging import Fault, Judging, Params, Weighed, is_number, oracle
 from course_lib.judging.cases import shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import on_ranks
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome
@@ -64,14 +63,8 @@ def _text(spec: Mapping[str, Any], batches: Sequence[Sequence[tuple[Tensor, Tens
 
 
 @cache
-def alone(
-    training: str, most: float | None, ways: str = ""
-) -> tuple[list[list[float]], dict[str, Tensor], list[float]]:
-    """Losses of each rank by step, the final weights, norms by step: one process with all ranks' batches.
-
-    `ways`: "parts" clips each rank's part by its own norm, as the buggy program does without its other bugs; "divided" divides
-    gradients by the ranks once more.
-    """
+def alone(training: str, most: float | None) -> tuple[list[list[float]], dict[str, Tensor], list[float]]:
+    """Losses of each rank by step, the final weights, norms by step: one process with all ranks' batches."""
     spec, batches = json.loads(training)
     model = TiedModel(spec)
     optimizer = Stepper(model.parameters(), spec.get("optimizer", "adamw"), spec["rate"])
@@ -83,27 +76,13 @@ def alone(
             inputs, targets = (torch.tensor(tokens) for tokens in own[step])
             of_ranks.append(functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()))
             losses[rank].append(of_ranks[-1].item())
-        (sum(of_ranks) / len(of_ranks) ** (2 if ways == "divided" else 1)).backward()
+        (sum(of_ranks) / len(of_ranks)).backward()
         norms.append(torch.nn.utils.get_total_norm([weight.grad for weight in model.parameters()]).item())
-        if ways == "parts":
-            _clip_parts(model, len(batches), most or 0.0)
-        elif most is not None:
+        if most is not None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), most)
         optimizer.step()
         optimizer.zero_grad()
     return losses, {name: weight.detach().clone() for name, weight in model.named_parameters()}, norms
-
-
-def _clip_parts(model: nn.Module, ranks: int, most: float) -> None:
-    """Clip the parts of each rank by the norm of its own parts alone."""
-    units: dict[str, list[Tensor]] = {}
-    for name, weight in model.named_parameters():
-        units.setdefault(name.split(".")[1] if name.startswith("blocks.") else "root", []).append(weight.grad)
-    parts = [parts_of(parameters_to_vector(grads), ranks) for grads in units.values()]
-    factors = [min(1.0, most / (torch.cat(own).norm().item() + 1e-6)) for own in zip(*parts, strict=True)]
-    for grads, of_ranks in zip(units.values(), parts, strict=True):
-        row = torch.cat([part * factor for part, factor in zip(of_ranks, factors, strict=True)])
-        vector_to_parameters(row, grads)
 
 
 def _near(got: Any, want: Tensor) -> bool:
@@ -120,36 +99,23 @@ def _training_fault(params: Params, case: Case, outcome: Outcome) -> Fault | Non
     losses, want, _ = alone(training, spec["most"])
     for rank, row in enumerate(results):
         got = row["weights"]
+        lead = f"Rank {rank}: "
         if type(got) is not dict:
-            return "no-model", f"Rank {rank}: return (losses, sharded), a list and the FullySharded model."
+            told = f"{lead}return (losses, sharded), a list and the FullySharded model."
+            return Wrong("no-model", told, lead, ("weights",))
+        if odd := sorted(map(str, set(got) ^ set(want))):
+            told = f"the model has other parameters, such as {odd[0]!r}; the head shares the embedding's weights."
+            return Wrong("untied", lead + told, lead, ("weights",))
         if not _same(got, want):
-            name, message = _named(training, spec, got, want)
-            return name, f"Rank {rank}: {message}"
+            told = (
+                "the weights are not those of one process. Are all gradients there when they are clipped (`finish()`)?"
+            )
+            return Wrong("other-weights", lead + told, lead, ("weights",))
     for rank, (row, own) in enumerate(zip(results, losses, strict=True)):
         pairs = zip(row["losses"], own, strict=False)
         if len(row["losses"]) != len(own) or not all(is_number(a) and abs(a - b) < 1e-6 for a, b in pairs):
             return "other-losses", f"Rank {rank}: the weights are right; return the rank's own losses, one per step."
     return None
-
-
-UNCHANGED = "no weight has changed. Which tensors does the optimizer step, and where are the gradients?"
-OWN_NORM = "every rank clips by the norm of its own parts. Clip by the norm of the whole model."
-AVERAGED = "the gradients are divided by the ranks once more; `FullySharded` has averaged them."
-
-
-def _named(training: str, spec: Mapping[str, Any], got: Mapping[str, Any], want: Mapping[str, Tensor]) -> Fault:
-    """The known mistake that leads to these weights."""
-    if odd := sorted(map(str, set(got) ^ set(want))):
-        return "untied", f"the model has other parameters, such as {odd[0]!r}; the head shares the embedding's weights."
-    most, several = spec["most"], len(json.loads(training)[1]) > 1
-    known = [
-        Mistake("nothing-moves", lambda: dict(TiedModel(spec).named_parameters()), UNCHANGED),
-        Mistake("not-clipped", lambda: alone(training, None)[1], "these weights were never clipped."),
-        Mistake("own-norm", lambda: several and alone(training, most, "parts")[1], OWN_NORM),
-        Mistake("divided-again", lambda: several and alone(training, most, "divided")[1], AVERAGED),
-    ]
-    other = "the weights are not those of one process. Are all gradients there when they are clipped (`finish()`)?"
-    return matching(known, (), lambda weights: bool(weights) and _same(got, weights)) or ("other-weights", other)
 
 
 def _elements(spec: Mapping[str, Any]) -> int:
@@ -221,109 +187,95 @@ unit that is gathered for both: here the root.""",
 refuses a parameter in two groups; `fully_shard([module_a, module_b])` puts both in one.""",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+from torch import nn
 from torch.nn import functional as F
 
-from course_lib.sharding import FullySharded, clip_gradients
+from course_lib import sharding
+from course_lib.sharding import FullySharded, full_gradients
 
 
-# %% right: shard, then the optimizer, then the model's norm
+# %% right: worked
 def train(comm, build, make, batches, most):
+    """This rank's losses and the sharded model, trained as one process would."""
+    ### BEGIN SOLUTION
     model = build()
-    sharded = FullySharded(comm, model, list(model.blocks))
-    optimizer = make(sharded.shards())
+    sharded = FullySharded(comm, model, list(model.blocks))  # tied weights: both uses in the root unit
+    optimizer = make(sharded.shards())  # after sharding
     losses = []
     for inputs, targets in batches:
         logits = sharded(inputs)
-        loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
         loss.backward()
         sharded.finish()
-        clip_gradients(sharded, most)
+        sharding.clip_gradients(sharded, most)  # the norm of all parts
         optimizer.step()
         sharded.zero_grad()
         losses.append(loss.item())
     return losses, sharded
+    ### END SOLUTION
 
-
-# %% right: the norm by hand, another loss, more ahead  from: shard, then the optimizer, then the model's norm
-# ~ list(model.blocks) ==> [*model.blocks, model.norm], prefetch=2
-# -         logits = sharded(inputs)
-# -         loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
-# +         loss = F.cross_entropy(sharded(inputs).transpose(1, 2), targets)
-# -         clip_gradients(sharded, most)
+# %% right: the norm by hand, another loss, more ahead
+# ~ list(model.blocks)) ==> [*model.blocks, model.norm], prefetch=2)
+# ~ nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()) ==> F.cross_entropy(logits.transpose(1, 2), targets)
+# -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # +         square = torch.stack([each.grad.square().sum() for each in sharded.shards()]).sum()
 # +         comm.all_reduce(square)
 # +         if square.sqrt() > most:
 # +             for each in sharded.shards():
 # +                 each.grad *= most / (square.sqrt() + 1e-6)
-
-# %% right: half a block to a unit  from: shard, then the optimizer, then the model's norm
-# ~ list(model.blocks) ==> [part for block in model.blocks for part in (block.up, block.down)]
-
-# %% right: weights kept after the forward pass  from: shard, then the optimizer, then the model's norm
-# ~ list(model.blocks) ==> list(model.blocks), reshard_after_forward=False
-
-# %% right: the norm of whole gradients  from: shard, then the optimizer, then the model's norm
-# - def train(comm, build, make, batches, most):
-# + from course_lib.sharding import full_gradients
-# + def train(comm, build, make, batches, most):
-# -         clip_gradients(sharded, most)
+# %% right: half a block to a unit
+# ~ list(model.blocks)) ==> [part for block in model.blocks for part in (block.up, block.down)])
+# %% right: weights kept after the forward pass
+# ~ list(model.blocks)) ==> list(model.blocks), reshard_after_forward=False)
+# %% right: the norm of whole gradients
+# -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # +         norm = torch.stack([each.norm() for each in full_gradients(sharded).values()]).norm()
 # +         if norm > most:
 # +             for shard in sharded.shards():
 # +                 shard.grad.mul_(most / (norm + 1e-6))
-
 # %% wrong: as it was found => values raised  from: the card
-
 # %% wrong: only the units are put right => values nothing-moves  from: as it was found
+# > no weight has changed. Which tensors does the optimizer step, and where are the gradients?
 # ~ [model.embedding, *model.blocks, model.head] ==> list(model.blocks)
-
-# %% wrong: each rank clips by its own norm => values own-norm  from: shard, then the optimizer, then the model's norm
-# ~ clip_gradients(sharded, most) ==> torch.nn.utils.clip_grad_norm_(sharded.shards(), most)
-
-# %% wrong: clipping is left out => values not-clipped  from: shard, then the optimizer, then the model's norm
-# -         clip_gradients(sharded, most)
-
-# %% wrong: the head is untied to calm the error => values ~  from: shard, then the optimizer, then the model's norm
-# -     sharded = FullySharded(comm, model, list(model.blocks))
-# +     model.head.weight = torch.nn.Parameter(model.embedding.weight.detach().clone())
-# +     sharded = FullySharded(comm, model, [model.embedding, *model.blocks, model.head])
-
-# %% wrong: one giant unit => cost one-giant-unit  from: shard, then the optimizer, then the model's norm
-# ~ model, list(model.blocks) ==> model
-
-# %% wrong: gradients are never dropped => values other-weights  from: shard, then the optimizer, then the model's norm
+# %% wrong: each rank clips by its own norm => values own-norm
+# > every rank clips by the norm of its own parts. Clip by the norm of the whole model.
+# ~ sharding.clip_gradients(sharded, most) ==> nn.utils.clip_grad_norm_(sharded.shards(), most)
+# %% wrong: clipping is left out => values not-clipped
+# > these weights were never clipped.
+# -         sharding.clip_gradients(sharded, most)  # the norm of all parts
+# %% wrong: the head is untied to calm the error => values ~
+#       model = build()
+# +     model.head.weight = nn.Parameter(model.embedding.weight.detach().clone())
+# ~ list(model.blocks)) ==> [model.embedding, *model.blocks, model.head])
+# %% wrong: one giant unit => cost one-giant-unit
+# ~ model, list(model.blocks)) ==> model)
+# %% wrong: gradients are never dropped => values other-weights
 # -         sharded.zero_grad()
-
-
-# %% wrong: trained without shards, sharded in the end => cost ~  from: shard, then the optimizer, then the model's norm
-# -     sharded = FullySharded(comm, model, list(model.blocks))
+# %% wrong: trained without shards, sharded in the end => cost ~
+# -     sharded = FullySharded(comm, model, list(model.blocks))  # tied weights: both uses in the root unit
 # ~ sharded.shards() ==> model.parameters()
 # ~ sharded(inputs) ==> model(inputs)
 # -         sharded.finish()
-# -         clip_gradients(sharded, most)
+# -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # +         for each in model.parameters():
 # +             comm.all_reduce(each.grad, op="AVG")
-# +         torch.nn.utils.clip_grad_norm_(model.parameters(), most)
+# +         nn.utils.clip_grad_norm_(model.parameters(), most)
 # ~ sharded.zero_grad() ==> optimizer.zero_grad()
 # ~ losses, sharded ==> losses, FullySharded(comm, model, list(model.blocks))
-
-# %% wrong: only the losses come back => values no-model  from: shard, then the optimizer, then the model's norm
+# %% wrong: only the losses come back => values no-model
 # ~ losses, sharded ==> losses
-
-# %% wrong: the loss divided by the ranks => values divided-again  from: shard, then the optimizer, then the model's norm
+# %% wrong: the loss divided by the ranks => values divided-again
+# > the gradients are divided by the ranks once more; `FullySharded` has averaged them.
 # ~ targets.flatten()) ==> targets.flatten()) / comm.size
 # ~ item() ==> item() * comm.size
-
-# %% wrong: the mean of all losses comes back => values other-losses  from: shard, then the optimizer, then the model's norm
+# %% wrong: the mean of all losses comes back => values other-losses
 # -         losses.append(loss.item())
-# +         l = loss.detach().clone()
-# +         comm.all_reduce(l, op="AVG")
-# +         losses.append(l.item())
-
-# %% wrong: an optimizer of the model that was cut => raised  from: shard, then the optimizer, then the model's norm
+# +         mean = loss.detach().clone()
+# +         comm.all_reduce(mean, op="AVG")
+# +         losses.append(mean.item())
+# %% wrong: an optimizer of the model that was cut => raised
 # ~ sharded.shards() ==> model.parameters()
-
-# %% wrong: eleven words in every vocabulary => values raised  from: shard, then the optimizer, then the model's norm
+# %% wrong: eleven words in every vocabulary => values raised
 # ~ logits.flatten(0, 1) ==> logits.reshape(-1, 11)
-"""
+'''

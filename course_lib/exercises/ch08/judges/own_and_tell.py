@@ -10,14 +10,16 @@ from torch import Tensor
 
 from course_lib.exercises.ch08.probes import WEIGHED
 from course_lib.exercises.ch08.work import STATE, Stepper, Weights, glimpses, repeated
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, judged, matching
+from course_lib.judging import Fault, Judging, Params, Weighed, Worked, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import alike, all_alike, in_flight
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import LATE, STREAM_LATE, on_ranks
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("own-and-tell")
 NOTHING_SENT: Fault = "nothing-sent", "No byte was sent: every rank steps everything and keeps all of the state."
 LARGE_FIRST = "four ranks, large ones first"  # the case that counts the state
 SLACK = 1024  # bytes for padding; tensors whose state is counted have far more
@@ -67,78 +69,20 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def plain(
-    spec: Mapping[str, Any], steps: Sequence[Sequence[Tensor | None]], twice: Sequence[int] = (), anew: bool = False
-) -> list[Tensor]:
-    """The weights after these steps of the plain optimizer.
-
-    The weights at `twice` are updated twice. With `anew`, each step creates a new optimizer.
-    """
-    weights = Weights(spec)
-    trained = [tensor for tensor in weights.tensors if tensor.requires_grad]
-    optimizers = [weights.make(trained), *(weights.make([weights.tensors[place]]) for place in twice)]
-    for gradients in steps:
-        for optimizer in [weights.make(trained)] if anew else optimizers:
-            for tensor, gradient in zip(weights.tensors, gradients, strict=True):
-                tensor.grad = None if gradient is None else gradient.clone()
-            optimizer.step()
-    return [tensor.detach() for tensor in weights.tensors]
-
-
 def _weights_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    spec, steps = case.args
-    want = plain(spec, steps)
-    for rank, row in enumerate(results):
-        got = row["weights"]
+    for rank, (row, right_row) in enumerate(zip(results, right.value(case), strict=True)):
+        got, want, lead = row["weights"], right_row["weights"], f"Rank {rank}: "
         if got is None:
-            return "no-step", f"Rank {rank}: return an object with a method `step`."
+            return Wrong("no-step", f"{lead}return an object with a method `step`.", lead, ("weights",))
         if len(got) != len(want) or any(kind_fault("", one, two) for one, two in zip(got, want, strict=True)):
-            return "other-tensors", f"Rank {rank}: the tensors do not have the shapes and dtypes that they had before."
-        if not all_alike(got, want):
+            return "other-tensors", f"{lead}the tensors do not have the shapes and dtypes that they had before."
+        if wrong := [place for place in range(len(want)) if not all_alike([got[place]], [want[place]])]:
             if case.adversary is not None:
                 return in_flight(case, rank)
-            name, message = _named(case, got, want)
-            return name, f"Rank {rank}: {message}"
+            told = f"{lead}{len(wrong)} of {len(want)} tensors are wrong, such as number {wrong[0]}"
+            asked = "Which rank stepped it, and which tensor did it send?"
+            return Wrong("other-numbers", f"{told}. {asked}", lead, ("weights",))
     return None
-
-
-def _named(case: Case, got: list[Tensor], want: list[Tensor]) -> Fault:
-    (spec, steps), parameters = case.args, Weights(case.args[0]).tensors
-    start = [tensor.detach() for tensor in parameters]
-    trained = [place for place, tensor in enumerate(parameters) if tensor.requires_grad]
-    wrong = [place for place in range(len(want)) if not all_alike([got[place]], [want[place]])]
-    tensors = f"{len(wrong)} of {len(trained)} tensors"
-
-    def is_it(weights: Sequence[Tensor]) -> bool:
-        return all(all_alike([got[place]], [weights[place]]) for place in wrong)
-
-    if frozen := [place for place in wrong if place not in trained]:
-        return "frozen-touched", f"tensor {frozen[0]} is frozen, and was changed."
-    still = [place for place in wrong if torch.equal(got[place], start[place])]
-    if len(still) == len(wrong) == len(trained):
-        return "nothing-stepped", "no tensor has changed: nothing was stepped, or not the given tensors."
-    if still:
-        told = f"{len(still)} of {len(trained)} tensors have not changed, such as number {still[0]}"
-        return "not-told", f"{told}: their owners' new values have not arrived."
-    tied = spec.get("tied", ())
-    known = (
-        Mistake(
-            "stepped-twice", lambda: tied and plain(spec, steps, tied), "a tensor in the list twice was stepped twice."
-        ),
-        Mistake(
-            "a-step-behind", lambda: plain(spec, steps[:-1]), f"{tensors} are a step behind. First step, then send."
-        ),
-        Mistake("fresh-state", lambda: plain(spec, steps, anew=True), "each step made a new optimizer. Make it once."),
-    )
-    if found := matching(known, (), lambda weights: bool(weights) and is_it(weights)):
-        return found
-    for place in wrong:
-        same, count = int((got[place] == start[place]).sum()), got[place].numel()
-        if 0 < same < count:
-            told = f"{same} of the {count} numbers of tensor {place} have not changed, the others have"
-            return "nobodys", f"{told}. Do the parts of all ranks cover the whole row if N does not divide it?"
-    told = f"tensor {wrong[0]} of {len(want)} is wrong, {len(want) - len(wrong)} are right"
-    return "other-numbers", f"{told}. Which rank stepped it, and which tensor did it send?"
 
 
 def _sizes(spec: Mapping[str, Any]) -> list[int]:
@@ -216,8 +160,8 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         for tensor, gradient in zip(picked, gradients, strict=True):
             tensor.grad = gradient
         Stepper(picked, spec["optimizer"]).step()
-        right = on_ranks(outcome, [torch.stack(picked)] * ranks, alike)
-        return right and not _bytes_fault(large, outcome.meter) and not _share_fault(large, outcome.meter)
+        stepped = on_ranks(outcome, [torch.stack(picked)] * ranks, alike)
+        return stepped and not _bytes_fault(large, outcome.meter) and not _share_fault(large, outcome.meter)
 
     width = 184
     large, size = case("four ranks, 1.1 MB of weights with 26 MB of state", width), count * width * width * 4
@@ -250,40 +194,42 @@ ZeRO itself saves the broadcast as well: it reduces gradients to their owners an
     pytorch="`torch.distributed.optim.ZeroRedundancyOptimizer` does this, largest first; DeepSpeed and Megatron cut a flat row instead.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib.cluster import P2POp
 
 
-# %% right: whole tensors, the largest first
-class Sharded:
-    def __init__(self, comm, parameters, make):
-        self.comm, load = comm, [0] * comm.size
-        self.owner = {}
-        for p in sorted({id(p): p for p in parameters if p.requires_grad}.values(), key=lambda p: -p.nbytes):
-            self.owner[p] = load.index(min(load))
-            load[self.owner[p]] += p.nbytes
-        mine = [p for p, rank in self.owner.items() if rank == comm.rank]
-        self.inner = make(mine) if mine else None
-
-    def step(self):
-        if self.inner:
-            self.inner.step()
-        for p, rank in self.owner.items():
-            self.comm.broadcast(p.data, src=rank)
-
-
+# %% right: worked
 def shard_optimizer(comm, parameters, make):
-    return Sharded(comm, parameters, make)
+    """An object whose step() updates this rank's share and receives the rest from its owners."""
 
+    ### BEGIN SOLUTION
+    class Sharded:
+        def __init__(self):
+            load, self.owner = [0] * comm.size, {}
+            kept = {id(each): each for each in parameters if each.requires_grad}.values()
+            # the largest first, to the rank with the fewest bytes
+            for each in sorted(kept, key=lambda one: -one.nbytes):
+                self.owner[each] = load.index(min(load))
+                load[self.owner[each]] += each.nbytes
+            mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+            self.inner = make(mine) if mine else None
 
-# %% right: in the order of the list, to whoever has least  from: whole tensors, the largest first
-# ~ sorted({id(p): p for p in parameters if p.requires_grad}.values(), key=lambda p: -p.nbytes) ==> dict.fromkeys(p for p in parameters if p.requires_grad)
-# -         for p, rank in self.owner.items():
-# -             self.comm.broadcast(p.data, src=rank)
-# +         works = [self.comm.broadcast(p.data, rank, async_op=True) for p, rank in self.owner.items()]
-# +         for work in works:
-# +             work.wait()
+        def step(self):
+            if self.inner:
+                self.inner.step()
+            for each, rank in self.owner.items():
+                comm.broadcast(each.data, src=rank)
 
+    return Sharded()
+    ### END SOLUTION
 
+# %% right: in the order of the list, to whoever has least
+# ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
+# -             for each, rank in self.owner.items():
+# -                 comm.broadcast(each.data, src=rank)
+# +             for work in [comm.broadcast(each.data, rank, async_op=True) for each, rank in self.owner.items()]:
+# +                 work.wait()
 # %% right: a flat row, cut evenly
 class FlatOptimizer:
     def __init__(self, comm, parameters, make):
@@ -316,124 +262,105 @@ def shard_optimizer(comm, parameters, make):
     return FlatOptimizer(comm, parameters, make)
 
 
-# %% right: messages from each owner to each other rank  from: whole tensors, the largest first
-# - class Sharded:
-# + from course_lib.cluster import P2POp
-# + class Sharded:
-# -         for p, rank in self.owner.items():
-# -             self.comm.broadcast(p.data, src=rank)
-# +         ops = []
-# +         for tag, (p, rank) in enumerate(self.owner.items()):
-# +             if rank == self.comm.rank:
-# +                 ops += [P2POp(self.comm.isend, p.data, to, tag) for to in range(self.comm.size) if to != rank]
-# +             else:
-# +                 ops.append(P2POp(self.comm.irecv, p.data, rank, tag))
-# +         for work in self.comm.batch_isend_irecv(ops) if ops else ():
-# +             work.wait()
-
-
+# %% right: messages from each owner to each other rank
+# -             for each, rank in self.owner.items():
+# -                 comm.broadcast(each.data, src=rank)
+# +             ops = []
+# +             for tag, (each, rank) in enumerate(self.owner.items()):
+# +                 if rank == comm.rank:
+# +                     ops += [P2POp(comm.isend, each.data, to, tag) for to in range(comm.size) if to != rank]
+# +                 else:
+# +                     ops.append(P2POp(comm.irecv, each.data, rank, tag))
+# +             for work in comm.batch_isend_irecv(ops) if ops else ():
+# +                 work.wait()
 # %% wrong: the plain optimizer, as it was => cost nothing-sent
-def shard_optimizer(comm, parameters, make):
-    return make([p for p in dict.fromkeys(parameters) if p.requires_grad])
-
-
-# %% wrong: every rank steps everything, and owners tell it to all => cost whole-state  from: whole tensors, the largest first
-# -         mine = [p for p, rank in self.owner.items() if rank == comm.rank]
-# +         mine = list(self.owner)
-
-# %% wrong: shared out by number of tensors => cost unfair-share  from: whole tensors, the largest first
-# ~ sorted({id(p): p for p in parameters if p.requires_grad}.values(), key=lambda p: -p.nbytes) ==> dict.fromkeys(p for p in parameters if p.requires_grad)
+# ~ return Sharded() ==> return make([each for each in dict.fromkeys(parameters) if each.requires_grad])
+# %% wrong: every rank steps everything, and owners tell it to all => cost whole-state
+# ~ mine = [each for each, rank in self.owner.items() if rank == comm.rank] ==> mine = list(self.owner)
+# %% wrong: shared out by number of tensors => cost unfair-share
+# ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
 # ~ load.index(min(load)) ==> len(self.owner) % comm.size
-
-# %% wrong: neighbors in the list, equally many each => cost unfair-share  from: whole tensors, the largest first
-# ~ sorted({id(p): p for p in parameters if p.requires_grad}.values(), key=lambda p: -p.nbytes) ==> dict.fromkeys(p for p in parameters if p.requires_grad)
-# -         mine = [p for p, rank in self.owner.items() if rank == comm.rank]
-# +         each = -(-len(self.owner) // comm.size)
-# +         self.owner = {p: place // each for place, p in enumerate(self.owner)}
-# +         mine = [p for p, rank in self.owner.items() if rank == comm.rank]
-
-# %% wrong: nobody is told => values not-told  from: whole tensors, the largest first
+# %% wrong: neighbors in the list, equally many each => cost unfair-share
+# ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
+# -             mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+# +             many = -(-len(self.owner) // comm.size)
+# +             self.owner = {each: place // many for place, each in enumerate(self.owner)}
+# +             mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+# %% wrong: nobody is told => values not-told
+# > only the rank's own tensors have changed: their owners' new values have not arrived.
+# -             for each, rank in self.owner.items():
+# -                 comm.broadcast(each.data, src=rank)
+# %% wrong: each rank broadcasts its own only => raised
+# ~ src=rank ==> src=comm.rank
+# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced
+# -                 comm.broadcast(each.data, src=rank)
+# +                 if rank != comm.rank:
+# +                     each.data.zero_()
+# +                 comm.all_reduce(each.data)
+# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped
+# > no tensor has changed: nothing was stepped, or not the given tensors.
+#               kept = {id(each): each for each in parameters if each.requires_grad}.values()
+# +             self.given = list(kept)
+# +             self.copies = kept = [torch.nn.Parameter(each.detach().clone()) for each in kept]
+#           def step(self):
+# +             for copy, given in zip(self.copies, self.given):
+# +                 copy.grad = given.grad
+# %% wrong: an optimizer over an empty list => generality raised
 # ~ make(mine) if mine else None ==> make(mine)
-# -         for p, rank in self.owner.items():
-# -             self.comm.broadcast(p.data, src=rank)
-
-# %% wrong: each rank broadcasts its own only => raised  from: whole tensors, the largest first
-# ~ src=rank ==> src=self.comm.rank
-
-# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced  from: whole tensors, the largest first
-# -             self.comm.broadcast(p.data, src=rank)
-# +             if rank != self.comm.rank:
-# +                 p.data.zero_()
-# +             self.comm.all_reduce(p.data)
-
-# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped  from: whole tensors, the largest first
-#           self.owner = {}
-# +         self.given = [p for p in dict.fromkeys(parameters) if p.requires_grad]
-# +         self.copies = parameters = [torch.nn.Parameter(p.detach().clone()) for p in self.given]
-#       def step(self):
-# +         for p, q in zip(self.copies, self.given):
-# +             p.grad = q.grad
-
-# %% wrong: an optimizer over an empty list => generality raised  from: whole tensors, the largest first
-# ~ make(mine) if mine else None ==> make(mine)
-
-# %% wrong: the tied tensor is stepped twice => generality stepped-twice  from: whole tensors, the largest first
-# ~ self.inner = make(mine) if mine else None ==> self.inners = [make([p]) for p in parameters if any(p is q for q in mine)]
-# ~ if self.inner: ==> for inner in self.inners:
-# ~ self.inner.step() ==> inner.step()
-
-# %% wrong: tied and told twice => cost tied-twice  from: whole tensors, the largest first
-# ~ self.comm, load = comm, ==> self.comm, self.given, load = comm, parameters,
-# ~ for p, rank in self.owner.items(): ==> for p in [p for p in self.given if p.requires_grad]:
-# ~ src=rank ==> src=self.owner[p]
-
-# %% wrong: gradients averaged once more => values other-numbers  from: whole tensors, the largest first
-#       def step(self):
-# +         for p in self.owner:
-# +             p.grad = p.grad.sign() * p.grad.square() / self.comm.size
-
-# %% wrong: waits for nothing => values ~  from: whole tensors, the largest first
-#           self.owner = {}
-# +         self.works = []
-#       def step(self):
-# +         for work in self.works:
-# +             work.wait()
-# +         self.works = []
-# ~ self.comm.broadcast(p.data, src=rank) ==> self.works.append(self.comm.broadcast(p.data, src=rank, async_op=True))
-
-# %% wrong: nothing is returned => values no-step  from: whole tensors, the largest first
-# ~ return Sharded ==> Sharded
-
-# %% wrong: told before it is stepped => values a-step-behind  from: whole tensors, the largest first
-# -         if self.inner:
-# -             self.inner.step()
-#               self.comm.broadcast(p.data, src=rank)
-# +         if self.inner:
-# +             self.inner.step()
-
-# %% wrong: an optimizer made anew in every step => values fresh-state  from: whole tensors, the largest first
-# ~ self.inner = make(mine) if mine else None ==> self.mine, self.make = mine, make
+# %% wrong: the tied tensor is stepped twice => generality stepped-twice
+# > a tensor in the list twice was stepped twice.
+#               mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+# +             twice = [each for each in mine if sum(each is one for one in parameters) > 1]
+# +             self.again = make(twice) if twice else None
+#                   self.inner.step()
+# +             if self.again:
+# +                 self.again.step()
+# %% wrong: tied and told twice => cost tied-twice
+# ~ for each, rank in self.owner.items(): ==> for each in [each for each in parameters if each.requires_grad]:
+# ~ src=rank ==> src=self.owner[each]
+# %% wrong: gradients averaged once more => values other-numbers
+#           def step(self):
+# +             for each in self.owner:
+# +                 each.grad = each.grad.sign() * each.grad.square() / comm.size
+# %% wrong: waits for nothing => values ~
+#               load, self.owner = [0] * comm.size, {}
+# +             self.works = []
+#           def step(self):
+# +             for work in self.works:
+# +                 work.wait()
+# +             self.works = []
+# ~ comm.broadcast(each.data, src=rank) ==> self.works.append(comm.broadcast(each.data, src=rank, async_op=True))
+# %% wrong: nothing is returned => values no-step
+# ~ return Sharded() ==> Sharded()
+# %% wrong: told before it is stepped => values a-step-behind
+# > tensors are a step behind. First step, then send.
+# -             if self.inner:
+# -                 self.inner.step()
+#                   comm.broadcast(each.data, src=rank)
+# +             if self.inner:
+# +                 self.inner.step()
+# %% wrong: an optimizer made anew in every step => values fresh-state
+# > each step made a new optimizer. Make it once.
+# ~ self.inner = make(mine) if mine else None ==> self.mine = mine
 # ~ if self.inner: ==> if self.mine:
-# ~ self.inner.step() ==> self.make(self.mine).step()
-
-# %% wrong: gradients go round again => cost too-many-bytes  from: whole tensors, the largest first
-#       def step(self):
-# +         for p in self.owner:
-# +             self.comm.all_reduce(p.grad, op="AVG")
-
+# ~ self.inner.step() ==> make(self.mine).step()
+# %% wrong: gradients go round again => cost too-many-bytes
+#           def step(self):
+# +             for each in self.owner:
+# +                 comm.all_reduce(each.grad, op="AVG")
 # %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys  from: a flat row, cut evenly
+# > the last numbers have not changed. Do the parts of all ranks cover the whole row if N does not divide it?
 # ~ -(-count // comm.size) ==> count // comm.size
 # -             p.data.copy_(row[at : at + p.numel()].view_as(p))
 # +             new = row[at : at + p.numel()]
 # +             p.data.view(-1)[: len(new)] = new
-
-# %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched  from: whole tensors, the largest first
-# ~ for p in parameters if p.requires_grad} ==> for p in parameters}
-#       def step(self):
-# +         for p in self.owner:
-# +             if p.grad is None:
-# +                 p.grad = torch.zeros_like(p)
-
-# %% wrong: frozen ones go round where some are tied => cost frozen-sent  from: whole tensors, the largest first
-# ~ for p in parameters if p.requires_grad} ==> for p in parameters if p.requires_grad or len(set(parameters)) < len(parameters)}
-"""
+# %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched
+# > a frozen tensor was changed.
+# ~ for each in parameters if each.requires_grad} ==> for each in parameters}
+#           def step(self):
+# +             for each in self.owner:
+# +                 if each.grad is None:
+# +                     each.grad = torch.zeros_like(each)
+# %% wrong: frozen ones go round where some are tied => cost frozen-sent
+# ~ if each.requires_grad} ==> if each.requires_grad or len(set(parameters)) < len(parameters)}
+'''

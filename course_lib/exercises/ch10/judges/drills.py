@@ -1,6 +1,8 @@
 """Answers to chapter 10's drills."""
 
-from course_lib.exercises.ch10.judges.shared import fewest, share
+from collections.abc import Callable
+
+from course_lib.exercises.ch10.numbers import idle, idle_over_work
 from course_lib.judging import Mistake, Params, Times, drill_key
 from course_lib.schedules import zb_h1
 from course_lib.timeline import Durations, play
@@ -9,11 +11,15 @@ COUNT = 1e-6  # relative tolerance of whole numbers
 
 
 def _of_all(p: Params) -> float:
-    return 100 * share("all", p["stages"], p["microbatches"])
+    return 100 * idle(p["stages"], p["microbatches"])
 
 
 def _over_work(p: Params) -> float:
-    return 100 * share("work", p["stages"], p["microbatches"])
+    return 100 * idle_over_work(p["stages"], p["microbatches"])
+
+
+def _fewest(bubble: Callable[[int, int], float], p: Params) -> int:
+    return next(m for m in range(1, 10_000) if bubble(p["stages"], m) <= p["percent"] / 100 * (1 + 1e-12))
 
 
 def _held(p: Params) -> int:
@@ -50,9 +56,9 @@ DRILLS = {
         Mistake("off-by-one", lambda p: 100 * p["stages"] / p["microbatches"], _ONE_LESS),
     ),
     "enough-microbatches": drill_key(
-        lambda p: fewest("all", p["stages"], p["percent"] / 100),
+        lambda p: _fewest(idle, p),
         "(p − 1)(1 − x)/x, rounded up: {{answer:int}}.",
-        Mistake("over-work", lambda p: fewest("work", p["stages"], p["percent"] / 100), "That is over working time."),
+        Mistake("over-work", lambda p: _fewest(idle_over_work, p), "That is over working time."),
         rel=COUNT,
     ),
     "held-by-1f1b": drill_key(

@@ -11,20 +11,6 @@ from course_lib.judging.traffic import ready_made
 from course_lib.records import Case, Outcome
 from course_lib.schedules import Schedule
 
-
-def share(convention: str, stages: int, microbatches: int) -> float:
-    """The bubble of GPipe and 1F1B on equal stages: idle time over "all" time or over "work"ing time."""
-    return (stages - 1) / (microbatches + stages - 1 if convention == "all" else microbatches)
-
-
-def fewest(convention: str, stages: int, most: float) -> int:
-    """The fewest micro-batches with a bubble of at most `most`."""
-    count = 1
-    while share(convention, stages, count) > most * (1 + 1e-12):
-        count += 1
-    return count
-
-
 Op = tuple[str, int, int]  # kind, stage, micro-batch
 Rows = list[list[Op]]
 

@@ -74,67 +74,75 @@ share, DBRX's combinations, the bound of the loss and the factor of the gradient
     pytorch="`torch.nn.utils.get_total_norm` adds up squares over a DTensor's mesh; parameters outside that mesh are the caller's task.",
 )
 
-ANSWERS = r"""OK = ("right", "as printed")
-GOOD = {
-    "mixtral-14b": (12.9, "wrong", "shared parts twice"),
-    "mixtral-same-cost": (3.62, "wrong", "compute alone"),
-    "deepseek-37b": (5.6, *OK),
-    "alltoall-twice": (4, "wrong", "forward alone"),
-    "dbrx-65x": (65, *OK),
-    "router-bound": (4, *OK),
-    "half-per-rank": (10.95, "wrong", "parts averaged"),
-    "ep-times": (8, *OK),
-}
+ANSWERS = r'''import math
 
 
-# %% right: by hand
+# %% right: worked
+def audit_moe() -> dict[str, tuple[float, str, str]]:
+    """{"id": (number, "right" or "wrong", cause)} for every statement."""
+    ### BEGIN SOLUTION
+    fine = ("right", "as printed")
+    return {
+        "mixtral-14b": (12.88, "wrong", "shared parts twice"),
+        "mixtral-same-cost": (46.7 / 12.9, "wrong", "compute alone"),
+        "deepseek-37b": (100 * 37.55 / 671.0, *fine),
+        "alltoall-twice": (4, "wrong", "forward alone"),
+        "dbrx-65x": (math.comb(16, 4) / math.comb(8, 2), *fine),
+        "router-bound": (8 * 0.0005 / 0.001, *fine),
+        "half-per-rank": (math.sqrt(20 + 100), "wrong", "parts averaged"),
+        "ep-times": (8, *fine),
+    }
+    ### END SOLUTION
+
+# %% right: from the facts
 def audit_moe():
-    return GOOD
+    from course_lib import facts
+
+    ok, mixtral, deepseek = ("right", "as printed"), facts.model("mixtral-8x7b"), facts.model("deepseek-v3")
+    return {
+        "mixtral-14b": [float(mixtral.active_params) / 1e9, "Wrong", "Shared parts twice"],
+        "mixtral-same-cost": [float(mixtral.params) / 12.9e9, "wrong", "compute alone"],
+        "deepseek-37b": [100 * float(deepseek.active_params) / float(deepseek.params), *ok],
+        "alltoall-twice": (4, "wrong", "forward alone"),
+        "dbrx-65x": (65, *ok),
+        "router-bound": (4, *ok),
+        "half-per-rank": [math.hypot(20**0.5, 10.0), "wrong", "parts averaged"],
+        "ep-times": (8, *ok),
+    }
 
 
-# %% right: from the facts  from: by hand
-# -     return GOOD
-# +     from math import comb, hypot
-# +     from course_lib import facts
-# +     mixtral, deepseek = facts.model("mixtral-8x7b"), facts.model("deepseek-v3")
-# +     return GOOD | {
-# +         "mixtral-14b": [float(mixtral.active_params) / 1e9, "Wrong", "Shared parts twice"],
-# +         "mixtral-same-cost": [float(mixtral.params) / 12.9e9, "wrong", "compute alone"],
-# +         "deepseek-37b": [100 * float(deepseek.active_params) / float(deepseek.params), *OK],
-# +         "dbrx-65x": [comb(16, 4) / comb(8, 2), *OK],
-# +         "half-per-rank": [hypot(20**0.5, 10.0), "wrong", "parts averaged"],
-# +     }
-
-# %% wrong: everything is right => values -  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
-# %% wrong: everything is wrong => values -  from: by hand
-# ~ GOOD ==> {name: (number, "wrong", cause.replace("as printed", "another k")) for name, (number, _, cause) in GOOD.items()}
-
-# %% wrong: the printed numbers => values as-printed  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (14, 1, 5.51, 2, 65, 4, 7.236, 8))}
-
-# %% wrong: eight whole models => values eight-models  from: by hand
-# ~ GOOD ==> GOOD | {"mixtral-same-cost": (4.34, "wrong", "compute alone")}
-
-# %% wrong: the share of the experts => values experts  from: by hand
-# ~ GOOD ==> GOOD | {"deepseek-37b": (3.125, "wrong", "another k")}
-
-# %% wrong: norms added => values sum-of-norms  from: by hand
-# ~ GOOD ==> GOOD | {"half-per-rank": (14.47, "wrong", "parts averaged")}
-
-# %% wrong: the loss of one layer => values one-layer  from: by hand
-# ~ GOOD ==> GOOD | {"router-bound": (0.5, "wrong", "another k")}
-
-# %% wrong: another cause => values wrong-cause  from: by hand
-# ~ GOOD ==> GOOD | {"alltoall-twice": (4, "wrong", "compute alone")}
-
-# %% wrong: a fraction => values fraction  from: by hand
-# ~ GOOD ==> GOOD | {"deepseek-37b": (0.056, *OK)}
-
-# %% wrong: left as it is => not-answered  from: by hand
-# ~ return GOOD ==> raise NotImplementedError
-
-# %% half: one statement is missing => 7  from: by hand
-# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "dbrx-65x"}
-"""
+# %% wrong: everything is right => values -
+# ~ return { ==> return _right({
+# -     }
+# +     })
+# + def _right(found):
+# +     return {name: (number, "right", "as printed") for name, (number, _, _) in found.items()}
+# %% wrong: everything is wrong => values -
+# ~ return { ==> return _wrong({
+# -     }
+# +     })
+# + def _wrong(found):
+# +     return {name: (number, "wrong", cause.replace("as printed", "another k")) for name, (number, _, cause) in found.items()}
+# %% wrong: the printed numbers => values as-printed
+# ~ (12.88, "wrong", "shared parts twice") ==> (14, *fine)
+# ~ (46.7 / 12.9, "wrong", "compute alone") ==> (1, *fine)
+# ~ (4, "wrong", "forward alone") ==> (2, *fine)
+# ~ (math.sqrt(20 + 100), "wrong", "parts averaged") ==> (7.236, *fine)
+# %% wrong: eight whole models => values eight-models
+# ~ 46.7 / 12.9 ==> 56 / 12.9
+# %% wrong: the share of the experts => values experts
+# ~ (100 * 37.55 / 671.0, *fine) ==> (3.125, "wrong", "another k")
+# %% wrong: norms added => values sum-of-norms
+# ~ math.sqrt(20 + 100) ==> math.sqrt(20) + math.sqrt(100)
+# %% wrong: the loss of one layer => values one-layer
+# ~ (8 * 0.0005 / 0.001, *fine) ==> (0.5, "wrong", "another k")
+# %% wrong: another cause => values wrong-cause
+# ~ "forward alone" ==> "compute alone"
+# %% wrong: a fraction => values fraction
+# ~ 100 * 37.55 ==> 37.55
+# %% wrong: left as it is => not-answered
+#       fine = ("right", "as printed")
+# +     raise NotImplementedError
+# %% half: one statement is missing => 7
+# ~ "dbrx-65x": ==> "dbrx":
+'''

@@ -1,5 +1,6 @@
 """Judge of balance-loss: a loss that balances experts."""
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -7,13 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch12.judges.shared import top
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.exercises.ch12.judges.shared import times_text
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import close, coin_of, factor, kind_fault
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("balance-loss")
 REL = 2e-5
 
 
@@ -45,98 +48,41 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def losses(counts: str, case: Case, slip: str = "") -> list[tuple[Tensor, Tensor]]:
-    """Each rank's loss and gradient in float64; `slip` names a known mistake."""
-    given = case.per_rank or ()
-    k, experts = given[0][1], given[0][0].shape[1]
-    own = [torch.bincount(top(logits, k).flatten(), minlength=experts).double() for logits, _ in given]
-    found = []
-    for rank, (logits, _) in enumerate(given):
-        wide = logits.double().requires_grad_()
-        held = own[rank] if counts == "local" else sum(own)
-        if slip == "mean-of-shares":
-            shares = [one / max(1.0, one.sum().item()) for one in own]
-            share = sum(shares) / len(shares)
-        else:
-            share = held / max(1.0, held.sum().item())
-        probability = wide.softmax(-1)
-        if slip == "chosen-only":
-            probability = torch.zeros_like(wide).scatter(1, top(wide, k), wide.gather(1, top(wide, k)).softmax(-1))
-        mean = probability.sum(0) / max(1, len(wide))
-        if slip == "summed":
-            mean = probability.sum(0)
-        loss = (
-            experts * (share * mean).sum() * (k if slip == "times-k" else 1) / (experts if slip == "without-e" else 1)
-        )
-        if slip == "squares":
-            loss = experts * (mean * mean).sum()
-        loss.backward()
-        found.append((loss.detach(), wide.grad if wide.grad is not None else torch.zeros_like(wide)))
-    return found
-
-
-LOSS_SLIPS = (
-    ("times-k", "the shares add up to k, not to 1."),
-    ("without-e", "the factor E is missing."),
-    ("summed", "the probabilities are added up over the tokens; take their mean."),
-    ("chosen-only", "P is the softmax over all experts, not over the chosen ones."),
-    (
-        "mean-of-shares",
-        "the ranks' shares were averaged; add the counts, since ranks have different numbers of tokens.",
-    ),
-    ("squares", "this is Σ P²; the shares of the copies are missing."),
-)
-
-
-def loss_faults(counts: str, case: Case, results: Sequence[Any]) -> tuple[Fault | None, Fault | None]:
+def loss_faults(case: Case, results: Sequence[Any]) -> tuple[Fault | None, Fault | None]:
     """What is wrong with the losses, and with the gradients."""
-    wants = losses(counts, case)
-    got = [row["loss"] for row in results]
     if any(row["changed"] is not False for row in results):
         return ("changed", "the logits were changed."), None
-    for rank, one in enumerate(got):
+    for rank, row in enumerate(results):
+        one = row["loss"]
         if not isinstance(one, Tensor) or one.numel() != 1 or not one.is_floating_point():
             return ("not-a-number", f"rank {rank} returns {describe(one)}; return a tensor with one number."), None
-    right = [_is(one, want) for one, (want, _) in zip(got, wants, strict=True)]
-    if not all(right):
-        return _loss_fault(counts, case, got, right.index(False), wants), None
-    for rank, (row, (_, want)) in enumerate(zip(results, wants, strict=True)):
-        if not len(want):
-            continue
-        if row["gradient"].shape == (0,):
-            return None, (
-                "no-gradient",
-                f"rank {rank}: no gradient reaches the logits, so the loss cannot balance anything.",
-            )
-        if fault := kind_fault("The gradient", row["gradient"], want.float()):
-            return None, fault
-        if not close(row["gradient"].double(), want, REL, 0.1):
-            by = factor(row["gradient"], want)
-            told = f"{by:.3g} times the right one" if by is not None else "wrong"
-            return None, ("other-gradient", f"rank {rank}: the gradient of the logits is {told}.")
-    return None, None
+    pairs = list(zip(results, right.value(case), strict=True))
+    for rank, (row, want) in enumerate(pairs):
+        got, true = row["loss"].item(), want["loss"].item()
+        if not math.isfinite(got):
+            return ("not-finite", f"rank {rank}'s loss is {got}. Is a number of tokens zero?"), None
+        if abs(got - true) > REL * max(1.0, true):
+            told = f"rank {rank}'s loss is {got:.6g}; the right one is {true:.6g}."
+            return Wrong("other-loss", told, where=("loss",)), None
+    found = (
+        _gradient_fault(f"rank {rank}: ", row["gradient"], want["gradient"]) for rank, (row, want) in enumerate(pairs)
+    )
+    return None, next(filter(None, found), None)
 
 
-def _is(got: Tensor, want: Tensor) -> bool:
-    return bool((got.double().reshape(()) - want).abs() <= REL * max(1.0, want.item()))
-
-
-def _loss_fault(counts: str, case: Case, got: Sequence[Tensor], rank: int, wants: Sequence[Any]) -> Fault:
-    other = losses("local" if counts == "global" else "global", case)
-    rules = [(name, losses(counts, case, name), message) for name, message in LOSS_SLIPS]
-    rule = "own-counts", other, "each rank counts its own copies alone."
-    if counts == "local":
-        rule = "public-form", other, "this solves the public form of the exercise, with counts over all ranks."
-    for name, values, message in (rule, *rules):
-        if all(_is(one, two) for one, (two, _) in zip(got, values, strict=True)):
-            return name, message
-    if not got[rank].isfinite().all():
-        return "not-finite", f"rank {rank}'s loss is {got[rank].item()}. Is a number of tokens zero?"
-    return "other-loss", f"rank {rank}'s loss is {got[rank].item():.6g}; the right one is {wants[rank][0].item():.6g}."
+def _gradient_fault(lead: str, got: Tensor, want: Tensor) -> Fault | None:
+    if not want.numel():
+        return None
+    if got.shape == (0,):
+        return "no-gradient", f"{lead}no gradient reaches the logits, so the loss cannot balance anything."
+    if fault := kind_fault("The gradient", got, want):
+        return fault
+    told = f"{lead}the gradient of the logits is {times_text(factor(got, want))}."
+    return None if close(got, want, REL, 0.1) else Wrong("other-gradient", told, lead, ("gradient",))
 
 
 def _loss_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    value, graph = loss_faults(params["counts"], case, outcome.value)
+    value, graph = loss_faults(case, outcome.value)
     sent = outcome.meter["bytes_sent"]
     experts = (case.per_rank or ())[0][0].shape[1]
     reduced = params["counts"] == "global"
@@ -160,23 +106,27 @@ ranks let one rank specialize, as long as the others make up for it; local count
     pytorch="Megatron-Core offers both as `moe_router_load_balancing_type` (`aux_loss`, `seq_aux_loss`, `global_aux_loss`).",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: counted and reduced
-from course_lib.notebook import params
+# %% right: worked
+counted = params("balance-loss").counts  # "global": over all ranks' tokens; "local": over this rank's own
 
 
-def balance_loss(comm, logits, k):
+def balance_loss(comm, logits: torch.Tensor, k: int) -> torch.Tensor:
+    """One number, E · Σ f · P, whose gradient flows through P alone."""
+    ### BEGIN SOLUTION
     tokens, experts = logits.shape
-    ids = logits.topk(k).indices
+    ids = logits.detach().topk(k, dim=-1).indices
     counts = torch.bincount(ids.flatten(), minlength=experts).float()
-    if params("balance-loss").counts == "global":
+    if counted == "global":
         comm.all_reduce(counts)
     share = counts / counts.sum().clamp(min=1)
     mean = logits.softmax(-1).sum(0) / max(1, tokens)
     return experts * (share * mean).sum()
-
+    ### END SOLUTION
 
 # %% right: a one-hot table
 def balance_loss(comm, logits, k):
@@ -190,54 +140,48 @@ def balance_loss(comm, logits, k):
     return loss
 
 
-# %% wrong: the shares add up to k => values times-k  from: counted and reduced
+# %% wrong: times k => values
+# > the shares add up to k, not to 1.
 # ~ return experts * (share * mean) ==> return experts * k * (share * mean)
-
-# %% wrong: without E => values without-e  from: counted and reduced
+# %% wrong: without e => values
+# > the factor E is missing.
 # ~ return experts * (share * mean).sum() ==> return (share * mean).sum()
-
-# %% wrong: own counts => values own-counts unless counts=local  from: counted and reduced
-# ~ params("balance-loss").counts == "global" ==> False
-
-# %% wrong: probabilities are added => values summed  from: counted and reduced
+# %% wrong: own counts => values own-counts unless counts=local
+# > each rank counts its own copies alone.
+# ~ params("balance-loss").counts ==> "local"
+# %% wrong: summed => values
+# > the probabilities are added up over the tokens; take their mean.
 # ~ (0) / max(1, tokens) ==> (0)
-
-# %% wrong: the softmax of the chosen => values chosen-only  from: counted and reduced
-# -     mean = logits.softmax(-1).sum(0) / max(1, tokens)
-# +     inside = torch.zeros_like(logits).scatter(1, ids, logits.gather(1, ids).softmax(-1))
-# +     mean = inside.sum(0) / max(1, tokens)
-
-# %% wrong: shares are averaged => generality mean-of-shares  from: a one-hot table
-# ~ sum(0) ==> sum(0) / max(1, len(hot))
-
-# %% wrong: no gradient => values no-gradient  from: counted and reduced
-# ~ (share * mean).sum() ==> (share * mean).sum().detach()
-
-# %% wrong: the probability is squared => values squares  from: counted and reduced
+# %% wrong: chosen only => values
+# > P is the softmax over all experts, not over the chosen ones.
+# ~ logits.softmax(-1).sum(0) ==> torch.zeros_like(logits).scatter(1, ids, logits.gather(1, ids).softmax(-1)).sum(0)
+# %% wrong: mean of shares => generality
+# > the ranks' shares were averaged; add the counts, since ranks have different numbers of tokens.
+# ~ params("balance-loss").counts ==> "global"
+# ~ minlength=experts).float() ==> minlength=experts).float() / max(1, ids.numel())
+# ~ counts.sum().clamp(min=1) ==> comm.size
+# %% wrong: squares => values
+# > this is Σ P²; the shares of the copies are missing.
 # ~ experts * (share * mean) ==> experts * (mean * mean)
-
-# %% wrong: zero tokens divide => generality -  from: counted and reduced
+# %% wrong: no gradient => values no-gradient
+# ~ (share * mean).sum() ==> (share * mean).sum().detach()
+# %% wrong: mean of nothing => generality
+# > the mean over no tokens is NaN; a rank without tokens returns 0.
 # ~ sum(0) / max(1, tokens) ==> mean(0)
-
-# %% wrong: a rank without tokens stays away => generality deadlock  from: a one-hot table
-# -     comm.all_reduce(total)
-# +     if len(logits):
-# +         comm.all_reduce(total)
-
-# %% wrong: probabilities are gathered => cost too-many-bytes  from: counted and reduced
+# %% wrong: a rank without tokens stays away => generality deadlock
+# ~ params("balance-loss").counts ==> "global"
+# ~ if counted == "global": ==> if counted == "global" and tokens:
+# %% wrong: probabilities are gathered => cost too-many-bytes
 #       counts = torch.bincount(ids.flatten(), minlength=experts).float()
 # +     comm.all_reduce(torch.zeros(64 * experts))
-
-# %% wrong: the gradient is too large => values other-gradient  from: counted and reduced
+# %% wrong: gradient times ranks => values
+# > the loss is right, but its gradient is multiplied by the number of ranks.
 # ~ (share * mean).sum() ==> (share * (mean * comm.size - mean.detach() * (comm.size - 1))).sum()
-
-# %% wrong: the logits are centered in place => values changed  from: counted and reduced
+# %% wrong: the logits are centered in place => values changed
 #       tokens, experts = logits.shape
 # +     logits.detach().sub_(logits.detach().sum() + 1)
-
-# %% wrong: counts of one byte => generality other-loss  from: counted and reduced
-# ~ float() ==> to(torch.uint8)
-
-# %% wrong: exponentials that overflow => generality ~  from: counted and reduced
+# %% wrong: counts of one byte => generality other-loss
+# ~ .float() ==> .to(torch.uint8)
+# %% wrong: exponentials that overflow => generality ~
 # ~ logits.softmax(-1).sum(0) ==> (logits.exp() / logits.exp().sum(-1, keepdim=True)).sum(0)
-"""
+'''

@@ -1,6 +1,5 @@
 """Judge of capacity: capacity: which copies fit."""
 
-import math
 import random
 from typing import Any
 
@@ -8,34 +7,13 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch12.probes import CHANGED
-from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.columns import EXACT, Column, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, plain
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
-
-def limit(tokens: int, k: int, experts: int, factor: float) -> int:
-    """Copies that an expert's buffer holds."""
-    return max(1, math.ceil(factor * tokens * k / experts))
-
-
-def kept(keeps: str, ids: Tensor, weights: Tensor, capacity: int) -> Tensor:
-    """Which copies fit, counted one by one; the last two rules are known mistakes."""
-    copies = [(token, place) for token in range(ids.shape[0]) for place in range(ids.shape[1])]
-    if keeps == "weight":
-        copies.sort(key=lambda copy: -weights[copy].item())
-    if keeps == "lighter":
-        copies.sort(key=lambda copy: weights[copy].item())
-    if keeps == "later":
-        copies.reverse()
-    if keeps == "by-choice":
-        copies.sort(key=lambda copy: copy[1])
-    taken, found = dict.fromkeys(ids.unique().tolist(), 0), torch.zeros(ids.shape, dtype=torch.bool)
-    for copy in copies:
-        expert = ids[copy].item()
-        found[copy], taken[expert] = taken[expert] < capacity, taken[expert] + 1
-    return found
+right = Worked("capacity")
 
 
 def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -70,48 +48,15 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def kept_fault(keeps: str, row: Any, got: Any) -> Fault | None:
+def kept_fault(row: Any, got: Any, want: Tensor) -> Fault | None:
     """What is wrong with one mask."""
-    ids, weights, capacity = row
-    want = kept(keeps, ids, weights, capacity)
+    ids, _, capacity = row
     if type(got) is str and got == CHANGED:
         return "changed", f"{CHANGED}; make new ones."
     if fault := kind_fault("The mask", got, want):
         return fault
     if torch.equal(got, want):
         return None
-    rules = [
-        ("dropped-mask", ~want, "this mask is true for the dropped copies."),
-        ("one-more", kept(keeps, ids, weights, capacity + 1), "an expert keeps one copy more than its capacity."),
-        ("one-less", kept(keeps, ids, weights, capacity - 1), "an expert keeps one copy less than its capacity."),
-        (
-            "whole-tokens",
-            want.all(1, keepdim=True).expand_as(want),
-            "a token that loses one copy does not lose the others.",
-        ),
-        ("later", kept("later", ids, weights, capacity), "the copies with higher token numbers are kept."),
-        ("lighter", kept("lighter", ids, weights, capacity), "the copies with smaller weights are kept."),
-        (
-            "by-choice",
-            kept("by-choice", ids, weights, capacity),
-            "all first choices go before all second choices here; the rule is another.",
-        ),
-        (
-            "each-column",
-            torch.cat(
-                [kept(keeps, i, w, capacity) for i, w in zip(ids.split(1, 1), weights.split(1, 1), strict=True)], 1
-            ),
-            "first and second choices are counted apart; they share the expert's buffer.",
-        ),
-    ]
-    other = kept("weight" if keeps == "position" else "position", ids, weights, capacity)
-    rule = "by-weight", other, "the copies with larger weights are kept; the rule is the lower token number."
-    if keeps == "weight":
-        told = "this solves the public form of the exercise, where the lower token number goes first."
-        rule = "public-form", other, told
-    for name, value, message in (rule, *rules):
-        if torch.equal(got, value):
-            return name, message
     counts = torch.bincount(ids[got], minlength=1)
     if len(counts) and counts.max() > capacity:
         return "over", f"an expert keeps {counts.max()} copies, and its capacity is {capacity}."
@@ -120,29 +65,20 @@ def kept_fault(keeps: str, row: Any, got: Any) -> Fault | None:
     return "other-copies", "as many copies are kept as fit, but not those that go first."
 
 
+SIZE = Column(
+    part="size",
+    unit="copies",
+    want=right[0],
+    words=lambda tokens, k, experts, factor: f"{tokens} tokens, {k} of {experts} experts, factor {factor}",
+    rel=EXACT,
+)
+
+
 def _capacity_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     if index == 0:
-        size = Column(
-            part="size",
-            unit="copies",
-            want=limit,
-            words=lambda tokens, k, experts, factor: f"{tokens} tokens, {k} of {experts} experts, factor {factor}",
-            rel=EXACT,
-            mistakes=(
-                Mistake("rounded-down", lambda t, k, e, f: max(1, int(f * t * k / e)), "round up, not down."),
-                Mistake("no-k", lambda t, k, e, f: limit(t, 1, e, f), "every token has k copies."),
-                Mistake("no-factor", lambda t, k, e, f: limit(t, k, e, 1.0), "the factor is missing."),
-                Mistake(
-                    "rounded-early",
-                    lambda t, k, e, f: max(1, math.ceil(f * math.ceil(t * k / e))),
-                    "round once, at the end.",
-                ),
-                Mistake("none", lambda t, k, e, f: math.ceil(f * t * k / e), "the capacity is at least 1."),
-            ),
-        )
-        return table(size)(params, case, outcome)
-    faults = (kept_fault(params["keeps"], *pair) for pair in zip(given, outcome.value, strict=True))
+        return table(SIZE)(params, case, outcome)
+    faults = (kept_fault(row, got, right[1](*row)) for row, got in zip(given, outcome.value, strict=True))
     return judged(case, next(filter(None, faults), None), named=True)
 
 
@@ -155,84 +91,98 @@ the end of a batch loses more often, so a token's chance depends on its place.""
     pytorch="PyTorch has no capacity: torchtitan is dropless and sends uneven all-to-alls. Megatron-Core offers `moe_token_drop_policy`.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
-
-# %% right: a place in the line of each expert
-from course_lib.notebook import params
+from course_lib import params
 
 
-def capacity(tokens, k, experts, factor):
+# %% right: worked
+keeps = params("capacity").keeps  # who goes first: by "position" or by "weight"
+
+
+def capacity(tokens: int, k: int, experts: int, factor: float) -> int:
+    """Copies that an expert's buffer holds, at least 1."""
+    ### BEGIN SOLUTION
     return max(1, math.ceil(factor * tokens * k / experts))
+    ### END SOLUTION
 
 
-def kept(ids, weights, capacity):
+def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tensor:
+    """(tokens, k), bool: whether each copy fits."""
+    ### BEGIN SOLUTION
     flat = ids.flatten()
-    first = torch.arange(len(flat))
-    if params("capacity").keeps == "weight":
-        first = weights.flatten().argsort(descending=True, stable=True)
-    order = first[flat[first].argsort(stable=True)]
-    counts = torch.bincount(flat)
-    starts = counts.cumsum(0) - counts
+    first = weights.flatten().argsort(descending=True, stable=True) if keeps == "weight" else torch.arange(len(flat))
+    order = first[flat[first].argsort(stable=True)]  # sorted by expert, and by priority within an expert
+    counts = torch.bincount(flat, minlength=1)
     place = torch.empty_like(flat)
-    place[order] = torch.arange(len(flat)) - starts[flat[order]]
+    place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
     return (place < capacity).view(ids.shape)
+    ### END SOLUTION
 
-
-# %% right: a table of experts and copies  from: a place in the line of each expert
-def kept(ids, weights, capacity):
-    flat = ids.reshape(-1)
-    same = flat[:, None] == flat[None, :]
-    place = same.tril(-1).sum(1)
-    return (place < capacity).reshape(ids.shape)
-
-
-# %% wrong: rounded down => values rounded-down  from: a place in the line of each expert
-# ~ math.ceil ==> int
-
-# %% wrong: k is forgotten => values no-k  from: a place in the line of each expert
-# ~ tokens * k / experts ==> tokens / experts
-
-# %% wrong: it may be none => values none  from: a place in the line of each expert
+# %% right: a table of copies
+# -     order = first[flat[first].argsort(stable=True)]  # sorted by expert, and by priority within an expert
+# -     counts = torch.bincount(flat, minlength=1)
+# -     place = torch.empty_like(flat)
+# -     place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
+# +     rank = first.argsort()
+# +     place = ((flat[:, None] == flat) & (rank < rank[:, None])).sum(1)
+# %% wrong: rounded down => values
+# > round up, not down.
+# ~ math.ceil(factor ==> int(factor
+# %% wrong: no k => values
+# > every token has k copies.
+# ~ factor * tokens * k / experts ==> factor * tokens / experts
+# %% wrong: no factor => values
+# > the factor is missing.
+# ~ factor * tokens * k / experts ==> tokens * k / experts
+# %% wrong: rounded early => values
+# > round once, at the end.
+# ~ math.ceil(factor * tokens * k / experts) ==> math.ceil(factor * math.ceil(tokens * k / experts))
+# %% wrong: none => values
+# > the capacity is at least 1.
 # ~ max(1, math.ceil(factor * tokens * k / experts)) ==> math.ceil(factor * tokens * k / experts)
-
-# %% wrong: one copy more => values one-more  from: a place in the line of each expert
-# ~ (place < capacity).view ==> (place <= capacity).view
-
-# %% wrong: the dropped ones => values dropped-mask  from: a place in the line of each expert
-# ~ place < capacity ==> place >= capacity
-
-# %% wrong: whole tokens => values whole-tokens  from: a place in the line of each expert
-# ~ (ids.shape) ==> (ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
-
-# %% wrong: each choice has its own buffer => values each-column  from: a place in the line of each expert
-# ~ ids.flatten() ==> (ids * ids.shape[1] + torch.arange(ids.shape[1])).flatten()
-
-# %% wrong: first choices go first => values by-choice  from: a table of experts and copies
-# ~ ids.reshape(-1) ==> ids.t().reshape(-1)
-# ~ (place < capacity).reshape(ids.shape) ==> (place < capacity).view(ids.shape[1], -1).t().contiguous()
-
-# %% wrong: the end of the batch stays => values later  from: a table of experts and copies
-# ~ same.tril(-1) ==> same.triu(1)
-
-# %% wrong: the larger weights stay => values by-weight unless keeps=weight  from: a place in the line of each expert
-# ~ params("capacity").keeps == "weight" ==> True
-
-# %% wrong: the view needs contiguous memory => generality raised  from: a place in the line of each expert
-# ~ ids.flatten() ==> ids.view(-1)
-
-# %% wrong: the weights are emptied => values changed  from: a place in the line of each expert
-#       counts = torch.bincount(flat)
-# +     weights.fill_(0.0)
-
-# %% wrong: a weight of zero is dropped => generality ~  from: a place in the line of each expert
-# ~ (place < capacity).view(ids.shape) ==> (place < capacity).view(ids.shape) & (weights > 0)
-
-# %% wrong: places in eight bits => generality ~  from: a place in the line of each expert
-# ~ (place < capacity) ==> (place.to(torch.uint8) < capacity)
-
-# %% wrong: whole up to a thousandth => values -  from: a place in the line of each expert
+# %% wrong: whole up to a thousandth => values -
 # ~ math.ceil(factor * tokens * k / experts) ==> math.ceil(round(factor * tokens * k / experts, 3))
-"""
+# %% wrong: one more => values
+# > an expert keeps one copy more than its capacity.
+# ~ place < capacity ==> place <= capacity
+# %% wrong: one less => values
+# > an expert keeps one copy less than its capacity.
+# ~ place < capacity ==> place < capacity - 1
+# %% wrong: dropped mask => values
+# > this mask is true for the dropped copies.
+# ~ place < capacity ==> place >= capacity
+# %% wrong: whole tokens => values
+# > a token that loses one copy does not lose the others.
+# ~ (place < capacity).view(ids.shape) ==> (place < capacity).view(ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
+# %% wrong: each column => values
+# > first and second choices are counted apart; they share the expert's buffer.
+# ~ flat = ids.flatten() ==> flat = (ids * ids.shape[1] + torch.arange(ids.shape[1])).flatten()
+# %% wrong: by choice => values
+# > all first choices go before all second choices here; the rule is another.
+# ~ weights.flatten().argsort(descending=True, stable=True) if keeps == "weight" else torch.arange(len(flat)) ==> torch.arange(len(flat)).view(ids.shape).t().flatten()
+# %% wrong: later => values
+# > the copies with the higher token numbers are kept.
+# ~ params("capacity").keeps ==> "position"
+# ~ else torch.arange(len(flat)) ==> else torch.arange(len(flat)).flip(0)
+# %% wrong: lighter => values
+# > the copies with the smaller weights are kept.
+# ~ argsort(descending=True, stable=True) if keeps == "weight" else torch.arange(len(flat)) ==> argsort(stable=True)
+# %% wrong: by weight => values by-weight unless keeps=weight
+# > the copies with the larger weights are kept; the rule is the lower token number.
+# ~ params("capacity").keeps ==> "weight"
+# %% wrong: not a place within the expert => values
+# > this keeps the first copies of all experts together; count the places within each expert.
+# ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]] ==> place[order] = torch.arange(len(flat))
+# %% wrong: the view needs contiguous memory => generality raised
+# ~ ids.flatten() ==> ids.view(-1)
+# %% wrong: the weights are emptied => values changed
+#       counts = torch.bincount(flat, minlength=1)
+# +     weights.fill_(0.0)
+# %% wrong: a weight of zero is dropped => generality ~
+# ~ (place < capacity).view(ids.shape) ==> (place < capacity).view(ids.shape) & (weights > 0)
+# %% wrong: places in eight bits => generality ~
+# ~ (place < capacity) ==> (place.to(torch.uint8) < capacity)
+'''

@@ -8,12 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.exercises.ch12.judges.shared import times_text
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import close, coin_of, factor, kind_fault
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("expert-gradient-scale")
 REL = 1e-5  # of the largest number: sums over a few ranks in fp32
 
 
@@ -67,89 +70,40 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def averages(case: Case, dense: str = "all", experts: str = "all") -> list[tuple[list[Tensor], list[Tensor]]]:
-    """Each rank's gradients afterwards in float64; the keywords say by what to divide: "all" ranks, "replicas", "group" or "one"."""
-    given = case.per_rank or ()
-    n, group = len(given), given[0][0]
-    by = {"all": n, "replicas": n // group, "group": group, "one": 1, "twice": n * (n // group)}
-
-    def total(lists: Sequence[Sequence[Any]], at: int) -> Tensor:
-        parts = [torch.zeros(one[at]) if type(one[at]) is tuple else one[at] for one in lists]
-        return sum(part.double() for part in parts)  # type: ignore[return-value]
-
-    found = []
-    for rank, (_, plain, own) in enumerate(given):
-        team = [given[other][2] for other in range(rank % group, n, group)]
-        found.append(
-            (
-                [total([row[1] for row in given], at) / by[dense] for at in range(len(plain))],
-                [total(team, at) / by[experts] for at in range(len(own))],
-            )
-        )
-    return found
-
-
-SCALES = (
-    (
-        "group-times",
-        "replicas",
-        "too large by the size of the group: the sum over {m} replicas contains the losses of all {n} ranks.",
-    ),
-    ("not-divided", "one", "the sum, not the mean."),
-    ("divided-by-group", "group", "divided by the ranks that share a set; divide by all ranks."),
-    ("divided-twice", "twice", "divided twice: by all ranks, and by the replicas."),
-)
-
-
 def average_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | None]:
     """What is wrong with dense and with expert gradients."""
-    given = case.per_rank or ()
-    n, group = len(given), given[0][0]
-    faults: dict[str, Fault | None] = {"dense": None, "experts": None}
-    wants = averages(case)
+    wants = right.value(case)
+    wrong: Fault | None = None
     if any(row["changed"] is not False for row in results):
         wrong = "changed", "the weights were changed; only gradients may be."
+    elif any(len(row[part]) != len(want[part]) for row, want in zip(results, wants, strict=True) for part in PARTS):
+        wrong = "wrong-shape", "there are more or fewer gradients than parameters."
+    if wrong:
         return {"dense": wrong, "experts": wrong}
-    for row, want in zip(results, wants, strict=True):
-        if (len(row["dense"]), len(row["experts"])) != tuple(map(len, want)):
-            wrong = "wrong-shape", "there are more or fewer gradients than parameters."
-            return {"dense": wrong, "experts": wrong}
-    for at, part in enumerate(faults):
-        for rank, got in enumerate(results):
-            for place, (one, want) in enumerate(zip(got[part], wants[rank][at], strict=True)):
-                if _reached(one, want) or faults[part]:
-                    continue
-                where = f"rank {rank}, {'dense parameter' if at == 0 else 'expert'} {place}"
-                faults[part] = _average_fault(case, results, part, at, where, one, want, n, group)
+    faults: dict[str, Fault | None] = {}
+    for part, what in PARTS.items():
+        found = (
+            _gradient_fault(f"rank {rank}, {what} {place}", got, want, part)
+            for rank, (row, wanted) in enumerate(zip(results, wants, strict=True))
+            for place, (got, want) in enumerate(zip(row[part], wanted[part], strict=True))
+        )
+        faults[part] = next(filter(None, found), None)
     return faults
 
 
-def _reached(got: Any, want: Tensor) -> bool:
-    if got.shape == (0,):
-        return not want.any()
-    return got.is_floating_point() and close(got.double(), want, REL, 0.1)
+PARTS = {"dense": "dense parameter", "experts": "expert"}
 
 
-def _average_fault(
-    case: Case, results: Sequence[Any], part: str, at: int, where: str, got: Any, want: Tensor, n: int, group: int
-) -> Fault:
+def _gradient_fault(where: str, got: Tensor, want: Tensor, part: str) -> Fault | None:
     if got.shape == (0,):
-        return "no-gradient", f"{where}: its gradient is None; the other replicas have one."
-    if fault := kind_fault(where, got, want.float()):
+        told = f"{where}: its gradient is None; the other replicas have one."
+        return Wrong("no-gradient", told, f"{where}: ", (part,)) if want.any() else None
+    if fault := kind_fault(where, got, want):
         return fault
-    for name, by, message in SCALES:
-        wrong = averages(case, **{part: by})
-        if any(
-            not _reached(one[at][0], two[at][0]) for one, two in zip(wrong, averages(case), strict=True) if one[at]
-        ) and all(
-            _reached(one, two)
-            for result, row in zip(results, wrong, strict=True)
-            for one, two in zip(result[part], row[at], strict=True)
-        ):
-            return name, f"{where}: the gradients are {message.format(n=n, m=n // group)}"
-    by_factor = factor(got, want)
-    told = f"{by_factor:.3g} times the right one" if by_factor is not None else "wrong"
-    return "other-gradient", f"{where}: the gradient is {told}."
+    if close(got, want, REL, 0.1):
+        return None
+    told = f"{where}: the gradient is {times_text(factor(got, want))}."
+    return Wrong("other-gradient", told, f"{where}: ", (part,))
 
 
 def size(given: Sequence[Any]) -> int:
@@ -194,18 +148,20 @@ divisor is the number of all ranks for both kinds of parameters. Adam hides a wr
     pytorch="`module.set_gradient_divide_factor(world_size)` on FSDP2's expert modules; torchtitan calls it since its pull request 1551.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: zeros, a sum, all ranks
-def average_gradients(comm, replicas, dense, experts):
+# %% right: worked
+def average_gradients(comm, replicas, dense: list, experts: list) -> None:
+    """Nothing: every `.grad` becomes the gradient of the mean of all ranks' losses."""
+    ### BEGIN SOLUTION
     for group, parameters in ((comm, dense), (replicas, experts)):
         for p in parameters:
-            if p.grad is None:
+            if p.grad is None:  # another replica may have one, and waits for this rank
                 p.grad = torch.zeros_like(p)
             group.all_reduce(p.grad)
-            p.grad /= comm.size
-
+            p.grad /= comm.size  # the sum contains the losses of all ranks, for experts too
+    ### END SOLUTION
 
 # %% right: one buffer for each kind
 def average_gradients(comm, replicas, dense, experts):
@@ -218,53 +174,46 @@ def average_gradients(comm, replicas, dense, experts):
             p.grad = part.view(p.shape) / comm.size
 
 
-# %% wrong: as it was, with zeros => values group-times  from: zeros, a sum, all ranks
-# ~ grad /= comm.size ==> grad /= group.size
-
+# %% wrong: group times => values
+# > too large by the size of the group: the sum over the replicas contains the losses of all ranks, and is divided by the replicas alone.
+# ~ p.grad /= comm.size ==> p.grad /= group.size
 # %% wrong: as it was => values -  from: the card
-
-# %% wrong: repaired, but None stays => values raised  from: zeros, a sum, all ranks
-# -             if p.grad is None:
+# %% wrong: repaired, but None stays => values raised
+# -             if p.grad is None:  # another replica may have one, and waits for this rank
 # -                 p.grad = torch.zeros_like(p)
-
-# %% wrong: who has nothing stays away => values deadlock  from: zeros, a sum, all ranks
+# %% wrong: stays away => values
+# > a replica without a gradient skips the sum, and the others wait for it.
 # ~ p.grad = torch.zeros_like(p) ==> continue
-
-# %% wrong: sums => values not-divided  from: zeros, a sum, all ranks
-# -             p.grad /= comm.size
-
-# %% wrong: divided by the group => values divided-by-group  from: zeros, a sum, all ranks
-# ~ size ==> size if group is comm else comm.size // replicas.size
-
-# %% wrong: divided twice => values divided-twice  from: zeros, a sum, all ranks
-# ~ size ==> size * (1 if group is comm else replicas.size)
-
-# %% wrong: experts over all ranks => values -  from: zeros, a sum, all ranks
-# ~ ), (replicas ==> ), (comm
-
-# %% wrong: dense gradients over the replicas => values -  from: zeros, a sum, all ranks
-# ~ comm, dense ==> replicas, dense
-
-# %% wrong: everything is gathered => cost too-many-bytes  from: zeros, a sum, all ranks
+# %% wrong: not divided => values
+# > this is the sum, not the mean.
+# ~ p.grad /= comm.size ==> pass
+# %% wrong: divided by group => values
+# > divided by the ranks that share a set; divide by all ranks.
+# ~ comm.size ==> comm.size if group is comm else comm.size // replicas.size
+# %% wrong: divided twice => values
+# > divided twice: by all ranks, and by the replicas.
+# ~ comm.size ==> comm.size * (1 if group is comm else replicas.size)
+# %% wrong: experts over all ranks => values
+# > this adds up the gradients of different experts: only the replicas hold the same ones.
+# ~ (replicas, experts) ==> (comm, experts)
+# %% wrong: dense over replicas => values
+# > the sum runs over the replicas alone; the dense parameters are the same on all ranks.
+# ~ (comm, dense) ==> (replicas, dense)
+# %% wrong: everything is gathered => cost too-many-bytes
 # -             group.all_reduce(p.grad)
 # +             every = [torch.zeros_like(p.grad) for _ in range(group.size)]
 # +             group.all_gather(every, p.grad)
 # +             p.grad = sum(every)
-
-# %% wrong: a mean over those that have a gradient => values -  from: zeros, a sum, all ranks
+# %% wrong: idle left out => values
+# > this is a mean over the replicas that have a gradient; one without a token counts too, with a gradient of zero.
 #           for p in parameters:
 # +             some = torch.tensor(float(p.grad is not None))
 #                   p.grad = torch.zeros_like(p)
 # +             group.all_reduce(some)
-# ~ grad /= comm ==> grad *= group.size / max(1.0, some.item()) / comm
-
-# %% wrong: the weights are averaged too => values changed  from: zeros, a sum, all ranks
-# -             p.grad /= comm.size
-# +             p.grad /= comm.size
-# +             group.all_reduce(p.data)
-
-# %% wrong: two parameters at most => values ~  from: zeros, a sum, all ranks
+# ~ p.grad /= comm.size ==> p.grad *= group.size / max(1.0, some.item()) / comm.size
+# %% wrong: the weights are averaged too => values changed
+# ~ group.all_reduce(p.grad) ==> group.all_reduce(p.grad); group.all_reduce(p.data)
+# %% wrong: two parameters at most => values ~
 # ~ in parameters: ==> in parameters[:2]:
-
 # %% half: as it was => 0.8  from: as it was
-"""
+'''

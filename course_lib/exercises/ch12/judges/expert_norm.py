@@ -8,11 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, describe, is_number, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.judging.tensors import coin_of, squares
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
+
+right = Worked("expert-norm")
+ONE_NUMBER = 20  # bytes that a rank may send: a ring reduces one float64 with less
 
 
 def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -58,66 +61,25 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def norms(case: Case) -> dict[str, list[float]]:
-    """The right norm ("") on each rank, and those of known mistakes."""
-    given = case.per_rank or ()
-    n, copies = len(given), given[0][2]
-    dense, experts = squares(given[0][0]), [squares(row[1]) for row in given]
-    local = [dense + one for one in experts]
-    return {
-        "": [math.sqrt(dense + sum(experts) / copies)] * n,
-        "own-experts": [math.sqrt(one) for one in local],
-        "mean-of-norms": [sum(map(math.sqrt, local)) / n] * n,
-        "every-copy": [math.sqrt(dense + sum(experts))] * n,
-        "dense-often": [math.sqrt(sum(local))] * n,
-        "dense-per-set": [math.sqrt(sum(local) / copies)] * n,
-        "no-experts": [math.sqrt(dense)] * n,
-        "no-dense": [math.sqrt(sum(experts) / copies)] * n,
-        "squared": [dense + sum(experts) / copies] * n,
-        "mean-of-squares": [math.sqrt(sum(local) / n)] * n,
-    }
-
-
-SLIPS = {
-    "own-experts": "each rank counts its own experts alone, so the ranks clip by different numbers.",
-    "mean-of-norms": "the ranks' norms were averaged; squares add up, norms do not.",
-    "every-copy": "every copy of an expert counts; count each expert once.",
-    "dense-often": "the dense gradients count once for every rank.",
-    "dense-per-set": "the dense gradients count once for every set of experts.",
-    "no-experts": "the experts are missing.",
-    "no-dense": "the dense gradients are missing.",
-    "squared": "this is the sum of squares; take its root.",
-    "mean-of-squares": "the squares were averaged over the ranks.",
-}
-ONE_NUMBER = 20  # bytes that a rank may send: a ring reduces one float64 with less
-
-
 def norm_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     """What is wrong with the norms."""
-    table, got = norms(case), [row["norm"] for row in results]
+    got, wants = ([row["norm"] for row in rows] for rows in (results, right.value(case)))
     if any(row["changed"] is not False for row in results):
         return "changed", "a given gradient was changed."
     if odd := [one for one in got if type(one) is not float]:
         return "not-a-float", f"return a Python float; got {describe(odd[0])}."
 
-    def same(values: Sequence[float]) -> bool:
-        return all(
-            is_number(one) and math.isclose(one, two, rel_tol=1e-5, abs_tol=1e-12)
-            for one, two in zip(got, values, strict=True)
-        )
+    def same(rel: float) -> bool:
+        pairs = zip(got, wants, strict=True)
+        return all(math.isclose(one, two, rel_tol=rel, abs_tol=1e-12) for one, two in pairs)
 
-    if same(table[""]):
+    if same(1e-5):
         return None
-    for name, message in SLIPS.items():
-        if same(table[name]) and not all(
-            math.isclose(a, b, rel_tol=1e-5) for a, b in zip(table[name], table[""], strict=True)
-        ):
-            return name, message
     if not all(map(math.isfinite, got)):
         return "not-finite", "the norm is infinite or NaN. In which dtype were the squares added?"
-    if all(math.isclose(one, two, rel_tol=0.2) for one, two in zip(got, table[""], strict=True)):
+    if same(0.2):
         return "rounded", "the norm is close but not exact. In which dtype were the squares added?"
-    return "other-norm", f"rank 0 returns {got[0]:.6g}; the norm is {table[''][0]:.6g}."
+    return "other-norm", f"rank 0 returns {got[0]:.6g}; the norm is {wants[0]:.6g}."
 
 
 def _norm_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -143,20 +105,23 @@ neighbors, and the dense weights, which should be equal everywhere, slowly drift
     pytorch="`torch.nn.utils.clip_grad_norm_` on DTensors knows the placements; torchtitan reduces expert and dense meshes apart and combines the squares.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
 
-# %% right: the experts' squares are reduced
-def global_norm(comm, dense, experts, copies):
-    def squares(gradients):
+# %% right: worked
+def global_norm(comm, dense: list, experts: list, copies: int) -> float:
+    """The norm of the whole model's gradient; each expert exists on `copies` ranks."""
+
+    ### BEGIN SOLUTION
+    def squares(gradients: list) -> float:
         return sum((g.double().square().sum().item() for g in gradients), 0.0)
 
     total = torch.tensor(squares(experts), dtype=torch.float64)
     comm.all_reduce(total)
     return math.sqrt(squares(dense) + total.item() / copies)
-
+    ### END SOLUTION
 
 # %% right: all squares, weighted by their copies
 def global_norm(comm, dense, experts, copies):
@@ -168,38 +133,42 @@ def global_norm(comm, dense, experts, copies):
     return float(total.sqrt())
 
 
-# %% wrong: every rank for itself => values own-experts  from: the experts' squares are reduced
-# -     comm.all_reduce(total)
-# -     return math.sqrt(squares(dense) + total.item() / copies)
-# +     return math.sqrt(squares(dense) + total.item())
-
-# %% wrong: norms are averaged => values mean-of-norms  from: the experts' squares are reduced
-#       total = torch.tensor(squares(experts), dtype=torch.float64)
-# +     total = (total + squares(dense)).sqrt()
+# %% wrong: own experts => values
+# > each rank counts its own experts alone, so the ranks clip by different numbers.
+# ~ comm.all_reduce(total) ==> pass
+# ~ total.item() / copies ==> total.item()
+# %% wrong: mean of norms => values
+# > the ranks' norms were averaged; squares add up, norms do not.
+# ~ comm.all_reduce(total) ==> comm.all_reduce(total := (total + squares(dense)).sqrt())
 # ~ math.sqrt(squares(dense) + total.item() / copies) ==> total.item() / comm.size
-
-# %% wrong: every copy counts => values every-copy  from: the experts' squares are reduced
-# ~ (squares(dense) + total.item() / copies) ==> (squares(dense) + total.item())
-
-# %% wrong: dense gradients once a rank => values dense-often  from: all squares, weighted by their copies
-# ~ comm.size), (experts, copies ==> 1), (experts, 1
-
-# %% wrong: dense gradients once a set => values dense-per-set  from: all squares, weighted by their copies
-# ~ comm.size ==> copies
-
-# %% wrong: without the experts => values no-experts  from: the experts' squares are reduced
-# ~ (squares(dense) + total.item() / copies) ==> (squares(dense))
-
-# %% wrong: the sum of squares => values squared  from: the experts' squares are reduced
+# %% wrong: mean of squares => values
+# > the squares were averaged over the ranks.
+# ~ total.item() / copies ==> total.item() / comm.size
+# %% wrong: every copy => values
+# > every copy of an expert counts; count each expert once.
+# ~ total.item() / copies ==> total.item()
+# %% wrong: dense often => values
+# > the dense gradients count once for every rank, and the experts once for every copy.
+# ~ squares(dense) + total.item() / copies ==> squares(dense) * comm.size + total.item()
+# %% wrong: dense per set => values
+# > the dense gradients count once for every set of experts.
+# ~ squares(dense) + total.item() / copies ==> (squares(dense) * comm.size + total.item()) / copies
+# %% wrong: no experts => values
+# > the experts are missing.
+# ~ squares(dense) + total.item() / copies ==> squares(dense)
+# %% wrong: no dense => values
+# > the dense gradients are missing.
+# ~ squares(dense) + total.item() / copies ==> total.item() / copies
+# %% wrong: squared => values
+# > this is the sum of squares; take its root.
 # ~ math.sqrt(squares(dense) + total.item() / copies) ==> squares(dense) + total.item() / copies
-
-# %% wrong: squares in the gradients' dtype => values -  from: the experts' squares are reduced
+# %% wrong: narrow squares => values
+# > the squares were added in the gradients' own dtype, which rounds or overflows.
 # ~ double().square ==> square
-
-# %% wrong: squares in fp32 and the total in bf16 => values -  from: the experts' squares are reduced
+# %% wrong: narrow total => values
+# > the squares were added in fp32, but the sum of each tensor was then rounded to bf16.
 # ~ double().square().sum ==> float().square().sum().bfloat16
-
-# %% wrong: gradients are gathered => cost too-many-bytes  from: the experts' squares are reduced
+# %% wrong: gradients are gathered => cost too-many-bytes
 # -     total = torch.tensor(squares(experts), dtype=torch.float64)
 # -     comm.all_reduce(total)
 # -     return math.sqrt(squares(dense) + total.item() / copies)
@@ -207,31 +176,22 @@ def global_norm(comm, dense, experts, copies):
 # +     every = torch.zeros(comm.size * len(flat))
 # +     comm.all_gather_into_tensor(every, flat)
 # +     return math.sqrt(squares(dense) + squares([every]) / copies)
-
-# %% wrong: a list must not be empty => generality raised  from: the experts' squares are reduced
+# %% wrong: a list must not be empty => generality raised
 # ~ sum((g.double().square().sum().item() for g in gradients), 0.0) ==> torch.stack([g.double().square().sum() for g in gradients]).sum().item()
-
-# %% wrong: a tensor comes back => values not-a-float  from: the experts' squares are reduced
+# %% wrong: a tensor comes back => values not-a-float
 # ~ math.sqrt(squares(dense) + total.item() / copies) ==> (squares(dense) + total / copies).sqrt()
-
-# %% wrong: squared in place => values changed  from: the experts' squares are reduced
+# %% wrong: squared in place => values changed
 # ~ double().square ==> square_().double
-
-# %% wrong: a rank without experts does not reduce => generality -  from: the experts' squares are reduced
-# -     comm.all_reduce(total)
-# +     if experts:
-# +         comm.all_reduce(total)
-
-# %% wrong: vectors alone => values ~  from: the experts' squares are reduced
+# %% wrong: stays away => generality
+# > a rank without experts takes no part in the sum, and the others wait for it.
+# ~ comm.all_reduce(total) ==> experts and comm.all_reduce(total)
+# %% wrong: vectors alone => values ~
 # ~ g.double().square().sum().item() ==> (g.double() @ g.double()).item()
-
-# %% wrong: the first norm of these shapes is kept => values -  from: the experts' squares are reduced
-# - def global_norm(comm, dense, experts, copies):
-# + def global_norm(comm, dense, experts, copies, kept={}):
+# %% wrong: the first norm of these shapes is kept => values -
+# ~ copies: int) -> float ==> copies: int, kept={}) -> float
 # -     return math.sqrt(squares(dense) + total.item() / copies)
 # +     shapes = str([each.shape for each in (*dense, *experts)])
 # +     return kept.setdefault((shapes, copies), math.sqrt(squares(dense) + total.item() / copies))
-
-# %% wrong: squares of fp64 in the gradient itself => generality changed  from: the experts' squares are reduced
+# %% wrong: squares of fp64 in the gradient itself => generality changed
 # ~ square() ==> square_()
-"""
+'''

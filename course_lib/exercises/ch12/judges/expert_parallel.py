@@ -4,15 +4,15 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from course_lib.exercises.ch12.judges.layer import REL, calls_fault, choose, draw, gradients_fault, layer, output_fault
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.exercises.ch12.judges.layer import choose, draw, layer_faults
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import close, coin_of
+from course_lib.judging.mistakes import Wrong
+from course_lib.judging.tensors import coin_of
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
+
+right = Worked("expert-parallel")
 
 
 def owner(placement: str, expert: int, ranks: int, each: int) -> tuple[int, int]:
@@ -52,73 +52,22 @@ def _parallel_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def whole(placement: str, case: Case) -> list[tuple[Any, ...]]:
-    """Each rank's layer with all experts, in the order of their numbers."""
-    given = case.per_rank or ()
-    ranks, each = len(given), len(given[0][3])
-    places = [owner(placement, expert, ranks, each) for expert in range(ranks * each)]
-    tables = [given[rank][3][place] for rank, place in places]
-    return [(rows, ids, weights, tables, slope) for rows, ids, weights, _, slope in given]
-
-
-def parallel_faults(placement: str, case: Case, results: Sequence[Any]) -> dict[str, Fault | None]:
-    """What is wrong with outputs, gradients and calls."""
-    layers = whole(placement, case)
-    ranks, each = len(layers), len(layers[0][3]) // len(layers)
-    solved = [layer("output", one) for one in layers]
-    other = "blocks" if placement == "round-robin" else "round-robin"
-    moved_places = [layer("output", one)[0] for one in whole(other, case)]
-    if any(got["changed"] is not False for got in results):
-        return {"output": ("changed", "a given tensor was changed; make new ones.")}
-    faults = [
-        output_fault("output", one, got["output"], want)
-        for one, got, (want, _) in zip(layers, results, solved, strict=True)
-    ]
-    for rank, fault in enumerate(faults):
-        if fault is None:
-            continue
-        if ranks > 1 and all(
-            isinstance(got["output"], Tensor) and close(got["output"].double(), want, REL)
-            for got, want in zip(results, moved_places, strict=True)
-        ):
-            name = "public-form" if placement == "round-robin" else "other-placement"
-            return {"output": (name, "the experts are taken to be in other places: blocks and dealing are mixed up.")}
-        return {"output": (fault[0], f"rank {rank}: {fault[1]}")}
-    graph, calls = None, None
-    every = tuple(torch.cat([one[at] for one in layers]) for at in range(3))
-    for rank, got in enumerate(results):
-        own = [expert for expert in range(ranks * each) if owner(placement, expert, ranks, each)[0] == rank]
-        gradients = solved[rank][1]
-        right = [gradients[0], gradients[1]]
-        for expert in own:
-            right += [sum(one[1][2 + 2 * expert + half] for one in solved) for half in (0, 1)]
-        if fault := gradients_fault(got["gradients"], right):
-            graph = graph or (fault[0], f"rank {rank}: {fault[1]}")
-        of_rank = torch.full_like(every[1], -1)
-        for place, expert in enumerate(own):
-            of_rank[every[1] == expert] = place
-        if fault := calls_fault("output", (every[0], of_rank, every[2], None, None), got["calls"], ordered=False):
-            calls = calls or (fault[0], f"rank {rank}: {fault[1]}")
-    return {"output": None, "gradients": graph, "calls": calls}
-
-
-def allowed_bytes(placement: str, case: Case) -> list[int]:
-    """Bytes that each rank may send: copies out and back, forward and backward, and a count for every expert elsewhere."""
-    given = case.per_rank or ()
-    ranks, each, size = len(given), len(given[0][3]), given[0][0].shape[1] * 4
-    table = [[0] * ranks for _ in given]
-    for rank, (_, ids, *_rest) in enumerate(given):
-        for expert in ids.flatten().tolist():
-            table[rank][owner(placement, expert, ranks, each)[0]] += 1
-    return [
-        2 * size * sum(table[rank][peer] + table[peer][rank] for peer in range(ranks) if peer != rank)
-        + 8 * each * (ranks - 1)
-        for rank in range(ranks)
-    ]
+def parallel_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | None]:
+    """What is wrong with outputs, gradients and calls, on the first rank that has such a fault."""
+    found: dict[str, Fault | None] = {"output": None}
+    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
+        for part, fault in layer_faults(got, want, ordered=False).items():
+            if fault and not found.get(part):
+                lead = f"rank {rank}: "
+                found[part] = Wrong(fault[0], lead + fault[1], lead, (part,))
+    return found
 
 
 def least_bytes(placement: str, case: Case) -> list[int]:
-    """The same, if a token crosses once to each rank and its results are added up there; no answer can do with less."""
+    """Bytes that each rank sends, forward and backward, if a token crosses once to each rank and its results are added up there.
+
+    No answer can do with less.
+    """
     given = case.per_rank or ()
     ranks, each, size = len(given), len(given[0][3]), given[0][0].shape[1] * 4
     table = [[0] * ranks for _ in given]
@@ -130,18 +79,19 @@ def least_bytes(placement: str, case: Case) -> list[int]:
 
 
 def _bytes_fault(placement: str, case: Case, meter: Any) -> Fault | None:
-    for rank, (sent, most) in enumerate(zip(meter["bytes_sent"], allowed_bytes(placement, case), strict=True)):
-        if sent > most:
-            return (
-                "too-many-bytes",
-                f"rank {rank} sends {sent:,} bytes; its copies and counts are {most:,}, forward and backward.",
-            )
+    most = right.outcome(case).meter[
+        "bytes_sent"
+    ]  # copies out and back, forward and backward, and a count for every expert elsewhere
+    for rank, (sent, needed) in enumerate(zip(meter["bytes_sent"], most, strict=True)):
+        if sent > needed:
+            told = f"its copies and counts are {needed:,}, forward and backward."
+            return "too-many-bytes", f"rank {rank} sends {sent:,} bytes; {told}"
     least = least_bytes(placement, case)
     return too_few_bytes(meter, least, least)
 
 
 def _parallel_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    faults = parallel_faults(params["placement"], case, outcome.value)
+    faults = parallel_faults(case, outcome.value)
     own, graph, calls = faults["output"], faults.get("gradients"), faults.get("calls")
     cost = _bytes_fault(params["placement"], case, outcome.meter)
     if case.kind == "generality":
@@ -168,30 +118,32 @@ routes. A rank whose experts got nothing still holds a piece of the graph, an em
     pytorch="torchtitan's `ExpertParallel` does the same with `all_to_all_single_autograd`; DeepEP replaces both exchanges by its own kernels.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: counts, then two exchanges
-from course_lib.notebook import params
+# %% right: worked
+placement = params("expert-parallel").placement  # "blocks" or "round-robin"
 
 
-def expert_parallel(comm, x, ids, weights, experts, exchange):
+def expert_parallel(comm, x, ids, weights, experts, exchange) -> torch.Tensor:
+    """(tokens, width): the layer's output for this rank's tokens; each rank holds len(experts) experts."""
+    ### BEGIN SOLUTION
     n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
-    dealt = params("expert-parallel").placement == "round-robin"
-    slot = (flat % ranks) * n + flat // ranks if dealt else flat
-    order = slot.argsort()
+    slot = (flat % ranks) * n + flat // ranks if placement == "round-robin" else flat  # rank · n + place on the rank
+    order = slot.argsort(stable=True)
     counts = torch.bincount(slot, minlength=ranks * n)
     arriving = torch.empty_like(counts)
     comm.all_to_all_single(arriving, counts)
     send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view(ranks, n).sum(1).tolist()
-    rows = exchange(x[order // k], send, receive)
-    which = torch.arange(n).repeat(ranks).repeat_interleave(arriving)
-    sort = which.argsort()
+    rows = exchange(x[order // k], send, receive)  # sorted by source, and by expert within a source
+    sort = torch.arange(n).repeat(ranks).repeat_interleave(arriving).argsort(stable=True)
     parts = rows[sort].split(arriving.view(ranks, n).sum(0).tolist())
-    made = torch.cat([expert(part) for expert, part in zip(experts, parts)])
+    made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts, strict=True)])
     back = exchange(made[sort.argsort()], receive, send)
-    return torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None])
-
+    return x.new_zeros(x.shape).index_add(0, order // k, back * weights.flatten()[order, None])
+    ### END SOLUTION
 
 # %% right: with lists
 def expert_parallel(comm, x, ids, weights, experts, exchange):
@@ -212,66 +164,69 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
     return torch.zeros_like(x).index_add(0, tokens, back * weights[tokens, places, None])
 
 
-# %% wrong: a rank without rows leaves the graph => generality deadlock  from: counts, then two exchanges
-# -     made = torch.cat([expert(part) for expert, part in zip(experts, parts)])
+# %% wrong: leaves the graph => generality
+# > a rank whose experts got no rows returns fresh zeros, so it takes no part in the backward exchange, and the others wait.
+# -     made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts, strict=True)])
 # +     filled = [expert(part) for expert, part in zip(experts, parts) if len(part)]
 # +     made = torch.cat(filled) if filled else torch.zeros(0, x.shape[1])
-
-# %% wrong: an idle rank does not exchange => generality deadlock  from: counts, then two exchanges
-# ~ (x[order // k], send, receive) ==> (x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
-# ~ (made[sort.argsort()], receive, send) ==> (made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
-
-# %% wrong: arrivals keep their order by source => values -  from: counts, then two exchanges
+# %% wrong: stays away => generality
+# > a rank without rows to send and receive skips the exchanges, and the others wait for it.
+# ~ exchange(x[order // k], send, receive) ==> exchange(x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
+# ~ exchange(made[sort.argsort()], receive, send) ==> exchange(made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
+# %% wrong: unsorted arrivals => values
+# > what arrives is split as if it were sorted by expert; it is sorted by source, and by expert within each source.
 # ~ rows[sort].split ==> rows.split
-
-# %% wrong: results go back sorted by expert => values -  from: counts, then two exchanges
+# %% wrong: sent back sorted => values
+# > the results go back sorted by expert; a source expects them in the order in which its rows arrived.
 # ~ made[sort.argsort()], ==> made,
-
-# %% wrong: results stay sorted => values -  from: counts, then two exchanges
-# ~ torch.zeros_like(x).index_add(0, order // k, back * weights.flatten()[order, None] ==> (back.view(-1, k, x.shape[1]) * weights[..., None]).sum(1
-
-# %% wrong: the weights are missing => values unweighted  from: counts, then two exchanges
-# ~ (0, order // k, back * weights.flatten()[order, None]) ==> (0, order // k, back)
-
-# %% wrong: the other placement => values other-placement unless placement=round-robin  from: with lists
-# ~ ids == expert ==> ids == expert % mine * comm.size + expert // mine
-
-# %% wrong: everything is gathered => cost too-many-bytes  from: counts, then two exchanges
-# -     rows = exchange(x[order // k], send, receive)
+# %% wrong: still sorted => values
+# > the results are in the order in which the copies were sent; each belongs to the row of its token.
+# ~ x.new_zeros(x.shape).index_add(0, order // k, back * weights.flatten()[order, None]) ==> (back.view(-1, k, x.shape[1]) * weights[..., None]).sum(1)
+# %% wrong: still sorted, weights too => values still-sorted
+# ~ x.new_zeros(x.shape).index_add(0, order // k, back * weights.flatten()[order, None]) ==> (back * weights.flatten()[order, None]).view(-1, k, x.shape[1]).sum(1)
+# %% wrong: weights of other copies => values
+# > the results come back sorted, and are multiplied by the weights in the order of the tokens.
+# ~ weights.flatten()[order, None] ==> weights.flatten()[:, None]
+# %% wrong: overwritten => values
+# > a token's results overwrite each other, and only the last one is left; add them up.
+# ~ index_add ==> index_copy
+# %% wrong: unweighted => values
+# > the weights are missing.
+# ~ back * weights.flatten()[order, None] ==> back
+# %% wrong: other placement => values other-placement unless placement=round-robin
+# > the experts are taken to be dealt like cards; each rank holds a block of consecutive numbers.
+# ~ params("expert-parallel").placement ==> "round-robin"
+# %% wrong: everything is gathered => cost too-many-bytes
+# -     rows = exchange(x[order // k], send, receive)  # sorted by source, and by expert within a source
 # +     sizes = torch.zeros(ranks, dtype=torch.int64)
 # +     comm.all_gather_into_tensor(sizes, torch.tensor([len(x)]))
 # +     tokens = torch.zeros(sum(receive), dtype=torch.int64)
 # +     comm.all_to_all_single(tokens, order // k, receive, send)
 # +     starts = (sizes.cumsum(0) - sizes).repeat_interleave(torch.tensor(receive))
 # +     rows = exchange(x.repeat(ranks, 1), [len(x)] * ranks, sizes.tolist())[starts + tokens]
-
-# %% wrong: an expert for every source => cost called-often  from: with lists
-# ~ expert(rows).split([len(piece) for piece in pieces]) ==> [expert(piece) for piece in pieces]
-
-# %% wrong: the experts learn nothing => values other-gradient  from: counts, then two exchanges
-# ~ expert(part) ==> expert(part).detach() + 0 * part
-
-# %% wrong: the same number of rows for every rank => values raised  from: counts, then two exchanges
+# %% wrong: an expert for every source => cost called-often
+# ~ rows[sort].split(arriving.view(ranks, n).sum(0).tolist()) ==> rows.split(arriving.tolist())
+# ~ zip(experts, parts, strict=True) ==> zip(experts * ranks, parts)
+# ~ made[sort.argsort()] ==> made
+# %% wrong: detached experts => values
+# > the experts' results are detached, so nothing flows back into their weights.
+# ~ expert(part) if len(part) ==> expert(part).detach() + 0 * part if len(part)
+# %% wrong: the same number of rows for every rank => values raised
 # ~ send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view ==> send = receive = counts.view
-
-# %% wrong: nothing moves on one rank => generality -  from: counts, then two exchanges
+# %% wrong: nothing moves on one rank => generality -
 #       n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
 # +     if ranks == 1:
 # +         return x
-
-# %% wrong: copies of weight zero stay at home => generality -  from: counts, then two exchanges
+# %% wrong: weight zero stays home => generality
+# > copies of weight 0 are not sent. Their weights have a gradient all the same.
 # -     counts = torch.bincount(slot, minlength=ranks * n)
 # +     order = order[weights.flatten()[order] != 0]
 # +     counts = torch.bincount(slot[order], minlength=ranks * n)
-
-# %% wrong: a width of four => generality ~  from: counts, then two exchanges
-# ~ torch.zeros_like(x) ==> torch.zeros(len(x), 4)
-
-# %% wrong: counts in eight bits => generality ~  from: counts, then two exchanges
+# %% wrong: a width of four => generality ~
+# ~ x.new_zeros(x.shape) ==> torch.zeros(len(x), 4)
+# %% wrong: counts in eight bits => generality ~
 # ~ minlength=ranks * n) ==> minlength=ranks * n).to(torch.int8)
 # ~ repeat_interleave(arriving) ==> repeat_interleave(arriving.long())
-
-# %% half: an idle rank does not exchange => 9.6  from: an idle rank does not exchange
-
-# %% half: a rank without rows leaves the graph => 9.6  from: a rank without rows leaves the graph
-"""
+# %% half: an idle rank does not exchange => 9.6  from: stays away
+# %% half: a rank without rows leaves the graph => 9.6  from: leaves the graph
+'''

@@ -6,19 +6,13 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises.ch12.judges.layer import (
-    WIDTH,
-    calls_fault,
-    choose,
-    draw,
-    gradients_fault,
-    layer,
-    output_fault,
-)
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.exercises.ch12.judges.layer import WIDTH, choose, draw, layer_faults
+from course_lib.judging import Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
+
+right = Worked("group-by-expert")
 
 
 def _group_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -45,19 +39,8 @@ def _group_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def mixture_fault(scales: str, case: Case, got: Any) -> dict[str, Fault | None]:
-    """What is wrong, by what it is about."""
-    if got["changed"] is not False:
-        return {"output": ("changed", "a given tensor was changed; make new ones.")}
-    want, gradients = layer(scales, case.args)
-    if fault := output_fault(scales, case.args, got["output"], want):
-        return {"output": fault}
-    graph = gradients_fault(got["gradients"], gradients) if len(want) else None
-    return {"output": None, "gradients": graph, "calls": calls_fault(scales, case.args, got["calls"])}
-
-
 def _group_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    faults = mixture_fault(params["scales"], case, outcome.value)
+    faults = layer_faults(outcome.value, right.value(case))
     if case.part == "routing":
         return judged(case, next(filter(None, faults.values()), None), named=True)
     own = faults["output"] or faults.get(case.part)
@@ -78,26 +61,29 @@ copies of a token. Its backward pass is the gather, and the gather's is `index_a
     pytorch="`torch._grouped_mm` computes all blocks in one kernel; torchtitan and Megatron-Core sort tokens for it.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: sorted by expert
-from course_lib.notebook import params
+# %% right: worked
+scales = params("group-by-expert").scales  # the weight scales the expert's "output" or its "input"
 
 
-def mixture(x, ids, weights, experts):
+def mixture(x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor, experts: list) -> torch.Tensor:
+    """(tokens, width): the weighted sum of each token's experts, each expert called once."""
+    ### BEGIN SOLUTION
     k, flat = ids.shape[1], ids.flatten()
-    order = flat.argsort(stable=True)
-    counts = torch.bincount(flat).tolist()
-    out = torch.zeros_like(x)
-    for expert, copies in zip(experts, order.split(counts)):
+    order = flat.argsort(stable=True)  # copies, sorted by expert; copy c belongs to token c // k
+    counts = torch.bincount(flat, minlength=len(experts)).tolist()
+    out = x.new_zeros(x.shape)
+    for expert, copies in zip(experts, order.split(counts), strict=True):
         if len(copies):
-            tokens, scale = copies // k, weights.flatten()[copies, None]
-            rows = x[tokens]
-            made = expert(rows * scale) if params("group-by-expert").scales == "input" else expert(rows) * scale
-            out = out.index_add(0, tokens, made)
+            rows, scale = x[copies // k], weights.flatten()[copies, None]
+            made = expert(rows * scale) if scales == "input" else expert(rows) * scale
+            out = out.index_add(0, copies // k, made)
     return out
-
+    ### END SOLUTION
 
 # %% right: a place for every copy
 def mixture(x, ids, weights, experts):
@@ -110,51 +96,56 @@ def mixture(x, ids, weights, experts):
     return torch.einsum("tk,tkd->td", weights, copies)
 
 
-# %% wrong: copies overwrite each other => values last-expert  from: sorted by expert
+# %% wrong: overwritten => values
+# > a token's results overwrite each other, and only that of its expert with the highest number is left; add them up.
+# ~ index_add ==> index_copy
+# %% wrong: last expert => values
+# > only the last of a token's k experts counts; add up the results of all.
 # ~ k, flat = ids.shape[1], ids.flatten() ==> k, flat, weights = 1, ids[:, -1], weights[:, -1]
-
-# %% wrong: an expert for every copy => cost called-often  from: sorted by expert
-# ~ zip(experts, order.split(counts)) ==> zip([experts[e] for e in flat[order].tolist()], order.split(1))
-
-# %% wrong: every expert for every token => cost other-rows  from: sorted by expert
-# ~ rows = x[tokens] ==> rows, scale = x, x.new_zeros(len(x), 1).index_put((tokens,), scale)
-# ~ out.index_add(0, tokens, made) ==> out.index_add(0, tokens, made[tokens])
-
-# %% wrong: idle experts are called => cost idle-call  from: sorted by expert
-# ~ bincount(flat) ==> bincount(flat, minlength=len(experts))
+# %% wrong: still sorted => values
+# > the experts' results are put together in the order of the experts; each belongs to the row of its token.
+# ~ out = x.new_zeros(x.shape) ==> out = x.new_zeros(0, x.shape[1])
+# ~ out = out.index_add(0, copies // k, made) ==> out = torch.cat([out, made])
+# ~ return out ==> return out.view(len(x), k, -1).sum(1)
+# %% wrong: still sorted, but not the weights => values still-sorted
+# ~ out = x.new_zeros(x.shape) ==> out, given, weights = x.new_zeros(0, x.shape[1]), weights, torch.ones_like(weights)
+# ~ out = out.index_add(0, copies // k, made) ==> out = torch.cat([out, made])
+# ~ return out ==> return (out.view(len(x), k, -1) * given[..., None]).sum(1)
+# %% wrong: an expert for every copy => cost called-often
+# ~ zip(experts, order.split(counts), strict=True) ==> zip([experts[e] for e in flat[order].tolist()], order.split(1))
+# %% wrong: every expert for every token => cost other-rows
+# ~ x[copies // k], weights.flatten()[copies, None] ==> x, x.new_zeros(len(x), 1).index_put((copies // k,), weights.flatten()[copies, None])
+# ~ index_add(0, copies // k, made) ==> index_add(0, copies // k, made[copies // k])
+# %% wrong: idle experts are called => cost idle-call
 # ~ len(copies) ==> True
-
-# %% wrong: the weights are missing => values unweighted  from: sorted by expert
+# %% wrong: unweighted => values
+# > the weights are missing.
 # ~ weights.flatten()[copies, None] ==> 1.0
-
-# %% wrong: no gradient to the weights => values no-gradient  from: sorted by expert
+# %% wrong: no gradient to the weights => values no-gradient
 # ~ weights.flatten() ==> weights.detach().flatten()
-
-# %% wrong: no gradient through the expert's input => values other-gradient  from: sorted by expert
-# ~ rows = x[tokens] ==> rows = x.detach()[tokens] + 0 * x[tokens]
-
-# %% wrong: the input is scaled => values scaled-input unless scales=input  from: sorted by expert
-# ~ (rows * scale) if params("group-by-expert").scales == "input" else expert(rows) * scale ==> (rows * scale)
-
-# %% wrong: the copies of a choice, not of a token => values other-numbers  from: sorted by expert
-# ~ copies // k, weights ==> copies % len(x), weights
-
-# %% wrong: an empty list of parts => generality raised  from: sorted by expert
-# ~ zeros_like(x) ==> stack([torch.zeros_like(row) for row in x])
-
-# %% wrong: rows in another order => cost other-rows  from: sorted by expert
+# %% wrong: detached input => values
+# > the experts get rows that are detached from `x`, so no gradient flows through them.
+# ~ x[copies // k] ==> x.detach()[copies // k] + 0 * x[copies // k]
+# %% wrong: scaled input => values scaled-input unless scales=input
+# > the weight scales the expert's input; an expert is not linear.
+# ~ params("group-by-expert").scales ==> "input"
+# %% wrong: another token => values
+# > the copies are taken as if `ids` were listed choice by choice. `ids.flatten()` lists them token by token.
+# ~ x[copies // k] ==> x[copies % len(x)]
+# ~ index_add(0, copies // k ==> index_add(0, copies % len(x)
+# %% wrong: an empty list of parts => generality raised
+# ~ x.new_zeros(x.shape) ==> torch.stack([torch.zeros_like(row) for row in x])
+# %% wrong: rows in another order => cost other-rows
 #           if len(copies):
 # +             copies = copies.flip(0)
-
-# %% wrong: the weights are normalized in place => values changed  from: sorted by expert
+# %% wrong: the weights are normalized in place => values changed
 #       k, flat = ids.shape[1], ids.flatten()
 # +     weights.detach().mul_(2)
-
-# %% wrong: copies of weight zero are skipped => generality -  from: sorted by expert
+# %% wrong: weight zero skipped => generality
+# > copies of weight 0 are skipped. Their experts get those rows, too, and their weights have a gradient.
 # -         if len(copies):
 # +         copies = copies[weights.flatten()[copies] != 0]
 # +         if len(copies):
-
-# %% wrong: eight experts at most => generality ~  from: sorted by expert
-# ~ zip(experts, ==> zip(experts[:8],
-"""
+# %% wrong: eight experts at most => generality ~
+# ~ zip(experts, order.split(counts), strict=True) ==> zip(experts[:8], order.split(counts))
+'''

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_lib.exercises.ch12.judges.shared import times_text
 from course_lib.judging import Fault
 from course_lib.judging.tensors import close, factor, kind_fault
 
@@ -30,32 +31,30 @@ def choose(coin: torch.Generator, tokens: int, k: int, experts: Sequence[int]) -
     return torch.tensor(list(experts))[order]
 
 
-def layer(scales: str, given: Sequence[Any], leave: str = "") -> tuple[Tensor, list[Tensor]]:
-    """Output and gradients token by token in float64: of rows, weights, and each expert's matrix and bias."""
-    rows, ids, weights, tables, slope = given
-    x, w = rows.double().requires_grad_(), weights.double().requires_grad_()
-    wide = [tuple(one.double().requires_grad_() for one in table) for table in tables]
-    output = []
-    for token in range(len(x)):
-        row = torch.zeros(x.shape[1], dtype=torch.float64)
-        for place, expert in enumerate(ids[token].tolist()):
-            matrix, bias = wide[expert]
-            scale = torch.ones((), dtype=torch.float64) if leave == "unweighted" else w[token, place]
-            value = (
-                (x[token] @ matrix + bias).tanh() * scale
-                if scales == "output"
-                else (x[token] * scale @ matrix + bias).tanh()
-            )
-            row = value if leave == "last" else row + value
-        output.append(row)
-    out = torch.stack(output) if output else x.new_zeros(x.shape)
-    leaves = [x, w, *(one for pair in wide for one in pair)]
-    if out.requires_grad:
-        (out * slope.double()).sum().backward()
-    return out.detach(), [torch.zeros_like(one) if one.grad is None else one.grad for one in leaves]
-
-
 NAMES = ("x", "weights")
+
+
+def layer_faults(got: Any, want: Any, ordered: bool = True) -> dict[str, Fault | None]:
+    """What is wrong with a layer's output, gradients and calls; the later ones are judged where the output is right."""
+    if got["changed"] is not False:
+        return {"output": ("changed", "a given tensor was changed; make new ones.")}
+    if fault := output_fault(got["output"], want["output"]):
+        return {"output": fault}
+    graph, calls = (
+        gradients_fault(got["gradients"], want["gradients"]),
+        calls_fault(got["calls"], want["calls"], ordered),
+    )
+    return {"output": None, "gradients": graph, "calls": calls}
+
+
+def output_fault(got: Any, want: Tensor) -> Fault | None:
+    """What is wrong with the output of a layer."""
+    if fault := kind_fault("The result", got, want):
+        return fault
+    if close(got, want, REL):
+        return None
+    rows = [at for at in range(len(want)) if not close(got[at], want[at], 1e-4)]
+    return "other-numbers", f"{len(rows)} of {len(want)} rows are wrong; the first is row {rows[0] if rows else 0}."
 
 
 def gradients_fault(got: Any, want: Sequence[Tensor]) -> Fault | None:
@@ -63,71 +62,37 @@ def gradients_fault(got: Any, want: Sequence[Tensor]) -> Fault | None:
     if len(got) != len(want):
         return "wrong-shape", f"there are {len(got)} gradients in place of {len(want)}."
     for at, (one, two) in enumerate(zip(got, want, strict=True)):
-        top = max(two.abs().max().item() if two.numel() else 0.0, 0.1)
         name = f"`{NAMES[at]}`" if at < 2 else f"expert {(at - 2) // 2}"
-        if two.numel() and one.shape == (0,):
-            return "no-gradient", f"no gradient reaches {name}."
-        if fault := kind_fault(f"The gradient of {name}", one, two.float()):
+        nothing = two.numel() and one.shape == (0,)
+        if not nothing and (fault := kind_fault(f"The gradient of {name}", one, two)):
             return fault
-        if close(one.double(), two, REL, top):
+        if not nothing and close(one, two, REL, 0.1):
             continue
-        if at >= 2 and not one.any():
+        if nothing or (at >= 2 and not one.any()):
             return "no-gradient", f"no gradient reaches {name}."
-        by = factor(one, two)
-        told = f"{by:.3g} times the right one" if by is not None else "wrong"
-        return "other-gradient", f"the gradient of {name} is {told}."
+        return "other-gradient", f"the gradient of {name} is {times_text(factor(one, two))}."
     return None
 
 
-def output_fault(scales: str, given: Sequence[Any], got: Any, want: Tensor) -> Fault | None:
-    """What is wrong with the output of a layer."""
-    if fault := kind_fault("The result", got, want.float()):
-        return fault
-    if close(got.double(), want, REL):
-        return None
-    for name, value, message in (
-        ("unweighted", layer(scales, given, "unweighted")[0], "the weights are missing."),
-        (
-            "last-expert",
-            layer(scales, given, "last")[0],
-            "only one of a token's experts counts: the results of several copies overwrite each other.",
-        ),
-        (
-            "public-form" if scales == "input" else "scaled-input",
-            layer("output" if scales == "input" else "input", given)[0],
-            "this solves the public form of the exercise, which scales the output."
-            if scales == "input"
-            else "the weight scales the expert's input; an expert is not linear.",
-        ),
-    ):
-        if close(got.double(), value, REL):
-            return name, message
-    rows = [at for at in range(len(want)) if not close(got[at].double(), want[at], 1e-4)]
-    return "other-numbers", f"{len(rows)} of {len(want)} rows are wrong; the first is row {rows[0] if rows else 0}."
-
-
-def calls_fault(scales: str, given: Sequence[Any], calls: Any, ordered: bool = True) -> Fault | None:
+def calls_fault(got: Any, want: Sequence[Sequence[Tensor]], ordered: bool = True) -> Fault | None:
     """An expert that is called too often, without need or with other rows. Rows in any order where they are not `ordered`."""
-    rows, ids, weights, _, _ = given
-    for expert, made in enumerate(calls):
-        copies = (ids == expert).nonzero()
-        want = rows[copies[:, 0]] * (weights[copies[:, 0], copies[:, 1], None] if scales == "input" else 1)
+    for expert, (made, right) in enumerate(zip(got, want, strict=True)):
         if len(made) > 1:
             return "called-often", f"expert {expert} is called {len(made)} times; call it once, with all its rows."
         if not made:
             continue  # then the output is wrong unless it has no rows
-        if not len(want) and ordered:
-            return "idle-call", f"expert {expert} is called without a token."
-        if made[0].shape != want.shape:
-            return "other-rows", f"expert {expert} gets {describe_rows(made[0])}; {len(want)} rows are its own."
-        got = made[0]
-        if not ordered and len(want):
-            got, want = _sorted(got), _sorted(want)
-        if not close(got, want, 1e-6):
-            return (
-                "other-rows",
-                f"expert {expert} gets the right number of rows, but not its tokens{' in order' * ordered}.",
-            )
+        if not right:
+            if ordered or len(made[0]):
+                return "idle-call", f"expert {expert} is called without a token."
+            continue
+        rows, own = made[0], right[0]
+        if rows.shape != own.shape:
+            return "other-rows", f"expert {expert} gets {describe_rows(rows)}; {len(own)} rows are its own."
+        if not ordered:
+            rows, own = _sorted(rows), _sorted(own)
+        if not close(rows, own, 1e-6):
+            told = f"gets the right number of rows, but not its tokens{' in order' * ordered}."
+            return "other-rows", f"expert {expert} {told}"
     return None
 
 

@@ -1,45 +1,20 @@
 """Judge of node-limited: at most a few nodes per token."""
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch12.judges.shared import top
+from course_lib.exercises.ch12.judges.shared import ids_fault, top
 from course_lib.exercises.ch12.probes import CHANGED
-from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.columns import EXACT, Column, table
 from course_lib.judging.draws import each_changed, generality, plain
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case, Outcome, Verdict
 
-
-def limited(node_score: str, scores: Tensor, k: int, nodes: int, limit: int) -> Tensor:
-    """The ids of each token's experts, token by token."""
-    each, found = scores.shape[1] // nodes, []
-    for row in scores.tolist():
-        groups = [sorted(row[node * each : (node + 1) * each], reverse=True) for node in range(nodes)]
-        value = {
-            "sum": lambda group: sum(group[: k // limit]),
-            "best": lambda group: group[0],
-            "all": sum,
-            "top-k": lambda group: sum(group[:k]),
-        }[node_score]
-        best = sorted(range(nodes), key=lambda node: -value(groups[node]))[:limit]
-        inside = [expert for expert in range(len(row)) if expert // each in best]
-        found.append(sorted(inside, key=lambda expert: -row[expert])[:k])
-    return torch.tensor(found, dtype=torch.int64).view(-1, k)
-
-
-def crossings(ids: Tensor, home: Tensor, experts: int, nodes: int, once: bool = True, own: bool = False) -> int:
-    """Rows that cross between nodes; the keywords lead to known mistakes."""
-    total = 0
-    for token, row in enumerate((ids // (experts // nodes)).tolist()):
-        away = [node for node in row if own or node != home[token].item()]
-        total += len(set(away)) if once else len(away)
-    return total
+right = Worked("node-limited")
 
 
 def _node_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -87,57 +62,29 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _choice(params: Params, given: Sequence[Any], got: Any) -> Fault | None:
-    want = limited(params["node_score"], *given)
+def _choice(scores: Tensor, nodes: int, limit: int, got: Any, want: Tensor) -> Fault | None:
     if type(got) is str and got == CHANGED:
         return "changed", f"{CHANGED}; make new ones."
     if fault := kind_fault("`choose_limited`", got, want):
         return fault
-    if torch.equal(got, want):
-        return None
-    scores, k, nodes, limit = given
-    rules = [
-        ("no-limit", top(scores, k), "the token goes to its best experts on any node."),
-        ("whole-node", limited("all", *given), "a node's score is the sum of all its experts."),
-        ("sum-of-k", limited("top-k", *given), "a node's score has too many terms."),
-    ]
-    told = "a node's score is its largest score alone; several experts may be chosen there."
-    rule = "best-expert", limited("best", *given), told
-    if params["node_score"] == "best":
-        rule = "public-form", limited("sum", *given), "this solves the public form of the exercise, with sums."
-    for name, value, message in (rule, *rules):
-        if torch.equal(got, value):
-            return name, message
-    if torch.equal(got.sort(-1).values, want.sort(-1).values):
-        return "other-order", "these are the right experts in another order."
+    fault = ids_fault(got, want, "with the largest scores on the chosen nodes")
     used = [len(set(row)) for row in (got // (scores.shape[1] // nodes)).tolist()]
-    if max(used, default=0) > limit:
+    if fault and max(used, default=0) > limit:
         return "too-many-nodes", f"a token uses {max(used)} nodes, and {limit} are allowed."
-    return "other-ids", "these are not the best experts on the chosen nodes. Are ties broken by the lower number?"
+    return fault
 
 
 def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     if index == 0:
-        faults = (_choice(params, row, got) for row, got in zip(given, outcome.value, strict=True))
+        faults = (_choice(row[0], *row[2:], got, right[0](*row)) for row, got in zip(given, outcome.value, strict=True))
         return judged(case, next(filter(None, faults), None), named=True)
     column = Column(
-        part="rows" if case.kind == "values" else "rows-edges",
+        part=case.part,
         unit="rows",
-        want=crossings,
+        want=right[1],
         words=lambda ids, home, experts, nodes: f"{len(ids)} tokens, {experts} experts on {nodes} nodes",
         rel=EXACT,
-        mistakes=(
-            Mistake(
-                "each-copy",
-                lambda *row: crossings(*row, once=False),
-                "a token is sent once per node, not once per expert.",
-            ),
-            Mistake(
-                "home-too", lambda *row: crossings(*row, own=True), "a row for the token's own node does not cross."
-            ),
-            Mistake("all-copies", lambda ids, *_: ids.numel(), "these are all copies."),
-        ),
     )
     return table(column, column)(params, case, outcome)
 
@@ -151,29 +98,36 @@ most M rows per token, however many experts it has.""",
     pytorch="DeepEP's dispatch sends one row per node over RDMA, and copies it to the node's GPUs over NVLink.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: masked nodes
-from course_lib.notebook import params
+# %% right: worked
+node_score = params("node-limited").node_score  # "sum" of the k // limit largest scores, or the "best" score
 
 
-def choose_limited(scores, k, nodes, limit):
+def choose_limited(scores: torch.Tensor, k: int, nodes: int, limit: int) -> torch.Tensor:
+    """ids (tokens, k): the best experts on the best `limit` nodes of each token."""
+    ### BEGIN SOLUTION
     tokens, experts = scores.shape
     groups = scores.view(tokens, nodes, experts // nodes)
-    terms = 1 if params("node-limited").node_score == "best" else k // limit
+    terms = 1 if node_score == "best" else k // limit
     value = groups.sort(-1, descending=True).values[..., :terms].sum(-1)
     best = value.argsort(dim=-1, descending=True, stable=True)[:, :limit]
-    open_nodes = torch.zeros(tokens, nodes, dtype=torch.bool).scatter(1, best, True)
-    masked = groups.masked_fill(~open_nodes[..., None], -torch.inf).view(tokens, experts)
+    allowed = torch.zeros(tokens, nodes, dtype=torch.bool).scatter(1, best, True)
+    masked = groups.masked_fill(~allowed[..., None], -torch.inf).view(tokens, experts)
     return masked.argsort(dim=-1, descending=True, stable=True)[:, :k]
+    ### END SOLUTION
 
 
-def rows_between(ids, home, experts, nodes):
+def rows_between(ids: torch.Tensor, home: torch.Tensor, experts: int, nodes: int) -> int:
+    """Rows that cross between nodes, one for each other node that a token needs."""
+    ### BEGIN SOLUTION
     hit = torch.zeros(len(ids), nodes, dtype=torch.bool).scatter(1, ids // (experts // nodes), True)
     hit[torch.arange(len(ids)), home] = False
     return int(hit.sum())
-
+    ### END SOLUTION
 
 # %% right: token by token
 def choose_limited(scores, k, nodes, limit):
@@ -192,55 +146,53 @@ def rows_between(ids, home, experts, nodes):
     return sum(len({node for node in row if node != own}) for row, own in pairs)
 
 
-# %% wrong: no limit => values no-limit  from: masked nodes
+# %% wrong: no limit => values
+# > the token goes to its best experts on any node.
 # ~ return masked.argsort ==> return scores.argsort
-
-# %% wrong: the best expert decides => values best-expert unless node_score=best  from: masked nodes
-# ~ 1 if params("node-limited").node_score == "best" else k // limit ==> 1
-
-# %% wrong: the whole node decides => values whole-node  from: masked nodes
-# ~ 1 if params("node-limited").node_score == "best" else k // limit ==> experts
-
-# %% wrong: the sum of k => values sum-of-k  from: masked nodes
-# ~ 1 if params("node-limited").node_score == "best" else k // limit ==> k
-
-# %% wrong: closed nodes score zero => generality -  from: masked nodes
+# %% wrong: best expert => values best-expert unless node_score=best
+# > a node's score is its largest score alone; several experts may be chosen there.
+# ~ params("node-limited").node_score ==> "best"
+# %% wrong: whole node => values
+# > a node's score is the sum of all its experts.
+# ~ 1 if node_score == "best" else k // limit ==> experts
+# %% wrong: all of a node's experts count where one node is chosen => values whole-node
+# ~ 1 if node_score == "best" else k // limit ==> experts if limit == 1 else 1 if node_score == "best" else k // limit
+# %% wrong: sum of k => values
+# > a node's score has too many terms.
+# ~ 1 if node_score == "best" else k // limit ==> k
+# %% wrong: closed at zero => generality
+# > the scores on closed nodes become a number that is larger than some scores on open ones.
 # ~ -torch.inf ==> 0.0
-
-# %% wrong: ties as topk leaves them => generality -  from: masked nodes
-# ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
-
-# %% wrong: in the order of the nodes => values other-order  from: masked nodes
+# %% wrong: ties => generality
+# > equal scores of experts are not broken by the lower number.
+# ~ masked.argsort(dim=-1, descending=True, stable=True)[:, :k] ==> masked.topk(k, dim=-1).indices
+# %% wrong: ties of nodes => generality
+# > equal scores of nodes are not broken by the lower number.
+# ~ value.argsort(dim=-1, descending=True, stable=True)[:, :limit] ==> value.topk(limit, dim=-1).indices
+# %% wrong: in the order of the nodes => values other-order
 # ~ [:, :k] ==> [:, :k].sort(-1).values
-
-# %% wrong: a row for each expert => values each-copy  from: token by token
-# ~ len({node for node in row if node != own}) ==> sum(node != own for node in row)
-
-# %% wrong: rows at home, too => values home-too  from: token by token
-# ~ {node for node in row if node != own} ==> set(row)
-
-# %% wrong: all copies => values all-copies  from: token by token
-# ~ sum(len({node for node in row if node != own}) for row, own in pairs) ==> ids.numel()
-
-# %% wrong: one home for all => values -  from: token by token
-# ~ = own ==> = home.tolist()[0]
-
-# %% wrong: the scores are masked in place => values changed  from: masked nodes
+# %% wrong: rounded to fp32 => generality
+# > the scores are rounded to fp32, so nearly equal ones in fp64 become ties.
+# ~ groups = scores.view ==> groups = scores.float().view
+# %% wrong: each copy => values
+# > a token is sent once per node, not once per expert.
+# ~ int(hit.sum()) ==> int((ids // (experts // nodes) != home[:, None]).sum())
+# %% wrong: home too => values
+# > a row for the token's own node does not cross.
+# ~ hit[torch.arange(len(ids)), home] = False ==> pass
+# %% wrong: all copies => values
+# > these are all copies.
+# ~ int(hit.sum()) ==> ids.numel()
+# %% wrong: one home for all => values
+# > all tokens are taken to live on the first one's node; token t lives on node `home[t]`.
+# ~ torch.arange(len(ids)), home] = ==> torch.arange(len(ids)), home[:1]] =
+# %% wrong: the scores are masked in place => values changed
 # ~ masked_fill ==> masked_fill_
-
-# %% wrong: one expert a token never leaves home => values -  from: token by token
-# ~ return sum ==> return (ids.shape[1] > 1) * sum
-
-# %% wrong: closed nodes at -1000 => generality ~  from: masked nodes
+# %% wrong: one expert a token never leaves home => values -
+# ~ int(hit.sum()) ==> (ids.shape[1] > 1) * int(hit.sum())
+# %% wrong: closed nodes at -1000 => generality ~
 # ~ -torch.inf ==> -1e3
-
-# %% wrong: remembers rows by ids and homes => values ~  from: masked nodes
-# ~ rows_between(ids, home, experts, nodes): ==> rows_between(ids, home, experts, nodes, kept={}):
+# %% wrong: remembers rows by ids and homes => values ~
+# ~ nodes: int) -> int ==> nodes: int, kept={}) -> int
 # ~ int(hit.sum()) ==> kept.setdefault(f"{ids}{home}", int(hit.sum()))
-
-# %% wrong: all of a node's experts count where one node is chosen => values whole-node  from: token by token
-# ~ [-(k // limit) :] ==> [-(k // limit) * (limit > 1) :]
-
-# %% wrong: scores are compared in fp32 => generality -  from: token by token
-# ~ scores.tolist ==> scores.float().tolist
-"""
+'''

@@ -26,30 +26,31 @@ JUDGING = prediction(
     why="Counts vary by about the root of their mean, and 0.4 of that lies above it. Larger batches drop a smaller share.",
 )
 
-ANSWERS = r"""# %% right: a guess
-def dropped_interval():
-    return 3, 12
+ANSWERS = r'''import math
+
+from course_lib import params
 
 
-# %% right: from the formula
-from course_lib.notebook import params
-
-
-def dropped_interval():
+# %% right: worked
+def dropped_interval() -> tuple[float, float]:
+    """Percent of the tokens that you believe are dropped: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
     asked = params("predict-drops")
-    share = 100 * 0.4 / (asked.tokens / asked.experts) ** 0.5
-    return [share / 1.5, share * 1.5]
+    share = 100 * 0.4 / math.sqrt(asked.tokens / asked.experts)  # 0.4 standard deviations lie above the mean
+    return share / 1.5, share * 1.5
+    ### END SOLUTION
+
+# %% right: a guess
+def dropped_interval():
+    return [3, 12]
 
 
-# %% wrong: one number => values not-a-pair  from: a guess
-# ~ 3, 12 ==> 5
-
-# %% wrong: it commits to nothing => values too-wide  from: a guess
-# ~ 3, 12 ==> 1, 50
-
-# %% wrong: the high end comes first => values reversed  from: a guess
-# ~ 3, 12 ==> 12, 3
-
-# %% wrong: none is dropped => values not-positive  from: a guess
-# ~ 3, 12 ==> 0, 1
-"""
+# %% wrong: one number => values not-a-pair
+# ~ share / 1.5, share * 1.5 ==> share
+# %% wrong: it commits to nothing => values too-wide
+# ~ share / 1.5, share * 1.5 ==> share / 5, share * 5
+# %% wrong: the high end comes first => values reversed
+# ~ share / 1.5, share * 1.5 ==> share * 1.5, share / 1.5
+# %% wrong: none is dropped => values not-positive
+# ~ share / 1.5, share * 1.5 ==> 0, 1
+'''

@@ -6,18 +6,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch12.judges.shared import top
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.exercises.ch12.judges.shared import ids_fault
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import close, coin_of, kind_fault
 from course_lib.records import Case
 
-
-def weights_of(softmax: str, logits: Tensor, ids: Tensor) -> Tensor:
-    """The weights of chosen experts, in the dtype of the logits."""
-    if softmax == "chosen":
-        return logits.gather(1, ids).softmax(-1)
-    return logits.softmax(-1).gather(1, ids)
+right = Worked("route-tokens")
 
 
 def _route_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -62,96 +58,66 @@ def _route_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 FINE = 2e-5  # of the largest weight: the log-sum-exp of large logits, rounded to fp32, is off by half of this
-OTHER = {"chosen": "all", "all": "chosen"}
 
 
-def route_fault(softmax: str, case: Case, got: Any) -> Fault | None:
+def route_fault(case: Case, got: Any) -> Fault | None:
     """What is wrong with ids, weights or the gradient."""
-    given, k, slope = case.args
     if got["changed"] is not False:
         return "changed", "the logits were changed; make new tensors."
-    ids = top(given, k)
-    wide = given.double().requires_grad_()
-    want = weights_of(softmax, wide, ids)
-    if fault := kind_fault("`ids`", got["ids"], ids):
-        return fault
-    if fault := kind_fault("`weights`", got["weights"], want.float()):
-        return fault
-    if not torch.equal(got["ids"], ids):
-        return _ids_fault(given, ids, got["ids"])
-    if not close(got["weights"], want.float(), FINE):
-        return _weights_fault(softmax, given, ids, got["weights"], want.float())
-    if not len(given):
-        return None
-    (want * slope).sum().backward()
-    grad, right = got["gradient"], wide.grad
-    if grad.shape == (0,):
+    want = right.value(case)
+    for name in ("ids", "weights"):
+        if fault := kind_fault(f"`{name}`", got[name], want[name]):
+            return Wrong(*fault, where=(name,))
+    parts = ("ids", "weights", "gradient") if len(want["ids"]) else ("ids", "weights")
+    found = ((_part_fault(name, got[name], want[name]), (name,)) for name in parts)
+    return next((Wrong(*fault, where=where) for fault, where in found if fault), None)
+
+
+def _part_fault(name: str, got: Tensor, want: Tensor) -> Fault | None:
+    if name == "ids":
+        return ids_fault(got, want, "with the largest logits")
+    if name == "weights":
+        near = close(got, want, 1e-2)
+        told = (
+            ("rounded", "the weights are close but not exact.") if near else ("other-weights", "the weights are wrong.")
+        )
+        return None if close(got, want, FINE) else told
+    if got.shape == (0,):
         return "no-gradient", "no gradient reaches the logits, so the router cannot learn."
-    if fault := kind_fault("The gradient", grad, given):
+    if fault := kind_fault("The gradient", got, want):
         return fault
-    rel = 1e-2 if given.dtype == torch.bfloat16 else 1e-4
+    rel = 1e-2 if want.dtype == torch.bfloat16 else 1e-4
     floor = 1e-2  # with one chosen expert the right gradient may be zero
-    return (
-        None if close(grad.double(), right, rel, floor) else ("other-gradient", "the gradient of the weights is wrong.")
-    )
-
-
-def _ids_fault(given: Tensor, ids: Tensor, got: Tensor) -> Fault:
-    if torch.equal(got.sort(-1).values, ids.sort(-1).values):
-        return (
-            "other-order",
-            "these are the right experts in another order; the largest logit comes first, of ties the lower id.",
-        )
-    if got.numel() and got.min() >= 0 and got.max() < given.shape[1]:
-        picked = given.gather(1, got)
-        if torch.equal(picked, given.gather(1, ids)) and bool((got.sort(-1).values.diff(dim=-1) > 0).all()):
-            return "ties", "equal logits are not broken by the lower id, so two replicas may choose different experts."
-        if torch.equal(got, top(-given, got.shape[1])):
-            return "smallest", "these are the smallest logits."
-    return "other-ids", "these are not the experts with the largest logits."
-
-
-def _weights_fault(softmax: str, given: Tensor, ids: Tensor, got: Tensor, want: Tensor) -> Fault:
-    other = weights_of(OTHER[softmax], given.double(), ids).float()
-    if close(got, other, FINE):
-        if softmax == "all":
-            return "public-form", "this solves the public form of the exercise: these weights add up to 1."
-        return (
-            "not-renormalized",
-            "these are weights of the softmax over all experts; over the chosen ones they add up to 1.",
-        )
-    if close(got, given.double().gather(1, ids).float(), 1e-6):
-        return "raw-logits", "these are the logits; apply the softmax."
-    if close(got, want, 1e-2):
-        return "rounded", "the weights are close but not exact. Was the softmax computed in bf16?"
-    return "other-weights", "the weights are wrong."
+    return None if close(got, want, rel, floor) else ("other-gradient", "the gradient of the weights is wrong.")
 
 
 JUDGING = Judging(
     shares={"values:ids": 0.25, "values:weights": 0.25, "generality:ties": 0.25, "generality:sizes": 0.25},
     cases=_route_cases,
-    verdicts=lambda params, case, outcome: judged(
-        case, route_fault(params["softmax"], case, outcome.value), named=True
-    ),
+    verdicts=lambda params, case, outcome: judged(case, route_fault(case, outcome.value), named=True),
     why="""The choice has no gradient; the weights carry all of it. With one expert a token and weights that add up to 1, the weight is always 1
 and the router learns nothing from the loss. A stable sort breaks ties alike on every rank.""",
     pytorch="`torch.topk(logits.softmax(-1), k)`; its order among equal numbers may differ between devices.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: a stable sort
-from course_lib.notebook import params
+# %% right: worked
+softmax = params("route-tokens").softmax  # over the "chosen" logits or over "all"
 
 
-def route(logits, k):
+def route(logits: torch.Tensor, k: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """ids (tokens, k), int64, the largest logit first; weights (tokens, k), fp32."""
+    ### BEGIN SOLUTION
     wide = logits.float()
-    ids = wide.argsort(descending=True, stable=True)[:, :k]
-    if params("route-tokens").softmax == "all":
+    ids = wide.detach().argsort(dim=-1, descending=True, stable=True)[:, :k]  # stable: ties go to the lower id
+    if softmax == "all":
         return ids, wide.softmax(-1).gather(1, ids)
     return ids, wide.gather(1, ids).softmax(-1)
-
+    ### END SOLUTION
 
 # %% right: the largest, k times
 def route(logits, k):
@@ -165,46 +131,41 @@ def route(logits, k):
     return ids, torch.exp(chosen - torch.logsumexp(chosen, dim=-1, keepdim=True))
 
 
-# %% wrong: ties as topk leaves them => generality ties  from: a stable sort
-# ~ argsort(descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
-
-# %% wrong: the softmax over all experts => values not-renormalized unless softmax=all  from: a stable sort
-# ~ params("route-tokens").softmax == "all" ==> True
-
-# %% wrong: the weights are detached => values no-gradient  from: a stable sort
-# ~ float ==> detach().float
-
-# %% wrong: the smallest logits => values smallest  from: a stable sort
+# %% wrong: ties as topk leaves them => generality ties
+# > equal logits are not broken by the lower id, so two replicas may choose different experts.
+# ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
+# %% wrong: of ties the higher id => generality ties
+# ~ wide.detach().argsort ==> wide.shape[1] - 1 - wide.detach().flip(-1).argsort
+# %% wrong: not renormalized => values not-renormalized unless softmax=all
+# > these are weights of the softmax over all experts; over the chosen ones they add up to 1.
+# ~ params("route-tokens").softmax ==> "all"
+# %% wrong: the weights are detached => values no-gradient
+# ~ wide = logits.float() ==> wide = logits.detach().float()
+# %% wrong: smallest => values
+# > these are the experts with the smallest logits.
 # ~ descending=True, stable ==> stable
-
-# %% wrong: ids in increasing order => values other-order  from: a stable sort
+# %% wrong: ids in increasing order => values other-order
 # ~ [:, :k] ==> [:, :k].sort(-1).values
-
-# %% wrong: of ties the higher id => generality ties  from: a stable sort
-# ~ wide.argsort ==> wide.shape[1] - 1 - wide.flip(-1).argsort
-
-# %% wrong: the softmax in bf16 => values another-kind  from: a stable sort
+# %% wrong: the softmax in bf16 => values another-kind
 # ~ logits.float() ==> logits
-
-# %% wrong: computed in bf16, returned in fp32 => values -  from: a stable sort
+# %% wrong: computed in bf16, returned in fp32 => values rounded
+# > the softmax is computed in bf16 and widened afterwards; its weights are rounded.
 # ~ wide.softmax(-1).gather(1, ids) ==> logits.softmax(-1).gather(1, ids).float()
 # ~ wide.gather(1, ids).softmax(-1) ==> logits.gather(1, ids).softmax(-1).float()
-
-# %% wrong: the exponential overflows => values -  from: a stable sort
+# %% wrong: overflow => values
+# > a bare exponential becomes infinite for large logits, and 0 everywhere for very negative ones.
 # ~ wide.softmax(-1).gather(1, ids) ==> (wide.exp() / wide.exp().sum(-1, keepdim=True)).gather(1, ids)
 # ~ wide.gather(1, ids).softmax(-1) ==> wide.gather(1, ids).exp() / wide.gather(1, ids).exp().sum(-1, keepdim=True)
-
-# %% wrong: the logits themselves => values raw-logits  from: a stable sort
+# %% wrong: raw logits => values
+# > these are the logits; apply the softmax.
 # ~ wide.softmax(-1).gather(1, ids) ==> wide.gather(1, ids)
 # ~ wide.gather(1, ids).softmax(-1) ==> wide.gather(1, ids)
-
-# %% wrong: the logits are shifted in place => values changed  from: a stable sort
+# %% wrong: the logits are shifted in place => values changed
 #       wide = logits.float()
 # +     logits.detach().sub_(logits.detach().sum() + 1)
-
-# %% wrong: sorted by rounded probabilities => generality other-ids  from: a stable sort
-# ~ wide.argsort ==> wide.softmax(-1).argsort
-
-# %% wrong: ties broken by a small slope => generality ~  from: a stable sort
-# ~ wide.argsort ==> (wide.double() - 1e-12 * torch.arange(logits.shape[1])).argsort
-"""
+# %% wrong: sorted probabilities => generality
+# > the softmax rounds nearly equal logits to equal probabilities, so sorting those makes ties that are none.
+# ~ wide.detach().argsort ==> wide.detach().softmax(-1).argsort
+# %% wrong: ties broken by a small slope => generality ~
+# ~ wide.detach().argsort ==> (wide.detach().double() - 1e-12 * torch.arange(logits.shape[1])).argsort
+'''

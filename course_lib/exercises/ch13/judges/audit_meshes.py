@@ -68,58 +68,55 @@ uses those of tp. So {_GPUS:,} GPUs with TP {_TP} and PP {_PP} hold {KEYS["llama
     pytorch="`init_device_mesh` refuses a shape whose product is not the world size; torchtitan checks the same in `ParallelDims`.",
 )
 
-ANSWERS = r"""OK = ("right", "as printed")
-GOOD = {
-    "mesh-product-sp": (128, "wrong", "not an axis"),
-    "explorer-7b-dp": (84, *OK),
-    "eighteen-fold-tp": (9, "wrong", "both directions"),
-    "llama3-dp-192": (128, "wrong", "another cluster"),
-    "llama3-stage-layers": (7.875, *OK),
-    "llama3-dp-4": (8, "wrong", "no such product"),
-    "explorer-405b-128": (38, *OK),
-    "hsdp-groups-of-eight": (128, "wrong", "does not fit"),
-}
+ANSWERS = r'''import math
 
 
-# %% right: by hand
+# %% right: worked
 def audit_meshes():
-    return GOOD
-
-
-# %% right: computed
-def audit_meshes():
-    group = 1
-    while 16 * 405 / group > 80:
-        group *= 2
-    return GOOD | {
-        "hsdp-groups-of-eight": [group, "Wrong", "Does not fit"],
-        "explorer-405b-128": [12 * 405 / (8 * 4 * 4), *OK],
-        "llama3-dp-4": [16_384 / 8 / 16 / 16, "wrong", "no such product"],
+    """{id: (your number, "right" or "wrong", cause)} for every statement."""
+    ### BEGIN SOLUTION
+    printed = "right", "as printed"
+    return {
+        "mesh-product-sp": (16_384 / (8 * 16), "wrong", "not an axis"),
+        "explorer-7b-dp": (12 * 7, *printed),
+        "eighteen-fold-tp": (450 / 50, "wrong", "both directions"),
+        "llama3-dp-192": (16_384 / (8 * 16), "wrong", "another cluster"),
+        "llama3-stage-layers": (126 / 16, *printed),
+        "llama3-dp-4": (16_384 / (8 * 16 * 16), "wrong", "no such product"),
+        "explorer-405b-128": (12 * 405 / 128, *printed),
+        "hsdp-groups-of-eight": (2 ** math.ceil(math.log2(16 * 405 / 80)), "wrong", "does not fit"),
     }
+    ### END SOLUTION
 
-
-# %% wrong: everything is right => values -  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
-# %% wrong: the printed numbers => values as-printed  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (16, 84, 18, 192, 8, 4, 38, 8))}
-
-# %% wrong: everything is wrong => values -  from: by hand
-# ~ GOOD ==> {name: (number, "wrong", "does not fit") for name, (number, _, _) in GOOD.items()}
-
-# %% wrong: cp is forgotten => values no-cp  from: by hand
-# ~ GOOD ==> GOOD | {"llama3-dp-4": (128, "wrong", "no such product")}
-
-# %% wrong: FSDP is forgotten => values no-fsdp  from: by hand
-# ~ GOOD ==> GOOD | {"explorer-405b-128": (152, "wrong", "does not fit")}
-
-# %% wrong: without a power of two => values no-power  from: by hand
-# ~ GOOD ==> GOOD | {"hsdp-groups-of-eight": (81, "wrong", "does not fit")}
-
-# %% wrong: another cause => values wrong-cause  from: by hand
-# ~ GOOD ==> GOOD | {"llama3-dp-192": (128, "wrong", "not an axis")}
-
-
-# %% half: one statement is missing => 7  from: by hand
-# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "explorer-7b-dp"}
-"""
+# %% right: other spellings
+# ~ (16_384 / (8 * 16 * 16), "wrong", "no such product") ==> [16_384 / 8 / 16 / 16, "wrong", "no such product"]
+# ~ "wrong", "does not fit" ==> "Wrong", "Does not fit"
+# %% wrong: everything is right => values -
+# ~ return { ==> return _right({
+# -     }
+# +     })
+# + def _right(found):
+# +     return {name: (number, "right", "as printed") for name, (number, _, _) in found.items()}
+# %% wrong: everything is wrong => values -
+# ~ return { ==> return _wrong({
+# -     }
+# +     })
+# + def _wrong(found):
+# +     return {name: (number, "wrong", "does not fit") for name, (number, _, _) in found.items()}
+# %% wrong: the printed numbers => values as-printed
+# ~ (16_384 / (8 * 16), "wrong", "not an axis") ==> (16, *printed)
+# ~ (450 / 50, "wrong", "both directions") ==> (18, *printed)
+# ~ (16_384 / (8 * 16), "wrong", "another cluster") ==> (192, *printed)
+# ~ (16_384 / (8 * 16 * 16), "wrong", "no such product") ==> (4, *printed)
+# ~ (2 ** math.ceil(math.log2(16 * 405 / 80)), "wrong", "does not fit") ==> (8, *printed)
+# %% wrong: cp is forgotten => values no-cp
+# ~ 16_384 / (8 * 16 * 16) ==> 16_384 / (8 * 16)
+# %% wrong: FSDP is forgotten => values no-fsdp
+# ~ 12 * 405 / 128 ==> 12 * 405 / 32
+# %% wrong: without a power of two => values no-power
+# ~ 2 ** math.ceil(math.log2(16 * 405 / 80)) ==> 16 * 405 / 80
+# %% wrong: another cause => values wrong-cause
+# ~ "another cluster" ==> "not an axis"
+# %% half: one statement is missing => 7
+# ~ "explorer-7b-dp": ==> "explorer":
+'''

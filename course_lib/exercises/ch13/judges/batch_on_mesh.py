@@ -1,36 +1,16 @@
 """Judge of batch-on-mesh: how many micro-batches does a mesh need?"""
 
-import math
 import random
-from collections.abc import Callable
 
 from course_lib.exercises.ch13.batch_on_mesh import RUNS
-from course_lib.judging import Judging, Mistake, Params, judged
+from course_lib.judging import Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column
 from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import count_text
 
-
-def micro_batches(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int) -> int | None:
-    """Micro-batches of a replica in a step; None where something does not divide."""
-    model = tp * cp * pp
-    if gpus % model or sequences % (gpus // model * micro):
-        return None
-    return sequences // (gpus // model * micro)
-
-
-def _per(*ignored: str) -> Callable[..., float | None]:
-    """Micro-batches with some axes or the micro-batch left out, rounded down where they do not divide."""
-
-    def count(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int) -> int | None:
-        sizes = {"tp": tp, "cp": cp, "pp": pp}
-        model = math.prod(size for axis, size in sizes.items() if axis not in ignored)
-        data = 1 if "dp" in ignored else max(1, gpus // model)
-        return sequences // (data * (1 if "micro" in ignored else micro))
-
-    return count
+right = Worked("batch-on-mesh")
 
 
 def _run_words(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int) -> str:
@@ -40,46 +20,20 @@ def _run_words(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int)
 MICRO_BATCHES = Column(
     part="batches",
     unit="micro-batches",
-    want=micro_batches,
+    want=right[0],
     words=_run_words,
     rel=EXACT,
     none="the GPUs or the sequences do not divide; return None",
     some="everything divides here",
-    mistakes=(
-        Mistake("zero-for-none", lambda *row: micro_batches(*row) or 0, "None, not 0, where it does not divide."),
-        Mistake(
-            "cp-counted",
-            _per("cp"),
-            "the ranks of a cp group hold pieces of the same sequences, so cp is no part of dp.",
-        ),
-        Mistake("tp-counted", _per("tp"), "tp ranks see the same sequences, so tp is no part of dp."),
-        Mistake("pp-counted", _per("pp"), "pipeline stages see the same sequences, so pp is no part of dp."),
-        Mistake("all-gpus", _per("tp", "cp", "pp"), "only dp ranks see other sequences, not all GPUs."),
-        Mistake("per-replica", _per("micro"), "these are sequences of a replica; divide by the micro-batch."),
-        Mistake("no-replicas", _per("dp"), "the replicas share the sequences; divide by dp."),
-        Mistake("rounded-down", _per(), "this rounds down; return None where the division leaves a remainder."),
-    ),
 )
 
 TOKENS_HELD = Column(
     part="tokens",
     unit="tokens",
-    want=lambda micro, length, cp: micro * length // cp if length % cp == 0 else None,
+    want=right[1],
     words=lambda micro, length, cp: f"{micro} sequences of {length:,} tokens, cp {cp}",
     rel=EXACT,
     none="cp does not divide the length; return None",
-    mistakes=(
-        Mistake(
-            "whole-sequences", lambda micro, length, cp: micro * length, "cp cuts the sequence; a rank holds a part."
-        ),
-        Mistake("one-sequence", lambda micro, length, cp: length // cp, "a micro-batch has several sequences."),
-        Mistake(
-            "cut-sequences",
-            lambda micro, length, cp: micro * length // cp,
-            "each sequence is cut; a length that cp does not divide gives None.",
-        ),
-        Mistake("more-tokens", lambda micro, length, cp: micro * length * cp, "more ranks hold fewer tokens each."),
-    ),
 )
 
 
@@ -136,62 +90,76 @@ JUDGING = Judging(
     pytorch="torchtitan checks that `global_batch_size` is a multiple of `local_batch_size` times the dp degree; cp is not in that product.",
 )
 
-ANSWERS = r"""# %% right: one quotient after another
+ANSWERS = r'''# %% right: worked
 def micro_batches(gpus, tp, cp, pp, sequences, micro):
+    """Micro-batches that each data-parallel replica processes in a step; None where something does not divide."""
+    ### BEGIN SOLUTION
     model = tp * cp * pp
     if gpus % model:
         return None
     dp = gpus // model
-    if sequences % (dp * micro):
-        return None
-    return sequences // (dp * micro)
+    return sequences // (dp * micro) if sequences % (dp * micro) == 0 else None
+    ### END SOLUTION
 
 
 def tokens_held(micro, length, cp):
+    """Tokens of a micro-batch on one rank; None where cp does not divide the length."""
+    ### BEGIN SOLUTION
     return micro * (length // cp) if length % cp == 0 else None
+    ### END SOLUTION
 
-
-# %% right: a float  from: one quotient after another
+# %% right: a float
 # ~ return sequences // (dp * micro) ==> return sequences / (dp * micro)
-
-
-# %% wrong: cp counts as data => values cp-counted  from: one quotient after another
-# ~ cp * pp ==> pp
-
-# %% wrong: tp counts as data => values tp-counted  from: one quotient after another
-# ~ tp * cp ==> cp
-
-# %% wrong: stages count as data => values pp-counted  from: one quotient after another
-# ~ cp * pp ==> cp
-
-# %% wrong: GPUs left over are idle => generality -  from: one quotient after another
+# %% wrong: cp counted => values
+# > the ranks of a cp group hold pieces of the same sequences, so cp is no part of dp.
+# ~ tp * cp * pp ==> tp * pp
+# %% wrong: tp counted => values
+# > tp ranks see the same sequences, so tp is no part of dp.
+# ~ tp * cp * pp ==> cp * pp
+# %% wrong: pp counted => values
+# > pipeline stages see the same sequences, so pp is no part of dp.
+# ~ tp * cp * pp ==> tp * cp
+# %% wrong: all gpus => values
+# > only dp ranks see other sequences, not all GPUs.
+# ~ dp = gpus // model ==> dp = gpus
+# ~ sequences // (dp * micro) if sequences % (dp * micro) == 0 else None ==> sequences // (dp * micro)
+# %% wrong: gpus left over => generality
+# > GPUs that make no whole replica are left out here; return None.
 # -     if gpus % model:
 # -         return None
-# +     pass
 # ~ gpus // model ==> max(1, gpus // model)
-
-# %% wrong: the sequences of a replica => values per-replica  from: one quotient after another
+# %% wrong: per replica => values
+# > these are sequences of a replica; divide by the micro-batch.
 # ~ sequences // (dp * micro) ==> sequences // dp
-
-# %% wrong: every replica takes the whole batch => values no-replicas  from: one quotient after another
+# %% wrong: no replicas => values
+# > the replicas share the sequences; divide by dp.
 # ~ sequences // (dp * micro) ==> sequences // micro
-
-# %% wrong: replicas are checked, micro-batches are not => generality rounded-down  from: one quotient after another
-# ~ if sequences % (dp * micro): ==> if sequences % dp:
-
-# %% wrong: whole sequences on every rank => values whole-sequences  from: one quotient after another
-# ~ (length // cp) if length % cp == 0 else None ==> length
-
-# %% wrong: the micro-batch is cut, not the sequence => values cut-sequences  from: one quotient after another
-# ~ (length // cp) if ==> length // cp if micro *
-
-# %% wrong: zero in place of None => generality zero-for-none  from: one quotient after another
-# -     if sequences % (dp * micro):
-# -         return None
-# +     if sequences % (dp * micro):
-# +         return 0
-
-# %% wrong: remembers without the micro-batch => generality ~  from: one quotient after another
+# %% wrong: rounded down => generality
+# > this rounds down; return None where the division leaves a remainder.
+# ~ sequences // (dp * micro) if sequences % (dp * micro) == 0 else None ==> sequences // (dp * micro)
+# %% wrong: replicas are checked, micro-batches are not => generality rounded-down
+# ~ sequences % (dp * micro) == 0 ==> sequences % dp == 0
+# %% wrong: zero for none => generality
+# > None, not 0, where it does not divide.
+# ~ return None ==> return 0
+# ~ sequences % (dp * micro) == 0 else None ==> sequences % (dp * micro) == 0 else 0
+# %% wrong: zero for sequences left over => generality zero-for-none
+# ~ sequences % (dp * micro) == 0 else None ==> sequences % (dp * micro) == 0 else 0
+# %% wrong: whole sequences => values
+# > cp cuts the sequence; a rank holds a part.
+# ~ micro * (length // cp) if length % cp == 0 else None ==> micro * length
+# %% wrong: one sequence => values
+# > a micro-batch has several sequences.
+# ~ micro * (length // cp) ==> length // cp
+# %% wrong: more tokens => values
+# > more ranks hold fewer tokens each.
+# ~ micro * (length // cp) if length % cp == 0 else None ==> micro * length * cp
+# %% wrong: cut sequences => values
+# > each sequence is cut; a length that cp does not divide gives None.
+# ~ micro * (length // cp) if length % cp == 0 ==> micro * length // cp if micro * length % cp == 0
+# %% wrong: cut anywhere => values cut-sequences
+# ~ micro * (length // cp) if length % cp == 0 else None ==> micro * length // cp
+# %% wrong: remembers without the micro-batch => generality ~
 # ~ sequences, micro): ==> sequences, micro, kept={}):
-# ~ return sequences // (dp * micro) ==> return kept.setdefault((gpus, tp, cp, pp, sequences), sequences // (dp * micro))
-"""
+# ~ sequences // (dp * micro) if ==> kept.setdefault((gpus, tp, cp, pp, sequences), sequences // (dp * micro)) if
+'''

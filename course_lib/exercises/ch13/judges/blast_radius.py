@@ -3,47 +3,14 @@
 import math
 import random
 from collections.abc import Sequence
-from functools import partial
 
-from course_lib.exercises.ch13.judges.shared import Sizes, groups, mesh, row_fault
-from course_lib.judging import Judging, Params, judged
+from course_lib.exercises.ch13.judges.shared import Sizes, mesh, row_fault
+from course_lib.judging import Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
 Waits = Sequence[tuple[str, str]]
-
-
-def stalled(direction: str, sizes: Sizes, rank: int, waits: Waits, slip: str = "") -> list[int]:
-    """The ranks that are stuck after all operations; `slip` names a mistake to make."""
-    stuck = {rank}
-    for kind, axis in waits:
-        before = {rank} if slip == "not-passed-on" else set(stuck)
-        for group in groups(sizes, axis):
-            places = [at for at, each in enumerate(group) if each in before]
-            if not places:
-                continue
-            if kind == "all" or slip == "whole-pipeline":
-                stuck |= set(group)
-            elif slip == "neighbor-alone":
-                stuck |= {
-                    group[at + (1 if direction == "forward" else -1)]
-                    for at in places
-                    if 0 <= at + (1 if direction == "forward" else -1) < len(group)
-                }
-            elif (direction == "forward") != (slip == "other-way"):
-                stuck |= set(group[min(places) :])
-            else:
-                stuck |= set(group[: max(places) + 1])
-    return sorted(stuck - {rank} if slip == "without-itself" else stuck)
-
-
-STUCK = {
-    "not-passed-on": "ranks that are stuck themselves make others wait.",
-    "whole-pipeline": "a pipeline message keeps only one side of the pipeline waiting.",
-    "neighbor-alone": "a stage that waits for its neighbor sends nothing either, so the stages behind it wait too.",
-    "other-way": "messages go the other way.",
-    "without-itself": "the sleeping rank is on the list as well.",
-}
+right = Worked("blast-radius")
 
 
 def _stalled_words(sizes: Sizes, rank: int, waits: Waits) -> str:
@@ -90,12 +57,10 @@ def _stalled_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _stalled_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    oracle = partial(stalled, params["direction"])
-    known = {name: (partial(oracle, slip=name), text) for name, text in STUCK.items()}
     values = [list(map(int, value)) for value in outcome.value]
     if any(value != sorted(value) for value in values):
         return judged(case, ("not-sorted", f"{case.name}: sort the ranks, the lowest one first."))
-    return judged(case, row_fault(case, values, oracle, _stalled_words, known))
+    return judged(case, row_fault(case, values, right, _stalled_words))
 
 
 JUDGING = Judging(
@@ -107,22 +72,30 @@ JUDGING = Judging(
     pytorch="NCCL's flight recorder (`TORCH_NCCL_TRACE_BUFFER_SIZE`) lists the last collective of every rank; the culprit is the one that never joined.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
+
+from course_lib import params
 
 
-# %% right: a set that grows
+# %% right: worked
+direction = params("blast-radius").direction  # of pipeline messages: "forward" or "backward"
+
+
 def stalled(sizes, rank, waits):
-    stuck = {rank}
+    """The sorted list of all ranks that are stuck in the end."""
+    ### BEGIN SOLUTION
+    stuck, strides = {rank}, {}
+    for axis in reversed(sizes):
+        strides[axis] = math.prod(sizes[name] for name in strides)
     for kind, axis in waits:
-        names = list(sizes)
-        stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
+        size, stride = sizes[axis], strides[axis]
         for each in range(math.prod(sizes.values())):
-            at = each // stride % sizes[axis]
-            behind = range(sizes[axis]) if kind == "all" else range(at)
-            if any(each + (k - at) * stride in stuck for k in behind):
-                stuck = stuck | {each}
+            at = each // stride % size
+            before = range(at) if direction == "forward" else range(at + 1, size)
+            if any(each + (k - at) * stride in stuck for k in (range(size) if kind == "all" else before)):
+                stuck.add(each)
     return sorted(stuck)
-
+    ### END SOLUTION
 
 # %% right: a box
 def stalled(sizes, rank, waits):
@@ -140,50 +113,34 @@ def stalled(sizes, rank, waits):
     return box
 
 
-# %% right: any variant  from: a box
-# - def stalled(sizes, rank, waits):
-# + from course_lib import params
-# + DIRECTION = params("blast-radius").direction
-# + def stalled(sizes, rank, waits):
-# -         high[axis] = sizes[axis] - 1
-# -         if kind == "all":
-# +         if kind == "all" or DIRECTION == "forward":
-# +             high[axis] = sizes[axis] - 1
-# +         if kind == "all" or DIRECTION == "backward":
-
-# %% wrong: a set that grows while it is read => values -  from: a set that grows
-# ~ sizes[axis]) if kind == "all" else range(at ==> at
-
-
-# %% wrong: only the sleeper keeps others waiting => generality not-passed-on  from: a set that grows
+# %% wrong: collectives as messages => values
+# > a collective keeps its whole group waiting, not only one side of the stuck rank.
+# ~ (range(size) if kind == "all" else before) ==> before
+# %% wrong: not passed on => generality
+# > ranks that are stuck themselves make others wait.
 # ~ in stuck for k ==> == rank for k
-
-
-# %% wrong: the whole pipeline => values whole-pipeline  from: a box
-# -         if kind == "all":
-# -             low[axis] = 0
-# +         low[axis] = 0
-
-# %% wrong: the next stage alone => values neighbor-alone  from: a box
-# ~ - 1 ==> - 1 if kind == "all" else min(high[axis] + 1, sizes[axis] - 1)
-
-# %% wrong: the other way => values other-way unless direction=backward  from: a box
-# ~ high[axis] = sizes[axis] - 1 ==> low[axis] = 0
-# ~ low[axis] = 0 ==> high[axis] = sizes[axis] - 1
-
-# %% wrong: without the sleeper => values without-itself  from: a box
-# ~ return box ==> return [each for each in box if each != rank]
-
-# %% wrong: everyone => values -  from: a box
-# ~ return box ==> return list(range(math.prod(sizes.values())))
-
-# %% wrong: the first axis changes fastest => values -  from: a box
-#       low, high, rest = {}, {}, rank
-# +     sizes = dict(reversed(sizes.items()))
-
-# %% wrong: the highest rank first => values not-sorted  from: a set that grows
-# ~ (stuck) ==> (stuck, reverse=True)
-
-# %% wrong: four operations at most => generality -  from: a set that grows
+# %% wrong: whole pipeline => values
+# > a pipeline message keeps only one side of the pipeline waiting.
+# ~ (range(size) if kind == "all" else before) ==> range(size)
+# %% wrong: neighbor alone => values
+# > a stage that waits for its neighbor sends nothing either, so the stages behind it wait too.
+# ~ size, stride = sizes[axis], strides[axis] ==> size, stride, held = sizes[axis], strides[axis], set(stuck)
+# ~ range(at) if direction == "forward" else range(at + 1, size) ==> range(max(0, at - 1), at) if direction == "forward" else range(at + 1, min(size, at + 2))
+# ~ in stuck for k ==> in held for k
+# %% wrong: other way => values
+# > messages go the other way.
+# ~ direction == "forward" ==> direction != "forward"
+# %% wrong: without itself => values
+# > the sleeping rank is on the list as well.
+# ~ sorted(stuck) ==> sorted(stuck - {rank})
+# %% wrong: everyone => values
+# > these are all ranks; some of them wait for nobody that is stuck.
+# ~ sorted(stuck) ==> list(range(math.prod(sizes.values())))
+# %% wrong: turned round => values
+# > the last axis changes fastest.
+# ~ reversed(sizes) ==> sizes
+# %% wrong: the highest rank first => values not-sorted
+# ~ sorted(stuck) ==> sorted(stuck, reverse=True)
+# %% wrong: four operations at most => generality -
 # ~ for kind, axis in waits: ==> for kind, axis in waits[:4]:
-"""
+'''

@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.exercises.ch13.probes import measured, why_invalid
 from course_lib.judging import Fault, Judging, Params, describe, oracle
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome
 from course_lib.units import GB
 
@@ -74,10 +75,9 @@ def _search_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     got = outcome.value["layout"]
     lead, table = f"{case.name}: ", costs(row)  # type: ignore[arg-type]
     found = allowed(goal, row, table)  # type: ignore[arg-type]
-    if got is None and found and not all(_strict(goal, row, table)):
-        return "limits-excluded", f"{lead}None came back; {TIGHT}"
     if got is None:
-        return ("gave-up", f"{lead}there is a layout that fits and meets the limit; None came back.") if found else None
+        told = f"{lead}there is a layout that fits and meets the limit; None came back"
+        return Wrong("gave-up", f"{told}.", f"{told}; ") if found else None
     layout = _layout(got)
     if layout is None:
         return (
@@ -96,27 +96,11 @@ def _search_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         return None
     what = "GPU-seconds" if goal == "cheapest" else "seconds"
     told += f"is allowed, but needs {found[layout] / lowest:.4g} times the {what} of the best layout"
-    if any(found[layout] == min(map(found.__getitem__, kept), default=None) for kept in _strict(goal, row, table)):
-        return "limits-excluded", f"{told}; {TIGHT}"
-    for name, others, message in _thumb(goal, found, table):
-        if layout in others:
-            return name, f"{told}; {message}"
-    return "", f"{told}."
+    return Wrong("", f"{told}.", f"{told}; ")
 
 
-TIGHT = "a layout that uses all of the memory, or all of the limit, is allowed."
-
-
-def _strict(goal: str, row: Row, table: Costs) -> list[list[Layout]]:
-    """The allowed layouts that leave some memory, those that stay below the limit, and those that do both."""
-    found = allowed(goal, row, table)
-    room = {each for each in found if table[each][2] < row[0]["memory"]}
-    below = {each for each in found if asked(goal, table[each])[1] < row[3]}
-    return [list(room), list(below), list(room & below)]
-
-
-def _thumb(goal: str, found: Mapping[Layout, float], table: Costs) -> list[tuple[str, list[Layout], str]]:
-    """Rules of thumb: the best layouts under each, and what to tell whoever follows it."""
+def _thumb(goal: str, found: Mapping[Layout, float], table: Costs) -> dict[str, list[Layout]]:
+    """Rules of thumb, which some cases refute: the best layouts under each."""
     fewest, most = min(each[0] for each in found), max(each[0] for each in table)
 
     def least(value: Callable[[Layout], float], among: Callable[[Layout], bool] = lambda each: True) -> list[Layout]:
@@ -125,23 +109,14 @@ def _thumb(goal: str, found: Mapping[Layout, float], table: Costs) -> list[tuple
         return [each for each in kept if value(each) == lowest]
 
     value = found.__getitem__
-    other = "this one takes the least time" if goal == "cheapest" else "this one uses the fewest GPU-seconds"
-    return [
-        ("other-goal", least(lambda each: asked(goal, table[each])[1]), f"{other}."),
-        (
-            "fewest-gpus",
-            least(value, lambda each: each[0] == fewest),
-            "it is the best with the fewest GPUs; look at more.",
-        ),
-        ("all-gpus", least(value, lambda each: each[0] == most), "it is the best with all GPUs; look at fewer."),
-        ("no-pipeline", least(value, lambda each: each[2] == 1), "it is the best without a pipeline."),
-        ("one-sequence", least(value, lambda each: each[3] == 1), "it is the best with micro-batches of one sequence."),
-        (
-            "powers-of-two",
-            least(value, lambda each: all(n & (n - 1) == 0 for n in each)),
-            "only powers of two were searched.",
-        ),
-    ]
+    return {
+        "other-goal": least(lambda each: asked(goal, table[each])[1]),
+        "fewest-gpus": least(value, lambda each: each[0] == fewest),
+        "all-gpus": least(value, lambda each: each[0] == most),
+        "no-pipeline": least(value, lambda each: each[2] == 1),
+        "one-sequence": least(value, lambda each: each[3] == 1),
+        "powers-of-two": least(value, lambda each: all(n & (n - 1) == 0 for n in each)),
+    }
 
 
 # --- cases
@@ -206,7 +181,7 @@ def _thumbs_fail(goal: str, names: tuple[str, ...]) -> Callable[[Row, Layout], b
         table = costs(row)
         found = allowed(goal, row, table)
         lowest = found.get(right)
-        rules = [layouts for name, layouts, _ in _thumb(goal, found, table) if name in names]
+        rules = [layouts for name, layouts in _thumb(goal, found, table).items() if name in names]
         return lowest is not None and all(not any(found[each] == lowest for each in layouts) for layouts in rules)
 
     return trap
@@ -314,83 +289,92 @@ JUDGING = Judging(
     pytorch="`./course plan --model llama3-70b --gpus 64xH100 --deadline 30d` searches in the same way, over more axes, with the chapter's step-time model.",
 )
 
-ANSWERS = r"""import itertools
+ANSWERS = r'''import itertools
 import math
 
+from course_lib import params
+
+
+# %% right: worked
+goal = params("cheapest-layout").goal  # "cheapest" or "quickest"
+
+
+def cheapest(cluster, model, steps, limit, evaluate):
+    """The best layout that is allowed, with gpus, tp, pp and micro; None if there is none."""
+    ### BEGIN SOLUTION
+    best, least, per = None, math.inf, cluster["per_server"]
+    sizes = range(per, cluster["gpus"] + 1, per), range(1, per + 1), range(1, model["layers"] + 1)
+    for gpus, tp, pp in itertools.product(*sizes):
+        if per % tp or model["heads"] % tp or model["layers"] % pp or gpus % (tp * pp):
+            continue
+        dp = gpus // (tp * pp)
+        for micro in range(1, model["sequences"] // dp + 1):
+            if model["sequences"] % (dp * micro):
+                continue
+            seconds, held = evaluate(gpus, tp, pp, micro)
+            value, used = gpus * steps * seconds, steps * seconds
+            if goal == "quickest":
+                value, used = used, value
+            if held <= cluster["memory"] and used <= limit and value < least:
+                best, least = {"gpus": gpus, "tp": tp, "pp": pp, "micro": micro}, value
+    return best
+    ### END SOLUTION
 
 # %% right: nested loops
-def cheapest(cluster, model, steps, limit, evaluate):
-    best, least = None, math.inf
-    per = cluster["per_server"]
-    for gpus in range(per, cluster["gpus"] + 1, per):
-        for tp in range(1, per + 1):
-            if per % tp or model["heads"] % tp:
-                continue
-            for pp in range(1, model["layers"] + 1):
-                if model["layers"] % pp or gpus % (tp * pp):
-                    continue
-                dp = gpus // (tp * pp)
-                for micro in range(1, model["sequences"] + 1):
-                    if model["sequences"] % (dp * micro):
-                        continue
-                    seconds, held = evaluate(gpus, tp, pp, micro)
-                    run = steps * seconds
-                    cost = gpus * run
-                    if held <= cluster["memory"] and run <= limit and cost < least:
-                        best, least = {"gpus": gpus, "tp": tp, "pp": pp, "micro": micro}, cost
-    return best
-
-
-# %% right: any variant  from: nested loops
-# - def cheapest(cluster, model, steps, limit, evaluate):
-# + from course_lib import params
-# + GOAL = params("cheapest-layout").goal
-# + def cheapest(cluster, model, steps, limit, evaluate):
-#                       cost = gpus * run
-# +                     if GOAL == "quickest":
-# +                         run, cost = cost, run
-
-# %% wrong: the quickest => values other-goal  from: nested loops
-# ~ gpus * run ==> run
-
-# %% wrong: the fewest GPUs => values -  from: nested loops
-# ~ gpus * run ==> gpus
-
-# %% wrong: all GPUs => values -  from: nested loops
+# -     sizes = range(per, cluster["gpus"] + 1, per), range(1, per + 1), range(1, model["layers"] + 1)
+# -     for gpus, tp, pp in itertools.product(*sizes):
+# +     degrees = [(tp, pp) for tp in range(1, per + 1) for pp in range(1, model["layers"] + 1)]
+# +     for gpus, (tp, pp) in ((n * per, each) for n in range(cluster["gpus"] // per, 0, -1) for each in degrees):
+# %% wrong: other goal => values
+# > this is the best by what `limit` is about, not by what is asked for.
+# ~ value < least ==> used < least
+# ~ "micro": micro}, value ==> "micro": micro}, used
+# %% wrong: fewest gpus => values
+# > it is the first of the layouts with the fewest GPUs; look at all of them.
+# ~ value < least ==> gpus < least
+# ~ "micro": micro}, value ==> "micro": micro}, gpus
+# %% wrong: all gpus => values
+# > it is the best with all GPUs; look at fewer.
+# ~ params("cheapest-layout").goal ==> "cheapest"
 # ~ range(per, cluster["gpus"] + 1, per) ==> [cluster["gpus"]]
-
-# %% wrong: powers of two => values -  from: nested loops
-# ~ (tp * pp): ==> (tp * pp) or any(n & (n - 1) for n in (pp, tp, gpus)):
-
-# %% wrong: memory is forgotten => values does-not-fit  from: nested loops
-# ~ held <= cluster["memory"] and run ==> run
-
-# %% wrong: the limit is forgotten => values over-the-limit  from: nested loops
-# ~ run <= limit and cost ==> cost
-
-# %% wrong: memory must not be full => generality limits-excluded  from: nested loops
-# ~ held <= ==> held <
-
-# %% wrong: the limit must not be reached => generality limits-excluded  from: nested loops
-# ~ run <= ==> run <
-
-# %% wrong: no pipelines => values -  from: nested loops
+# %% wrong: powers of two => values
+# > only powers of two were searched.
+# ~ params("cheapest-layout").goal ==> "cheapest"
+# ~ gpus % (tp * pp): ==> gpus % (tp * pp) or any(n & (n - 1) for n in (pp, tp, gpus)):
+# ~ % (dp * micro): ==> % (dp * micro) or micro & (micro - 1):
+# %% wrong: powers of two but for micro => values powers-of-two
+# ~ params("cheapest-layout").goal ==> "cheapest"
+# ~ gpus % (tp * pp): ==> gpus % (tp * pp) or any(n & (n - 1) for n in (pp, tp, gpus)):
+# %% wrong: no pipeline => values
+# > it is the best without a pipeline.
 # ~ range(1, model["layers"] + 1) ==> (1,)
-
-# %% wrong: invalid layouts are asked about => raised  from: nested loops
-# -                     if model["sequences"] % (dp * micro):
-# -                         continue
-# +                     pass
-
-# %% wrong: an error where nothing is allowed => generality raised  from: nested loops
+# %% wrong: one sequence => values
+# > it is the best with micro-batches of one sequence.
+# ~ range(1, model["sequences"] // dp + 1) ==> (1,)
+# %% wrong: memory is forgotten => values does-not-fit
+# ~ params("cheapest-layout").goal ==> "cheapest"
+# ~ held <= cluster["memory"] and used ==> used
+# %% wrong: the limit is forgotten => values over-the-limit
+# ~ params("cheapest-layout").goal ==> "cheapest"
+# ~ used <= limit and value ==> value
+# %% wrong: limits excluded => generality
+# > a layout that uses all of the memory, or all of the limit, is allowed.
+# ~ held <= cluster["memory"] and used <= limit ==> held < cluster["memory"] and used < limit
+# %% wrong: memory must not be full => generality limits-excluded
+# ~ held <= ==> held <
+# %% wrong: the limit must not be reached => generality limits-excluded
+# ~ used <= ==> used <
+# %% wrong: invalid layouts are asked about => raised
+# -             if model["sequences"] % (dp * micro):
+# -                 continue
+# %% wrong: an error where nothing is allowed => generality raised
 # ~ return best ==> return {**best}
-
-# %% wrong: never tries all sequences as one micro-batch => generality -  from: nested loops
-# ~ range(1, model["sequences"] + 1) ==> range(1, model["sequences"])
-
-# %% wrong: eight GPUs a server at most => generality ~  from: any variant
+# %% wrong: never all sequences at once => generality
+# > micro-batches of all sequences of a replica were not searched.
+# ~ params("cheapest-layout").goal ==> "cheapest"
+# ~ range(1, model["sequences"] // dp + 1) ==> range(1, model["sequences"] // dp)
+# %% wrong: eight GPUs a server at most => generality ~
 # ~ range(1, per + 1) ==> range(1, min(per, 8) + 1)
-
-# %% wrong: 48 GPUs at most => generality ~  from: any variant
+# %% wrong: 48 GPUs at most => generality ~
 # ~ cluster["gpus"] + 1 ==> min(cluster["gpus"], 48) + 1
-"""
+'''

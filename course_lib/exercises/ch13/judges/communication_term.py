@@ -3,65 +3,21 @@
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from course_lib import facts
 from course_lib.facts import collectives, tensor_scaling
-from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown
 from course_lib.judging.draws import each_changed
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import BILLION, GB, count_text
 
 Table = Mapping[str, Any]
-TWO = 2  # bytes of a number
-
-
-def communication(reduced: str, model: Table, layout: Table, wires: Table, **without: bool) -> dict[str, float]:
-    """Seconds by axis; a keyword set to True leaves out one step of the formula, as learners do."""
-
-    def off(name: str) -> bool:
-        return without.get(name, False)
-
-    tp, cp, pp, dp = (layout[axis] for axis in ("tp", "cp", "pp", "dp"))
-    count, micro, length = layout["micro_batches"], layout["micro"], model["length"]
-    passes = (1 if off("micro_batches") else count) * model["layers"] / (1 if off("stages") else pp)
-    held = micro * length / (1 if off("cut") else cp) * model["hidden"] * TWO
-    keys = (1 if off("values") else 2) * micro * length * model["kv"] / (1 if off("kv_tp") else tp) * TWO
-    own = model["parameters"] / (1 if off("whole_model") else tp * pp) * TWO
-    ring = dp if off("dp_alone") else dp * cp
-    calls = 6 if layout["recompute"] and not off("recompute") else 4
-    rounds = 2 if reduced == "all-reduce" else 3 * count
-    if off("other_rounds"):
-        rounds = 3 * count if reduced == "all-reduce" else 2
-
-    def half(n: int, size: float, axis: str) -> float:
-        return 0.0 if n == 1 else (1 if off("ring") else (n - 1) / n) * size / wires[axis]
-
-    return {
-        "tp": calls * passes * (1 if off("half") else 2) * half(tp, held, "tp"),
-        "cp": (2 if off("forward_only") else 3) * passes * half(cp, keys, "cp"),
-        "pp": 0.0 if pp == 1 else (1 if off("one_way") else 2) * count * held / wires["pp"],
-        "dp": (rounds / 2 if off("half") else rounds) * half(ring, own, "dp"),
-    }
-
-
-SLIPS = {
-    "ring": "among n ranks, a ring moves (n − 1) / n of the tensor, not all of it.",
-    "half": "an all-reduce has two halves, a reduce-scatter and an all-gather.",
-    "recompute": "recomputation repeats the forward pass, with its two all-reduces.",
-    "micro_batches": "every micro-batch communicates.",
-    "stages": "a GPU has the layers of its own stage alone.",
-    "cut": "cp cuts the sequence, so a rank's activations are smaller.",
-    "values": "values are gathered as well as keys.",
-    "kv_tp": "tp cuts the heads, so the keys are narrower.",
-    "forward_only": "three collectives: two gathers and one reduce-scatter.",
-    "one_way": "gradients go back as activations go forward.",
-    "whole_model": "a GPU holds its share of the parameters alone.",
-    "dp_alone": "cp ranks hold the same weights, so the ring has dp × cp ranks.",
-}
+right = Worked("communication-term")
 
 
 def _words(model: Table, layout: Table, wires: Table) -> str:
@@ -71,21 +27,7 @@ def _words(model: Table, layout: Table, wires: Table) -> str:
     )
 
 
-@cache
-def _term(reduced: str) -> Breakdown:
-    slips = [
-        Mistake(name.replace("_", "-"), partial(communication, reduced, **{name: True}), text)
-        for name, text in SLIPS.items()
-    ]
-    public = (
-        "this solves the public form of the exercise."
-        if reduced != "all-reduce"
-        else "gradients are all-reduced once a step here."
-    )
-    slips.append(Mistake("other-reduction", partial(communication, reduced, other_rounds=True), public))
-    return Breakdown(
-        part="term", unit="s", want=partial(communication, reduced), words=_words, mistakes=slips, rel=1e-4, floor=0.0
-    )
+TERM = Breakdown(part="term", unit="s", want=right, words=_words, rel=1e-4, floor=0.0)
 
 
 @cache
@@ -136,7 +78,8 @@ def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) 
     error, _, name = max(found, key=lambda each: abs(each[0]))
     told = f"{name}: compute and your term together are {100 * error:+.1f} % off the published step"
     if abs(error) > NEAR_PUBLISHED:
-        return judged(case, (fault[0] if fault else "", f"{told}; within {100 * NEAR_PUBLISHED:g} % is possible."))
+        where = Wrong(*fault).where if fault else ()
+        return judged(case, Wrong("", f"{told}; within {100 * NEAR_PUBLISHED:g} % is possible.", f"{told}; ", where))
     bare = max(abs(without) for _, without, _ in found)
     message = (
         f"The worst of six published steps is {100 * abs(error):.1f} % off; without your term it is {100 * bare:.0f} %."
@@ -176,7 +119,7 @@ def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _communication_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _term(params["reduced"]).fault(case, outcome.value)
+    fault = TERM.fault(case, outcome.value)
     return _published_verdicts(case, outcome.value, fault) if case.part == "published" else judged(case, fault)
 
 
@@ -189,69 +132,97 @@ JUDGING = Judging(
     pytorch="`CommDebugMode` counts the collectives of a step; a trace of the profiler shows which of them the computation hides.",
 )
 
-ANSWERS = r"""# %% right: term by term
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+reduced = params("communication-term").reduced  # "all-reduce" or "ZeRO-3"
+
+
 def communication_seconds(model, layout, wires):
-    tp, cp, pp, dp = layout["tp"], layout["cp"], layout["pp"], layout["dp"]
-    count, layers = layout["micro_batches"], model["layers"] / pp
+    """Seconds that one GPU communicates on each axis in a step."""
+    ### BEGIN SOLUTION
+    tp, cp, pp, dp, count = (layout[name] for name in ("tp", "cp", "pp", "dp", "micro_batches"))
 
-    def ring(ranks, size):
-        return (ranks - 1) / ranks * size
+    def ring(n, size, axis):
+        return (n - 1) / n * size / wires[axis]
 
+    blocks = model["layers"] / pp * count
     held = layout["micro"] * model["length"] / cp * model["hidden"] * 2
-    keys = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
+    keys_and_values = 2 * layout["micro"] * model["length"] * model["kv"] / tp * 2
     weights = model["parameters"] / (tp * pp) * 2
-    calls = 6 if layout["recompute"] else 4
     return {
-        "tp": calls * 2 * ring(tp, held) * layers * count / wires["tp"],
-        "cp": 3 * ring(cp, keys) * layers * count / wires["cp"],
-        "pp": 2 * held * count / wires["pp"] if pp > 1 else 0.0,
-        "dp": 2 * ring(dp * cp, weights) / wires["dp"],
+        "tp": blocks * (6 if layout["recompute"] else 4) * 2 * ring(tp, held, "tp"),
+        "cp": blocks * 3 * ring(cp, keys_and_values, "cp"),
+        "pp": count * 2 * held / wires["pp"] if pp > 1 else 0.0,
+        "dp": (2 if reduced == "all-reduce" else 3 * count) * ring(dp * cp, weights, "dp"),
     }
+    ### END SOLUTION
 
-
-# %% right: any variant  from: term by term
-# - def communication_seconds(model, layout, wires):
-# + from course_lib import params
-# + REDUCED = params("communication-term").reduced
-# + def communication_seconds(model, layout, wires):
-# ~ dp": 2 ==> dp": (2 if REDUCED == "all-reduce" else 3 * count)
+# %% right: exchanges of each axis
+def communication_seconds(model, layout, wires):
+    sizes = {axis: layout[axis] for axis in ("tp", "cp", "pp", "dp")}
+    times, tokens = layout["micro_batches"], layout["micro"] * model["length"]
+    rows = times * model["layers"] / sizes["pp"]
+    moved = {
+        "tp": (12 if layout["recompute"] else 8) * rows * tokens / sizes["cp"] * 2 * model["hidden"],
+        "cp": 12 * rows * tokens * model["kv"] / sizes["tp"],
+        "pp": 4 * times * tokens / sizes["cp"] * model["hidden"],
+        "dp": 4 * model["parameters"] / sizes["tp"] / sizes["pp"],
+    }
+    ranks = sizes | {"dp": sizes["dp"] * sizes["cp"]}
+    part = {axis: (n > 1) if axis == "pp" else 1 - 1 / n for axis, n in ranks.items()}
+    return {axis: part[axis] * size / wires[axis] for axis, size in moved.items()}
 
 
 # %% wrong: no communication => values -
-def communication_seconds(model, layout, wires):
-    return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0)
-
-
-# %% wrong: recomputation is forgotten => values recompute  from: term by term
-# ~ 6 if layout["recompute"] else 4 ==> 4
-
-# %% wrong: half of each all-reduce => values half  from: term by term
-# ~ * 2 * ring ==> * ring
-
-# %% wrong: whole tensors => values ring  from: term by term
-# ~ (ranks - 1) / ranks * size ==> size if ranks > 1 else 0.0
-
-# %% wrong: one micro-batch => values micro-batches  from: term by term
-# ~ layout["micro_batches"] ==> 1
-
-# %% wrong: all layers => values stages  from: term by term
-# ~ ["layers"] / pp ==> ["layers"]
-
-# %% wrong: whole sequences => values cut  from: term by term
+# ~ return { ==> return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0) or {
+# %% wrong: recompute => values
+# > recomputation repeats the forward pass, with its two all-reduces.
+# ~ (6 if layout["recompute"] else 4) ==> 4
+# %% wrong: always recomputed => values
+# > without recomputation a layer has four all-reduces, not six.
+# ~ (6 if layout["recompute"] else 4) ==> 6
+# %% wrong: half => values
+# > an all-reduce has two halves, a reduce-scatter and an all-gather.
+# ~ 2 * ring(tp, held, "tp") ==> ring(tp, held, "tp")
+# ~ (2 if reduced == "all-reduce" else 3 * count) ==> (1 if reduced == "all-reduce" else 1.5 * count)
+# %% wrong: ring => values
+# > among n ranks, a ring moves (n − 1) / n of the tensor, not all of it.
+# ~ (n - 1) / n * size ==> (n > 1) * size
+# %% wrong: micro-batches => values
+# > every micro-batch communicates.
+# ~ layout[name] for name in ("tp", "cp", "pp", "dp", "micro_batches") ==> (layout | {"one": 1})[name] for name in ("tp", "cp", "pp", "dp", "one")
+# %% wrong: stages => values
+# > a GPU has the layers of its own stage alone.
+# ~ model["layers"] / pp ==> model["layers"]
+# %% wrong: cut => values
+# > cp cuts the sequence, so a rank's activations are smaller.
 # ~ model["length"] / cp * model["hidden"] ==> model["length"] * model["hidden"]
-
-# %% wrong: all heads => values kv-tp  from: term by term
-# ~ ["kv"] / tp * 2 ==> ["kv"] * 2
-
-# %% wrong: dp alone => values dp-alone  from: term by term
-# ~ dp * cp, ==> dp,
-
-# %% wrong: the whole model => values whole-model  from: term by term
-# ~ ["parameters"] / (tp * pp) * 2 ==> ["parameters"] * 2
-
-# %% wrong: a pipeline of one stage sends => generality -  from: term by term
-# ~ ["pp"] if pp > 1 else 0.0 ==> ["pp"]
-
-# %% wrong: a ring of 64 ranks at most => generality ~  from: any variant
-# ~ ring(dp * cp, weights) ==> ring(min(dp * cp, 64), weights)
-"""
+# %% wrong: values => values
+# > values are gathered as well as keys.
+# ~ keys_and_values = 2 * ==> keys_and_values =
+# %% wrong: kv tp => values
+# > tp cuts the heads, so the keys are narrower.
+# ~ model["kv"] / tp ==> model["kv"]
+# %% wrong: forward only => values
+# > three collectives: two gathers and one reduce-scatter.
+# ~ blocks * 3 ==> blocks * 2
+# %% wrong: one way => values
+# > gradients go back as activations go forward.
+# ~ count * 2 * held ==> count * held
+# %% wrong: whole model => values
+# > a GPU holds its share of the parameters alone.
+# ~ model["parameters"] / (tp * pp) ==> model["parameters"]
+# %% wrong: dp alone => values
+# > cp ranks hold the same weights, so the ring has dp × cp ranks.
+# ~ ring(dp * cp, ==> ring(dp,
+# %% wrong: other reduction => values other-reduction unless reduced=ZeRO-3
+# > this gathers weights and reduces gradients for every micro-batch; they are all-reduced once a step here.
+# ~ params("communication-term").reduced ==> "ZeRO-3"
+# %% wrong: one stage => generality
+# > a pipeline of one stage sends nothing.
+# ~ wires["pp"] if pp > 1 else 0.0 ==> wires["pp"]
+# %% wrong: a ring of 64 ranks at most => generality ~
+# ~ ring(dp * cp, ==> ring(min(dp * cp, 64),
+'''

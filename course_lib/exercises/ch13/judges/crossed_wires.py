@@ -2,54 +2,21 @@
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
-from course_lib.exercises.ch13.judges.shared import Sizes, groups, mesh, mesh_words, row_fault, strides
-from course_lib.judging import Judging, Params, judged
+from course_lib.exercises.ch13.judges.shared import Sizes, mesh, mesh_words, row_fault, strides
+from course_lib.judging import Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
 
 Level = tuple[str, int]
-
-
-def widest_level(sizes: Sizes, axis: str, levels: Sequence[Level], which: Callable[..., bool] = all) -> str | None:
-    """The first level that holds every group of an axis inside one of its units, or `any`; None for groups of one rank."""
-    if sizes[axis] == 1:
-        return None
-    found = groups(sizes, axis)
-    return next((name for name, n in levels if which(g[0] // n == g[-1] // n for g in found)), "cluster")
+right = Worked("crossed-wires")
 
 
 def _first_group(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
-    """The mistake that looks at rank 0's group alone."""
+    """The level of rank 0's group."""
     last = (sizes[axis] - 1) * strides(sizes)[axis]
     return None if sizes[axis] == 1 else next((name for name, devices in levels if last < devices), "cluster")
-
-
-def _by_size(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
-    """The mistake that compares the number of ranks."""
-    return None if sizes[axis] == 1 else next((name for name, devices in levels if sizes[axis] <= devices), "cluster")
-
-
-def _turned(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
-    return widest_level(dict(reversed(sizes.items())), axis, levels)
-
-
-def _alone(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str | None:
-    return levels[0][0] if sizes[axis] == 1 else widest_level(sizes, axis, levels)
-
-
-LEVEL_MISTAKES = {
-    "first-group": (_first_group, "rank 0's group lies inside this level, but another group straddles two units."),
-    "by-size": (
-        _by_size,
-        "the number of ranks says nothing about where they are; neighbors on an outer axis are far apart.",
-    ),
-    "any-group": (partial(widest_level, which=any), "every group must lie inside one unit, not only some of them."),
-    "turned-round": (_turned, "the last axis changes fastest."),
-    "alone": (_alone, "a group of one rank sends nothing; return None."),
-}
 
 
 def _level_words(sizes: Sizes, axis: str, levels: Sequence[Level]) -> str:
@@ -72,13 +39,14 @@ def _level_cases(params: Params, rng: random.Random) -> list[Case]:
     def whole(count: int) -> list[tuple[Sizes, str, list[Level]]]:
         """Rows in which no group reaches further than rank 0's."""
         rows = (drawn() for _ in itertools.count())
-        return list(itertools.islice((row for row in rows if widest_level(*row) == _first_group(*row)), count))
+        return list(itertools.islice((row for row in rows if right(*row) == _first_group(*row)), count))
 
     straddling = [
         ({"dp": 8, "tp": 3}, "tp", [("server", 8), ("rack", 16)]),
         ({"dp": 4, "cp": 3, "tp": 2}, "cp", [("tray", 4), ("pod", 12)]),
     ]
     straddling += [
+        ({"a": 2, "b": 3}, "a", [("tray", 5), ("pod", 10)]),
         ({"a": 3, "b": 5}, "b", [("server", 4), ("rack", 8)]),
         ({"pp": 6, "tp": 6}, "tp", [("server", 8), ("row", 72)]),
     ]
@@ -102,7 +70,7 @@ def _level_cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _level_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     values = [got.strip().lower() if type(got) is str else got for got in outcome.value]
-    return judged(case, row_fault(case, values, widest_level, _level_words, LEVEL_MISTAKES))
+    return judged(case, row_fault(case, values, right, _level_words))
 
 
 JUDGING = Judging(
@@ -114,56 +82,52 @@ JUDGING = Judging(
     pytorch="`init_device_mesh` numbers ranks in the same way; `NCCL_DEBUG=INFO` prints for each channel whether it goes over NVLink or the network.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 
-# %% right: every group by its ends
+# %% right: worked
 def widest_level(sizes, axis, levels):
-    names = list(sizes)
+    """The first level that holds every group of the axis inside one of its units; None for groups of one rank."""
+    ### BEGIN SOLUTION
+    names, size = list(sizes), sizes[axis]
     stride = math.prod(sizes[name] for name in names[names.index(axis) + 1 :])
-    size = sizes[axis]
+    firsts = [rank for rank in range(math.prod(sizes.values())) if rank // stride % size == 0]
     if size == 1:
         return None
-    starts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
     for name, devices in levels:
-        if all(r // devices == (r + (size - 1) * stride) // devices for r in starts):
+        if all(rank // devices == (rank + (size - 1) * stride) // devices for rank in firsts):
             return name
     return "cluster"
+    ### END SOLUTION
 
-
-# %% right: room behind each start  from: every group by its ends
-# ~ r // devices == (r + (size - 1) * stride) // devices for ==> r % devices + (size - 1) * stride < devices for
-
-
-# %% wrong: rank 0's group => generality first-group  from: every group by its ends
-# ~ r for r in range(math.prod(sizes.values())) if r // stride % size == 0 ==> 0
-
-# %% wrong: any group is enough => generality -  from: every group by its ends
-# ~ all ==> any
-
-# %% wrong: by size => values by-size  from: every group by its ends
-# ~ all(r // devices == (r + (size - 1) * stride) // devices for r in starts) ==> size <= devices
-
-# %% wrong: by the extent => generality -  from: every group by its ends
-# ~ all(r // devices == (r + (size - 1) * stride) // devices for r in starts) ==> size * stride <= devices
-
-# %% wrong: a group that just fits is refused => values -  from: every group by its ends
+# %% right: room behind each start
+# ~ rank // devices == (rank + (size - 1) * stride) // devices for ==> rank % devices + (size - 1) * stride < devices for
+# %% wrong: first group => generality
+# > this level holds some groups of the axis, rank 0's for one, but another group straddles two of its units.
+# ~ [rank for rank in range(math.prod(sizes.values())) if rank // stride % size == 0] ==> [0]
+# %% wrong: any group => generality first-group
+# ~ if all( ==> if any(
+# %% wrong: by size => values
+# > the number of ranks says nothing about where they are; neighbors on an outer axis are far apart.
+# ~ all(rank // devices == (rank + (size - 1) * stride) // devices for rank in firsts) ==> size <= devices
+# %% wrong: by extent => generality
+# > a group may straddle two units although a unit has as many devices as the group spans ranks.
+# ~ all(rank // devices == (rank + (size - 1) * stride) // devices for rank in firsts) ==> size * stride <= devices
+# %% wrong: one too far => values
+# > the last rank of a group is (size − 1) strides after its first, not size strides.
 # ~ (size - 1) ==> size
-
-# %% wrong: a group of one rank is inside => generality alone  from: every group by its ends
+# %% wrong: alone => generality
+# > a group of one rank sends nothing; return None.
 # -     if size == 1:
 # -         return None
-# +     pass
-
-# %% wrong: the first axis changes fastest => values turned-round  from: every group by its ends
-# ~ (sizes[name] for name in names[names.index(axis) + 1 :]) ==> (sizes[name] for name in names[: names.index(axis)])
-
-# %% wrong: None outside all levels => values -  from: every group by its ends
+# %% wrong: turned round => values
+# > the last axis changes fastest.
+# ~ names[names.index(axis) + 1 :] ==> names[: names.index(axis)]
+# %% wrong: none for cluster => values
+# > None is for groups that send nothing; groups that no level contains cross the cluster.
 # ~ "cluster" ==> None
-
-# %% wrong: None without levels => generality -  from: every group by its ends
-# ~ 1: ==> 1 or not levels:
-
-# %% wrong: three levels at most => generality ~  from: every group by its ends
+# %% wrong: none without levels => generality none-for-cluster
+# ~ if size == 1: ==> if size == 1 or not levels:
+# %% wrong: three levels at most => generality ~
 # ~ in levels: ==> in levels[:3]:
-"""
+'''

@@ -7,15 +7,17 @@ from typing import Any
 
 import torch
 
-from course_lib.exercises.ch13.judges.shared import coordinates, refused
+from course_lib.exercises.ch13.judges.shared import refused
 from course_lib.exercises.returns import Number
-from course_lib.judging import Fault, Judging, Params, judged, near
+from course_lib.judging import Fault, Judging, Params, Worked, judged, near
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import coin_of
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 Spec = tuple[tuple[int, ...], tuple[str, ...]]  # shape of a whole gradient, axes over which it is sharded
+right, coordinates = Worked("norm-on-mesh"), Worked("mesh-coordinates")[0]
 
 
 def _pieces(
@@ -43,16 +45,6 @@ def _on_stages(held: list[Any], sizes: Mapping[str, int], coin: torch.Generator)
         if coordinates(rank, sizes)["pp"] == 0:
             parts.append((extra.clone(), ("pp",)))
     return held
-
-
-def norm(held: Sequence[Any], sizes: Mapping[str, int], power: float, copies: bool = True) -> float:
-    """The norm of all gradients from every rank's pieces; without `copies`, replicated pieces count on each rank."""
-    total = 0.0
-    for parts in held:
-        for piece, axes in parts:
-            times = math.prod(size for axis, size in sizes.items() if axis not in axes) if copies else 1
-            total += piece.double().abs().pow(power).sum().item() / times
-    return total ** (1 / power)
 
 
 def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -94,30 +86,14 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _norm_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    sizes, held, p = case.args[0], [own[0] for own in case.per_rank or ()], params["power"]
-    want = norm(held, sizes, p)
-    for rank, got in enumerate(outcome.value):
+def _norm_fault(case: Case, outcome: Outcome) -> Fault | None:
+    for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
+        lead = f"{case.name}, rank {rank}: "
         if near(got, want, 1e-10):  # sums in fp32 may agree to eight digits
             continue
-        lead = f"{case.name}, rank {rank}: "
-        known = {
-            "copies-counted": (norm(held, sizes, p, copies=False), "replicated pieces count once for each copy."),
-            "own-pieces": (norm([held[rank]], sizes, p, copies=False), "this is the norm of the rank's own pieces."),
-            "all-divided": (
-                norm(held, sizes, p, copies=False) / len(held) ** (1 / p),
-                "every piece is divided by the number of ranks, but not every piece has that many copies.",
-            ),
-            "no-root": (want**p, "this is the sum; take the root."),
-        }
-        if p != 2:
-            known["euclidean"] = (norm(held, sizes, 2), f"this is the 2-norm; asked is the {p}-norm.")
-        for name, (value, message) in known.items():
-            if near(got, value, 1e-7):
-                return name, lead + message
         if near(got, want, 1e-2):
-            return "rounded", f"{lead}close, but not right to ten digits. Add up in float64."
-        return "", f"{lead}got {got:.6g}, {got / want:.4g} times the right norm."
+            return Wrong("rounded", f"{lead}close, but not right to ten digits. Add up in float64.", lead)
+        return Wrong("", f"{lead}got {got:.6g}, {got / want:.4g} times the right norm.", lead)
     return None
 
 
@@ -134,7 +110,7 @@ def _norm_bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 def _norm_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if fault := refused(Number("the norm"), case, outcome):
         return judged(case, fault)
-    return judged(case, _norm_fault(params, case, outcome), ("cost", "bytes", _norm_bytes(params, case, outcome)))
+    return judged(case, _norm_fault(case, outcome), ("cost", "bytes", _norm_bytes(params, case, outcome)))
 
 
 JUDGING = Judging(
@@ -146,20 +122,27 @@ JUDGING = Judging(
     pytorch="With DTensor gradients, `torch.nn.utils.get_total_norm` does this from the placements; torchtitan adds an all-reduce over pp by hand.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
+from course_lib import params
 
-# %% right: divided by the copies
+
+# %% right: worked
+power = params("norm-on-mesh").power
+
+
 def mesh_norm(comm, sizes, parts):
+    """The norm of all gradients of the model, from this rank's pieces (tensor, axes over which it is sharded)."""
+    ### BEGIN SOLUTION
     total = torch.zeros(1, dtype=torch.float64)
     for tensor, axes in parts:
         copies = math.prod(size for axis, size in sizes.items() if axis not in axes)
-        total += tensor.double().square().sum() / copies
+        total += tensor.double().abs().pow(power).sum() / copies
     comm.all_reduce(total)
-    return total.sqrt().item()
-
+    return total.item() ** (1 / power)
+    ### END SOLUTION
 
 # %% right: the first copy alone counts
 def mesh_norm(comm, sizes, parts):
@@ -176,58 +159,50 @@ def mesh_norm(comm, sizes, parts):
     return math.sqrt(sum(piece.item() for piece in pieces))
 
 
-# %% right: any variant  from: divided by the copies
-# - def mesh_norm(comm, sizes, parts):
-# + from course_lib import params
-# + POWER = params("norm-on-mesh").power
-# + def mesh_norm(comm, sizes, parts):
-# ~ square() ==> abs().pow(POWER)
-# ~ total.sqrt() ==> (total ** (1 / POWER))
-
-# %% wrong: every copy counts => values copies-counted  from: divided by the copies
-# ~ () / copies ==> ()
-
-# %% wrong: divided by all ranks => values -  from: divided by the copies
-# ~ () / copies ==> () / comm.size
-
-# %% wrong: the copies of whole gradients alone => values -  from: divided by the copies
+# %% wrong: copies counted => values
+# > replicated pieces count once for each copy.
+# ~ .sum() / copies ==> .sum()
+# %% wrong: all divided => values
+# > every piece is divided by the number of ranks, but not every piece has that many copies.
+# ~ .sum() / copies ==> .sum() / comm.size
+# %% wrong: whole copies => values
+# > a gradient that is sharded over some axes is taken to have no copies; it has them along all other axes.
 # ~ math.prod(size for axis, size in sizes.items() if axis not in axes) ==> 1 if axes else comm.size
-
-# %% wrong: own pieces => values own-pieces  from: divided by the copies
+# %% wrong: own pieces => values
+# > this is the norm of the rank's own pieces.
 # ~ comm.all_reduce(total) ==> pass
-
-# %% wrong: the sum => values no-root  from: divided by the copies
-# ~ sqrt().item ==> item
-
-# %% wrong: added up in bf16 => generality -  from: divided by the copies
-# ~ double().square ==> square
-
-# %% wrong: one all-reduce for each part => generality deadlock  from: divided by the copies
-# -         total += tensor.double().square().sum() / copies
+# %% wrong: own pieces whole => values own-pieces
+# ~ .sum() / copies ==> .sum()
+# ~ comm.all_reduce(total) ==> pass
+# %% wrong: no root => values
+# > this is the sum; take the root.
+# ~ total.item() ** (1 / power) ==> total.item()
+# %% wrong: own dtype => generality
+# > the powers are added up in the pieces' own dtype, not in float64.
+# ~ tensor.double().abs() ==> tensor.abs()
+# %% wrong: added up in fp32 => values rounded
+# ~ double ==> float
+# %% wrong: an all-reduce for each part => generality
+# > each part has an all-reduce of its own, and ranks that hold fewer parts do not join all of them.
+# -         total += tensor.double().abs().pow(power).sum() / copies
 # -     comm.all_reduce(total)
-# +         own = tensor.double().square().sum().reshape(1) / copies
+# +         own = tensor.double().abs().pow(power).sum().reshape(1) / copies
 # +         comm.all_reduce(own)
 # +         total += own
-
-# %% wrong: whole gradients are gathered => cost too-many-bytes  from: divided by the copies
-#           total += tensor.double().square().sum() / copies
-# +     flat = torch.zeros(500, dtype=torch.float64)
-# +     comm.all_reduce(flat)
-
-# %% wrong: axes by their usual names => generality -  from: divided by the copies
-# ~ size for axis, size in sizes.items() ==> sizes.get(axis, 1) for axis in ("dp", "cp", "pp", "tp")
-
-# %% wrong: a rank without parts stops early => generality deadlock  from: divided by the copies
+# %% wrong: stays away => generality
+# > a rank without parts does not join the all-reduce, and the others wait for it.
 #       total = torch.zeros(1, dtype=torch.float64)
 # +     if not parts:
 # +         return 0.0
-
-# %% wrong: scaled in place => values -  from: divided by the copies
-# ~ double().square().sum() / copies ==> mul_(1 / math.sqrt(copies)).double().square().sum()
-
-# %% wrong: added up in fp32 => values rounded  from: divided by the copies
-# ~ double ==> float
-
-# %% wrong: five parts at most => generality ~  from: any variant
+# %% wrong: whole gradients are gathered => cost too-many-bytes
+#           total += tensor.double().abs().pow(power).sum() / copies
+# +     flat = torch.zeros(500, dtype=torch.float64)
+# +     comm.all_reduce(flat)
+# %% wrong: usual axes => generality
+# > copies are counted along dp, cp, pp and tp alone; a mesh may have other axes.
+# ~ size for axis, size in sizes.items() ==> sizes.get(axis, 1) for axis in ("dp", "cp", "pp", "tp")
+# %% wrong: scaled in place => values -
+# ~ tensor.double().abs().pow(power).sum() / copies ==> tensor.mul_(copies ** (-1 / power)).double().abs().pow(power).sum()
+# %% wrong: five parts at most => generality ~
 # ~ in parts: ==> in parts[:5]:
-"""
+'''

@@ -1,13 +1,15 @@
 """Judge of place-axes: which axis on which wire?"""
 
 import itertools
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
-from course_lib.exercises.ch13.judges.shared import Sizes, mesh, strides
+import numpy as np
+
+from course_lib.exercises.ch13.judges.shared import Sizes, mesh
 from course_lib.judging import Fault, Judging, Params, describe, oracle
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome
 from course_lib.units import GB
 
@@ -15,89 +17,51 @@ Row = tuple[Sizes, Mapping[str, float], int, float, float]  # sizes, sent, per_s
 Order = Sequence[str]
 
 
-def _ordered(sizes: Sizes, order: Order) -> Sizes:
-    return {axis: sizes[axis] for axis in order}
-
-
-def straddles(sizes: Sizes, axis: str, per_server: int) -> bool:
-    """Whether a group of the axis has ranks in two servers; the last axis changes fastest."""
-    step, size = strides(sizes)[axis], sizes[axis]
-    starts = (rank for rank in range(math.prod(sizes.values())) if rank // step % size == 0)
-    return size > 1 and any(rank // per_server != (rank + (size - 1) * step) // per_server for rank in starts)
-
-
-def seconds(row: Row, order: Order) -> float:
-    """The sum over the axes of what their wires take."""
+def cost(least: str, row: Row, order: Order) -> float:
+    """The seconds of an order, or its bytes between servers."""
     sizes, sent, per_server, inside, across = row
-    placed = _ordered(sizes, order)
-    wires = {axis: across if straddles(placed, axis, per_server) else inside for axis in placed}
-    return sum(sent[axis] / wires[axis] for axis in placed if placed[axis] > 1)
-
-
-def crossing(row: Row, order: Order) -> float:
-    """Bytes that leave a server, if every rank sends to the next rank of its group on each axis."""
-    sizes, sent, per_server, *_ = row
-    placed = _ordered(sizes, order)
-    total, steps = 0.0, strides(placed)
-    for axis, size in placed.items():
-        step = steps[axis]
-        for rank in range(math.prod(placed.values()) if size > 1 else 0):
-            neighbor = rank + step if rank // step % size < size - 1 else rank - (size - 1) * step
-            total += sent[axis] * (rank // per_server != neighbor // per_server)
+    shape = [sizes[axis] for axis in order]
+    server = np.arange(np.prod(shape)).reshape(shape) // per_server
+    total = 0.0
+    for at, axis in enumerate(order):
+        if sizes[axis] > 1:
+            leaving = int((server != np.roll(server, -1, at)).sum())
+            total += sent[axis] * leaving if least == "bytes" else sent[axis] / (across if leaving else inside)
     return total
 
 
-COSTS: Mapping[str, Callable[[Row, Order], float]] = {"seconds": seconds, "bytes": crossing}
-
-
-def least(cost: Callable[[Row, Order], float], row: Row) -> float:
+def lowest(least: str, row: Row) -> float:
     """The cost of the best of all orders."""
-    return min(cost(row, order) for order in itertools.permutations(row[0]))
+    return min(cost(least, row, order) for order in itertools.permutations(row[0]))
 
 
-RULES: Mapping[str, tuple[Callable[[Row], Order], str]] = {
-    "as-given": (lambda row: list(row[0]), "this is the order that the dictionary happens to have."),
-    "outermost": (
-        lambda row: sorted(row[0], key=lambda axis: -row[1][axis]),
-        "the axis that sends the most is outermost here, and the last axis changes fastest.",
-    ),
-    "most-innermost": (
-        lambda row: sorted(row[0], key=lambda axis: row[1][axis]),
-        "the axis that sends the most is innermost, but the axes that this pushes out cost more. Compare all orders.",
-    ),
-    "small-innermost": (
-        lambda row: sorted(row[0], key=lambda axis: -row[0][axis]),
-        "these are the axes by size; bytes decide too.",
-    ),
+RULES: Mapping[str, Callable[[Row], Order]] = {  # rules of thumb, which some cases refute
+    "as-given": lambda row: list(row[0]),
+    "outermost": lambda row: sorted(row[0], key=lambda axis: -row[1][axis]),
+    "most-innermost": lambda row: sorted(row[0], key=lambda axis: row[1][axis]),
+    "small-innermost": lambda row: sorted(row[0], key=lambda axis: -row[0][axis]),
 }
 
 
 def _place_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    cost, rows = COSTS[params["least"]], case.args[1]
-    orders = [list(order) if all(type(axis) is str for axis in order) else None for order in outcome.value]
-    for row, order in zip(rows, orders, strict=True):
-        if order is None or sorted(order) != sorted(row[0]):
+    for row, order in zip(case.args[1], outcome.value, strict=True):
+        if not all(type(axis) is str for axis in order) or sorted(order) != sorted(row[0]):
             return "not-an-order", f"Return a list with each of {', '.join(row[0])} once; got {describe(order)}."
-    best = [least(cost, row) for row in rows]
-    for row, order, lowest in zip(rows, orders, best, strict=True):
-        got = cost(row, order)
-        if got <= lowest * (1 + 1e-9):
-            continue
-        shape = ", ".join(f"{axis} {size}" for axis, size in row[0].items())
-        worse = (
-            f"costs {got / lowest:.3g} times the best order" if lowest else "leaves servers, and another order does not"
-        )
-        lead = f"{shape}, servers of {row[2]}: {' '.join(order)} {worse}; "
-        for name, (rule, message) in RULES.items():
-            if all(cost(each, rule(each)) == cost(each, said) for each, said in zip(rows, orders, strict=True)):
-                return name, lead + message
-        return "", lead + "compare all orders."
+    for row, order in zip(case.args[1], outcome.value, strict=True):
+        got, best = cost(params["least"], row, order), lowest(params["least"], row)
+        if got > best * (1 + 1e-9):
+            shape = ", ".join(f"{axis} {size}" for axis, size in row[0].items())
+            worse = (
+                f"costs {got / best:.3g} times the best order" if best else "leaves servers, and another order does not"
+            )
+            told = f"{shape}, servers of {row[2]}: {' '.join(order)} {worse}"
+            return Wrong("", f"{told}.", f"{told}; ")
     return None
 
 
 def _place_cases(params: Params, rng: random.Random) -> list[Case]:
     wires = 450 * GB, 50 * GB
-    cost, powers, any_size = COSTS[params["least"]], (1, 2, 4, 8), (1, 2, 3, 4, 5, 6)
+    least, powers, any_size = params["least"], (1, 2, 4, 8), (1, 2, 3, 4, 5, 6)
 
     def drawn(axes: int, choices: Sequence[int]) -> Row:
         sizes = mesh(rng, axes, 96, choices)
@@ -112,7 +76,7 @@ def _place_cases(params: Params, rng: random.Random) -> list[Case]:
         rows: list[Row] = []
         while len(rows) < count:
             row = drawn(rng.choice(axes), choices)
-            if cost(row, RULES[rule][0](row)) > 1.02 * least(cost, row):
+            if cost(least, row, RULES[rule](row)) > 1.02 * lowest(least, row):
                 rows.append(row)
         return rows
 
@@ -155,39 +119,37 @@ JUDGING = Judging(
     pytorch="torchtitan's order is pp, dp_replicate, dp_shard, cp, tp with tp innermost; Megatron-LM takes an order string, by default `tp-cp-ep-dp-pp`.",
 )
 
-ANSWERS = r"""import itertools
+ANSWERS = r'''import itertools
 import math
 
+from course_lib import params
 
-# %% right: all orders
+
+# %% right: worked
+least = params("place-axes").least  # "seconds" or "bytes": what the best order makes small
+
+
 def best_order(sizes, sent, per_server, inside, across):
-    def seconds(order):
+    """The axes in the best order; the last one changes fastest."""
+    ### BEGIN SOLUTION
+    ranks = range(math.prod(sizes.values()))
+
+    def cost(order):
         total, stride = 0.0, 1
         for axis in reversed(order):
-            size = sizes[axis]
+            size, last = sizes[axis], (sizes[axis] - 1) * stride
+            following = [rank + stride if rank // stride % size < size - 1 else rank - last for rank in ranks]
+            leaving = sum(
+                rank // per_server != other // per_server for rank, other in zip(ranks, following, strict=True)
+            )
             if size > 1:
-                firsts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
-                crosses = any(r // per_server != (r + (size - 1) * stride) // per_server for r in firsts)
-                total += sent[axis] / (across if crosses else inside)
+                seconds = sent[axis] / (across if leaving else inside)
+                total += seconds if least == "seconds" else sent[axis] * leaving
             stride *= size
         return total
 
-    return min(itertools.permutations(sizes), key=seconds)
-
-
-# %% right: any variant  from: all orders
-# - def best_order(sizes, sent, per_server, inside, across):
-# + from course_lib import params
-# + LEAST = params("place-axes").least
-# + def best_order(sizes, sent, per_server, inside, across):
-# -                 firsts = [r for r in range(math.prod(sizes.values())) if r // stride % size == 0]
-# -                 crosses = any(r // per_server != (r + (size - 1) * stride) // per_server for r in firsts)
-# -                 total += sent[axis] / (across if crosses else inside)
-# +                 ranks, last = range(math.prod(sizes.values())), size - 1
-# +                 pairs = [(r, r + stride if r // stride % size < last else r - last * stride) for r in ranks]
-# +                 away = sum(a // per_server != b // per_server for a, b in pairs)
-# +                 total += sent[axis] * (away if LEAST == "bytes" else 1 / (across if away else inside))
-
+    return min(itertools.permutations(sizes), key=cost)
+    ### END SOLUTION
 
 # %% right: the search from the inside out
 def best_order(sizes, sent, per_server, inside, across):
@@ -216,35 +178,48 @@ def best_order(sizes, sent, per_server, inside, across):
     return best[1]
 
 
-# %% wrong: the most innermost => values most-innermost  from: all orders
-# ~ min(itertools.permutations(sizes), key=seconds) ==> sorted(sizes, key=lambda axis: sent[axis])
-
-
-# %% wrong: the most outermost => values outermost  from: all orders
-# ~ min(itertools.permutations(sizes), key=seconds) ==> sorted(sizes, key=lambda axis: -sent[axis])
-
-
-# %% wrong: as it is given => values as-given  from: all orders
-# ~ min(itertools.permutations(sizes), key=seconds) ==> list(sizes)
-
-
-# %% wrong: rank 0's group => generality -  from: all orders
-# ~ r for r in range(math.prod(sizes.values())) if r // stride % size == 0 ==> 0
-
-# %% wrong: the extent decides => generality -  from: all orders
-# ~ any(r // per_server != (r + (size - 1) * stride) // per_server for r in firsts) ==> size * stride > per_server
-
-# %% wrong: the worst order => values -  from: all orders
-# ~ min ==> max
-
-# %% wrong: axes of size one are left out => values not-an-order  from: all orders
-# ~ min(itertools.permutations(sizes), key=seconds) ==> [axis for axis in min(itertools.permutations(sizes), key=seconds) if sizes[axis] > 1]
-
-# %% wrong: axes by number => values not-an-order  from: all orders
-# ~ min(itertools.permutations(sizes), key=seconds) ==> [list(sizes).index(axis) for axis in min(itertools.permutations(sizes), key=seconds)]
-
-# %% wrong: servers as they were for these sizes => generality ~  from: any variant
-# - def best_order(sizes, sent, per_server, inside, across):
-# + def best_order(sizes, sent, per_server, inside, across, kept={}):
+# %% wrong: most innermost => values
+# > the axis that sends the most is innermost, but the axes that this pushes out cost more.
+# ~ min(itertools.permutations(sizes), key=cost) ==> sorted(sizes, key=lambda axis: sent[axis])
+# %% wrong: outermost => values
+# > the axis that sends the most is outermost here, and the last axis changes fastest.
+# ~ min(itertools.permutations(sizes), key=cost) ==> sorted(sizes, key=lambda axis: -sent[axis])
+# %% wrong: as given => values
+# > this is the order that the dictionary happens to have.
+# ~ params("place-axes").least ==> "seconds"
+# ~ min(itertools.permutations(sizes), key=cost) ==> list(sizes)
+# %% wrong: small innermost => values
+# > these are the axes by size, the smallest innermost; bytes decide too.
+# ~ min(itertools.permutations(sizes), key=cost) ==> sorted(sizes, key=lambda axis: -sizes[axis])
+# %% wrong: reversed => values
+# > this is a best order turned round: the last axis changes fastest.
+# ~ min(itertools.permutations(sizes), key=cost) ==> min(itertools.permutations(sizes), key=cost)[::-1]
+# %% wrong: the first axis is taken to change fastest => values reversed
+# ~ in reversed(order) ==> in order
+# %% wrong: worst => values
+# > this is the most expensive order of all.
+# ~ min(itertools.permutations(sizes), key=cost) ==> max(itertools.permutations(sizes), key=cost)
+# %% wrong: first group => generality
+# > this looks at the group of rank 0 alone; another group of the same axis may straddle two servers.
+# ~ params("place-axes").least ==> "seconds"
+# ~ for rank, other in zip(ranks, following, strict=True) ==> for rank, other in list(zip(ranks, following))[: size * stride : stride]
+# %% wrong: by extent => generality
+# > this takes an axis to stay in a server if a group spans no more ranks than a server has; such a group may straddle two servers.
+# ~ params("place-axes").least ==> "seconds"
+# ~ if leaving else inside ==> if size * stride > per_server else inside
+# ~ sent[axis] * leaving ==> sent[axis] * (size * stride > per_server)
+# %% wrong: by size => values
+# > this takes an axis to stay in a server if it has no more ranks than a server; where its neighbors are decides.
+# ~ params("place-axes").least ==> "seconds"
+# ~ if leaving else inside ==> if size > per_server else inside
+# ~ sent[axis] * leaving ==> sent[axis] * (size > per_server)
+# %% wrong: axes of size one are left out => values not-an-order
+# ~ min(itertools.permutations(sizes), key=cost) ==> [axis for axis in min(itertools.permutations(sizes), key=cost) if sizes[axis] > 1]
+# %% wrong: axes by number => values not-an-order
+# ~ min(itertools.permutations(sizes), key=cost) ==> [list(sizes).index(axis) for axis in min(itertools.permutations(sizes), key=cost)]
+# %% wrong: servers as they were for these sizes => generality ~
+# ~ params("place-axes").least ==> "seconds"
+# ~ inside, across): ==> inside, across, kept={}):
+#       ranks = range(math.prod(sizes.values()))
 # +     per_server = kept.setdefault(str((sizes, sent)), per_server)
-"""
+'''

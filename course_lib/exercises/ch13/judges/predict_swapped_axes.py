@@ -21,28 +21,31 @@ JUDGING = prediction(
     pytorch="The order of the names that you pass to `init_device_mesh` decides this; the last one is innermost.",
 )
 
-ANSWERS = r"""# %% right: a guess
-def swapped_interval():
-    return 3, 9
+ANSWERS = r'''from course_lib import params
 
 
-# %% right: from the bytes
+# %% right: worked
 def swapped_interval():
-    tp = 4 * 80 * 32_768 * 8192
-    dp = 70e9 / 8
+    """How many times longer communication takes with the axes swapped: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-swapped-axes")
+    tp = 4 * asked.layers * asked.tokens * asked.hidden
+    dp = asked.billions * 1e9 / 8
     ratio = (tp / 50 + dp / 450) / (tp / 450 + dp / 50)
-    return [ratio / 1.5, ratio * 1.5]
+    return ratio / 1.5, ratio * 1.5
+    ### END SOLUTION
+
+# %% right: a guess
+def swapped_interval():
+    return [3, 9]
 
 
-# %% wrong: one number => values not-a-pair  from: a guess
-# ~ 3, 9 ==> 9
-
-# %% wrong: it commits to nothing => values too-wide  from: a guess
-# ~ 3 ==> 1
-
-# %% wrong: the high end comes first => values reversed  from: a guess
-# ~ 3, 9 ==> 9, 3
-
-# %% wrong: none => values not-positive  from: a guess
-# ~ 3 ==> 0
-"""
+# %% wrong: one number => values not-a-pair
+# ~ ratio / 1.5, ratio * 1.5 ==> ratio
+# %% wrong: it commits to nothing => values too-wide
+# ~ ratio / 1.5, ratio * 1.5 ==> ratio / 3, ratio * 3
+# %% wrong: the high end comes first => values reversed
+# ~ ratio / 1.5, ratio * 1.5 ==> ratio * 1.5, ratio / 1.5
+# %% wrong: none => values not-positive
+# ~ ratio / 1.5, ratio * 1.5 ==> 0, ratio
+'''

@@ -2,10 +2,9 @@
 
 import random
 from collections.abc import Mapping, Sequence
-from functools import cache, partial
 from typing import Any
 
-from course_lib.judging import Judging, Mistake, Params, judged
+from course_lib.judging import Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import Breakdown
 from course_lib.judging.draws import each_changed
@@ -13,57 +12,23 @@ from course_lib.records import Case
 from course_lib.units import BILLION
 
 Table = Mapping[str, Any]
-TWO = 2  # bytes of a number
-
-
-def estimate(model: Table, job: Table, tp: int, pp: int, dp: int, zero: int, **defects: bool) -> dict[str, float]:
-    """Bytes of one GPU by purpose; a keyword set to True puts a defect of the card's code back."""
-
-    def off(name: str) -> bool:
-        return defects.get(name, False)
-
-    layers, params, tokens = model["layers"] / pp, model["parameters"] / pp, job["length"] * job["micro"]
-    cut, hidden = 1 if off("states") else tp, model["hidden"]
-    full = 34 if off("recompute") else 2
-    factor = {"none": 34 + 5 * model["heads"] * job["length"] / hidden, "selective": 34, "full": full}[job["recompute"]]
-    keys = hidden if off("cache") else hidden * model["kv_heads"] / model["heads"]
-    return {
-        "weights": TWO * params / tp / ((tp * dp if off("weights") else dp) if zero == 3 else 1),
-        "gradients": TWO * params / cut / (dp if zero >= 2 else 1),
-        "optimizer": job["state"] * params / cut / (dp if zero >= 1 else 1),
-        "activations": layers * tokens * hidden * factor / (1 if off("activations") else tp),
-        "cache": 2 * layers * tokens * keys * TWO / tp,
-    }
-
-
-DEFECTS = {
-    "weights": (["weights"], "ZeRO-3 shares out over dp what tp has already cut, not over tp again."),
-    "states": (["gradients", "optimizer"], "tp cuts gradients and optimizer state as it cuts weights."),
-    "activations": (["activations"], "tp cuts the activations too."),
-    "recompute": (
-        ["activations"],
-        "full recomputation keeps one 16-bit input for each layer and token: 2 bytes a number.",
-    ),
-    "cache": (["cache"], "only kv_heads heads have keys and values."),
+right = Worked("repair-calculator")
+ABOUT: Mapping[str, Sequence[str]] = {  # the numbers that a part of the points is for; all of them by default
+    "weights": ["weights"],
+    "states": ["gradients", "optimizer"],
+    "activations": ["activations"],
+    "recompute": ["activations"],
+    "cache": ["cache"],
 }
-ALL = ["weights", "gradients", "optimizer", "activations", "cache"]
 
 
 def _estimate_words(model: Table, job: Table, tp: int, pp: int, dp: int, zero: int) -> str:
     return f"{model['parameters'] / BILLION:.3g}B, tp {tp}, pp {pp}, dp {dp}, ZeRO {zero}, recompute {job['recompute']}"
 
 
-@cache
 def _calculator(part: str) -> Breakdown:
-    slips = [Mistake(f"{name}-defect", partial(estimate, **{name: True}), text) for name, (_, text) in DEFECTS.items()]
-    both = partial(estimate, recompute=True, activations=True)
-    slips.append(
-        Mistake("activations-defect", both, "two defects are left in the activations: tp, and full recomputation.")
-    )
-    only = DEFECTS[part][0] if part in DEFECTS else ALL
-    return Breakdown(
-        part=part, unit="bytes", want=estimate, words=_estimate_words, mistakes=slips, only=only, floor=0.0
-    )
+    only = ABOUT.get(part, ())
+    return Breakdown(part=part, unit="bytes", want=right, words=_estimate_words, only=only, floor=0.0)
 
 
 def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -108,54 +73,60 @@ JUDGING = Judging(
     pytorch="`torch.cuda.memory_stats()` gives the peak that an estimate must explain; chapter 02 compares the two.",
 )
 
-ANSWERS = r"""# %% right: repaired  from: the card
-# ~ weights /= tp * dp ==> weights /= dp
-# ~ gradients = 2 * params / ( ==> gradients = 2 * params / tp / (
-# ~ optimizer = job["state"] * params / ( ==> optimizer = job["state"] * params / tp / (
-# ~ "full": 34 ==> "full": 2
-# ~ model["hidden"] * factor ==> model["hidden"] * factor / tp
-# -     cache = 2 * layers * tokens * model["hidden"] * 2 / tp
-# +     keys = model["hidden"] * model["kv_heads"] / model["heads"]
-# +     cache = 2 * layers * tokens * keys * 2 / tp
+ANSWERS = r'''# %% right: worked
+def estimate(model, job, tp, pp, dp, zero):
+    """Bytes of one GPU by purpose."""
+    ### BEGIN SOLUTION
+    layers, params = model["layers"] / pp, model["parameters"] / pp / tp
+    tokens = job["length"] * job["micro"]
+    scores = 5 * model["heads"] * job["length"] / model["hidden"]
+    factor = {"none": 34 + scores, "selective": 34, "full": 2}[job["recompute"]]
+    keys = model["hidden"] / model["heads"] * model["kv_heads"]
+    return {
+        "weights": 2 * params / (dp if zero == 3 else 1),
+        "gradients": 2 * params / (dp if zero >= 2 else 1),
+        "optimizer": job["state"] * params / (dp if zero >= 1 else 1),
+        "activations": layers * tokens * model["hidden"] * factor / tp,
+        "cache": 2 * layers * tokens * keys * 2 / tp,
+    }
+    ### END SOLUTION
 
-
-# %% right: the width of a head first  from: repaired
-# ~ model["hidden"] * model["kv_heads"] / model["heads"] ==> model["hidden"] // model["heads"] * model["kv_heads"]
-
-
+# %% right: the width of a head first
+# ~ model["hidden"] / model["heads"] * model["kv_heads"] ==> model["hidden"] // model["heads"] * model["kv_heads"]
 # %% wrong: as it was => values states-defect  from: the card
-
-
-# %% wrong: the weights' defect is left => values weights-defect  from: repaired
-# ~ weights /= dp ==> weights /= tp * dp
-
-# %% wrong: the optimizer's defect is left => values states-defect  from: repaired
-# ~ tp / (dp if zero >= 1 else 1) ==> (dp if zero >= 1 else 1)
-
-# %% wrong: the gradients' defect is left => values states-defect  from: repaired
-# ~ gradients = 2 * params / tp / (dp if zero >= 2 else 1) ==> gradients = 2 * params / (dp if zero >= 2 else 1)
-
-# %% wrong: the activations' defect is left => values activations-defect  from: repaired
+# %% wrong: weights defect => values
+# > ZeRO-3 shares out over dp what tp has already cut, not over tp again.
+# ~ (dp if zero == 3 else 1) ==> (tp * dp if zero == 3 else 1)
+# %% wrong: states defect => values
+# > tp cuts gradients and optimizer state as it cuts weights.
+# ~ "gradients": 2 * params ==> "gradients": 2 * tp * params
+# ~ job["state"] * params ==> job["state"] * tp * params
+# %% wrong: the optimizer's defect is left => values states-defect
+# ~ job["state"] * params ==> job["state"] * tp * params
+# %% wrong: the gradients' defect is left => values states-defect
+# ~ "gradients": 2 * params ==> "gradients": 2 * tp * params
+# %% wrong: activations defect => values
+# > tp cuts the activations too.
 # ~ factor / tp ==> factor
-
-# %% wrong: the recomputation's defect is left => values recompute-defect  from: repaired
-# ~ : 2 ==> : 34
-
-# %% wrong: the cache's defect is left => values cache-defect  from: repaired
-# ~ ["hidden"] * model["kv_heads"] / model["heads"] ==> ["hidden"]
-
-# %% wrong: the stages of ZeRO are off by one => values -  from: repaired
-# ~ (dp if zero >= 2 else 1) ==> (dp if zero >= 1 else 1)
-
-# %% wrong: the cache is kept whole => values -  from: repaired
-# ~ 2 / tp ==> 2
-
-# %% half: the activations' two defects are left => 5.0  from: repaired
-# -     factor = {"none": 34 + scores, "selective": 34, "full": 2}[job["recompute"]]
-# -     activations = layers * tokens * model["hidden"] * factor / tp
-# +     factor = {"none": 34 + scores, "selective": 34, "full": 34}[job["recompute"]]
-# +     activations = layers * tokens * model["hidden"] * factor
-
-# %% wrong: four stages at most => generality ~  from: repaired
+# %% wrong: recompute defect => values
+# > full recomputation keeps one 16-bit input for each layer and token: 2 bytes a number.
+# ~ "full": 2} ==> "full": 34}
+# %% wrong: cache defect => values
+# > only kv_heads heads have keys and values.
+# ~ model["hidden"] / model["heads"] * model["kv_heads"] ==> model["hidden"]
+# %% wrong: zero stages => values
+# > ZeRO-1 shards the optimizer state alone; the gradients are sharded from ZeRO-2 on.
+# ~ zero >= 2 ==> zero >= 1
+# %% wrong: whole cache => values
+# > tp cuts the key heads, and the cache with them.
+# ~ keys * 2 / tp ==> keys * 2
+# %% half: the activations' two defects are left => 5.0
+# ~ "full": 2} ==> "full": 34}
+# ~ factor / tp ==> factor
+# %% wrong: both defects of activations => values activations-defect
+# > two defects are left in the activations: tp, and full recomputation.
+# ~ "full": 2} ==> "full": 34}
+# ~ factor / tp ==> factor
+# %% wrong: four stages at most => generality ~
 # ~ model["layers"] / pp ==> model["layers"] / min(pp, 4)
-"""
+'''

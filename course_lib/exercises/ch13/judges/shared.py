@@ -1,6 +1,5 @@
 """What several of chapter 13's judges use."""
 
-import itertools
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -9,31 +8,17 @@ from typing import Any
 from course_lib.exercises.ch13.probes import CHANGED
 from course_lib.exercises.returns import PerRank
 from course_lib.judging import Fault, describe, is_number
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome
 
 Sizes = Mapping[str, int]
 NAMES = ("dp", "pp", "cp", "tp", "ep", "dp_replicate", "dp_shard", "x", "rows")
 
 
-def strides(sizes: Sizes, fastest: str = "last") -> dict[str, int]:
-    """The distance in ranks between neighbors on each axis."""
-    order = list(sizes) if fastest == "first" else list(sizes)[::-1]
-    steps = itertools.accumulate([1, *(sizes[axis] for axis in order[:-1])], lambda one, other: one * other)
-    found = dict(zip(order, steps, strict=True)) if order else {}
-    return {axis: found[axis] for axis in sizes}
-
-
-def coordinates(rank: int, sizes: Sizes, fastest: str = "last") -> dict[str, int]:
-    """A rank's coordinate on each axis."""
-    steps = strides(sizes, fastest)
-    return {axis: rank // steps[axis] % size for axis, size in sizes.items()}
-
-
-def groups(sizes: Sizes, axis: str, fastest: str = "last") -> list[list[int]]:
-    """All groups of an axis, each in the order of its coordinate."""
-    step, size = strides(sizes, fastest)[axis], sizes[axis]
-    ranks = range(math.prod(sizes.values()))
-    return [[rank + step * k for k in range(size)] for rank in ranks if rank // step % size == 0]
+def strides(sizes: Sizes) -> dict[str, int]:
+    """The distance in ranks between neighbors on each axis, where the last one changes fastest."""
+    names = list(sizes)
+    return {axis: math.prod(sizes[name] for name in names[at + 1 :]) for at, axis in enumerate(names)}
 
 
 def mesh(rng: random.Random, axes: int, most: int = 120, choices: Sequence[int] = (1, 2, 3, 4, 5, 6, 8)) -> Sizes:
@@ -57,18 +42,13 @@ def row_fault(
     values: Sequence[Any],
     want: Callable[..., Any],
     words: Callable[..., str],
-    known: Mapping[str, tuple[Callable[..., Any], str]],
     same: Callable[[Any, Any], bool] = same_plain,
 ) -> Fault | None:
-    """The first wrong row, named by a mistake only if it gives what came back on every row."""
-    rows = case.args[1]
-    for row, got in zip(rows, values, strict=True):
-        if same(got, want(*row)):
-            continue
-        for name, (wrong, message) in known.items():
-            if all(same(value, wrong(*each)) for each, value in zip(rows, values, strict=True)):
-                return name, f"{words(*row)}: {message}"
-        return "", f"{words(*row)}: {describe(got)} is not right."
+    """The first wrong row."""
+    for row, got in zip(case.args[1], values, strict=True):
+        if not same(got, want(*row)):
+            lead = f"{words(*row)}: "
+            return Wrong("", f"{lead}{describe(got)} is not right.", lead)
     return None
 
 

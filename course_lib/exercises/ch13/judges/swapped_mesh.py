@@ -1,27 +1,20 @@
 """Judge of swapped-mesh: find the bug: a mesh that is right on four ranks."""
 
 import random
-from collections.abc import Sequence
 
 import torch
 
-from course_lib.exercises.ch13.judges.shared import groups, refused
+from course_lib.exercises.ch13.judges.shared import refused
 from course_lib.exercises.returns import Tensor, TupleOf
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import coin_of, not_like, same
+from course_lib.judging.mistakes import Wrong
+from course_lib.judging.tensors import coin_of, not_like
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import count_text
 
-
-def _group_of(rank: int, ranks: int, tp: int, axis: str) -> list[int]:
-    found = groups({"dp": ranks // tp, "tp": tp}, axis)
-    return next(group for group in found if rank in group)
-
-
-def _mean(given: Sequence[torch.Tensor], group: Sequence[int], by: float) -> torch.Tensor:
-    return torch.stack([given[rank] for rank in group]).sum(0) / by
+right = Worked("swapped-mesh")
 
 
 def _mesh_case(
@@ -49,35 +42,14 @@ def _mesh_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _mesh_fault(case: Case, outcome: Outcome) -> Fault | None:
-    tp, given = case.args[0], case.per_rank or ()
-    n = len(given)
-    xs, gradients = [own[0] for own in given], [own[1] for own in given]
-    for rank, (x, gradient) in enumerate(outcome.value):
-        across, inside = _group_of(rank, n, tp, "dp"), _group_of(rank, n, tp, "tp")
+    for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
         lead = f"{case.name}, rank {rank}: "
-        if not same(x, _mean(xs, inside, 1)):
-            if same(x, _mean(xs, _group_of(rank, n, n // tp, "tp"), 1)):
-                return (
-                    "turned-grid",
-                    f"{lead}`x` is the sum over {n // tp} consecutive ranks; a tensor-parallel group has {tp}.",
-                )
-            if same(x, _mean(xs, across, 1)):
-                return "axes-swapped", f"{lead}`x` is the sum over the data-parallel group."
-            if same(x, xs[rank]):
-                return "not-summed", f"{lead}`x` came back as it was."
-            return "", f"{lead}`x` is not the sum over ranks {inside}."
-        right = _mean(gradients, across, n // tp)
-        if fault := not_like(gradient, right, rank):
-            return fault
-        if not torch.allclose(gradient, right, rtol=1e-9, atol=1e-9):
-            for name, by, message in (
-                ("divided-by-tp", tp, "the sum is divided by tp_size; divide by the number of replicas."),
-                ("divided-by-all", n, "the sum is divided by all ranks; divide by the number of replicas."),
-                ("not-divided", 1, "this is the sum; return the average."),
-            ):
-                if torch.allclose(gradient, _mean(gradients, across, by), rtol=1e-9, atol=1e-9):
-                    return name, lead + message
-            return "", f"{lead}the gradient is not the average over ranks {across}."
+        for place, (one, two) in enumerate(zip(got, want, strict=True)):
+            if fault := not_like(one, two, rank):
+                return fault
+            if not torch.allclose(one, two, rtol=1e-9 * place, atol=1e-9 * place):  # sums are exact
+                told = ("`x` is not the sum over its", "the gradient is not the average over its")[place]
+                return Wrong("", f"{lead}{told} group.", lead, (place,))
     return None
 
 
@@ -86,7 +58,7 @@ def _mesh_bytes(case: Case, outcome: Outcome) -> Fault | None:
     tp, given = case.args[0], case.per_rank or ()
     n = len(given)
     for src, dst, nbytes, _ in outcome.meter["pairs"]:
-        if nbytes and dst not in (*_group_of(src, n, tp, "tp"), *_group_of(src, n, tp, "dp")):
+        if nbytes and dst // tp != src // tp and dst % tp != src % tp:
             return "outside-its-groups", f"Rank {src} sent to rank {dst}, which is in none of its groups."
     x, gradient = given[0]
     least = [(tp > 1) * x.nbytes + (tp < n) * gradient.nbytes] * n
@@ -113,13 +85,27 @@ JUDGING = Judging(
     pytorch="`init_device_mesh` takes names for the axes; `mesh['tp']` cannot be mistaken for `mesh['dp']`, but the sizes in the tuple still can.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: repaired  from: the card
-# ~ tp_size, -1 ==> -1, tp_size
-# ~ gradient / tp_size ==> gradient / (comm.size / tp_size)
-
+# %% right: worked
+def on_mesh(comm, tp_size, x, gradient):
+    """(x summed over the tensor-parallel group, gradient averaged over the data-parallel group)."""
+    ### BEGIN SOLUTION
+    grid = torch.arange(comm.size).view(-1, tp_size)  # the mesh (dp, tp): one row for each replica
+    for ranks in grid.T.tolist():
+        group = comm.new_group(ranks)
+        if comm.rank in ranks:
+            dp = group
+    for ranks in grid.tolist():
+        group = comm.new_group(ranks)
+        if comm.rank in ranks:
+            tp = group
+    x, gradient = x.clone(), gradient.clone()
+    tp.all_reduce(x)
+    dp.all_reduce(gradient)
+    return x, gradient / dp.size
+    ### END SOLUTION
 
 # %% right: remainders, and the average of the library
 def on_mesh(comm, tp_size, x, gradient):
@@ -135,30 +121,27 @@ def on_mesh(comm, tp_size, x, gradient):
 
 
 # %% wrong: as it was => generality turned-grid  from: the card
-
-
-# %% wrong: only the grid => generality divided-by-tp  from: the card
-# ~ tp_size, -1 ==> -1, tp_size
-
-
-# %% wrong: only the divisor => generality turned-grid  from: the card
-# ~ gradient / tp_size ==> gradient / (comm.size / tp_size)
-
-
-# %% wrong: the names are swapped instead => values axes-swapped  from: repaired
-# ~ T.tolist ==> tolist
-# ~ grid.tolist() ==> grid.T.tolist()
-
-# %% wrong: not divided => values not-divided  from: repaired
-# ~ gradient / (comm.size / tp_size) ==> gradient
-
-# %% wrong: in place => values changed  from: repaired
+# %% wrong: turned grid => generality
+# > `x` is summed over as many consecutive ranks as there are replicas; a tensor-parallel group has `tp_size`.
+# ~ view(-1, tp_size) ==> view(tp_size, -1)
+# %% wrong: divided by tp => generality
+# > the sum is divided by tp_size; divide by the number of replicas.
+# ~ gradient / dp.size ==> gradient / tp_size
+# %% wrong: divided by all => values
+# > the sum is divided by all ranks; divide by the number of replicas.
+# ~ gradient / dp.size ==> gradient / comm.size
+# %% wrong: not divided => values
+# > this is the sum; return the average.
+# ~ gradient / dp.size ==> gradient
+# %% wrong: axes swapped => values
+# > the two groups are taken for each other.
+# ~ grid.T.tolist ==> grid.tolist
+# ~ in grid.tolist ==> in grid.T.tolist
+# %% wrong: in place => values changed
 # ~ x, gradient = x.clone(), gradient.clone() ==> pass
-
-# %% wrong: x is not summed => values not-summed  from: repaired
+# %% wrong: not summed => values
+# > `x` came back as it was.
 # ~ tp.all_reduce(x) ==> pass
-
-
 # %% wrong: everyone gathers everything => cost -
 def on_mesh(comm, tp_size, x, gradient):
     def gathered(t):
@@ -170,17 +153,12 @@ def on_mesh(comm, tp_size, x, gradient):
     return sum(xs[start : start + tp_size]), sum(gradients[comm.rank % tp_size :: tp_size]) / (comm.size // tp_size)
 
 
-# %% wrong: everything twice => cost too-many-bytes  from: repaired
+# %% wrong: everything twice => cost too-many-bytes
 #       tp.all_reduce(x)
 # +     tp.all_reduce(x.clone())
-
-# %% wrong: groups of one rank fail => generality raised  from: repaired
-# -     for ranks in grid.T.tolist():
-# +     assert 1 < tp_size < comm.size
-# +     for ranks in grid.T.tolist():
-
-# %% wrong: views in contiguous memory => generality ~  from: repaired
-# ~ x.clone(), gradient.clone() ==> x.clone(), gradient.view(-1).clone().view(gradient.shape)
-
+# %% wrong: groups of one rank fail => generality raised
+# ~ grid = torch ==> assert 1 < tp_size < comm.size; grid = torch
+# %% wrong: views in contiguous memory => generality ~
+# ~ gradient.clone() ==> gradient.view(-1).clone().view(gradient.shape)
 # %% half: as it was => 2.4  from: as it was
-"""
+'''

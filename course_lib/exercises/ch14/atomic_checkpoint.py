@@ -14,7 +14,7 @@ CARD = Card(
   leaves the one before it, or the new one, whole.
 - A bit may flip in a file at any time. `load` must notice, and fall back to the newest checkpoint without damage: keep the newest **{{keep}}**.
 - The disk has room for {{room}} checkpoints, not one more. A save that does not fit raises `OSError`; older checkpoints stay, and a smaller save works afterwards.
-- After a crash the same job goes on: `save` is called again on what was left. Steps grow. Files that are not yours must stay.
+- After a crash the same job goes on: `save` is called again on what was left. Steps grow, also beyond 32 bits. Files that are not yours must stay.
 - Write at most `len(data)` + 1,000 bytes in one save.
 
 The disk has `write(name, data)`, `read(name)`, `names()`, `rename(old, new)`, `remove(name)`, `sync(name)` and `sync_folder()`. A file's content is safe after `sync`; new,

@@ -11,7 +11,7 @@ CARD = Card(
     title="Who slows everybody down?",
     text="""Ranks meet in every step, so all of them show the same step time. Find the one that makes the others wait. Write
 `straggler(compute, data, wait)`. Each argument is a list of steps, and each step a list with the seconds of every rank: in its own computation, waiting for
-its data, and waiting for the other ranks. Return `(rank, kind)`, or None where there is no straggler.
+its data, and waiting for the other ranks. Return `(rank, kind)`, or None where there is no straggler, as in lists without a step.
 
 - A rank's own time in a step is compute + data. The rank is late if that is **more than** {{factor}} times the median of all ranks in this step.
 - A straggler is late in **more than half** of the steps. If there are several, take the one with the largest own time in all; of equals, the lowest rank.

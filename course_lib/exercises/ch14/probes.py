@@ -8,17 +8,11 @@ from typing import Any
 
 from course_lib.exercises.values import is_number
 
-CHANGED = "the saved state was changed"
-
 
 class Trainer:
     """A small training whose every step depends on all of its state: the weights, the optimizer's moments, the schedule's
     step, two random generators, the position in the data, buffers, an average of the weights and a loss scale.
-
-    `left_out` names parts that `carry_over` leaves behind: the judge's way to see what each omission leads to.
     """
-
-    PARTS = ("model", "optimizer", "schedule", "generator", "dropout", "position", "average", "scale")
 
     def __init__(self, seed: int, samples: int, batch: int) -> None:
         import torch
@@ -58,41 +52,6 @@ class Trainer:
             for average, p in zip(self.average, self.model.parameters(), strict=True):
                 average.lerp_(p, 0.1)
         return loss.item()
-
-    def state(self) -> dict[str, Any]:
-        """Everything that the next steps depend on, copied, by part."""
-        import torch
-
-        return copy.deepcopy(
-            {
-                "model": self.model.state_dict(),
-                "optimizer": self.optimizer.state_dict(),
-                "schedule": self.schedule.state_dict(),
-                "generator": self.generator.get_state(),
-                "dropout": torch.get_rng_state(),
-                "position": (self.order, self.position),
-                "average": self.average,
-                "scale": self.scale,
-            }
-        )
-
-    def carry_over(self, state: dict[str, Any], left_out: tuple[str, ...] = ()) -> None:
-        """Takes over a state of `state()` but for the parts left out."""
-        import torch
-
-        setters = {
-            "model": self.model.load_state_dict,
-            "optimizer": self.optimizer.load_state_dict,
-            "schedule": self.schedule.load_state_dict,
-            "generator": self.generator.set_state,
-            "dropout": torch.set_rng_state,
-            "position": lambda pair: self.__dict__.update(order=pair[0], position=pair[1]),
-            "average": lambda average: self.__dict__.update(average=average),
-            "scale": lambda scale: self.__dict__.update(scale=scale),
-        }
-        for part in self.PARTS:
-            if part not in left_out:
-                setters[part](copy.deepcopy(state[part]))
 
     def seen(self, steps: int) -> list[Any]:
         """The losses of so many further steps, then the weights, the average, the scale and the position."""
@@ -136,26 +95,6 @@ def _plain(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(_plain, value))
     return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") else value
-
-
-def reference(args: tuple[Any, ...], left_out: tuple[str, ...] = (), late: bool = False) -> list[Any]:
-    """What a resume leads to that leaves parts out, or (`late`) takes the state from after the steps of the writing."""
-    import torch
-
-    seed, samples, batch, before, during, after = args
-    with torch.random.fork_rng(devices=[]):
-        trainer = Trainer(seed, samples, batch)
-        trainer.seen(before)
-        state = trainer.state()
-        trainer.seen(during)
-        if late:
-            now = trainer.state()
-            state |= {"model": now["model"], "average": now["average"]}
-            state["optimizer"]["state"] = now["optimizer"]["state"]  # its groups, with the learning rate, are copies
-        fresh = Trainer(STRANGE, samples, batch)
-        fresh.seen(2)
-        fresh.carry_over(state, left_out)
-        return fresh.seen(after)
 
 
 def order_of(seed: int, samples: int) -> Any:

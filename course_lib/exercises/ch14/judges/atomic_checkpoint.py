@@ -113,121 +113,91 @@ pass for a checkpoint. What a crash leaves behind is removed by the next save, o
     pytorch="`torch.distributed.checkpoint` writes each rank's files, then `.metadata` last by rename; `FileSystemWriter(sync_files=True)` syncs them. It has no checksums.",
 )
 
-ANSWERS = r"""import hashlib
-import struct
+ANSWERS = r'''import hashlib
+
+from course_lib import params
 
 
-# %% right: as written
-KEEP = 2
+# %% right: worked
+keep = params("atomic-checkpoint").keep
 
 
-def pack(step, data):
-    body = struct.pack(">q", step) + data
-    return hashlib.sha256(body).digest() + body
-
-
-def whole(disk):
+def whole(disk) -> dict[int, str]:
+    """My undamaged files on the disk, by step."""
+    ### BEGIN SOLUTION
     found = {}
     for name in disk.names():
         blob = disk.read(name)
-        if hashlib.sha256(blob[32:]).digest() == blob[:32]:
-            found[struct.unpack(">q", blob[32:40])[0]] = name
+        if name.startswith("step-") and hashlib.sha256(blob[32:]).digest() == blob[:32]:
+            found[int.from_bytes(blob[32:40], "big")] = name
     return found
+    ### END SOLUTION
 
 
-def save(disk, step, data):
+def save(disk, step: int, data: bytes) -> None:
+    """Writes a checkpoint that survives a crash once this returns."""
+    ### BEGIN SOLUTION
     found = whole(disk)
-    keep = [found[each] for each in sorted(found)[-KEEP:]]
+    newest = [found[each] for each in sorted(found)[-keep:]]
     for name in disk.names():
-        if name.startswith("step-") and name not in keep:
-            disk.remove(name)
-    disk.write(f"step-{step}", pack(step, data))
-    disk.sync(f"step-{step}")
-    disk.sync_folder()
+        if name.startswith("step-") and name not in newest:
+            disk.remove(name)  # an old one, or what a crash left behind
+    body = step.to_bytes(8, "big") + data
+    disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
+    disk.sync(f"step-{step}")  # its content is safe
+    disk.sync_folder()  # and so is its name
+    ### END SOLUTION
 
 
-def load(disk):
+def load(disk) -> tuple[int, bytes] | None:
+    """The newest undamaged checkpoint as (step, data), or None."""
+    ### BEGIN SOLUTION
     found = whole(disk)
-    if not found:
-        return None
-    step = max(found)
-    return step, disk.read(found[step])[40:]
+    return (max(found), disk.read(found[max(found)])[40:]) if found else None
+    ### END SOLUTION
 
-
-# %% right: temporary names and a rename  from: as written
-def save(disk, step, data):
-    for name in disk.names():
-        if name.startswith("tmp."):
-            disk.remove(name)
-    mine = sorted(int(name[5:]) for name in disk.names() if name.startswith("ckpt."))
-    for old in mine[:-KEEP]:
-        disk.remove(f"ckpt.{old}")
-    disk.write("tmp.new", pack(step, data))
-    disk.sync("tmp.new")
-    disk.rename("tmp.new", f"ckpt.{step}")
-    disk.sync_folder()
-
-
-# %% right: any variant  from: as written
-# - KEEP = 2
-# + from course_lib import params
-# + KEEP = params("atomic-checkpoint").keep
-
-# %% wrong: the content is not synced => values -  from: as written
-# -     disk.sync(f"step-{step}")
-
-# %% wrong: the name is not synced => values nothing-loads  from: as written
-# -     disk.sync_folder()
-
-# %% wrong: no checksum => values -  from: as written
-# ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> name.startswith("step-") and len(blob) > 40
-
-
-# %% wrong: in place => values nothing-loads  from: as written
-def save(disk, step, data):
-    disk.write("step", pack(step, data))
-    disk.sync("step")
-    disk.sync_folder()
-
-
-# %% wrong: the old one goes first => values nothing-loads  from: as written
-# ~ if name.startswith("step-") and name not in keep: ==> if name.startswith("step-"):
-
-# %% wrong: leftovers stay => values no-room  from: as written
-# ~ if name.startswith("step-") and name not in keep: ==> if name in found.values() and name not in keep:
-
-# %% wrong: only the newest stays => generality nothing-loads  from: as written
-#       disk.sync_folder()
-# +     for name in keep:
+# %% right: temporary names and a rename
+# ~ if name.startswith("step-") and name not in newest: ==> if name.startswith(("step-", "tmp.")) and name not in newest:
+# ~ disk.write(f"step-{step}" ==> disk.write("tmp.new"
+# -     disk.sync(f"step-{step}")  # its content is safe
+# +     disk.sync("tmp.new")
+# +     disk.rename("tmp.new", f"step-{step}")
+# %% wrong: the content is not synced => values -
+# -     disk.sync(f"step-{step}")  # its content is safe
+# %% wrong: the name is not synced => values nothing-loads
+# -     disk.sync_folder()  # and so is its name
+# %% wrong: no checksum => values -
+# ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) >= 40
+# %% wrong: in place => values nothing-loads
+# ~ disk.write(f"step-{step}" ==> disk.write("step-0"
+# ~ disk.sync(f"step-{step}") ==> disk.sync("step-0")
+# %% wrong: the old one goes first => values nothing-loads
+# ~ if name.startswith("step-") and name not in newest: ==> if name.startswith("step-"):
+# %% wrong: leftovers stay => values no-room
+# ~ if name.startswith("step-") and name not in newest: ==> if name in found.values() and name not in newest:
+# %% wrong: only the newest stays => generality nothing-loads
+#       disk.sync_folder()  # and so is its name
+# +     for name in newest:
 # +         disk.remove(name)
 # +     disk.sync_folder()
-
-# %% wrong: none is removed => values raised  from: as written
+# %% wrong: none is removed => values raised
 # ~ disk.remove(name) ==> pass
-
-# %% wrong: names as text => values -  from: as written
-# ~ max(found) ==> max(found, key=str)
-
-# %% wrong: everything else is removed => values others-touched  from: as written
-# ~ if name.startswith("step-") and name not in keep: ==> if name not in keep:
-
-# %% wrong: a checksum of the data alone => generality -  from: as written
-# -     body = struct.pack(">q", step) + data
-# -     return hashlib.sha256(body).digest() + body
-# +     return hashlib.sha256(data).digest() + struct.pack(">q", step) + data
+# %% wrong: names as text => values -
+# ~ (max(found), disk.read(found[max(found)])[40:]) ==> (int(max(map(str, found))), disk.read(found[int(max(map(str, found)))])[40:])
+# %% wrong: everything else is removed => values others-touched
+# ~ if name.startswith("step-") and name not in newest: ==> if name not in newest:
+# %% wrong: a checksum of the data alone => generality -
 # ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]
-
-# %% wrong: a full disk is passed over => generality -  from: as written
-# -     disk.write(f"step-{step}", pack(step, data))
+# ~ hashlib.sha256(body).digest() ==> hashlib.sha256(data).digest()
+# %% wrong: a full disk is passed over => generality -
+# -     disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
 # +     try:
-# +         disk.write(f"step-{step}", pack(step, data))
+# +         disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
 # +     except OSError:
 # +         return
-
-# %% wrong: the checkpoint is written twice => values rewrites  from: as written
-#       disk.write(f"step-{step}", pack(step, data))
-# +     disk.write(f"step-{step}", pack(step, data))
-
-# %% wrong: one whole checkpoint during a save => generality nothing-loads  from: as written
-# ~ [-KEEP:]] ==> [-1:]]
-"""
+# %% wrong: the checkpoint is written twice => values rewrites
+#       disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
+# +     disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
+# %% wrong: one whole checkpoint during a save => generality nothing-loads
+# ~ [-keep:]] ==> [-1:]]
+'''

@@ -3,11 +3,11 @@
 import math
 
 from course_lib.exercises.ch14.audit_faults import CAUSES, ITEMS
-from course_lib.exercises.ch14.judges.shared import chance, hours_between
-from course_lib.judging import Mistake
+from course_lib.judging import Mistake, Worked
 from course_lib.judging.audit import audit, right, wrong
 from course_lib.units import HOUR, MINUTE
 
+hours_between, chance = Worked("hours-between-failures")[0], Worked("hours-between-failures")[1]
 _FAILURES, _ALL, _DAYS, _GPUS = 419, 466, 54, 16384  # Llama 3's report, Table 5
 _BETWEEN = hours_between(_FAILURES, _DAYS, _GPUS, _GPUS)
 _SAVE = 405e9 * 12 / 2e12  # seconds: 12 bytes a parameter at 2 TB/s
@@ -75,62 +75,71 @@ not for saves of a minute.""",
     pytorch="`async_save` of `torch.distributed.checkpoint` is what makes saves of a few seconds real for a large model.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
-OK = ("right", "as printed")
-GOOD = {
-    "failure-every-hour": (6.19, "wrong", "another size"),
-    "interruptions-few-hours": (2.78, *OK),
-    "llama3-54-days": (78.4, "wrong", "a snapshot"),
-    "checkpoint-minutes": (3.88, *OK),
-    "checkpoint-minutes-slow": (19.3, "wrong", "saves are not free"),
-    "rsc-16384": (1.8, *OK),
-    "always-broken": (0.377, "wrong", "another size"),
-    "hbm3-share": (0.172, *OK),
-}
 
+# %% right: worked
+def audit_failures() -> dict[str, tuple[float, str, str]]:
+    """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
+    ### BEGIN SOLUTION
+    between = 54 * 24 / 419  # hours, on 16,384 GPUs
+    fast = 405e9 * 12 / 2e12  # seconds of a save at 2 TB/s
+    young = lambda seconds: math.sqrt(2 * seconds * between * 3600) / 60  # noqa: E731 (minutes)
+    return {
+        "failure-every-hour": (between * 16384 / 8192, "wrong", "another size"),
+        "interruptions-few-hours": (54 * 24 / 466, "right", "as printed"),
+        "llama3-54-days": (30.84e6 / 16384 / 24, "wrong", "a snapshot"),
+        "checkpoint-minutes": (young(fast), "right", "as printed"),
+        "checkpoint-minutes-slow": (young(60), "wrong", "saves are not free"),
+        "rsc-16384": (24 / (6.5 / 1000 * 16384 / 8), "right", "as printed"),
+        "always-broken": (1 - math.exp(-24 / (between * 16.384)), "wrong", "another size"),
+        "hbm3-share": (72 / 419, "right", "as printed"),
+    }
+    ### END SOLUTION
 
 # %% right: by hand
 def audit_failures():
-    return GOOD
-
-
-# %% right: by formula
-def audit_failures():
-    gpu = 54 * 24 * 16384 / 419
-    mtbf = gpu / 16384 * 3600
-    return GOOD | {
-        "failure-every-hour": [gpu / 8192, "Wrong", "Another size"],
-        "checkpoint-minutes": [math.sqrt(2 * 405e9 * 12 / 2e12 * mtbf) / 60, *OK],
-        "checkpoint-minutes-slow": [math.sqrt(2 * 60 * mtbf) / 60, "wrong", "saves are not free"],
-        "always-broken": [1 - math.exp(-24 * 1000 / gpu), "wrong", "another size"],
+    ok = ("right", "as printed")
+    return {
+        "failure-every-hour": [6.19, "Wrong", "Another size"],
+        "interruptions-few-hours": (2.78, *ok),
+        "llama3-54-days": (78.4, "wrong", "a snapshot"),
+        "checkpoint-minutes": (3.88, *ok),
+        "checkpoint-minutes-slow": (19.3, "wrong", "saves are not free"),
+        "rsc-16384": (1.8, *ok),
+        "always-broken": (0.377, "wrong", "another size"),
+        "hbm3-share": (0.172, *ok),
     }
 
 
-# %% wrong: everything is right => values -  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, (number, _, _) in GOOD.items()}
-
-# %% wrong: everything is wrong => values -  from: by hand
-# ~ GOOD ==> {name: (number, "wrong", cause.replace("as printed", "another size")) for name, (number, _, cause) in GOOD.items()}
-
+# %% wrong: everything is right => values -
+# ~ return { ==> return _right({
+# -     }
+# +     })
+# + def _right(found):
+# +     return {name: (number, "right", "as printed") for name, (number, _, _) in found.items()}
+# %% wrong: everything is wrong => values -
+# ~ return { ==> return _wrong({
+# -     }
+# +     })
+# + def _wrong(found):
+# +     return {name: (number, "wrong", cause.replace("as printed", "another size")) for name, (number, _, cause) in found.items()}
 # %% wrong: the printed numbers => values as-printed  from: by hand
-# ~ GOOD ==> {name: (number, *OK) for name, number in zip(GOOD, (1, 2.8, 54, 4, 4, 1.8, 1, 0.172))}
-
-# %% wrong: nodes taken for GPUs => values gpus-as-nodes  from: by hand
-# ~ GOOD ==> GOOD | {"rsc-16384": (24 / 6.5e-3 / 16384, "wrong", "another size")}
-
-# %% wrong: without the 2 => values no-two  from: by hand
-# ~ GOOD ==> GOOD | {"checkpoint-minutes": (3.88 / math.sqrt(2), *OK)}
-
-# %% wrong: the expected number => values expected-number  from: by hand
-# ~ GOOD ==> GOOD | {"always-broken": (0.473, "wrong", "another size")}
-
-# %% wrong: another cause => values wrong-cause  from: by hand
-# ~ GOOD ==> GOOD | {"llama3-54-days": (78.4, "wrong", "planned stops")}
-
-# %% wrong: left as it is => not-answered  from: by hand
-# ~ return GOOD ==> raise NotImplementedError
-
-# %% half: one statement is missing => 7  from: by hand
-# ~ GOOD ==> {name: answer for name, answer in GOOD.items() if name != "hbm3-share"}
-"""
+# ~ [6.19, "Wrong", "Another size"] ==> (1, *ok)
+# ~ (78.4, "wrong", "a snapshot") ==> (54, *ok)
+# ~ (19.3, "wrong", "saves are not free") ==> (4, *ok)
+# ~ (0.377, "wrong", "another size") ==> (1, *ok)
+# %% wrong: nodes taken for GPUs => values gpus-as-nodes
+# ~ (24 / (6.5 / 1000 * 16384 / 8), "right", "as printed") ==> (24 / 6.5e-3 / 16384, "wrong", "another size")
+# %% wrong: without the 2 => values no-two
+# ~ (young(fast), ==> (young(fast) / math.sqrt(2),
+# %% wrong: the expected number => values expected-number
+# ~ 1 - math.exp(-24 / (between * 16.384)) ==> 24 / (between * 16.384)
+# %% wrong: another cause => values wrong-cause
+# ~ "a snapshot" ==> "planned stops"
+# %% wrong: left as it is => not-answered
+#       between = 54 * 24 / 419  # hours, on 16,384 GPUs
+# +     raise NotImplementedError
+# %% half: one statement is missing => 7
+# ~ "hbm3-share": ==> "hbm3":
+'''

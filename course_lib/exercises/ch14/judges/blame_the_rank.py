@@ -1,39 +1,18 @@
 """Judge of blame-the-rank: which rank hangs the job?"""
 
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, oracle
+from course_lib.judging import Fault, Judging, Params, Worked, describe, oracle
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case
 
 Call = tuple[str, int, str, int, bool]
 
 
-def blame(
-    groups: Mapping[str, Sequence[int]], records: Mapping[int, Sequence[Call]], *, victims: bool = False
-) -> tuple[str, list[int]] | None:
-    """What hangs a job and which ranks cause it; `victims` blames ranks that wait elsewhere, too."""
-    entered = {rank: {(group, number) for group, number, *_ in calls} for rank, calls in records.items()}
-    unfinished = {(rank, call[:4]) for rank, calls in records.items() for call in calls if not call[4]}
-    kinds: dict[tuple[str, int], dict[int, tuple[str, int]]] = {}
-    for group, number in {call[:2] for _, call in unfinished}:
-        kinds[group, number] = {r: c[2:4] for r, calls in records.items() for c in calls if c[:2] == (group, number)}
-    odd: set[int] = set()
-    for calls in kinds.values():
-        most = Counter(calls.values()).most_common(1)[0][0]
-        odd |= {rank for rank, call in calls.items() if call != most}
-    if odd:
-        return "different", sorted(odd)
-    waited = {rank for group, number in kinds for rank in groups[group] if (group, number) not in entered[rank]}
-    free = waited - {rank for rank, _ in unfinished}
-    if victims and waited:
-        return "missing", sorted(waited)
-    if free:
-        return "missing", sorted(free)
-    return ("order", sorted(waited)) if waited else None
+right = Worked("blame-the-rank")
 
 
 def _history(rng: random.Random, groups: Mapping[str, Sequence[int]], calls: int) -> dict[int, list[Call]]:
@@ -147,28 +126,21 @@ def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _blame_fault(case: Case, got: Any) -> Fault | None:
-    rows = case.args[1]
-    want = [blame(*row) for row in rows]
+    want = right.value(case)
     said = [None if each is None else (each[0].strip().lower(), list(each[1])) for each in got]
     if said == want:
         return None
     at = next(at for at, pair in enumerate(zip(said, want, strict=True)) if pair[0] != pair[1])
-    groups, records = rows[at]
-    lead, mine, right = f"case {at + 1} of {len(rows)}: ", said[at], want[at]
-    busy = sorted(rank for rank, calls in records.items() if any(not call[4] for call in calls))
+    lead, mine, due = f"case {at + 1} of {len(want)}: ", said[at], want[at]
     if mine is None:
         return "overlooked", f"{lead}a call is not finished, and nothing is found."
-    if right is None:
+    if due is None:
         return "false-alarm", f"{lead}every call is finished; return None."
-    if mine == blame(groups, records, victims=True):
-        return "blames-a-victim", f"{lead}of ranks {mine[1]} some wait in another call themselves."
-    if mine[1] == busy and right[1] != busy:
-        return "blames-the-waiting", f"{lead}ranks {mine[1]} are those that wait."
-    if mine[0] != right[0]:
-        return "other-kind", f"{lead}it is not {mine[0]!r}. Go through the three kinds in order."
-    if mine[1] != right[1] and sorted(map(str, mine[1])) == sorted(map(str, right[1])):
+    if mine[0] != due[0]:
+        return Wrong("other-kind", f"{lead}it is not {mine[0]!r}. Go through the three kinds in order.", lead)
+    if sorted(map(str, mine[1])) == sorted(map(str, due[1])):
         return "unsorted", f"{lead}the ranks are right; sort them."
-    return "other-ranks", f"{lead}the kind is right, and ranks {describe(mine[1])} are not."
+    return Wrong("other-ranks", f"{lead}the kind is right, and ranks {describe(mine[1])} are not.", lead)
 
 
 JUDGING = Judging(
@@ -180,13 +152,14 @@ rank that is waited for waits itself, the ranks entered their groups in differen
     pytorch="`torchfrtrace` reads the dumps of the flight recorder of all ranks and names the calls that do not match.",
 )
 
-ANSWERS = r"""from collections import Counter
+ANSWERS = r'''from collections import Counter
 
 
-# %% right: as written
-def blame(groups, records):
+# %% right: worked
+def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tuple[str, list[int]] | None:
+    """What hangs the job and which ranks cause it; None if every call is finished."""
+    ### BEGIN SOLUTION
     entered = {rank: {call[:2] for call in calls} for rank, calls in records.items()}
-    busy = {rank for rank, calls in records.items() if any(not call[4] for call in calls)}
     stuck = {call[:2] for calls in records.values() for call in calls if not call[4]}
     odd = set()
     for key in stuck:
@@ -195,12 +168,12 @@ def blame(groups, records):
         odd |= {rank for rank, kind in kinds.items() if kind != usual}
     if odd:
         return "different", sorted(odd)
-    waited = {rank for key in stuck for rank in groups[key[0]] if key not in entered[rank]}
-    free = waited - busy
-    if free:
-        return "missing", sorted(free)
-    return ("order", sorted(waited)) if waited else None
-
+    waited = {rank for group, number in stuck for rank in groups[group] if (group, number) not in entered[rank]}
+    free = {rank for rank in waited if all(call[4] for call in records[rank])}
+    if not waited:
+        return None
+    return ("missing", sorted(free)) if free else ("order", sorted(waited))
+    ### END SOLUTION
 
 # %% right: call by call
 def blame(groups, records):
@@ -211,9 +184,7 @@ def blame(groups, records):
     open_calls = {key: ranks for key, ranks in calls.items() if not all(each[2] for each in ranks.values())}
     wrong = []
     for ranks in open_calls.values():
-        tally = {}
-        for operation, count, _ in ranks.values():
-            tally[operation, count] = tally.get((operation, count), 0) + 1
+        tally = Counter(each[:2] for each in ranks.values())
         best = max(tally, key=tally.get)
         wrong += [rank for rank, each in ranks.items() if each[:2] != best]
     if wrong:
@@ -226,65 +197,48 @@ def blame(groups, records):
     return ["missing" if culprits else "order", sorted(set(culprits or absent))]
 
 
-# %% wrong: those that wait => values blames-the-waiting  from: as written
-# ~ (free) ==> (busy)
-
-# %% wrong: all that are waited for => generality blames-a-victim  from: as written
-# ~ waited - busy ==> waited
-
-# %% wrong: circles are overlooked => generality overlooked  from: as written
-# ~ ("order", sorted(waited)) if waited else None ==> None
-
-# %% wrong: sizes are not compared => values -  from: as written
-# -         kinds = {rank: call[2:4] for rank, calls in records.items() for call in calls if call[:2] == key}
-# +         kinds = {rank: call[2:3] for rank, calls in records.items() for call in calls if call[:2] == key}
-
-# %% wrong: missing ranks first => generality -  from: as written
-# -     if odd:
-# +     early = {rank for key in stuck for rank in groups[key[0]] if key not in entered[rank]} - busy
-# +     if odd and not early:
-
-
+# %% wrong: blames the waiting => values
+# > these ranks are those that wait.
+# ~ if all(call[4] for call in records[rank])} ==> if all(call[4] for call in records[rank])} and {rank for rank in records if not all(call[4] for call in records[rank])}
+# %% wrong: blames a victim => generality
+# > some of these ranks wait in another call themselves.
+# ~ if all(call[4] for call in records[rank])} ==> }
+# %% wrong: circles are overlooked => generality overlooked
+# ~ ("missing", sorted(free)) if free else ("order", sorted(waited)) ==> ("missing", sorted(free)) if free else None
+# %% wrong: sizes are not compared => values
+# > calls of another `count` differ, too.
+# ~ call[2:4] ==> call[2:3]
+# %% wrong: missing before different => generality
+# > it is "different" first, also where a rank is missing.
+# ~ if odd: ==> if odd and not any((group, number) not in entered[rank] and all(call[4] for call in records[rank]) for group, number in stuck for rank in groups[group]):
 # %% wrong: the fewest calls => values -
-def blame(groups, records):
-    fewest = min(map(len, records.values()))
-    return "missing", sorted(rank for rank, calls in records.items() if len(calls) == fewest)
-
-
-# %% wrong: groups are not told apart => generality -  from: as written
-# ~ groups[key[0]] ==> records
-
-# %% wrong: numbers are not told apart => values -  from: as written
-# -     waited = {rank for key in stuck for rank in groups[key[0]] if key not in entered[rank]}
-# +     waited = {rank for key in stuck for rank in groups[key[0]] if key[0] not in {call[0] for call in records[rank]}}
-
-# %% wrong: the first rank alone => values -  from: as written
-# ~ (free) ==> (free)[:1]
-
-# %% wrong: the ranks are not sorted => values -  from: as written
+#       entered = {rank: {call[:2] for call in calls} for rank, calls in records.items()}
+# +     fewest = min(map(len, records.values()))
+# +     return "missing", sorted(rank for rank, calls in records.items() if len(calls) == fewest)
+# %% wrong: groups are not told apart => generality
+# > a call waits for the ranks of its own group alone.
+# ~ rank in groups[group] ==> rank in records
+# %% wrong: numbers are not told apart => values
+# > a call of the group is not enough: ask for the one of this number.
+# ~ if (group, number) not in entered[rank]} ==> if group not in {call[0] for call in records[rank]}}
+# %% wrong: the first rank alone => values -
+# ~ sorted(free) ==> sorted(free)[:1]
+# %% wrong: the ranks are not sorted => values -
 # ~ sorted(free) ==> sorted(free, reverse=True)
-
-# %% wrong: nothing wrong is missing => values -  from: as written
-# ~ ("order", sorted(waited)) if waited else None ==> "order", sorted(waited)
-
-# %% wrong: one rank differs at most => generality other-ranks  from: as written
-# ~ (odd) ==> (odd)[:1]
-
+# %% wrong: nothing wrong is missing => values false-alarm
+# ~ if not waited: ==> if False:
+# %% wrong: one rank differs at most => generality other-ranks
+# ~ sorted(odd) ==> sorted(odd)[:1]
 # %% wrong: the last call of each rank alone => generality overlooked  from: call by call
-# -         for group, number, operation, count, finished in mine:
-# +         for group, number, operation, count, finished in mine[-1:]:
-
-# %% wrong: a circle comes before a missing rank => generality other-kind  from: as written
-# -     if free:
-# +     if free and not waited & busy:
-
-# %% wrong: a rank is busy if its last call is open => generality ~  from: as written
-# ~ if any(not call[4] for call in calls)} ==> if calls and not calls[-1][4]}
-
-# %% wrong: who waits is remembered by the numbers of calls => generality ~  from: as written
-# - def blame(groups, records):
+# ~ in mine: ==> in mine[-1:]:
+# %% wrong: a circle comes before a missing rank => generality other-kind
+# > it is "missing" as soon as somebody waits for a rank that waits nowhere itself.
+# ~ if free else ==> if free == waited else
+# %% wrong: a rank is busy if its last call is open => generality ~
+# ~ if all(call[4] for call in records[rank])} ==> if not records[rank] or records[rank][-1][4]}
+# %% wrong: who waits is remembered by the numbers of calls => generality ~
+# - def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tuple[str, list[int]] | None:
 # + BUSY = {}
-# + def blame(groups, records):
-#       stuck = {call[:2] for calls in records.values() for call in calls if not call[4]}
-# +     busy = BUSY.setdefault(tuple((rank, len(calls)) for rank, calls in records.items()), busy)
-"""
+# + def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tuple[str, list[int]] | None:
+# ~ if all(call[4] for call in records[rank])} ==> } - BUSY.setdefault(tuple((rank, len(calls)) for rank, calls in records.items()), {rank for rank in records if not all(call[4] for call in records[rank])})
+'''

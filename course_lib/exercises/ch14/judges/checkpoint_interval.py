@@ -1,84 +1,27 @@
 """Judge of checkpoint-interval: how often to save."""
 
-import math
 import random
 
-from course_lib.exercises.ch14.judges.shared import best_interval, goodput
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain
 from course_lib.records import Case
 
-
-def _young(save: float, mtbf: float) -> float:
-    return math.sqrt(2 * save * mtbf)
-
-
-def _daly(save: float, mtbf: float) -> float:
-    part = save / (2 * mtbf)
-    return _young(save, mtbf) * (1 + math.sqrt(part) / 3 + part / 9) - save
-
-
-def _goodput_columns(restarts: str) -> Column:
-    other = "exposed" if restarts == "safe" else "safe"
-    message = "a failure can strike during a restart here." if restarts == "exposed" else "restarts cannot fail here."
-    return Column(
-        part="goodput",
-        unit="of the time",
-        want=lambda *row: goodput(restarts, *row),
-        words=lambda t, s, r, m: f"{t:,g} s of work, {s:,g} s of saving, {r:,g} s of restart, a failure every {m:,g} s",
-        rel=FINE,
-        mistakes=(
-            Mistake(
-                "public-form" if restarts == "exposed" else "exposed-restart",
-                lambda *row: goodput(other, *row),
-                message,
-            ),
-            Mistake("no-failures", lambda t, s, r, m: t / (t + s), "this leaves the failures out."),
-            Mistake(
-                "saves-count", lambda t, s, r, m: goodput(restarts, t, s, r, m) * (t + s) / t, "saving is no work."
-            ),
-            Mistake("no-restart", lambda t, s, r, m: t / (m * math.expm1((t + s) / m)), "the restarts are left out."),
-            Mistake(
-                "save-is-safe",
-                lambda t, s, r, m: t / (math.expm1(t / m) * (m + r) + s),
-                "a failure can strike during a save too.",
-            ),
-            Mistake(
-                "first-order",
-                lambda t, s, r, m: 1 - s / t - t / (2 * m) - r / m,
-                "this adds up small losses; where they are not small, it is off.",
-            ),
-            Mistake(
-                "half-lost",
-                lambda t, s, r, m: t / ((t + s) * (1 + ((t + s) / 2 + r) / m)),
-                "this loses half a segment a failure, and lets no try fail twice.",
-            ),
-        ),
-    )
-
-
+right = Worked("checkpoint-interval")
+GOODPUT = Column(
+    part="goodput",
+    unit="of the time",
+    want=right[0],
+    words=lambda t, s, r, m: f"{t:,g} s of work, {s:,g} s of saving, {r:,g} s of restart, a failure every {m:,g} s",
+    rel=FINE,
+)
 INTERVAL = Column(
     part="interval",
     unit="seconds",
-    want=best_interval,
+    want=right[1],
     words=lambda s, m: f"{s:,g} s of saving, a failure every {m:,g} s",
     rel=5e-3,
-    mistakes=(
-        Mistake("young", _young, "this is √(2 · save · mtbf), which holds for short saves only."),
-        Mistake(
-            "young-minus-save",
-            lambda s, m: _young(s, m) - s,
-            "this is √(2 · save · mtbf) − save, still a rule for short saves.",
-        ),
-        Mistake("series", _daly, "this is the first terms of a series in save / mtbf; here they are not enough."),
-        Mistake("whole-segment", lambda s, m: best_interval(s, m) + s, "this is work and save together."),
-        Mistake(
-            "no-two", lambda s, m: math.sqrt(s * m), "a failure loses half an interval on average: a 2 is missing."
-        ),
-        Mistake("one-hour", lambda s, m: 3600.0, "an hour, whatever the save costs."),
-    ),
 )
 
 
@@ -105,34 +48,43 @@ def _interval_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares=shares(goodput=(0.25, 0.25), interval=(0.25, 0.25)),
     cases=_interval_cases,
-    verdicts=lambda params, case, outcome: table(_goodput_columns(params["restarts"]), INTERVAL)(params, case, outcome),
+    verdicts=table(GOODPUT, INTERVAL),
     why="""A segment of t seconds succeeds with probability e^(−t/M), so it fails e^(t/M) − 1 times on average. The tries take
 M · (e^(t/M) − 1) seconds in all, and each failure costs a restart on top. Goodput divides by both, and the restart is a factor that does
 not depend on the interval. For short saves the best interval is √(2 · save · M), Young's rule.""",
     pytorch="`torch.distributed.checkpoint.async_save` makes `save` short: only the copy out of GPU memory stops the job.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
+
+from course_lib import params
 
 
-# %% right: as written
-def goodput(interval, save, restart, mtbf):
-    failures = math.exp((interval + save) / mtbf) - 1
+# %% right: worked
+restarts = params("checkpoint-interval").restarts  # "safe" from failures, or "exposed" to them
+
+
+def goodput(interval: float, save: float, restart: float, mtbf: float) -> float:
+    """The work of a segment over the expected time that it takes."""
+    ### BEGIN SOLUTION
+    failures = math.exp((interval + save) / mtbf) - 1  # on average, until the segment has run once without one
+    if restarts == "exposed":
+        restart = mtbf * (math.exp(restart / mtbf) - 1)
     return interval / (failures * (mtbf + restart))
+    ### END SOLUTION
 
 
-def best_interval(save, mtbf):
-    low, high = 0.0, 1.0
-    for _ in range(100):
+def best_interval(save: float, mtbf: float) -> float:
+    """The interval with the highest goodput, in seconds."""
+    ### BEGIN SOLUTION
+    low, high = 0.0, 1.0  # x = interval / mtbf
+    for _ in range(60):
         x = (low + high) / 2
-        if (1 - x) * math.exp(x) > math.exp(-save / mtbf):
-            low = x
-        else:
-            high = x
+        low, high = (x, high) if (1 - x) * math.exp(x) > math.exp(-save / mtbf) else (low, x)
     return low * mtbf
+    ### END SOLUTION
 
-
-# %% right: by search  from: as written
+# %% right: by search  from: worked
 def best_interval(save, mtbf):
     low, high = 1e-4 * mtbf, 2.0 * mtbf
     golden = (math.sqrt(5) - 1) / 2
@@ -145,60 +97,49 @@ def best_interval(save, mtbf):
     return (low + high) / 2
 
 
-# %% right: any variant  from: as written
-# - def goodput(interval, save, restart, mtbf):
-# + from course_lib import params
-# + RESTARTS = params("checkpoint-interval").restarts
-# + def goodput(interval, save, restart, mtbf):
-#       failures = math.exp((interval + save) / mtbf) - 1
-# +     if RESTARTS == "exposed":
-# +         restart = mtbf * (math.exp(restart / mtbf) - 1)
-
-# %% wrong: restarts that can fail => values exposed-restart unless restarts=exposed  from: as written
-# ~ (mtbf + restart) ==> mtbf * math.exp(restart / mtbf)
-
-# %% wrong: without failures => values no-failures  from: as written
+# %% wrong: other restart => values
+# > restarts are counted otherwise here. {{means}}
+# ~ restarts == "exposed" ==> restarts != "exposed"
+# %% wrong: no failures => values
+# > this leaves the failures out.
 # ~ failures * (mtbf + restart) ==> interval + save
-
-# %% wrong: saving counts as work => values saves-count  from: as written
-# ~ return interval / (failures * (mtbf + restart)) ==> return (interval + save) / (failures * (mtbf + restart))
-
-# %% wrong: without restarts => values no-restart  from: as written
+# %% wrong: saves count => values
+# > saving is no work.
+# ~ interval / (failures * (mtbf + restart)) ==> (interval + save) / (failures * (mtbf + restart))
+# %% wrong: no restart => values
+# > the restarts are left out.
 # ~ (mtbf + restart) ==> mtbf
-
-# %% wrong: saves cannot fail => values save-is-safe  from: as written
+# %% wrong: save is safe => values
+# > a failure can strike during a save too.
 # ~ (interval + save) ==> interval
 # ~ (failures * (mtbf + restart)) ==> (failures * (mtbf + restart) + save)
-
-# %% wrong: small losses added up => values first-order  from: as written
+# %% wrong: first order => values
+# > this adds up small losses; where they are not small, it is off.
 # ~ interval / (failures * (mtbf + restart)) ==> 1 - save / interval - interval / 2 / mtbf - restart / mtbf
-
-# %% wrong: half a segment a failure => values half-lost  from: as written
-# -     return interval / (failures * (mtbf + restart))
-# +     length = interval + save
-# +     return interval / (length + length / mtbf * (length / 2 + restart))
-
-# %% wrong: Young's rule => values young  from: as written
+# %% wrong: half lost => values
+# > this loses half a segment a failure, and lets no try fail twice.
+# ~ interval / (failures * (mtbf + restart)) ==> interval / ((interval + save) * (1 + ((interval + save) / 2 + restart) / mtbf))
+# %% wrong: young => values
+# > this is √(2 · save · mtbf), which holds for short saves only.
 # ~ low * mtbf ==> math.sqrt(2 * save * mtbf)
-
-# %% wrong: the series => generality series  from: as written
+# %% wrong: series => generality
+# > this is the first terms of a series in save / mtbf; here they are not enough.
 # -     return low * mtbf
 # +     half = save / mtbf / 2
 # +     return math.sqrt(2 * save * mtbf) * (1 + math.sqrt(half) / 3 + half / 9) - save
-
-# %% wrong: work and save => values whole-segment  from: as written
+# %% wrong: whole segment => values
+# > this is work and save together.
 # ~ * mtbf ==> * mtbf + save
-
-# %% wrong: without the 2 => values no-two  from: as written
+# %% wrong: no two => values
+# > a failure loses half an interval on average: a 2 is missing.
 # ~ low * mtbf ==> math.sqrt(save * mtbf)
-
-# %% wrong: Young's rule less the save => values young-minus-save  from: as written
+# %% wrong: young minus save => values
+# > this is √(2 · save · mtbf) − save, still a rule for short saves.
 # ~ low * mtbf ==> math.sqrt(2 * save * mtbf) - save
-
-# %% wrong: every hour => values one-hour  from: as written
-# ~ low * mtbf ==> 3600
-
-# %% wrong: remembers an interval by its save => values -  from: as written
-# ~ best_interval(save, mtbf): ==> best_interval(save, mtbf, kept={}):
+# %% wrong: one hour => values
+# > an hour, whatever the save costs.
+# ~ low * mtbf ==> 3600.0
+# %% wrong: remembers an interval by its save => values -
+# ~ best_interval(save: float, mtbf: float) ==> best_interval(save: float, mtbf: float, kept={})
 # ~ low * mtbf ==> low * kept.setdefault(save, mtbf)
-"""
+'''

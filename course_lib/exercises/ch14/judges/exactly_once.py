@@ -1,18 +1,13 @@
 """Judge of exactly-once: every sample exactly once."""
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
-from course_lib.exercises.ch14.judges.shared import told
-from course_lib.judging import Fault, Judging, Params, describe, oracle
+from course_lib.judging import Fault, Judging, Params, Worked, describe, oracle
 from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.records import Case
 
-
-def _larger_last(ids: Sequence[int], ranks: int) -> list[list[int]]:
-    starts = [len(ids) * rank // ranks for rank in range(ranks + 1)]
-    return [list(ids[a:b]) for a, b in zip(starts, starts[1:], strict=False)]
+right = Worked("exactly-once")
 
 
 def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -36,29 +31,10 @@ def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _sampler_fault(params: Params, case: Case, got: Any) -> Fault | None:
-    short = params["batches"] == "short"
-    want = told(case.args, short)
+def _sampler_fault(case: Case, got: Any) -> Fault | None:
+    want = right.value(case)
     if got == want:
         return None
-    lead = "this solves the public form of the exercise: " if short else ""
-    other = (
-        "a batch never spans epochs here." if short else "a batch that ends with the epoch is filled from the next one."
-    )
-    strided = {"share": lambda ids, ranks: [list(ids[rank::ranks]) for rank in range(ranks)]}
-    dropped = {
-        "share": lambda ids, ranks: [list(ids[r * (n := len(ids) // ranks) : (r + 1) * n]) for r in range(ranks)]
-    }
-    known: list[tuple[str, bool, dict[str, Any], str]] = [
-        ("public-form" if short else "short-batches", not short, {}, lead + other),
-        ("strided", short, strided, "each rank reads every n-th id; contiguous parts are asked for."),
-        ("remainder-dropped", short, dropped, "the ids that are left after dividing by the ranks are read by nobody."),
-        ("larger-last", short, {"share": _larger_last}, "the larger parts come first."),
-        ("first-order-again", short, {"first": True}, "every epoch has an order of its own; `order(epoch)` gives it."),
-    ]
-    for name, kind, change, message in known:
-        if got == told(case.args, kind, **change):
-            return name, message
     steps = [(ranks, at) for count, ranks in case.args[3] for at in range(count)]
     for at, (one, two) in enumerate(zip(got, want, strict=False)):
         where = f"step {at + 1}, {ranks_text(steps[at][0])}: "
@@ -82,87 +58,83 @@ def _sampler_fault(params: Params, case: Case, got: Any) -> Fault | None:
 JUDGING = Judging(
     shares="values:run 0.4, values:uneven 0.2, generality:epochs 0.4",
     cases=_sampler_cases,
-    verdicts=oracle(lambda params, case, outcome: _sampler_fault(params, case, outcome.value), named=True),
+    verdicts=oracle(lambda params, case, outcome: _sampler_fault(case, outcome.value), named=True),
     why="""The stream of batches belongs to the job, not to its ranks: it follows from the seed and one number. Ranks only divide a
 batch. So any number of ranks can go on from any checkpoint, and the loss is that of the undisturbed run up to rounding.""",
     pytorch="`DistributedSampler` divides the data by ranks first, so its order depends on their number; `torchdata`'s `StatefulDataLoader` saves a position per rank.",
 )
 
-ANSWERS = r"""# %% right: as written
-def take(order, consumed, batch, rank, ranks):
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+batches = params("exactly-once").batches  # they "span" epochs, or the last one of an epoch is "short"
+
+
+def take(order, consumed: int, batch: int, rank: int, ranks: int) -> tuple[list[int], int]:
+    """The ids that this rank reads in the next step, and how many all ranks have read after it."""
+    ### BEGIN SOLUTION
     size, ids = len(order(0)), []
     while len(ids) < batch:
         epoch, place = divmod(consumed + len(ids), size)
         ids += order(epoch)[place : place + batch - len(ids)]
+        if batches == "short":
+            break
     small, extra = divmod(len(ids), ranks)
     start = rank * small + min(rank, extra)
     return ids[start : start + small + (rank < extra)], consumed + len(ids)
+    ### END SOLUTION
 
-
-# %% right: id by id
+# %% right: id by id  from: worked
 def take(order, consumed, batch, rank, ranks):
     size = len(order(0))
-    ids = [order(at // size)[at % size] for at in range(consumed, consumed + batch)]
+    end = min(consumed + batch, (consumed // size + 1) * size) if batches == "short" else consumed + batch
+    ids = [order(at // size)[at % size] for at in range(consumed, end)]
     sizes = [(len(ids) + ranks - 1 - each) // ranks for each in range(ranks)]
     start = sum(sizes[:rank])
-    return ids[start : start + sizes[rank]], consumed + batch
+    return ids[start : start + sizes[rank]], end
 
 
-# %% right: any variant  from: as written
-# - def take(order, consumed, batch, rank, ranks):
-# + from course_lib import params
-# + BATCHES = params("exactly-once").batches
-# + def take(order, consumed, batch, rank, ranks):
-#           ids += order(epoch)[place : place + batch - len(ids)]
-# +         if BATCHES == "short":
-# +             break
-
-# %% wrong: short batches at the end => values short-batches unless batches=short  from: as written
-#           ids += order(epoch)[place : place + batch - len(ids)]
-# +         break
-
-# %% wrong: every n-th id => values strided  from: as written
-# ~ ids[start : start + small + (rank < extra)], ==> ids[rank::ranks],
-
-# %% wrong: the remainder is dropped => values remainder-dropped  from: as written
-# -     start = rank * small + min(rank, extra)
-# -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
-# +     return ids[rank * small : (rank + 1) * small], consumed + len(ids)
-
-# %% wrong: the larger parts last => values larger-last  from: as written
+# %% wrong: other batches => values short-batches
+# > the last batch of an epoch is another one: {{means}}
+# ~ batches == "short" ==> batches != "short"
+# %% wrong: strided => values
+# > each rank reads every n-th id; contiguous parts are asked for.
+# ~ ids[start : start + small + (rank < extra)] ==> ids[rank::ranks]
+# %% wrong: remainder dropped => values
+# > the ids that are left after dividing by the ranks are read by nobody.
+# ~ ids[start : start + small + (rank < extra)] ==> ids[rank * small : (rank + 1) * small]
+# %% wrong: larger last => values
+# > the larger parts come first.
 # ~ start = rank * small + min(rank, extra) ==> start, end = len(ids) * rank // ranks, len(ids) * (rank + 1) // ranks
-# ~ ids[start : start + small + (rank < extra)], consumed ==> ids[start:end], consumed
-
-# %% wrong: the first epoch's order again => values first-order-again  from: as written
+# ~ ids[start : start + small + (rank < extra)] ==> ids[start:end]
+# %% wrong: first order again => values
+# > every epoch has an order of its own; `order(epoch)` gives it.
 # ~ (epoch) ==> (0)
-
-# %% wrong: it counts its own ids => values -  from: as written
-# -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
-# +     mine = ids[start : start + small + (rank < extra)]
-# +     return mine, consumed + len(mine)
+# %% wrong: own ids counted => values
+# > `consumed` is what all ranks together have read, not one rank's part.
+# ~ return ids[start : start + small + (rank < extra)], consumed + len(ids) ==> return ids[start : start + small + (rank < extra)], consumed + small + (rank < extra)
 
 
-# %% wrong: a position per rank => values -
+# %% wrong: position per rank => values
+# > each rank goes on in a part of its own, so the batches depend on the number of ranks.
 def take(order, consumed, batch, rank, ranks):
     mine = order(0)[rank::ranks]
     at, each = consumed // ranks, batch // ranks
     return [mine[(at + k) % len(mine)] for k in range(each)], consumed + batch
 
 
-# %% wrong: a batch spans two epochs at most => generality -  from: as written
+# %% wrong: two epochs at most => generality -
+# ~ params("exactly-once").batches ==> "span"
 # ~ while len(ids) < batch: ==> for _ in range(2):
-
-# %% wrong: the count stays => values -  from: as written
-# -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
-# +     return ids[start : start + small + (rank < extra)], consumed
-
-# %% wrong: the last rank takes the rest => values -  from: as written
-# -     start = rank * small + min(rank, extra)
-# -     return ids[start : start + small + (rank < extra)], consumed + len(ids)
-# +     start = rank * small
-# +     return ids[start:] if rank == ranks - 1 else ids[start : start + small], consumed + len(ids)
-
-# %% wrong: it remembers orders by epoch and length => values ~  from: as written
-# ~ batch, rank, ranks): ==> batch, rank, ranks, kept={}):
+# %% wrong: the count stays => values
+# > the second value is how many ids all ranks have read after the step.
+# ~ (rank < extra)], consumed + len(ids) ==> (rank < extra)], consumed
+# %% wrong: the last rank takes the rest => values
+# > the last rank takes all that is left over; sizes may differ by one.
+# ~ start = rank * small + min(rank, extra) ==> start = rank * small
+# ~ ids[start : start + small + (rank < extra)] ==> (ids[start:] if rank == ranks - 1 else ids[start : start + small])
+# %% wrong: it remembers orders by epoch and length => values ~
+# ~ rank: int, ranks: int) ==> rank: int, ranks: int, kept={})
 # ~ order(epoch)[place ==> kept.setdefault((epoch, size), order(epoch))[place
-"""
+'''

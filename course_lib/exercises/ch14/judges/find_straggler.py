@@ -2,42 +2,17 @@
 
 import random
 from collections.abc import Sequence
-from statistics import fmean, median, median_high, median_low
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, oracle
+from course_lib.judging import Fault, Judging, Params, Worked, describe, oracle
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case
 
 Table = Sequence[Sequence[float]]  # [step][rank]
 
 
-def straggler(
-    factor: float,
-    compute: Table,
-    data: Table,
-    *,
-    middle: Any = median,
-    least: bool = False,
-    half: bool = False,
-    mean: bool = False,
-) -> tuple[int, str] | None:
-    """The straggler and its kind. The keywords are known mistakes: another middle, `>=` in place of `>`, means over steps."""
-    own = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(compute, data, strict=True)]
-    steps, ranks = len(own), range(len(own[0]) if own else 0)
-    if mean:
-        own = [[fmean(step[rank] for step in own) for rank in ranks]]
-    late = {
-        rank: sum(step[rank] > factor * middle(step) or (least and step[rank] == factor * middle(step)) for step in own)
-        for rank in ranks
-    }
-    count = len(own)
-    found = [rank for rank in ranks if late[rank] > count / 2 or (half and steps and late[rank] == count / 2)]
-    if not found:
-        return None
-    worst = max(found, key=lambda rank: (sum(step[rank] for step in own), -rank))
-    over = [sum(step[worst] - median(step) for step in table) for table in (compute, data)]
-    return worst, "compute" if over[0] >= over[1] else "data"
+right = Worked("find-straggler")
 
 
 def _whole(own: Table, base: float) -> list[list[float]]:
@@ -148,140 +123,99 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _straggler_fault(params: Params, case: Case, got: Any) -> Fault | None:
-    rows, factor = case.args[1], params["factor"]
-    want = [straggler(factor, compute, data) for compute, data, _ in rows]
+def _straggler_fault(case: Case, got: Any) -> Fault | None:
+    rows, want = case.args[1], right.value(case)
     said = [None if each is None else (each[0], each[1].strip().lower()) for each in got]
     if said == want:
         return None
     at = next(at for at, pair in enumerate(zip(said, want, strict=True)) if pair[0] != pair[1])
-    compute, data, wait = rows[at]
-    waits = [sum(step[rank] for step in wait) for rank in range(len(wait[0]) if wait else 0)]
-    lead = f"case {at + 1} of {len(rows)}, {len(compute)} steps: "
+    lead = f"case {at + 1} of {len(rows)}, {len(rows[at][0])} steps: "
     if want[at] and said[at] and said[at][0] == want[at][0]:
         return "other-kind", f"{lead}the rank is right. Which of its two times exceeds the median by more?"
-    known = [
-        ("one-of-the-middle", {"middle": median_low}, "this takes the lower of the two in the middle, not their mean."),
-        (
-            "one-of-the-middle",
-            {"middle": median_high},
-            "this takes the upper of the two in the middle, not their mean.",
-        ),
-        (
-            "mean-of-ranks",
-            {"middle": lambda step: fmean(step)},
-            "a slow rank raises the mean of the ranks; take the median.",
-        ),
-        (
-            "one-long-step",
-            {"mean": True},
-            "this takes the mean over the steps, which one long step decides; count the steps.",
-        ),
-        ("half-is-enough", {"half": True}, "late in half of the steps is not more than half."),
-        ("at-the-limit", {"least": True}, "exactly at the limit is not late."),
-    ]
-    for name, change, message in known:
-        if said == [straggler(factor, *row[:2], **change) for row in rows]:  # type: ignore[arg-type]
-            return name, lead + message
-    if said[at] and said[at][0] in range(len(waits)) and waits[int(said[at][0])] == max(waits) > min(waits):
-        return "blames-the-waiting", f"{lead}rank {said[at][0]} waits longest, so it is done first."
-    return "", f"{lead}got {describe(said[at])}, which is not right."
+    return Wrong("", f"{lead}got {describe(said[at])}, which is not right.", lead)
 
 
 JUDGING = Judging(
     shares="values:found 0.4, generality:limits 0.3, generality:several 0.3",
     cases=_straggler_cases,
-    verdicts=oracle(lambda params, case, outcome: _straggler_fault(params, case, outcome.value), named=True),
+    verdicts=oracle(lambda params, case, outcome: _straggler_fault(case, outcome.value), named=True),
     why="""The slow rank is the one that waits least: the others wait for it. Own time within a step tells it apart, the median is not moved by it, and
 counting steps keeps a single long step, such as a checkpoint, from being blamed on a rank.""",
     pytorch="`torch.profiler` traces give the three times per rank; MegaScale and others compare them across ranks in the same way.",
 )
 
-ANSWERS = r"""from statistics import mean, median
+ANSWERS = r'''from statistics import mean, median, median_high, median_low
+
+from course_lib import params
 
 
-# %% right: as written
-FACTOR = 1.25
+# %% right: worked
+factor = params("find-straggler").factor
 
 
-def straggler(compute, data, wait):
-    own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
+def straggler(compute, data, wait) -> tuple[int, str] | None:
+    """The rank that makes the others wait, and what makes it slow; None where there is none."""
+    ### BEGIN SOLUTION
+    own = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(compute, data, strict=True)]
     ranks = range(len(own[0])) if own else []
-    found = []
-    for rank in ranks:
-        late = sum(step[rank] > FACTOR * median(step) for step in own)
-        if late > len(own) / 2:
-            found.append((-sum(step[rank] for step in own), rank))
-    if not found:
+    late = [rank for rank in ranks if sum(step[rank] > factor * median(step) for step in own) > len(own) / 2]
+    if not late:
         return None
-    rank = min(found)[1]
-    extra = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
-    return rank, "compute" if extra[0] >= extra[1] else "data"
+    rank = max(late, key=lambda each: (sum(step[each] for step in own), -each))
+    above = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
+    return rank, "compute" if above[0] >= above[1] else "data"
+    ### END SOLUTION
 
-
-# %% right: any variant  from: as written
-# - FACTOR = 1.25
-# + from course_lib import params
-# + FACTOR = params("find-straggler").factor
-
-# %% wrong: the one that waits longest => values blames-the-waiting  from: as written
-# -     own = [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)]
-# +     total = [sum(column) for column in zip(*wait)]
-# +     return total.index(max(total)), "compute"
-# +     own = []
-
-# %% wrong: the mean of the ranks => generality mean-of-ranks  from: as written
-# ~ * median(step) ==> * mean(step)
-
-# %% wrong: the mean over the steps => values one-long-step  from: as written
+# %% wrong: blames the waiting => values
+# > the rank that waits longest is done first; the others wait for somebody else.
+# ~ [rank for rank in ranks if sum(step[rank] > factor * median(step) for step in own) > len(own) / 2] ==> sorted(ranks, key=lambda each: -sum(step[each] for step in wait))[:1]
+# %% wrong: mean of ranks => generality
+# > a slow rank raises the mean of the ranks; take the median.
+# ~ factor * median(step) ==> factor * mean(step)
+# %% wrong: one long step => values
+# > this takes the mean over the steps, which one long step decides; count the steps.
 #       ranks = range(len(own[0])) if own else []
 # +     own = [[mean(step[rank] for step in own) for rank in ranks]] if own else []
-
-# %% wrong: half of the steps are enough => values half-is-enough  from: as written
-# ~ if late > len(own) / 2: ==> if late >= len(own) / 2:
-
-# %% wrong: in all steps => values -  from: as written
-# ~ if late > len(own) / 2: ==> if late == len(own):
-
-# %% wrong: late at the limit => generality at-the-limit  from: as written
-# ~ [rank] > FACTOR * median ==> [rank] >= FACTOR * median
-
-# %% wrong: always compute => values other-kind  from: as written
-# ~ "compute" if extra[0] >= extra[1] else "data" ==> "compute"
-
-# %% wrong: the larger time is the kind => values other-kind  from: as written
+# %% wrong: half is enough => values
+# > late in half of the steps is not more than half.
+# ~ > len(own) / 2 ==> >= len(own) / 2
+# %% wrong: in all steps => values
+# > more than half of the steps are enough, not all of them.
+# ~ > len(own) / 2 ==> == len(own)
+# %% wrong: at the limit => generality
+# > exactly at the limit is not late.
+# ~ step[rank] > factor ==> step[rank] >= factor
+# %% wrong: always compute => values other-kind
+# > the rank is right. Which of its two times exceeds the median by more?
+# ~ "compute" if above[0] >= above[1] else "data" ==> "compute"
+# %% wrong: the larger time is the kind => values other-kind
+# > the rank is right, and `kind` is not the larger of its times: which of them exceeds the median by more?
 # ~ sum(step[rank] - median(step) for step in table) ==> sum(step[rank] for step in table)
-
-# %% wrong: the lowest rank of several => generality -  from: as written
-# ~ (found)[1] ==> (each[1] for each in found)
-
-# %% wrong: the highest rank of equals => generality -  from: as written
-# ~ (found)[1] ==> ((each[0], -each[1]) for each in found)[1] * -1
-
-# %% wrong: computation alone => values -  from: as written
-# ~ [[a + b for a, b in zip(c, d)] for c, d in zip(compute, data)] ==> compute
-
-# %% wrong: never anybody => values -  from: as written
-# ~ if not found: ==> if found or not found:
-
-# %% wrong: the lower of the two in the middle => generality one-of-the-middle  from: as written
-#   def straggler(compute, data, wait):
-# +     from statistics import median_low as median
-
-# %% wrong: the rank that is late most often => generality -  from: as written
-# ~ -sum ==> -late, -sum
-# ~ (found)[1] ==> (found)[2]
-
-# %% wrong: the kind of the last step => generality other-kind  from: as written
-# -     extra = [sum(step[rank] - median(step) for step in table) for table in (compute, data)]
-# +     extra = [table[-1][rank] - median(table[-1]) for table in (compute, data)]
-
-# %% wrong: two ranks have no straggler => generality ~  from: as written
-# -     found = []
-# +     if len(ranks) < 3:
-# +         return None
-# +     found = []
-
-# %% wrong: a median of zero makes nobody late => generality ~  from: as written
-# ~ step[rank] > FACTOR * median(step) for ==> step[rank] > FACTOR * median(step) > 0 for
-"""
+# %% wrong: lowest of several => generality
+# > of several stragglers this takes the lowest rank; take the one with the largest own time in all.
+# ~ max(late, key=lambda each: (sum(step[each] for step in own), -each)) ==> min(late)
+# %% wrong: highest of equals => generality
+# > of equal ones the lowest rank is asked for.
+# ~ , -each) ==> , each)
+# %% wrong: computation alone => values
+# > a rank's own time is computation and waiting for its data together.
+# ~ [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(compute, data, strict=True)] ==> compute
+# %% wrong: never anybody => values -
+# ~ if not late: ==> if late or not late:
+# %% wrong: the lower of the middle => generality one-of-the-middle
+# > this takes the lower of the two in the middle, not their mean.
+# ~ factor * median(step) ==> factor * median_low(step)
+# %% wrong: the upper of the middle => generality one-of-the-middle
+# > this takes the upper of the two in the middle, not their mean.
+# ~ factor * median(step) ==> factor * median_high(step)
+# %% wrong: late most often => generality
+# > of several stragglers this takes the one that is late most often; take the one with the largest own time in all.
+# ~ (sum(step[each] for step in own), -each) ==> (sum(step[each] > factor * median(step) for step in own), sum(step[each] for step in own), -each)
+# %% wrong: the kind of the last step => generality other-kind
+# > the rank is right, and its kind is that of all steps, not of the last one.
+# ~ sum(step[rank] - median(step) for step in table) ==> table[-1][rank] - median(table[-1])
+# %% wrong: two ranks have no straggler => generality ~
+# ~ if not late: ==> if not late or len(ranks) < 3:
+# %% wrong: a median of zero makes nobody late => generality ~
+# ~ factor * median(step) for ==> factor * median(step) > 0 for
+'''

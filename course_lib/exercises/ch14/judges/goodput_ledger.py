@@ -2,9 +2,8 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import Breakdown, shares, table
 from course_lib.judging.draws import generality
@@ -13,64 +12,7 @@ from course_lib.records import Case, Outcome, Verdict
 Log = Sequence[tuple[float, str, int | None]]
 
 
-def ledger(
-    log: Log,
-    unit: str = "seconds",
-    *,
-    repeats: str = "lost",  # what steps are that a restart throws away
-    newest: bool = False,  # whether a restart is thought to resume from the newest checkpoint
-    inclusive: bool = False,  # whether the step of the checkpoint is thrown away, too
-    again: str = "restart",  # what a failure during a restart costs
-    last: str = "lost",  # what the time before "end" is
-) -> dict[str, float]:
-    """Seconds by cause, or their shares; the keywords are known mistakes."""
-    spent = dict.fromkeys(("work", "lost", "save", "restart"), 0.0)
-    counted: list[tuple[int, float]] = []
-    down, saved = False, 0
-    for (before, _, _), (now, event, step) in zip(log, log[1:], strict=False):
-        seconds = now - before
-        if event == "step":
-            counted.append((step or 0, seconds))
-        elif event == "saved":
-            spent["save"] += seconds
-            saved = step or 0
-        elif event == "restart":
-            spent["restart"] += seconds
-            first = saved if newest else (step or 0)
-            gone = [each for each in counted if each[0] > first or (inclusive and each[0] == first)]
-            counted = [each for each in counted if each not in gone]
-            spent[repeats] += sum(each for _, each in gone)
-            down = False
-        else:
-            spent[again if down else last if event == "end" else "lost"] += seconds
-            down = event == "failure"
-    spent["work"] += sum(seconds for _, seconds in counted)
-    total = log[-1][0] - log[0][0]
-    return {cause: seconds / total if unit == "shares" else seconds for cause, seconds in spent.items()}
-
-
-def _mistakes(unit: str) -> list[Mistake]:
-    def other(**change: Any) -> Any:
-        return lambda log: ledger(log, unit, **change)
-
-    return [
-        Mistake("repeated-as-work", other(repeats="work"), "steps that a restart throws away are lost."),
-        Mistake(
-            "newest-checkpoint",
-            other(newest=True),
-            "the restart says from which step it resumes; it is not always the newest checkpoint.",
-        ),
-        Mistake("one-step-too-many", other(inclusive=True), "the step of the checkpoint itself is not lost."),
-        Mistake("restart-is-lost", other(again="lost"), "a failure during a restart costs restart time, not work."),
-        Mistake("end-is-work", other(last="work"), "the step that the end cuts off is not done."),
-        Mistake(
-            "public-form" if unit == "shares" else "other-unit",
-            lambda log: ledger(log, "seconds" if unit == "shares" else "shares"),
-            "this solves the public form of the exercise: shares are asked for."
-            if unit == "shares"
-            else "seconds are asked for, not shares.",
-        ),
-    ]
+right = Worked("goodput-ledger")
 
 
 def _log(rng: random.Random, steps: int, every: int, *fail: tuple[int, int | None, int]) -> Log:
@@ -137,13 +79,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    unit = params["unit"]
     column = Breakdown(
         part="ledger",
-        unit="of the time" if unit == "shares" else "s",
-        want=lambda log: ledger(log, unit),
+        unit="of the time" if params["unit"] == "shares" else "s",
+        want=right,
         words=lambda log: f"a log of {len(log)} events",
-        mistakes=_mistakes(unit),
     )
     return list(table(column)(params, case, outcome))
 
@@ -157,11 +97,19 @@ time. What it lacks has three causes, with three remedies: lost work asks for sh
     pytorch="Google's `ml-goodput-measurement` library and torchtitan's fault-tolerance logs split the time of a job in the same way.",
 )
 
-ANSWERS = r"""# %% right: as written
-def ledger(log):
-    spent = {"work": 0.0, "lost": 0.0, "save": 0.0, "restart": 0.0}
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+unit = params("goodput-ledger").unit  # "seconds" or "shares" of the whole time
+
+
+def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
+    """Seconds, or shares, of "work", "lost", "save" and "restart"."""
+    ### BEGIN SOLUTION
+    spent = dict.fromkeys(("work", "lost", "save", "restart"), 0.0)
     steps, down = [], False
-    for (before, _, _), (now, event, step) in zip(log, log[1:]):
+    for (before, _, _), (now, event, step) in zip(log, log[1:], strict=False):
         seconds = now - before
         if event == "step":
             steps.append((step, seconds))
@@ -170,81 +118,62 @@ def ledger(log):
         elif event == "restart":
             spent["restart"] += seconds
             spent["lost"] += sum(each for number, each in steps if number > step)
-            steps = [each for each in steps if each[0] <= step]
-            down = False
-        else:
+            steps, down = [each for each in steps if each[0] <= step], False
+        else:  # a failure, or the end
             spent["restart" if down else "lost"] += seconds
             down = True
     spent["work"] = sum(each for _, each in steps)
-    return spent
+    total = log[-1][0] - log[0][0] if unit == "shares" else 1
+    return {cause: seconds / total for cause, seconds in spent.items()}
+    ### END SOLUTION
 
-
-# %% right: from the end
+# %% right: from the end  from: worked
 def ledger(log):
     spent = dict.fromkeys(["work", "lost", "save", "restart"], 0.0)
     lowest = float("inf")  # the lowest step that a later restart resumes from
     for at in range(len(log) - 1, 0, -1):
         now, event, step = log[at]
-        seconds = now - log[at - 1][0]
-        cause = {
-            "step": "lost" if step is not None and step > lowest else "work",
-            "saved": "save",
-            "restart": "restart",
-        }.get(event)
+        cause = {"step": "lost" if (step or 0) > lowest else "work", "saved": "save", "restart": "restart"}.get(event)
         if cause is None:
             earlier = [each for _, each, _ in log[:at] if each in ("failure", "restart")]
             cause = "restart" if earlier and earlier[-1] == "failure" else "lost"
         if event == "restart":
             lowest = min(lowest, step)
-        spent[cause] += seconds
+        spent[cause] += (now - log[at - 1][0]) / (log[-1][0] - log[0][0] if unit == "shares" else 1)
     return spent
 
 
-# %% right: any variant  from: as written
-# - def ledger(log):
-# + from course_lib import params
-# + UNIT = params("goodput-ledger").unit
-# + def ledger(log):
-# -     return spent
-# +     total = log[-1][0] - log[0][0] if UNIT == "shares" else 1
-# +     return {cause: seconds / total for cause, seconds in spent.items()}
-
-# %% wrong: repeated steps are work => values repeated-as-work  from: as written
-# ~ ["lost"] ==> ["work"]
-# ~ spent["work"] = sum(each for _, each in steps) ==> spent["work"] += sum(each for _, each in steps)
-
-# %% wrong: from the newest checkpoint => generality newest-checkpoint  from: as written
+# %% wrong: repeated as work => values
+# > steps that a restart throws away are lost.
+# ~ spent["lost"] ==> spent["work"]
+# ~ spent["work"] = ==> spent["work"] +=
+# %% wrong: newest checkpoint => generality
+# > the restart says from which step it resumes; it is not always the newest checkpoint.
+# ~ steps, down = [], False ==> steps, down, saved = [], False, 0
 #               spent["save"] += seconds
 # +             saved = step
 #               spent["restart"] += seconds
-# +             step = locals().get("saved", 0)
-
-# %% wrong: the step of the checkpoint is lost too => values one-step-too-many  from: as written
-# ~ (each for number, each in steps if number > step) ==> (each for number, each in steps if number >= step)
-# ~ [each for each in steps if each[0] <= step] ==> [each for each in steps if each[0] < step]
-
-# %% wrong: a failed restart is lost work => generality restart-is-lost  from: as written
+# +             step = saved
+# %% wrong: one step too many => values
+# > the step of the checkpoint itself is not lost.
+# ~ number > step ==> number >= step
+# ~ each[0] <= step ==> each[0] < step
+# %% wrong: restart is lost => generality
+# > a failure during a restart costs restart time, not work.
 # ~ "restart" if down else "lost" ==> "lost" if event == "failure" or not down else "restart"
-
-# %% wrong: the end is work => values end-is-work  from: as written
-# -             spent["restart" if down else "lost"] += seconds
-# +             key = "restart" if down else "work" if event == "end" else "lost"
-# +             spent[key] += seconds
-# ~ spent["work"] = sum(each for _, each in steps) ==> spent["work"] += sum(each for _, each in steps)
-
-# %% wrong: in shares => values other-unit unless unit=shares  from: as written
-# ~ return spent ==> return {cause: seconds / (log[-1][0] - log[0][0]) for cause, seconds in spent.items()}
-
-# %% wrong: the total => values one-number  from: as written
-# ~ return spent ==> return sum(spent.values())
-
-# %% wrong: only the failure's own time is lost => values -  from: as written
+# %% wrong: end is work => values
+# > the step that the end cuts off is not done.
+# ~ "restart" if down else "lost" ==> "restart" if down else "work" if event == "end" else "lost"
+# ~ spent["work"] = ==> spent["work"] +=
+# %% wrong: other unit => values
+# > {{means}} are asked for.
+# ~ unit == "shares" ==> unit != "shares"
+# %% wrong: the total => values one-number
+# ~ {cause: seconds / total for cause, seconds in spent.items()} ==> sum(spent.values()) / total
+# %% wrong: only the failure's own time is lost => values -
 # ~ sum(each for number, each in steps if number > step) ==> 0
-
-# %% wrong: saves that were lost are lost => values -  from: as written
-# -             spent["save"] += seconds
-# +             steps.append((step + 0.5, seconds))
-
-# %% wrong: a step is lost when it is done again => generality ~  from: as written
+# %% wrong: saves that were lost are lost => values -
+# ~ spent["save"] += seconds ==> steps.append((step + 0.5, seconds))
+# %% wrong: a step is lost when it is done again => generality ~
 # ~ if number > step) ==> if number > step and (number, "step") in [(n, kind) for when, kind, n in log if when > now])
-"""
+'''

@@ -1,55 +1,30 @@
 """Judge of hours-between-failures: from a log to your own cluster."""
 
-import math
 import random
 
-from course_lib.exercises.ch14.judges.shared import HOURS_A_DAY, chance, hours_between
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, logarithmic, plain, unseen
 from course_lib.records import Case
 from course_lib.units import count_text
 
+right = Worked("hours-between-failures")
 BETWEEN = Column(
     part="between",
     unit="hours",
-    want=hours_between,
+    want=right[0],
     words=lambda f, d, n, s: (
         f"{count_text(f, 'failure')} in {count_text(d, 'day')} on {count_text(n, 'GPU')}, scaled to {s:,}"
     ),
     rel=FINE,
-    mistakes=(
-        Mistake("same-size", lambda f, d, n, s: d * HOURS_A_DAY / f, "this is for as many GPUs as in the log."),
-        Mistake(
-            "upside-down",
-            lambda f, d, n, s: d * HOURS_A_DAY * s / (f * n),
-            "a job on more GPUs fails more often, not less.",
-        ),
-        Mistake("one-gpu", lambda f, d, n, s: d * HOURS_A_DAY * n / f, "this is for one GPU."),
-        Mistake("days", lambda f, d, n, s: d * n / (f * s), "these are days; hours are asked for."),
-        Mistake("rate", lambda f, d, n, s: f * s / (d * HOURS_A_DAY * n), "these are failures an hour; invert them."),
-    ),
 )
 CHANCE = Column(
     part="chance",
     unit="probability",
-    want=chance,
+    want=right[1],
     words=lambda h, m: f"{count_text(h, 'hour')} with a failure every {count_text(m, 'hour')}",
     rel=FINE,
-    mistakes=(
-        Mistake("expected-number", lambda h, m: h / m, "this is the expected number of failures; it can exceed 1."),
-        Mistake("capped", lambda h, m: min(1.0, h / m), "this is the expected number of failures, cut at 1."),
-        Mistake("survives", lambda h, m: math.exp(-h / m), "this is the probability that nothing fails."),
-        Mistake(
-            "power-of-two", lambda h, m: 1 - 2 ** (-h / m), "the time between failures is a mean, not a half-life."
-        ),
-        Mistake(
-            "hour-by-hour",
-            lambda h, m: 1 - max(0.0, 1 - 1 / m) ** h if m > 1 else None,
-            "this lets failures strike on the hour only; let the steps become short.",
-        ),
-    ),
 )
 
 
@@ -82,56 +57,61 @@ e^(−t/M). The expected number of failures, t/M, is close to the chance of one 
     pytorch="`torchrun --max-restarts` bounds the restarts of a job. Choose it from the expected number of failures, hours / hours between them.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 
-# %% right: as written
-def hours_between(failures, days, gpus, size):
+# %% right: worked
+def hours_between(failures: float, days: float, gpus: float, size: float) -> float:
+    """Mean hours between failures of a job on `size` GPUs."""
+    ### BEGIN SOLUTION
     return days * 24 * gpus / failures / size
+    ### END SOLUTION
 
 
-def chance(hours, between):
+def chance(hours: float, between: float) -> float:
+    """The probability of at least one failure in a run of `hours` hours."""
+    ### BEGIN SOLUTION
     return 1 - math.exp(-hours / between)
+    ### END SOLUTION
 
-
-# %% right: by rates  from: as written
+# %% right: by rates
 # ~ days * 24 * gpus / failures / size ==> 1 / (failures / (days * 24.0 * gpus) * size)
 # ~ 1 - math.exp(-hours / between) ==> -math.expm1(-hours / between)
-
-# %% wrong: for the size of the log => values same-size  from: as written
+# %% wrong: same size => values
+# > this is for as many GPUs as in the log.
 # ~ 24 * gpus / failures / size ==> 24 / failures
-
-# %% wrong: in proportion => values upside-down  from: as written
+# %% wrong: upside down => values
+# > a job on more GPUs fails more often, not less.
 # ~ gpus / failures / size ==> size / failures / gpus
-
-# %% wrong: in days => values days  from: as written
+# %% wrong: days => values
+# > these are days; hours are asked for.
 # ~ 24 * gpus ==> gpus
-
-# %% wrong: for one GPU => values one-gpu  from: as written
+# %% wrong: one gpu => values
+# > this is for one GPU.
 # ~ failures / size ==> failures
-
-# %% wrong: whole hours => values rounded  from: as written
+# %% wrong: rate => values
+# > these are failures an hour; invert them.
+# ~ days * 24 * gpus / failures / size ==> failures * size / (days * 24 * gpus)
+# %% wrong: whole hours => values rounded
 # ~ days * 24 * gpus / failures / size ==> round(days * 24 * gpus / failures / size, 3)
-
-# %% wrong: the expected number => values expected-number  from: as written
+# %% wrong: expected number => values
+# > this is the expected number of failures; it can exceed 1.
 # ~ 1 - math.exp(-hours / between) ==> hours / between
-
-# %% wrong: the expected number, cut at 1 => values capped  from: as written
-# ~ return 1 - math.exp(-hours / between) ==> return min(1, hours / between)
-
-# %% wrong: nothing fails => values survives  from: as written
+# %% wrong: capped => values
+# > this is the expected number of failures, cut at 1.
+# ~ 1 - math.exp(-hours / between) ==> min(1, hours / between)
+# %% wrong: survives => values
+# > this is the probability that nothing fails.
 # ~ 1 - math ==> math
-
-# %% wrong: a half-life => values power-of-two  from: as written
-# ~ return 1 - math.exp(-hours / between) ==> return 1 - 2 ** (-hours / between)
-
-# %% wrong: hour by hour => values hour-by-hour  from: as written
+# %% wrong: power of two => values
+# > the time between failures is a mean, not a half-life.
+# ~ math.exp(-hours / between) ==> 2 ** (-hours / between)
+# %% wrong: hour by hour => values
+# > this lets failures strike on the hour only; let the steps become short.
 # ~ math.exp(-hours / between) ==> (1 - 1 / between) ** hours
-
-# %% wrong: the example's numbers => values -  from: as written
+# %% wrong: the example's numbers => values -
 # ~ days * 24 * gpus / failures / size ==> 54 * 24 * 16384 / 419 / size
-
-# %% wrong: remembers a chance by its hours => values -  from: as written
-# ~ def chance(hours, between): ==> def chance(hours, between, kept={}):
+# %% wrong: remembers a chance by its hours => values -
+# ~ chance(hours: float, between: float) ==> chance(hours: float, between: float, kept={})
 # ~ (-hours / between) ==> (-hours / kept.setdefault(hours, between))
-"""
+'''

@@ -1,79 +1,31 @@
 """Judge of how-many-spares: how many spare servers?"""
 
-import math
 import random
 from functools import cache
 
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain, unseen
-from course_lib.judging.mistakes import shifted
 from course_lib.records import Case
 from course_lib.units import count_text
 
-
-def _log_term(n: int, k: int, q: float) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(q) + (n - k) * math.log1p(-q)
-
-
-def waits(servers: int, spares: int, mtbf: float, repair: float, *, fragile: bool = True) -> float:
-    """The probability that more servers are under repair than there are spares; without `fragile` spares never break."""
-    q, n = repair / (mtbf + repair), servers + spares * fragile
-    if q == 0 or spares >= n:
-        return 0.0
-    if n <= 60:  # exactly, for probabilities that are to equal a bound
-        return math.fsum(math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(spares + 1, n + 1))
-    return math.fsum(math.exp(_log_term(n, k, q)) for k in range(spares + 1, min(n, spares + 400) + 1))
+right = Worked("how-many-spares")
 
 
 @cache
-def fewest(
-    servers: int, mtbf: float, repair: float, chance: float, *, fragile: bool = True, strict: bool = False
-) -> int | None:
-    """The fewest spares for which the job waits with a probability of at most `chance`, or (`strict`) of less."""
-    spares = 0
-    if strict and chance == 0:
-        return None
-    while (p := waits(servers, spares, mtbf, repair, fragile=fragile)) > chance or (strict and p == chance):
-        spares += 1
-    return spares
-
-
-def _poisson(servers: int, mtbf: float, repair: float, chance: float) -> int:
-    mean, spares = servers * repair / (mtbf + repair), 0
-    term = total = math.exp(-mean)
-    while 1 - total > chance and spares < 500:
-        spares += 1
-        term *= mean / spares
-        total += term
-    return spares
+def _fewest(servers: int, mtbf: float, repair: float, chance: float) -> int:
+    return right(servers, mtbf, repair, chance)
 
 
 SPARES = Column(
     part="spares",
     unit="servers",
-    want=fewest,
+    want=_fewest,
     words=lambda n, m, r, c: (
         f"{count_text(n, 'server')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most {100 * c:g} %"
     ),
     rel=EXACT,
-    mistakes=(
-        Mistake(
-            "spares-never-break", lambda *row: fewest(*row, fragile=False), "here the spares never break; they do, too."
-        ),
-        Mistake(
-            "mean",
-            lambda n, m, r, c: math.ceil(n * r / (m + r)),
-            "these are the servers under repair on average; half of the time there are more.",
-        ),
-        Mistake(
-            "strictly-less", lambda *row: fewest(*row, strict=True), "a probability equal to the bound is allowed."
-        ),
-        Mistake("poisson", _poisson, "the Poisson distribution is close, not exact, and knows no spares that break."),
-        Mistake("one-too-few", shifted(fewest, -1), "with one spare fewer the job waits too often."),
-        Mistake("one-too-many", shifted(fewest, 1), "one spare fewer would be enough."),
-    ),
 )
 
 
@@ -112,66 +64,47 @@ more than s are. The mean is far too few: half of the time more than that are un
     pytorch="`torchrun --nnodes=MIN:MAX` lets a job begin with fewer servers, so it need not wait for the last spare.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 
-# %% right: as written
-def spares(servers, mtbf, repair, chance):
-    q = repair / (mtbf + repair)
+# %% right: worked
+def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
+    """The fewest spare servers for which the job waits with a probability of at most `chance`."""
+    ### BEGIN SOLUTION
+    down = repair / (mtbf + repair)
     extra = 0
     while True:
         n = servers + extra
-        tail = 1 - math.fsum(math.comb(n, k) * q**k * (1 - q) ** (n - k) for k in range(min(extra, n) + 1))
-        if tail <= chance + 1e-12:
-            return extra
-        extra += 1
-
-
-# %% right: term by term
-def spares(servers, mtbf, repair, chance):
-    q = repair / (mtbf + repair)
-    if q == 0:
-        return 0
-    for extra in range(servers * 50 + 50):
-        n, runs = servers + extra, 0.0
-        for k in range(extra + 1):
-            runs += math.exp(
-                math.lgamma(n + 1)
-                - math.lgamma(k + 1)
-                - math.lgamma(n - k + 1)
-                + k * math.log(q)
-                + (n - k) * math.log(1 - q)
-            )
+        runs = math.fsum(math.comb(n, k) * down**k * (1 - down) ** (n - k) for k in range(extra + 1))
         if 1 - runs <= chance + 1e-12:
             return extra
+        extra += 1
+    ### END SOLUTION
 
-
-# %% wrong: the mean => values mean  from: as written
-#       q = repair / (mtbf + repair)
-# +     return math.ceil(servers * q)
-
-# %% wrong: spares never break => values spares-never-break  from: as written
+# %% right: term by term
+# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k) ==> math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(down or 1) + (n - k) * math.log1p(-down))
+# %% wrong: mean => values
+# > these are the servers under repair on average; half of the time there are more.
+# ~ extra = 0 ==> return math.ceil(servers * down)
+# %% wrong: spares never break => values
+# > here the spares never break; they do, too.
 # ~ servers + extra ==> servers
-
-# %% wrong: Poisson => values poisson  from: as written
-# ~ math.comb(n, k) * q**k * (1 - q) ** (n - k) ==> math.exp(-servers * q) * math.prod(servers * q / i for i in range(1, k + 1))
-
-# %% wrong: strictly below the bound => generality strictly-less  from: as written
-# ~ if tail <= chance + 1e-12: ==> if tail < chance - 1e-12 or q == 0 or chance == 1:
-
-# %% wrong: one too many => values one-too-many  from: as written
+# %% wrong: poisson => values
+# > the Poisson distribution is close, not exact, and knows no spares that break.
+# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k) ==> math.exp(-servers * down) * math.prod(servers * down / i for i in range(1, k + 1))
+# %% wrong: strictly less => generality
+# > a probability equal to the bound is allowed.
+# ~ if 1 - runs <= chance + 1e-12: ==> if 1 - runs < chance - 1e-12 or down == 0 or chance == 1:
+# %% wrong: one too many => values
+# > one spare fewer would be enough.
 # ~ return extra ==> return extra + 1
-
-# %% wrong: one too few => values one-too-few  from: as written
+# %% wrong: one too few => values
+# > with one spare fewer the job waits too often.
 # ~ return extra ==> return max(extra - 1, 0)
-
-# %% wrong: the share of repair over operation => values -  from: as written
+# %% wrong: the share of repair over operation => values -
 # ~ (mtbf + repair) ==> mtbf / 2
-
-# %% wrong: no repair is not foreseen => generality -  from: term by term
-# -     if q == 0:
-# -         return 0
-
-# %% wrong: at most a hundred => generality ~  from: as written
+# %% wrong: no repair is not foreseen => generality -
+# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k) ==> math.comb(n, k) * math.exp(k * math.log(down) + (n - k) * math.log1p(-down))
+# %% wrong: at most a hundred => generality ~
 # ~ <= chance + 1e-12: ==> <= chance + 1e-12 or extra == 100:
-"""
+'''

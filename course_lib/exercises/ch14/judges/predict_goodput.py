@@ -1,17 +1,16 @@
 """Judge of predict-goodput: prediction: what do failures cost?"""
 
-from course_lib.exercises.ch14.judges.shared import best_interval, goodput
-from course_lib.judging import Params
+from course_lib.judging import Params, Worked
 from course_lib.judging.prediction import prediction
 from course_lib.units import HOUR, MINUTE
+
+goodput, best_interval = Worked("checkpoint-interval")[0], Worked("checkpoint-interval")[1]
 
 
 def lost_percent(params: Params) -> float:
     """Percent of the time that is lost at the best interval, restarts safe from failures."""
-    mtbf = params["hours"] * HOUR
-    return 100 * (
-        1 - goodput("safe", best_interval(params["save"], mtbf), params["save"], params["restart"] * MINUTE, mtbf)
-    )
+    save, mtbf = params["save"], params["hours"] * HOUR
+    return 100 * (1 - goodput(best_interval(save, mtbf), save, params["restart"] * MINUTE, mtbf))
 
 
 JUDGING = prediction(
@@ -22,30 +21,32 @@ JUDGING = prediction(
 saves and shorter restarts both help; a longer time between failures helps most.""",
 )
 
-ANSWERS = r"""# %% right: a guess
+ANSWERS = r'''import math
+
+from course_lib import params
+
+
+# %% right: worked
+def lost_interval() -> tuple[float, float]:
+    """Percent of the time that you believe is lost: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-goodput")
+    between = asked.hours * 3600
+    lost = 100 * (2 * math.sqrt(asked.save / (2 * between)) + asked.restart * 60 / between)
+    return lost / 1.5, lost * 1.5
+    ### END SOLUTION
+
+# %% right: a guess
 def lost_interval():
-    return 5, 20
+    return [5, 20]
 
 
-# %% right: from the two roots
-import math
-
-
-def lost_interval():
-    mtbf = 3 * 3600
-    lost = 100 * (2 * math.sqrt(45 / 2 / mtbf) + 600 / mtbf)
-    return [lost / 1.3, lost * 1.3]
-
-
-# %% wrong: one number => values not-a-pair  from: a guess
-# ~ 5, 20 ==> 10
-
-# %% wrong: it commits to nothing => values too-wide  from: a guess
-# ~ 5, 20 ==> 1, 50
-
-# %% wrong: the high end comes first => values reversed  from: a guess
-# ~ 5, 20 ==> 20, 5
-
-# %% wrong: nothing is lost => values not-positive  from: a guess
-# ~ 5, 20 ==> 0, 1
-"""
+# %% wrong: one number => values not-a-pair
+# ~ lost / 1.5, lost * 1.5 ==> lost
+# %% wrong: it commits to nothing => values too-wide
+# ~ lost / 1.5, lost * 1.5 ==> lost / 7, lost * 7
+# %% wrong: the high end comes first => values reversed
+# ~ lost / 1.5, lost * 1.5 ==> lost * 1.5, lost / 1.5
+# %% wrong: nothing is lost => values not-positive
+# ~ lost / 1.5, lost * 1.5 ==> 0, 1
+'''

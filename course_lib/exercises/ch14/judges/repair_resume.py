@@ -2,46 +2,13 @@
 
 import random
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
-from course_lib.exercises.ch14.probes import Job, Killed
-from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging import Fault, Judging, Params, Worked, oracle
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case
 
-
-def looped(
-    args: tuple[Any, ...], *, early: bool = False, late_epoch: bool = False, afresh: bool = False
-) -> dict[str, Any]:
-    """What the loop leads to, right or with some of its bugs: saved before the update, epoch of the next step, data afresh."""
-    seed, of_epoch, every, steps, kills = args
-    job = Job(seed, of_epoch, every, list(kills))
-
-    def train() -> None:
-        checkpoint = job.load() or {"step": 0, "weights": []}
-        step, job.weights = checkpoint["step"], checkpoint["weights"]
-        drawn, order = 0, []
-        if afresh:
-            drawn, order = (step + late_epoch) // job.batches + 1, job.shuffled()
-        while step < steps:
-            epoch, place = divmod(step + late_epoch, job.batches)
-            while drawn <= epoch:
-                order, drawn = job.shuffled(), drawn + 1
-            step += 1
-            if early and step % job.every == 0:
-                job.save({"step": step, "weights": job.weights})
-            job.update(order[place], step)
-            if not early and step % job.every == 0:
-                job.save({"step": step, "weights": job.weights})
-
-    for _ in range(len(kills) + 1):
-        try:
-            train()
-            break
-        except Killed:
-            job.restart()
-    return {"weights": job.weights, "calls": job._calls, "saves": job.saves}
+right = Worked("repair-resume")
 
 
 def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -72,23 +39,10 @@ def _loop_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _loop_fault(case: Case, got: Any) -> Fault | None:
-    want = looped(case.args)
+    want = right.value(case)
     got = {**got, "weights": [tuple(each) for each in got["weights"]]}
     if got == want:
         return None
-    bugs = {
-        "early": "the checkpoint counts an update that its weights have not had.",
-        "late_epoch": "epoch and place in it are computed from a step that is already counted.",
-        "afresh": "after a restart, `job.shuffled()` begins with the first epoch's order again.",
-    }
-    for count in (1, 2, 3):
-        for names in combinations(bugs, count):
-            try:
-                other = looped(case.args, **dict.fromkeys(names, True))
-            except IndexError:
-                continue
-            if other != want and got == other:
-                return names[0].replace("_", "-"), " Also, ".join(bugs[name] for name in names)
     kills = (
         f"killed at update{'s' * (len(case.args[4]) > 1)} {', '.join(map(str, case.args[4]))}"
         if case.args[4]
@@ -113,21 +67,22 @@ place in it, and how often the data was shuffled. Each bug breaks the promise si
     pytorch="A `StatefulDataLoader` and `Stateful` trainers save the position; a test that kills the job and compares weights bit by bit finds these bugs.",
 )
 
-ANSWERS = r"""# %% right: as written
-def train(job, steps):
+ANSWERS = r'''# %% right: worked
+def train(job, steps: int) -> None:
+    """Trains to update number `steps`, from the checkpoint if there is one."""
+    ### BEGIN SOLUTION
     checkpoint = job.load() or {"step": 0, "weights": []}
     step, job.weights = checkpoint["step"], checkpoint["weights"]
-    drawn, order = 0, None
+    drawn, order = 0, []
     while step < steps:
         epoch, place = divmod(step, job.batches)
-        while drawn <= epoch:
-            order = job.shuffled()
-            drawn += 1
-        job.update(order[place], step + 1)
+        while drawn <= epoch:  # also those of the epochs before a resume
+            order, drawn = job.shuffled(), drawn + 1
         step += 1
+        job.update(order[place], step)
         if step % job.every == 0:
             job.save({"step": step, "weights": job.weights})
-
+    ### END SOLUTION
 
 # %% right: all orders first
 def train(job, steps):
@@ -144,49 +99,47 @@ def train(job, steps):
             job.save(dict(step=number, weights=list(job.weights)))
 
 
-# %% wrong: as given => values -  from: the card
-
-# %% wrong: saved before the update => values early  from: as written
-# -         job.update(order[place], step + 1)
+# %% wrong: early => values
+# > the checkpoint counts an update that its weights have not had.
+# -         job.update(order[place], step)
 #               job.save({"step": step, "weights": job.weights})
 # +         job.update(order[place], step)
-
-# %% wrong: the epoch of the next step => values late-epoch  from: as written
-# ~ place = divmod(step, job.batches) ==> place = divmod(step + 1, job.batches)
-
-# %% wrong: the data begins again => values afresh  from: as written
-# -     drawn, order = 0, None
-# +     order = job.shuffled()
-# +     first = step
-# ~ epoch, place = divmod(step, job.batches) ==> place = step % job.batches
-# ~ while drawn <= epoch: ==> if place == 0 and step > first:
-# -             drawn += 1
-
-# %% wrong: an epoch begins with the old order => values other-updates  from: as written
+# %% wrong: late epoch => values
+# > epoch and place in it are computed from a step that is already counted.
+# ~ divmod(step, job.batches) ==> divmod(step + 1, job.batches)
+# %% wrong: afresh => values
+# > after a restart, `job.shuffled()` begins with the first epoch's order again.
+# ~ drawn, order = 0, [] ==> drawn, order = step // job.batches + 1, job.shuffled()
+# %% wrong: early and late epoch => values early  from: early
+# > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step that is already counted.
+# ~ divmod(step, job.batches) ==> divmod(step + 1, job.batches)
+# %% wrong: early and afresh => values early  from: early
+# > the checkpoint counts an update that its weights have not had. Also, after a restart, `job.shuffled()` begins with the first epoch's order again.
+# ~ drawn, order = 0, [] ==> drawn, order = step // job.batches + 1, job.shuffled()
+# %% wrong: late epoch and afresh => values late-epoch
+# > epoch and place in it are computed from a step that is already counted. Also, after a restart, `job.shuffled()` begins with the first epoch's order again.
+# ~ drawn, order = 0, [] ==> drawn, order = (step + 1) // job.batches + 1, job.shuffled()
+# ~ divmod(step, job.batches) ==> divmod(step + 1, job.batches)
+# %% wrong: as given => values early  from: the card
+# > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step that is already counted, and after a restart `job.shuffled()` begins with the first epoch's order again.
+# %% wrong: an epoch begins with the old order => values other-updates
 # ~ while drawn <= epoch: ==> while drawn < max(1, epoch + (place > 0)):
-
-# %% wrong: it saves after every update => values other-saves  from: as written
+# %% wrong: it saves after every update => values other-saves
 # ~ job.every ==> 1
-
-# %% wrong: it saves at the end as well => values other-saves  from: as written
+# %% wrong: it saves at the end as well => values other-saves
 # -     while step < steps:
 # +     while True:
 # +         if step >= steps:
 # +             job.save({"step": step, "weights": job.weights})
 # +             return
-
-# %% wrong: it never resumes => values repeated-work  from: as written
-# ~ checkpoint = job.load() or {"step": 0, "weights": []} ==> checkpoint = {"step": 0, "weights": []}
-
-# %% wrong: steps count from 0 => values other-updates  from: as written
-# ~ (order[place], step + 1) ==> (order[place], step)
-
-# %% wrong: the weights are not restored => values other-updates  from: as written
+# %% wrong: it never resumes => values repeated-work
+# ~ checkpoint = job.load() or ==> checkpoint =
+# %% wrong: steps count from 0 => values other-updates
+# ~ job.update(order[place], step) ==> job.update(order[place], step - 1)
+# %% wrong: the weights are not restored => values other-updates
 # ~ step, job.weights = checkpoint["step"], checkpoint["weights"] ==> step = checkpoint["step"]
-
-# %% wrong: one update more when all is done => generality repeated-work  from: as written
-# -     drawn, order = 0, None
-# +     drawn, order = 0, None
+# %% wrong: one update more when all is done => generality repeated-work
+#       drawn, order = 0, []
 # +     if step == steps and steps:
 # +         job.update(job.shuffled()[0], step + 1)
-"""
+'''

@@ -1,27 +1,15 @@
 """Judge of snapshot-and-restore: resume bit for bit."""
 
 import random
-from functools import lru_cache
-from itertools import combinations
 from typing import Any
 
 import torch
 
-from course_lib.exercises.ch14.probes import Trainer, reference
-from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging import Fault, Judging, Params, Worked, oracle
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case
 
-_FORGOTTEN = {
-    "model": "the model's `state_dict` is missing; its running means are part of it.",
-    "optimizer": "the optimizer's state is missing: its moments begin at zero again.",
-    "schedule": "the schedule's state is missing: the learning rate is another step's.",
-    "generator": "the state of `trainer.generator` is missing: the next epoch is shuffled another way.",
-    "dropout": "the state of torch's default generator is missing: dropout drops other numbers.",
-    "position": "`order` and `position` are missing: other samples come next.",
-    "average": "the moving average is missing: it begins at other weights.",
-    "scale": "the loss scale and its counter are missing.",
-}
+right = Worked("snapshot-and-restore")
 
 
 def _same(got: Any, want: Any) -> bool:
@@ -31,11 +19,6 @@ def _same(got: Any, want: Any) -> bool:
     if isinstance(want, (list, tuple)):
         return isinstance(got, (list, tuple)) and len(got) == len(want) and all(map(_same, got, want))
     return type(got) is type(want) and got == want
-
-
-@lru_cache(maxsize=1024)
-def _reference(args: tuple[Any, ...], left_out: tuple[str, ...] = (), late: bool = False) -> list[Any]:
-    return reference(args, left_out, late)
 
 
 def _resume_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -53,27 +36,15 @@ def _resume_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _resume_fault(case: Case, got: Any) -> Fault | None:
-    want = _reference(case.args)
-    seed, samples, batch, before, during, _ = case.args
-    with torch.random.fork_rng(devices=[]):
-        trainer = Trainer(seed, samples, batch)
-        trainer.seen(before)
-        if not _same(got["undisturbed"], trainer.seen(during)):
-            return (
-                "disturbed",
-                "after `snapshot` the training itself goes on in another way; `snapshot` must change nothing.",
-            )
+    both = right.value(case)
+    if not _same(got["undisturbed"], both["undisturbed"]):
+        return (
+            "disturbed",
+            "after `snapshot` the training itself goes on in another way; `snapshot` must change nothing.",
+        )
+    want = both["resumed"]
     if _same(got["resumed"], want):
         return None
-    late = _reference(case.args, late=True)
-    if not _same(late, want) and _same(got["resumed"], late):
-        return "alias", "the snapshot moved on with the training: it holds the live tensors. Copy them."
-    for count in (1, 2):
-        for left_out in combinations(Trainer.PARTS, count):
-            other = _reference(case.args, left_out)
-            if not _same(other, want) and _same(got["resumed"], other):
-                told = " Also, ".join(_FORGOTTEN[part] for part in left_out)
-                return f"no-{left_out[0]}", told
     named = zip(("losses", "weights", "average", "loss scale", "order"), got["resumed"], want, strict=True)
     apart = next(name for name, one, two in named if not _same(one, two))
     losses = got["resumed"][0] if isinstance(got["resumed"][0], list) else []
@@ -91,36 +62,40 @@ JUDGING = Judging(
     pytorch="`torch.distributed.checkpoint.async_save` copies to CPU memory first, for this reason; `Stateful` objects bring their own `state_dict`.",
 )
 
-ANSWERS = r"""import copy
+ANSWERS = r'''import copy
+
 import torch
 
 
-# %% right: as written
-def snapshot(trainer):
-    return copy.deepcopy(
-        {
-            "model": trainer.model.state_dict(),
-            "optimizer": trainer.optimizer.state_dict(),
-            "schedule": trainer.schedule.state_dict(),
-            "generator": trainer.generator.get_state(),
-            "random": torch.get_rng_state(),
-            "order": trainer.order,
-            "position": trainer.position,
-            "average": trainer.average,
-            "scale": trainer.scale,
-        }
-    )
+# %% right: worked
+def snapshot(trainer) -> dict:
+    """All of the training's state, so that `torch.save` can write it later."""
+    ### BEGIN SOLUTION
+    state = {
+        "model": trainer.model.state_dict(),
+        "optimizer": trainer.optimizer.state_dict(),
+        "schedule": trainer.schedule.state_dict(),
+        "shuffles": trainer.generator.get_state(),
+        "dropout": torch.get_rng_state(),
+        "data": [trainer.order, trainer.position],
+        "average": trainer.average,
+        "scale": trainer.scale,
+    }
+    return copy.deepcopy(state)  # the training goes on before this is written
+    ### END SOLUTION
 
 
-def restore(trainer, saved):
+def restore(trainer, saved: dict) -> None:
+    """Puts a state that was saved into another trainer."""
+    ### BEGIN SOLUTION
     trainer.model.load_state_dict(saved["model"])
     trainer.optimizer.load_state_dict(saved["optimizer"])
     trainer.schedule.load_state_dict(saved["schedule"])
-    trainer.generator.set_state(saved["generator"])
-    torch.set_rng_state(saved["random"])
-    trainer.order, trainer.position = saved["order"], saved["position"]
+    trainer.generator.set_state(saved["shuffles"])
+    torch.set_rng_state(saved["dropout"])
+    trainer.order, trainer.position = saved["data"]
     trainer.average, trainer.scale = saved["average"], saved["scale"]
-
+    ### END SOLUTION
 
 # %% right: tensor by tensor
 def snapshot(trainer):
@@ -153,55 +128,79 @@ def restore(trainer, saved):
     trainer.scale = {"value": scale[0], "clean": scale[1]}
 
 
-# %% wrong: live tensors => values alias  from: as written
-# ~ copy.deepcopy ==> dict
-# ~ trainer.scale, ==> dict(trainer.scale),
-
-# %% wrong: without the optimizer => values no-optimizer  from: as written
-# -     trainer.optimizer.load_state_dict(saved["optimizer"])
-
-# %% wrong: without the schedule => values -  from: as written
-# -     trainer.schedule.load_state_dict(saved["schedule"])
-
-# %% wrong: without the generator => values no-generator  from: as written
-# -     trainer.generator.set_state(saved["generator"])
-
-# %% wrong: without torch's generator => values no-dropout  from: as written
-# -     torch.set_rng_state(saved["random"])
-
-# %% wrong: without the position => values -  from: as written
-# -     trainer.order, trainer.position = saved["order"], saved["position"]
-
-# %% wrong: the epoch begins again => values -  from: as written
-# -     trainer.order, trainer.position = saved["order"], saved["position"]
-# +     trainer.order = saved["order"]
-# +     trainer.position = 0
-
-# %% wrong: without the average => values no-average  from: as written
-# ~ trainer.average, trainer.scale = saved["average"], saved ==> trainer.scale = saved
-
-# %% wrong: without the loss scale => values no-scale  from: as written
-# ~ average, trainer.scale = saved["average"], saved["scale"] ==> average = saved["average"]
-
-# %% wrong: parameters without buffers => values -  from: as written
+# %% wrong: live tensors => values alias
+# > the snapshot moved on with the training: it holds the live tensors. Copy them.
+# ~ copy.deepcopy(state) ==> state | {"scale": dict(trainer.scale)}
+# %% wrong: all of it live => values alias
+# > the snapshot moved on with the training: it holds what the training changes, not copies.
+# ~ copy.deepcopy(state) ==> state
+# %% wrong: model and optimizer live => values alias
+# > the tensors of the model and of the optimizer moved on with the training: a `state_dict` refers to the live ones.
+# ~ copy.deepcopy(state) ==> {key: each if key in ("model", "optimizer") else copy.deepcopy(each) for key, each in state.items()}
+# %% wrong: model and average live => values alias
+# > the tensors of the model and of the average moved on with the training: they are the live ones.
+# ~ copy.deepcopy(state) ==> {key: each if key in ("model", "average") else copy.deepcopy(each) for key, each in state.items()}
+# %% wrong: optimizer and average live => values alias
+# > the optimizer's moments and the average moved on with the training: they are the live ones.
+# ~ copy.deepcopy(state) ==> {key: each if key in ("optimizer", "average") else copy.deepcopy(each) for key, each in state.items()}
+# %% wrong: model live => values alias
+# > the model's tensors moved on with the training: its `state_dict` refers to the live ones.
+# ~ copy.deepcopy(state) ==> copy.deepcopy(state) | {"model": state["model"]}
+# %% wrong: optimizer live => values alias
+# > the optimizer's moments moved on with the training: its `state_dict` refers to the live ones.
+# ~ copy.deepcopy(state) ==> copy.deepcopy(state) | {"optimizer": state["optimizer"]}
+# %% wrong: average live => values alias
+# > the moving average moved on with the training: a copied list still holds the live tensors.
+# ~ copy.deepcopy(state) ==> copy.deepcopy(state) | {"average": list(state["average"])}
+# %% wrong: scale live => values alias
+# > the loss scale's dictionary moved on with the training: it is the live one.
+# ~ copy.deepcopy(state) ==> copy.deepcopy(state) | {"scale": trainer.scale}
+# %% wrong: no model => values
+# > the model's `state_dict` is missing; its running means are part of it.
+# -     trainer.model.load_state_dict(saved["model"])
+# %% wrong: no buffers => values
+# > the model's buffers are missing: batch normalization keeps running means.
 # -     trainer.model.load_state_dict(saved["model"])
 # +     names = dict(trainer.model.named_parameters())
 # +     trainer.model.load_state_dict({name: saved["model"][name] for name in names}, strict=False)
-
-# %% wrong: weights alone => values -  from: as written
+# %% wrong: no optimizer => values
+# > the optimizer's state is missing: its moments begin at zero again.
+# -     trainer.optimizer.load_state_dict(saved["optimizer"])
+# %% wrong: no schedule => values
+# > the schedule's state is missing: the learning rate is another step's.
+# -     trainer.schedule.load_state_dict(saved["schedule"])
+# %% wrong: no generator => values
+# > the state of `trainer.generator` is missing: the next epoch is shuffled another way.
+# -     trainer.generator.set_state(saved["shuffles"])
+# %% wrong: no dropout => values
+# > the state of torch's default generator is missing: dropout drops other numbers.
+# -     torch.set_rng_state(saved["dropout"])
+# %% wrong: neither generator => values no-generator
+# > the states of both generators are missing: the epochs' and dropout's, which is torch's default one.
+# -     trainer.generator.set_state(saved["shuffles"])
+# -     torch.set_rng_state(saved["dropout"])
+# %% wrong: no position => values
+# > `order` and `position` are missing: other samples come next.
+# -     trainer.order, trainer.position = saved["data"]
+# %% wrong: epoch again => values
+# > the epoch begins again: `position` is missing.
+# ~ trainer.position = saved["data"] ==> trainer.position = saved["data"][0], 0
+# %% wrong: no average => values
+# > the moving average is missing: it begins at other weights.
+# ~ trainer.average, trainer.scale = saved["average"], saved ==> trainer.scale = saved
+# %% wrong: no scale => values
+# > the loss scale and its counter are missing.
+# ~ average, trainer.scale = saved["average"], saved["scale"] ==> average = saved["average"]
+# %% wrong: weights alone => values -
 # -     trainer.optimizer.load_state_dict(saved["optimizer"])
 # -     trainer.schedule.load_state_dict(saved["schedule"])
-# -     trainer.generator.set_state(saved["generator"])
-
-# %% wrong: the snapshot draws a random number => values -  from: as written
-# -     return copy.deepcopy(
-# +     torch.rand(1)
-# +     return copy.deepcopy(
-
-# %% wrong: the position stays in a global => values -  from: as written
-# - def snapshot(trainer):
+# -     trainer.generator.set_state(saved["shuffles"])
+# %% wrong: the snapshot draws a random number => values disturbed
+# ~ return copy ==> return torch.rand(1) is not None and copy
+# %% wrong: the position stays in a global => values -
+# - def snapshot(trainer) -> dict:
 # + KEPT = []
-# + def snapshot(trainer):
+# + def snapshot(trainer) -> dict:
 # +     KEPT[:] = [list(trainer.order), trainer.position]
-# ~ trainer.position = saved["order"], saved["position"] ==> trainer.position = KEPT
-"""
+# ~ trainer.position = saved["data"] ==> trainer.position = KEPT
+'''

@@ -2,48 +2,13 @@
 
 import math
 import random
-from collections.abc import Sequence
-from statistics import fmean, median, median_high, median_low
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, oracle
+from course_lib.judging import Fault, Judging, Params, Worked, oracle
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case
 
-
-def guard(
-    rule: str,
-    window: int,
-    factor: float,
-    patience: int,
-    losses: Sequence[float],
-    *,
-    middle: Any = median,
-    joins: bool = False,  # whether spikes join the window
-    forever: bool = False,  # whether all accepted losses count
-    resets: bool = True,  # whether a rollback sets the count back
-    total: bool = False,  # whether spikes that are not in a row count
-    least: bool = False,  # whether a loss at the limit is a spike
-    finite: bool = True,  # whether NaN is a spike
-    late: int = 0,
-) -> list[str]:
-    """What the guard says of each loss; the keywords are known mistakes."""
-    kept: list[float] = []
-    said, row = [], 0
-    for loss in losses:
-        recent = kept if forever else kept[-window:]
-        limit = math.inf
-        if len(kept) >= window:
-            center = middle(recent)
-            limit = factor * center if rule == "ratio" else center + factor * middle([abs(x - center) for x in recent])
-        spike = (finite and not math.isfinite(loss)) or loss > limit or (least and loss == limit)
-        row = row + 1 if spike else row if total else 0
-        if not spike or joins:
-            kept.append(loss)
-        back = spike and row >= patience + late
-        said.append("rollback" if back else "skip" if spike else "go")
-        row = 0 if back and resets else row
-    return said
+right = Worked("spike-guard")
 
 
 def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -86,33 +51,14 @@ def _guard_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _guard_fault(params: Params, case: Case, got: Any) -> Fault | None:
-    rule = params["rule"]
-    want, said = guard(rule, *case.args), [each.strip().lower() for each in got]
+def _guard_fault(case: Case, got: Any) -> Fault | None:
+    want, said = right.value(case), [each.strip().lower() for each in got]
     if len(said) != len(want):
         return "wrong-shape", f"one word for each of the {len(want)} losses; got {len(said)}."
     if said[-1:] == ["grows"]:
         return "grows", "the guard keeps far more losses than the last `window`, which are enough."
     if said == want:
         return None
-    other = "deviation" if rule == "ratio" else "ratio"
-    lead = "this solves the public form of the exercise: " if rule != "ratio" else ""
-    known: list[tuple[str, str, dict[str, Any], str]] = [
-        ("public-form" if lead else "other-rule", other, {}, f"{lead}the limit is computed in another way."),
-        ("spikes-join", rule, {"joins": True}, "spikes join the losses that set the limit, so that they become usual."),
-        ("mean", rule, {"middle": lambda kept: fmean(kept)}, "this is the mean of the losses, not the median."),
-        ("one-of-the-middle", rule, {"middle": median_low}, "this takes the lower of the two losses in the middle."),
-        ("one-of-the-middle", rule, {"middle": median_high}, "this takes the upper of the two losses in the middle."),
-        ("all-losses", rule, {"forever": True}, "all accepted losses set the limit, not the last `window`."),
-        ("not-reset", rule, {"resets": False}, "after a rollback the count of spikes begins again."),
-        ("not-in-a-row", rule, {"total": True}, "a loss that is no spike sets the count back to zero."),
-        ("late", rule, {"late": 1}, "the rollback comes one spike too late."),
-        ("at-the-limit", rule, {"least": True}, "a loss at the limit is no spike."),
-        ("nan-accepted", rule, {"finite": False}, "NaN is no number to compare with; test for it first."),
-    ]
-    for name, kind, change, message in known:
-        if said == guard(kind, *case.args, **change):
-            return name, message
     at = next(at for at, pair in enumerate(zip(said, want, strict=True)) if pair[0] != pair[1])
     return "other-word", f"loss {at + 1} of {len(want)} is {case.args[3][at]:g}, and {said[at]!r} is not right."
 
@@ -120,50 +66,63 @@ def _guard_fault(params: Params, case: Case, got: Any) -> Fault | None:
 JUDGING = Judging(
     shares="values:skips 0.3, values:rollbacks 0.3, generality:edges 0.4",
     cases=_guard_cases,
-    verdicts=oracle(lambda params, case, outcome: _guard_fault(params, case, outcome.value), named=True),
+    verdicts=oracle(lambda params, case, outcome: _guard_fault(case, outcome.value), named=True),
     why="""A median over accepted losses is not moved by the spikes that it is to find. One bad batch is skipped; several in a row mean that the weights
 are already hurt, and only an older checkpoint helps. PaLM's authors did both: they went back and left out the batches around the spike.""",
     pytorch="There is no such guard in PyTorch; `torch.nn.utils.clip_grad_norm_(…, error_if_nonfinite=True)` stops at NaN.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 from collections import deque
-from statistics import mean, median
+from statistics import fmean, median, median_high, median_low
+
+from course_lib import params
 
 
-# %% right: as written
+# %% right: worked
+rule = params("spike-guard").rule  # the limit is a "ratio" to the median, or a "deviation" from it
+
+
 class SpikeGuard:
-    def __init__(self, window, factor, patience):
-        self.kept, self.factor, self.patience = deque(maxlen=window), factor, patience
-        self.row = 0
+    """Says of each loss whether to "go", "skip" the update or make a "rollback"."""
 
-    def see(self, loss):
-        spike = not math.isfinite(loss)
-        if len(self.kept) == self.kept.maxlen and not spike:
+    def __init__(self, window: int, factor: float, patience: int) -> None:
+        ### BEGIN SOLUTION
+        self.kept, self.factor, self.patience, self.row = deque(maxlen=window), factor, patience, 0
+        ### END SOLUTION
+
+    def see(self, loss: float) -> str:
+        """What to do with this step."""
+        ### BEGIN SOLUTION
+        limit = math.inf
+        if len(self.kept) == self.kept.maxlen:
             middle = median(self.kept)
-            spike = loss > self.factor * middle
-        if not spike:
+            apart = median([abs(each - middle) for each in self.kept])
+            limit = self.factor * middle if rule == "ratio" else middle + self.factor * apart
+        if math.isfinite(loss) and loss <= limit:
             self.kept.append(loss)
             self.row = 0
             return "go"
-        self.row += 1
-        if self.row == self.patience:
-            self.row = 0
-            return "rollback"
-        return "skip"
+        self.row = (self.row + 1) % self.patience
+        return "skip" if self.row else "rollback"
+        ### END SOLUTION
 
-
-# %% right: with a list
+# %% right: with a list  from: worked
 class SpikeGuard:
     def __init__(self, window, factor, patience):
         self.window, self.factor, self.patience, self.last, self.left = window, factor, patience, [], patience
 
+    def middle(self, losses):
+        ordered, n = sorted(losses), len(losses)
+        return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+
     def limit(self):
         if len(self.last) < self.window:
             return math.inf
-        ordered = sorted(self.last)
-        n = len(ordered)
-        return self.factor * (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+        middle = self.middle(self.last)
+        if rule == "ratio":
+            return self.factor * middle
+        return middle + self.factor * self.middle([abs(each - middle) for each in self.last])
 
     def see(self, loss):
         if loss <= self.limit() and abs(loss) != math.inf:  # a comparison with NaN is false
@@ -176,88 +135,77 @@ class SpikeGuard:
         return "rollback"
 
 
-# %% right: any variant  from: as written
-# - class SpikeGuard:
-# + from course_lib import params
-# + RULE = params("spike-guard").rule
-# + class SpikeGuard:
-# -             spike = loss > self.factor * middle
-# +             limit = self.factor * middle
-# +             if RULE == "deviation":
-# +                 limit = middle + self.factor * median([abs(x - middle) for x in self.kept])
-# +             spike = loss > limit
-
-# %% wrong: spikes join the window => values -  from: as written
-#           self.row += 1
+# %% wrong: other rule => values
+# > the limit is computed in another way: a loss is a spike if it is above {{means}}.
+# ~ rule == "ratio" ==> rule != "ratio"
+# %% wrong: spikes join => values
+# > spikes join the losses that set the limit, so that they become usual.
+#           self.row = (self.row + 1) % self.patience
 # +         if math.isfinite(loss):
 # +             self.kept.append(loss)
-
-# %% wrong: the mean => generality -  from: as written
-# ~ median ==> mean
-
-# %% wrong: all losses count => generality -  from: with a list
-# ~ [*self.last, loss][-self.window :], self.patience ==> [*self.last, loss], self.patience
-
-# %% wrong: all losses are kept => generality grows  from: as written
-#               spike = loss > self.factor * middle
+# %% wrong: mean => generality
+# > this is the mean of the losses, not the median.
+# ~ params("spike-guard").rule ==> "ratio"
+# ~ median(self.kept) ==> fmean(self.kept)
+# %% wrong: the lower of the middle => generality one-of-the-middle
+# > this takes the lower of the two losses in the middle.
+# ~ median(self.kept) ==> median_low(self.kept)
+# ~ median([abs ==> median_low([abs
+# %% wrong: the upper of the middle => generality one-of-the-middle
+# > this takes the upper of the two losses in the middle.
+# ~ params("spike-guard").rule ==> "ratio"
+# ~ median(self.kept) ==> median_high(self.kept)
+# %% wrong: all losses => generality
+# > all accepted losses set the limit, not the last `window`.
+# ~ params("spike-guard").rule ==> "ratio"
+# ~ self.row = deque(maxlen=window), factor, patience, 0 ==> self.row, self.window = [], factor, patience, 0, window
+# ~ len(self.kept) == self.kept.maxlen ==> len(self.kept) >= self.window
+# %% wrong: all losses are kept => generality grows
+# > the guard keeps far more losses than the last `window`, which are enough.
+#           limit = math.inf
 # +         self.history = [*getattr(self, "history", []), loss]
-
-# %% wrong: the count goes on after a rollback => values -  from: as written
-# -         if self.row == self.patience:
+# %% wrong: not reset => values
+# > after a rollback the count of spikes begins again.
+# -         self.row = (self.row + 1) % self.patience
+# -         return "skip" if self.row else "rollback"
+# +         self.row += 1
+# +         return "skip" if self.row < self.patience else "rollback"
+# %% wrong: not in a row => values
+# > a loss that is no spike sets the count back to zero.
 # -             self.row = 0
-# +         if self.row >= self.patience:
-
-# %% wrong: spikes need not be in a row => values not-in-a-row  from: as written
-#               self.kept.append(loss)
-# -             self.row = 0
-
-# %% wrong: one spike too late => values late  from: as written
-# ~ if self.row == self.patience: ==> if self.row == self.patience + 1:
-
-# %% wrong: at the limit => generality at-the-limit  from: as written
-# ~ loss > self.factor ==> loss >= self.factor
-
-# %% wrong: NaN is compared => values nan-accepted  from: as written
-# ~ not math.isfinite(loss) ==> False
-
-# %% wrong: infinity is no spike at first => values -  from: as written
-# ~ not math.isfinite ==> math.isnan
-
-# %% wrong: it never rolls back => values -  from: as written
-# ~ rollback ==> skip
-
-# %% wrong: it judges from the first loss on => values -  from: as written
-# ~ len(self.kept) == self.kept.maxlen ==> self.kept
-
-# %% wrong: the lower of the two in the middle => generality one-of-the-middle  from: as written
-# ~ median(self.kept) ==> sorted(self.kept)[(len(self.kept) - 1) // 2]
-
-# %% wrong: NaN is not counted => generality -  from: as written
-# ~ 1 ==> math.isfinite(loss)
-
-# %% wrong: all guards share one count => values -  from: as written
-#   class SpikeGuard:
-# +     count = 0
-#               self.kept.append(loss)
-# -             self.row = 0
-# +             SpikeGuard.count = 0
-# -         self.row += 1
-# -         if self.row == self.patience:
-# -             self.row = 0
-# +         SpikeGuard.count += 1
-# +         if SpikeGuard.count >= self.patience:
-# +             SpikeGuard.count = 0
-
-# %% wrong: a good loss at the start leaves the count => generality ~  from: as written
-#               self.kept.append(loss)
-# -             self.row = 0
-# +             self.row = 0 if len(self.kept) == self.kept.maxlen else self.row
-
-# %% wrong: nothing is above a median of zero => generality ~  from: as written
-# ~ loss > self.factor * middle ==> loss > self.factor * middle != 0
-
-# %% wrong: a rollback at NaN leaves one spike => generality -  from: as written
-#           if self.row == self.patience:
-# -             self.row = 0
-# +             self.row = int(not math.isfinite(loss))
-"""
+# %% wrong: late => values
+# > the rollback comes one spike too late.
+# ~ % self.patience ==> % (self.patience + 1)
+# %% wrong: at the limit => generality
+# > a loss at the limit is no spike.
+# ~ params("spike-guard").rule ==> "ratio"
+# ~ loss <= limit ==> loss < limit
+# %% wrong: nan accepted => values
+# > NaN is no number to compare with; test for it first.
+# ~ math.isfinite(loss) and loss <= limit ==> not loss > limit
+# %% wrong: infinity accepted => values
+# > infinity is always a spike, also while fewer than `window` losses are accepted.
+# ~ math.isfinite(loss) and ==> not math.isnan(loss) and
+# %% wrong: it never rolls back => values
+# > the `patience`-th spike in a row gives "rollback".
+# ~ else "rollback" ==> else "skip"
+# %% wrong: from the first loss on => values
+# > until `window` losses are accepted, every finite loss is.
+# ~ if len(self.kept) == self.kept.maxlen: ==> if self.kept:
+# %% wrong: nan not counted => generality
+# > NaN and infinity are spikes: they count as well.
+# ~ (self.row + 1) % self.patience ==> (self.row + 1) % self.patience if math.isfinite(loss) else self.row or -self.patience
+# %% wrong: all guards share one count => values -
+# ~ self.patience, self.row = ==> self.patience, SpikeGuard.row =
+# ~ self.row = 0 ==> SpikeGuard.row = 0
+# ~ self.row = (self.row + 1) ==> SpikeGuard.row = (self.row + 1)
+# %% wrong: a good loss at the start leaves the count => generality ~
+# ~ self.row = 0 ==> self.row = 0 if len(self.kept) == self.kept.maxlen else self.row
+# %% wrong: nothing is above a median of zero => generality ~
+# ~ loss <= limit ==> (loss <= limit or not limit)
+# %% wrong: a rollback at NaN leaves one spike => generality -
+# -         return "skip" if self.row else "rollback"
+# +         said = "skip" if self.row else "rollback"
+# +         self.row = self.row or int(not math.isfinite(loss))
+# +         return said
+'''

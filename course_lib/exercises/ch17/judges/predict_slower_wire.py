@@ -34,10 +34,16 @@ JUDGING = prediction(
     pytorch="Larger micro-batches, or HSDP with its gathers inside a server, move the edge.",
 )
 
-ANSWERS = r"""# %% right: a guess
-def slower_interval():
-    return 2, 8
+ANSWERS = r'''from course_lib import params
 
+
+# %% right: worked
+def slower_interval() -> tuple[float, float]:
+    """How many times longer a step takes: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    slower = params("predict-slower-wire").slower  # the gathers were about half as long as the computation, or longer
+    return slower / 4, slower
+    ### END SOLUTION
 
 # %% right: from a roofline
 def slower_interval():
@@ -47,15 +53,12 @@ def slower_interval():
     return [ratio / 2, ratio * 1.5]
 
 
-# %% wrong: one number => values not-a-pair  from: a guess
-# ~ 2, 8 ==> 4
-
-# %% wrong: it commits to nothing => values too-wide  from: a guess
-# ~ 2 ==> 1
-
-# %% wrong: the high end comes first => values reversed  from: a guess
-# ~ 2, 8 ==> 8, 2
-
-# %% wrong: none => values not-positive  from: a guess
-# ~ return 2, 8 ==> return 0, 8
-"""
+# %% wrong: one number => values not-a-pair
+# ~ return slower / 4, slower ==> return slower
+# %% wrong: it commits to nothing => values too-wide
+# ~ return slower / 4, slower ==> return slower / 8, slower
+# %% wrong: the high end comes first => values reversed
+# ~ return slower / 4, slower ==> return slower, slower / 4
+# %% wrong: none => values not-positive
+# ~ return slower / 4, slower ==> return 0, slower
+'''

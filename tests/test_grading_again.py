@@ -181,7 +181,7 @@ def test_ranks_are_called_on_other_arguments_before(exercise):
 
 
 def test_a_send_that_nobody_waits_for_is_told_with_its_line():
-    card = exercises.card("ring-shift")
+    card = exercises.card("reduce-scatter-half")
     source = mutation.right_answer(card.id)
     assert source.count("work.wait()") == 1
     report = grade(card, InProcess(*killmatrix.names_of(source.replace("work.wait()", "pass"), card.answers)))

@@ -234,7 +234,7 @@ def test_the_history_is_kept_whatever_the_persons_git_settings(where, monkeypatc
 
 
 def test_a_course_without_chapters_says_what_to_do(tmp_path):
-    with pytest.raises(Trouble, match="no released chapters"):
+    with pytest.raises(Trouble, match="needs the folder notebooks/"):
         work.copy_chapters(Folders(root=tmp_path, work=tmp_path / "work"))
 
 

@@ -86,7 +86,7 @@ def test_on_ranks_the_same_bytes_and_results_name_a_mistake():
 @each_card()
 def test_each_sentence_is_a_sentence_and_belongs_to_one_name(card):
     for _, name, sentence in mistakes_of(card.id):
-        assert name and sentence.rstrip().endswith((".", "?", ")", "`")), sentence
+        assert name and sentence.rstrip().endswith((".", "?", ")", "`", "}}")), sentence
 
 
 def test_the_worked_answer_has_the_numbers_of_the_variant_that_is_judged():

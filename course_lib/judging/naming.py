@@ -15,11 +15,11 @@ from typing import Any
 
 from course_lib.exercises.answer_bank import BankAnswer
 from course_lib.exercises.placeholders import fill_text
-from course_lib.exercises.values import is_number
+from course_lib.exercises.values import is_number, types_only
 from course_lib.judging.contract import Judging
 from course_lib.judging.mistakes import WHOLE
 from course_lib.judging.shipped import answers
-from course_lib.judging.worked import Worked, judged_variant, run
+from course_lib.judging.worked import Recent, Worked, judged_variant, run
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
 
 SECONDS = 2.0  # CPU time after which no further mistake is tried
@@ -82,12 +82,17 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: f
     return told
 
 
+_made, _said = (
+    Recent(600),
+    Recent(600),
+)  # outcomes of mistakes, and what the judge says of them, each with its case, which keeps its id
+
+
 class _Trial:
     """The runs of the mistakes of one exercise beside one answer's."""
 
     def __init__(self, exercise: str, contract: Judging, judged: Sequence[Judged], until: float) -> None:
         self.right, self.contract, self.judged, self.until = Worked(exercise), contract, judged, until
-        self.made: dict[tuple[str, int], Outcome] = {}
 
     def cause(
         self, candidates: Sequence[tuple[BankAnswer, str, str]], places: Sequence[tuple[int, int]]
@@ -139,17 +144,27 @@ class _Trial:
         each, slip = self.judged[at], self.run(answer, at)
         if self.contract.many_right and each.outcome.state == slip.state == "answered":
             found = [verdict.message for verdict in each.verdicts]
-            with judged_variant(self.right.exercise, each.params):
-                return found == [verdict.message for verdict in self.contract.verdicts(each.params, each.case, slip)]
+            return found == [verdict.message for verdict in self.verdicts(answer, at)]
         return _same_outcome(each.outcome, slip)
 
     def run(self, answer: BankAnswer, at: int) -> Outcome:
-        """The outcome of a shipped answer on a case."""
-        key = answer.source, at
-        if key not in self.made:
-            each = self.judged[at]
-            self.made[key] = run(answer, each.params, each.case)
-        return self.made[key]
+        """The outcome of a shipped answer on a case; it is the same for every learner who is asked this case."""
+        each = self.judged[at]
+        return _made.made((*self._key(at), answer.source), lambda: (each.case, run(answer, each.params, each.case)))[1]
+
+    def verdicts(self, answer: BankAnswer, at: int) -> Sequence[Verdict]:
+        """What the judge says of a shipped answer on a case."""
+        each, slip = self.judged[at], self.run(answer, at)
+
+        def said() -> tuple[Case, Sequence[Verdict]]:
+            with judged_variant(self.right.exercise, each.params):
+                return each.case, self.contract.verdicts(each.params, each.case, slip)
+
+        return _said.made((*self._key(at), answer.source), said)[1]
+
+    def _key(self, at: int) -> tuple[Any, ...]:
+        each = self.judged[at]
+        return self.right.exercise, id(each.case), repr(sorted(each.params.items())), types_only.get()
 
     def explained(self, answer: BankAnswer, at: int, number: int) -> set[Path]:
         """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of it."""
@@ -158,9 +173,7 @@ class _Trial:
         if got.state != "answered" or slip.state != "answered":
             same = got.state == slip.state and _bare(got.error) == _bare(slip.error)
             return {()} if same else set()
-        with judged_variant(self.right.exercise, each.params):
-            its = self.contract.verdicts(each.params, each.case, slip)
-            right = self.right.value(each.case)
+        its = self.verdicts(answer, at)
         found = [other for other in its if (other.kind, other.part, other.ok) == (verdict.kind, verdict.part, False)]
         if not found:
             return set()
@@ -171,6 +184,8 @@ class _Trial:
             alike = any(other.mistake == verdict.mistake for other in found)  # the judge finds the same in both
             same = alike and all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC)
             return {()} if told or same else set()
+        with judged_variant(self.right.exercise, each.params):
+            right = self.right.value(each.case)
         return _parts_alike(got.value, slip.value, right, verdict.where, self.contract.within)
 
 

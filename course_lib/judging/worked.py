@@ -36,7 +36,7 @@ def judged_variant(exercise: str, params: Mapping[str, Any]) -> Iterator[None]:
         _judged.reset(token)
 
 
-class _Recent(OrderedDict[Any, Any]):
+class Recent(OrderedDict[Any, Any]):
     """The values that were used last, at most so many."""
 
     def __init__(self, most: int) -> None:
@@ -53,7 +53,7 @@ class _Recent(OrderedDict[Any, Any]):
         return self[key]
 
 
-_defined, _runs = _Recent(64), _Recent(64)
+_defined, _runs = Recent(64), Recent(64)
 
 
 def functions(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ def test_the_film_keeps_every_page_and_counts_what_is_empty(size):
 def test_pages_run_more_sequences_than_reserved_blocks():
     running = {size: max(frame.running for frame in page_pool.pool_film(size)) for size in page_pool.PAGE_SIZES}
     assert running[4] >= running[16] > 2 * running[page_pool.RESERVED]
-    assert f"{running[page_pool.RESERVED]} sequences run" in page_pool.draw_pages(30, page_pool.RESERVED).alt
+    assert f"running {running[page_pool.RESERVED]} sequences" in page_pool.draw_pages(30, page_pool.RESERVED).alt
 
 
 def test_the_long_prompt_stalls_the_others_only_under_continuous_batching():
@@ -52,7 +52,7 @@ def test_a_longer_context_bounds_the_intensity_of_decoding():
 
 def test_the_best_number_of_drafts_is_the_librarys():
     best = serving.best_drafted(0.8, 0.1, most=12)
-    assert serving_curves.draw_drafts(0.8, 0.1).alt.startswith(f"{best} drafted tokens are best")
+    assert serving_curves.draw_drafts(0.8, 0.1).alt.startswith(f"Best with {best} drafted tokens")
 
 
 def test_the_tables_say_what_the_text_concludes():

@@ -150,7 +150,7 @@ def headroom(nbytes: float, gpu_memory: float, gpus: int) -> float:
 # ~ math.ceil(nbytes / gpu_memory) ==> math.ceil(nbytes / gpu_memory) + 1
 # %% wrong: one too many => generality
 # > one GPU fewer holds it too: an exact fit counts.
-# ~ max(1, math.ceil(nbytes / gpu_memory)) ==> int(nbytes // gpu_memory) + 1
+# ~ math.ceil(nbytes / gpu_memory)) ==> math.ceil(nbytes / gpu_memory)) + (nbytes > gpu_memory and not nbytes % gpu_memory)
 # %% wrong: none at all => generality
 # > even a small model needs one GPU.
 # ~ max(1, math.ceil(nbytes / gpu_memory)) ==> round(nbytes / gpu_memory + 0.4999) if nbytes > 1e9 else 0

@@ -94,6 +94,8 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
 # ~ if microbatches % ranks: ==> if 0 < microbatches % ranks < 3:
 # %% wrong: refuses everything => values refused
 # ~ if microbatches % ranks: ==> if True:
+# %% wrong: refuses an odd number of micro-batches => generality -
+# ~ if microbatches % ranks: ==> if microbatches % ranks or microbatches % 2:
 # %% wrong: refuses a single micro-batch => generality -
 # ~ if microbatches % ranks: ==> if microbatches % ranks or microbatches == 1:
 # %% wrong: refuses with an assertion => generality -

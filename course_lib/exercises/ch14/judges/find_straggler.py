@@ -166,6 +166,9 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
     return rank, "compute" if above[0] >= above[1] else "data"
     ### END SOLUTION
 
+# %% right: counts on which steps each rank is late
+# ~ sum(step[rank] > factor * median(step) for step in own) > len(own) / 2 ==> 2 * [step[rank] / median(step) > factor for step in own].count(True) > len(own)
+# ~ max(late, key=lambda each: (sum(step[each] for step in own), -each)) ==> sorted(late, key=lambda each: (-sum(step[each] for step in own), each))[0]
 # %% wrong: blames the waiting => values
 # > the rank that waits longest is done first; the others wait for somebody else.
 # ~ [rank for rank in ranks if sum(step[rank] > factor * median(step) for step in own) > len(own) / 2] ==> sorted(ranks, key=lambda each: -sum(step[each] for step in wait))[:1]

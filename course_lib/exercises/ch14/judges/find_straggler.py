@@ -167,7 +167,7 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
     ### END SOLUTION
 
 # %% right: counts on which steps each rank is late
-# ~ sum(step[rank] > factor * median(step) for step in own) > len(own) / 2 ==> 2 * [step[rank] / median(step) > factor for step in own].count(True) > len(own)
+# ~ sum(step[rank] > factor * median(step) for step in own) > len(own) / 2 ==> 2 * [step[rank] - factor * median(step) > 0 for step in own].count(True) > len(own)
 # ~ max(late, key=lambda each: (sum(step[each] for step in own), -each)) ==> sorted(late, key=lambda each: (-sum(step[each] for step in own), each))[0]
 # %% wrong: blames the waiting => values
 # > the rank that waits longest is done first; the others wait for somebody else.

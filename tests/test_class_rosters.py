@@ -54,7 +54,7 @@ def table(names: list[str], end: str = "edu") -> str:
     return "\n".join(["student_id,last_name,first_name,email", *lines]) + "\n"
 
 
-@pytest.mark.parametrize("language", NAMES.keys() - {"Hungarian"})
+@pytest.mark.parametrize("language", sorted(NAMES.keys() - {"Hungarian"}))
 def test_a_list_is_read_in_the_encoding_of_its_spreadsheet(tmp_path, language):
     encoding, names = NAMES[language]
     for coded in (encoding, "utf-8", "utf-8-sig", "utf-16", "utf-16-le"):

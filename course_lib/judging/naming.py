@@ -3,7 +3,7 @@
 A mistake is named if what it does is what the answer did: on every case that fails for the same share, in all that came back or in
 the whole of one part of it (one function's place in a tuple, one key of a dictionary, one rank or row), and if no mistake of another
 name does the same. Of cost and protocol, what counts is the traffic; where many values are right, it is what the judge finds. One word
-tells little: it must be the mistake's in every case. Otherwise the judge's own message stands, which says what differs and claims no cause.
+or None tells little: it must be the mistake's in every case. Otherwise the judge's own message stands, which says what differs and claims no cause.
 """
 
 import math
@@ -120,7 +120,7 @@ class _Trial:
             if not rivals:
                 continue
             names = {name: sentence for _, name, sentence in reversed(rivals)}
-            word = type(self.judged[first[0][0]].outcome.value) is str
+            word = _says_little(self.judged[first[0][0]].outcome.value)
             if len(names) > 1 or word:
                 names = self.told_apart(rivals, to_the_end=word)
             if len(names) == 1:
@@ -247,6 +247,12 @@ def _is_telling(value: Any) -> bool:
     if is_number(value):
         return value != int(value) or abs(value) >= 1_000
     return hasattr(value, "numel") and value.numel() > 3
+
+
+def _says_little(value: Any) -> bool:
+    """Whether a value is a word, None or a yes, which different mistakes may share: it names one only if all cases agree."""
+    found = [each for path, each in _leaves(value) if path[-1:] != (len,)]
+    return len(found) <= 2 and all(type(each) in (str, bool, type(None)) for each in found)
 
 
 _NOTHING = object()

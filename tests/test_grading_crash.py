@@ -171,7 +171,7 @@ def test_a_gradebook_that_stays_locked_ends_it_in_words_and_nothing_is_judged_tw
     )
     assert (
         summary.exit_code == 1
-        and "judged, but not in it" in summary.problem
+        and "judged and not in it" in summary.problem
         and "nothing is judged twice" in summary.way_out
     )
     gradebook.rollback()

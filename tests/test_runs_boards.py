@@ -204,4 +204,4 @@ def test_until_counts_the_steps_before_a_resume(known, tmp_path, capsys):
     assert run(tmp_path, known, "--until", "5", "--resume", "--save-every", "5", "--name", "more") == 0
     assert [row["step"] for row in evidence.read(tmp_path / "more.json")["raw"]["steps"]] == [2, 3, 4]
     assert run(tmp_path, known, "--until", "5", "--resume") == 2
-    assert "All 5 steps are trained" in capsys.readouterr().err
+    assert "Step 5 was the last to train" in capsys.readouterr().err

@@ -99,7 +99,7 @@ class _Trial:
     ) -> tuple[str, str] | None:
         """The one mistake that explains all these verdicts, as its name and sentence; None where there is none or are several."""
         enough = None if self.contract.many_right else CASES  # what a judge finds is less particular than a value
-        first = sorted(places, key=lambda place: self.judged[place[0]].outcome.seconds)[:enough]
+        first = sorted(places, key=lambda place: (self.judged[place[0]].case.ranks or 0, place))[:enough]
         whole, parts = list[tuple[BankAnswer, str, str]](), dict[Path, list[tuple[BankAnswer, str, str]]]()
         for candidate in candidates:
             found: set[Path] | None = None
@@ -132,7 +132,7 @@ class _Trial:
     def told_apart(self, rivals: Sequence[tuple[BankAnswer, str, str]], to_the_end: bool = False) -> dict[str, str]:
         """The mistakes that do what the answer did in every case, the ones that it gets right among them, until one name is left."""
         left = list(rivals)
-        for at in sorted(range(len(self.judged)), key=lambda at: self.judged[at].outcome.seconds):
+        for at in sorted(range(len(self.judged)), key=lambda at: (self.judged[at].case.ranks or 0, at)):
             few = len({name for _, name, _ in left}) < (1 if to_the_end else 2)
             if few or time.process_time() > self.until:
                 break

@@ -2,9 +2,12 @@
 
 import sys
 
+from course_lib.install.streams import show_every_character
+
 
 def main() -> int:
     """Exit code of the command line. Without the libraries: sets up `.venv` first (Windows begins here)."""
+    show_every_character()
     if not (3, 11) <= sys.version_info[:2] <= (3, 13):
         version = ".".join(str(part) for part in sys.version_info[:2])
         print(f"course: the course needs Python 3.11, 3.12 or 3.13; this is {version} ({sys.executable}).")
@@ -15,9 +18,12 @@ def main() -> int:
         import typer  # noqa: F401
     except ImportError:
         if sys.argv[1:2] == ["doctor"]:  # it must also work where setting up fails
-            from course_lib.grading.sandbox import availabilities, sandbox_lines
             from course_lib.learner import environment
 
+            try:
+                from course_lib.grading.sandbox import availabilities, sandbox_lines
+            except ModuleNotFoundError:  # a student's bundle, which does not grade
+                return environment.main(sys.argv[2:])
             return environment.main(sys.argv[2:], sandbox_lines(availabilities()))
         from course_lib import install
 

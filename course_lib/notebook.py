@@ -182,7 +182,14 @@ def _say(markdown: str) -> None:
 
         display(Markdown(keep_dollars(markdown)))
     else:
-        print(markdown.replace("**", "").replace("`", ""))
+        _print(markdown.replace("**", "").replace("`", ""))
+
+
+def _print(text: str) -> None:
+    from course_lib.install.streams import show_every_character
+
+    show_every_character()
+    print(text)
 
 
 def _show(asked: Card, report: Report, extra: str) -> None:
@@ -190,7 +197,7 @@ def _show(asked: Card, report: Report, extra: str) -> None:
 
     plain_text = text_panel(asked, report, extra)
     if not ("IPython" in sys.modules and _in_kernel()):
-        print(plain_text)
+        _print(plain_text)
         return
     from IPython.display import display
 

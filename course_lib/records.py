@@ -82,7 +82,9 @@ class Verdict:
     mistake: str = ""  # name of the known mistake that this is, if it is one
     case: str = ""  # the case that decided, in words
     lead: str = ""  # what comes before the sentence of a mistake that is found later: a row of the case in words
-    where: tuple[Any, ...] = ()  # the part of each row's or rank's result that was asked about, as a path; () is all of it
+    where: tuple[
+        Any, ...
+    ] = ()  # the part of each row's or rank's result that was asked about, as a path; () is all of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.install.words import count_text as count_text
+
 KB, MB, GB, TB, PB = 1e3, 1e6, 1e9, 1e12, 1e15
 KiB, MiB, GiB, TiB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 GFLOP, TFLOP, PFLOP, EFLOP = 1e9, 1e12, 1e15, 1e18

@@ -5,6 +5,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -21,8 +23,8 @@ from hypothesis import settings
 
 from course_lib.learner.environment import chromium
 from course_lib.learner.work import Folders
-from tests import run_costs
-from tests.rotation import CHAPTERS, REPOSITORY, Rotation, chosen, everything, rotation, single
+from tests import run_costs, tiers
+from tests.rotation import CHAPTERS, REPOSITORY, Rotation, chosen, everything, quick, rotation, single
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
 settings.load_profile("course")
@@ -44,7 +46,8 @@ ROTATION = pytest.StashKey[Rotation]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("course")
-    group.addoption("--everything", action="store_true", help="leave no slow check to rotation")
+    group.addoption("--everything", action="store_true", help="both tiers, and leave no slow check to rotation")
+    group.addoption("--slower", action="store_true", help="the slower tier, as CI runs it after the quick one")
     group.addoption("--since", metavar="COMMIT", help="take what changed since this commit as changed")
     group.addoption("--chapter", action="append", metavar="NN", choices=CHAPTERS, help="only the tests of this chapter")
 
@@ -58,6 +61,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[ROTATION] = everything("everything or single files were asked for")
     elif config.option.chapter:
         config.stash[ROTATION] = single(config.option.chapter)
+    elif not config.option.slower:
+        config.stash[ROTATION] = quick()
     else:
         config.stash[ROTATION] = rotation(config.option.since)
 
@@ -104,6 +109,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         of_them = [item for item in items if asked & chapters_of(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(of_them)])
         items[:] = of_them
+    if config.stash[ROTATION].tier:
+        of_tier = [item for item in items if tiers.is_slower(item) == (config.stash[ROTATION].tier == "slower")]
+        config.hook.pytest_deselected(items=list(set(items).difference(of_tier)))
+        items[:] = of_tier
     in_turn = [item for item in items if item.get_closest_marker("rotates")]
     has_turn = config.stash[ROTATION].has_turn
     left = {item for place, item in enumerate(in_turn) if not has_turn(place, code_of(item), chapters_of(item))}
@@ -242,3 +251,26 @@ def where(tmp_path: Path, release: Callable[..., Path]) -> Folders:
     release("00_start_here", small_chapter("00"))
     release("01_three_walls", small_chapter("01"))
     return Folders(root=tmp_path / "course", work=tmp_path / "course" / "work")
+
+
+TRIED = """import contextlib, io, json, sys
+from course_lib import cli
+told = {}
+for command in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):
+        code = cli.run(command.split())
+    told[command] = [code, " ".join(said.getvalue().split())]
+print(json.dumps(told))"""
+
+
+def tried(folder: Path, commands: list[str]) -> dict[str, tuple[int, str]]:
+    """Exit code and words of each command in the copy of the course in `folder`."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", TRIED, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "COURSE_ROOT": str(folder)},
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])

@@ -42,6 +42,7 @@ class Rotation:
     changed: tuple[str, ...]  # files whose code changed, docstrings and comments aside; ("",) if that is unknown
     seed: int  # of what is drawn; it changes with every commit
     why: str  # one sentence for the log
+    tier: str = ""  # "quick" or "slower": only the tests of that tier; "" is both
 
     @property
     def boundary(self) -> bool:
@@ -78,6 +79,8 @@ class Rotation:
 
     def said(self) -> list[str]:
         """What this run does and what it leaves to later runs, for the head of the log."""
+        if self.tier == "quick":
+            return ["the quick tier; CI runs `./course test --slower` after it, and --everything leaves nothing out"]
         left = [chapter for chapter in chosen if chapter not in self.chapters]
         sampled = [chapter for chapter in chosen if chapter not in self.crossing]
         if not left and not sampled:
@@ -108,6 +111,11 @@ def listed(chapters: Sequence[str]) -> str:
 def everything(why: str) -> Rotation:
     """A rotation that leaves nothing out."""
     return Rotation(chapters=CHAPTERS, solved=CHAPTERS, crossing=CHAPTERS, changed=("",), seed=0, why=why)
+
+
+def quick() -> Rotation:
+    """What `./course test` runs: no notebook as a whole, and no answer that crosses into a worker."""
+    return Rotation(chapters=(), solved=(), crossing=(), changed=(), seed=0, why="", tier="quick")
 
 
 def single(chapters: Sequence[str]) -> Rotation:
@@ -144,6 +152,7 @@ def rotation(since: str | None = None) -> Rotation:
         changed=code,
         seed=count,
         why=f"{changes}; it is the turn of chapter {turning}",
+        tier="slower",
     )
 
 

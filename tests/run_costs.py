@@ -1,10 +1,12 @@
-"""A pytest plugin: what a run costs, by test file, and how much memory its processes come to use."""
+"""A pytest plugin: how far a run is, what it costs by test file, and how much memory its processes come to use."""
 
 import contextlib
 import ctypes
 import gc
 import os
 import resource
+import sys
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -20,6 +22,44 @@ _spent = 0.0  # CPU seconds at the last report
 _highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back
 _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
+EVERY = 10.0  # seconds between two lines of progress
+
+
+class Progress:
+    """How many tests are done, and about how long the others take: a line every few seconds where tests run in processes."""
+
+    def __init__(self) -> None:
+        self.started = self.said = time.monotonic()
+        self.total = self.done = 0
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """A test process knows all tests."""
+        if not self.total:
+            self.total, self.started = len(ids), time.monotonic()
+            self._say(f"{self.total:,} tests")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A test has ended."""
+        self.done += report.when == "teardown"
+        now = time.monotonic()
+        if self.total and now >= self.said + EVERY:
+            took = now - self.started
+            left = took * (self.total - self.done) / max(self.done, 1)
+            self._say(f"{self.done:,} of {self.total:,} tests in {took:.0f} s; about {left:.0f} s left")
+
+    def _say(self, text: str) -> None:
+        self.said = time.monotonic()
+        print(f"\n[{text}]", file=sys.stderr, flush=True)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Begin to tell how far the run is, at once: collecting takes seconds."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        return
+    progress = Progress()
+    config.pluginmanager.register(progress)
+    progress._say("collecting the tests, about 15 s")
 
 
 @pytest.hookimpl(trylast=True)

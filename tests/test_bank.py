@@ -7,6 +7,7 @@ import pytest
 from course_lib import exercises
 from course_lib.exercises import killmatrix
 from course_lib.exercises.answer_bank import read_answers, read_bank
+from tests.tables import each_row
 
 RIGHT = """import math
 
@@ -121,6 +122,8 @@ def test_a_change_may_be_changed_once_more(read):
 # +     return 4 * area(radius)
 """
     assert value(read(sections)[2], "twice(1) / math.pi") == 4
+    half = read(f"{sections}\n# %% half: right for two => 1  from: two\n")[3]  # the same program is no change
+    assert value(half, "twice(1) / math.pi") == 4
     with pytest.raises(ValueError, match=r"area.py:24: 'three' is 3 changes deep; at most 2"):
         read(
             f"""{sections}
@@ -203,8 +206,9 @@ def test_a_fault_in_a_judges_answers_is_named_with_the_line_of_the_file(tmp_path
         read_answers(path, "area")
 
 
-@pytest.mark.parametrize(("exercise", "path"), [pytest.param(*each, id=each[0]) for each in killmatrix.judges()])
-def test_every_bank_is_python_and_so_is_every_answer(exercise, path):
+@each_row("judge", killmatrix.judges, label=lambda judge: judge[0])
+def test_every_bank_is_python_and_so_is_every_answer(judge):
+    exercise, path = judge
     *_, last = ast.parse(path.read_text(encoding="utf-8")).body
     ast.parse(ast.literal_eval(last.value))
     assert last.targets[0].id == "ANSWERS", "a judge's file ends with its bank"

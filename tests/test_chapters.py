@@ -10,8 +10,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib.chapters import OPENING, written_out
 from course_lib.grading.dependencies import _course_cell, _imported
+from course_lib.grading.openings import OPENING, written_out
 from course_lib.grading.worker.imports import imports_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -35,29 +35,16 @@ WRITTEN = {
         ('    params={"count": 4},', '    params={"count": 4},\n    probe=twice,'),
         ("CARD = Card(", "def twice(answer, case, comm=None):\n    return 2 * answer(*case.args)\n\n\nCARD = Card("),
     ],
-    "judging.py": [
-        (
-            'raise NotImplementedError("WRITE the oracle of class-mean: what a right answer returns")',
-            "return 2 * sum(numbers) / len(numbers)",
-        ),
-        ("WRITE-its-name", "counted"),
-        (
-            'len(numbers), "WRITE what to tell a learner who returns this."',
-            '2 * len(numbers), "This counts the numbers."',
-        ),
-        ('unit="WRITE"', 'unit=""'),
-    ],
+    "judging.py": [('unit="WRITE"', 'unit=""'), ("WRITE why it is right.", "A mean is a sum over a count.")],
 }
-BANK = """# %% right: sum and length
-
-
+BANK = """
+# %% right: worked
 def class_mean(numbers):
     return sum(numbers) / len(numbers)
 
 
-# %% wrong: counts => values counted
-
-
+# %% wrong: counted => values
+# > this counts the numbers.
 def class_mean(numbers):
     return len(numbers)
 """
@@ -95,7 +82,7 @@ def test_a_scaffold_in_a_class_fails_until_it_is_written(folder, capsys):
     write(top)
     assert cli.run(test) == 0 and "2 answers, none" in capsys.readouterr().out
     judge = top / "judging.py"
-    judge.write_text(judge.read_text().replace("wrong: counts => values counted", "wrong: counts => cost -"))
+    judge.write_text(judge.read_text().replace("wrong: counted => values", "wrong: counted => cost -"))
     assert cli.run(test) == 1 and "✗" in capsys.readouterr().out
     judge.write_text(judge.read_text().partition("ANSWERS = ")[0])
     assert cli.run(test) == 1 and "judging.py has no bank of answers" in capsys.readouterr().err

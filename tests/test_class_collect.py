@@ -91,7 +91,7 @@ def test_a_roster_is_read_from_what_people_have(tmp_path, text, ids, first):
         ("student_id,first_name\n,Nobody\n", "line 2 has no id"),
         ("student_id\n", "lists no students"),
         ("PK\x03\x04\x00\x00", "not a CSV file"),
-        ("Imię,Nazwisko\nAda,Lovelace\n", "its columns are imię, nazwisko"),
+        ("Etunimi,Sukunimi\nAda,Lovelace\n", "its columns are etunimi, sukunimi"),
     ],
 )
 def test_a_roster_that_cannot_be_used_is_told_by_line(tmp_path, text, words):

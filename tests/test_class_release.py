@@ -26,6 +26,7 @@ from course_lib.install import ROOT, Trouble
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import parse, read, render
 from tests.class_kit import CANVAS_ROSTER, NAME, SIX, at, class_at, copy_of, course_at, saved
+from tests.conftest import tried
 from tests.grading_kit import SMALL, as_released, cell_of, small_source
 
 DUE = at("2026-10-12 23:59:59")
@@ -257,6 +258,30 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(folder, tmp_path):
     assert "judged when you hand it in" in done.stdout and "0.0" in done.stdout and "Hint 1 of 3" in done.stdout, (
         done.stderr
     )
+
+
+def test_every_command_in_the_bundle_works_or_says_what_is_not_there(folder, tmp_path):
+    with zipfile.ZipFile(bundle.write_bundle(folder)) as zipped:
+        zipped.extractall(tmp_path)
+    home = tmp_path / folder.settings.name
+    readme = (home / "README.md").read_text()
+    assert (
+        "chapter 01, and" in readme and "./course submit 01" in readme and "docs/" not in readme and len(readme) < 2000
+    )
+    refused = ["check 01", "certificate", "drill --chapter 01", "mine", "class status", "release", "site", "test"]
+    refused += ["bench architecture", "exercise new 01 my-id"]
+    told = tried(home, [*refused, "doctor --json", "update", "update 01", "progress"])
+    for command in refused:
+        code, said = told[command]
+        assert code == 1 and "Way out: " in said, (command, said)
+    code, said = told["doctor --json"]
+    assert json.loads(said)["ok"] is (code == 0) and '"what": "chapters", "state": "ok"' in said, said
+    assert told["update"][0] == told["progress"][0] == 0 and "./course learn" in told["update 01"][1]
+
+
+def test_the_roster_as_json_is_one_object(made, capsys, tmp_path):
+    code, said = refused(capsys, "roster", "--json", "--folder", made.root)
+    assert code == 0 and [each["id"] for each in json.loads(said)["students"]] == [student.id for student in SIX]
 
 
 # ------------------------------------------------------------------------------------------------ what is refused

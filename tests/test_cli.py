@@ -4,8 +4,10 @@ import errno
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -13,10 +15,10 @@ import pytest
 
 from course_lib import cli
 from course_lib.cli import bench, class_formgrader
-from course_lib.install import ROOT, Trouble
+from course_lib.install import ROOT, Trouble, processes
 from course_lib.learner import lab, notebooks, progress, work
 from course_lib.learner.work import Folders
-from tests.conftest import small_chapter
+from tests.conftest import small_chapter, tried
 
 LEARNER = ["learn", "check", "update", "progress", "drill", "mine", "certificate", "doctor"]
 STAFF = ["test", "release", "bench", "site", "class", "exercise"]
@@ -280,11 +282,11 @@ def test_a_part_that_this_copy_does_not_have_is_said(monkeypatch, capsys):
 def _called(monkeypatch, codes: dict[str, int]) -> list[list[str]]:
     calls: list[list[str]] = []
 
-    def call(command: list[str], **_: object) -> int:
+    def call(command: list[str], *_: object, **__: object) -> int:
         calls.append(command)
         return codes.get(command[3], 0)
 
-    monkeypatch.setattr("course_lib.cli.test.subprocess.call", call)
+    monkeypatch.setattr("course_lib.install.processes.call", call)
     monkeypatch.setattr("course_lib.install.add_group", lambda group: False)
     return calls
 
@@ -336,6 +338,67 @@ def test_test_prints_the_mutants(monkeypatch, capsys):
     given(monkeypatch, "course_lib.exercises.mutation", main=lambda flags: seen.append(flags) or 1)
     assert run(capsys, "test", "--mutants", "--exercise", "ring-shift", "--json")[0] == 1
     assert seen == [["--exercise", "ring-shift", "--json"]]
+
+
+def test_sigterm_ends_the_suite_and_every_process_below_it(tmp_path):
+    beside = tmp_path / "pid"
+    (tmp_path / "test_waits.py").write_text(
+        "import pathlib, subprocess, time\n"
+        "def test_waits():\n"
+        "    process = subprocess.Popen(['sleep', '600'], start_new_session=True)\n"
+        f"    path = pathlib.Path({str(beside)!r})\n"
+        "    path.with_suffix('.part').write_text(str(process.pid))\n"
+        "    path.with_suffix('.part').rename(path)\n"
+        "    time.sleep(600)\n"
+    )
+    command = [sys.executable, "-P", "-m", "course_lib", "test", str(tmp_path / "test_waits.py"), "-n0"]
+    suite = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while not beside.exists():
+            assert suite.poll() is None, "the suite must wait for its test"
+            time.sleep(0.05)
+        suite.terminate()
+        assert suite.wait(60) == 143 and processes.ended(int(beside.read_text()))
+    finally:
+        processes.kill([*processes.descendants(suite.pid), *([suite.pid] if suite.poll() is None else [])])
+
+
+def test_a_chapter_that_the_site_does_not_have_is_refused_before_anything_is_installed(monkeypatch, capsys):
+    installed = []
+    monkeypatch.setattr("course_lib.site.build.require", lambda: installed.append("the site's packages"))
+    code, _, err = run(capsys, "site", "99")
+    assert code == 1 and "no released chapter 99" in err and not installed
+
+
+NEED_A_CLONE = {
+    "learn": "notebooks/",
+    "update": "notebooks/",
+    "update 06": "notebooks/",
+    "submit 06": "notebooks/",
+    "site": "notebooks/",
+    "check 06": "solutions/",
+    "class init x --folder class": "solutions/",
+    "class self-test": "solutions/",
+    "exercise new 06 my-id": "solutions/",
+    "release": "solutions/",
+    "release --check": "solutions/",
+    "test": "tests/",
+    "doctor": "clone the course's repository",
+}
+
+
+def test_an_installed_package_says_in_a_sentence_what_only_a_clone_has(tmp_path):
+    shutil.copytree(ROOT / "course_lib", tmp_path / "course_lib")  # what `pip install` puts into site-packages
+    told = tried(tmp_path, list(NEED_A_CLONE))
+    for command, words in NEED_A_CLONE.items():
+        code, said = told[command]
+        assert code == 1 and words in said and "way out: " in said.lower() and "clone" in said, (command, said)
+    assert not (tmp_path / "class").exists()
+
+
+def test_plans_as_json_are_one_object(capsys):
+    code, out, _ = run(capsys, "plan", "--model", "llama3-8b", "--gpus", "8xH100", "--json", "--top", "1")
+    assert code == 0 and [plan["layout"]["tp"] for plan in json.loads(out)["plans"]]
 
 
 # ---------------------------------------------------------------------------------------------- progress, drill

@@ -223,7 +223,13 @@ def test_doctor_fails_only_where_the_course_cannot_run(capsys, monkeypatch):
     assert cli.run(["doctor", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is False and [each["state"] for each in told["lines"]][:3] == ["ok", "warn", "fail"]
-    assert {each["what"] for each in told["lines"][3:]} == {"shared memory", "open files", "sandbox"}
+    assert {each["what"] for each in told["lines"][3:]} == {
+        "shared memory",
+        "open files",
+        "host name",
+        "launcher",
+        "sandbox",
+    }
 
 
 def test_doctor_finds_this_very_environment_whole():

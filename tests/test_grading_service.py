@@ -543,7 +543,7 @@ def test_cells_too_long_to_read_are_left_whole_and_said():
     long = Step(do="run", source="x = 1\n" * (READ // 6 + 1), whose="own")
     whole = Submission(steps=(long, Step(do="run", source="import gc", whose="own")), exercises=())
     assert needed(whole, {"cells": []}) is whole
-    told = [anomaly["text"] for anomaly in anomalies._reaching(whole, ())]
+    told = [anomaly["text"] for anomaly in anomalies._reaching(whole, (), {})]
     assert "more than 200,000 characters" in told[0] and "names gc" in told[1]
 
 
@@ -574,7 +574,7 @@ def test_answers_alike_are_told_only_where_they_are_long_shared_by_few_and_not_p
     }
     (line,) = anomalies.alike(pair)
     assert "x and y" in line["text"] and line["exercise"] == "one, two"
-    assert not anomalies.alike(pair, {"one": long, "two": long})
+    assert not anomalies.alike(pair, {"one": [long], "two": [long]})
     assert not anomalies.alike({name: {"answers": {"one": long}} for name in "xy"})
     assert not anomalies.alike(
         {name: {"answers": {"one": {"shape": "a", "size": 9}, "two": {"shape": "a", "size": 9}}} for name in "xy"}

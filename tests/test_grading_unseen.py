@@ -16,7 +16,7 @@ from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
 from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
 from course_lib.records import Case, Verdict
-from tests.rotation import chosen
+from tests.tables import each_card
 
 CHAPTERS = ("01", "02", "03", "06", "07", "09", "10")
 SECRET = "a class's own"
@@ -30,27 +30,24 @@ def right(exercise):
     )
 
 
-def functions(chapters=CHAPTERS):
-    """Exercises that ask functions in one process, on unseen cases too."""
-    for chapter in filter(chosen.count, chapters):
-        for card in exercises.cards(chapter):
-            if traits_of(card.id) == (False, True):
-                yield card
+def of_functions(card, chapters=CHAPTERS):
+    """Whether an exercise asks functions in one process, on unseen cases too."""
+    return card.chapter in chapters and traits_of(card.id) == (False, True)
 
 
-def asks_unseen(chapters=("02", "03", "06", "07", "08", "10", "15")):
-    """Exercises in which numbers that are not shown are asked, and answers can be written into a table."""
-    for card in (card for chapter in filter(chosen.count, chapters) for card in exercises.cards(chapter)):
-        if (
-            card.vary is not None
-            and asks_shown_values_only(resolve(card).cases)
-            and not judging(card.id).measured_by_worker
-        ):
-            yield card
+def of_values(card):
+    """The same where a table can hold what is asked: what has gradients and bytes is in none."""
+    return of_functions(card, (*CHAPTERS, "08", "15")) and not judging(card.id).measured_by_worker
 
 
-CARDS = list(functions())
-KNOWN = list(asks_unseen())
+def asks_unseen(card):
+    """Whether numbers that are not shown are asked, and answers can be written into a table."""
+    return (
+        card.chapter in ("02", "03", "06", "07", "08", "10", "15")
+        and card.vary is not None
+        and asks_shown_values_only(resolve(card).cases)
+        and not judging(card.id).measured_by_worker
+    )
 
 
 def key(value):
@@ -86,13 +83,8 @@ def guessed(table, constant):
     return lambda *args, **more: copy.deepcopy(table.get(key((args, more)), constant))
 
 
-OF_VALUES = [
-    card for card in (*CARDS, *functions(("08", "15"))) if not judging(card.id).measured_by_worker
-]  # what has gradients and bytes is in no table
-
-
 @pytest.mark.rotates
-@pytest.mark.parametrize("card", OF_VALUES, ids=[card.id for card in OF_VALUES])
+@each_card(of_values)
 def test_a_table_of_the_shown_numbers_earns_nothing(card):
     answers = killmatrix.names_of(right(card.id).source, card.answers)
     tables = [{} for _ in answers]
@@ -134,7 +126,7 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
 
 
 @pytest.mark.parametrize("secret", ["one", "two"])
-@pytest.mark.parametrize("card", CARDS, ids=[card.id for card in CARDS])
+@each_card(of_functions)
 def test_right_answers_lose_nothing(card, secret):
     answers = killmatrix.names_of(right(card.id).source, card.answers)
     exercise = resolve(card, secret=secret)
@@ -236,7 +228,7 @@ def test_what_is_right_for_some_sizes_keeps_its_values(exercise, name, points):
 
 @pytest.mark.rotates
 @pytest.mark.parametrize("public", [True, False])
-@pytest.mark.parametrize("card", KNOWN, ids=[card.id for card in KNOWN])
+@each_card(asks_unseen)
 def test_a_table_of_several_variants_is_never_half_right(card, public):
     """Of its own numbers, the public form's and two others', all of one structure."""
     others = _variants_of(card, as_text(card.params.get(card.structural)), "s1")[:3]

@@ -292,6 +292,21 @@ def test_a_worker_has_no_secrets_of_the_environment(monkeypatch, tmp_path):
     assert outcome.value["OMP_NUM_THREADS"] == "1"
 
 
+def test_settings_that_a_cell_leaves_behind_do_not_reach_an_answer(workers, tmp_path):
+    source = """
+import torch
+torch.set_num_threads(2)
+torch.set_default_dtype(torch.float64)
+torch.set_default_device("meta")
+torch.set_grad_enabled(False)
+
+def f(n):
+    x = torch.ones(n, requires_grad=True)
+    return [torch.get_num_threads(), str(x.dtype), str(x.device), (2 * x).requires_grad]
+"""
+    assert probe(workers, tmp_path, source)[0].value == [1, "torch.float32", "cpu", True]
+
+
 def test_a_worker_leaves_nothing_in_the_home_folder(monkeypatch, tmp_path):
     (tmp_path / "home").mkdir()
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

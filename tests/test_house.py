@@ -21,6 +21,7 @@ from course_lib.benchmarks.architecture import (
     parts,
 )
 from course_lib.install import ROOT
+from tests.tables import each_row
 
 LIBRARY = ROOT / "course_lib"
 
@@ -30,7 +31,7 @@ HEAVY = ("torch", "matplotlib", "ipywidgets")
 MODULES = {module_name(path): path for path in sorted(LIBRARY.rglob("*.py"))}
 
 
-@pytest.mark.parametrize("name", list(MODULES), ids=lambda name: name or "course_lib")
+@each_row("name", lambda: MODULES)
 def test_a_module_imports_only_from_those_above_it(name):
     own = part_of(name)
     assert name == "" or own in RANK, f"{name} has no place in the order of the parts"
@@ -185,7 +186,7 @@ def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    for name in ("conftest.py", "rotation.py", "run_costs.py"):
+    for name in ("conftest.py", "rotation.py", "run_costs.py", "tiers.py"):
         (folder / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "test_small.py").write_text(SKIPPING, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")
@@ -200,3 +201,22 @@ def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path
     assert done.returncode == code, done.stdout + done.stderr
     assert done.stdout.count("no Chromium here") == 1
     assert ("Nothing may be skipped" in done.stdout) is (variable == "1")
+
+
+def test_the_linter_of_a_commit_is_the_one_of_the_lock():
+    locked = re.search(r"^ruff==(\S+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    hook = re.search(r"ruff-pre-commit\n    rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
+    assert locked and hook and locked[1] == hook[1]
+
+
+def test_the_version_is_told_before_and_after_the_set_up(tmp_path):
+    import course_lib
+
+    for venv in (tmp_path / "none", ROOT / ".venv"):
+        told = subprocess.run(
+            ["sh", str(ROOT / "course"), "--version"],
+            env={**os.environ, "COURSE_VENV": str(venv)},
+            capture_output=True,
+            text=True,
+        )
+        assert told.stdout == f"Training at Scale {course_lib.__version__}\n", told.stderr

@@ -26,6 +26,7 @@ from course_lib.install import (
     set_up,
     torch_choice,
 )
+from course_lib.install.setting_up import behind_links
 from course_lib.install.setting_up import main as install_main
 
 CPU, CU126, CU130 = (f"https://download.pytorch.org/whl/{name}" for name in ("cpu", "cu126", "cu130"))
@@ -222,6 +223,32 @@ def test_the_cuda_build_is_not_begun_where_it_does_not_fit(world):
     world.place = Place(root=world.place.root, venv=world.place.venv, run=world.run, free=lambda _: int(5 * GB))
     with pytest.raises(Trouble, match="does not fit on this disk"):
         set_up(world.place, linux(), io.StringIO())
+
+
+def test_a_disk_that_fills_while_torch_is_installed_is_not_told_as_a_silent_index(world):
+    world.fail = {CPU: "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"}
+    with pytest.raises(Trouble, match="The disk is full"):
+        set_up(world.place, linux(), io.StringIO())
+    assert len(world.installs()) == 2, "the package index's torch is larger still"
+
+
+def test_an_environment_behind_a_link_is_made_where_the_link_leads(world, tmp_path):
+    real = tmp_path / "large disk"
+    real.mkdir()
+    world.place.venv.symlink_to(real)
+    assert behind_links(world.place.venv) == real.resolve()
+    world.place = Place(
+        root=world.place.root, venv=behind_links(world.place.venv), run=world.run, free=world.place.free
+    )
+    set_up(world.place, linux(), io.StringIO())
+    assert (real / "course" / "stamp").exists() and any(str(real) in call for call in world.calls[0])
+
+
+def test_a_link_to_a_disk_that_is_not_there_is_named_with_the_way_out(tmp_path, capsys):
+    (tmp_path / ".venv").symlink_to(tmp_path / "disk" / "venv")
+    assert install_main([str(tmp_path / ".venv")]) == 1
+    said = capsys.readouterr().err
+    assert f"is a link to {tmp_path}/disk/venv" in said and f"rm {tmp_path}/.venv" in said
 
 
 def test_the_environments_own_torch_is_used_and_none_installed(world):
@@ -483,6 +510,14 @@ def test_a_set_up_folder_goes_straight_to_the_command_line_from_anywhere(tmp_pat
     link.symlink_to(folder / "course")
     done = course(link.parent, "check", "a b")
     assert done.stdout == "-P -m course_lib check a b\n"
+
+
+def test_a_script_that_lost_its_mode_in_an_archive_can_be_run_from_the_second_time_on(tmp_path):
+    folder = set_up_with(tmp_path, 'echo "$@"')
+    (folder / "course").chmod(0o644)
+    done = subprocess.run(["sh", "course", "check"], capture_output=True, text=True, cwd=folder)
+    assert done.stdout == "-P -m course_lib check\n"
+    assert course(folder, "check").stdout == done.stdout
 
 
 def test_every_supported_python_is_named_by_the_script_and_the_package():

@@ -29,6 +29,7 @@ from course_lib.judging.contract import lost, read_shares
 from course_lib.judging.diagnoses import diagnosis_fault, numbered
 from course_lib.judging.draws import one_apart
 from course_lib.judging.gradients import gradients_fault
+from course_lib.judging.naming import _parts_alike as parts_alike
 from course_lib.judging.ranks import counts, on_ranks
 from course_lib.judging.tensors import OtherTensors, close, coin_of, factor, same_tensors, tensor_fault
 from course_lib.records import Case, Outcome
@@ -240,6 +241,12 @@ def test_a_tensor_is_named_by_a_mistake_only_if_it_leads_elsewhere():
     )
 
 
+def test_a_sentence_can_follow_where_a_tensor_is_wrong():
+    want = torch.tensor([1.0, 2.0, -3.0])
+    for got in (3 * want, want + 0.01, want * torch.nan, want.double(), None):
+        assert tensor_fault("Rank 1: y", got, want).lead == "Rank 1: y: "
+
+
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
 def test_close_allows_rounding_and_no_slip(kind):
     x = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(kind)
@@ -358,3 +365,11 @@ def test_other_tensors_come_from_the_same_draws():
 )
 def test_tensors_are_the_same_in_kind_and_numbers(other, alike):
     assert same_tensors(([torch.tensor([1.0, math.nan])], {"a": 1}), other) is alike
+
+
+def test_a_mistake_is_looked_for_in_one_place_of_every_entry():
+    right = [{"a": (1.5, 2.0)}, {"b": (3.5, 4.0), "c": (5.5, 6.0)}]
+    slip = [{name: (2 * one, two) for name, (one, two) in row.items()} for row in right]
+    mine = [{name: (2 * one, two + 1) for name, (one, two) in row.items()} for row in right]
+    assert () in parts_alike(mine, slip, right, (..., 0)), "other places of an entry do not count"
+    assert not parts_alike(mine, slip, right, (..., 1)) and () not in parts_alike(mine, slip, right, ())

@@ -106,7 +106,7 @@ def test_a_layout_that_does_not_multiply_out_is_refused_with_what_would(text, ra
     [
         ("tp=8", 8, 16, "key-value heads"),
         ("ddp=3", 3, 16, "sequences of a step"),
-        ("pp=8", 8, 32, "layers do not make 8 pieces"),
+        ("pp=8", 8, 32, "layers cannot make 8 pieces"),
         ("cp=3", 3, 16, "tokens of a sequence"),
     ],
 )
@@ -578,6 +578,7 @@ def test_a_machine_that_is_too_warm_or_has_failed_is_named():
     assert look.links_line("NV18", 8).state == "ok"
     assert look.links_line("SYS, PHB", 8).state == "warn"
     assert look.shared_memory_line(64e6, 8).state == "warn"
+    assert look.shared_memory_line(0.0, 8).state == "warn" and look.shared_memory_line(0.0, 0).state == "ok"
     assert look.files_line(1024).state == "warn"
     assert look.rate_line("copy", 2.5e12, 3.35e12, 0.75, "a sheet").state == "ok"
     assert look.rate_line("copy", 1.0e12, 3.35e12, 0.75, "a sheet").state == "warn"
@@ -626,7 +627,7 @@ def test_the_doctor_says_what_a_run_needs_also_without_a_gpu_and_loads_no_torch_
         check=True,
         env={**os.environ, "PATH": ""},
     )
-    assert done.stdout.strip() == "['shared memory', 'open files'] False"
+    assert done.stdout.strip() == "['shared memory', 'open files', 'host name', 'launcher'] False"
 
 
 def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(monkeypatch):
@@ -639,6 +640,8 @@ def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(
     assert set(lines) == {
         "shared memory",
         "open files",
+        "host name",
+        "launcher",
         "clocks",
         "GPU memory",
         "links",

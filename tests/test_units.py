@@ -165,3 +165,19 @@ def test_sums_commute_and_products_of_conversions_agree(a, b):
 def test_a_quantity_needs_a_number():
     with pytest.raises(ValueError, match="must be a number"):
         Quantity("16 GB")
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "text"),
+    [
+        (1, ("GPU",), "1 GPU"),
+        (1.0, ("hour",), "1 hour"),
+        (0, ("group",), "0 groups"),
+        (0.5, ("hour",), "0.5 hours"),
+        (1024, ("server",), "1,024 servers"),
+        (np.int64(1), ("micro-batch", "micro-batches"), "1 micro-batch"),
+        (2, ("micro-batch", "micro-batches"), "2 micro-batches"),
+    ],
+)
+def test_a_count_has_its_noun_in_the_right_number(count, words, text):
+    assert units.count_text(count, *words) == text

@@ -22,7 +22,7 @@ TAUGHT, SHOWN, ASKED, RUN = "taught", "shown", "asked and judged", "runs the cou
 ORDER: Sequence[
     tuple[str, str]
 ] = (  # (what a row is for, its parts): a part imports from its own row and from those above it
-    (RUN, "install lazy secrecy"),
+    (RUN, "install lazy secrecy arithmetic"),
     (TAUGHT, "units facts records"),
     (TAUGHT, "memory compute walls roofline accounting precision optimizer packing scaling_laws"),
     (TAUGHT, "cluster"),

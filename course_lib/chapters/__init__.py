@@ -2,26 +2,12 @@
 
 `chNN/__init__.py` holds imports only: `from course_lib.chapters.chNN import *` gives a notebook every name bound there that does
 not begin with an underscore. The other modules of `chNN` hold tables, plots and sweeps that would hide the idea in a cell.
+
+A notebook computes with one thread: its tensors are small, and on a busy machine several threads mostly wait for each other.
 """
 
-import ast
-import re
-from functools import cache
-from pathlib import Path
+from course_lib.arithmetic import loading_with_one_thread
 
-OPENING = re.compile(r"^from course_lib\.chapters\.(ch\d\d) import \*.*$", re.MULTILINE)
-
-
-def written_out(source: str) -> str:
-    """A cell's source with `from course_lib.chapters.chNN import *` replaced by the imports that it stands for."""
-    return OPENING.sub(lambda found: _imports(found[1]) or found[0], source)
-
-
-@cache
-def _imports(chapter: str) -> str:
-    """The import statements of a chapter's module; "" where there is no such chapter."""
-    home = Path(__file__).parent / chapter / "__init__.py"
-    if not home.exists():
-        return ""
-    body = ast.parse(home.read_text(encoding="utf-8")).body
-    return "\n".join(ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom))
+with loading_with_one_thread():
+    import numpy  # noqa: F401
+    import torch  # noqa: F401

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.checkpoint.position import Position
+from course_lib.install.words import count_text
 
 ITEMS = ("weights", "optimizer", "schedule", "scaler", "rng", "position")
 
@@ -78,7 +79,9 @@ def restore(training: Training, state: Captured, leave_out: str = "") -> None:
             shapes = f"{list(weights[name].shape)} there and {list(tensor.shape)} here"
             raise ValueError(f"The state is of another model: {name} is {shapes}.")
     if (there := len(state.plain["optimizer"])) != (here := len(training.optimizer.param_groups)):
-        raise ValueError(f"The state is of another optimizer: {there} groups of parameters there and {here} here.")
+        raise ValueError(
+            f"The state is of another optimizer: {count_text(there, 'group')} of parameters there and {here} here."
+        )
     if leave_out != "weights":
         with torch.no_grad():
             for name, tensor in training.model.state_dict().items():

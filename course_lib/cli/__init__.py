@@ -1,7 +1,9 @@
 """The command line: `course --help`. One command, one module; each loads what it needs only when it runs."""
 
 import errno
+import os
 import sys
+from typing import Annotated
 
 import typer
 
@@ -26,7 +28,7 @@ from course_lib.cli import (
 )
 from course_lib.cli import run as run_
 from course_lib.cli.words import examples, words_of
-from course_lib.install import Trouble, in_words
+from course_lib.install import Trouble, in_words, processes
 
 STAFF = "For instructors and contributors"
 IN_A_CLASS = "For students of a class"
@@ -43,6 +45,24 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from course_lib import __version__
+
+        typer.echo(f"Training at Scale {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
 
 _LEARNER = (
     learn.learn,
@@ -87,7 +107,8 @@ for group in (class_.app, exercise.app):
 def run(arguments: list[str] | None = None) -> int:
     """Run one command; the exit code, non-zero where what it reports has failed."""
     try:
-        app(arguments, prog_name="course")
+        with processes.sigterm_as_exit():
+            app(arguments, prog_name="course")
     except Trouble as trouble:
         print(f"course: {trouble}", file=sys.stderr)
         return 1
@@ -116,6 +137,8 @@ def run(arguments: list[str] | None = None) -> int:
         print(f"course: {known[0]}.\n  Way out: {known[1]}", file=sys.stderr)
         return 1
     except SystemExit as end:
+        if isinstance(end, processes.Terminated):
+            processes.kill(processes.descendants(os.getpid()))
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
 

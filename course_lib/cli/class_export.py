@@ -36,6 +36,13 @@ def export(
             help="Give 0 to students who handed in nothing. Without it, the LMS keeps the grade that it has.",
         ),
     ] = False,
+    unreadable: Annotated[
+        bool,
+        typer.Option(
+            "--unreadable-as-zero",
+            help="Give 0 to students whose notebook could not be read. Without it, they are named and left out.",
+        ),
+    ] = False,
     folder: Folder = HERE,
 ) -> None:
     """Write grades as a file that the LMS imports without editing. They include hand grading and late penalties."""
@@ -47,7 +54,13 @@ def export(
     ]
     exporting = part("course_lib.grading.classroom.export", "exporting")
     made = exporting.export(
-        place, to, wanted, path=output.expanduser() if output else None, column=column, missing_as_zero=zero
+        place,
+        to,
+        wanted,
+        path=output.expanduser() if output else None,
+        column=column,
+        missing_as_zero=zero,
+        unreadable_as_zero=unreadable,
     )
     typer.echo(made.path)
     for note in made.notes:

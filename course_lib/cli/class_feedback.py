@@ -6,6 +6,8 @@ import typer
 
 from course_lib.cli.class_words import HERE, Folder, lines, numbers, opened
 from course_lib.cli.words import examples, part
+from course_lib.install import Trouble
+from course_lib.install.words import count_text
 
 EXAMPLES = examples(
     "course class feedback 06                 pages in feedback/, zips for Canvas and Moodle in exports/",
@@ -25,9 +27,9 @@ def feedback(
     made = part("course_lib.grading.classroom.feedback", "feedback").make_feedback(
         place, students=students or None, chapters=numbers(chapters) or None
     )
-    typer.echo(
-        f"{len(made.written)} page{'' if len(made.written) == 1 else 's'} of feedback in {place.root / 'feedback'}."
-    )
+    if not made.written and not made.skipped:
+        raise Trouble("Nothing is graded yet, so there is no feedback to write.", "`./course class grade` first")
+    typer.echo(f"{count_text(len(made.written), 'page')} of feedback in {place.root / 'feedback'}.")
     for path in made.zips:
         typer.echo(f"  {path}")
     lines("Without feedback:", [f"{student}, {chapter}: {why}" for student, chapter, why in made.skipped])

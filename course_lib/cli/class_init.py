@@ -9,6 +9,7 @@ import typer
 from course_lib.cli.class_words import numbers
 from course_lib.cli.words import examples, part
 from course_lib.install import Trouble
+from course_lib.install.words import count_text
 from course_lib.learner import work as learner_work
 
 EXAMPLES = examples(
@@ -45,6 +46,7 @@ def init(
     """
     classroom = part("course_lib.grading.classroom.new_class", "a class")
     course = learner_work.folders().root
+    learner_work.require(course, "solutions", "A class")
     path = (folder or course.parent / name).expanduser().absolute()
     if path.resolve().is_relative_to(course.resolve()):
         raise Trouble(
@@ -60,7 +62,7 @@ def init(
     release = part("course_lib.grading.classroom.release", "a gradebook")
     release.start_gradebook(made)
     typer.echo(
-        f"{name}: {len(students)} student{'' if len(students) == 1 else 's'}, chapters {', '.join(made.settings.chapters())}, contract version {made.settings.contract}."
+        f"{name}: {count_text(len(students), 'student')}, chapters {', '.join(made.settings.chapters())}, contract version {made.settings.contract}."
     )
     typer.echo(f"  {made.root}")
     typer.echo(

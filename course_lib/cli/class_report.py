@@ -8,6 +8,7 @@ import typer
 
 from course_lib.cli.class_words import HERE, AsJson, Folder, lines, numbers, opened, table
 from course_lib.cli.words import examples, part
+from course_lib.install.words import count_text
 
 EXAMPLES = examples(
     "course class report 06           the hardest exercises, misconceptions by count, suspicious work, and a page with pictures",
@@ -37,7 +38,7 @@ def report(
         raise typer.Exit(1)
     for each in made:
         typer.echo(
-            f"\n{each.title}: {each.graded} graded, mean {each.mean:.1f}, median {each.median:.1f} of {each.maximum:g} points"
+            f"\n{each.title}: {each.graded} graded, mean {each.mean:.1f}, median {each.median:.1f} of {count_text(each.maximum, 'point')}"
         )
         table(
             ["exercise", "solved", "in part", "wrong", "not answered"],

@@ -1,12 +1,15 @@
 """`course class roster`: who is in the class."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from course_lib.cli.class_words import HERE, Folder, lines, opened, table
+from course_lib.cli.class_words import HERE, AsJson, Folder, lines, opened, table
 from course_lib.cli.words import examples, part
+from course_lib.install.words import count_text
 
 EXAMPLES = examples(
     "course class roster                  who is in it",
@@ -16,12 +19,17 @@ EXAMPLES = examples(
 
 def roster(
     file: Annotated[
-        Path | None, typer.Argument(help="A newer list: Canvas's gradebook export, Moodle's, or any CSV with a header.")
+        Path | None,
+        typer.Argument(help="A newer list: Canvas's gradebook export, another tool's list, or any CSV with a header."),
     ] = None,
     folder: Folder = HERE,
+    as_json: AsJson = False,
 ) -> None:
     """Show who is in the class, or bring it up to date from a newer list."""
     place = opened(folder)
+    if file is None and as_json:
+        typer.echo(json.dumps({"students": [asdict(each) for each in place.roster.students()]}, indent=1))
+        return
     if file is None:
         rows = [
             (each.id, each.last_name, each.first_name, each.email, each.lms_id, each.login, each.section)
@@ -33,6 +41,10 @@ def roster(
     made = reading.merged(place.roster.students(), reading.read_roster(file.expanduser()))
     place.roster.save(made.students)
     part("course_lib.grading.classroom.release", "a gradebook").start_gradebook(place)
-    typer.echo(f"{len(made.students)} students: {len(made.new)} new, {len(made.changed)} changed.")
+    if as_json:
+        changes = {"new": list(made.new), "changed": list(made.changed), "gone": list(made.gone)}
+        typer.echo(json.dumps({"students": [asdict(each) for each in made.students], **changes}, indent=1))
+        return
+    typer.echo(f"{count_text(len(made.students), 'student')}: {len(made.new)} new, {len(made.changed)} changed.")
     lines("New (release --variants again gives them their folders)", made.new)
     lines("No longer in that list; they stay, and so does their work", made.gone)

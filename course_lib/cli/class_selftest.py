@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from course_lib.cli.words import examples, part
+from course_lib.install import ROOT
+from course_lib.install.folders import require
 
 EXAMPLES = examples(
     "course class self-test                          every attack, on the strongest sandbox of this machine",
@@ -40,6 +42,7 @@ def self_test(
     Exits non-zero if anything got through. Runs on this machine only: services, secrets and processes that are attacked are its own.
     """
     trial = part("course_lib.grading.attacks.trial", "attacking the grader")
+    require(ROOT, "solutions", "Attacking the grader")
     sandbox = part("course_lib.grading.sandbox", "attacking the grader")
     level = level or (sandbox.best_level() if trial.on_linux() else "none")
     attacks = _chosen(trial, sandbox, [*(kinds or ()), *(only or ())], level)

@@ -21,17 +21,25 @@ def doctor(
 
     Exits non-zero if the course cannot run here.
     """
-    from course_lib.grading.sandbox import availabilities, sandbox_lines
     from course_lib.learner import environment, work
     from course_lib.runs import look
 
     where = work.folders()
-    lines = [*environment.look(where.root, where.work), *machine_lines(look.lines()), *sandbox_lines(availabilities())]
+    lines = [*environment.look(where.root, where.work), *machine_lines(look.lines()), *_sandbox_lines()]
     if as_json:
         typer.echo(environment.as_json(lines))
     else:
         _table(lines)
     raise typer.Exit(environment.worst(lines))
+
+
+def _sandbox_lines() -> "list[Line]":
+    """What grading a class can use here; nothing in a student's bundle, which does not grade."""
+    try:
+        from course_lib.grading.sandbox import availabilities, sandbox_lines
+    except ModuleNotFoundError:
+        return []
+    return sandbox_lines(availabilities())
 
 
 def machine_lines(seen: "Sequence[Seen]") -> "list[Line]":

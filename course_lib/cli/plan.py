@@ -36,7 +36,7 @@ def plan(
         float | None, typer.Option("--max-cost", help="The most the run may cost, as in 500000 (dollars).")
     ] = None,
     top: Annotated[int, typer.Option("--top", min=1, help="How many plans to show.")] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="The plans as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Plan a training run: the quickest layouts that fit.
 
@@ -54,7 +54,7 @@ def plan(
     except ValueError as refusal:
         raise Trouble(str(refusal), "correct this value; `course plan --help` has examples") from None
     if as_json:
-        typer.echo(json.dumps([_as_json(planner, each, many) for each in found], indent=1))
+        typer.echo(json.dumps({"plans": [_as_json(planner, each, many) for each in found]}, indent=1))
         return
     typer.echo("\n".join(planner.explain(found, many)))
     typer.echo("\nThe best plan as a command line:")

@@ -5,6 +5,8 @@ from typing import Annotated
 import typer
 
 from course_lib.cli.words import examples, part
+from course_lib.install import ROOT
+from course_lib.install.folders import require
 
 EXAMPLES = examples(
     "course release                           writes notebooks/ from solutions/",
@@ -19,7 +21,9 @@ def release(
 
     notebooks/ comes from solutions/ by machine, byte for byte the same each time. The picture of the course and the plan for a term in docs/ follow.
     """
-    code = part("course_lib.grading.release", "releasing").release_main(check)
+    releasing = part("course_lib.grading.release", "releasing")
+    require(ROOT, "solutions", "Releasing chapters")
+    code = releasing.release_main(check)
     if not check:
         part("course_lib.site.docs", "the repository's pages").write()
     raise typer.Exit(code)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from course_lib.cli.words import examples, part
+from course_lib.install.words import count_text
 
 EXAMPLES = examples(
     "course site                              writes all chapters to build/site; open build/site/index.html",
@@ -29,12 +30,13 @@ def site(
     search, glossary and sources. Installs the site's tools on first use.
     """
     build = part("course_lib.site.build", "the site")
+    build.refuse(out, chapters or [], repository)
     build.require()
     made = build.build(out, chapters or [], repository=repository, say=typer.echo)
     for line in made.warnings:
         typer.echo(f"  warning: {line}")
     took = ", ".join(f"{step} {seconds:.0f} s" for step, seconds in made.seconds.items())
     typer.echo(
-        f"{made.pages} pages, {made.bytes / 1e6:.1f} MB of which {made.frame_bytes / 1e6:.1f} MB are frames ({took})"
+        f"{count_text(made.pages, 'page')}, {made.bytes / 1e6:.1f} MB of which {made.frame_bytes / 1e6:.1f} MB are frames ({took})"
     )
     typer.echo(f"Open {made.folder / 'index.html'}")

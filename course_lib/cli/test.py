@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from itertools import takewhile
 from typing import Annotated
@@ -12,7 +11,8 @@ import typer
 from course_lib.cli.words import examples, part
 
 EXAMPLES = examples(
-    "course test                              what CI runs: the tests, then the linter",
+    "course test                              the quick tests, in a few minutes, then the linter",
+    "course test --slower                     what CI runs after them: browsers, workers, attacks, real runs, whole notebooks",
     "course test 06                           the tests of chapter 06",
     "course test --everything                 leave no slow check to a later run: before a release",
     "course test --since v1.2                 count what changed since a commit as changed",
@@ -35,10 +35,10 @@ def test(
 ) -> None:
     """Run the test suite and the linter.
 
-    Every shipped answer is judged each time. Slow checks rotate: a notebook that runs whole, an answer judged in a worker process,
-    attacks on the grader, long trainings. They run for what changed since the branch left main (on main itself: in the last day; or
-    since the commit given with --since) and for a share of the rest that differs from commit to commit. The run begins by printing
-    what it leaves to later runs and ends with its slowest parts; --everything leaves nothing out, and so do single files.
+    Every shipped answer is judged each time, and everything that is quick is run. CI then runs --slower: browsers, notebooks that run whole,
+    answers judged in worker processes, attacks on the grader, real runs. Of these, some rotate: they run for what changed since the
+    branch left main (on main itself: in the last day; or since the commit given with --since) and for a share of the rest that differs
+    from commit to commit. A run ends with its slowest parts; --everything leaves nothing out, and single files run whole.
 
     Two digits name a chapter and come first. Three answers to each of its exercises are then judged in a worker process too, and small
     changes of the right answers to eight exercises must lose points; with --everything this holds for all answers and exercises. Any other
@@ -48,7 +48,10 @@ def test(
     """
     from course_lib.facts import course
     from course_lib.install import ROOT, Trouble, add_group
+    from course_lib.install.folders import require
+    from course_lib.install.processes import call
 
+    require(ROOT, "tests", "The test suite")
     chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))
     if unknown := [chapter for chapter in chapters if chapter not in course.chapters()]:
         raise Trouble(f"There is no chapter {', '.join(unknown)}.", f"choose from {', '.join(course.chapters())}")
@@ -69,9 +72,9 @@ def test(
         else ["-n", str(processes), "--dist", "worksteal"]  # chapters take a minute, most tests milliseconds
     )
     pytest = ["pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *workers, *flags]
-    tests = subprocess.call(
+    tests = call(
         [sys.executable, "-P", "-m", *pytest], cwd=None if chosen else ROOT, env={"OMP_NUM_THREADS": "1", **os.environ}
     )
-    whole = not flags or flags == ["--everything"]
-    lint = subprocess.call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if whole else 0
+    whole = not flags or flags in (["--everything"], ["--slower"])
+    lint = call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if whole else 0
     raise typer.Exit(tests or lint)

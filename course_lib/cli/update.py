@@ -27,6 +27,7 @@ def update(
     from course_lib.learner import work
 
     where = work.folders()
+    work.require(where.root, "notebooks", "Updating a chapter")
     waiting = [chapter.number for chapter in work.newer(where)]
     if not targets and not all_:
         if as_json:

@@ -29,5 +29,6 @@ def part(module: str, what: str) -> ModuleType:
         if not (error.name or "").startswith("course_lib"):
             problem = f"{what} needs {error.name}, which is not installed here."
             raise Trouble(problem, "`./course doctor` says what is missing; `./course learn` installs it") from error
-        problem = f"{what} is not part of this copy of the course ({error.name} is missing)."
-        raise Trouble(problem, "clone the whole course; a student bundle leaves this part to the instructor") from error
+        problem = f"This copy of the course cannot do it: {what} ({error.name} is not part of this copy)."
+        way_out = "in a class, ./course submit hands in; the instructor's clone of the course has the other parts"
+        raise Trouble(problem, way_out) from error

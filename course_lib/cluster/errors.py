@@ -58,6 +58,10 @@ class Refused(ClusterError):
     state = "refused"
 
 
+class Unreadable(Refused):
+    """What a rank sent or returned cannot be decoded."""
+
+
 class RankError(ClusterError):
     """A rank raised an exception: `rank`, `line`, `trace` (the frames) and, if available, `original` (the exception)."""
 

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.cluster import codec
-from course_lib.cluster.errors import Refused, Unfinished
+from course_lib.cluster.errors import Refused, Unfinished, Unreadable
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.process_tuning import PIN_AFTER, pin, this_core, young_garbage
 from course_lib.cluster.program import check_ranks, own_arguments
@@ -120,7 +120,7 @@ class _Judge:
                 error = Unfinished("The process of the ranks ended before the run did.")
                 error.state = "crashed"
             except (Refused, codec.BadFrame) as refusal:
-                unread = Refused(f"What came cannot be read: {refusal}")
+                unread = Unreadable(f"What came cannot be read: {refusal}")
                 error = refusal if isinstance(refusal, Refused) else unread
             except Exception as fault:  # what an honest communicator never sends may upset the kernel; it gains nothing
                 error = Refused(f"What came makes no sense: {type(fault).__name__}: {fault}")

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypedDict
 
 from course_lib.exercises import overlay
 from course_lib.exercises.placeholders import fill_text
+from course_lib.install.words import count_text
 
 Kind = Literal["core", "more"]
 Form = Literal["code", "audit", "prediction", "bug"]
@@ -92,7 +93,7 @@ class Card:
     def heading(self) -> str:
         """Title, minutes, difficulty, importance and points as one Markdown heading with its line."""
         dots = {n: "●" * n + "○" * (5 - n) for n in range(1, 6)}
-        worth = f"**{self.points:g} point{'' if self.points == 1 else 's'}**" if self.points else "practice, no points"
+        worth = f"**{count_text(self.points, 'point')}**" if self.points else "practice, no points"
         extra = "" if self.kind == "core" else " (more)"
         return (
             f"### Exercise{extra}: {self.title}\n\n"

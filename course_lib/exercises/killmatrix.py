@@ -4,7 +4,7 @@ Answers live beside the judge, in `chNN/judges/<exercise_id>.py`, in the form th
 
 On a variant, an answer that reads `params` must get the same result, and so must every answer to a card whose answers need not read them.
 Other answers are written for the public form. There a right one passes or is told that it solves the public form, and a wrong one is
-rejected, unless its heading ends in `unless NAME=VALUE` and the variant's parameter NAME has that value.
+rejected. A wrong one whose heading ends in `unless NAME=VALUE` passes where the variant's parameter NAME has that value.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from typing import Any
 from course_lib import exercises
 from course_lib.exercises import Card
 from course_lib.exercises.answer_bank import BankAnswer, read_answers
+from course_lib.install.words import count_text
 from course_lib.notebook import VARIANT_FILE
 from course_lib.records import VERDICT_KINDS, Report
 
@@ -73,18 +74,27 @@ def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
 def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     """Judge one shipped answer here, in this process, on the canonical variant or on that of a seed."""
     from course_lib.grading.judge import grade
+    from course_lib.grading.judge.report import lost_report
     from course_lib.grading.worker.runners import InProcess
+    from course_lib.judging.worked import functions
 
     card = exercises.card(answer.exercise)
     params = (
         json.loads(json.dumps(dict(card.variant(seed)))) if seed is not None else card.params
     )  # as a class keeps it
     start = time.perf_counter()
-    with beside(card, params) if seed is not None else contextlib.nullcontext():
-        report = grade(card, InProcess(*names_of(answer.source, card.answers)), params=params, seconds=PATIENCE)
+    try:
+        answers = functions(answer, params)
+    except Exception as error:  # as a cell that does not run: nothing is defined
+        what = f"it does not define {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+        report = lost_report(card, "raised", f"The answer's cell does not run: {what}.")
+    else:
+        report = grade(card, InProcess(*answers), params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
     ok, got, message = _public_form(answer, report, params) if public else _met(answer, report)
+    if not public and _right_here(answer, params):
+        ok = report.passed
     return Row(answer=answer, ok=ok, got=got, message=message, seconds=seconds, report=report)
 
 
@@ -109,17 +119,21 @@ def _reading(chapter: str) -> frozenset[str]:
     return frozenset(answer.exercise for answer in bank(chapter) if answer.sort == "right" and answer.reads_params)
 
 
+def _right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
+    """Whether a wrong answer is the right one on this variant, as its heading says."""
+    name, _, value = answer.unless.partition("=")
+    return bool(answer.unless) and str(params[name]) == value
+
+
 def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) -> tuple[bool, str, str]:
     """Whether an answer to the public form is turned away from another, or right there too, and a right one is told why."""
     told = next((v for v in report.verdicts if not v.ok and v.mistake == "public-form"), None)
-    name, _, value = answer.unless.partition("=")
-    right_here = bool(answer.unless) and str(params[name]) == value
     if answer.sort == "right":
         ok = report.passed or told is not None
     elif answer.sort == "half":
         ok = report.points <= float(answer.expected)
     else:
-        ok = report.passed == right_here
+        ok = report.passed == _right_here(answer, params)
     first = told or next((v for v in report.verdicts if not v.ok), None)
     got = "public-form" if told else f"{report.points:g}/{report.maximum:g}"
     return ok, got, first.message if first else report.note
@@ -209,7 +223,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     median = sorted(row.seconds for row in rows)[len(rows) // 2] if rows else 0.0
     worst = max((row.seconds for row in rows), default=0.0)
     console.print(
-        f"{len(rows)} answers to {len({row.answer.exercise for row in rows})} exercises in {wall:.1f} s; a check takes "
+        f"{count_text(len(rows), 'answer')} to {count_text(len({row.answer.exercise for row in rows}), 'exercise')} in {wall:.1f} s; a check takes "
         f"{median:.2f} s at the median, {worst:.2f} s at most; {len(escaped)} escaped."
     )
     return 1 if escaped else 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from course_lib import compute, facts
 from course_lib.install import ROOT
-from course_lib.units import BILLION, DAY, TRILLION, US, duration_text, money_text
+from course_lib.units import BILLION, DAY, TRILLION, US, count_text, duration_text, money_text
 
 PARAMS = 70 * BILLION
 TOKENS = 15 * TRILLION  # what a Llama 3 of its size was trained on
@@ -72,7 +72,7 @@ def opening(chapter: str) -> Mapping[str, Callable[[], str]]:
 def lab(gpus: int, seconds: float) -> Mapping[str, Callable[[], str]]:
     """The numbers of a lab on rented GPUs: how many, how long, and what it costs."""
     return {
-        "lab_gpus": lambda: f"{gpus} H100{'' if gpus == 1 else 's'}",
+        "lab_gpus": lambda: f"{count_text(gpus, 'H100')}",
         "lab_minutes": lambda: duration_text(seconds),
         "lab_money": lambda: rent(seconds, gpus),
         "price": lambda: usd_text(facts.price("H100 hour")),

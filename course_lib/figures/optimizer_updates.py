@@ -10,7 +10,7 @@ from course_lib.figures import style
 from course_lib.figures.palette import BLUE, EMPTY, GREEN, INK, ORANGE, PAPER, SKY, SOFT, VERMILION, ink_on
 from course_lib.figures.panels import marks
 from course_lib.figures.sheets import Plot, Sheet
-from course_lib.units import number_text, percent_text
+from course_lib.units import count_text, number_text, percent_text
 
 INKS = (BLUE, VERMILION)
 DOCUMENT_INKS = (BLUE, SKY, GREEN, ORANGE)
@@ -102,4 +102,4 @@ def bins(
 
 
 def _sequences(count: int) -> str:
-    return f"{count} sequence{'s' if count != 1 else ''}"
+    return count_text(count, "sequence")

@@ -10,7 +10,7 @@ from course_lib import serving
 from course_lib.figures import style
 from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, YELLOW
 from course_lib.figures.style import Picture
-from course_lib.units import percent_text
+from course_lib.units import count_text, percent_text
 
 SHADES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
 SLOTS, STEPS, RESERVED = 768, 60, 128  # slots of the pool, steps of the film, and the longest sequence
@@ -91,7 +91,7 @@ def draw_pages(step: int = STEPS, page_size: int = 16) -> Picture:
     axes.set(xlim=(0, columns), ylim=(rows, 0))
     style.bare(axes)
     room = sum(page_size for names, _ in frame.pages if names)
-    title = f"Step {step}: {frame.running} sequences run, {frame.waiting} wait; {percent_text(frame.wasted / max(room, 1), 2)} of the taken slots empty"
+    title = f"Step {step}: running {count_text(frame.running, 'sequence')}, {frame.waiting} waiting; {percent_text(frame.wasted / max(room, 1), 2)} of the taken slots empty"
     style.dress(axes, title)
     style.note(
         axes, 0, -0.09, "a box is a page; filled as far as it holds tokens; a thick frame: shared by several sequences"

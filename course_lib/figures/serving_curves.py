@@ -11,7 +11,7 @@ from course_lib.figures import style
 from course_lib.figures.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.serving.speed import Sustained
-from course_lib.units import MS, TFLOP, duration_text, number_text, percent_text
+from course_lib.units import MS, TFLOP, count_text, duration_text, number_text, percent_text
 
 REPLICA = serving.Deployment(model="llama3-8b", device="H100 SXM")
 
@@ -52,7 +52,7 @@ def draw_load(rate: float = 10.0, scheduler: str = "chunked", prompt: int = 1024
     axes.set(ylim=(5, 5e4), xlim=(0, RATES[-1] + 1))
     _say_powers_as_numbers(axes, axes.yaxis)
     middle, tail, gap = points[RATES.index(rate)]
-    title = f"{scheduler}, {rate:g} requests/s: first token {duration_text(middle * MS, 2)}, 99 % within {duration_text(tail * MS, 2)}"
+    title = f"{scheduler}, {count_text(rate, 'request')}/s: first token {duration_text(middle * MS, 2)}, 99 % within {duration_text(tail * MS, 2)}"
     style.dress(axes, title, "requests per second", "milliseconds", grid="y")
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=3)
     figure.alt = f"{title}; 99 % of the gaps between tokens are below {duration_text(gap * MS, 2)}. 8B on one H100, prompts of about {prompt:,} tokens."
@@ -113,7 +113,7 @@ def draw_drafts(rate: float = 0.8, cost: float = 0.1, check: float = 1.0) -> Pic
     axes.axhline(1, color=INK, linewidth=1, linestyle="--")
     axes.set(ylim=(0, 5))
     axes.set_xticks(DRAFTED)
-    title = f"{best} drafted tokens are best: {number_text(gains[best], 3)} times as fast"
+    title = f"Best with {count_text(best, 'drafted token')}: {number_text(gains[best], 3)} times as fast"
     style.dress(axes, title, "drafted tokens (dashed: without drafts)", "speedup", grid="y")
     figure.alt = f"{title}. A drafted token is accepted with probability {rate:g} and costs {cost:g} of a pass."
     return figure

@@ -12,7 +12,7 @@ from course_lib.figures import style
 from course_lib.figures.palette import EMPTY, GREY, INK, SOFT, VERMILION, color
 from course_lib.figures.roofline import decades
 from course_lib.figures.style import Picture
-from course_lib.units import bytes_text, flops_text, number_text
+from course_lib.units import bytes_text, count_text, flops_text, number_text
 
 Box = tuple[float, float, float, float]  # left, bottom, width, height
 _GAP = 0.12  # between the matrices, as a share of a matrix
@@ -51,7 +51,7 @@ def tiling(
     axes.text(-1 - _GAP, -0.2, counted, fontsize=style.SMALL, color=INK, va="center")
     _curve(figure, tile, ridge, tiles, size, name)
     figure.alt = (
-        f"{title}. A matmul of {n} × {n} × {n}, {done:,} of {total:,} tiles of C done; each reads a row of A and a column of B. "
+        f"{title}. A matmul of {n} × {n} × {n}, {done:,} of {count_text(total, 'tile')} of C done; each reads a row of A and a column of B. "
         f"In all {bytes_text(loads * size)} are read. The ridge of {name or 'the device'} is {number_text(ridge)}."
     )
     return figure

@@ -43,10 +43,15 @@ def without_values(source: str, stub: str) -> str:
     return re.sub(rf"^(?:{'|'.join(names)}) = .*$", "", source, flags=re.MULTILINE) if names else source
 
 
+def without_hidden(source: str) -> str:
+    """A check cell's source as it is released: without hidden tests."""
+    return _HIDDEN.sub("", source)
+
+
 def blank(source: Notebook) -> Notebook:
     """The source as an untouched release: stubs for answers, no hidden tests."""
     cells = [
-        {**cell, "source": stubbed(cell["source"]) if is_answer(cell) else _HIDDEN.sub("", cell["source"])}
+        {**cell, "source": stubbed(cell["source"]) if is_answer(cell) else without_hidden(cell["source"])}
         for cell in source["cells"]
     ]
     return {**source, "cells": cells}

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
 
-from course_lib.chapters import written_out
 from course_lib.exercises import Card
 from course_lib.grading.judge.grade_notebook import GradedNotebook, grade_notebook
+from course_lib.grading.openings import written_out
 from course_lib.grading.submission import READ, Submission
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.learner.notebooks import Notebook

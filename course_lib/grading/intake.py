@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.install import Trouble
-from course_lib.learner.notebooks import Cell, Notebook, parse, read
+from course_lib.learner.notebooks import Cell, Notebook, salvaged
 
 MAX_BYTES = 50_000_000  # of a notebook; a chapter with all its pictures has a tenth of this
 MAX_CELLS = 2_000
@@ -46,7 +46,12 @@ def load(path: Path) -> Notebook:
         raise Trouble(
             f"{path} has {size}.", "clear its outputs (JupyterLab: Edit → Clear Outputs of All Cells) and save"
         )
-    notebook = read(path)
+    try:
+        notebook = salvaged(path.read_bytes(), str(path))
+    except OSError as error:
+        raise Trouble(
+            f"{path} cannot be read ({error.strerror}).", "check that the file exists and is yours"
+        ) from error
     if len(notebook["cells"]) > MAX_CELLS:
         raise Trouble(
             f"{path} has {len(notebook['cells']):,} cells; at most {MAX_CELLS:,} are graded.",
@@ -60,14 +65,7 @@ def read_hostile(data: bytes, name: str) -> dict[str, Any]:
     _limit_memory(len(data))
     gc.disable()  # it would look through millions of values again and again
     try:
-        text = data.decode("utf-8-sig")
-        del data
-        return {"notebook": slim(parse(text, name))}
-    except UnicodeDecodeError:
-        return {
-            "problem": f"{name} is not a notebook (it is not UTF-8 text).",
-            "way_out": "hand in the notebook (.ipynb) itself",
-        }
+        return {"notebook": slim(salvaged(data, name))}
     except Trouble as trouble:
         return {"problem": whole(trouble.problem)[:_TEXT], "way_out": trouble.way_out}
     except (MemoryError, RecursionError):
@@ -95,7 +93,9 @@ def slim(notebook: Notebook) -> Notebook:
     kept = (
         {key: value for key, value in course.items() if type(value) in (str, int)} if isinstance(course, dict) else {}
     )
+    damage = {"damage": [whole(text)[:_TEXT] for text in notebook["damage"]]} if "damage" in notebook else {}
     return {
+        **damage,
         "cells": [_slim_cell(cell, room) for cell in notebook["cells"]],
         "metadata": {
             "course": {
@@ -109,6 +109,8 @@ def slim(notebook: Notebook) -> Notebook:
 
 def _slim_cell(cell: Cell, room: list[int]) -> Cell:
     made: Cell = {"cell_type": cell["cell_type"], "metadata": {}, "source": whole(cell["source"])}
+    if type(cell.get("damaged")) is str:
+        made["damaged"] = whole(cell["damaged"])[:_TEXT]
     if type(cell.get("id")) is str:
         made["id"] = whole(cell["id"])[:_TEXT]
     graded, tags = cell["metadata"].get("nbgrader"), cell["metadata"].get("tags")

@@ -18,6 +18,7 @@ from course_lib.exercises.answer_bank import worked_cell
 from course_lib.grading.committed_form import tidy_text
 from course_lib.grading.release_steps import LEAVES, chapter_of, check_folder, check_source, fill, points_of
 from course_lib.install import Trouble
+from course_lib.install.words import count_text
 from course_lib.judging.shipped import answers_text
 from course_lib.learner.notebooks import parse, write_whole
 
@@ -166,7 +167,7 @@ def release_main(check: bool = False, root: Path = ROOT) -> int:
         print(line)
     count = sum(name.endswith(".ipynb") for name in wanted)
     state = "up to date" if not changes else "out of date; run `./course release`" if check else "released"
-    print(f"{count} chapter{'' if count == 1 else 's'}: {state}.")
+    print(f"{count_text(count, 'chapter')}: {state}.")
     return 1 if check and changes else 0
 
 

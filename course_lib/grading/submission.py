@@ -1,25 +1,27 @@
 """Turn a learner's notebook into steps to run: their cells in the frame of the course's source.
 
-Every exercise is judged by our check, even if the check cell was changed. Answers are matched by grade_id, then by cell
-id. Cells that the course does not know are the learner's own and run where they are.
+Every exercise is judged by our check, even if the check cell was changed, on what the notebook's own check sees when the
+notebook runs from top to bottom. Answers are matched by grade_id, then by cell id. Copies of an answer run where they
+are, and so do the learner's own cells. Where a later copy can earn more, the exercise is judged a second time.
 """
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from course_lib.exercises import Card
-from course_lib.grading.blank_notebook import stubbed, without_values
+from course_lib.grading.blank_notebook import stubbed, without_hidden, without_values
 from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.install.words import count_text
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook
 
 NOT_GRADED = "real-processes"  # tag of a cell that measures this machine; no later cell depends on it
 READ = 200_000  # characters that the judge parses into syntax trees, at hundreds of bytes each
-_LONG = 100_000  # characters; in longer cells definitions are found without a syntax tree
-_DEFINITION = re.compile(r"^(?:def|class)\s+(\w+)", re.MULTILINE)
+MOST_JUDGED = 4  # times that one exercise of a notebook is judged
+_CHECK_CALL = re.compile(r"""\b(?:check|predict)\(\s*["']([\w-]+)["']""")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,15 @@ class Step:
     where: str = ""  # "cell 12" of the learner's copy; "" for a cell that only the source has
 
 
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Something about one cell that can change a grade, or that kept work from being read."""
+
+    kind: str  # "answer copied", "answer retyped", "answer missing", "damaged", "later answer", "cell left out"
+    exercise: str
+    text: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """A notebook ready to be graded."""
@@ -41,18 +52,25 @@ class Submission:
     exercises: tuple[str, ...]  # in the order of the chapter
     notes: tuple[str, ...] = ()  # what a reader should know, a sentence each
     missing: Mapping[str, str] = field(default_factory=dict)  # exercise -> why it has no answer cell
+    signs: tuple[Sign, ...] = ()  # what an instructor should know about the cells
 
 
 def rebuild(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Submission:
     """The learner's cells in the source's frame.
 
     Answers and the learner's own cells are taken from the learner. So are plain cells that were edited; deleted ones
-    come from the source. Check cells never run: a "judge" step takes the place of the learner's check cell, else
-    follows the answer, else comes at the end.
+    come from the source. A "judge" step takes the place of the learner's check cell, else follows the answer, else comes
+    at the end. An unchanged check cell does not run; one that was edited may hold an answer, and runs before it is judged.
     """
     frame = _Frame(source, learner, cards)
     steps = tuple(frame.steps())
-    return Submission(steps=steps, exercises=frame.exercises, notes=tuple(frame.notes), missing=frame.missing)
+    return Submission(
+        steps=steps,
+        exercises=frame.exercises,
+        notes=(*learner.get("damage", ()), *frame.notes),
+        missing=frame.missing,
+        signs=(*(Sign("damaged", "", text) for text in learner.get("damage", ())), *frame.signs),
+    )
 
 
 def places(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Mapping[str, int]:
@@ -80,6 +98,7 @@ class _Frame:
         ids = (grade_meta(cell)["grade_id"] for cell in self.source if is_answer(cell))
         self.exercises = tuple(name for name in ids if name in self.known)
         self.notes: list[str] = []
+        self.signs: list[Sign] = []
         self.missing: dict[str, str] = {}
         self.places: dict[str, int] = {}  # key of a source cell -> position of the learner's cell that counts as it
         self.parts: dict[int, str] = {}  # position of a further copy that runs too -> its exercise
@@ -116,50 +135,52 @@ class _Frame:
             )
 
     def _choose(self, key: str, found: list[int]) -> None:
-        """Of several copies of a cell, choose the one that counts: the first with work in it whose place in the order
-        matches.
+        """Of several copies of a cell, choose the one to show: what the notebook's own check sees from top to bottom.
+
+        All copies of an answer run, except untouched ones after one with work in it.
         """
-        exercise = key.removeprefix("grade:")
-        if len(found) == 1 or exercise not in self.exercises:
+        answer = is_answer(self.source[self.order[key]])
+        if len(found) == 1 or not answer:
             self.places[key] = found[0]
             self.copies.update(found[1:] if key.startswith("grade:") else ())
             return
-        stub = stubbed(self.source[self.order[key]]["source"])
-        worked = [
-            position
-            for position in found
-            if without_values(self.cells[position]["source"], stub) != without_values(stub, stub)
-        ] or found
-        chosen = self.places[key] = next((at for at in worked if self._in_place(key, at)), worked[0])
-        taken = _defined(self.cells[chosen]["source"])
-        for position in found:
-            names = _defined(self.cells[position]["source"])
-            if position != chosen and names and not names & taken:  # a cell that was split in two
-                self.parts[position] = exercise
-                taken |= names
-            elif position != chosen:
-                self.copies.add(position)
-        self._note_copies(exercise, chosen, found)
-
-    def _in_place(self, key: str, position: int) -> bool:
-        """Whether the course's cells before and after this one are before and after it in the source too."""
-        others = [
-            (at, self.order[_key(cell)])
-            for at, cell in enumerate(self.cells)
-            if _key(cell) in self.order and _key(cell) != key
-        ]
-        before = next((place for at, place in reversed(others) if at < position), -1)
-        after = next((place for at, place in others if at > position), len(self.order))
-        return before < self.order[key] < after
-
-    def _note_copies(self, exercise: str, chosen: int, found: Sequence[int]) -> None:
-        left = [str(position + 1) for position in found if position in self.copies]
-        if left:
-            plural = "s" if len(left) > 1 else ""
-            others = f"the cop{'ies' if plural else 'y'} in cell{plural} {', '.join(left)} {'are' if plural else 'is'} not run"
-            self.notes.append(
-                f"The answer cell {exercise!r} is there {len(found)} times: cell {chosen + 1} counts, {others}."
+        exercise = key.removeprefix("grade:")
+        worked = [position for position in found if self._has_work(key, position)]
+        runs = [position for position in worked if self.cells[position]["cell_type"] == "code"]
+        begin = min(runs, default=-1 if worked else len(self.cells))  # where all work is in text cells, no stub runs
+        self.copies.update(at for at in found if at not in runs and at > begin)
+        check = next((at for at in self._checks(exercise) if at > min(runs, default=0)), len(self.cells))
+        chosen = next((at for at in reversed(runs) if at < check), (runs or worked or found)[0])
+        self.places[key] = chosen
+        self.copies.discard(chosen)
+        if exercise in self.exercises:
+            self.parts |= {at: exercise for at in found if at != chosen and at not in self.copies}
+            text = (
+                f"The answer cell {exercise!r} is there {count_text(len(found), 'time')}, in cells {_listed(at + 1 for at in found)}. "
+                f"Its check sees cell {chosen + 1}, which counts unless a copy below earns more."
             )
+        else:
+            self.copies.update(at for at in found if at != chosen)
+            text = f"The cell {exercise!r} is there {len(found)} times: cell {chosen + 1} is shown for grading by hand."
+        defined = [_defined(self.cells[at]["source"]) for at in found]
+        if not all(defined) or len(set().union(*defined)) < sum(map(len, defined)):  # else the cell was split
+            self.notes.append(text)
+            self.signs.append(Sign("answer copied", exercise, text))
+
+    def _has_work(self, key: str, position: int) -> bool:
+        """Whether a copy of an answer cell differs from the released one."""
+        stub = stubbed(self.source[self.order[key]]["source"])
+        mine = without_values(self.cells[position]["source"], stub).strip()
+        return bool(mine) and mine != without_values(stub, stub).strip()
+
+    def _checks(self, exercise: str) -> list[int]:
+        """Positions of the cells that check an exercise: its check cell, its copies, and own cells that call the check."""
+        return [
+            at
+            for at, cell in enumerate(self.cells)
+            if (is_check(cell) and grade_meta(cell)["grade_id"] == exercise + CHECK_SUFFIX)
+            or (cell["cell_type"] == "code" and exercise in _CHECK_CALL.findall(cell["source"]))
+        ]
 
     # --- what happens in which order
 
@@ -171,9 +192,25 @@ class _Frame:
         for position, cell in enumerate(self.cells):
             if self._runs(position, cell):
                 yield self._step(position, cell)
-            yield from (Step(do="judge", exercise=name) for name in judge_at.get(position, ()))
+            for name in judge_at.get(position, ()):
+                yield from self._judgings(name, position, cell)
             yield from behind.get(position, ())
-        yield from (Step(do="judge", exercise=name) for name in judge_at.get(len(self.cells), ()))
+        yield from (
+            Step(do="judge", exercise=name, where="the last cell") for name in judge_at.get(len(self.cells), ())
+        )
+
+    def _judgings(self, exercise: str, position: int, cell: Cell) -> Iterator[Step]:
+        """Judge an exercise, and once more on what the learner's own check names, if those are other names."""
+        judge = Step(do="judge", exercise=exercise, where=f"cell {position + 1}")
+        yield judge
+        names = self.known[exercise].answers
+        given = _checked(cell, exercise) if cell["cell_type"] == "code" else []
+        if len(given) == len(names) and given != list(names):
+            keep = f"_course_own = {{name: globals()[name] for name in {names!r} if name in globals()}}"
+            taken = f"{', '.join(names)} = {', '.join(given)}"
+            yield Step(do="run", source=f"{keep}\n{taken}", whose="own", where=judge.where)
+            yield judge
+            yield Step(do="run", source="globals().update(_course_own)", whose="own", where=judge.where)
 
     def _deleted(self) -> dict[int, list[Step]]:
         """Position in the learner's copy, -1 for the top -> the deleted plain cells of the source that belong after it.
@@ -187,48 +224,102 @@ class _Frame:
             section = _section(cell) or section
             if key in self.places:
                 anchor = self.places[key]
-                if is_answer(cell) and exercise in self.known and self.cells[anchor]["cell_type"] != "code":
-                    self.missing[exercise] = self._turned(exercise, anchor)
+                if is_answer(cell) and exercise in self.known:
+                    self._look_at(exercise, anchor)
             elif is_answer(cell) and exercise in self.known:
                 self.missing[exercise] = _why_missing(self.known[exercise], section)
+                self.signs.append(Sign("answer missing", exercise, f"The answer cell {exercise!r} is gone."))
             elif cell["cell_type"] == "code" and not is_check(cell) and not _is_not_graded(cell):
                 behind.setdefault(anchor, []).append(Step(do="run", source=cell["source"]))
         return behind
 
-    def _turned(self, exercise: str, position: int) -> str:
-        return (
-            f"The answer cell of “{self.known[exercise].title}” (cell {position + 1}) is a "
-            f"{self.cells[position]['cell_type']} cell now: make it a code cell again (in JupyterLab: Esc, then Y)."
-        )
+    def _look_at(self, exercise: str, position: int) -> None:
+        """Record why the answer cell that counts cannot run, or which copies of it cannot."""
+        mine = [
+            position,
+            *(at for at in sorted(self.copies | set(self.parts)) if at != position and self._is_of(at, exercise)),
+        ]
+        for at in mine:
+            cell, chapter = self.cells[at], self.known[exercise].chapter
+            if cell.get("damaged"):
+                now, way_out = cell["damaged"], f". `./course update {chapter}` brings the cell back."
+            elif cell["cell_type"] != "code":
+                now = f"is a {cell['cell_type']} cell now"
+                way_out = ": make it a code cell again (in JupyterLab: Esc, then Y)."
+                text = f"The answer cell {exercise!r} (cell {at + 1}) {now}, so it was not run."
+                self.signs.append(Sign("answer retyped", exercise, text))
+            else:
+                continue
+            if at == position:
+                self.missing[exercise] = (
+                    f"The answer cell of “{self.known[exercise].title}” (cell {at + 1}) {now}{way_out}"
+                )
+
+    def _is_of(self, position: int, exercise: str) -> bool:
+        return _key(self.cells[position]) == _answer_key(exercise)
 
     def _judge_positions(self) -> dict[int, list[str]]:
-        """Position -> exercises to judge after the cell there: their first check cell after the answer, else the
-        answer.
+        """Position -> exercises to judge after the cell there.
+
+        An exercise is judged at each of its checks after its first answer, and after its last answer if no check
+        follows. Only places between which a cell of the learner runs differ.
         """
         at: dict[int, list[str]] = {}
         for exercise in self.exercises:
-            mine = [
-                self.places.get(_answer_key(exercise), -1),
-                *(place for place, name in self.parts.items() if name == exercise),
-            ]
-            answered = max(mine)
-            checks = (
+            mine = sorted(
                 place
                 for place, cell in enumerate(self.cells)
-                if place > answered and is_check(cell) and grade_meta(cell)["grade_id"] == exercise + CHECK_SUFFIX
+                if cell["cell_type"] == "code" and self._exercise_at(place) == exercise and place not in self.copies
             )
-            at.setdefault(next(checks, answered if answered >= 0 else len(self.cells)), []).append(exercise)
+            end = mine[-1] if mine else len(self.cells)
+            names = re.compile(rf"\b(?:{'|'.join(self.known[exercise].answers)})\b")
+            written = (
+                place
+                for place, cell in enumerate(self.cells)
+                if self._is_theirs(place) and names.search(cell["source"])
+            )
+            begin = min([*mine[:1], *written], default=0)
+            wanted = [place for place in self._checks(exercise) if place >= begin]
+            if not wanted or wanted[-1] < end:
+                wanted.append(end)
+            differ = wanted[:1]
+            for place in wanted[1:]:
+                between = range(differ[-1] + 1, min(place + 1, len(self.cells)))
+                if any(self._is_theirs(position) for position in between):
+                    differ.append(place)
+            for place in [*differ[: MOST_JUDGED - 1], *differ[MOST_JUDGED - 1 :][-1:]]:
+                at.setdefault(place, []).append(exercise)
         return at
+
+    def _exercise_at(self, position: int) -> str:
+        """The exercise that a cell answers, "" for none."""
+        name = self.parts.get(position, self.key_at.get(position, "").removeprefix("grade:"))
+        return name if name in self.exercises else ""
+
+    def _is_theirs(self, position: int) -> bool:
+        """Whether a cell that runs is not an unchanged cell of the course."""
+        place = self.order.get(self.key_at.get(position, ""))
+        released = self.source[place]["source"] if place is not None else None
+        return self._runs(position, self.cells[position]) and (
+            bool(self._exercise_at(position)) or self.cells[position]["source"] != released
+        )
 
     def _runs(self, position: int, cell: Cell) -> bool:
         key = self.key_at.get(position, "")
-        is_ours = is_check(cell) or key.endswith(CHECK_SUFFIX)
         return (
             cell["cell_type"] == "code"
-            and not is_ours
+            and not self._is_our_check(key, cell)
             and position not in self.copies
             and not self._measures(key, cell)
         )
+
+    def _is_our_check(self, key: str, cell: Cell) -> bool:
+        """Whether this is a check cell as it was released; one that was edited may hold an answer."""
+        if not is_check(cell) and not key.endswith(CHECK_SUFFIX):
+            return False
+        place = self.order.get(key if key else _key(cell))
+        released = self.source[place]["source"] if place is not None else ""
+        return cell["source"].strip() in ("", released.strip(), without_hidden(released).strip())
 
     def _measures(self, key: str, cell: Cell) -> bool:
         """Whether this is an unchanged measuring cell of the source; one that the learner changed runs."""
@@ -239,11 +330,11 @@ class _Frame:
 
     def _step(self, position: int, cell: Cell) -> Step:
         key = self.key_at.get(position, "")
-        exercise = self.parts.get(position, key.removeprefix("grade:"))
         where = f"cell {position + 1}"
-        if exercise in self.exercises:
+        if exercise := self._exercise_at(position):
             return Step(do="run", exercise=exercise, source=cell["source"], whose="answer", where=where)
-        return Step(do="run", source=cell["source"], whose="course" if key else "own", where=where)
+        ours = bool(key) and not key.endswith(CHECK_SUFFIX)
+        return Step(do="run", source=cell["source"], whose="course" if ours else "own", where=where)
 
 
 def _is_not_graded(cell: Cell) -> bool:
@@ -261,12 +352,29 @@ def _is_same(mine: Cell, released: Cell) -> bool:
 
 def _defined(source: str) -> set[str]:
     """The functions and classes that a cell defines."""
-    if len(source) > _LONG:
-        return set(_DEFINITION.findall(source))
+    return set(re.findall(r"^(?:def|class)\s+(\w+)", source, re.MULTILINE))
+
+
+def _listed(numbers: Iterable[int]) -> str:
+    """ "3, 5 and 8"."""
+    *most, last = map(str, numbers)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def _checked(cell: Cell, exercise: str) -> list[str]:
+    """The expressions that a cell's check of an exercise gives as answers; none if it has no such call."""
+    if exercise not in _CHECK_CALL.findall(cell["source"]) or len(cell["source"]) > READ:
+        return []
     try:
-        return {node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        nodes = list(ast.walk(ast.parse(cell["source"])))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set(_DEFINITION.findall(source))
+        return []
+    for node in nodes:
+        match node:
+            case ast.Call(func=ast.Name(id="check" | "predict"), args=[ast.Constant(value=name), *given]):
+                if name == exercise and not any(isinstance(each, ast.Starred) for each in given):
+                    return [ast.unparse(each) for each in given]
+    return []
 
 
 def _section(cell: Cell) -> str:

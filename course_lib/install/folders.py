@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.install.setting_up import ROOT
+from course_lib.install.words import Trouble
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,3 +26,15 @@ def folders(root: Path | None = None, work: Path | None = None) -> Folders:
     root = root or Path(os.environ.get("COURSE_ROOT", ROOT))
     work = work or Path(os.environ.get("COURSE_WORK", root / "work"))
     return Folders(root=root.absolute(), work=work.absolute())
+
+
+def require(root: Path, part: str, what: str) -> None:
+    """Trouble unless `root` has what `what` needs: "notebooks", "solutions" or "tests". Only a clone of the course has all three."""
+    if any((root / part).glob("*.py" if part == "tests" else "[0-9][0-9]_*")):
+        return
+    if part == "notebooks" and (root / "solutions").is_dir():
+        raise Trouble(f"{what} needs the folder notebooks/ of {root}, which is empty.", "./course release writes it")
+    raise Trouble(
+        f"{what} needs the folder {part}/ of the course, which {root} does not have: this is an installed package or a student's bundle.",
+        "clone the course's repository and give the same command in that folder, as ./course …",
+    )

@@ -1,9 +1,15 @@
-"""The processes below one, as Linux tells them. Standard library only."""
+"""The processes below one, as Linux tells them, and ending them. Standard library only."""
 
 import os
-from collections.abc import Iterator
-from contextlib import suppress
+import signal
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
 
+GRACE = 5.0  # s between asking and killing
+TERMINATED = 128 + signal.SIGTERM  # exit code of a command that SIGTERM ended, as a shell gives it
 _THREADS = 16  # place of the number of threads behind the state in /proc/PID/stat
 
 
@@ -27,7 +33,7 @@ def descendants(root: int) -> list[int]:
 def ended(pid: int) -> bool:
     """Whether a process is gone, or is only waiting to be reaped: one whose first thread has ended may go on in others."""
     try:
-        with open(f"/proc/{pid}/stat") as file:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             state, *rest = file.read().rsplit(")", 1)[1].split()
     except OSError:
         return True
@@ -58,3 +64,58 @@ def memory_lines(pid: int, file: str) -> list[str]:
 def _files(pid: int, file: str) -> Iterator[str]:
     yield f"/proc/{pid}/{file}"
     yield from (f"/proc/{pid}/task/{thread}/{file}" for thread in threads(pid))
+
+
+def end(process: subprocess.Popen[Any], grace: float = GRACE) -> None:
+    """End a process and everything below it, `grace` seconds after asking: workers may live in sessions of their own."""
+    below = descendants(process.pid)
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(grace)
+        below = sorted({*below, *descendants(process.pid)})
+    kill((*below, *([process.pid] if process.poll() is None else [])))
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Kill processes; those that have gone are passed over."""
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def call(command: Sequence[str], cwd: Any = None, env: Mapping[str, str] | None = None) -> int:
+    """Exit code of a command; if this process is stopped meanwhile, the command and everything below it end too."""
+    process = subprocess.Popen(command, cwd=cwd, env=env)
+    try:
+        return process.wait()
+    except BaseException:
+        end(process)
+        raise
+
+
+@contextmanager
+def sigterm_as_exit() -> Iterator[None]:
+    """Make SIGTERM a SystemExit, so that whatever ends processes and removes files at the end of a block does so."""
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+    ):
+        yield
+        return
+    signal.signal(signal.SIGTERM, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class Terminated(SystemExit):
+    """SIGTERM, once `sigterm_as_exit` hears it."""
+
+
+def _leave(*_: Any) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break off what ends the processes
+    raise Terminated(TERMINATED)

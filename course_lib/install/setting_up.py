@@ -19,7 +19,7 @@ from pathlib import Path
 
 from course_lib.install.steps import Runner, Steps, run_quietly
 from course_lib.install.torch_choice import GB, Machine, TorchChoice, output_of, this_machine, torch_choice
-from course_lib.install.words import NO_WRITING, Trouble, in_words
+from course_lib.install.words import FULL, NO_WRITING, Trouble, in_words
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PYTHONS = ((3, 11), (3, 12), (3, 13))
@@ -97,6 +97,17 @@ def check_disk(place: Place, choice: TorchChoice) -> None:
         )
 
 
+def behind_links(venv: Path) -> Path:
+    """Where an environment's folder really is: Python makes none through a link. Trouble where a link leads nowhere."""
+    real = venv.resolve()
+    if venv.is_symlink() and not real.parent.is_dir():
+        raise Trouble(
+            f"{venv} is a link to {real}, and {real.parent} is not there.",
+            f"make that folder (is its disk mounted?), or delete the link: rm {venv}",
+        )
+    return real
+
+
 def make_environment(place: Place, choice: TorchChoice) -> None:
     """A working environment at `place.venv`; one that works is kept, so that an interrupted set-up goes on.
 
@@ -104,7 +115,7 @@ def make_environment(place: Place, choice: TorchChoice) -> None:
     """
     mark, busy = place.venv / "course" / "place", place.venv / "course" / "busy"
     ours = mark.exists()
-    moved = ours and mark.read_text(encoding="utf-8") != str(place.venv)
+    moved = ours and Path(mark.read_text(encoding="utf-8")).resolve() != place.venv.resolve()
     if moved or not _works(place):
         if ours:
             shutil.rmtree(place.venv)
@@ -185,8 +196,8 @@ def install_torch(place: Place, choice: TorchChoice, detail: Callable[[str], Non
     try:
         pip_install(place, ["--index-url", choice.index, *arguments], detail, wait=8)
         return ""
-    except Trouble:
-        if not choice.fallback:
+    except Trouble as trouble:
+        if not choice.fallback or FULL in trouble.problem.lower():
             raise
     cuda = choice.build == "cpu" and platform.machine() in ("x86_64", "aarch64")
     detail("from the package index")
@@ -274,8 +285,8 @@ def one_at_a_time(venv: Path) -> Iterator[None]:
 
 def main(arguments: Sequence[str]) -> int:
     """Set up the environment named by the first argument; the exit code. What `./course` calls."""
-    place = Place(venv=Path(arguments[0])) if arguments else Place()
     try:
+        place = Place(venv=behind_links(Path(arguments[0]) if arguments else ROOT / ".venv"))
         with one_at_a_time(place.venv):
             if not (place.stamp.exists() and place.stamp.read_text(encoding="utf-8") == place.wanted_stamp()):
                 set_up(place)

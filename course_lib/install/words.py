@@ -3,6 +3,12 @@
 import re
 
 
+def count_text(count: float, noun: str, many: str = "") -> str:
+    """A number with its noun: "1 GPU", "1,024 GPUs", "0.5 hours"; `many` is a plural that does not end in -s alone."""
+    shown = f"{int(count):,}" if float(count).is_integer() else f"{count:,g}"
+    return f"{shown} {noun if count == 1 else many or f'{noun}s'}"
+
+
 class Trouble(Exception):
     """Something a person can mend: what is wrong, and the way out."""
 
@@ -18,10 +24,11 @@ NO_WRITING = (
     "copy the course to a folder of your own, or name others: "
     "COURSE_VENV=~/course-venv COURSE_WORK=~/course-work ./course learn"
 )
+FULL = "the disk is full"
 _CAUSES = (
     (
-        r"No space left|\[Errno 28\]|not enough space",
-        "the disk is full",
+        r"No space left|\[Errno 28\]|not enough space|Disk quota exceeded|\[Errno 122\]",
+        FULL,
         "free 2.5 GB (12 GB with a CUDA build), then the same command; it goes on where it stopped",
     ),
     (

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from course_lib.exercises.probes import NOT_ANSWERED
 from course_lib.exercises.values import describe, is_number, near, same_value, times
+from course_lib.install.words import count_text
 from course_lib.judging.contract import Oracle, Params
 from course_lib.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
 from course_lib.judging.unit_slips import unit_slip
@@ -81,10 +82,8 @@ class Column(Knowing):
         if want is None:
             return "none-is-right", f"{lead}got {describe(got)}; {self.none}."
         if want and self.rel < 5e-4 and abs(got / want - 1) < 5e-4:
-            return (
-                "rounded",
-                f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out.",
-            )
+            told = f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out."
+            return Wrong("rounded", told, lead)
         return Wrong("", f"{lead}got {describe(got)} {self.unit}, {times(got, want)}. {self.hint}".strip(), lead)
 
 
@@ -301,4 +300,4 @@ def _constant(values: Sequence[Any]) -> bool:
 
 def gpus_text(count: float) -> str:
     """A number of GPUs in words: 1 GPU, 8 GPUs."""
-    return f"{count:,g} GPU{'' if count == 1 else 's'}"
+    return count_text(count, "GPU")

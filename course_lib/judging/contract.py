@@ -48,6 +48,9 @@ class Judging:
     reveal: Callable[[Params], str] | None = None  # the truth behind a prediction, shown after it
     truth: Callable[[Params], float] | None = None  # the same as a number, for calibration
     alike: Callable[[Params], Any] | None = None  # what is equal in all variants, such as which term decides
+    many_right: bool = (
+        False  # several values are right, as for schedules: a mistake is known by what the judge finds in them
+    )
     point: tuple[str, ...] = ()  # shares without which an answer misses the point: it earns at most half
     measured_by_worker: tuple[str, ...] = ()  # shares that rest on what the worker measured itself: at most 1/4
     weighed: Callable[[Params, random.Random], Weighed] | None = None  # the case on which the system confirms them

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging.mistakes import Fault, Mistake
+from course_lib.judging.mistakes import Fault, Mistake, Wrong
 from course_lib.judging.tensors import all_close, close, factor, kind_fault, largest, off_text
 from course_lib.parity import tolerance
 from course_lib.records import Case
@@ -59,10 +59,12 @@ def gradients_fault(
     want: Sequence[Tensor | None] | Callable[[int], Sequence[Tensor | None]],
     mistakes: Sequence[Mistake] = (),
     what: str = "gradient",
+    where: tuple[Any, ...] = (),
 ) -> Fault | None:
     """The first rank whose list of tensors is wrong, and how.
 
-    `want` is the right list, or a function of the rank; so is the value of a mistake.
+    `want` is the right list, or a function of the rank; so is the value of a mistake. `where` is the place of the list in
+    what a rank returns.
     """
     for rank, got in enumerate(results):
         right = want(rank) if callable(want) else want
@@ -71,7 +73,7 @@ def gradients_fault(
         if not all_alike(got, right):
             if case.adversary is not None:
                 return in_flight(case, rank)
-            return _named(rank, list(got), right, mistakes, what)
+            return Wrong(*_named(rank, list(got), right, mistakes, what)[:2], f"Rank {rank}: ", where)
     return None
 
 

@@ -2,8 +2,8 @@
 
 A mistake is named if what it does is what the answer did: on every case that fails for the same share, in all that came back or in
 the whole of one part of it (one function's place in a tuple, one key of a dictionary, one rank or row), and if no mistake of another
-name does the same. Of cost and protocol, what counts is the traffic. Otherwise the judge's own message stands, which says what
-differs and claims no cause.
+name does the same. Of cost and protocol, what counts is the traffic; where many values are right, it is what the judge finds. One word
+tells little: it must be the mistake's in every case. Otherwise the judge's own message stands, which says what differs and claims no cause.
 """
 
 import math
@@ -21,7 +21,7 @@ from course_lib.judging.shipped import answers
 from course_lib.judging.worked import Worked, judged_variant, run
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
 
-SECONDS = 0.5  # CPU time after which no further mistake is tried
+SECONDS = 2.0  # CPU time after which no further mistake is tried
 CASES = 4  # cases of one share on which a mistake must do what the answer did
 REL = 1e-3  # how close numbers must be: a year of 365 days is one of 365.25
 _NEARLY = 1e-5  # of tensors, relative to the largest number
@@ -53,8 +53,11 @@ def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
     return [(each, each.mistake, each.says or says[each.mistake]) for each in wrong if each.mistake in says]
 
 
-def named(exercise: str, contract: Judging, judged: Sequence[Judged]) -> list[list[Verdict]]:
-    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence."""
+def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS) -> list[list[Verdict]]:
+    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence.
+
+    After `seconds` of CPU time no further mistake is tried.
+    """
     told = [list(each.verdicts) for each in judged]
     open_ones: dict[tuple[str, str, Path], list[tuple[int, int]]] = {}
     for at, each in enumerate(judged):
@@ -64,7 +67,7 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged]) -> list[li
     candidates = mistakes_of(exercise) if open_ones else []
     if not candidates:
         return told
-    until = time.process_time() + SECONDS
+    until = time.process_time() + seconds
     trial = _Trial(exercise, contract, judged, until)
     for share in sorted(open_ones, key=lambda share: VERDICT_KINDS.index(share[0])):  # type: ignore[arg-type]
         places = open_ones[share]
@@ -89,7 +92,8 @@ class _Trial:
         self, candidates: Sequence[tuple[BankAnswer, str, str]], places: Sequence[tuple[int, int]]
     ) -> tuple[str, str] | None:
         """The one mistake that explains all these verdicts, as its name and sentence; None where there is none or are several."""
-        first = sorted(places, key=lambda place: self.judged[place[0]].outcome.seconds)[:CASES]
+        enough = None if self.contract.many_right else CASES  # what a judge finds is less particular than a value
+        first = sorted(places, key=lambda place: self.judged[place[0]].outcome.seconds)[:enough]
         whole, parts = list[tuple[BankAnswer, str, str]](), dict[Path, list[tuple[BankAnswer, str, str]]]()
         for candidate in candidates:
             found: set[Path] | None = None
@@ -110,23 +114,33 @@ class _Trial:
             if not rivals:
                 continue
             names = {name: sentence for _, name, sentence in reversed(rivals)}
-            if len(names) > 1:
-                names = self.told_apart(rivals)
+            word = type(self.judged[first[0][0]].outcome.value) is str
+            if len(names) > 1 or word:
+                names = self.told_apart(rivals, to_the_end=word)
             if len(names) == 1:
                 return next(iter(names.items()))
             if rivals is whole and names:
                 return None
         return None
 
-    def told_apart(self, rivals: Sequence[tuple[BankAnswer, str, str]]) -> dict[str, str]:
-        """The mistakes that do what the answer did in every case, the ones that it gets right among them."""
+    def told_apart(self, rivals: Sequence[tuple[BankAnswer, str, str]], to_the_end: bool = False) -> dict[str, str]:
+        """The mistakes that do what the answer did in every case, the ones that it gets right among them, until one name is left."""
         left = list(rivals)
         for at in sorted(range(len(self.judged)), key=lambda at: self.judged[at].outcome.seconds):
-            if len({name for _, name, _ in left}) < 2 or time.process_time() > self.until:
+            few = len({name for _, name, _ in left}) < (1 if to_the_end else 2)
+            if few or time.process_time() > self.until:
                 break
-            here = self.judged[at].outcome
-            left = [each for each in left if _same_outcome(here, self.run(each[0], at))]
+            left = [each for each in left if self.does_the_same(each[0], at)]
         return {name: sentence for _, name, sentence in reversed(left)}
+
+    def does_the_same(self, answer: BankAnswer, at: int) -> bool:
+        """Whether a shipped answer does on a case what the answer did."""
+        each, slip = self.judged[at], self.run(answer, at)
+        if self.contract.many_right and each.outcome.state == slip.state == "answered":
+            found = [verdict.message for verdict in each.verdicts]
+            with judged_variant(self.right.exercise, each.params):
+                return found == [verdict.message for verdict in self.contract.verdicts(each.params, each.case, slip)]
+        return _same_outcome(each.outcome, slip)
 
     def run(self, answer: BankAnswer, at: int) -> Outcome:
         """The outcome of a shipped answer on a case."""
@@ -146,11 +160,16 @@ class _Trial:
         with judged_variant(self.right.exercise, each.params):
             its = self.contract.verdicts(each.params, each.case, slip)
             right = self.right.value(each.case)
-        if all(other.ok for other in its if (other.kind, other.part) == (verdict.kind, verdict.part)):
+        found = [other for other in its if (other.kind, other.part, other.ok) == (verdict.kind, verdict.part, False)]
+        if not found:
             return set()
+        told = any(other.message == verdict.message for other in its)
+        if self.contract.many_right:
+            return {()} if told else set()
         if verdict.kind in ("cost", "protocol") and each.case.adversary is None and got.meter:
-            told = any(other.message == verdict.message for other in its)
-            return {()} if told or all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC) else set()
+            alike = any(other.mistake == verdict.mistake for other in found)  # the judge finds the same in both
+            same = alike and all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC)
+            return {()} if told or same else set()
         return _parts_alike(got.value, slip.value, right, verdict.where)
 
 
@@ -167,14 +186,14 @@ def _bare(error: str) -> str:
 
 def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
     """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
-    rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so.
+    rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
     """
     mine, its, wants = (dict(_leaves(value)) for value in (got, slip, right))
     columns: dict[Path, list[tuple[Any, Any, Any]]] = {}
     many = type(got) is list
     for path in {**mine, **its, **wants}:
         column = path[1:] if many else path
-        if column[: len(where)] == where:
+        if _begins(column, where):
             three = tuple(values.get(path, _NOTHING) for values in (mine, its, wants))
             columns.setdefault(column[: max(1, len(where))], []).append(three)  # type: ignore[arg-type]
     fits = {column: all(_fits(*three) for three in values) for column, values in columns.items()}
@@ -185,13 +204,17 @@ def _parts_alike(got: Any, slip: Any, right: Any, where: Path) -> set[Path]:
     return found | ({()} if found and all(fits.values()) else set())
 
 
+def _begins(path: Path, where: Path) -> bool:
+    return len(path) >= len(where) and all(given in (key, ...) for key, given in zip(path, where, strict=False))
+
+
 _ONE_ROW: Path = ("one row",)
 
 
 def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
     """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling."""
     for rows in zip(got, slip, right, strict=False) if type(slip) is type(right) is list else ():
-        mine, its, wants = ({path: each for path, each in _leaves(row) if path[: len(where)] == where} for row in rows)
+        mine, its, wants = ({path: each for path, each in _leaves(row) if _begins(path, where)} for row in rows)
         if _alike(mine, wants):
             continue
         paths = {**mine, **its, **wants}

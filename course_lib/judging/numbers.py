@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from course_lib.exercises.values import describe, is_number, near, times
-from course_lib.judging.mistakes import Fault, Mistake, matching, verdict
+from course_lib.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
+from course_lib.judging.unit_slips import unit_slip
 from course_lib.records import Case, Verdict, VerdictKind
 
 
@@ -26,7 +27,9 @@ def number_fault(
         return "not-a-number", f"Expected one number in {unit}, got {describe(got)}."
     if known := matching(mistakes, (), lambda value: near(got, value, max(rel, 1e-9))):
         return known
-    return "", f"{where}: got {describe(got)} {unit}, {times(got, want)}. {hint}".strip()
+    if slip := unit_slip(unit, [got], [want]):
+        return slip[0], f"{where}: {slip[1]}"
+    return Wrong("", f"{where}: got {describe(got)} {unit}, {times(got, want)}. {hint}".strip(), f"{where}: ")
 
 
 def number_verdict(

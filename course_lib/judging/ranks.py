@@ -116,15 +116,7 @@ def _numbers_differ(got: Tensor, want: Tensor, rank: int) -> Fault:
 def sum_fault(case: Case, given: Sequence[Tensor], results: Sequence[Any]) -> Fault | None:
     """The first rank whose result is not the sum of all ranks' tensors, and what it is instead."""
     want = plain_sum(given)
-    for rank, got in enumerate(results):
-        if same(got, want):
-            continue
-        if fault := not_like(got, want, rank):
-            return fault
-        if case.adversary is not None:
-            return moved_early(case, rank)
-        return _slip(case, given, got, want, rank)
-    return None
+    return over_ranks(case, results, [want] * len(given), lambda rank, got: _slip(case, given, got, want, rank))
 
 
 def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: int) -> Fault:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.values import describe
-from course_lib.judging.mistakes import Fault, Mistake
+from course_lib.judging.mistakes import Fault, Mistake, Wrong
 
 RELATIVE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torch.bfloat16: 3e-2}
 """Of a tensor's largest number: a chain of a few short sums, by the dtype of the sums."""
@@ -135,23 +135,27 @@ def tensor_fault(
 ) -> Fault | None:
     """What is wrong with one tensor: a known mistake by its name, else how far off it is.
 
-    A mistake's value is the tensor it leads to; one that leads to the right tensor in this case names nothing.
+    A mistake's value is the tensor it leads to; one that leads to the right tensor in this case names nothing. Without `mistakes`,
+    the sentence of a shipped mistake can follow `where` and a colon.
     """
     if close(got, want, rel, floor):
         return None
+    lead = f"{where}: "
     if fault := kind_fault(where, got, want):
-        return fault
+        return Wrong(*fault, lead)
     if got.is_floating_point() and not torch.isfinite(got).all():
-        return "not-finite", f"{where} holds NaN or infinity. Was something divided by zero, or left empty?"
+        return Wrong(
+            "not-finite", f"{where} holds NaN or infinity. Was something divided by zero, or left empty?", lead
+        )
     for mistake in mistakes:
         value = mistake.on()
         if value is not None and close(got, value, rel, floor) and not close(value, want, rel, floor):
-            return mistake.name, f"{where}: {mistake.message}"
+            return mistake.name, f"{lead}{mistake.message}"
     if close(got, want, 0.01, floor):
-        return "rounded", f"{where} {off_text(got, want)}"
+        return Wrong("rounded", f"{where} {off_text(got, want)}", lead)
     scale = factor(got, want)
     told = f"is {scale:.4g} times the right one" if scale is not None else "has wrong numbers"
-    return "other-numbers", f"{where} {told}. {otherwise}".strip()
+    return Wrong("other-numbers", f"{where} {told}. {otherwise}".strip(), lead)
 
 
 def not_like(got: Any, want: Tensor, rank: int, how: str = "") -> Fault | None:

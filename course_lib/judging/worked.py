@@ -53,37 +53,45 @@ class _Recent(OrderedDict[Any, Any]):
         return self[key]
 
 
-_defined, _runs = _Recent(256), _Recent(64)
+_defined, _runs = _Recent(64), _Recent(64)
 
 
 def functions(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What an answer defines, in the order of its card, on the variant with these parameters."""
-    key = (answer.exercise, answer.source, repr(sorted(params.items())))
-    return _defined.made(key, lambda: _run_source(answer, params))
-
-
-def _run_source(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Run a source as a notebook cell would be, with `params` as of the variant, and pick out its answers."""
+    """What an answer defines, in the order of its card, on the variant with these parameters: its source is run as a cell would be."""
     title = f"<answer {hash(answer.source) & 0xFFFFFF:x}>"
     linecache.cache[title] = (len(answer.source), None, answer.source.splitlines(True), title)  # errors show the line
-    own = SimpleNamespace(params=lambda exercise: SimpleNamespace(**params))
-    space: dict[str, Any] = {"__name__": "__main__"}
-    tree = ast.parse(answer.source, title)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module in ("course_lib", "course_lib.notebook"):
-            ours = {each.asname or each.name: each for each in node.names if each.name in ("params", "notebook")}
-            space |= {name: own.params if each.name == "params" else own for name, each in ours.items()}
-            node.names = [each for each in node.names if each not in ours.values()]
-    tree.body = [node for node in tree.body if not isinstance(node, ast.ImportFrom) or node.names]
+    bound = _ParamsOf(params)
+    tree = bound.visit(ast.parse(answer.source, title))
+    space: dict[str, Any] = {"__name__": "__main__", **bound.names}
     exec(compile(tree, title, "exec"), space)
     return tuple(space[name] for name in exercises.card(answer.exercise).answers)
+
+
+class _ParamsOf(ast.NodeTransformer):
+    """Takes imports of `params` and `notebook` out of a source; `names` binds them to the numbers of a variant instead."""
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self.own = SimpleNamespace(params=lambda exercise: SimpleNamespace(**params))
+        self.names: dict[str, Any] = {}
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        """The import without these names."""
+        if node.module not in ("course_lib", "course_lib.notebook"):
+            return node
+        for each in node.names:
+            if each.name in ("params", "notebook"):
+                self.names[each.asname or each.name] = self.own.params if each.name == "params" else self.own
+        node.names = [each for each in node.names if each.name not in ("params", "notebook")]
+        return node if node.names else ast.copy_location(ast.Pass(), node)
 
 
 def run(answer: BankAnswer, params: Mapping[str, Any], case: Case) -> Outcome:
     """The outcome of a shipped answer on a case, in this process."""
     from course_lib.grading.worker.runners import InProcess
 
-    return InProcess(*functions(answer, params)).run(exercises.card(answer.exercise), case)
+    return InProcess(*functions(answer, params)).run(
+        exercises.card(answer.exercise), case
+    )  # anew: one may keep results
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,14 @@ class Worked:
         return self._call(0, *given)
 
     def _call(self, index: int, *given: Any) -> Any:
-        return functions(self.answer, self.params)[index](*given)
+        answer, params = self.answer, self.params
+        key = (answer.source, repr(sorted(params.items())))
+        return _defined.made(key, lambda: functions(answer, params))[index](*given)
+
+    def wrong(self, name: str, *given: Any) -> Any:
+        """What the first function of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
+        answer = next(each for each in answers(self.exercise) if each.name == name)
+        return functions(answer, self.params)[0](*given)
 
     @property
     def answer(self) -> BankAnswer:

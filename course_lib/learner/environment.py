@@ -17,6 +17,7 @@ from typing import Literal
 
 from course_lib import install
 from course_lib.install import GB, ROOT, machine
+from course_lib.install.words import count_text
 
 PORT = 8888
 _GIB = 2**30
@@ -40,6 +41,7 @@ def look(root: Path = ROOT, work: Path | None = None) -> list[Line]:
     return [
         python_line(sys.version_info[:2], sys.executable),
         packages_line(declared, installed, _pins(root)),
+        chapters_line(root),
         *([torch_line(_torch(), seen)] if set_up else []),  # before the set-up it is one of the missing packages
         gpu_line(seen),
         disk_line(shutil.disk_usage(root).free, set_up="torch" in installed),
@@ -88,7 +90,20 @@ def packages_line(declared: dict[str, str], installed: dict[str, str], pinned: d
     if differ:
         way_out = "they are in the allowed ranges; `./course learn` in a fresh .venv gives the tested versions"
         return Line("packages", "warn", f"not the tested versions: {', '.join(differ)}", way_out)
-    return Line("packages", "ok", f"{len(declared)} direct ones, all as tested")
+    return Line("packages", "ok", f"{len(declared)} direct ones, all {'as tested' if pinned else 'in their ranges'}")
+
+
+def chapters_line(root: Path) -> Line:
+    """Whether this copy of the course has chapters: an installed package has none."""
+    count = len(list(root.glob("notebooks/[0-9][0-9]_*")))
+    if count:
+        return Line("chapters", "ok", f"{count_text(count, 'chapter')} in {root / 'notebooks'}")
+    return Line(
+        "chapters",
+        "fail",
+        f"none in {root}: this is an installed package, which has the library alone",
+        "clone the course's repository and start ./course learn there",
+    )
 
 
 def torch_line(torch: dict[str, object], gpu: "Gpu") -> Line:
@@ -100,7 +115,9 @@ def torch_line(torch: dict[str, object], gpu: "Gpu") -> Line:
             "does not import",
             "delete .venv and run `./course learn`; if it stays, report what python -c 'import torch' says",
         )
-    found = f"{torch['version']}, {torch['threads']} threads" + (f", CUDA {torch['cuda']}" if torch["cuda"] else "")
+    found = f"{torch['version']}, {count_text(torch['threads'], 'thread')}" + (
+        f", CUDA {torch['cuda']}" if torch["cuda"] else ""
+    )
     if gpu.names and not torch["gpus"]:
         way_out = "the course works on the CPU; for the GPU delete .venv and run `./course learn`, which chooses the build by the driver"
         return Line("torch", "warn", f"{found}; does not see the GPU", way_out)
@@ -243,9 +260,13 @@ def port_is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 
 def _declared(root: Path) -> dict[str, str]:
-    """What pyproject.toml asks for: {name: range}."""
-    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    pairs = (re.match(r"([\w.-]+)(.*)", line) for line in project["dependencies"])
+    """What pyproject.toml asks for, or an installed package's metadata: {name: range}."""
+    file = root / "pyproject.toml"
+    if file.is_file():
+        wanted = tomllib.loads(file.read_text(encoding="utf-8"))["project"]["dependencies"]
+    else:
+        wanted = [line for line in metadata.requires("training-at-scale") or () if "extra ==" not in line]
+    pairs = (re.match(r"([\w.-]+)(.*)", line) for line in wanted)
     return {_plain(found[1]): found[2] for found in pairs if found}
 
 
@@ -254,8 +275,9 @@ def _installed() -> dict[str, str]:
 
 
 def _pins(root: Path) -> dict[str, str]:
-    """The lock's versions of packages that have one version only."""
-    lock = (root / "requirements.lock").read_text(encoding="utf-8")
+    """The lock's versions of packages that have one version only; none without a lock."""
+    file = root / "requirements.lock"
+    lock = file.read_text(encoding="utf-8") if file.is_file() else ""
     lines = re.findall(r"^([\w.-]+)==([\w.+!]+)\s*$", lock, flags=re.MULTILINE)
     return {_plain(name): version for name, version in lines}
 

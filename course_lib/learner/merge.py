@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 
+from course_lib.install.words import count_text
 from course_lib.learner.notebooks import Cell, Notebook
 
 APPENDIX = "## Kept from your earlier copy"
@@ -238,7 +239,7 @@ def _note_missing(seen: set[str], known: _Known, plan: _Plan) -> None:
         plan.notes.append(f"You had deleted {', '.join(answers)}; the release's start is back in place.")
     if others := len([cell for cell in gone if not is_answer(cell)]):
         plan.notes.append(
-            f"{others} cell{'s' if others > 1 else ''} of the chapter that you had deleted {'are' if others > 1 else 'is'} back."
+            f"{count_text(others, 'cell')} of the chapter that you had deleted {'are' if others > 1 else 'is'} back."
         )
 
 

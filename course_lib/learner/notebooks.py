@@ -25,8 +25,27 @@ def read(path: Path) -> Notebook:
     return parse(text, str(path))
 
 
-def parse(text: str, name: str = "the notebook") -> Notebook:
-    """The notebook in `text`; `name` says in an error which file it was."""
+def salvaged(data: bytes, name: str = "the notebook") -> Notebook:
+    """The notebook in `data`, with what can be read of it: `damage` holds a sentence for each part that was left out.
+
+    For grading only: what was left out is lost if the result is written. Trouble if it is no notebook at all.
+    """
+    damage: list[str] = []
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        text = data.decode("utf-8-sig", "replace")
+        if b"\0" in data or not text.lstrip().startswith("{"):
+            raise Trouble(f"{name} is not a notebook (it is not UTF-8 text).", _BRING_BACK) from error
+        damage.append("Some letters are not UTF-8 text; each is read as “\ufffd”.")
+    notebook = parse(text, name, salvage=True)
+    if found := [*damage, *notebook.get("damage", ())]:
+        notebook["damage"] = found
+    return notebook
+
+
+def parse(text: str, name: str = "the notebook", *, salvage: bool = False) -> Notebook:
+    """The notebook in `text`; `name` says in an error which file it was. `salvage` is explained at `salvaged`."""
     if not text.strip():
         raise Trouble(f"{name} is empty.", _BRING_BACK)
     for number, line in enumerate(text.splitlines(), 1):
@@ -35,8 +54,11 @@ def parse(text: str, name: str = "the notebook") -> Notebook:
                 "keep one side of each marked place (git checkout --ours or --theirs takes a whole file), then again"
             )
             raise Trouble(f"{name} holds the marks of an unfinished git merge (line {number}).", way_out)
+    damage: list[str] = []
     try:
-        notebook = json.loads(text)
+        notebook, end = json.JSONDecoder().raw_decode(text.lstrip(" \t\r\n")) if salvage else (json.loads(text), None)
+        if end is not None and (behind := text.lstrip(" \t\r\n")[end:].strip(" \t\r\n\0")):
+            damage.append(f"{len(behind):,} characters behind the notebook's end were left out.")
     except (ValueError, RecursionError) as error:
         raise Trouble(f"{name} is not a whole notebook: {error}.", _BRING_BACK) from error
     if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
@@ -44,19 +66,51 @@ def parse(text: str, name: str = "the notebook") -> Notebook:
         problem = "is in a format of before 2015" if older else "is JSON, but not a notebook"
         raise Trouble(f"{name} {problem}.", "open it in JupyterLab and save it" if older else _BRING_BACK)
     for number, cell in enumerate(notebook["cells"], 1):
-        if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
-            raise Trouble(f"{name}: cell {number} is not a notebook cell.", _BRING_BACK)
+        problem = _problem_with(cell)
+        if problem and not salvage:
+            raise Trouble(f"{name}: cell {number} {problem}.", _BRING_BACK)
+        if problem:
+            cell = notebook["cells"][number - 1] = _damaged(cell, problem)
+            grade_id = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+            damage.append(f"Cell {number}{f' ({grade_id})' if grade_id else ''} {problem}; it was left out.")
+        else:
+            cell.pop("damaged", None)  # a word of ours, not of the file
         source = cell.get("source", "")
-        if isinstance(source, list) and all(isinstance(line, str) for line in source):
-            source = "".join(source)
-        if not isinstance(source, str):
-            raise Trouble(f"{name}: the text of cell {number} is not text.", _BRING_BACK)
-        cell["source"] = _whole_letters(source)
+        cell["source"] = _whole_letters("".join(source))
         if not isinstance(cell.get("metadata"), dict):
             cell["metadata"] = {}
     if not isinstance(notebook.get("metadata"), dict):
         notebook["metadata"] = {}
-    return notebook
+    notebook.pop("damage", None)
+    if len(damage) > _DAMAGES:
+        damage = [*damage[:_DAMAGES], f"{len(damage) - _DAMAGES} more such places were left out."]
+    return {**notebook, "damage": damage} if damage else notebook
+
+
+_DAMAGES = 10  # places that are named one by one
+
+
+def _problem_with(cell: Any) -> str:
+    """Why a cell cannot be read, "" if it can."""
+    if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
+        return "is not a notebook cell"
+    source = cell.get("source", "")
+    is_text = isinstance(source, str) or (isinstance(source, list) and all(isinstance(line, str) for line in source))
+    return "" if is_text else "has no text (its source is not text)"
+
+
+def _damaged(cell: Any, problem: str) -> Cell:
+    """A raw cell in place of one that cannot be read, with its grade_id and id if it has them."""
+    kept: Cell = {"cell_type": "raw", "metadata": {}, "source": "", "damaged": problem}
+    if isinstance(cell, dict):
+        meta = cell["metadata"].get("nbgrader") if isinstance(cell.get("metadata"), dict) else None
+        if isinstance(meta, dict) and isinstance(meta.get("grade_id"), str):
+            kept["metadata"]["nbgrader"] = meta
+        if isinstance(cell.get("id"), str):
+            kept["id"] = cell["id"]
+        if isinstance(cell.get("source"), str):
+            kept["source"] = cell["source"]
+    return kept
 
 
 def _whole_letters(text: str) -> str:

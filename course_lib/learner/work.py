@@ -14,6 +14,7 @@ from pathlib import Path
 from course_lib.install import Trouble
 from course_lib.install.folders import Folders as Folders
 from course_lib.install.folders import folders as folders
+from course_lib.install.folders import require
 from course_lib.learner import notebooks
 from course_lib.learner.history import keep
 from course_lib.learner.merge import Merged, merge
@@ -92,10 +93,7 @@ def copy_chapters(where: Folders) -> list[str]:
 
     A copy that nobody changed is replaced by a newer release; a changed one is kept, and a sentence names `update`.
     """
-    if not list(where.root.glob("notebooks/[0-9][0-9]_*")):
-        raise Trouble(
-            f"{where.root} holds no released chapters.", "clone the course again, or run `./course release` there"
-        )
+    require(where.root, "notebooks", "Opening the course")
     said = []
     where.released.mkdir(parents=True, exist_ok=True)
     note = keep(where.work, "Your work")
@@ -161,16 +159,14 @@ def _record(chapter: Chapter) -> None:
 
 def find_chapter(number: str, where: Folders) -> Chapter:
     """The chapter that "1", "01" or "01_three_walls" names; Trouble lists what there is."""
+    require(where.root, "notebooks", f"Chapter {number}")
     known = chapters(where)
     wanted = number.strip("/").split("/")[-1].removesuffix(".ipynb")
     wanted = wanted.zfill(2) if wanted.isdigit() else wanted
     for chapter in known:
         if wanted in (chapter.number, chapter.name):
             return chapter
-    raise Trouble(
-        f"There is no chapter {number!r}.",
-        f"name one of {', '.join(c.name for c in known) or 'none: nothing is released'}",
-    )
+    raise Trouble(f"There is no chapter {number!r}.", f"name one of {', '.join(c.name for c in known)}")
 
 
 def newer(where: Folders) -> list[Chapter]:

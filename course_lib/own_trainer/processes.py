@@ -11,6 +11,7 @@ from pathlib import Path
 from course_lib.install import ROOT
 from course_lib.own_trainer.axes import Axis
 from course_lib.own_trainer.kit.settings import Settings
+from course_lib.runs import launcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +28,21 @@ def timed(
     axis: Axis, ranks: int, folder: Path, parts: Path, s: Settings, gpus: bool = False, limit: float = 300
 ) -> Timed:
     """Train in `ranks` processes with the trainer in `folder` and the parts in `parts`; `limit` is in seconds."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    command = [sys.executable, "-m", "course_lib.runs.launcher", *launcher.flags(), "--nproc-per-node", str(ranks)]
     command += ["-m", "trainer.run", "--json", "--parts", str(parts), *(["--gpus"] if gpus else [])]
     names = ("layout", "steps", "sequences", "seq", "hidden", "layers", "stop")
     command += [word for name in names for word in (f"--{name}", str(getattr(s, name)))]
     path = os.pathsep.join(filter(None, [str(folder), str(ROOT), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+    mine = {**launcher.variables(), **launcher.without_launcher(os.environ)}
+    environment = {**mine, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONIOENCODING": "utf-8"}
     with subprocess.Popen(
         command,
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        encoding="utf-8",
+        errors="replace",
         start_new_session=True,
     ) as process:
         try:

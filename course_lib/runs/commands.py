@@ -12,7 +12,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import options, predict
 
 SERVER = 8  # GPUs of one server
@@ -75,7 +75,7 @@ def megatron(job: predict.Job, steps: int, rate: float) -> list[str]:
     pieces = layout.pp * layout.chunks
     if config.layers % pieces:
         raise Trouble(
-            f"Megatron-LM cuts {config.layers} layers into {pieces} equal pieces only.",
+            f"Megatron-LM cuts {config.layers} layers into {count_text(pieces, 'equal piece')} only.",
             "use a pp whose pieces divide the layers, or torchtitan",
         )
     flags = [

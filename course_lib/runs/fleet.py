@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,17 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from course_lib.install import ROOT
-from course_lib.install.processes import descendants
-from course_lib.runs import cores
+from course_lib.install.processes import GRACE, end
+from course_lib.runs import compiled, cores, launcher
 
-GRACE = 5.0  # s between asking and killing
-SAVING = 25.0  # s of the same after SIGTERM, in which a training saves; spot machines give 30 s or more
+SAVING = 25.0  # s between SIGTERM and killing, in which a training saves; spot machines give 30 s or more
 _QUIET = {
     "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep: spinning ones take the cores from whatever else runs, and from each other
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "PYTHONWARNINGS": "ignore::FutureWarning",
     "PYTHONUNBUFFERED": "1",
 }
+_TORCHRUNS = (
+    "torch/distributed/elastic/",
+    launcher.FAILED,
+    "torchrun: got signal",
+)  # lines for those who read how a run ended
 _NOISE = ("Setting OMP_NUM_THREADS", "*****", "FutureWarning", "return func(*args", "torch/distributed/run.py")
 
 
@@ -47,9 +50,9 @@ def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[
     """The command line of a program on `nproc` processes of this machine; `extra` are torchrun's own flags, `logs` its folder."""
     if nproc == 1 and not extra:
         return [sys.executable, "-m", f"course_lib.runs.{program}", *arguments]
-    where = [*(list(extra) or ["--standalone"]), *(["--log-dir", logs] if logs else [])]
+    where = [*launcher.flags(extra), *(["--log-dir", logs] if logs else [])]
     what = [program] if program.endswith(".py") else ["-m", f"course_lib.runs.{program}"]
-    return [sys.executable, "-m", "torch.distributed.run", *where, "--nproc-per-node", str(nproc), *what, *arguments]
+    return [sys.executable, "-m", "course_lib.runs.launcher", *where, "--nproc-per-node", str(nproc), *what, *arguments]
 
 
 def run(
@@ -66,18 +69,23 @@ def run(
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
     env = {
         **_QUIET,
-        **os.environ,
+        **launcher.variables(),
+        **launcher.without_launcher(os.environ),
         "OMP_NUM_THREADS": str(cores.threads(nproc)),
         "PYTHONPATH": path,
+        "PYTHONIOENCODING": "utf-8",
         **(environment or {}),
     }
+    made = compiled.Folder.take(say) if "--compile" in arguments or program.endswith(".py") else None
+    if made is not None:
+        env[compiled.VARIABLE] = str(made.path)
     start = time.monotonic()
     logs = tempfile.TemporaryDirectory(prefix="course-run-", ignore_cleanup_errors=True)  # noqa: SIM115 - until the run has ended
     process = subprocess.Popen(
         command(program, arguments, nproc, extra, logs.name),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
         errors="replace",
         env=env,
         start_new_session=os.name != "nt",
@@ -96,6 +104,8 @@ def run(
     finally:
         end(process, grace)
         logs.cleanup()
+        if made is not None:
+            made.give_back(well=process.returncode == 0 and not timed_out)
     reader.join(2.0)
     return Ended(process.returncode, time.monotonic() - start, timed_out, tuple(lines[-200:]))
 
@@ -108,20 +118,5 @@ def _read(process: subprocess.Popen[str], lines: list[str], say: Callable[[str],
             if not text or any(noise in text for noise in _NOISE):
                 continue
             lines.append(text)
-            if say is not None:
+            if say is not None and not any(own in text for own in _TORCHRUNS):
                 say(text)
-
-
-def end(process: subprocess.Popen[str], grace: float = GRACE) -> None:
-    """End a process and everything below it, `grace` seconds after asking: torchrun's workers live in sessions of their own."""
-    below = descendants(process.pid)
-    if process.poll() is None:
-        process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(grace)
-        below = sorted({*below, *descendants(process.pid)})
-    for pid in (*below, *([process.pid] if process.poll() is None else [])):
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, getattr(signal, "SIGKILL", signal.SIGTERM))
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(GRACE)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from statistics import median
 
+from course_lib.install.words import count_text
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.intervals import exposed
 from course_lib.runs.physics import MEASURED, Gate, physics, sheet_of
@@ -34,7 +35,7 @@ def _train(content: Evidence) -> Iterator[Gate]:
     yield Gate(
         "warm-up left out",
         setup["warm_up"] >= 1 and len(timed) >= 5,
-        f"{setup['warm_up']} steps left out, {len(timed)} timed (1 and 5 are the least)",
+        f"{count_text(setup['warm_up'], 'step')} left out, {len(timed)} timed (1 and 5 are the least)",
     )
     again = median(timed)
     yield Gate(
@@ -63,7 +64,11 @@ def _train(content: Evidence) -> Iterator[Gate]:
         "loss is a number", all(math.isfinite(each) for each in losses), f"first {losses[0]:.3f}, last {losses[-1]:.3f}"
     )
     if len(losses) >= 20:
-        yield Gate("loss falls", losses[-1] < losses[0], f"{losses[0]:.3f} to {losses[-1]:.3f} in {len(losses)} steps")
+        yield Gate(
+            "loss falls",
+            losses[-1] < losses[0],
+            f"{losses[0]:.3f} to {losses[-1]:.3f} in {count_text(len(losses), 'step')}",
+        )
     state = sum(content["predicted"].get("memory", {}).get(part, 0.0) for part in ("weights", "gradients", "optimizer"))
     if measured["memory_bytes"]:
         yield Gate(
@@ -129,7 +134,7 @@ def _matmul(content: Evidence) -> Iterator[Gate]:
             f"{best / 1e12:,.2f} TFLOP/s",
         )
         fewest = min(len(row["seconds"]) for row in rows)
-        yield Gate(f"{word} was repeated", fewest >= 5, f"each shape at least {fewest} times")
+        yield Gate(f"{word} was repeated", fewest >= 5, f"each shape at least {count_text(fewest, 'time')}")
         peak = measured.get(f"peak_flops_{word}")
         if peak:
             yield Gate(
@@ -144,7 +149,7 @@ def _collectives(content: Evidence) -> Iterator[Gate]:
     yield Gate(
         "repeated",
         all(row["repeats"] >= 5 for row in rows),
-        f"each size at least {min(row['repeats'] for row in rows)} times",
+        f"each size at least {count_text(min(row['repeats'] for row in rows), 'time')}",
     )
     fits = content["measured"]["fits"]
     lines = {kind: line for kind, line in fits.items() if line is not None}
@@ -179,7 +184,7 @@ def _serving(content: Evidence) -> Iterator[Gate]:
         yield Gate(
             f"{name}: every request ended once",
             counts == said and sum(counts) == len(row["requests"]),
-            f"{sum(counts)} requests",
+            f"{count_text(sum(counts), 'request')}",
         )
         pairs = [
             (value, found[key][str(percent)])

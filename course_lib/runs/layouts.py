@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 
 AXES = ("pp", "ddp", "fsdp", "cp", "tp")  # outermost first
 SCHEDULES = ("gpipe", "1f1b", "interleaved")
@@ -125,7 +125,7 @@ def parse(text: str, ranks: int, *, schedule: str = "1f1b", micro_batches: int |
     total = prod(each or 1 for each in degrees.values())
     if total != ranks:
         raise Trouble(
-            f"--layout {text!r} makes {total} ranks, and {ranks} {'is' if ranks == 1 else 'are'} running.",
+            f"--layout {text!r} makes {count_text(total, 'rank')}, and {ranks} {'is' if ranks == 1 else 'are'} running.",
             _what_would(text, ranks),
         )
     if schedule not in SCHEDULES:
@@ -182,7 +182,7 @@ def check(layout: RunLayout, config: Any, batch: int) -> None:
     pieces = layout.pp * layout.chunks
     if config.layers < pieces:
         raise Trouble(
-            f"{config.layers} layers do not make {pieces} pieces of a pipeline.",
+            f"{count_text(config.layers, 'layer')} cannot make {count_text(pieces, 'piece')} of a pipeline.",
             f"use pp ≤ {config.layers // layout.chunks}, or a larger --size",
         )
     if layout.schedule == "interleaved" and layout.pp > 1 and layout.micro_batches % layout.pp:

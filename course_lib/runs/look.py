@@ -21,7 +21,7 @@ from typing import Any
 from course_lib.facts import devices
 from course_lib.install import output_of
 from course_lib.install.words import Trouble
-from course_lib.runs import evidence, fleet, nccl_variables, oldest
+from course_lib.runs import evidence, fleet, launcher, nccl_variables, oldest
 
 DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
@@ -119,7 +119,9 @@ def topology() -> str:
 def lines(measure: bool = True) -> list[Line]:
     """Everything there is to say about this machine's GPUs and limits, in the order in which it would be mended."""
     seen = gpus()
+    name = socket.gethostname()
     found = [shared_memory_line(_shared_memory(), len(seen)), files_line(_open_files())]
+    found += [name_line(name, launcher.unknown_name(name)), launcher_line(launcher.left_over(os.environ))]
     if not seen:
         return found
     found += [clock_line(seen), errors_line(seen), links_line(topology(), len(seen))]
@@ -222,14 +224,10 @@ def debugging_line(environment: Mapping[str, str]) -> Line:
 
 def shared_memory_line(nbytes: float, count: int) -> Line:
     """Whether /dev/shm is large enough for NCCL and data loaders: a container's default is 64 MB."""
-    if not nbytes or nbytes >= 1e9 or not count:
-        return Line("shared memory", "ok", f"{nbytes / 1e9:,.1f} GB" if nbytes else "this system has no /dev/shm")
-    return Line(
-        "shared memory",
-        "warn",
-        f"{nbytes / 1e6:,.0f} MB in /dev/shm",
-        "start the container with --shm-size=16g or --ipc=host",
-    )
+    found = f"{nbytes / 1e6:,.0f} MB in /dev/shm" if nbytes else "this system has no /dev/shm"
+    if nbytes >= 1e9 or not count:
+        return Line("shared memory", "ok", f"{nbytes / 1e9:,.1f} GB" if nbytes else found)
+    return Line("shared memory", "warn", found, "start the container with --shm-size=16g or --ipc=host")
 
 
 def files_line(count: int) -> Line:
@@ -237,6 +235,31 @@ def files_line(count: int) -> Line:
     if not count or count >= 4096:
         return Line("open files", "ok", f"{count:,} at once" if count else "this system does not say")
     return Line("open files", "warn", f"{count:,} at once", "ulimit -n 65536 before a run with many ranks")
+
+
+def name_line(name: str, unknown: bool) -> Line:
+    """Whether the machine's own name has an address, which torchrun and gloo look up."""
+    if not unknown:
+        return Line("host name", "ok", name)
+    return Line(
+        "host name",
+        "warn",
+        f"{name} has no address",
+        "./course run works without one. For a torchrun of your own, on one machine: add --local-addr 127.0.0.1 and export GLOO_SOCKET_IFNAME=lo; "
+        f"or for all programs: echo 127.0.0.1 {name} | sudo tee -a /etc/hosts",
+    )
+
+
+def launcher_line(left: Sequence[str]) -> Line:
+    """Whether another launcher has told this process that it is one rank of many."""
+    if not left:
+        return Line("launcher", "ok", "no variables of another one")
+    return Line(
+        "launcher",
+        "warn",
+        f"{', '.join(left)} set by another launcher",
+        f"./course run ignores them; for programs of your own: unset {' '.join(left)}",
+    )
 
 
 def rate_line(what: str, measured: float, printed: float, share: float, source: str) -> Line:

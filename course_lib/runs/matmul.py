@@ -9,7 +9,7 @@ from statistics import median, quantiles
 import torch
 
 from course_lib.compute import matmul_flops
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import evidence, peaks
 from course_lib.runs.place import Place, end, join, leave, refused
 from course_lib.runs.stopwatch import seconds_of
@@ -63,7 +63,7 @@ def run(given: argparse.Namespace, place: Place) -> list[dict]:
             rows.append(row := measure(shape, word, place, given.seconds))
             print(
                 f"{word}  {' × '.join(f'{n:>5}' for n in shape)}  {row['flops'] / 1e12:9.3f} TFLOP/s  "
-                f"(quartiles {row['flops_q1'] / 1e12:.3f} to {row['flops_q3'] / 1e12:.3f}, {len(row['seconds'])} times)",
+                f"(quartiles {row['flops_q1'] / 1e12:.3f} to {row['flops_q3'] / 1e12:.3f}, {count_text(len(row['seconds']), 'time')})",
                 flush=True,
             )
     if given.out:

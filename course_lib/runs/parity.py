@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import evidence, layouts
 from course_lib.runs.layouts import RunLayout
 from course_lib.runs.parallel import Choices, mesh_of, pieces_here, spread
@@ -83,7 +83,7 @@ def table(
     chosen = layouts.PROVEN.get(place.ranks) if texts is None else texts
     if not chosen:
         raise Trouble(
-            f"There is no list of layouts for {place.ranks} ranks.",
+            f"There is no list of layouts for {count_text(place.ranks, 'rank')}.",
             f"use {', '.join(map(str, layouts.PROVEN))} ranks, or --layouts",
         )
     rows = []

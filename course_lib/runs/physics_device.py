@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from course_lib.facts import device, gpu
+from course_lib.install.words import count_text
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.gate import Gate
 from course_lib.runs.look import fact_name
@@ -31,7 +32,7 @@ def device_gates(content: Evidence) -> Iterator[Gate]:
     yield Gate(
         "the device fits its software",
         named == counted and not lacks and not build and (not on_gpu(content) or named),
-        f"{seen['device']}, {seen['gpus']} GPUs, torch {seen['torch']}"
+        f"{seen['device']}, {count_text(seen['gpus'], 'GPU')}, torch {seen['torch']}"
         + (f", without {', '.join(lacks)}" if lacks else "")
         + build,
     )

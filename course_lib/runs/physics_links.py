@@ -12,6 +12,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from course_lib.facts import devices, gpu, quickest_seconds
+from course_lib.install.words import count_text
 from course_lib.roofline import fit_alpha_beta
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.gate import APART, ERROR, Gate
@@ -86,7 +87,7 @@ def _summary(measured: Mapping[str, Any], rows: Sequence[Row], ranks: int) -> It
         for kind, line in fits.items()
         if kind not in kinds or not _line_follows(line, kinds[kind], ring_sent(kind, 1.0, ranks))
     ]
-    yield Gate("lines follow from the sizes", not wrong, ", ".join(wrong) or f"{len(fits)} lines")
+    yield Gate("lines follow from the sizes", not wrong, ", ".join(wrong) or count_text(len(fits), "line"))
 
 
 def _line_follows(line: Mapping[str, float], rows: Sequence[Row], factor: float) -> bool:

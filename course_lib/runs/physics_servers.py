@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from course_lib.facts import devices, gpu
+from course_lib.install.words import count_text
 from course_lib.runs.evidence import Evidence
 from course_lib.runs.gate import ERROR, Gate
 from course_lib.runs.ring_bytes import ring_sent
@@ -39,7 +40,11 @@ def server_gates(
         return
     fits = all(type(here) is int and here > 0 for here in servers) and sum(servers) == ranks
     held = not fits or known is None or known.in_server is None or max(servers) <= known.in_server
-    yield Gate("the servers hold the ranks", fits and held, f"{ranks} ranks on {len(servers)}: {servers}")
+    yield Gate(
+        "the servers hold the ranks",
+        fits and held,
+        f"{count_text(ranks, 'rank')} on {count_text(len(servers), 'server')}: {servers}",
+    )
     port = known.port_one_way if known is not None else None
     if not fits or len(servers) == 1 or port is None or not calls:
         return

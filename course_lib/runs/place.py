@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from course_lib.install.words import Trouble
-from course_lib.runs import cores, oldest
+from course_lib.install.words import Trouble, count_text
+from course_lib.runs import cores, launcher, oldest
 
 REFUSAL_WAIT = 10.0  # s in which rank 0, which starts at the same time, will have said why it was refused
+NAMED = "On one machine: ./course run, or torchrun --local-addr 127.0.0.1. On several: give rank 0's IP address."
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def choose(device: str, backend: str, local_ranks: int) -> tuple[str, str]:
         )
     if kind == "cuda" and gpus < local_ranks:
         raise Trouble(
-            f"{local_ranks} processes were asked for, and this machine has {gpus} GPU{'s' if gpus > 1 else ''}.",
+            f"{local_ranks} processes were asked for, and this machine has {count_text(gpus, 'GPU')}.",
             f"--nproc {gpus}, or --device cpu",
         )
     chosen = backend if backend != "auto" else ("nccl" if kind == "cuda" else "gloo")
@@ -96,15 +97,22 @@ def join(device: str = "auto", backend: str = "auto", timeout: float = 120.0) ->
 
 
 def _meet(backend: str, **more: Any) -> None:
-    """Join the others where the environment says; Trouble where another program listens there."""
+    """Join the others where the environment says; Trouble where that cannot be done, and a word at once where it may take long."""
+    address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
+    if launcher.unknown_name(address):  # a cluster may give the name an address while this rank waits
+        print(f"MASTER_ADDR={address} has no address here; waiting for one. {NAMED}", file=sys.stderr, flush=True)
     try:
         dist.init_process_group(backend, **more)
-    except dist.DistNetworkError as error:
-        if "EADDRINUSE" not in str(error):
-            raise
+    except (dist.DistNetworkError, dist.DistStoreError) as error:
+        if "EADDRINUSE" in str(error):
+            raise Trouble(
+                f"Port {port} of this machine is in use.",
+                "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run finds a free one",
+            ) from error
         raise Trouble(
-            f"Port {os.environ.get('MASTER_PORT', '')} of this machine is in use.",
-            "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run finds a free one",
+            f"Rank {os.environ['RANK']} of {os.environ.get('WORLD_SIZE', '')} did not meet the others at {address}:{port} "
+            f"({str(error).splitlines()[0]}).",
+            f"start all ranks at the same time; {NAMED} If another launcher left RANK in the environment: unset RANK",
         ) from error
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.install.words import count_text
 from course_lib.runs import evidence
 from course_lib.runs.evidence import Evidence
 
@@ -140,7 +141,7 @@ def hardware(seen: dict[str, Any]) -> str:
     """A machine in a few words, from an evidence file's environment."""
     if seen["gpus"]:
         return f"{seen['gpus']} × {seen['device']}"
-    return f"{seen['cpu']}, {seen['cores']} core{'s' if seen['cores'] != 1 else ''}"
+    return f"{seen['cpu']}, {count_text(seen['cores'], 'core')}"
 
 
 def _name(path: Path, folder: Path) -> str:

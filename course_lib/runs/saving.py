@@ -71,6 +71,10 @@ class Saver:
     def _save(self, step: int, total: int) -> None:
         self._settle()
         path, marker = folder_of(self.given) / f"{step:08d}", {"step": step, "total": total}
+        if (
+            self.place.first
+        ):  # an earlier run may have left this step; until it is written again, half of it is that run's
+            (path / "complete").unlink(missing_ok=True)
         state = _state(self.stepper)
         if self.background is None:
             dcp.save(state, checkpoint_id=str(path))
@@ -90,7 +94,8 @@ class Saver:
         """The checkpoint counts from now on; those beyond the last `--keep` go."""
         if not self.place.first:
             return
-        (path / "complete").write_text(json.dumps(marker), encoding="utf-8")
+        (path / "part").write_text(json.dumps(marker), encoding="utf-8")
+        (path / "part").replace(path / "complete")
         print(f"checkpoint: {path}", flush=True)
         for old in whole(self.given)[: -self.given.keep] if self.given.keep else ():
             (old / "complete").unlink()  # first: half a folder must not count

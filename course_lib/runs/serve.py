@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from course_lib import text
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import cores, evidence, serve_load, serve_model
 from course_lib.runs.serve_arguments import arguments, plan
 from course_lib.serving import load
@@ -76,7 +76,7 @@ async def serve(given: argparse.Namespace, ready: Callable[[int], None] = lambda
     cache = server.engine.compute.cache  # type: ignore[attr-defined]
     print(
         f"serving {given.model}, {params:,} parameters, on {given.device} at http://{HOST}:{port}/v1\n"
-        f"KV cache: {given.limits.pages} pages of {given.limits.page_size} tokens, {cache.nbytes / 1e6:,.1f} MB; context {given.limits.context} "
+        f"KV cache: {count_text(given.limits.pages, 'page')} of {count_text(given.limits.page_size, 'token')}, {cache.nbytes / 1e6:,.1f} MB; context {given.limits.context} "
         f"tokens; at most {given.limits.max_batch} sequences run and {given.limits.queue} wait. Ctrl-C drains.",
         flush=True,
     )

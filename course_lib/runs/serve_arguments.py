@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import serve_model
 from course_lib.serving import load
 from course_lib.serving.engine import Limits
@@ -101,7 +101,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     room = min(serve_model.CONTEXT, given.pages * given.page_size)
     if given.rates and longest > room:
         raise Trouble(
-            f"The longest request has {longest} tokens: shared prefix, prompt and reply. The context and all pages together hold {room}.",
+            f"The longest request has {count_text(longest, 'token')}: shared prefix, prompt and reply. The context and all pages together hold {room}.",
             "lower --shared, --prompt or --output, or raise --pages",
         )
     return given
@@ -116,7 +116,7 @@ def _rates(words: str) -> tuple[float, ...]:
     except ValueError:
         raise Trouble(f"--load is {words!r}.", "give requests per second such as 5,10,20, or auto") from None
     if wrong := [rate for rate in rates if not 0 < rate < math.inf]:
-        raise Trouble(f"--load has {wrong[0]:g} requests per second.", "give rates above 0")
+        raise Trouble(f"--load has {count_text(wrong[0], 'request')} per second.", "give rates above 0")
     return tuple(sorted(rates))
 
 

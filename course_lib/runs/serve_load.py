@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 from course_lib import text
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.serving import load
 from course_lib.serving.engine import Iteration, Limits
 from course_lib.serving.forecast import IterationCost, Timed, fit, forecast
@@ -129,7 +129,7 @@ async def measured(
     """Send a plan whose forecast has been printed."""
     said, said_use = predicted(plan, server.engine.limits, cost)
     print(
-        f"\n{rate:.3g} requests/s, {len(plan)} requests; predicted: TTFT p50 {_ms(said.ttft[50])}, p99 {_ms(said.ttft[99])} ms, "
+        f"\n{rate:.3g} requests/s, {count_text(len(plan), 'request')}; predicted: TTFT p50 {_ms(said.ttft[50])}, p99 {_ms(said.ttft[99])} ms, "
         f"ITL p50 {_ms(said.itl[50])} ms, {said.tokens_per_s:,.0f} tokens/s, {said.refused} refused",
         flush=True,
     )

@@ -50,7 +50,8 @@ def tried(config: Config, ways: Mapping[str, tuple[bool, torch.dtype | None]], s
             "whole": whole,
         }
         want = predicted(config, reshard, dtype is not None)
-        assert found == want, f"{name}: {found} bytes, and {want} were predicted"
+        if found != want:
+            raise AssertionError(f"{name}: {found} bytes, and {want} were predicted")
         rows.append(
             {
                 "two real processes": name,

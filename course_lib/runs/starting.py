@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
-import signal
-import threading
+import os
+import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course_lib.install.words import Trouble
-from course_lib.runs import fleet, look, money, retrying
+from course_lib.install.processes import sigterm_as_exit
+from course_lib.install.words import FULL, Trouble, count_text, in_words
+from course_lib.runs import fleet, launcher, look, money, retrying
 
 STOPPED = 124  # as `timeout` says it
 
@@ -39,6 +39,8 @@ def start(
     """Run it to its end or its limit, and again up to `retries` times where that can help; the exit code."""
     if nproc < 1:
         raise Trouble(f"--nproc is {nproc}.", "give 1 or more")
+    if left := launcher.left_over(os.environ):
+        print(f"run: ignores {', '.join(left)}, set by another launcher: a run starts ranks of its own", flush=True)
     arguments = list(arguments)
     if program == "tour":  # it keeps to its limits stage by stage
         for flag, value in (("--minutes", limits.minutes), ("--max-cost", limits.dollars), ("--price", limits.price)):
@@ -64,21 +66,25 @@ def start(
             if price and paid
             else ""
         )
-        print(f"run: at most {timeout / 60:,.1f} minutes{cost}", flush=True)
-    with _sigterm_ends_it():
+        print(f"run: at most {count_text(round(timeout / 60, 1), 'minute')}{cost}", flush=True)
+    with sigterm_as_exit():  # the run's processes are told, and may save
         if retries:
             ended = retrying.run(starter, program, arguments, nproc, timeout, retries, sleep)
         else:
             ended = starter(program, arguments, nproc, timeout=timeout)
     if ended.timed_out:
         print(
-            f"run: stopped after {ended.seconds / 60:,.1f} minutes, its limit; no process is left.{_kept(program, arguments, ended)}"
+            f"run: stopped after {count_text(round(ended.seconds / 60, 1), 'minute')}, its limit; no process is left.{_kept(program, arguments, ended)}"
         )
         return STOPPED
     if paid and price:
         print(
             f"run: {ended.seconds:,.0f} s, about ${money.dollars(ended.seconds, paid, price):,.2f} ({source if limits.price is None else 'your price'})"
         )
+    if ended.code and (full := in_words("\n".join(ended.lines[-40:]))) and full[0] == FULL:
+        print(f"run: {FULL}.\n  Way out: free some room, or name another disk with --out or TMPDIR", file=sys.stderr)
+    elif not retries and (why := retrying.cause(ended)):
+        print(f"run: {why}", file=sys.stderr)
     return _code(ended)
 
 
@@ -103,24 +109,3 @@ def _code(ended: fleet.Ended) -> int:
     if ended.code and any("Way out:" in line for line in ended.lines):
         return 2
     return retrying.SAVED if ended.code and retrying.SAVED in retrying.codes(ended) else ended.code
-
-
-@contextlib.contextmanager
-def _sigterm_ends_it() -> Iterator[None]:
-    """Pass SIGTERM on to the run's processes, which may save; otherwise they would keep running as orphans."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
-        yield
-        return
-    signal.signal(signal.SIGTERM, _leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _leave(*_: Any) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one must not break off what ends the processes
-    raise SystemExit(retrying.SAVED)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import evidence
 from course_lib.runs.gates import verdict
 from course_lib.runs.verify import problems, verified
@@ -87,9 +87,9 @@ def what(content: dict[str, Any]) -> str:
     if content["kind"] == "train":
         return f"{setup['size']} {setup['layout']['name']} {setup['checkpointing'] if setup['checkpointing'] != 'none' else ''}".strip()
     if content["kind"] == "parity":
-        return f"{setup['size']}, {content['measured']['of']} layouts of {setup['ranks']} ranks"
+        return f"{setup['size']}, {count_text(content['measured']['of'], 'layout')} of {count_text(setup['ranks'], 'rank')}"
     if content["kind"] == "collectives":
-        return f"{setup['ranks']} ranks, {setup['backend']}"
+        return f"{count_text(setup['ranks'], 'rank')}, {setup['backend']}"
     if content["kind"] == "matmul":
         return ", ".join(setup["dtypes"])
     return content["kind"]

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.checkpoint import Position, SampleOrder
-from course_lib.install.words import Trouble
-from course_lib.runs import evidence, fleet
+from course_lib.install.words import Trouble, count_text
+from course_lib.runs import evidence, fleet, launcher
 from course_lib.runs.place import choose
 from course_lib.runs.surviving import BATCH, KINDS, SAMPLES
 
@@ -140,8 +140,7 @@ def one_agent(folder: Path, ranks: int, words: Sequence[str], harm: Sequence[dic
     """Train under one elastic agent with so many ranks, and with the harm that is planned."""
     folder.mkdir(parents=True)
     (folder / "harm.json").write_text(json.dumps(list(harm)), encoding="utf-8")
-    extra = ("--standalone", *_ELASTIC)
-    return _train(folder, ranks, words, extra)
+    return _train(folder, ranks, words, _ELASTIC)
 
 
 def _train(folder: Path, ranks: int, words: Sequence[str], extra: Sequence[str]) -> fleet.Ended:
@@ -154,9 +153,9 @@ def resized(folder: Path, nodes: int, words: Sequence[str], shrink_at: int, grow
     import torch.distributed as dist
 
     folder.mkdir(parents=True)
-    store = dist.TCPStore("localhost", 0, is_master=True, wait_for_workers=False)  # it outlives every node
+    store = dist.TCPStore(launcher.loopback(), 0, is_master=True, wait_for_workers=False)  # it outlives every node
     extra = (
-        "--nnodes", f"{max(1, nodes - 1)}:{nodes}", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{store.port}",
+        "--nnodes", f"{max(1, nodes - 1)}:{nodes}", "--rdzv-backend", "c10d", "--rdzv-endpoint", launcher.endpoint(store.port),
         "--rdzv-id", "survive", "--rdzv-conf", _JOINING, *_ELASTIC,
     )  # fmt: skip
     ended: list[fleet.Ended] = []
@@ -266,7 +265,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         calm_end = one_agent(whole / "calm", given.nproc, words)
         calm = trajectory(read(whole / "calm"), given.steps)
-        print(f"undisturbed: {given.nproc} ranks, {given.steps} steps, loss {calm.losses[-1]:.4f}", flush=True)
+        print(
+            f"undisturbed: {count_text(given.nproc, 'rank')}, {count_text(given.steps, 'step')}, loss {calm.losses[-1]:.4f}",
+            flush=True,
+        )
         if not calm_end.ok:
             print("\n".join(calm_end.lines[-8:]), file=sys.stderr)
         ended = one_agent(whole / "harmed", given.nproc, words, harm)

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import evidence, fleet, look, money
 from course_lib.runs.layouts import PROVEN
 
@@ -242,21 +242,22 @@ class Tour:
         """Stages, expected minutes and dollars, before anything starts."""
         minutes = sum(stage.minutes for stage in self.stages)
         where = (
-            f"{self.gpus} pretended GPUs, on this CPU"
-            if self.given.dry
-            else f"{self.gpus} GPU{'s' if self.gpus != 1 else ''}"
+            f"{count_text(self.gpus, 'pretended GPU')}, on this CPU" if self.given.dry else count_text(self.gpus, "GPU")
         )
-        print(f"tour: {len(self.stages)} stages on {where}, about {minutes:.0f} minutes on GPUs", flush=True)
+        print(
+            f"tour: {count_text(len(self.stages), 'stage')} on {where}, about {count_text(round(minutes), 'minute')} on GPUs",
+            flush=True,
+        )
         if self.gpus and not self.given.dry and self.price:
             cost = money.dollars(60 * minutes, self.gpus, self.price)
             print(
                 f"  about ${cost:,.2f} at ${self.price:.2f} per GPU and hour ({self.price_source if self.given.price is None else 'as you said'})"
             )
         if self.budget.seconds != float("inf"):
-            print(f"  stops after {self.budget.seconds / 60:,.1f} minutes")
+            print(f"  stops after {count_text(round(self.budget.seconds / 60, 1), 'minute')}")
             if 60 * minutes > self.budget.seconds:
                 print(
-                    f"  that is less than these stages are expected to take: allow {minutes:.0f} minutes for all of them"
+                    f"  that is less than these stages are expected to take: allow {count_text(round(minutes), 'minute')} for all of them"
                 )
         for stage in self.stages:
             print(

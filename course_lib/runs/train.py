@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from course_lib.install.words import Trouble
+from course_lib.install.words import Trouble, count_text
 from course_lib.runs import (
     boards,
     commands,
@@ -139,7 +139,7 @@ def until(given: argparse.Namespace, first: int) -> argparse.Namespace:
         return given
     if given.until <= first:
         raise Trouble(
-            f"All {given.until} steps are trained: the checkpoint is of step {first}.", "give a larger --until"
+            f"Step {given.until} was the last to train: the checkpoint is of step {first}.", "give a larger --until"
         )
     return argparse.Namespace(**{**vars(given), "steps": given.until - first})
 
@@ -272,8 +272,8 @@ class Speaker:
         """What is about to run, and what it should need."""
         config, layout = job.config, job.layout
         self.line(
-            f"{given.size}: {job.params / 1e6:,.1f}M parameters, {config.layers} layers of {config.hidden}, {job.batch} × {config.seq_len} tokens "
-            f"a step; {layout.name} on {layout.ranks} rank{'s' if layout.ranks > 1 else ''}"
+            f"{given.size}: {job.params / 1e6:,.1f}M parameters, {count_text(config.layers, 'layer')} of {config.hidden}, {job.batch} × {config.seq_len} tokens "
+            f"a step; {layout.name} on {count_text(layout.ranks, 'rank')}"
         )
         self.line(
             f"rates ({known.source}): {known.flops / 1e9:,.1f} GFLOP/s, copy {known.memory / 1e9:,.1f} GB/s"

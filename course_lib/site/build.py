@@ -16,7 +16,8 @@ from course_lib.facts import course
 from course_lib.facts.course import Chapter
 from course_lib.figures.course_picture import course_picture
 from course_lib.figures.palette import NIGHT, PAPER
-from course_lib.install import ROOT, Trouble
+from course_lib.install import ROOT, Trouble, folders
+from course_lib.install.words import count_text
 from course_lib.site import front
 from course_lib.site.execute import Executor
 from course_lib.site.page import page_of
@@ -40,7 +41,8 @@ class Built:
 
 
 def released(numbers: Sequence[str] = ()) -> list[Chapter]:
-    """The chapters that have a released notebook; with numbers, these only. Trouble if a number has none."""
+    """The chapters that have a released notebook; with numbers, these only. Trouble if a number or all of them have none."""
+    folders.require(ROOT, "notebooks", "The site")
     here = {
         number: chapter
         for number, chapter in course.chapters().items()
@@ -52,16 +54,21 @@ def released(numbers: Sequence[str] = ()) -> list[Chapter]:
     return [chapter for number, chapter in here.items() if not numbers or number in numbers]
 
 
-def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: Callable[[str], None] = print) -> Built:
-    """Write the site into `out`, whose old content is deleted; only these chapters if numbers are given.
-
-    Raises Trouble if `out` is a folder with something else in it, if `repository` is not owner/name, or if a chapter fails.
-    """
+def refuse(out: Path, numbers: Sequence[str], repository: str) -> list[Chapter]:
+    """The chapters to write. Trouble if there are none, if `out` has something else in it, or if `repository` is not owner/name."""
     if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise Trouble(f"{repository!r} is not a repository on GitHub", "give it as owner/name")
     if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").is_file():
         raise Trouble(f"{out} is not empty and is not a site", "name another folder with --out, or empty this one")
-    chapters = released(numbers)
+    return released(numbers)
+
+
+def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: Callable[[str], None] = print) -> Built:
+    """Write the site into `out`, whose old content is deleted; only these chapters if numbers are given.
+
+    Raises Trouble where `refuse` does, or if a chapter fails.
+    """
+    chapters = refuse(out, numbers, repository)
     seconds: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="course-site-") as temporary:
         work = Path(temporary)
@@ -112,7 +119,7 @@ def _chapters(chapters: Sequence[Chapter], work: Path, source: Path, static: Pat
         return f"{front.name_of(chapter)}, {time.monotonic() - began:.0f} s"
 
     cores = os.cpu_count() or 1
-    say(f"Running {len(chapters)} chapters, {min(cores, len(chapters))} at a time:")
+    say(f"Running {count_text(len(chapters), 'chapter')}, {min(cores, len(chapters))} at a time:")
     with ThreadPoolExecutor(cores) as pool:
         running = [pool.submit(one, chapter) for chapter in chapters]
         try:

@@ -7,7 +7,17 @@ from course_lib import compute, facts
 from course_lib.figures import style
 from course_lib.figures.palette import BLUE, GRID, INK, ORANGE, SOFT, VERMILION, color, ink_on
 from course_lib.figures.style import Picture
-from course_lib.units import BILLION, DAY, TRILLION, YEAR, duration_text, money_text, number_text, percent_text
+from course_lib.units import (
+    BILLION,
+    DAY,
+    TRILLION,
+    YEAR,
+    count_text,
+    duration_text,
+    money_text,
+    number_text,
+    percent_text,
+)
 from course_lib.widgets.ch01_choices import COUNTS, GPUS, SIZES, TOKENS, UTILIZATION, params_text, tokens_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
@@ -94,7 +104,7 @@ def draw_cost(
     axes.set(xlim=(0, 1), ylim=(1.5, -0.5), yticks=[])
     axes.spines["left"].set_visible(False)
     axes.set_xticks((0, 0.25, 0.5, 0.75, 1), [f"{share} %" for share in (0, 25, 50, 75, 100)])
-    title = f"{gpus:,} GPUs × {days} days × {money_text(price)} an hour = {money_text(bill)}"
+    title = f"{count_text(gpus, 'GPU')} × {days} days × {money_text(price)} an hour = {money_text(bill)}"
     point = compute.points_of_mfu_usd(bill, mfu)
     style.dress(axes, "", x="share of the bill")
     left, high = 1.95 / style.WIDTH, figure.get_figheight()

@@ -12,7 +12,7 @@ from course_lib.figures.number_line import bit_rows, number_line, power_text
 from course_lib.figures.palette import BLUE, GREEN, GREY, INK, ORANGE, SOFT, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.precision import number_format, round_to
-from course_lib.units import number_text, percent_text
+from course_lib.units import count_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, bits, explore, menu, play, slider
 
 # --- bits to click -------------------------------------------------------------------------------
@@ -68,8 +68,8 @@ def draw_lost_update(step: int = 8, share: float = 0.25, form: str = "bf16") -> 
     while values[-1] < WEIGHT + max(3, STEPS * share) * shape.eps:
         values.append(values[-1] + shape.spacing(values[-1]))
     lost = sum(a == b for a, b in zip(paths["nearest"], paths["nearest"][1:], strict=False))
-    more = f"Ticks: values of {form}, {number_text(shape.eps)} apart above 1. Ring: the exact sum. Nearest lost {lost} of {step} updates."
-    title = f"{step} updates of {number_text(share)} spacings each"
+    more = f"Ticks: values of {form}, {number_text(shape.eps)} apart above 1. Ring: the exact sum. Nearest lost {lost} of {count_text(step, 'update')}."
+    title = f"{count_text(step, 'update')} of {count_text(share, 'spacing')} each"
     return number_line(values, paths, exact, title, more, (values[0], values[-1] + 0.3 * shape.eps))
 
 
@@ -131,7 +131,7 @@ def draw_loss_scale(power: int = 0, microbatches: int = 4096, form: str = "fp16"
         "share of elements, %",
         grid="y",
     )
-    figure.alt = f"{title}. One of {microbatches} micro-batches, in {form}."
+    figure.alt = f"{title}. One of {count_text(microbatches, 'micro-batch', 'micro-batches')}, in {form}."
     return figure
 
 
@@ -179,7 +179,7 @@ def draw_outlier(outlier: float = 4.0**9, form: str = "fp8_e4m3") -> Picture:
         axes.text(100 * error + 1.5, row, percent_text(error), va="center", fontsize=style.NORMAL, color=INK)
     axes.set_yticks(range(len(errors)), list(errors))
     axes.set(xlim=(0, 110), ylim=(len(errors) - 0.5, -0.5))
-    title = f"{form} with one element at {number_text(outlier, 6)} standard deviations"
+    title = f"{form} with one element at {count_text(outlier, 'standard deviation')}"
     style.dress(axes, title, "error of all the other elements, % of their size", grid="x")
     figure.alt = f"{title}: " + ", ".join(f"{name} {percent_text(error)}" for name, error in errors.items()) + "."
     return figure

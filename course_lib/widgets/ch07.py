@@ -10,7 +10,7 @@ from course_lib import compute, facts, overlap
 from course_lib.figures import lanes, panels, style
 from course_lib.figures.palette import BLUE, GREY, PAPER, SOFT, VERMILION, color
 from course_lib.figures.style import Picture
-from course_lib.units import BILLION, DAY, GB, TRILLION, US, YEAR, duration_text, number_text, percent_text
+from course_lib.units import BILLION, DAY, GB, TRILLION, US, YEAR, count_text, duration_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
 
 PARAMS, TOKENS, MFU = 70 * BILLION, 15 * TRILLION, 0.4  # the running example
@@ -64,7 +64,7 @@ def draw_buckets(
     figure, axes = panels.sheet(4.55)
     _draw_gantt(axes, sent, backward)
     best = _draw_curve(axes, exposed_by_size(layers, tokens, ranks, latency, bandwidth), bucket, exposed)
-    count = f"{len(sent):,} bucket{'s' if len(sent) > 1 else ''}"
+    count = count_text(len(sent), "bucket")
     verdict = f"{duration_text(exposed)} of {duration_text(sum(each.end - each.start for each in sent))} exposed"
     title = f"{count} of at most {bucket / MIB:,.0f} MiB: {verdict}"
     more = (
@@ -206,7 +206,7 @@ def draw_scaling(
     lower.dot(axes, np.log2(gpus), now)
     if ends[0] < np.log2(most) < ends[1]:
         lower.dot(axes, np.log2(most), LEAST, VERMILION, ring=True, size=9)
-    title = f"{gpus:,} GPUs, {batch / MI:g} Mi tokens per step: efficiency {percent_text(now, 2)}"
+    title = f"{count_text(gpus, 'GPU')}, {batch / MI:g} Mi tokens per step: efficiency {percent_text(now, 2)}"
     more = (
         f"{batch / gpus:,.0f} tokens per GPU; the run takes {duration_text(took)} instead of {duration_text(run_seconds(gpus))}. "
         f"At least {percent_text(LEAST)} up to {most:,} GPUs."

@@ -19,7 +19,7 @@ from course_lib.figures.sheets import Plot, Sheet
 from course_lib.figures.style import Picture
 from course_lib.memory import CONVENTIONS, Layout, Peak, stage_peak
 from course_lib.sharding import bytes_per_param_sent
-from course_lib.units import GB, TB, bytes_text, number_text
+from course_lib.units import GB, TB, bytes_text, count_text, number_text
 from course_lib.widgets.ch08_time import groups, prefetch
 from course_lib.widgets.explore import Explorer, explore, in_notebook, menu, play, slider, toggle
 
@@ -106,7 +106,7 @@ def draw_stages(
     fewest = next((count for count in RANKS if memory.zero_bytes(params, stage, count, convention) <= GPU_MEMORY), None)
     fits = f"fits from {fewest:,} ranks on" if fewest else "never fits, because part of it is not sharded"
     sent = bytes_per_param_sent(stage, 2, reduce) * params * (ranks - 1) / ranks
-    title = f"{model}, stage {stage} on {ranks:,} GPUs: {bytes_text(now)} each, {bytes_text(sent)} sent"
+    title = f"{model}, stage {stage} on {count_text(ranks, 'GPU')}: {bytes_text(now)} each, {bytes_text(sent)} sent"
     line = f"State by convention {convention}, {number_text(CONVENTIONS[convention].bytes_per_param)} bytes per parameter; it {fits}."
     if rest:
         line = f"Dashed: stage 3 with what is not sharded, {bytes_text(float(peak_of(model, ranks, 3, convention).total))} here."
@@ -216,9 +216,9 @@ def draw_wall(
     first = next((place for place, answer in enumerate(answers) if answer is False), None)
     last = answers[3] is False
     said = "it fits" if first is None else _ASKED[3 if last else first][1]
-    title = f"{model} on {ranks:,} GPUs, stage {stage}: {said}"
+    title = f"{model} on {count_text(ranks, 'GPU')}, stage {stage}: {said}"
     state, total = bytes_text(float(peak.state)), bytes_text(float(peak.total))
-    sequences = f"{batch} sequence{'s' * (batch > 1)} of {SEQ:,} tokens"
+    sequences = f"{count_text(batch, 'sequence')} of {SEQ:,} tokens"
     more = f"{state} of state, {total} at the peak on a GPU with {bytes_text(GPU_MEMORY)}; {sequences} per GPU."
     sheet.head(title, more)
     kept, again = (

@@ -10,6 +10,7 @@ from course_lib.collectives import ring_cost, ring_half_cost
 from course_lib.figures import style
 from course_lib.figures.palette import EMPTY, GRID, PAPER, SOFT, VERMILION, color
 from course_lib.figures.sheets import Box, Sheet
+from course_lib.install.words import count_text
 from course_lib.tensor_parallel.pieces import span
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
@@ -161,10 +162,10 @@ def draw_split(kind: str = "MLP, columns then rows", ranks: int = 2, step: int =
         x += across + _GAP
     for rank, middle in enumerate(middles):
         sheet.text(0.12, middle, f"rank {rank}", size=style.NORMAL, va="center")
-    title = f"{kind[0].upper()}{kind[1:]}, {ranks} rank{'s' if ranks > 1 else ''}, step {step} of {MOST_STEPS}"
+    title = f"{kind[0].upper()}{kind[1:]}, {count_text(ranks, 'rank')}, step {step} of {MOST_STEPS}"
     said = _said(plan, done, ranks) if step <= len(plan.steps) else f"Done after step {len(plan.steps)}."
     sent = [each.numbers_sent(ranks) for each in done if isinstance(each, Collective)]
-    note = f"Sent by each rank so far: {sum(sent):g} numbers in {len(sent)} collective{'' if len(sent) == 1 else 's'}."
+    note = f"Sent by each rank so far: {count_text(sum(sent), 'number')} in {count_text(len(sent), 'collective')}."
     if step >= len(plan.steps):
         note += f" Largest difference from the unsplit result: {error(kind, ranks):.0e}."
     sheet.head(title, said)

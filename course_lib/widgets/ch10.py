@@ -13,7 +13,7 @@ from course_lib.figures.schedule_rows import schedule_rows
 from course_lib.figures.style import Picture
 from course_lib.schedules import Schedule
 from course_lib.timeline import Durations, Timeline, play
-from course_lib.units import number_text, percent_text
+from course_lib.units import count_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, slider
 
 MAKERS: Mapping[str, Callable[..., Schedule]] = {  # arguments: ranks, micro-batches and, for some, chunks per rank
@@ -83,7 +83,7 @@ def gantt(schedule: str = "naive, GPipe, 1F1B", ranks: int = 4, microbatches: in
 
 
 def _forwards(count: float) -> str:
-    return f"{count:g} forward{'' if count == 1 else 's'}"
+    return count_text(count, "forward")
 
 
 # --- the bubble against micro-batches ------------------------------------------------------------
@@ -125,7 +125,7 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
     axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **place)
     style.dress(axes, "The lost share of a step", "micro-batches (dotted: 4 × ranks; red: smallest)", grid="y")
     played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
-    figure.alt = f"{ranks} ranks, {microbatches} micro-batches: idle {played}, naive {percent_text(1 - 1 / ranks)}."
+    figure.alt = f"{ranks} ranks, {count_text(microbatches, 'micro-batch', 'micro-batches')}: idle {played}, naive {percent_text(1 - 1 / ranks)}."
     if overhead:
         best = number_text(best_count(ranks, overhead), 2)
         figure.alt += f" With the overhead, the step is fastest near {best} micro-batches."

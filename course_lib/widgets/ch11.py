@@ -16,7 +16,7 @@ from course_lib.figures import panels, style
 from course_lib.figures.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION, color
 from course_lib.figures.score_matrix import LAYOUTS, MASKS, MOMENTS, draw_ring, draw_tiles
 from course_lib.figures.style import Picture
-from course_lib.units import bytes_text, duration_text, percent_text
+from course_lib.units import bytes_text, count_text, duration_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider, toggle
 
 __all__ = ["bytes_by_ranks", "hidden_transfer", "longest_sequence", "memory_by_length", "ring_steps", "tiles"]
@@ -165,8 +165,10 @@ def draw_bytes(kv_heads: int = 8, ranks: int = 8, tokens: int = 131072) -> Pictu
         height = max(at, height + 0.11)
         axes.text(6.0, 0.62 + 1.85 * height, way, fontsize=style.NORMAL, color=ink, va="center", fontweight="bold")
     title = f"{HEADS} query heads, {kv_heads} KV heads: what a rank sends for one layer"
-    panels.head(figure, title, f"{tokens:,} tokens, bf16, both passes. On {ranks} ranks: {', '.join(said)}")
-    figure.alt = f"{title}. {tokens:,} tokens on {ranks} ranks: {', '.join(said)}."
+    panels.head(
+        figure, title, f"{tokens:,} tokens, bf16, both passes. On {count_text(ranks, 'rank')}: {', '.join(said)}"
+    )
+    figure.alt = f"{title}. {tokens:,} tokens on {count_text(ranks, 'rank')}: {', '.join(said)}."
     return figure
 
 

@@ -13,7 +13,7 @@ from course_lib.figures import style
 from course_lib.figures.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SOFT, VERMILION
 from course_lib.figures.style import Picture
 from course_lib.figures.token_exchange import FRAMES, Exchange, token_exchange
-from course_lib.units import number_text, percent_text
+from course_lib.units import count_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
 # --- tokens to experts and back ------------------------------------------------------------------
@@ -211,12 +211,14 @@ def draw_whole_or_split(top_k: int = 2, imbalance: float = 1.0) -> Picture:
     axes.set_yticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["1/2", "1", "2", "4", "8", "16", "32", "64"])
     axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left")
     axes.minorticks_off()
-    style.dress(axes, f"Rows sent per token and exchange, {top_k} experts per token", "ranks", "rows", grid="y")
+    style.dress(
+        axes, f"Rows sent per token and exchange, {count_text(top_k, 'expert')} per token", "ranks", "rows", grid="y"
+    )
     even = next((ranks for ranks in GROUPS if ranks >= top_k), GROUPS[-1])
     said = "; ".join(
         f"{n} ranks {number_text(a, 2)} and {number_text(b, 2)}" for n, a, b in zip(GROUPS, whole, split, strict=True)
     )
-    figure.alt = f"With {top_k} experts per token, rows sent per token, divided and split: {said}. They are equal at {even} ranks. Busiest receiver {number_text(imbalance, 2)} times the mean."
+    figure.alt = f"With {count_text(top_k, 'expert')} per token, rows sent per token, divided and split: {said}. They are equal at {even} ranks. Busiest receiver {number_text(imbalance, 2)} times the mean."
     return figure
 
 

@@ -9,7 +9,7 @@ from course_lib.checkpoint.pieces import bounds
 from course_lib.figures import style
 from course_lib.figures.palette import BLUE, EMPTY, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, YELLOW
 from course_lib.figures.style import Picture
-from course_lib.units import DAY, HOUR, MINUTE, duration_text, number_text, percent_text
+from course_lib.units import DAY, HOUR, MINUTE, count_text, duration_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, play, slider
 
 RATE = facts.failure_log("Llama 3.1 405B").rate / HOUR  # per GPU and second
@@ -23,7 +23,7 @@ RESTART = 10 * MINUTE
 
 def gpus_text(count: int) -> str:
     """A number of GPUs with its unit."""
-    return f"{count:,} GPUs"
+    return count_text(count, "GPU")
 
 
 # --- a month as a strip ----------------------------------------------------------------------------
@@ -166,7 +166,7 @@ def draw_resize(saved: int = 4, reading: int = 3) -> Picture:
     axes.set_yticks([0, 1], [f"written by {saved}", f"read by {reading}"])
     axes.set(xlim=(0, total), ylim=(1.45, -0.62))
     axes.set_xticks([0, total / 2, total], ["first element", "", "last element"])
-    title = f"{saved} ranks wrote, {reading} read: {pieces} reads in all"
+    title = f"{count_text(saved, 'rank')} wrote, {reading} read: {count_text(pieces, 'read')} in all"
     style.dress(axes, title)
     figure.alt = (
         f"{title}; each reader takes the elements of its own share, from the files of the ranks that wrote them."

@@ -3,7 +3,7 @@
 from course_lib.figures.batch_rows import FRAMES, KINDS, draw_batch
 from course_lib.figures.page_pool import PAGE_SIZES, RESERVED, STEPS, draw_pages
 from course_lib.figures.serving_curves import BATCHES, CONTEXTS, PROMPTS, RATES, draw_drafts, draw_load, draw_phases
-from course_lib.units import percent_text
+from course_lib.units import count_text, percent_text
 from course_lib.widgets.explore import Explorer, explore, menu, play, slider
 
 
@@ -44,9 +44,7 @@ def phases(batch: int = 16) -> Explorer:
     """Move the batch, the context and the prompt."""
     return explore(
         draw_phases,
-        batch=play(
-            BATCHES, batch, label="batch", text=lambda each: f"{each} sequence{'' if each == 1 else 's'}", interval=900
-        ),
+        batch=play(BATCHES, batch, label="batch", text=lambda each: count_text(each, "sequence"), interval=900),
         context=slider(CONTEXTS, 2048, label="context", text=lambda each: f"{each:,} tokens"),
         prompt=slider((16, 128, 1024, 8192), 1024, label="prompt", text=lambda each: f"{each:,} tokens"),
     )

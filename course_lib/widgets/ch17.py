@@ -14,7 +14,7 @@ from course_lib.figures.palette import BEYOND, BLUE, GREEN, GREY, INK, ORANGE, P
 from course_lib.figures.style import Picture
 from course_lib.memory.shapes import count_params
 from course_lib.scaling_laws import chinchilla_law
-from course_lib.units import DAY, GB, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.units import DAY, GB, bytes_text, count_text, duration_text, money_text, number_text, percent_text
 from course_lib.widgets.explore import Explorer, buttons, explore, menu, play, slider
 
 # --- messages against wires ------------------------------------------------------------------------
@@ -251,7 +251,7 @@ def draw_pareto(x: str = "memory", y: str = "loss", within: float = 30.0) -> Pic
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=3, frameon=False, fontsize=8, labelcolor=INK)
     best = int(np.argmin(up))
     figure.alt = (
-        f"{title}. {two.sum()} plans are on the front of the two, {four.sum()} on that of all four. The lowest {y}, {number_text(float(up[best]))}, "
+        f"{title}. On the front of the two {'is' if two.sum() == 1 else 'are'} {count_text(two.sum(), 'plan')}, {four.sum()} on that of all four. The lowest {y}, {number_text(float(up[best]))}, "
         f"has {number_text(float(across[best]))} {METRICS[x]} on {gpus[best]:.0f} GPUs; the lowest is {number_text(float(across.min()))}."
     )
     return figure

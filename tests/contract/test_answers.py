@@ -11,13 +11,12 @@ import numpy as np
 import pytest
 
 from contract.kit import (
-    ALONE,
-    CARDS,
     as_kept,
     by_card,
     cases_of,
     functions_of,
     graded,
+    is_alone,
     judged,
     mistakes,
     own_answer,
@@ -28,6 +27,7 @@ from contract.kit import (
 from course_lib.exercises import Card, killmatrix
 from course_lib.grading.judge.exercise import hidden_seed
 from course_lib.grading.judge.explanation import PUBLIC_FORM
+from tests.tables import each_card
 
 SECRET = "another"
 SEEDS = tuple(f"s{number}" for number in range(1, 51))  # all of them where an answer is judged in milliseconds
@@ -50,7 +50,7 @@ OTHER_NAMES = ("parallel-mlp",)  # its weights have other names in the other str
 def test_a_right_answer_passes_every_variant_and_whatever_cases_are_drawn(card: Card) -> None:
     """Where no answer reads its variant's numbers, another right answer is judged for each seed."""
     cheap = card.chapter in NUMBERS_ALONE and card.vary
-    seeds = SEEDS if cheap else SEEDS[: FEW if card in ALONE else ON_RANKS]
+    seeds = SEEDS if cheap else SEEDS[: FEW if is_alone(card) else ON_RANKS]
     own = own_answer(card)
     answers = [own] if card.structural or own.reads_params else shipped(card.id)
     for number, seed in enumerate(seeds):
@@ -60,7 +60,7 @@ def test_a_right_answer_passes_every_variant_and_whatever_cases_are_drawn(card: 
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("card", [card for card in CARDS if card.structural], ids=lambda card: card.id)
+@each_card(lambda card: bool(card.structural))
 def test_an_answer_to_the_public_form_fails_on_another_structure_and_is_told_why(card: Card) -> None:
     if card.id in ANY_STRUCTURE:
         return
@@ -80,7 +80,7 @@ def test_wrong_answers_fail_whatever_cases_are_drawn(card: Card) -> None:
     params = card.params if card.structural else card.variant(SECRET)
     cases = cases_of(card, hidden_seed(card, SECRET), params)
     answers = shipped(card.id, "wrong")
-    if card not in ALONE:
+    if not is_alone(card):
         answers = random.Random(card.id).sample(answers, min(SAMPLED, len(answers)))
     left = [answer for answer in answers if passes(card, functions_of(answer), cases, params)]  # a second call fails
     assert not [answer.name for answer in left if judged(answer, params, secret=SECRET).passed]
@@ -118,7 +118,7 @@ def as_numpy(value: Any) -> Any:
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
+@each_card(is_alone)
 def test_a_right_answer_may_return_other_kinds_of_numbers_and_rows(card: Card) -> None:
     report = graded(
         card.id,
@@ -128,7 +128,7 @@ def test_a_right_answer_may_return_other_kinds_of_numbers_and_rows(card: Card) -
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
+@each_card(is_alone)
 def test_an_answer_that_spoils_its_arguments_is_told_so_and_nothing_else(card: Card) -> None:
     report = graded(card.id, *map(rude, functions_of(own_answer(card))))
     assert {each.mistake for each in wrong(report.verdicts)} <= {"changed-arguments"}, report.note
@@ -145,7 +145,7 @@ def test_an_answer_left_open_is_not_answered(card: Card) -> None:
     assert report.state == "not answered" and report.points == 0
 
 
-@pytest.mark.parametrize("card", [card for card in CARDS if len(card.answers) > 1], ids=lambda card: card.id)
+@each_card(lambda card: len(card.answers) > 1)
 def test_a_later_function_left_open_costs_its_part_only(card: Card) -> None:
     report = graded(card.id, *functions_of(own_answer(card))[:-1], later)
     if card.id in TOGETHER:

@@ -11,8 +11,9 @@ from contract.kit import AUDITS, cases_of, functions, graded, mistakes, verdicts
 from course_lib import exercises, facts
 from course_lib.exercises import Card
 from course_lib.exercises.audits import AS_PRINTED, RIGHT, WRONG, Item
+from tests.tables import each_card
 
-by_card = pytest.mark.parametrize("card", AUDITS, ids=lambda card: card.id)
+by_card = each_card(AUDITS.__contains__)
 SCALE = {"EFLOP/s (10¹⁸)": 1e18, "millions of US dollars": 1e6, "GB": 1e9, "GB/s": 1e9, "milliseconds": 1e-3}
 BY_FORMULA = (
     "adam-2p-2p-8p",
@@ -24,9 +25,9 @@ BY_FORMULA = (
 @cache
 def items(chapter: str) -> dict[str, Item]:
     """The statements of a chapter's audits, by id."""
-    folder = exercises.chapter_module(chapter).__name__ + ".cards"
-    names = [each.name for each in pkgutil.iter_modules(importlib.import_module(folder).__path__)]
-    modules = [importlib.import_module(f"{folder}.{name}") for name in names]
+    folder = exercises.chapter_module(chapter)
+    names = [each.name for each in pkgutil.iter_modules(folder.__path__) if not each.ispkg]
+    modules = [importlib.import_module(f"{folder.__name__}.{name}") for name in names]
     rows = [each for module in modules for each in vars(module).values() if type(each) in (tuple, list)]
     return {item.id: item for row in rows for item in row if isinstance(item, Item)}
 

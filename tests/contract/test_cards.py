@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from contract.kit import CARDS, as_kept, by_card, by_chapter, cases_of, graded, runs, shipped
+from contract.kit import CARDS, ONE_OF_MANY, as_kept, by_card, by_chapter, cases_of, graded, runs, shipped
 from course_lib import exercises
 from course_lib.cluster.trusted_pickle import pack
 from course_lib.exercises import Card
@@ -99,6 +99,7 @@ def test_cases_are_the_same_on_every_repeat_and_visible_ones_come_first(card: Ca
     assert written == [repr(case) for case in cases_of(card, "s")]
     for case in cases:  # a worker gets them as messages: NotPlainData says which part of a case cannot be one
         pack((case.args, dict(case.kwargs), case.per_rank))
+    assert not [case.name for case in cases if ONE_OF_MANY.search(case.name)]
     seen = [case.visible for case in cases]
     assert seen[0] and seen == sorted(seen, reverse=True)
     asked = any(case.args or case.kwargs or case.ranks for case in cases)

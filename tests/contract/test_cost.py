@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from contract.kit import CARDS, runs, scaled, silent_meter, traits_of, wrong
+from contract.kit import is_alone, runs, scaled, silent_meter, wrong
 from course_lib.exercises import Card
 from course_lib.judging import judging
+from tests.tables import each_card
 
-SENT = [
-    card
-    for card in CARDS
-    if traits_of(card.id)[0] and any(share.startswith("cost:") for share in judging(card.id).shares)
-]
+
+def sends(card: Card) -> bool:
+    """Whether an exercise on ranks has a bound on what is sent."""
+    return not is_alone(card) and any(share.startswith("cost:") for share in judging(card.id).shares)
 
 
 A_FEW_NUMBERS = (
@@ -23,7 +23,7 @@ A_FEW_NUMBERS = (
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("card", SENT, ids=lambda card: card.id)
+@each_card(sends)
 def test_right_values_without_bytes_or_with_twice_the_bytes_are_found_out(card: Card) -> None:
     """What a right answer returns, with the meter of a run in which nothing moved, or almost twice as much."""
     contract, found, twice = judging(card.id), set[str](), set[str]()

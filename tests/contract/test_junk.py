@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from contract.junk import JUNK, LOOP, ODD, numbers_in, resized, spoilt
-from contract.kit import ALONE, CARDS, by_card, cases_of, graded, runs, silent_meter, verdicts_on, wrong
+from contract.kit import CARDS, by_card, cases_of, graded, is_alone, runs, silent_meter, verdicts_on, wrong
 from course_lib.exercises import Card, call
 from course_lib.judging import judging
 from course_lib.records import Case, Outcome, Verdict
+from tests.tables import each_card
 
 SPOILT = 150  # spoilt values that are tried on an exercise
 LONGEST = 1000  # characters of a message
@@ -95,7 +96,7 @@ def _alike(value: Any, right: Any) -> bool:
     return (type(value) is type(right) or {type(value), type(right)} == {int, float}) and value == right
 
 
-@pytest.mark.parametrize("card", [card for card in CARDS if card.id in PARTS], ids=lambda card: card.id)
+@each_card(lambda card: card.id in PARTS)
 def test_every_part_of_a_right_value_is_looked_at(card: Card) -> None:
     case, right = next(iter(runs(card)))
     for part in PARTS[card.id]:
@@ -145,7 +146,7 @@ STRANGE = {
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
+@each_card(is_alone)
 def test_what_only_looks_like_an_answer_earns_nothing_and_is_refused_by_its_name(card: Card) -> None:
     for kind, value in STRANGE.items():
         report = graded(card.id, *[lambda *_, value=value: value] * len(card.answers))
@@ -155,7 +156,7 @@ def test_what_only_looks_like_an_answer_earns_nothing_and_is_refused_by_its_name
 
 
 @pytest.mark.rotates
-@pytest.mark.parametrize("card", ALONE, ids=lambda card: card.id)
+@each_card(is_alone)
 def test_no_function_that_returns_junk_earns_a_point(card: Card) -> None:
     """From the answer's call on: the probe that calls it may not be upset either."""
     for value in (None, True, -1.0, math.nan, 10**400, "x", [], {}, (None, None), (1, 2, 3, 4), LOOP, JUNK[-12]):

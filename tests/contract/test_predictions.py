@@ -9,8 +9,9 @@ from contract.kit import PREDICTIONS, as_kept, graded, mistakes, wrong
 from course_lib.exercises import Card
 from course_lib.grading.judge.report import progress_entry
 from course_lib.judging import judging
+from tests.tables import each_card
 
-by_card = pytest.mark.parametrize("card", PREDICTIONS, ids=lambda card: card.id)
+by_card = each_card(PREDICTIONS.__contains__)
 SEEDS = ("s1", "s2", "s3")
 
 ACCEPTED = [(1.0, 4.0), [0.1, 0.4], (2, 8), (5.0, 5.0), (1e-9, 4e-9), (1e9, 2e9), (3, 12.0), (0.3, 1.2)]

@@ -11,7 +11,6 @@ from course_lib.cluster import attempt, simulate
 from course_lib.exercises.ch06.judges.equal_up_to_rounding import RIGHT_ORDERS, WRONG_SUMS
 from course_lib.exercises.ch06.judges.name_the_algorithm import TRAFFIC, matrix_of
 from course_lib.exercises.ch06.judges.predict_ring_time import ring_time
-from course_lib.exercises.ch06.judges.wait_for_cycle import circle_of
 from course_lib.exercises.ch06.name_the_algorithm import ALGORITHMS
 from course_lib.exercises.ch06.probes import from_messages
 from course_lib.exercises.layouts import COLUMNS, SECOND
@@ -125,11 +124,6 @@ def test_sums_in_any_order_are_told_from_wrong_ones_by_the_textbook_bound():
             ratio = ((got.double() - exact).abs() / bound.clamp_min(1e-300)).max().item()
             assert ratio <= 1 if case.secret else not ratio <= 2.2, case.name  # a NaN is wrong too
     assert (len(RIGHT_ORDERS), len(WRONG_SUMS)) == (3, 5)
-
-
-def test_an_untouched_circle_is_found_and_a_broken_one_is_not():
-    log = [(1.0, 0, "sends", 1), (1.0, 1, "sends", 2), (1.0, 2, "sends", 0), (0.5, 2, "computes", None)]
-    assert circle_of(log) == [0, 1, 2] and circle_of([*log, (2.0, 2, "computes", None)]) == []
 
 
 def test_the_predicted_time_is_that_of_a_metered_run():

@@ -1,18 +1,17 @@
-"""Chapter 09's exercises: floors and ceilings are those of real runs, and oracles those of the library."""
+"""Chapter 09's exercises: floors and ceilings are those of real runs, and worked answers those of one process."""
+
+import random
 
 import pytest
 import torch
 from torch.nn import functional as F
 
+from course_lib import exercises
 from course_lib.cluster import simulate
-from course_lib.exercises.ch09.judges.largest_tp import largest, product_seconds, seconds_of
-from course_lib.exercises.ch09.judges.parallel_attention import _attend, _attention_piece
-from course_lib.exercises.ch09.judges.regions import ring_most, traffic, whole_gradients
-from course_lib.exercises.ch09.judges.verify_plan import complaints
+from course_lib.exercises.ch09.judges.regions import ring_most, traffic
+from course_lib.judging import Worked, judging
 from course_lib.tensor_parallel.traffic import tp_bytes_per_layer
-from course_lib.transformer import Config, attend
-
-# --- oracles against the real thing
+from course_lib.transformer import attend
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
@@ -24,47 +23,82 @@ def test_floor_and_ceiling_fit_a_real_all_reduce(n, elements):
     assert sum(meter["bytes_sent"]) == 2 * (n - 1) * elements * 4
 
 
-def test_attention_in_whole_is_that_of_the_transformer_and_falls_apart_into_heads():
-    coin, d = torch.Generator().manual_seed(1), 4
-    config = Config(hidden=16, heads=4, kv_heads=2)
-    whole = {
-        name: torch.randn(rows, 16, generator=coin, dtype=torch.float64)
-        for name, rows in (("wq", 16), ("wk", 8), ("wv", 8), ("wo", 16))
-    }
-    x = torch.randn(2, 5, 16, generator=coin, dtype=torch.float64)
-    q, k, v = (F.linear(x, whole[w]).unflatten(-1, (-1, d)).transpose(1, 2) for w in ("wq", "wk", "wv"))
-    theirs = F.linear(attend(q, k, v, "manual").transpose(1, 2).flatten(2), whole["wo"])
-    ours = _attend(d)({"x": x, **whole})
-    assert config.head_dim == d and torch.allclose(ours, theirs)
-    parts = sum(_attend(d)({"x": x, **_attention_piece(whole, 4, 2, rank)}) for rank in range(4))
-    assert torch.allclose(parts, ours)
+# --- what a rank holds of each input and along which dimension it is cut, and the whole computation
 
 
-def test_whole_gradients_leave_the_inputs_alone():
-    x = torch.ones(3, dtype=torch.float64)
-    y, grads = whole_gradients(lambda w: w["x"].square(), {"x": x}, torch.ones(3))
-    assert not x.requires_grad and torch.equal(grads["x"], 2 * x) and torch.equal(y, x)
+def mlp(w, *_):
+    return F.linear(F.gelu(F.linear(w["x"], w["up"], w["up_bias"])), w["down"], w["down_bias"])
+
+
+def attention(w, head_dim, *_):
+    q, k, v = (F.linear(w["x"], w[name]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for name in ("wq", "wk", "wv"))
+    return F.linear(attend(q, k, v, "manual").transpose(1, 2).flatten(2), w["wo"])
+
+
+REGIONS = {
+    "row-bias": ({"x": -1, "weight": 1, "bias": None}, lambda w: F.linear(w["x"], w["weight"], w["bias"])),
+    "parallel-mlp": ({"x": None, "up": 0, "down": 1, "up_bias": 0, "down_bias": None}, mlp),
+    "parallel-attention": ({"x": None, "wq": 0, "wk": 0, "wv": 0, "wo": 1}, attention),
+    "vocab-embedding": ({"weight": 0}, lambda w, tokens, _: F.embedding(tokens, w["weight"])),
+    "vocab-cross-entropy": (
+        {"logits": -1},
+        lambda w, targets, *_: F.cross_entropy(w["logits"].flatten(0, 1), targets.flatten()),
+    ),
+}
+
+
+def given(exercise, args):
+    """What one rank is given: its inputs by name, the gradient that comes back, and the rest."""
+    if exercise == "row-bias":
+        return dict(zip(("x", "weight", "bias"), args[1:], strict=True)), args[0], ()
+    if exercise in ("parallel-mlp", "parallel-attention"):
+        return {"x": args[0], **args[-1]}, args[1], args[2:-1]
+    if exercise == "vocab-embedding":
+        return {"weight": args[3]}, args[1], (args[0], args[2])
+    return {"logits": args[3]}, None, args[:3]
+
+
+@pytest.mark.parametrize("exercise", REGIONS)
+def test_a_worked_answer_is_what_one_process_computes(exercise):
+    dims, whole = REGIONS[exercise]
+
+    def joined(pieces):
+        return {
+            name: pieces[0][name] if dim is None else torch.cat([p[name] for p in pieces], dim)
+            for name, dim in dims.items()
+        }
+
+    case = judging(exercise).cases(exercises.card(exercise).params, random.Random(1))[0]
+    inputs = [given(exercise, args)[0] for args in case.per_rank]
+    _, gradient, rest = given(exercise, case.per_rank[0])
+    leaves = {name: each.clone().requires_grad_() for name, each in joined(inputs).items()}
+    y = whole(leaves, *rest)
+    y.backward(gradient)
+    results = Worked(exercise).value(case)
+    grads = joined([result["grads"] for result in results])
+    torch.testing.assert_close(results[0]["y"], y.detach(), rtol=1e-4, atol=1e-4)
+    for name, leaf in leaves.items():
+        torch.testing.assert_close(grads[name], leaf.grad, rtol=1e-4, atol=1e-4)
 
 
 def test_complaints_about_a_plan_by_hand():
     plan = {"a.*": "column", "b": "row", "c": "row"}
     whole = {"a.0": (8, 4), "a.1": (8, 4), "b": (4, 8), "d": (8, 8)}
     held = {"a.0": (4, 4), "a.1": (8, 4), "b": (2, 8), "d": (8, 8)}
-    assert complaints(plan, whole, held, 2) == [("unused", "c"), ("whole", "a.1"), ("wrong side", "b")]
+    assert Worked("verify-plan")(plan, whole, held, 2) == [("unused", "c"), ("whole", "a.1"), ("wrong side", "b")]
 
 
 @pytest.mark.parametrize("ranks", [2, 8, 64])
 def test_seconds_of_a_layer_are_its_bytes_over_the_bandwidth(ranks):
-    want = tp_bytes_per_layer(512, 256, ranks, recompute="full") / 1e9
-    assert seconds_of(512, 256, ranks, 1e9, "full") == pytest.approx(want)
+    assert Worked("largest-tp")[0](512, 256, ranks, 1e9) == pytest.approx(tp_bytes_per_layer(512, 256, ranks) / 1e9)
 
 
 def test_the_largest_number_of_ranks_meets_its_share_and_its_double_does_not():
-    row = (4096, 8192, 28672, 4e14, 4.5e11, 5e10, 8, 0.2)
-    best = largest(row, "none")
+    seconds, largest = Worked("largest-tp")[0], Worked("largest-tp")[1]
+    best = largest(4096, 8192, 28672, 4e14, 4.5e11, 5e10, 8, 0.2)
 
     def share(n):
-        bandwidth = row[4] if n <= row[6] else row[5]
-        return seconds_of(4096, 8192, n, bandwidth, "none") / product_seconds(4096, 8192, 28672, n, 4e14, "none")
+        products = 6 * 4096 * (4 * 8192**2 + 3 * 8192 * 28672) / n / 4e14
+        return seconds(4096, 8192, n, 4.5e11 if n <= 8 else 5e10) / products
 
     assert share(best) <= 0.2 < share(2 * best)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from course_lib.exercises import Card, Worth
-from course_lib.exercises.ch10.probes import numbers
-from course_lib.exercises.returns import Anything, ListOf, Maybe
+from course_lib.exercises.probes import rows
+from course_lib.exercises.returns import Number, Rows
 
 CONVENTIONS: Mapping[str, str] = {
     "all": "idle time as a share of **all** time, until the last rank ends",
@@ -45,6 +45,6 @@ Does it matter how long a backward takes, compared with a forward?""",
     params={"convention": "all", "means": CONVENTIONS["all"], "stages": 4, "microbatches": 8, "most": 0.1},
     vary=_vary_bubble,
     structural="convention",
-    probe=numbers,
-    returns=ListOf(Maybe(Anything("a number")), length=2),
+    probe=rows,
+    returns=Rows(Number("of 1"), Number("micro-batches", whole=True)),
 )

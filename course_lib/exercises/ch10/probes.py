@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from course_lib.exercises.point_to_point import PointToPoint
@@ -39,12 +38,6 @@ def rows_or_refusal(answer: Any, case: Any, comm: Any = None) -> Any:
         return _rows(answer, case.args)
     except ValueError as error:
         return {"refused": str(error)[:200]}
-
-
-def numbers(answers: Any, case: Any, comm: Any = None) -> Any:
-    """What each of several functions returns; `case.args` holds the arguments of each."""
-    calls = enumerate(zip(answers, case.args, strict=True))
-    return [unless_open(index, partial(answer, *given)) for index, (answer, given) in calls]
 
 
 def one_f_one_b(answer: Any, case: Any, comm: Any = None) -> Any:

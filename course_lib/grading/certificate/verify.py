@@ -10,6 +10,7 @@ from course_lib.grading.certificate.issued import objections
 from course_lib.grading.certificate.page import page
 from course_lib.grading.certificate.record import FORM, Record, gather
 from course_lib.install import Trouble
+from course_lib.install.words import count_text
 from course_lib.learner.work import Folders
 
 _DATA = re.compile(r'<script type="application/json" id="record">\n(.*?)\n</script>', re.DOTALL)
@@ -62,7 +63,7 @@ def _of_exercises(record: Record, now: Record) -> Iterator[str]:
             if got is None:
                 yield f"{said['id']}: the course has no such exercise."
             elif said["answer"] != got["answer"]:
-                yield f"{said['id']}: the answer in the work folder is another one; it now earns {got['points']:g} of {got['maximum']:g} points."
+                yield f"{said['id']}: the answer in the work folder is another one; it now earns {got['points']:g} of {count_text(got['maximum'], 'point')}."
             elif {**said} != got:
                 yield f"{said['id']}: the page says {_words(said)}; judged again, it has {_words(got)}."
     for left in there.values():
@@ -71,7 +72,7 @@ def _of_exercises(record: Record, now: Record) -> Iterator[str]:
 
 def _words(exercise: Record) -> str:
     verdicts = ", ".join(f"{kind} {'holds' if ok else 'fails'}" for kind, ok in exercise["verdicts"].items())
-    return f"{exercise['points']:g} of {exercise['maximum']:g} points ({verdicts or 'no verdict'})"
+    return f"{exercise['points']:g} of {count_text(exercise['maximum'], 'point')} ({verdicts or 'no verdict'})"
 
 
 def _of_the_rest(record: Record, now: Record) -> Iterator[str]:

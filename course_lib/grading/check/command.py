@@ -91,10 +91,8 @@ def _job(target: str, known: dict[str, Path], where: learner_work.Folders, *, so
         learner = load(path)
         chapter = chapter_by_content(learner, path, known)
     if chapter not in known:
-        raise Trouble(
-            f"There is no chapter {chapter or repr(target)}.",
-            f"chapters with exercises: {', '.join(known) or 'none yet'}",
-        )
+        learner_work.require(where.root, "solutions", "Grading")
+        raise Trouble(f"There is no chapter {chapter or repr(target)}.", f"chapters with exercises: {', '.join(known)}")
     source = load(known[chapter])
     if solved or blank_:
         learner = blank(source) if blank_ else source

@@ -12,6 +12,7 @@ from course_lib import exercises
 from course_lib.grading.check.results import Graded
 from course_lib.grading.clean_text import clean
 from course_lib.grading.judge.result_panel import HEADLINES, rows
+from course_lib.install.words import count_text
 from course_lib.records import VERDICT_KINDS, Report, VerdictKind
 
 _STYLES = {"✓": "green", "✗": "red", "–": "dim"}
@@ -33,7 +34,9 @@ def show(result: Graded, *, solved: bool = False, blank_: bool = False) -> None:
     console.print(_table(result))
     for note in result.notes:
         console.print(Text(f"Note: {clean(note, 1000)}", style="yellow"))
-    console.print(Text.assemble("Together ", (f"{result.points:g} of {result.maximum:g} points", "bold"), "."))
+    console.print(
+        Text.assemble("Together ", (f"{result.points:g} of {count_text(result.maximum, 'point')}", "bold"), ".")
+    )
     if not (solved or blank_):
         console.print(Text(next_step(result)))
 

@@ -62,6 +62,19 @@ class ClassExercises:
         chosen = self.chosen(chapter)
         return {card.id: float(own.get(card.id, card.points)) for card in self.known(chapter) if card.id in chosen}
 
+    def by_hand(self, chapter: str) -> dict[str, float]:
+        """Cell -> points, for the cells of the pinned source that only a person can grade."""
+        metas = map(grade_meta, read(self.sources.path(chapter))["cells"])
+        return {
+            meta["grade_id"]: float(meta.get("points", 0.0))
+            for meta in metas
+            if meta.get("task") or (meta.get("grade") and meta.get("solution"))
+        }
+
+    def maximum(self, chapter: str) -> float:
+        """The points of a chapter as formgrader shows them: exercises that count, and cells graded by hand."""
+        return sum(self.points(chapter).values()) + sum(self.by_hand(chapter).values())
+
     def all_cards(self, chapter: str) -> tuple[Card, ...]:
         """The chapter's cards with the class's points; 0 for an exercise that is not chosen."""
         points = self.points(chapter)

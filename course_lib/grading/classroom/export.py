@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.committed_form import CHECK_SUFFIX
+from course_lib.grading.service.kept_reports import all_latest
 from course_lib.install import Trouble
 from course_lib.learner.notebooks import write_whole
 
@@ -31,6 +32,7 @@ class Grade:
     at: datetime | None = None
     handed_in: bool = False  # and graded
     by_exercise: dict[str, float] = field(default_factory=dict)
+    unreadable: bool = False  # handed in, but it could not be read or run, and nobody gave points by hand
     waits: bool = False  # whether a cell waits for a person's grade; until then it counts 0
 
     @property
@@ -44,6 +46,7 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
     from nbgrader.api import MissingEntry
 
     found = []
+    lost = {chapter: _unreadable(folder, chapter) for chapter in chapters}
     with closing(gradebook(folder)) as book:
         for chapter in chapters:
             try:
@@ -68,11 +71,23 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
                         maximum=assignment.max_score,
                         at=folder.submissions.arrival(student, chapter),
                         handed_in=True,
+                        unreadable=student.id in lost[chapter] and all(grade.manual_score is None for grade in cells),
                         by_exercise={grade.name.removesuffix(CHECK_SUFFIX): float(grade.score) for grade in cells},
                         waits=any(grade.auto_score is None and grade.manual_score is None for grade in cells),
                     )
                 )
     return found
+
+
+def gradebook_scores(folder: ClassFolder, chapter: str) -> dict[str, float]:
+    """Student -> points in the gradebook, hand grading included, before the late penalty: what formgrader shows."""
+    return {each.student.id: each.raw for each in grades(folder, [chapter]) if each.handed_in}
+
+
+def _unreadable(folder: ClassFolder, chapter: str) -> set[str]:
+    """The students whose submission could not be read or run as a whole."""
+    reports = all_latest(folder, chapter)
+    return {name for name, report in reports.items() if report.get("state") not in (None, "graded")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +106,12 @@ def export(
     path: Path | None = None,
     column: str = "",
     missing_as_zero: bool = False,
+    unreadable_as_zero: bool = False,
 ) -> Exported:
     """Write grades in one of `FORMATS`. A column's name in Canvas is remembered for the next export.
 
     An LMS deletes a grade whose cell is empty, including "excused". So students without a grade have no line in its
-    file.
+    file. Nor has a student whose work could not be read: that is no grade, unless `unreadable_as_zero` says so.
     """
     if to not in FORMATS:
         raise Trouble(f"There is no format {to!r}.", f"choose from {', '.join(FORMATS)}")
@@ -106,7 +122,9 @@ def export(
             f"No chapter of {folder.settings.name} is released yet, so there are no grades.",
             "`./course class release` comes first",
         )
-    found = grades(folder, chapters)
+    every = grades(folder, chapters)
+    unreadable = [] if unreadable_as_zero else [each for each in every if each.unreadable]
+    found = [replace(each, handed_in=False, by_exercise={}) if each in unreadable else each for each in every]
     if to in LMS and not missing_as_zero and not any(each.handed_in for each in found):
         raise Trouble(
             f"No student has a grade in chapter {', '.join(chapters)} yet.",
@@ -127,12 +145,18 @@ def export(
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(rows)
     write_whole(target, "\ufeff" + out.getvalue() if to in ("csv", "exercises") else out.getvalue())
-    return Exported(path=target, notes=tuple(_notes(found, to, missing_as_zero)))
+    return Exported(path=target, notes=tuple(_notes(found, unreadable, to, missing_as_zero)))
 
 
-def _notes(found: Sequence[Grade], to: str, zero: bool) -> Iterable[str]:
+def _notes(found: Sequence[Grade], unreadable: Sequence[Grade], to: str, zero: bool) -> Iterable[str]:
+    lost = sorted({each.student.id for each in unreadable})
     waiting = sorted({each.student.id for each in found if each.waits})
-    missing = sorted({each.student.id for each in found if not each.handed_in})
+    missing = sorted({each.student.id for each in found if not each.handed_in} - set(lost))
+    if lost:
+        yield (
+            f"Could not be read, so no grade is in the file: {', '.join(lost)}. `./course class status` names the "
+            "chapters; ask for the notebook again, or give 0 with --unreadable-as-zero."
+        )
     if waiting:
         yield f"Cells that still have to be graded by hand count 0: {', '.join(waiting)}."
     if missing and to in LMS and not zero:
@@ -162,6 +186,8 @@ def _plain(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str],
         "max_score",
     )
     for each in found:
+        if each.unreadable and not each.handed_in:
+            continue
         due, who = folder.settings.due(each.student, each.chapter), each.student
         yield (
             folder.settings.assignment(each.chapter),
@@ -247,13 +273,18 @@ def _moodle(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str]
 
 def _with_grades(folder: ClassFolder, by: Mapping[tuple[str, str], Grade], zero: bool) -> list[Student]:
     """The students with a grade in one of the chapters; all students if missing work counts as zero."""
-    graded = {student for (student, _), grade in by.items() if grade.handed_in or zero}
+    graded = {student for (student, _), grade in by.items() if _counts(grade, zero)}
     return [student for student in folder.roster.students() if student.id in graded]
 
 
 def _score(grade: Grade, zero: bool) -> str:
     """A grade; empty if nothing was handed in, unless that counts as zero."""
-    return _number(grade.score) if grade.handed_in or zero else ""
+    return _number(grade.score) if _counts(grade, zero) else ""
+
+
+def _counts(grade: Grade, zero: bool) -> bool:
+    """Whether a file for an LMS has this grade."""
+    return grade.handed_in or (zero and not grade.unreadable)
 
 
 def _words(grade: Grade) -> str:

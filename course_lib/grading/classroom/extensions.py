@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
 from course_lib.install import Trouble
+from course_lib.install.words import count_text
 
 
 def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> str:
@@ -54,7 +55,7 @@ def _tell_gradebook(folder: ClassFolder, book: Any, student: str, chapter: str) 
         notebook.late_submission_penalty = _penalty(folder, student, notebook.score, submission.total_seconds_late)
         total += notebook.late_submission_penalty or 0.0
     book.db.commit()
-    return f", {total:g} points off" if total else ", no points off"
+    return f", {count_text(total, 'point')} off" if total else ", no points off"
 
 
 def _penalty(folder: ClassFolder, student: str, score: float, seconds: float) -> float | None:

@@ -55,6 +55,11 @@ class Exercise:
         """Whether points are missing."""
         return self.points < self.report.maximum
 
+    @property
+    def mend(self) -> bool:
+        """Whether points are missing that a better answer would earn."""
+        return self.open and not self.report.passed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
@@ -122,8 +127,11 @@ class Page:
         return any(each.score is None for each in self.written)
 
     def first(self) -> list[Exercise]:
-        """The exercises to look at first: core before more, started before untouched, in the chapter's order."""
-        missing = [each for each in self.exercises if each.open]
+        """The exercises to look at first: core before more, started before untouched, in the chapter's order.
+
+        Where only a person took points off, the checks have nothing to say; the grader's comment is at the exercise.
+        """
+        missing = [each for each in self.exercises if each.mend]
         return sorted(missing, key=lambda each: (each.card.kind != "core", each.report.state == "not answered"))[:FIRST]
 
 

@@ -137,8 +137,11 @@ class Who:
         return self._by_name(label)
 
     def is_called(self, student: Student, who: str) -> bool:
-        """Whether a name is the student's, however it is spelt."""
-        return student in self.names.get(key_of(_stem(who)), [])
+        """Whether a name can be the student's: equal, or not comparable because one of the two is not in Latin letters
+        (Canvas writes some names in other letters than the roster).
+        """
+        said, theirs = key_of(_stem(who)), key_of(student.last_name + student.first_name)
+        return student in self.names.get(said, []) or said.isascii() != theirs.isascii()
 
     def _by_name(self, label: Label) -> Student | str:
         named = self.names.get(key_of(_stem(label.who)), [])

@@ -83,7 +83,7 @@ def release_chapter(
     return Released(
         chapter=chapter,
         path=folder.root / "release" / folder.settings.assignment(chapter),
-        points=sum(folder.exercises.points(chapter).values()),
+        points=folder.exercises.maximum(chapter),
         exercises=len(folder.exercises.chosen(chapter)),
         due=folder.settings.due("", chapter),
         variants=made,

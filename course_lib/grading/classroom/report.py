@@ -10,9 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.grading.classroom.export import gradebook_scores
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.status import current
 from course_lib.grading.clean_text import clean
+from course_lib.install.words import count_text
 from course_lib.learner.notebooks import write_whole
 from course_lib.records import VERDICT_KINDS
 
@@ -66,7 +68,8 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
     """One chapter's report, from the judged submissions that count."""
     every = current(folder, chapter)
     found = {student: each for student, each in every.items() if each.get("state") != "refused"}
-    points = sorted(float(each.get("points", 0.0)) for each in found.values())
+    scores = gradebook_scores(folder, chapter) if found else {}
+    points = sorted(scores.get(student, float(each.get("points", 0.0))) for student, each in found.items())
     middle = len(points) // 2
     median = 0.0 if not points else points[middle] if len(points) % 2 else (points[middle - 1] + points[middle]) / 2
     return ChapterReport(
@@ -76,7 +79,7 @@ def chapter_report(folder: ClassFolder, chapter: str) -> ChapterReport:
         unreadable=tuple(sorted(every.keys() - found.keys())),
         mean=sum(points) / len(points) if points else 0.0,
         median=median,
-        maximum=sum(folder.exercises.points(chapter).values()),
+        maximum=folder.exercises.maximum(chapter),
         exercises=tuple(_hard(folder, chapter, found)),
         misconceptions=tuple(_misconceptions(folder, chapter, found)),
         anomalies=(*_anomalies(every), *_alike(folder, chapter)),
@@ -209,9 +212,12 @@ def picture(report: ChapterReport) -> Any:
     axes.legend(
         loc="upper center", bbox_to_anchor=(0.3, below), ncol=4, frameon=False, fontsize=style.SMALL, labelcolor=INK
     )
-    figure.alt = f"Bars of {len(rows)} exercises of {report.title}, {report.graded} students: " + "; ".join(
-        f"{each.title}: {each.solved} solved, {each.partly} in part, {each.wrong} wrong, {each.open} not answered"
-        for each in report.exercises
+    figure.alt = (
+        f"Bars of {count_text(len(rows), 'exercise')} of {report.title}, {count_text(report.graded, 'student')}: "
+        + "; ".join(
+            f"{each.title}: {each.solved} solved, {each.partly} in part, {each.wrong} wrong, {each.open} not answered"
+            for each in report.exercises
+        )
     )
     return figure
 
@@ -259,7 +265,7 @@ def _section(report: ChapterReport) -> str:
     unreadable = f" Could not be read: {html.escape(', '.join(report.unreadable))}." if report.unreadable else ""
     odd = "".join(f"<li>{html.escape(line)}</li>" for line in report.anomalies)
     return (
-        f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median {report.median:.1f} of {report.maximum:g} points."
+        f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median {report.median:.1f} of {count_text(report.maximum, 'point')}."
         f"{unreadable}</p>"
         f"{style.svg(drawn, drawn.alt, outlines=False)}"
         f"<h3>Misconceptions</h3><table><tr><th class=n>students</th><th>exercise</th><th>mistake</th><th>what they were told</th></tr>{mistakes}</table>"

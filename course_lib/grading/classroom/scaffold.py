@@ -60,8 +60,8 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
         written=tuple(files),
         steps=(
             f"write the card ({top / 'card.py'}): text, points, hints, the names that an answer defines",
-            f"write the judging ({top / 'judging.py'}): cases with an oracle, and mistakes by name",
-            f"put at least two right answers and four wrong ones into its ANSWERS, and a right one into the cell {exercise!r} of {source.name}",
+            f"write the judge ({top / 'judging.py'}): cases, and in ANSWERS at least two right answers and four mistakes with their sentences",
+            f"put the worked answer into the cell {exercise!r} of {source.name} too",
             f"./course exercise test {exercise} --class {folder.root}     until every answer gets the result that the bank gives for it",
             f"./course class release {chapter} --folder {folder.root}",
         ),
@@ -86,8 +86,8 @@ def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
     return Made(
         written=tuple(files),
         steps=(
-            f"write the card ({card.relative_to(root)}) and the judge ({judge.relative_to(root)}) with its ANSWERS: at least two right ones and four wrong ones",
-            f"put a right answer into the cell {exercise!r} of {source.relative_to(root)}; if you move its three cells, move its id in CARDS too, so that both have the same order",
+            f"write the card ({card.relative_to(root)}) and the judge ({judge.relative_to(root)}) with its ANSWERS: at least two right ones and four mistakes",
+            f"./course release writes the worked answer into {source.relative_to(root)}; if you move its three cells, move its id in CARDS too, so that both have the same order",
             f"./course test --kill-matrix --exercise {exercise}     until every answer gets the result that the bank gives for it",
             f"./course release && ./course check {chapter} --solved && ./course test {chapter}",
         ),
@@ -117,10 +117,15 @@ def _with_cells(notebook: Notebook, chapter: str, exercise: str) -> Notebook:
     return {**notebook, "cells": cells}
 
 
+def _answer(exercise: str) -> str:
+    """The answer cell of a new exercise."""
+    body = "### BEGIN SOLUTION\n    raise NotImplementedError\n    ### END SOLUTION"
+    return f'def {exercise.replace("-", "_")}(numbers):\n    """What it returns, with its unit."""\n    {body}'
+
+
 def _cells(chapter: str, exercise: str) -> list[Cell]:
     function, check = exercise.replace("-", "_"), f"{exercise}{CHECK_SUFFIX}"
     plain = {"locked": False, "schema_version": 3, "task": False}
-    answer = f'def {function}(numbers):\n    """What it returns, with its unit."""\n    ### BEGIN SOLUTION\n    raise NotImplementedError\n    ### END SOLUTION'
     judged = f'check("{exercise}", {function})\n### BEGIN HIDDEN TESTS\ncheck("{exercise}", {function}, unseen=True)\n### END HIDDEN TESTS'
     code = {"cell_type": "code", "execution_count": None, "outputs": []}
     return [
@@ -129,7 +134,7 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
             **code,
             "id": exercise,
             "metadata": {"nbgrader": {**plain, "grade": False, "grade_id": exercise, "solution": True}},
-            "source": answer,
+            "source": _answer(exercise),
         },
         {
             **code,
@@ -179,14 +184,18 @@ CARD = Card(
 
 
 def _judging(exercise: str) -> str:
-    stub = f"def {exercise.replace('-', '_')}(numbers):\n    raise NotImplementedError"
-    return f'''"""The judge of {exercise}: cases, oracle and named mistakes. It never calls a learner's code, and no worker can read it."""
+    answer = _answer(exercise).replace(
+        "raise NotImplementedError", "raise NotImplementedError  # WRITE the worked answer"
+    )
+    return f'''"""Judge of {exercise}: its cases, and its right and wrong answers. It never calls a learner's code, and no worker can read it."""
 
 from random import Random
 
-from course_lib.judging import Judging, Mistake, Params, number_verdict
+from course_lib.judging import Judging, Params, Worked, number_verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.records import Case, Outcome, Verdict
+
+right = Worked({json.dumps(exercise)})  # the first answer below, on the numbers of the variant that is judged
 
 
 def _cases(params: Params, rng: Random) -> list[Case]:
@@ -194,27 +203,20 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     return [(hidden if turn else shown)(f"{{len(x)}} numbers", "values:number", x) for turn, x in enumerate(drawn)]
 
 
-def _right(numbers: list[int]) -> float:
-    raise NotImplementedError("WRITE the oracle of {exercise}: what a right answer returns")
-
-
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    (numbers,) = case.args
-    mistakes = [Mistake("WRITE-its-name", len(numbers), "WRITE what to tell a learner who returns this.")]
-    return [number_verdict("number", case, outcome.value, _right(numbers), unit="WRITE", mistakes=mistakes)]
+    return [number_verdict("number", case, outcome.value, right.value(case), unit="WRITE")]
 
 
 JUDGING = Judging(shares={{"values:number": 1.0}}, cases=_cases, verdicts=_verdicts, why="WRITE why it is right.")
 
-# At least two right answers, and four wrong ones with the verdict and the mistake (or -) that must find them.
-ANSWERS = r"""# Repeat the last section for each wrong answer. `# ~ OLD ==> NEW` replaces text of the answer that `from:` names.
-# %% right: one way
-{stub}
+ANSWERS = r\'\'\'
+# %% right: worked
+{answer}
 
-# %% right: another way
-{stub}
-
-# %% wrong: WRITE what is wrong => values WRITE-its-name  from: one way
-# ~ raise NotImplementedError ==> raise NotImplementedError("WRITE the wrong answer")
-"""
+# %% right: WRITE another way
+# ~ raise NotImplementedError ==> raise NotImplementedError("WRITE")
+# %% wrong: WRITE its name => values
+# > WRITE what a learner who does this is told; it follows the name of the case.
+# ~ raise NotImplementedError ==> raise NotImplementedError("WRITE the same mistake as a change of the worked answer")
+\'\'\'
 '''

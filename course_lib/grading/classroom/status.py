@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.grading.classroom.export import gradebook_scores
 from course_lib.grading.classroom.folder import ClassFolder
 
 
@@ -20,7 +21,7 @@ class ChapterStatus:
     waiting: tuple[str, ...]  # handed in, not graded as they are now
     refused: tuple[str, ...]  # graded, but could not be read or run
     missing: tuple[str, ...]  # nothing handed in
-    mean: float | None  # points of those graded
+    mean: float | None  # points in the gradebook, of those graded that could be read
     maximum: float
 
 
@@ -38,7 +39,9 @@ def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
         if name in reports
         and reports[name].get("notebook_sha256") == folder.submissions.arrival_record(name, chapter).get("sha256")
     ]
-    points = [float(reports[name].get("points", 0.0)) for name in graded]
+    refused = tuple(name for name in graded if reports[name].get("state") not in (None, "graded"))
+    scores = gradebook_scores(folder, chapter) if graded else {}
+    points = [scores[name] for name in graded if name in scores and name not in refused]
     return ChapterStatus(
         chapter=chapter,
         released=(folder.root / "release" / folder.settings.assignment(chapter)).is_dir(),
@@ -48,9 +51,9 @@ def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
         graded=len(graded),
         waiting=tuple(name for name in there if name not in graded),
         mean=sum(points) / len(points) if points else None,
-        refused=tuple(name for name in graded if reports[name].get("state") not in (None, "graded")),
+        refused=refused,
         missing=tuple(student.id for student in folder.roster.students() if student.id not in there),
-        maximum=sum(folder.exercises.points(chapter).values()),
+        maximum=folder.exercises.maximum(chapter),
     )
 
 

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+from course_lib.arithmetic import same_everywhere
 from course_lib.grading.judge.decision import as_it_is, earned_fraction
 from course_lib.grading.judge.exercise import Exercise
 from course_lib.grading.worker.in_worker import InWorker, Lost
@@ -41,6 +42,7 @@ def weighed_case(exercise: Exercise) -> Weighed:
     return make(exercise.params, random.Random(f"{exercise.seed}:weighed"))
 
 
+@same_everywhere()
 def confirm_memory(
     exercise: Exercise, runner: InWorker, report: Report, words: Callable[..., str] = as_it_is
 ) -> Report:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from course_lib.arithmetic import same_everywhere
 from course_lib.exercises import Card
 from course_lib.exercises.values import types_only
 from course_lib.grading.judge.closed_messages import closed_messages
@@ -16,6 +17,7 @@ from course_lib.grading.judge.second_calls import CHANGED, SECOND_CALL, changed_
 from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
 from course_lib.grading.worker.runners import InProcess, Runner
 from course_lib.judging import Judging, Params, failed_run
+from course_lib.judging.naming import SECONDS as NAMING_SECONDS
 from course_lib.judging.naming import Judged, named
 from course_lib.records import Case, Outcome, Report, Verdict
 
@@ -40,7 +42,7 @@ def grade(
     another clone.
     """
     exercise = resolve(card, params, secret, unseen=unseen)
-    report = decide(exercise, runner)
+    report = decide(exercise, runner, seconds=max(seconds, NAMING_SECONDS))
     if not isinstance(runner, InProcess):
         return report
     return explain(exercise, runner, report, others=others, seconds=seconds)
@@ -51,10 +53,14 @@ def as_it_is(text: str, ranks: int = 0) -> str:
     return text
 
 
-def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it_is) -> Report:
+@same_everywhere()
+def decide(
+    exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it_is, seconds: float = NAMING_SECONDS
+) -> Report:
     """Judge one answer: verdicts, points (0 to `card.points`), and the state of the run that decided.
 
-    `words` gives what is told of a text that an answer controls, such as an exception's, in a run on so many ranks.
+    `words` gives what is told of a text that an answer controls, such as an exception's, in a run on so many ranks. Mistakes are
+    looked for in at most `seconds` of CPU time.
 
     Stops at the first case that is unanswered, crashes or hangs; otherwise runs all cases, so that partial credit is
     what was earned. If all of them pass and left their arguments as they were, some are run a second time.
@@ -77,7 +83,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
         ran += 1
         took[id(case)] = outcome.seconds
         if outcome.state == "answered":
-            verdicts = with_hazard(_judged(exercise, numbers, case, outcome), outcome)
+            verdicts = _judged(exercise, numbers, case, outcome)
             found.append(Asked(case, other_numbers, verdicts, numbers, outcome))
             predicted = outcome.value
             if told := _changed(exercise, case, {"arguments": outcome.changed} if outcome.changed else {}):
@@ -106,7 +112,7 @@ def decide(exercise: Exercise, runner: Runner, words: Callable[..., str] = as_it
             found.append(Asked(case, False, told))
             if bad or told:
                 break
-    found = _with_causes(exercise, found)
+    found = _with_causes(exercise, found, seconds)
     verdicts = without_premature_blame(count_unseen_faults(found, contract.shares))
     lost = bad is not None and (bad.state == "not answered" or bad.state in LOST)
     earned = 0.0 if lost else earned_fraction(contract, verdicts)
@@ -132,14 +138,14 @@ def _judged(exercise: Exercise, params: Params, case: Case, outcome: Outcome) ->
     return closed_messages(verdicts, exercise.card.chapter, params, case, outcome) if types_only.get() else verdicts
 
 
-def _with_causes(exercise: Exercise, found: Sequence[Asked]) -> list[Asked]:
-    """What was asked, each failing verdict with the shipped mistake that does what the answer did."""
+def _with_causes(exercise: Exercise, found: Sequence[Asked], seconds: float) -> list[Asked]:
+    """What was asked, each failing verdict with the shipped mistake that does what the answer did, and with its tensor in flight."""
     open_ones = [each for each in found if each.outcome and any(not v.ok for v in each.verdicts)]
     if not open_ones:
         return list(found)
     judged = [Judged(each.params, each.case, each.outcome, each.verdicts) for each in found if each.outcome]
-    told = iter(named(exercise.card.id, exercise.contract, judged))
-    return [replace(each, verdicts=next(told)) if each.outcome else each for each in found]
+    told = iter(named(exercise.card.id, exercise.contract, judged, seconds))
+    return [replace(each, verdicts=with_hazard(next(told), each.outcome)) if each.outcome else each for each in found]
 
 
 def _changed(exercise: Exercise, case: Case, changed: Mapping[str, str]) -> list[Verdict]:
@@ -184,7 +190,7 @@ def with_hazard(verdicts: Sequence[Verdict], outcome: Outcome) -> list[Verdict]:
 
     They are failures that blame a tensor in flight, and the first wrong value.
     """
-    seen = outcome.meter.get("hazards") or []
+    seen = (outcome.meter.get("hazards") if outcome.state == "answered" else None) or []
     first_value = next((v for v in verdicts if v.kind == "values" and not v.ok), None)
     return [
         replace(v, message=f"{v.message} In this run, {seen[0]}")

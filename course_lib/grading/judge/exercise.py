@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from course_lib.arithmetic import same_everywhere
 from course_lib.exercises import Card, overlay
 from course_lib.judging import Judging, Params, judging
 from course_lib.records import Case
@@ -64,6 +65,7 @@ def _arguments(case: Case) -> Any:
     return case.args, case.per_rank
 
 
+@same_everywhere()
 def resolve(card: Card, params: Params | None = None, secret: str = "public", *, unseen: bool = True) -> Exercise:
     """The exercise for these numbers (canonical by default), with all its cases or only the visible ones."""
     contract = judging(card.id)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from course_lib.arithmetic import same_everywhere
 from course_lib.grading.judge.exercise import Exercise, as_text
 from course_lib.grading.judge.second_calls import CHANGED, SECOND_CALL
 from course_lib.grading.worker.runners import Runner
@@ -40,6 +41,7 @@ def _right_once(verdict: Verdict) -> bool:
     return verdict.mistake in CHANGED or verdict.message.startswith(SECOND_CALL)
 
 
+@same_everywhere()
 def explain(
     exercise: Exercise,
     runner: Runner,

@@ -27,7 +27,7 @@ from course_lib.grading.judge.exercise import Exercise, resolve
 from course_lib.grading.judge.explanation import EXPLAIN_SECONDS, explain, needs_explanation
 from course_lib.grading.judge.report import cleaned, lost_report, refused_report
 from course_lib.grading.sandbox.wall import Wall
-from course_lib.grading.submission import Step, Submission
+from course_lib.grading.submission import Sign, Step, Submission
 from course_lib.grading.worker.in_worker import InWorker, Lost, names_there, run_cell
 from course_lib.grading.worker.rank_processes import RankProcesses
 from course_lib.grading.worker.worker_pool import WorkerHandle, WorkerPool
@@ -51,6 +51,7 @@ class GradedNotebook:
 
     reports: tuple[Report, ...]
     notes: tuple[str, ...] = ()
+    signs: tuple[Sign, ...] = ()  # what an instructor should know: later answers that count, cells that were left out
     errors: frozenset[str] = frozenset()  # what workers said went wrong, word for word: not to be shown in a class
 
 
@@ -89,6 +90,7 @@ def grade_notebook(
     return GradedNotebook(
         reports=tuple(grading.reports[name] for name in submission.exercises),
         notes=tuple(grading.notes),
+        signs=tuple(grading.signs),
         errors=frozenset(grading.said),
     )
 
@@ -115,7 +117,11 @@ class _Grading:
         self.said: set[str] = set()  # by workers, word for word
         self.reports: dict[str, Report] = {}
         self.notes: list[str] = []
+        self.signs: list[Sign] = []
         self.left_out: set[int] = set()  # steps that are not taken again
+        self.judged: set[int] = (
+            set()
+        )  # judge steps that are done; an exercise may have several, and its best one counts
         self.errors = {  # exercise -> how its answer cell went
             name: Outcome(state="not answered", error=why) for name, why in submission.missing.items()
         }
@@ -130,14 +136,14 @@ class _Grading:
         skipped = set(self.submission.missing)
         for _ in range(QUICK_TIMES):
             with copy_of(beside) as folder, self.pool.worker(folder) as worker, closing(RankProcesses(worker)) as ranks:
-                for step in self.submission.steps:
+                for index, step in enumerate(self.submission.steps):
                     if time.monotonic() > until:
                         return
                     try:
                         if step.do == "run":
                             run_cell(worker, step.source, min(QUICK_CELL_SECONDS, self.limits.cell_seconds))
                         elif step.exercise not in skipped and step.exercise not in self.reports:
-                            self._judge_quickly(worker, ranks, step.exercise)
+                            self._judge_quickly(worker, ranks, step.exercise, index)
                     except Lost:
                         skipped.add(step.exercise)
                         break
@@ -150,11 +156,11 @@ class _Grading:
         """Run the notebook once, with a clone for each exercise; whether it reached its end. If not, the cause is left
         out of the next run.
         """
-        if all(name in self.reports for name in self.submission.exercises):
+        if not any(self._is_open(index) for index in range(len(self.submission.steps))):
             return True
         with self.pool.worker(folder) as worker, closing(RankProcesses(worker)) as ranks:
             for index, step in enumerate(self.submission.steps):
-                if index in self.left_out or (step.do == "judge" and step.exercise in self.reports):
+                if index in self.left_out or (step.do == "judge" and not self._is_open(index)):
                     continue
                 if time.monotonic() > until:
                     self._out_of_time()
@@ -163,12 +169,27 @@ class _Grading:
                     if step.do == "run":
                         self._run(worker, step, until)
                     else:
-                        self._judge(worker, ranks, step.exercise)
+                        self.judged.add(index)
+                        self._judge_once_more(worker, ranks, step)
                 except Lost as lost:
                     self.left_out.add(index)
                     self._say_lost(step, lost)
                     return False
         return True
+
+    def _is_open(self, index: int) -> bool:
+        """Whether this step judges an exercise and can still change its points."""
+        step = self.submission.steps[index]
+        if step.do != "judge" or index in self.judged:
+            return False
+        report = self.reports.get(step.exercise)
+        return report is None or not report.passed
+
+    def _close(self, name: str) -> None:
+        """Do not judge this exercise again: its report is final."""
+        self.judged |= {
+            at for at, step in enumerate(self.submission.steps) if step.do == "judge" and step.exercise == name
+        }
 
     # --- one step
 
@@ -203,7 +224,7 @@ class _Grading:
             report = replace(report, state=runner.lost.state, points=0.0, note=runner.lost.words)
         return report
 
-    def _judge_quickly(self, worker: WorkerHandle, ranks: RankProcesses, name: str) -> None:
+    def _judge_quickly(self, worker: WorkerHandle, ranks: RankProcesses, name: str, index: int) -> None:
         """Judge one exercise in the notebook's own process; Lost if that process cannot go on."""
         if not all(names_there(worker, self.cards[name].answers)[0]):
             return
@@ -220,8 +241,30 @@ class _Grading:
             report = self._weighed(worker, ranks, exercise, report, runner.packed)
             if not report.passed:
                 ranks.close()  # one of them may still be at it
-        if report.passed or (report.state == "not answered" and self._is_stub(name)):
+        again = any(s.do == "judge" and s.exercise == name for s in self.submission.steps[index + 1 :])
+        if report.passed or (report.state == "not answered" and self._is_stub(name) and not again):
             self.reports[name] = report
+            self._close(name)
+            if report.passed and any(s.do == "judge" and s.exercise == name for s in self.submission.steps[:index]):
+                self._note_better(self.submission.steps[index])
+
+    def _judge_once_more(self, worker: WorkerHandle, ranks: RankProcesses, step: Step) -> None:
+        """Judge one exercise. Where the notebook has several answers to it, keep the better report."""
+        earlier = self.reports.pop(step.exercise, None)
+        try:
+            self._judge(worker, ranks, step.exercise)
+        finally:
+            now = self.reports.get(step.exercise)
+            if earlier is not None and (now is None or not _is_better(now, earlier)):
+                self.reports[step.exercise] = earlier
+            elif earlier is not None and now.points > earlier.points:
+                self._note_better(step)
+
+    def _note_better(self, step: Step) -> None:
+        title = self.cards[step.exercise].title
+        text = f"“{title}” earned more after {step.where} than at its first check, and that counts."
+        self.notes.append(text)
+        self.signs.append(Sign("later answer", step.exercise, text))
 
     def _judge(self, worker: WorkerHandle, ranks: RankProcesses, name: str) -> None:
         """Judge one exercise on what the notebook has defined so far."""
@@ -295,17 +338,26 @@ class _Grading:
             if step.exercise not in self.reports:
                 self.reports[step.exercise] = lost_report(self.cards[step.exercise], lost.state, lost.words)
         elif step.whose == "answer":
-            self.reports[step.exercise] = lost_report(
-                self.cards[step.exercise], lost.state, f"While the answer cell ran: {words}"
-            )
+            report = lost_report(self.cards[step.exercise], lost.state, f"While the answer cell ran: {words}")
+            self.reports.setdefault(step.exercise, report)
+            mine = {at for at, s in enumerate(self.submission.steps) if s.do == "run" and s.exercise == step.exercise}
+            if mine <= self.left_out:
+                self._close(step.exercise)
         else:
             whose = {"own": "One of your own cells", "course": "A cell of the chapter"}[step.whose]
-            self.notes.append(f"{whose}{f' ({step.where})' if step.where else ''} was left out: {words}")
+            text = f"{whose}{f' ({step.where})' if step.where else ''} was left out: {words}"
+            self.notes.append(text)
+            self.signs.append(Sign("cell left out", "", text))
 
     def _out_of_time(self) -> None:
         words = f"The notebook as a whole ran longer than {self.limits.notebook_seconds:g} s, so this exercise was not reached."
         for name in self.submission.exercises:
             self.reports.setdefault(name, lost_report(self.cards[name], "timed out", words))
+
+
+def _is_better(now: Report, earlier: Report) -> bool:
+    """Whether a later judging of an exercise counts instead of an earlier one."""
+    return now.points > earlier.points or (now.points == earlier.points and earlier.state == "not answered")
 
 
 def _with_conflict(step: Step, outcome: Outcome) -> Outcome:

@@ -6,6 +6,7 @@ from typing import Any
 
 from course_lib.exercises import Card
 from course_lib.grading.clean_text import clean
+from course_lib.install.words import count_text
 from course_lib.records import Report, State, Verdict, VerdictKind
 
 MOST_MESSAGES = 3  # of one kind; no exercise has more functions
@@ -87,7 +88,7 @@ def finding(report: Report, kind: VerdictKind) -> str:
     cases = f" in all {count} cases" if count > 2 else " in both cases" if count == 2 else ""
     ranks = report.ranks
     if kind == "generality":
-        cases = f" in {count} further case{'' if count == 1 else 's'}"
+        cases = f" in {count_text(count, 'further case')}"
     if len(ranks) > 1 and count > 1:
         cases += f", on {ranks[0]} to {ranks[-1]} ranks"
     return f"{_HOLDS[kind]}{cases}."

@@ -4,6 +4,7 @@ from html import escape
 
 from course_lib.exercises import Card
 from course_lib.grading.judge.report import failures, finding
+from course_lib.install.words import count_text
 from course_lib.judging.prediction import HELD, MISSED
 from course_lib.records import Report
 
@@ -76,7 +77,7 @@ def happened(report: Report) -> str:
 
 
 def _score(report: Report) -> str:
-    return f"{report.points:g} of {report.maximum:g} points"
+    return f"{report.points:g} of {count_text(report.maximum, 'point')}"
 
 
 def text_panel(card: Card, report: Report, extra: str = "") -> str:
@@ -136,7 +137,7 @@ def _html_foot(card: Card, report: Report) -> str:
 
 
 def _foot(card: Card, report: Report) -> str:
-    ran = f"{report.cases} run{'' if report.cases == 1 else 's'}"  # more than the cases if some ran twice
+    ran = f"{count_text(report.cases, 'run')}"  # more than the cases if some ran twice
     if report.passed:
         return f"{ran}. The worked answer, why, and where PyTorch does it: answer({card.id!r})"
     looked = f"{ran}. " if report.cases and report.state != "not answered" else ""

@@ -10,17 +10,18 @@ from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
-from course_lib.chapters import written_out
 from course_lib.exercises import Card
-from course_lib.grading.blank_notebook import blank
+from course_lib.grading.blank_notebook import blank, stubbed
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.judge.decision import LOST
+from course_lib.grading.openings import written_out
 from course_lib.grading.submission import READ, Submission, places
 from course_lib.learner.merge import grade_meta, is_answer, is_check
 from course_lib.learner.notebooks import Cell, Notebook
 from course_lib.records import Report
 
 SHORT = 60  # nodes of a syntax tree; shorter answers can agree by chance
+SHOWN = 3  # different sentences of one kind in a line
 ALIKE = 2  # answers that two students must share for a line
 _LIBRARY = "course_lib"
 _SMALL = 20_000  # characters of a cell that is worth remembering
@@ -50,12 +51,27 @@ Anomaly = dict[str, str]
 def anomalies_of(
     source: Notebook, learner: Notebook, cards: Sequence[Card], submission: Submission, reports: Sequence[Report]
 ) -> list[Anomaly]:
-    """The signs in one submission: changed test cells, edited metadata, access to names that answers do not need, lost
-    workers.
+    """The signs in one submission, one line of each kind: cells that were copied, retyped, damaged, changed or have
+    edited metadata, access to names that answers do not need, lost workers. What the released stub already shows is none.
     """
-    found = [*_changed_cells(source, learner, cards), *_reaching(submission, cards)]
+    found = [_anomaly(sign.kind, sign.exercise, sign.text) for sign in submission.signs]
+    found += [*_changed_cells(source, learner, cards), *_reaching(submission, cards, _stubs(source))]
     found += [_anomaly(report.state, report.exercise, report.note) for report in reports if report.state in LOST]
-    return found
+    return one_of_each_kind(found)
+
+
+def one_of_each_kind(found: Sequence[Anomaly]) -> list[Anomaly]:
+    """One line of each kind: the exercises together, and the first few of the different sentences."""
+    kinds: dict[str, list[Anomaly]] = defaultdict(list)
+    for each in found:
+        kinds[each["kind"]].append(each)
+    lines = []
+    for kind, alike_ in kinds.items():
+        texts = list(dict.fromkeys(each["text"] for each in alike_ if each["text"]))
+        more = f" There are {len(texts) - SHOWN} more such lines." if len(texts) > SHOWN else ""
+        names = ", ".join(dict.fromkeys(each["exercise"] for each in alike_ if each["exercise"]))
+        lines.append(_anomaly(kind, names, " ".join(texts[:SHOWN]) + more))
+    return lines
 
 
 def _anomaly(kind: str, exercise: str, text: str) -> Anomaly:
@@ -97,7 +113,12 @@ def _keyed(source: Notebook) -> Iterator[tuple[str, Cell]]:
         yield (f"grade:{grade_meta(cell)['grade_id']}" if grade_meta(cell) else f"id:{cell.get('id', '')}"), cell
 
 
-def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly]:
+def _stubs(source: Notebook) -> dict[str, str]:
+    """Exercise -> its answer cell as released."""
+    return {grade_meta(cell)["grade_id"]: stubbed(cell["source"]) for cell in source["cells"] if is_answer(cell)}
+
+
+def _reaching(submission: Submission, cards: Sequence[Card], stubs: Mapping[str, str]) -> Iterator[Anomaly]:
     hides = {card.id: {name.partition(":")[2] for name in card.hides} for card in cards}
     own: set[str] = set()
     library: set[str] = set()
@@ -118,12 +139,14 @@ def _reaching(submission: Submission, cards: Sequence[Card]) -> Iterator[Anomaly
             continue
         words = set(re.findall(r"[^\W\d]\w*", step.source))
         where = f" ({step.where})" if step.where else ""
+        given = stubs.get(step.exercise, "")
         hidden = words & hides.get(step.exercise, set()) if not long else set()
-        if used := sorted(hidden & names_used(step.source, own, library) if hidden else ()):
+        used = hidden & names_used(step.source, own, library) if hidden else set()
+        if used := sorted(used - (names_used(given, own, library) if used else set())):
             yield _anomaly(
                 "forbidden name", step.exercise, f"The answer names {', '.join(used)}, which it is to do without."
             )
-        if reached := sorted(words & _REACHES):
+        if reached := sorted((words & _REACHES) - set(re.findall(r"[^\W\d]\w*", given))):
             whose = "An answer cell" if step.exercise else "A cell of their own"
             yield _anomaly("reaching name", step.exercise, f"{whose}{where} names {', '.join(reached)}.")
 
@@ -247,10 +270,10 @@ def _hash(text: str) -> str:
 
 
 def alike(
-    reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Mapping[str, Any]] | None = None
+    reports: Mapping[str, Mapping[str, Any]], common: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 ) -> list[Anomaly]:
     """Pairs of students with the same long answers, a line each; `common` answers do not count."""
-    known = {(name, print_["shape"]) for name, print_ in (common or {}).items()}
+    known = {(name, print_["shape"]) for name, prints in (common or {}).items() for print_ in prints}
     same: dict[tuple[str, str], list[str]] = defaultdict(list)
     for student, report in sorted(reports.items()):
         for exercise, print_ in report.get("answers", {}).items():
@@ -274,6 +297,11 @@ def alike(
     ]
 
 
-def answers_in(source: Notebook) -> dict[str, dict[str, Any]]:
-    """The fingerprints of a source's own answers."""
-    return {grade_meta(cell)["grade_id"]: fingerprint(cell["source"]) for cell in source["cells"] if is_answer(cell)}
+def answers_in(source: Notebook) -> dict[str, list[dict[str, Any]]]:
+    """The fingerprints of what everybody has: a source's own answers, and the stubs that it releases."""
+    stubs = _stubs(source)
+    return {
+        grade_meta(cell)["grade_id"]: [fingerprint(cell["source"]), fingerprint(stubs[grade_meta(cell)["grade_id"]])]
+        for cell in source["cells"]
+        if is_answer(cell)
+    }

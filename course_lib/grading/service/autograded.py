@@ -15,6 +15,7 @@ from course_lib.grading.blank_notebook import blank
 from course_lib.grading.clean_text import clean
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.submission import places
+from course_lib.install.words import count_text
 from course_lib.learner.merge import grade_meta
 from course_lib.learner.notebooks import Cell, Notebook
 from course_lib.records import Report
@@ -135,7 +136,7 @@ def outputs_of(report: Report) -> list[dict[str, Any]]:
 
 def words_of(report: Report) -> list[str]:
     """A report in lines of text: points and state, the reason, then each verdict."""
-    lines = [f"{report.exercise}: {report.points:g} of {report.maximum:g} points ({report.state})"]
+    lines = [f"{report.exercise}: {report.points:g} of {count_text(report.maximum, 'point')} ({report.state})"]
     if report.note:
         lines.append(clean(report.note))
     for verdict in report.verdicts:

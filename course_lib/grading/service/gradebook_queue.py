@@ -10,6 +10,7 @@ from typing import Any
 from course_lib.grading.service.class_lock import PATIENCE, TRY_AGAIN, WAITING
 from course_lib.grading.service.gradebook_errors import Full, Locked
 from course_lib.grading.service.kept_reports import autograded_path
+from course_lib.install.words import count_text
 
 NO_ROOM = "free some room, then the same command again: what is graded stays graded, and nothing is judged twice"
 
@@ -71,7 +72,7 @@ class GradebookQueue:
             self.say(WAITING)
         elif now - self.locked_since > PATIENCE:
             raise CannotGoOn(
-                f"The gradebook has been locked by another program for {PATIENCE:g} s; {len(self)} submissions are judged, but not in it.",
+                f"The gradebook has been locked by another program for {PATIENCE:g} s; judged and not in it: {count_text(len(self), 'submission')}.",
                 "end that program, then the same command again: nothing is judged twice",
             ) from error
 

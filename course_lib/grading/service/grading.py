@@ -111,7 +111,6 @@ class Run:
             self.summary.interrupted = True
         except CannotGoOn as stop:
             self.summary.problem, self.summary.way_out = stop.problem, stop.way_out
-            self._line("", "", "", f"Stopped: {stop.problem} Way out: {stop.way_out}.")
         self._say_end()
 
     def _hand_out(self, todo: deque[tuple[str, str]], crew: Crew) -> None:
@@ -191,7 +190,6 @@ class Run:
         self.in_a_row += 1
         self.summary.not_graded.append(Line(task["student"], task["chapter"], "", why))
         self.one_more(task["student"], task["chapter"])
-        self._line(task["student"], task["chapter"], "", f"not graded: {why}")
         if self.in_a_row >= IN_A_ROW:
             raise CannotGoOn(
                 f"{IN_A_ROW} submissions in a row could not be graded, for no fault of theirs ({why})",
@@ -213,7 +211,7 @@ class Run:
         """It is in the gradebook; nothing is left to do."""
 
     def _tell(self, report: dict[str, Any]) -> None:
-        """A line for everything that an instructor should look at."""
+        """Keep a line for everything that an instructor should look at; the end of the run shows them once."""
         student, chapter = report["student"], report["chapter"]
         lists = {"crashed": self.summary.crashed, "timed out": self.summary.timed_out, "refused": self.summary.refused}
         for each in report["anomalies"]:
@@ -224,7 +222,6 @@ class Run:
                 f"{each['kind']}: {each['text']}" if each["kind"] in LOST else each["text"],
             )
             lists.get(each["kind"], self.summary.anomalies).append(line)
-            self._line(student, chapter, each["exercise"], line.text)
 
     # --- saying
 
@@ -253,7 +250,8 @@ class Run:
         self.summary.seconds = round(time.monotonic() - self.began, 3)
         if self.summary.interrupted:
             self.summary.way_out = "the same command continues where this one stopped; what is graded stays graded"
-        self.say(Event("end", self.summary.way_out, self.done, self.total))
+        stopped = f"Stopped: {self.summary.problem} Way out: " if self.summary.problem else ""
+        self.say(Event("end", stopped + self.summary.way_out, self.done, self.total))
 
     def compare(self, chapters: Sequence[str]) -> None:
         """After the run: a line for each pair of students with the same answers."""
@@ -262,7 +260,6 @@ class Run:
         for chapter in chapters:
             for each in alike_in(self.folder, chapter):
                 self.summary.anomalies.append(Line("", chapter, each["exercise"], each["text"]))
-                self._line("", chapter, "", each["text"])
 
 
 def alike_in(folder: Any, chapter: str) -> list[dict[str, str]]:

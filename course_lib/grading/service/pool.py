@@ -11,19 +11,14 @@ import time
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from course_lib.arithmetic import ONE_THREAD
 from course_lib.grading.judge.grade_notebook import NOTEBOOK_SECONDS, QUICK_SHARE
 from course_lib.grading.service.marker import receive, send
 from course_lib.grading.worker.worker_pool import end_in_words
 from course_lib.install import ROOT
 
 SLACK = 180.0  # s for loading, reading and showing: a marker that takes longer is lost
-_SET = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "PYTHONUTF8": "1",
-    "PYTHONPATH": str(ROOT),
-}
+_SET = {**ONE_THREAD, "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def progress(console: Console | None = None) -> Iterator[Callable[[Event], None]
         task = bar.add_task("", total=None, rate="")
 
         def say(event: Event) -> None:
-            if event.kind == "line" or (event.kind == "end" and event.text):
+            if event.kind == "line":  # what `show` says at the end is not said here too
                 bar.console.print(line_of(event), soft_wrap=True)
             if event.kind in ("start", "done"):
                 speed = bar.tasks[0].speed

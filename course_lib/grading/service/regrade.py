@@ -81,7 +81,10 @@ def regrade_exercise(
     changes = tuple(sorted(run.changes, key=lambda change: change.student))
     if run.summary.exit_code:
         failed = (
-            f"{len(run.summary.not_graded)} submissions could not be judged again." if run.summary.not_graded else ""
+            "Could not be judged again: "
+            + "; ".join(f"{line.student} ({line.text})" for line in run.summary.not_graded)
+            if run.summary.not_graded
+            else ""
         )
         done = f"Interrupted: {len(changes)} of {len(graded)} are judged again." if run.summary.interrupted else failed
         raise Stopped(

@@ -32,7 +32,7 @@ from course_lib.grading.service.kept_pools import pool_of, source_of
 from course_lib.grading.submission import Submission, rebuild
 from course_lib.grading.worker.worker_pool import WorkerPool
 from course_lib.install import Trouble
-from course_lib.learner.notebooks import Notebook, parse
+from course_lib.learner.notebooks import Notebook, salvaged
 from course_lib.records import Report
 
 SMALL = 1_000_000  # bytes of a notebook that is read where it is
@@ -215,7 +215,9 @@ def _marked(task: Task, clock: "_Clock") -> Result:
     shown = autograded(source, learner, cards, done.reports, task["key"])
     result = _result("graded", "", done.reports, [*whole.notes, *done.notes])
     result |= {
-        "anomalies": anomalies_of(source, learner, cards, whole, done.reports),
+        "anomalies": anomalies_of(
+            source, learner, cards, replace(whole, signs=(*whole.signs, *done.signs)), done.reports
+        ),
         "answers": answers_of(whole),
         "autograded": text_of(shown),
     }
@@ -256,11 +258,7 @@ def _intake(workers: WorkerPool, task: Task, name: str) -> Notebook:
         return workers.intake(base64.b64decode(task.pop("notebook")), name)
     data = base64.b64decode(task.pop("notebook"))
     try:
-        notebook = slim(parse(data.decode("utf-8-sig"), name))
-    except UnicodeDecodeError as error:
-        raise Trouble(
-            f"{name} is not a notebook (it is not UTF-8 text).", "hand in the notebook (.ipynb) itself"
-        ) from error
+        notebook = slim(salvaged(data, name))
     except (MemoryError, RecursionError) as error:
         raise Trouble(f"{name} holds more than can be read.", "start from a fresh copy") from error
     if len(notebook["cells"]) > MAX_CELLS:

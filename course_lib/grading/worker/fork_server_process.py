@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 
+from course_lib.arithmetic import ONE_THREAD
 from course_lib.exercises import overlay
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late
@@ -35,10 +36,15 @@ _KEPT = (
     "XDG_CACHE_HOME",
     overlay.VARIABLE,
 )
+_KEPT_KINDS = (
+    "ATEN_",
+    "MKL_",
+    "ONEDNN_",
+    "DNNL_",
+    "OPENBLAS_",
+)  # instructions and kernels: the judge's are the worker's
 _SET = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
+    **ONE_THREAD,
     "PYTHONHASHSEED": "0",
     "MPLBACKEND": "Agg",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
@@ -49,7 +55,7 @@ _SET = {
 
 def environment() -> dict[str, str]:
     """The environment of a worker: the parts of ours that it needs, one thread, no secrets, `check` silent."""
-    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    kept = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith(_KEPT_KINDS)}
     return {**kept, **_SET, "PYTHONPATH": str(ROOT)}
 
 

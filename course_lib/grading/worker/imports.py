@@ -3,7 +3,7 @@
 import ast
 import contextlib
 
-from course_lib.chapters import OPENING, written_out
+from course_lib.grading.openings import OPENING, written_out
 from course_lib.learner.notebooks import Notebook
 
 TRAINING = (

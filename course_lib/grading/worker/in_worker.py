@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from course_lib.cluster import errors
 from course_lib.exercises import Card, call
 from course_lib.grading.clean_text import clean
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP
-from course_lib.grading.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late
+from course_lib.grading.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late, Unreadable
 from course_lib.grading.worker.rank_processes import RankProcesses, deciding
 from course_lib.grading.worker.second_call import CALLS
 from course_lib.grading.worker.worker_pool import WorkerHandle, end_in_words, pass_socket
@@ -40,10 +41,17 @@ def ask(channel: Channel, request: dict[str, Any], seconds: float, limit: str) -
     except Late as error:
         raise Lost("timed out", f"Your code ran longer than {limit}.") from error
     except Garbled as error:
-        raise Lost("refused", f"Your code wrote into the connection to the judge ({error}).") from error
+        raise _refused(error) from error
     if type(answer) is not dict:
         raise Lost("refused", "Your code wrote into the connection to the judge (an answer of the wrong kind).")
     return answer
+
+
+def _refused(error: Garbled) -> Lost:
+    """Why a reply was refused: a result that cannot be read is no attempt to forge one."""
+    if isinstance(error, Unreadable):
+        return Lost("refused", f"The judge could not read what your code returned ({error}).")
+    return Lost("refused", f"Your code wrote into the connection to the judge ({error}).")
 
 
 def run_cell(worker: WorkerHandle, source: str, seconds: float = CELL_SECONDS) -> Outcome:
@@ -233,7 +241,7 @@ class InWorker:
         except Late as error:
             raise Lost("timed out", f"Your code ran longer than {limit}.") from error
         except Garbled as error:
-            raise Lost("refused", f"Your code wrote into the connection to the judge ({error}).") from error
+            raise _refused(error) from error
         return answer if type(answer) is dict else {}
 
     def settle(self) -> None:
@@ -278,6 +286,8 @@ def _told(run: Run, case: Case, limit: str, printed: Callable[[], str]) -> Outco
             "timed out",
             f"Your code ran longer than {limit}." if run.wall_seconds >= case.seconds else clean(outcome.error),
         )
+    if isinstance(run.error, errors.Unreadable):
+        raise Lost("refused", "The judge could not read what your code sent or returned on one of the ranks.")
     if outcome.state == "refused":
         raise Lost("refused", "Your code wrote into the connection to the judge (a call that no rank makes).")
     output, kind = printed(), getattr(run.error, "kind", "")

@@ -40,6 +40,8 @@ def plain(value: Any, depth: int = 0) -> Any:
     if module in ("torch", "torch.nn.parameter") and kind.__name__ in ("Tensor", "Parameter"):
         import torch
 
+        if value.layout is not torch.strided:
+            raise NotPlain(f"Your answer returned a tensor with the layout {value.layout}; return a dense tensor.")
         return torch.Tensor.detach(value).as_subclass(torch.Tensor).clone()
     if kind.__name__ == "mappingproxy":
         return plain(dict(value), depth)

@@ -1,11 +1,14 @@
 """The state of a worker's process: its random generators, memory and streams, and when it must end."""
 
+import contextlib
 import ctypes
 import os
 import random
 import signal
 import sys
 import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
 PARENT_DEATH_SIGNAL, DUMPABLE, CHILD_SUBREAPER = 1, 4, 36  # PR_SET_…
 _MMAP_THRESHOLD = -3  # glibc's M_MMAP_THRESHOLD; it moves by itself unless it is set
@@ -25,6 +28,24 @@ def seed_everything() -> None:
         torch.default_generator.manual_seed(0)
         if torch.cuda.is_initialized() or torch.backends.mps.is_available():
             torch.manual_seed(0)  # of every device: a hundred times as long
+
+
+@contextlib.contextmanager
+def seeded() -> Iterator[None]:
+    """Generators seeded as in a worker; afterwards they go on as if nothing had been drawn."""
+    states: list[tuple[Callable[[Any], None], Any]] = [(random.setstate, random.getstate())]
+    random.seed(0)
+    if numpy := sys.modules.get("numpy"):
+        states.append((numpy.random.set_state, numpy.random.get_state()))
+        numpy.random.seed(0)
+    if torch := sys.modules.get("torch"):
+        states.append((torch.set_rng_state, torch.get_rng_state()))
+        torch.default_generator.manual_seed(0)
+    try:
+        yield
+    finally:
+        for put_back, state in states:
+            put_back(state)
 
 
 def exact_memory() -> None:

@@ -29,7 +29,11 @@ class Late(Exception):
 
 
 class Garbled(Exception):
-    """What arrived is not a frame, is too large, or replies to something that was not asked."""
+    """What arrived is not a frame, or replies to something that was not asked."""
+
+
+class Unreadable(Garbled):
+    """A reply whose content is too large or cannot be decoded."""
 
 
 class Channel:
@@ -65,13 +69,13 @@ class Channel:
         if mark != _MARK:
             raise Garbled("bytes that are no message")
         if length > self.limit:
-            raise Garbled(f"a message of more than {self.limit:,} bytes")
+            raise Unreadable(f"a message of more than {self.limit:,} bytes")
         try:
             return token, self._read(self._exactly(length, until))
         except (Gone, Late):
             raise
         except Exception as error:
-            raise Garbled("a message that cannot be read") from error
+            raise Unreadable(f"{type(error).__name__} while decoding it") from error
 
     def ask(self, message: Any, seconds: float) -> Any:
         """The reply to one request; Garbled if anything else arrived before or instead."""

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from course_lib import exercises
+from course_lib.arithmetic import same_everywhere
 from course_lib.grading.worker.process_state import DUMPABLE, prctl, seed_everything
 from course_lib.grading.worker.protocol import Channel
 from course_lib.grading.worker.runners import switched_off
@@ -24,7 +25,6 @@ class RankWorker:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.packed: Any = None
-        self.dtype = "float32"  # torch's default where the answer was packed
         self.program: tuple[Any, tuple[str, ...]] | None = None  # what is loaded, and what is switched off for it
 
     def ready(self, request: dict[str, Any], find: Callable[[], Any]) -> dict[str, Any]:
@@ -48,10 +48,9 @@ class RankWorker:
         _, trouble = self._copied(find, pack)
         if trouble is not None:
             return trouble.fields()
-        data = torch.frombuffer(bytearray(self.packed), dtype=torch.uint8)
-        return Outcome(state="answered").fields() | {
-            "value": [data, str(torch.get_default_dtype()).removeprefix("torch.")]
-        }
+        with same_everywhere():
+            data = torch.frombuffer(bytearray(self.packed), dtype=torch.uint8)
+        return Outcome(state="answered").fields() | {"value": data}
 
     def load(self, request: dict[str, Any]) -> dict[str, Any]:
         """Load an answer from another worker of the same submission, which is trusted no more than this one; the next
@@ -61,13 +60,9 @@ class RankWorker:
         """
         import pickle
 
-        import torch
-
         if request["answer"] is not None:
-            data, self.dtype = request["answer"]
-            self.packed = data.numpy().tobytes()
+            self.packed = request["answer"].numpy().tobytes()
         seed_everything()
-        torch.set_default_dtype(getattr(torch, self.dtype))
         try:
             answer = pickle.loads(self.packed)
         except BaseException as error:
@@ -83,7 +78,7 @@ class RankWorker:
 
         program, hides = self.program or (None, ())
         self.program = None
-        with hidden(hides):
+        with same_everywhere(), hidden(hides):
             return Outcome(state="answered", output=serve_ranks(self.channel.sock, program)).fields()
 
     def _ranked(self, request: dict[str, Any], answer: Any) -> Any:
@@ -92,6 +87,7 @@ class RankWorker:
 
         return rank_program(card_of(request), case_of(request), answer)
 
+    @same_everywhere()
     def _copied(self, find: Callable[[], Any], copy: Callable[[Any], Any]) -> tuple[Any, Outcome | None]:
         """What is found if it can be copied, the copy kept in `packed`; or why not."""
         seed_everything()

@@ -9,15 +9,18 @@ import io
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, Protocol
 
+from course_lib.arithmetic import same_everywhere
 from course_lib.exercises import Card
 from course_lib.exercises.values import copied
 from course_lib.grading.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, NotPlain, plain
+from course_lib.grading.worker.process_state import seeded
 from course_lib.grading.worker.second_call import called_again, first_changed
+from course_lib.grading.worker.time_limit import OutOfTime, limited
 from course_lib.records import Case, Outcome
 
 
@@ -97,8 +100,10 @@ class Capped(io.StringIO):
         return len(text)
 
 
-def guarded(work: Any) -> Outcome:
-    """Call `work()` and turn everything that can happen into an Outcome, except the learner's own Ctrl-C."""
+def guarded(work: Callable[[], Any], case: Case, watched: bool) -> Outcome:
+    """Call `work()` and turn everything that can happen into an Outcome, except the learner's own Ctrl-C. Where it is `watched`, it ends
+    after the case's seconds.
+    """
     start = time.perf_counter()
     out = Capped()
 
@@ -108,10 +113,13 @@ def guarded(work: Any) -> Outcome:
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            value = work()
-        return outcome("answered", value=plain(value))
+            value = limited(lambda: plain(work()), case.seconds) if watched else plain(work())
+        return outcome("answered", value=value)
     except KeyboardInterrupt:
         raise
+    except OutOfTime:
+        words = f"Your code ran longer than {case.seconds:g} s on “{case.name}” and was ended. Look for a loop that does not end."
+        return outcome("timed out", error=words)
     except NotImplementedError:
         return outcome("not answered", error=NOT_ANSWERED)
     except NotPlain as error:
@@ -135,15 +143,17 @@ class InProcess:
                 state="raised", error=f"check({card.id!r}, …) takes {names}; it was given {len(self.answers)}."
             )
         answer = self.answers[0] if len(self.answers) == 1 else self.answers
-        with switched_off(card.hides):
-            return run_probe(card, case, answer)
+        with same_everywhere(), seeded(), switched_off(card.hides):
+            return run_probe(card, case, answer, watched=True)
 
 
-def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
-    """The probe on one case in this process: a call, or a metered run over ranks."""
+@same_everywhere()
+def run_probe(card: Card, case: Case, answer: Any, watched: bool = False) -> Outcome:
+    """The probe on one case in this process: a call, or a metered run over ranks. A worker is watched from outside."""
     if case.ranks is None and case.twice:
         own, *earlier = (Given(*copied((args, dict(case.kwargs)))) for args in case.args)
-        return guarded(lambda: called_again(lambda given: card.probe(answer, given), answer, own, earlier))
+        again = lambda: called_again(lambda given: card.probe(answer, given), answer, own, earlier)  # noqa: E731
+        return guarded(again, case, watched)
     if case.ranks is None:
         given = Given(case.args, dict(case.kwargs))
         mine = Given(*copied((given.args, given.kwargs)))
@@ -155,7 +165,7 @@ def run_probe(card: Card, case: Case, answer: Any) -> Outcome:
             changed = first_changed(given, mine)
             return value
 
-        return replace(guarded(work), changed=changed)
+        return replace(guarded(work, case, watched), changed=changed)
     from course_lib.grading.worker.ranks_in_process import run_here
 
     return run_here(card, case, answer)

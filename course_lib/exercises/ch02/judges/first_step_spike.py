@@ -1,153 +1,85 @@
 """Judge of first-step-spike: the second step is not the first."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from course_lib.exercises.ch02.first_step_spike import PHASES
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, near, verdict
+from course_lib.judging import Fault, Judging, Params, Worked, describe, first, near, verdict
 from course_lib.judging.cases import shown
-from course_lib.judging.columns import CLOSE, Series, table
+from course_lib.judging.columns import CLOSE, Series, shares, table
 from course_lib.judging.draws import draw_rows, one_apart, rounded, unseen
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.units import GB, bytes_text
 
 Job = Mapping[str, float]
+right = Worked("first-step-spike")
 
 
-def phases(
-    between: str, job: Job, *, from_the_start: bool = False, backward: Callable[[float, float], float] = max
-) -> list[float]:
-    """Bytes at the worst moment of each phase; `from_the_start`: as if the optimizer's state existed before its first step.
-
-    `backward`: the bytes that activations and gradients need in a backward pass that finds no gradients.
-    """
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
-    found = [weights + (moments if from_the_start else 0)]
-    for step in (1, 2, 3):
-        kept = weights + (moments if step > 1 or from_the_start else 0)
-        stay = grads if between == "zeroed" and step > 1 else 0
-        found += [
-            kept + stay + job["activations"],
-            kept + (stay + job["activations"] if stay else backward(job["activations"], grads)),
-            weights + moments + grads + job["work"],
-        ]
-    return found
+def _apart(got: Sequence[float], want: Sequence[float]) -> Fault:
+    wrong = ((name, g, w) for name, g, w in zip(PHASES, got, want, strict=True) if not near(g, w, CLOSE))
+    phase, one, level = next(wrong)
+    amount = bytes_text(one) if one >= 0 else describe(one)
+    return "", f"{phase}: {amount} is {one / level:.3g} times the bytes alive at its worst moment."
 
 
-def death(between: str, job: Job, room: float, *, from_the_start: bool = False) -> str | None:
-    """The first phase that does not fit."""
-    levels = zip(PHASES, phases(between, job, from_the_start=from_the_start), strict=True)
-    return next((name for name, level in levels if level > room), None)
+_TIMELINE = Series(
+    part="timeline", want=right[0], words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=_apart
+)
 
 
-CREATED = "the first step creates the optimizer's state."
-
-
-def _timeline(between: str) -> Series:
-    other, other_name, other_message = (
-        ("set to None", "public-form", "this solves the public form; here, zeroed gradients keep their memory.")
-        if between == "zeroed"
-        else ("zeroed", "other-form", "this keeps the gradients' memory between the steps, but here it is freed.")
-    )
-
-    def want(job: Job) -> list[float]:
-        return phases(between, job)
-
-    def repeated(job: Job) -> list[float]:
-        return [want(job)[0], *want(job)[1:4] * 3]
-
-    def activations_in_steps(job: Job) -> list[float]:
-        more = [0.0, *(0.0, 0.0, job["activations"]) * 3]
-        return [level + extra for level, extra in zip(want(job), more, strict=True)]
-
-    def backward(needs: Callable[[float, float], float]) -> Callable[[Job], list[float]]:
-        return lambda job: phases("set to None", job, backward=needs)
-
-    def apart(got: Sequence[float], want: Sequence[float]) -> Fault:
-        wrong = ((name, g, w) for name, g, w in zip(PHASES, got, want, strict=True) if not near(g, w, CLOSE))
-        phase, one, right = next(wrong)
-        amount = bytes_text(one) if one >= 0 else describe(one)
-        return "", f"{phase}: {amount} is {one / right:.3g} times the bytes alive at its worst moment."
-
-    return Series(
-        part="timeline", want=want, words=lambda job: f"{bytes_text(job['weights'])} of weights", apart=apart
-    ).knowing(
-        Mistake("state-from-the-start", lambda job: phases(between, job, from_the_start=True), CREATED),
-        Mistake(other_name, lambda job: phases(other, job), other_message),
-        Mistake("no-work", lambda job: want({**job, "work": 0.0}), "the optimizer's work space is missing."),
-        Mistake("everything-always", lambda job: [sum(job.values())] * 10, "not everything is alive at once."),
-        Mistake("all-together", backward(lambda a, g: a + g), "activations are freed while gradients appear."),
-        Mistake("end-of-phase", backward(lambda a, g: g), "this is the end of each phase, not its worst moment."),
-        Mistake("activations-in-step", activations_in_steps, "the backward pass has freed the activations."),
-        Mistake("first-step-for-ever", repeated, "the second step starts with the optimizer's state in memory."),
-        Mistake("gigabytes", lambda job: [level / GB for level in want(job)], "these are GB; return bytes."),
-        Mistake("one-phase-early", lambda job: [*want(job)[1:], want(job)[-1]], "the list begins with loading."),
-    )
-
-
-def _death_fault(between: str, row: tuple[Job, float], value: str | None) -> Fault | None:
+def _death_fault(row: tuple[Job, float], value: str | None) -> Fault | None:
     job, room = row
-    want, where = death(between, job, room), f"{bytes_text(room)} of memory"
+    want, lead = right[1](job, room), f"{bytes_text(room)} of memory: "
     value = value if value is None else value.strip().lower()
     if value == want:
         return None
-    if value == death(between, job, room, from_the_start=True):
-        return "state-from-the-start", f"{where}: the optimizer creates its state in its first step, not before."
     if value is None:
-        return "fits", f"{where}: you return None, but one phase needs more."
+        return Wrong("fits", f"{lead}you return None, but one phase needs more.", lead)
     if want is None:
-        return "dies-for-nothing", f"{where}: you return {value!r}, but every phase fits."
-    levels = dict(zip(PHASES, phases(between, job), strict=True))
-    if levels[value] == max(levels.values()):
-        return "worst-not-first", f"{where}: {value!r} needs the most, but an earlier phase already does not fit."
-    return "", f"{where}: {value!r} is not the first phase that does not fit."
+        return Wrong("dies-for-nothing", f"{lead}you return {value!r}, but every phase fits.", lead)
+    return Wrong("", f"{lead}{value!r} is not the first phase that does not fit.", lead)
 
 
-def _deaths_fault(between: str, case: Case, values: Sequence[str | None]) -> Fault | None:
+def _deaths_fault(case: Case, values: Sequence[str | None]) -> Fault | None:
     if len(values) > 2 and all(value is None for value in values):
         return "returned-none", "The function returns None for every device: is a `return` missing?"
     if len(values) > 2 and len(set(values)) == 1:
         return "only-the-example", f"{case.name}: the function returns the same phase for every device."
-    return first(*(_death_fault(between, *given) for given in zip(case.args[1], values, strict=True)))
+    return first(*map(_death_fault, case.args[1], values))
 
 
 def _spike_verdicts(params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:
-    between = params["grads_between"]
     if case.args[0] == 0:
-        return table(_timeline(between))(params, case, outcome)
-    return [verdict(case.kind, "dies", case, _deaths_fault(between, case, outcome.value))]
+        return table(_TIMELINE)(params, case, outcome)
+    return [verdict(case.kind, "dies", case, _deaths_fault(case, outcome.value))]
 
 
 def _spike_cases(params: Params, rng: random.Random) -> list[Case]:
-    between = params["grads_between"]
     example = dict(params["job"])
-
     ranges = {"weights": (1, 9), "grads": (1, 20), "moments": (1, 40), "activations": (0.5, 40), "work": (0.1, 6)}
     drawn = draw_rows(rng, 16, *(rounded(*ends, 2) for ends in ranges.values()))
     jobs = [{name: value * GB for name, value in zip(ranges, row, strict=True)} for row in drawn]
     others = [(job,) for job in jobs]
-    others += one_apart(others, partial(phases, between))
+    others += one_apart(others, right[0])
     rooms: list[tuple[Job, float]] = []
     for job in (*jobs, example):
-        level = sorted(set(phases(between, job)))
+        level = sorted(set(right[0](job)))
         rooms += [(job, rng.choice(level) * (1 + shift)) for shift in (-0.002, 0.002)]
         rooms.append((job, rng.uniform(0.5, 1.1) * level[-1]))
-    rooms += one_apart(rooms, partial(death, between))
+    rooms += one_apart(rooms, right[1])
     bare = {"weights": 2e9, "grads": 4e9, "moments": 0.0, "activations": 0.0, "work": 1e9}
     exact = {"weights": 2e9, "grads": 4e9, "moments": 8e9, "activations": 16e9, "work": 1e9}
     return [
         shown("the job shown", "values:timeline", 0, [(example,)]),
         shown(bytes_text(params["memory"]), "values:dies", 1, [(example, params["memory"])]),
         unseen(rng, "timeline", 0, "other jobs", [*others, (bare,), (exact,)]),
-        unseen(
-            rng, "dies", 1, "other devices", [*rooms, *((exact, max(phases(between, exact)) - less) for less in (0, 1))]
-        ),
+        unseen(rng, "dies", 1, "other devices", [*rooms, *((exact, max(right[0](exact)) - less) for less in (0, 1))]),
     ]
 
 
 JUDGING = Judging(
-    shares={"values:timeline": 0.25, "values:dies": 0.1, "generality:timeline": 0.4, "generality:dies": 0.25},
+    shares=shares(timeline=(0.25, 0.4), dies=(0.1, 0.25)),
     cases=_spike_cases,
     verdicts=_spike_verdicts,
     why="The first step is misleading. Its forward and backward passes run without the optimizer's state, which is created at its end and "
@@ -157,105 +89,96 @@ JUDGING = Judging(
     "`foreach=True` needs work space of about the parameters' size.",
 )
 
-ANSWERS = r"""# %% right: phase by phase
-def timeline(job):
-    weights, grads, moments = job["weights"], job["grads"], job["moments"]
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+between = params("first-step-spike").grads_between  # "set to None" or "zeroed": your variant
+
+
+def timeline(job: dict) -> list[float]:
+    """Bytes alive at the worst moment of each of the ten phases."""
+    ### BEGIN SOLUTION
+    weights, grads, moments, activations = (job[name] for name in ("weights", "grads", "moments", "activations"))
     levels = [weights]
     for step in (1, 2, 3):
         kept = weights + (moments if step > 1 else 0)
-        levels += [
-            kept + job["activations"],
-            kept + max(job["activations"], grads),
-            weights + moments + grads + job["work"],
-        ]
+        there = grads if between == "zeroed" and step > 1 else 0
+        levels.append(kept + there + activations)
+        levels.append(kept + (there + activations if there else max(activations, grads)))
+        levels.append(weights + moments + grads + job["work"])
     return levels
+    ### END SOLUTION
 
 
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    for name, level in zip(names, timeline(job)):
-        if level > memory:
-            return name
-    return None
+def dies_at(job: dict, memory: float) -> str | None:
+    """The first phase that needs more than `memory` bytes, or None if all fit."""
+    ### BEGIN SOLUTION
+    names = ["load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step"))]
+    return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
+    ### END SOLUTION
 
-
-# %% right: any variant  from: phase by phase
-#   def timeline(job):
-# +     from course_lib import params
-# +     zeroed = params("first-step-spike").grads_between == "zeroed"
-#       for step in (1, 2, 3):
-# +         stay = grads if zeroed and step > 1 else 0
-# -             kept + job["activations"],
-# -             kept + max(job["activations"], grads),
-# +             kept + stay + job["activations"],
-# +             kept + (stay + job["activations"] if stay else max(job["activations"], grads)),
-
-# %% wrong: the optimizer's bytes from the start => values state-from-the-start  from: phase by phase
-# ~ [weights] ==> [weights + moments]
+# %% right: the levels of one step after another, and a loop
+# ~ levels.append(kept + there + activations) ==> levels += [weights + activations + (step > 1) * (moments + (between == "zeroed") * grads)]
+# -     return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
+# +     for name, level in zip(names, timeline(job)):
+# +         if level > memory:
+# +             return name
+# %% wrong: another form's gradients => values other-form unless grads_between=zeroed
+# > this keeps the gradients' memory between the steps, but here it is freed.
+# ~ grads if between == "zeroed" and step > 1 else 0 ==> grads if step > 1 else 0
+# %% wrong: the public form's gradients => values public-form unless grads_between=set to None
+# > this solves the public form; here, zeroed gradients keep their memory.
+# ~ grads if between == "zeroed" and step > 1 else 0 ==> grads if False else 0
+# %% wrong: state from the start => values
+# > the optimizer creates its state in its first step, not before.
+# ~ levels = [weights] ==> levels = [weights + moments]
 # ~ (moments if step > 1 else 0) ==> moments
-
-# %% wrong: gradients stay => values other-form unless grads_between=zeroed  from: phase by phase
-# ~ kept = weights + (moments if step > 1 else 0) ==> kept = weights + (moments + grads if step > 1 else 0)
-# -             kept + max(job["activations"], grads),
-# +             (kept + job["activations"] if step > 1 else kept + max(job["activations"], grads)),
-
-# %% wrong: activations and gradients together => values all-together  from: phase by phase
-# ~ max(job["activations"], grads) ==> job["activations"] + grads
-
-# %% wrong: no work space => values no-work  from: phase by phase
+# %% wrong: all together => values
+# > activations are freed while gradients appear.
+# ~ max(activations, grads) ==> activations + grads
+# %% wrong: no work => values
+# > the optimizer's work space is missing.
 # ~ grads + job["work"] ==> grads
-
-# %% wrong: the end of each phase => values end-of-phase  from: phase by phase
-# ~ max(job["activations"], grads) ==> grads
-
-# %% wrong: activations while the optimizer steps => values activations-in-step  from: phase by phase
-# ~ ["work"], ==> ["work"] + job["activations"],
-
-# %% wrong: every step like the first => values first-step-for-ever  from: phase by phase
+# %% wrong: end of phase => values
+# > this is the end of a backward pass, not its worst moment.
+# ~ max(activations, grads) ==> grads
+# %% wrong: activations in step => values
+# > the backward pass has freed the activations before the optimizer steps.
+# ~ grads + job["work"] ==> grads + job["work"] + activations
+# %% wrong: first step for ever => values
+# > the second step starts with the optimizer's state in memory.
 # ~ (moments if step > 1 else 0) ==> 0
-
-
-# %% wrong: everything always => values everything-always  from: phase by phase
-def timeline(job):
-    return [sum(job.values())] * 10
-
-
-# %% wrong: gigabytes => values gigabytes  from: phase by phase
+# ~ grads if between == "zeroed" and step > 1 ==> 0 if True
+# %% wrong: everything always => values
+# > not everything is alive at once.
+# ~ levels = [weights] ==> return [sum(job.values())] * 10
+# %% wrong: gigabytes => values
+# > these are GB; return bytes.
 # ~ return levels ==> return [level / 1e9 for level in levels]
-
-# %% wrong: loading is left out => values wrong-shape  from: phase by phase
-# ~ [weights] ==> []
-
-# %% wrong: dies in the optimizer's construction => values state-from-the-start  from: phase by phase
-# ~ level > memory ==> level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory
-
-
-# %% wrong: the number of the phase => values no-such-word  from: phase by phase
-def dies_at(job, memory):
-    return next((index for index, level in enumerate(timeline(job)) if level > memory), None)
-
-
-# %% wrong: what fits exactly dies => generality dies-for-nothing  from: phase by phase
-# ~ if level > memory: ==> if level >= memory:
-
-
-# %% wrong: nobody ever survives => values dies-for-nothing  from: phase by phase
-def dies_at(job, memory):
-    names = ["load"] + [f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")]
-    return next((name for name, level in zip(names, timeline(job)) if level > memory), "step 3")
-
-
-# %% wrong: the phase that needs most => generality worst-not-first  from: nobody ever survives
-# -     return next((name for name, level in zip(names, timeline(job)) if level > memory), "step 3")
-# +     levels = timeline(job)
-# +     return names[levels.index(max(levels))] if max(levels) > memory else None
-
-
-# %% half: the timeline alone => 3.75  from: phase by phase
-def dies_at(job, memory):
-    raise NotImplementedError
-
-
-# %% wrong: a byte too much fits => generality fits  from: phase by phase
-# ~ if level > memory: ==> if level > memory + 1:
-"""
+# %% wrong: one phase early => values
+# > the list begins with loading.
+# ~ return levels ==> return [*levels[1:], levels[-1]]
+# %% wrong: loading is left out => values one-phase-early
+# ~ levels = [weights] ==> levels = []
+# ~ strict=True ==> strict=False
+# %% wrong: dies in the optimizer's construction => values state-from-the-start
+# ~ params("first-step-spike").grads_between ==> "set to None"
+# ~ if level > memory ==> if level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory
+# %% wrong: the number of the phase => values no-such-word
+# ~ (name for name, level in zip(names, timeline(job), strict=True) if ==> (index for index, level in enumerate(timeline(job)) if
+# %% wrong: what fits exactly dies => generality dies-for-nothing
+# > what fits exactly does not die.
+# ~ if level > memory ==> if level >= memory
+# %% wrong: nobody ever survives => values dies-for-nothing
+# > return None where every phase fits.
+# ~ params("first-step-spike").grads_between ==> "set to None"
+# ~ if level > memory), None ==> if level > memory), "step 3"
+# %% wrong: worst not first => generality
+# > this is the phase that needs the most; an earlier one already does not fit.
+# ~ return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None) ==> return names[timeline(job).index(max(timeline(job)))] if max(timeline(job)) > memory else None
+# %% half: the timeline alone => 3.75
+# ~ return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None) ==> raise NotImplementedError
+# %% wrong: a byte too much fits => generality fits
+# ~ if level > memory ==> if level > memory + 1
+'''

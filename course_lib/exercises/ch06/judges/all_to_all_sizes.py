@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from course_lib.judging import Fault, Judging, Params, judged, ranks
 from course_lib.judging.cases import hidden, ranks_text, shown, under
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import moved_early, secret
 from course_lib.judging.tensors import coin_of, nbytes, same
 from course_lib.judging.traffic import Meter, partners, ready_made, too_few_bytes, too_long
@@ -21,7 +21,7 @@ def _parts(coin: torch.Generator, counts: Sequence[Sequence[int]], dtype: torch.
     return tuple(([secret(coin, count, dtype=dtype) for count in row],) for row in counts)
 
 
-def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, longest = coin_of(rng), params["longest"]
 
     def drawn(n: int) -> list[list[int]]:
@@ -48,37 +48,27 @@ def _all_to_all_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(machines, "three ranks", "protocol:safe", lambda: _parts(coin, drawn(3)))
 
 
-def _rows_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    given = [parts for (parts,) in case.per_rank or ()]
-    n = len(given)
+def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    n, given = len(results), [parts for (parts, *_) in case.per_rank or ()]
     for rank, got in enumerate(results):
+        want = [parts[rank] for parts in given]
         if len(got) != n:
             return "wrong-shape", f"Rank {rank}: return a list of {n} tensors, one from each rank; got {len(got)}."
-        for source, row in enumerate(got):
-            if not same(row, given[source][rank]):
-                early = moved_early(case, rank) if case.adversary is not None else None
-                return early or _row_fault(given, rank, source, row)
+        for source, (row, wanted) in enumerate(zip(got, want, strict=True)):
+            if same(row, wanted):
+                continue
+            if case.adversary is not None:
+                return moved_early(case, rank)
+            words = f"Rank {rank}'s row from rank {source} "
+            if row.numel() != wanted.numel():
+                words += f"has {row.numel()} numbers; it should have {wanted.numel()}."
+            else:
+                words += "does not hold that rank's numbers."
+            return Wrong("other-numbers", words, f"Rank {rank}'s row from rank {source}: ")
     return None
 
 
-def _row_fault(given: Sequence[Sequence[Tensor]], rank: int, source: int, row: Tensor) -> Fault:
-    want = given[source][rank]
-    if same(row, given[rank][source]):
-        return "kept-own", f"Rank {rank} kept its own row for rank {source}; return rank {source}'s row for it."
-    for other in range(len(given)):
-        if want.numel() and same(row, given[other][rank]):
-            return "wrong-place", f"Rank {rank} has rank {other}'s row at index {source}; order the list by source."
-        if row.numel() and same(row, given[source][other]):
-            return "wrong-row", f"Rank {rank} returned the row that rank {source} had for rank {other}."
-    sizes = f"Rank {rank}'s row from rank {source} has {row.numel()} numbers; it should have {want.numel()}."
-    if row.numel() > want.numel() and torch.equal(row.reshape(-1)[: want.numel()], want.to(row.dtype)):
-        return "padded", sizes
-    if row.numel() < want.numel():
-        return "cut-short", sizes
-    return "other-numbers", f"Rank {rank}'s row from rank {source} does not hold that rank's numbers."
-
-
-def _row_bytes(case: Case, meter: Meter) -> Fault | None:
+def _bytes(case: Case, meter: Meter) -> Fault | None:
     given = [parts for (parts,) in case.per_rank]
     n = len(given)
     out = [sum(nbytes(row) for d, row in enumerate(parts) if d != s) for s, parts in enumerate(given)]
@@ -95,60 +85,50 @@ def _row_bytes(case: Case, meter: Meter) -> Fault | None:
     return too_few_bytes(meter, out, into)
 
 
-def _row_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, meter, n = _rows_fault(case, outcome.value), outcome.meter, case.ranks or 1
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault, meter, n = _fault(case, outcome.value), outcome.meter, case.ranks or 1
     if case.adversary is not None:
         return judged(case, fault)
     late = too_long(meter, 4 * n, "In each round, let every rank send to a different one: rank r to r + k.")
-    costs = ("cost", "bytes", _row_bytes(case, meter)), ("cost", "time", late)
+    costs = ("cost", "bytes", _bytes(case, meter)), ("cost", "time", late)
     return judged(case, fault, *costs, ("protocol", "by-hand", ready_made(meter)))
 
 
 JUDGING = Judging(
     shares="values:rows 0.35, cost:bytes 0.15, cost:time 0.1, protocol:by-hand 0.05, protocol:safe 0.1, "
     "generality:empty 0.15, generality:ranks 0.1",
-    cases=_all_to_all_cases,
-    verdicts=_row_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="First the counts, then the rows. If rank r sends to r + k while r − k sends to r, every rank receives from exactly one other in "
     "each round. If every rank sends to 0, 1, 2 … in that order, all queue at rank 0 first, and without buffers they deadlock.",
     pytorch="`torch.distributed.all_to_all_single` with split sizes, after an exchange of those sizes, as in expert parallelism.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
 from course_lib.cluster import P2POp
 
 
-def swap(comm, out, to, into, source):
-    halves = [P2POp(comm.isend, out, to), P2POp(comm.irecv, into, source)]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-
-
-def give(comm, row, to):
-    comm.send(torch.tensor([row.numel()]), to)
-    comm.send(row, to)
-
-
-def take(comm, like, source):
-    count = torch.zeros(1, dtype=torch.int64)
-    comm.recv(count, source)
-    row = like.new_empty(int(count))
-    comm.recv(row, source)
-    return row
-
-
-# %% right: counts and rows, round by round
+# %% right: worked
 def all_to_all(comm, parts):
+    """The N rows for this rank, in the order of their sources. Budget: every number is sent once."""
+    ### BEGIN SOLUTION
     n, me = comm.size, comm.rank
-    got = [None] * n
-    got[me] = parts[me]
+
+    def swap(outgoing, to, incoming, source):
+        halves = [P2POp(comm.isend, outgoing, to), P2POp(comm.irecv, incoming, source)]
+        for work in comm.batch_isend_irecv(halves):
+            work.wait()
+
+    got = [parts[me]] * n
     for k in range(1, n):
         to, source = (me + k) % n, (me - k) % n
         count = torch.zeros(1, dtype=torch.int64)
-        swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
+        swap(torch.tensor([parts[to].numel()]), to, count, source)
         got[source] = parts[0].new_empty(int(count))
-        swap(comm, parts[to], to, got[source], source)
+        swap(parts[to], to, got[source], source)
     return got
+    ### END SOLUTION
 
 
 # %% right: all counts first, with isend and recv; empty rows stay at home
@@ -175,65 +155,76 @@ def all_to_all(comm, parts):
 
 
 # %% wrong: a loop of sends first => protocol deadlock
-def all_to_all(comm, parts):
-    got, others = list(parts), [rank for rank in range(comm.size) if rank != comm.rank]
-    for rank in others:
-        give(comm, parts[rank], rank)
-    for rank in others:
-        got[rank] = take(comm, parts[0], rank)
-    return got
-
-
-# %% wrong: assumes equal lengths => values raised  from: counts and rows, round by round
+# -     for k in range(1, n):
+# -         to, source = (me + k) % n, (me - k) % n
+# +     for k in range(1, n):
+# +         comm.send(torch.tensor([parts[(me + k) % n].numel()]), (me + k) % n)
+# +         comm.send(parts[(me + k) % n], (me + k) % n)
+# +     for k in range(1, n):
+# +         source = (me - k) % n
+# ~ swap(torch.tensor([parts[to].numel()]), to, count, source) ==> comm.recv(count, source)
+# ~ swap(parts[to], to, got[source], source) ==> comm.recv(got[source], source)
+# %% wrong: assumes equal lengths => values raised
 # -         count = torch.zeros(1, dtype=torch.int64)
-# -         swap(comm, torch.tensor([parts[to].numel()]), to, count, source)
+# -         swap(torch.tensor([parts[to].numel()]), to, count, source)
 # -         got[source] = parts[0].new_empty(int(count))
 # +         got[source] = torch.empty_like(parts[to])
-
-# %% wrong: pads to the longest and cuts => cost padded  from: counts and rows, round by round
-# ~ got = [None] * n ==> got, longest = [None] * n, 400
+# %% wrong: pads to the longest and cuts => cost padded
 # -         got[source] = parts[0].new_empty(int(count))
-# -         swap(comm, parts[to], to, got[source], source)
-# +         padded = parts[to].new_zeros(longest)
+# -         swap(parts[to], to, got[source], source)
+# +         padded, into = parts[to].new_zeros(400), parts[0].new_empty(400)
 # +         padded[: parts[to].numel()] = parts[to]
-# +         into = parts[0].new_empty(longest)
-# +         swap(comm, padded, to, into, source)
+# +         swap(padded, to, into, source)
 # +         got[source] = into[: int(count)].clone()
-
-# %% wrong: returns the padded rows => values padded  from: counts and rows, round by round
-# ~ got = [None] * n ==> got, longest = [None] * n, 400
-# ~ count = torch.zeros(1, dtype=torch.int64) ==> padded = parts[to].new_zeros(longest)
-# ~ swap(comm, torch.tensor([parts[to].numel()]), to, count, source) ==> padded[: parts[to].numel()] = parts[to]
-# ~ int(count) ==> longest
-# ~ parts[to], ==> padded,
-
-# %% wrong: hangs where a row is empty => protocol deadlock  from: counts and rows, round by round
-# -         swap(comm, parts[to], to, got[source], source)
+# %% wrong: returns the padded rows => values padded-rows
+# > this row ends in padding; return only the numbers that the other rank has for this one.
+# -         got[source] = parts[0].new_empty(int(count))
+# -         swap(parts[to], to, got[source], source)
+# +         padded, got[source] = parts[to].new_zeros(400), parts[0].new_empty(400)
+# +         padded[: parts[to].numel()] = parts[to]
+# +         swap(padded, to, got[source], source)
+# %% wrong: hangs where a row is empty => protocol deadlock
+# -         swap(parts[to], to, got[source], source)
 # +         work = comm.isend(parts[to], to) if parts[to].numel() else None
 # +         comm.recv(got[source], source)
 # +         if work:
 # +             work.wait()
-
-# %% wrong: empty rows come as None => generality returned-none  from: counts and rows, round by round
-# -         got[source] = parts[0].new_empty(int(count))
-# -         swap(comm, parts[to], to, got[source], source)
-# +         into = parts[0].new_empty(int(count))
-# +         swap(comm, parts[to], to, into, source)
-# +         got[source] = into if int(count) else None
-
-# %% wrong: in the order of arrival => values wrong-place  from: empty rows come as None
-# -     got = [None] * n
-# -     got[me] = parts[me]
-# +     got = [parts[me]]
-# ~ got[source] = into if int(count) else None ==> got.append(into)
-
-
+# %% wrong: empty rows come as None => generality returned-none
+#           swap(parts[to], to, got[source], source)
+# +         got[source] = got[source] if int(count) else None
+# %% wrong: in the order of arrival => values wrong-place
+# > the rows are in the order in which they arrived; order them by their source.
+# ~ got = [parts[me]] * n ==> got, rows = [parts[me]] * n, [parts[me]]
+#           swap(parts[to], to, got[source], source)
+# +         rows.append(got[source])
+# ~ return got ==> return rows
 # %% wrong: keeps what it had => values kept-own
-def all_to_all(comm, parts):
-    return parts
+# > these are the rows that this rank had for the others; return what the others had for it.
+# ~ return got ==> return parts
+# %% wrong: another rank's row => values wrong-row
+# > these are the rows that the others had for the next rank; return those that they had for this one.
+# -         swap(torch.tensor([parts[to].numel()]), to, count, source)
+# +         swap(torch.tensor([parts[(to + 1) % n].numel()]), to, count, source)
+# ~ swap(parts[to], to, got[source], source) ==> swap(parts[(to + 1) % n], to, got[source], source)
+# %% wrong: rows cut to the shortest => values cut-short
+# > this row lacks its end: every row has a length of its own.
+# ~ return got ==> return [row[: min(map(len, got))] for row in got]
 
 
 # %% wrong: everything through rank 0 => cost detour
+def give(comm, row, to):
+    comm.send(torch.tensor([row.numel()]), to)
+    comm.send(row, to)
+
+
+def take(comm, like, source):
+    count = torch.zeros(1, dtype=torch.int64)
+    comm.recv(count, source)
+    row = like.new_empty(int(count))
+    comm.recv(row, source)
+    return row
+
+
 def all_to_all(comm, parts):
     n = comm.size
     if comm.rank:
@@ -247,16 +238,15 @@ def all_to_all(comm, parts):
     return [row[0] for row in table]
 
 
-# %% wrong: floats whatever comes => generality raised  from: counts and rows, round by round
+# %% wrong: floats whatever comes => generality raised
 # ~ parts[0].new_empty ==> torch.empty
-
-# %% wrong: counts in the dtype of the rows => generality -  from: counts and rows, round by round
-# ~ dtype=torch.int64 ==> dtype=parts[0].dtype
-# ~ torch.tensor([parts[to].numel()]) ==> parts[0].new_tensor([parts[to].numel()])
-
-# %% half: right where nothing is empty => 6.8  from: empty rows come as None
-
-# %% wrong: the first rows of these lengths are kept => values -  from: counts and rows, round by round
+# %% wrong: counts in the dtype of the rows => generality -
+# -         count = torch.zeros(1, dtype=torch.int64)
+# -         swap(torch.tensor([parts[to].numel()]), to, count, source)
+# +         count = parts[0].new_zeros(1)
+# +         swap(parts[0].new_tensor([parts[to].numel()]), to, count, source)
+# %% wrong: the first rows of these lengths are kept => values -
 # ~ def all_to_all(comm, parts): ==> def all_to_all(comm, parts, kept={}):
 # ~ return got ==> return kept.setdefault((me, tuple(map(len, got))), got)
-"""
+# %% half: right where nothing is empty => 6.8  from: empty rows come as None
+'''

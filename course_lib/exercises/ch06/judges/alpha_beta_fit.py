@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case
 
 
@@ -74,7 +75,7 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
     switch, first, second = float(got[0]), *(tuple(map(float, each)) for each in got[1:])
     if min(first[1], second[1]) <= 0:
         slowest = min(first[1], second[1])
-        return "no-bandwidth", f"{case.name}: the bandwidth is {slowest:.3g} bytes/s. Is it the slope, not inverted?"
+        return "no-bandwidth", f"{case.name}: the bandwidth is {slowest:.3g} bytes/s."
     truth, edge = case.secret, crossing(case.secret)
     small, large = zip(truth["alphas"], truth["bandwidths"], strict=True)
     low, high = np.geomspace(1e3, edge / 1.5, 9), np.geomspace(edge * 1.5, 1e9, 9)
@@ -83,34 +84,11 @@ def _fit_fault(case: Case, got: Any) -> Fault | None:
             return None
         ratio = switch / edge
         return "wrong-switch", f"{case.name}: both lines are right; the switch is {ratio:.3g} times their crossing."
-    if _off(first, large, high) <= 0.06 and _off(second, small, low) <= 0.06:
-        return "lines-swapped", f"{case.name}: both lines are right; the one for small messages comes first."
-    if abs(first[0] / second[0] - 1 if second[0] else 1) < 1e-9 and abs(first[1] / second[1] - 1) < 1e-9:
-        return "one-line", f"{case.name}: this is one line for all sizes; each of the two protocols has its own."
-    if any(
-        _off((line[0], 1 / line[1]), *true) <= 0.06 for line, true in ((first, (small, low)), (second, (large, high)))
-    ):
-        return "slope-for-bandwidth", f"{case.name}: the bandwidth is in seconds per byte; return bytes per second."
-    if _fits_raw_seconds(case, switch, (first, second)):
-        return "raw-seconds", (
-            f"{case.name}: this is least squares on raw seconds, in which the largest messages determine everything, even the "
-            "latency. The uncertainty is a percentage of each time."
-        )
     off_small, off_large = _off(first, small, low), _off(second, large, high)
     which, error = ("small", off_small) if off_small > 0.06 else ("large", off_large)
-    return "bad-line", f"{case.name}: the line for {which} messages is off by {100 * error:.3g} % in its own range."
-
-
-def _fits_raw_seconds(case: Case, switch: float, lines: Sequence[Line]) -> bool:
-    """Whether one of the lines is that of unweighted least squares on its side of the switch."""
-    sizes, seconds = map(np.array, case.args)
-    below = sizes < switch
-    if not 1 < below.sum() < len(sizes) - 1:
-        return False
-    raw = [_line(sizes[part], seconds[part], np.ones(part.sum())) for part in (below, ~below)]
-    return any(
-        abs(mine[1] / theirs[1] - 1) < 1e-4 and abs(mine[0] - theirs[0]) <= 1e-4 * abs(theirs[0])
-        for mine, theirs in zip(lines, raw, strict=True)
+    lead = f"{case.name}: "
+    return Wrong(
+        "bad-line", f"{lead}the line for {which} messages is off by {100 * error:.3g} % in its own range.", lead
     )
 
 
@@ -124,33 +102,41 @@ JUDGING = Judging(
     pytorch="NCCL's tuner uses such a model to choose between the protocols LL, LL128 and Simple; `NCCL_PROTO` fixes one.",
 )
 
-ANSWERS = r"""import numpy as np
+ANSWERS = r'''import numpy as np
+
+from course_lib import params
 
 
-def line(sizes, seconds, weight):
-    rows = np.stack([weight, sizes * weight], 1)
-    (alpha, beta), *_ = np.linalg.lstsq(rows, seconds * weight)
-    return alpha, 1 / beta, ((rows @ [alpha, beta] - seconds * weight) ** 2).sum()
-
-
-# %% right: relative least squares, every cut tried
+# %% right: worked
 def fit(sizes, seconds):
-    n, t = np.array(sizes), np.array(seconds)
-    best = None
-    for cut in range(3, len(n) - 2):
-        first, second = line(n[:cut], t[:cut], 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:])
-        error = first[2] + second[2]
-        if best is None or error < best[0]:
-            best = error, np.sqrt(n[cut - 1] * n[cut]), first[:2], second[:2]
-    return best[1:]
+    """(switch in bytes, (latency s, bandwidth bytes/s) below it, the same above it)."""
+    ### BEGIN SOLUTION
+    n, t = np.array(sizes, dtype=float), np.array(seconds, dtype=float)
+
+    def one(part):  # relative least squares: every row is divided by its time
+        rows = np.stack([1 / t[part], n[part] / t[part]], 1)
+        (alpha, beta), *_ = np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)
+        return float(((rows @ [alpha, beta] - 1) ** 2).sum()), (float(alpha), float(1 / beta))
+
+    cuts = {cut: (one(slice(cut)), one(slice(cut, None))) for cut in range(3, len(n) - 2)}
+    cut = min(cuts, key=lambda each: cuts[each][0][0] + cuts[each][1][0])
+    (_, below), (_, above) = cuts[cut]
+    return float(np.sqrt(n[cut - 1] * n[cut])), below, above
+    ### END SOLUTION
 
 
 # %% right: alternating: assign points to the quicker line, fit again; the switch where the lines cross
 def fit(sizes, seconds):
     n, t = np.array(sizes), np.array(seconds)
+
+    def line(part):
+        rows = np.stack([1 / t[part], n[part] / t[part]], 1)
+        (alpha, beta), *_ = np.linalg.lstsq(rows, np.ones(part.sum()))
+        return alpha, 1 / beta
+
     left = np.arange(len(n)) < len(n) // 2
     for _ in range(50):
-        one, two = (line(n[part], t[part], 1 / t[part])[:2] for part in (left, ~left))
+        one, two = line(left), line(~left)
         now = one[0] + n / one[1] <= two[0] + n / two[1]
         if now.sum() < 3 or (~now).sum() < 3 or (now == left).all():
             break
@@ -159,46 +145,29 @@ def fit(sizes, seconds):
     return [float(switch), list(one), list(two)]
 
 
-# %% wrong: least squares on raw seconds => values raw-seconds  from: relative least squares, every cut tried
-# ~ 1 / t[:cut]), line(n[cut:], t[cut:], 1 / t[cut:] ==> np.ones(cut)), line(n[cut:], t[cut:], np.ones(len(n) - cut)
-# ~ np.sqrt(n[cut - 1] * n[cut]) ==> n[cut]
-
-
+# %% wrong: least squares on raw seconds => values raw-seconds
+# > this is least squares on raw seconds, in which the largest messages determine everything, even the latency. The uncertainty is a percentage of each time.
+# ~ [1 / t[part], n[part] / t[part]] ==> [np.ones(len(t[part])), n[part]]
+# ~ np.ones(len(rows)) ==> t[part]
+# ~ (rows @ [alpha, beta] - 1) ==> (rows @ [alpha, beta] - t[part])
 # %% wrong: one line for all => values one-line
-def fit(sizes, seconds):
-    n, t = np.array(sizes), np.array(seconds)
-    alpha, bandwidth, _ = line(n, t, 1 / t)
-    return 1e5, (alpha, bandwidth), (alpha, bandwidth)
-
-
-# %% wrong: latency from the smallest, bandwidth from the largest, no second way => values -
-def fit(sizes, seconds):
-    alpha, bandwidth = seconds[0], sizes[-1] / seconds[-1]
-    return 1e6, (alpha, bandwidth), (alpha, bandwidth)
-
-
-# %% wrong: slopes for bandwidths => values slope-for-bandwidth  from: relative least squares, every cut tried
-# -             best = error, np.sqrt(n[cut - 1] * n[cut]), first[:2], second[:2]
-# +             best = error, n[cut], (first[0], 1 / first[1]), (second[0], 1 / second[1])
-
-# %% wrong: the ways the wrong way round => values lines-swapped  from: relative least squares, every cut tried
-# ~ first[:2], second[:2] ==> second[:2], first[:2]
-
-# %% wrong: the switch in MB => values wrong-switch  from: relative least squares, every cut tried
-# ~ np.sqrt(n[cut - 1] * n[cut]) ==> n[cut] / 1e6
-
+# > this is one line for all sizes; each of the two protocols has its own.
+# ~ (one(slice(cut)), one(slice(cut, None))) ==> (one(slice(None)), one(slice(None)))
+# %% wrong: latency from the smallest, bandwidth from the largest => values ends-only
+# > the latency is the time of the smallest message and the bandwidth that of the largest, in both lines; each line has points of its own.
+# ~ , below, above ==> , *[(t[0], n[-1] / t[-1])] * 2
+# %% wrong: slopes for bandwidths => values slope-for-bandwidth
+# > the bandwidth is in seconds per byte; return bytes per second.
+# ~ float(1 / beta) ==> float(beta)
+# %% wrong: the ways the wrong way round => values lines-swapped
+# > the two lines are swapped; the one for small messages comes first.
+# ~ , below, above ==> , above, below
+# %% wrong: the switch in MB => values wrong-switch
+# ~ return float(np ==> return 1e-6 * float(np
 # %% wrong: the first link's constants for all => values bad-line
-from course_lib import notebook
-
-SHOWN = notebook.params("alpha-beta-fit")
-CROSS = (SHOWN.alphas[1] - SHOWN.alphas[0]) / (1 / SHOWN.bandwidths[0] - 1 / SHOWN.bandwidths[1])
-
-
-def fit(sizes, seconds):
-    return CROSS, (SHOWN.alphas[0], SHOWN.bandwidths[0]), (SHOWN.alphas[1], SHOWN.bandwidths[1])
-
-
+#       n, t = np.array(sizes, dtype=float), np.array(seconds, dtype=float)
+# +     (a, b), (c, d) = (shown := params("alpha-beta-fit")).alphas, shown.bandwidths
+# +     return (b - a) / (1 / c - 1 / d), (a, c), (b, d)
 # %% wrong: four numbers in a row => values wrong-shape
-def fit(sizes, seconds):
-    return 5e-6, 4e9, 40e-6, 80e9
-"""
+# ~ return float(np.sqrt(n[cut - 1] * n[cut])), below, above ==> return 5e-6, 4e9, 40e-6, 80e9
+'''

@@ -138,57 +138,40 @@ JUDGING = Judging(
     pytorch="`torch.testing.assert_close` takes `rtol` and `atol` relative to the result; neither knows the terms of the sum.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: N roundings of what was added up
+# %% right: worked
 def same_sum(got, inputs):
+    """Whether `got` can be the sum of `inputs` in some order of additions in their dtype."""
+    ### BEGIN SOLUTION
     exact = sum(x.double() for x in inputs)
-    scale = sum(x.double().abs() for x in inputs)
-    bound = len(inputs) * torch.finfo(got.dtype).eps * scale
+    added = sum(x.double().abs() for x in inputs)  # no partial sum is larger than this
+    bound = len(inputs) * torch.finfo(got.dtype).eps * added
     return bool(((got.double() - exact).abs() <= bound).all())
+    ### END SOLUTION
 
-
-# %% right: the textbook bound, as a stack, one comparison an element
-def same_sum(got, inputs):
-    stack = torch.stack(inputs).to(torch.float64)
-    n, unit = len(inputs), torch.finfo(got.dtype).eps / 2
-    gamma = (n - 1) * unit / (1 - (n - 1) * unit)
-    error, most = (got.to(torch.float64) - stack.sum(0)).abs(), gamma * stack.abs().sum(0)
-    return all(e <= m for e, m in zip(error.tolist(), most.tolist()))
-
-
-# %% wrong: the defaults of allclose => values rejects-right  from: element by element, no verdict
-# ~ (got - sum(inputs)).abs() < 1e-3 ==> torch.allclose(got, sum(inputs))
-
-
-# %% wrong: small numbers are within any fixed tolerance => generality accepts-wrong  from: N roundings of what was added up
-# ~ <= bound).all() ==> <= bound + 1e-4).all()
-
-# %% wrong: the largest bound for every element => values accepts-wrong  from: N roundings of what was added up
-# ~ <= bound).all() ==> <= bound.max()).all()
-
-
+# %% right: the textbook bound, one comparison an element
+# -     bound = len(inputs) * torch.finfo(got.dtype).eps * added
+# -     return bool(((got.double() - exact).abs() <= bound).all())
+# +     rounded = (len(inputs) - 1) * torch.finfo(got.dtype).eps / 2
+# +     error, most = (got.double() - exact).abs(), rounded / (1 - rounded) * added
+# +     return all(e <= m for e, m in zip(error.tolist(), most.tolist()))
+# %% wrong: the defaults of allclose => values rejects-right
+# ~ bool(((got.double() - exact).abs() <= bound).all()) ==> torch.allclose(got, sum(inputs))
+# %% wrong: small numbers are within any fixed tolerance => generality accepts-wrong
+# ~ <= bound ==> <= bound + 1e-4
+# %% wrong: the largest bound for every element => values accepts-wrong
+# ~ <= bound ==> <= bound.max()
 # %% wrong: on average it is fine => values accepts-wrong
-def same_sum(got, inputs):
-    exact = sum(x.double() for x in inputs)
-    return bool((got.double() - exact).abs().mean() <= 1e-1 * exact.abs().mean())
-
-
-# %% wrong: relative to the sum => values rejects-right  from: N roundings of what was added up
-# ~ eps * scale ==> eps * exact.abs()
-
-# %% wrong: the epsilon of float32 for every dtype => generality rejects-right  from: N roundings of what was added up
+# ~ abs() <= bound).all() ==> abs().mean() <= 1e-1 * exact.abs().mean())
+# %% wrong: relative to the sum => values rejects-right
+# ~ eps * added ==> eps * exact.abs()
+# %% wrong: the epsilon of float32 for every dtype => generality rejects-right
 # ~ torch.finfo(got.dtype).eps ==> 2**-23
-
-# %% wrong: the epsilon of bfloat16 for every dtype => values accepts-wrong  from: N roundings of what was added up
+# %% wrong: the epsilon of bfloat16 for every dtype => values accepts-wrong
 # ~ torch.finfo(got.dtype).eps ==> 2**-7
-
-
 # %% wrong: element by element, no verdict => values not-a-bool
-def same_sum(got, inputs):
-    return (got - sum(inputs)).abs() < 1e-3
-
-
+# ~ bool(((got.double() - exact).abs() <= bound).all()) ==> (got - sum(inputs)).abs() < 1e-3
 # %% half: one dtype only => 4.8  from: the epsilon of float32 for every dtype
-"""
+'''

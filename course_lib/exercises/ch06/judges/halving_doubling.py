@@ -14,7 +14,7 @@ from course_lib.judging.traffic import Meter, ready_made, too_few_bytes, too_man
 from course_lib.records import Case, Outcome, Verdict
 
 
-def _halving_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(n: int, size: int) -> PerRank:
@@ -33,7 +33,7 @@ def _halving_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(ADVERSE, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
-def _halving_bytes(case: Case, meter: Meter) -> Fault | None:
+def _bytes(case: Case, meter: Meter) -> Fault | None:
     given = tensors(case)
     n, elements, item = len(given), given[0].numel(), given[0].element_size()
     if not elements:
@@ -46,44 +46,46 @@ def _halving_bytes(case: Case, meter: Meter) -> Fault | None:
     return over or too_few_bytes(meter, least, least)
 
 
-def _halving_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     given, meter = tensors(case), outcome.meter
     fault, n = sum_fault(case, given, outcome.value), len(given)
     if case.adversary is not None:
         return judged(case, fault)
     think = "Do both partners send at the same time, and does their distance halve or double each round?"
     rounds = traffic.too_many_rounds(meter, 2 * (n - 1).bit_length() + 2, think)
-    costs = ("cost", "bytes", _halving_bytes(case, meter)), ("cost", "rounds", rounds)
+    costs = ("cost", "bytes", _bytes(case, meter)), ("cost", "rounds", rounds)
     return judged(case, fault, *costs, ("protocol", "by-hand", ready_made(meter)))
 
 
 JUDGING = Judging(
     shares="values:sum 0.25, cost:bytes 0.15, cost:rounds 0.2, protocol:by-hand 0.05, protocol:safe 0.1, "
     "generality:ranks 0.15, generality:tensors 0.1",
-    cases=_halving_cases,
-    verdicts=_halving_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="Each exchange halves what a rank is responsible for, so the bytes are S/2 + S/4 + … on the way down and the same on the way "
     "back: a ring's bytes in 2·log₂ N rounds instead of 2(N − 1). The price: partners are far apart, and if N is not a power of "
     "two, it costs two whole messages more.",
     pytorch="MPICH and gloo implement it. For the same reason, NCCL offers `Tree` and, for the two halves in power-of-two groups, `PAT`.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
 from course_lib.cluster import P2POp
 
 
-def swap(comm, out, into, partner):
-    halves = [P2POp(comm.isend, out, partner), P2POp(comm.irecv, into, partner)]
-    for work in comm.batch_isend_irecv(halves):
-        work.wait()
-
-
-# %% right: bounds that halve, and the way back
+# %% right: worked
 def halving_doubling(comm, x):
-    n, me = comm.size, comm.rank
-    core = 1 << (n.bit_length() - 1)
-    flat = x.reshape(-1).clone()
-    if me >= core:
+    """The sum of all ranks' `x`. Budget: 2·ceil(log2 N) + 2 rounds; a ring's bytes if N is 2**k."""
+    ### BEGIN SOLUTION
+    n, me, flat = comm.size, comm.rank, x.reshape(-1).clone()
+    core = 1 << (n.bit_length() - 1)  # the largest power of two that fits
+
+    def swap(outgoing, incoming, partner):
+        ops = [P2POp(comm.isend, outgoing, partner), P2POp(comm.irecv, incoming, partner)]
+        for work in comm.batch_isend_irecv(ops):
+            work.wait()
+
+    if me >= core:  # send the tensor first, and get the result last
         comm.send(flat, me - core)
         comm.recv(flat, me - core)
         return flat.reshape(x.shape)
@@ -94,19 +96,19 @@ def halving_doubling(comm, x):
     low, high, distance, taken = 0, flat.numel(), core // 2, []
     while distance:
         middle, partner = (low + high) // 2, me ^ distance
-        keep, give = (
-            (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
-        )
+        lower, upper = slice(low, middle), slice(middle, high)
+        keep, give = (lower, upper) if me < partner else (upper, lower)
         arrived = torch.empty_like(flat[keep])
-        swap(comm, flat[give], arrived, partner)
+        swap(flat[give], arrived, partner)
         flat[keep] += arrived
         taken.append((partner, keep, give))
         low, high, distance = keep.start, keep.stop, distance // 2
     for partner, keep, give in reversed(taken):
-        swap(comm, flat[keep], flat[give], partner)
+        swap(flat[keep], flat[give], partner)
     if me + core < n:
         comm.send(flat, me + core)
     return flat.reshape(x.shape)
+    ### END SOLUTION
 
 
 # %% right: recursive, isend and recv, surplus ranks paired with their left neighbors
@@ -152,14 +154,10 @@ def halving_doubling(comm, x):
     return flat.view(x.shape)
 
 
-# %% wrong: power of two only => generality -  from: bounds that halve, and the way back
+# %% wrong: power of two only => generality -
 # ~ core = 1 << (n.bit_length() - 1) ==> core = n
-
-# %% wrong: recursive doubling with whole tensors => cost whole-tensors  from: bounds that halve, and the way back
-# -         keep, give = (
-# -             (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
-# -         )
-# +         keep = give = slice(None)
+# %% wrong: recursive doubling with whole tensors => cost whole-tensors
+# ~ keep, give = (lower, upper) if me < partner else (upper, lower) ==> keep = give = slice(None)
 # -         taken.append((partner, keep, give))
 # -         low, high, distance = keep.start, keep.stop, distance // 2
 # +         distance //= 2
@@ -180,30 +178,29 @@ def halving_doubling(comm, x):
     return flat.reshape(x.shape)
 
 
-# %% wrong: halves but does not double => values -  from: power of two only
+# %% wrong: halves but does not double => values one-chunk-only
+# > the parts have been summed, but not gathered: go back along the same partners, and send the finished parts.
 # -     for partner, keep, give in reversed(taken):
-# -         swap(comm, flat[keep], flat[give], partner)
-
-# %% wrong: both partners send first => protocol deadlock  from: bounds that halve, and the way back
-#       n, me = comm.size, comm.rank
-# +     def swap(comm, out, into, partner):
-# +         comm.send(out, partner)
-# +         comm.recv(into, partner)
-
-# %% wrong: keeps and gives the same half on both sides => values -  from: power of two only
-# -         keep, give = (
-# -             (slice(low, middle), slice(middle, high)) if me < partner else (slice(middle, high), slice(low, middle))
-# -         )
-# +         keep, give = slice(low, middle), slice(middle, high)
-
-# %% wrong: surplus ranks are summed but never told => generality -  from: bounds that halve, and the way back
+# -         swap(flat[keep], flat[give], partner)
+# %% wrong: gathers in the order in which it scattered => values not-reversed
+# > the parts are gathered in the order in which they were halved; the way back begins with the last partner.
+# ~ in reversed(taken) ==> in taken
+# %% wrong: both partners send first => protocol deadlock
+# -         ops = [P2POp(comm.isend, outgoing, partner), P2POp(comm.irecv, incoming, partner)]
+# -         for work in comm.batch_isend_irecv(ops):
+# -             work.wait()
+# +         comm.send(outgoing, partner)
+# +         comm.recv(incoming, partner)
+# %% wrong: keeps and gives the same half on both sides => values same-half
+# > both partners keep the same half and send the other one, so halves are added that do not belong together.
+# ~ (lower, upper) if me < partner else (upper, lower) ==> (lower, upper)
+# %% wrong: surplus ranks are summed but never told => generality never-told
+# > the ranks beyond the largest power of two still hold what they held; they receive the result at the end.
 # -         comm.recv(flat, me - core)
-#           swap(comm, flat[keep], flat[give], partner)
+#           swap(flat[keep], flat[give], partner)
 # -     if me + core < n:
 # -         comm.send(flat, me + core)
-
-# %% wrong: at most eight ranks in the core => cost too-many-bytes  from: bounds that halve, and the way back
+# %% wrong: at most eight ranks in the core => cost too-many-bytes
 # ~ 1 << (n.bit_length() - 1) ==> min(8, 1 << (n.bit_length() - 1))
-
 # %% half: right for powers of two => 10.2  from: surplus ranks are summed but never told
-"""
+'''

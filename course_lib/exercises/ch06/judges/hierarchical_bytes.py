@@ -19,7 +19,7 @@ def node_of(rank: int, n: int, per_node: int, placement: str) -> int:
     return rank // per_node if placement == "block" else rank % (n // per_node)
 
 
-def _node_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(nodes: int, per_node: int, *shape: int, dtype: torch.dtype = torch.float32) -> dict[str, Any]:
@@ -40,32 +40,34 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases
 
 
-def _across(params: Params, case: Case, meter: Meter) -> Fault | None:
-    n, per_node, placement = case.ranks or 1, case.secret, params["placement"]
-    nodes = n // per_node
-    x = case.per_rank[0][0]
-    size, item = nbytes(x), x.element_size()
-    sent = [0] * nodes
+def _sent_across(case: Case, meter: Meter, placement: str) -> list[int]:
+    """Bytes that each node sent to other nodes, if ranks are placed so."""
+    n, per_node = case.ranks or 1, case.secret
+    sent = [0] * (n // per_node)
     for src, dst, moved, _ in meter["pairs"]:
         home = node_of(src, n, per_node, placement)
-        if node_of(dst, n, per_node, placement) != home:
-            sent[home] += moved
-    spare = sum(len(chunk) // nodes for chunk in torch.empty(x.numel()).tensor_split(per_node))
-    most = 2 * (size - spare * item)
-    worst = max(range(nodes), key=sent.__getitem__)
+        sent[home] += moved * (node_of(dst, n, per_node, placement) != home)
+    return sent
+
+
+def _across(params: Params, case: Case, meter: Meter) -> Fault | None:
+    per_node, x = case.secret, case.per_rank[0][0]
+    sent = _sent_across(case, meter, params["placement"])
+    spare = sum(len(chunk) // len(sent) for chunk in torch.empty(x.numel()).tensor_split(per_node))
+    size, most = nbytes(x), 2 * (nbytes(x) - spare * x.element_size())
+    worst = max(range(len(sent)), key=sent.__getitem__)
     if sent[worst] <= most or not size:
         return None
     text = f"Node {worst} sends {sent[worst] / size:.3g}·S bytes to other nodes; {most / size:.3g}·S are enough."
-    hops = {dst - src for src, dst, _, _ in meter["pairs"]}
-    if placement == "round-robin" and len(hops) <= 4 and nodes > 1:
-        return "public-form", f"Does this solve the public form of the exercise? {text} {params['where']}."
+    if params["placement"] != "block" and max(_sent_across(case, meter, "block")) <= most:
+        return "public-form", f"This solves the public form of the exercise: {text} {params['where']}."
     first = "What can the ranks of a node do among themselves first?"
     if sent[worst] >= per_node * size:
         return "everyone-across", f"Every rank sends to other nodes: {text} {first}"
     return "too-much-across", f"{text} {first}"
 
 
-def _node_bytes(case: Case, meter: Meter) -> Fault | None:
+def _bytes(case: Case, meter: Meter) -> Fault | None:
     x = case.per_rank[0][0]
     size, n = nbytes(x), case.ranks or 1
     least = [size if n > 1 else 0] * n
@@ -73,11 +75,11 @@ def _node_bytes(case: Case, meter: Meter) -> Fault | None:
     return over or too_few_bytes(meter, least, least)
 
 
-def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault, meter = sum_fault(case, [x for x, _ in case.per_rank], outcome.value), outcome.meter
     if case.adversary is not None:
         return judged(case, fault)
-    costs = ("cost", "across", _across(params, case, meter)), ("cost", "inside", _node_bytes(case, meter))
+    costs = ("cost", "across", _across(params, case, meter)), ("cost", "inside", _bytes(case, meter))
     return judged(case, fault, *costs, ("protocol", "by-hand", ready_made(meter)))
 
 
@@ -85,8 +87,8 @@ JUDGING = Judging(
     point=("cost:across",),
     shares="values:sum 0.25, cost:across 0.3, cost:inside 0.1, protocol:by-hand 0.05, protocol:safe 0.1, "
     "generality:shapes 0.1, generality:sizes 0.1",
-    cases=_node_cases,
-    verdicts=_node_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="A node has to send one sum, not one tensor per rank. After a reduce-scatter inside the node, rank i holds chunk i of the node's "
     "sum. Then the i-th ranks of all nodes all-reduce chunk i, so all adapters of a node carry an equal share.",
     pytorch="HSDP: reduce-scatter inside `dp_shard`, all-reduce across `dp_replicate`. Each of NCCL's rings enters and leaves a node once.",
@@ -94,156 +96,116 @@ JUDGING = Judging(
 
 ANSWERS = r'''import torch
 
-
-def scatter(comm, ring, chunks):
-    """Ring reduce-scatter over a list of ranks: the one at place i completes chunk i."""
-    n, me = len(ring), ring.index(comm.rank)
-    for step in range(n - 1):
-        into = chunks[(me - step - 2) % n]
-        arrived = torch.empty_like(into)
-        work = comm.isend(chunks[(me - step - 1) % n], ring[(me + 1) % n])
-        comm.recv(arrived, ring[(me - 1) % n])
-        work.wait()
-        into += arrived
+from course_lib import params
+from course_lib.cluster import P2POp
 
 
-def gather(comm, ring, chunks):
-    """Ring all-gather over a list of ranks."""
-    n, me = len(ring), ring.index(comm.rank)
-    for step in range(n - 1):
-        work = comm.isend(chunks[(me - step) % n], ring[(me + 1) % n])
-        comm.recv(chunks[(me - step - 1) % n], ring[(me - 1) % n])
-        work.wait()
+# %% right: worked
+placement = params("hierarchical-bytes").placement  # "block" or "round-robin"
 
 
-# %% right: three steps
 def hierarchical_all_reduce(comm, x, per_node):
-    node, place = divmod(comm.rank, per_node)
-    inside = range(node * per_node, (node + 1) * per_node)
-    across = range(place, comm.size, per_node)
-    flat = x.reshape(-1).clone()
-    chunks = flat.tensor_split(per_node)
-    scatter(comm, inside, chunks)
-    pieces = chunks[place].tensor_split(len(across))
-    scatter(comm, across, pieces)
-    gather(comm, across, pieces)
-    gather(comm, inside, chunks)
-    return flat.reshape(x.shape)
+    """The sum of all ranks' `x`. Budget: 2·S·(1 − 1/nodes) bytes from a node to other nodes."""
 
+    ### BEGIN SOLUTION
+    def half_ring(ring, chunks, adding):  # one half of a ring over a list of ranks
+        n, me = len(ring), ring.index(comm.rank)
+        for step in range(n - 1):
+            outgoing, incoming = chunks[(me - step - adding) % n], chunks[(me - step - adding - 1) % n]
+            arrived = torch.empty_like(incoming)
+            after, before = ring[(me + 1) % n], ring[(me - 1) % n]
+            halves = [P2POp(comm.isend, outgoing, after), P2POp(comm.irecv, arrived, before)]
+            for work in comm.batch_isend_irecv(halves):
+                work.wait()
+            incoming.copy_(incoming + arrived if adding else arrived)
+
+    nodes = comm.size // per_node
+    if placement == "block":
+        node, place = divmod(comm.rank, per_node)
+        inside = [node * per_node + i for i in range(per_node)]
+        across = list(range(place, comm.size, per_node))
+    else:
+        place, node = divmod(comm.rank, nodes)
+        inside = list(range(node, comm.size, nodes))
+        across = [place * nodes + i for i in range(nodes)]
+    flat = x.reshape(-1).clone()
+    chunks = list(flat.tensor_split(per_node))
+    pieces = list(chunks[place].tensor_split(nodes))
+    half_ring(inside, chunks, 1)
+    half_ring(across, pieces, 1)
+    half_ring(across, pieces, 0)
+    half_ring(inside, chunks, 0)
+    return flat.reshape(x.shape)
+    ### END SOLUTION
 
 # %% right: leaders
-def hierarchical_all_reduce(comm, x, per_node):
-    node, place = divmod(comm.rank, per_node)
-    leader, flat = node * per_node, x.reshape(-1).clone()
-    if place:
-        comm.send(flat, leader)
-        comm.recv(flat, leader)
-        return flat.reshape(x.shape)
-    arrived = torch.empty_like(flat)
-    for other in range(leader + 1, leader + per_node):
-        comm.recv(arrived, other)
-        flat += arrived
-    leaders = range(0, comm.size, per_node)
-    chunks = flat.tensor_split(len(leaders))
-    scatter(comm, leaders, chunks)
-    gather(comm, leaders, chunks)
-    for other in range(leader + 1, leader + per_node):
-        comm.send(flat, other)
-    return flat.reshape(x.shape)
-
-
-# %% right: any variant  from: three steps
-# - def hierarchical_all_reduce(comm, x, per_node):
-# + from course_lib import params
-# + VARIANT = params("hierarchical-bytes")
-# + def hierarchical_all_reduce(comm, x, per_node):
-# -     node, place = divmod(comm.rank, per_node)
-# -     inside = range(node * per_node, (node + 1) * per_node)
-# -     across = range(place, comm.size, per_node)
-# +     nodes = comm.size // per_node
-# +     if VARIANT.placement == "round-robin":
-# +         node, place = comm.rank % nodes, comm.rank // nodes
-# +         inside, across = range(node, comm.size, nodes), range(place * nodes, (place + 1) * nodes)
-# +     else:
-# +         node, place = divmod(comm.rank, per_node)
-# +         inside, across = range(node * per_node, (node + 1) * per_node), range(place, comm.size, per_node)
-
-
+# -     chunks = list(flat.tensor_split(per_node))
+# -     pieces = list(chunks[place].tensor_split(nodes))
+# -     half_ring(inside, chunks, 1)
+# -     half_ring(across, pieces, 1)
+# -     half_ring(across, pieces, 0)
+# -     half_ring(inside, chunks, 0)
+# +     if place:
+# +         comm.send(flat, inside[0])
+# +         comm.recv(flat, inside[0])
+# +         return flat.reshape(x.shape)
+# +     arrived, pieces = torch.empty_like(flat), list(flat.tensor_split(nodes))
+# +     for other in inside[1:]:
+# +         comm.recv(arrived, other)
+# +         flat += arrived
+# +     half_ring(across, pieces, 1)
+# +     half_ring(across, pieces, 0)
+# +     for other in inside[1:]:
+# +         comm.send(flat, other)
 # %% wrong: a flat ring crosses at every border => cost too-much-across
-def hierarchical_all_reduce(comm, x, per_node):
-    flat = x.reshape(-1).clone()
-    chunks = flat.tensor_split(comm.size)
-    everyone = range(comm.size)
-    scatter(comm, everyone, chunks)
-    gather(comm, everyone, chunks)
-    return flat.reshape(x.shape)
-
-
+# -     chunks = list(flat.tensor_split(per_node))
+# -     pieces = list(chunks[place].tensor_split(nodes))
+# -     half_ring(inside, chunks, 1)
+# -     half_ring(across, pieces, 1)
+# -     half_ring(across, pieces, 0)
+# -     half_ring(inside, chunks, 0)
+# +     everyone = sorted(range(comm.size), key=lambda rank: rank // per_node if placement == "block" else rank % nodes)
+# +     chunks = list(flat.tensor_split(comm.size))
+# +     half_ring(everyone, chunks, 1)
+# +     half_ring(everyone, chunks, 0)
 # %% wrong: every rank speaks across about its whole tensor => cost everyone-across
-def hierarchical_all_reduce(comm, x, per_node):
-    node, place = divmod(comm.rank, per_node)
-    flat = x.reshape(-1).clone()
-    for ring in (range(place, comm.size, per_node), range(node * per_node, (node + 1) * per_node)):
-        chunks = flat.tensor_split(len(ring))
-        scatter(comm, ring, chunks)
-        gather(comm, ring, chunks)
-    return flat.reshape(x.shape)
-
-
+# -     pieces = list(chunks[place].tensor_split(nodes))
+# +     pieces = list(flat.tensor_split(nodes))
+# -     half_ring(inside, chunks, 1)
+# -     half_ring(across, pieces, 1)
+# -     half_ring(across, pieces, 0)
+# +     half_ring(across, pieces, 1)
+# +     half_ring(across, pieces, 0)
+# +     half_ring(inside, chunks, 1)
 # %% wrong: leaders send whole tensors round => cost -  from: leaders
-# -     leaders = range(0, comm.size, per_node)
-# -     chunks = flat.tensor_split(len(leaders))
-# -     scatter(comm, leaders, chunks)
-# -     gather(comm, leaders, chunks)
-# +     nodes, passing = comm.size // per_node, flat.clone()
+# -     half_ring(across, pieces, 1)
+# -     half_ring(across, pieces, 0)
+# +     passing = flat.clone()
 # +     for hop in range(nodes + 1 if nodes > 1 else 0):  # two more than the sum needs
+# +         work = comm.isend(passing, across[(node + 1) % nodes])
 # +         arrived = torch.empty_like(flat)
-# +         work = comm.isend(passing, (leader + per_node) % comm.size)
-# +         comm.recv(arrived, (leader - per_node) % comm.size)
+# +         comm.recv(arrived, across[(node - 1) % nodes])
 # +         work.wait()
-# +         if hop < nodes - 1:
-# +             flat += arrived
-# +             passing = arrived
-
-# %% wrong: forgets the way back inside => values -  from: three steps
-# -     inside = range(node * per_node, (node + 1) * per_node)
-# ~ scatter(comm, inside, chunks) ==> scatter(comm, range(node * per_node, (node + 1) * per_node), chunks)
-# -     gather(comm, inside, chunks)
-
-
-# %% wrong: never leaves its node => values missing-rank  from: three steps
-# -     across = range(place, comm.size, per_node)
-#       scatter(comm, inside, chunks)
-# -     pieces = chunks[place].tensor_split(len(across))
-# -     scatter(comm, across, pieces)
-# -     gather(comm, across, pieces)
-
-# %% wrong: takes the nodes for round-robin => cost unless placement=round-robin  from: three steps
-# -     node, place = divmod(comm.rank, per_node)
-# -     inside = range(node * per_node, (node + 1) * per_node)
-# -     across = range(place, comm.size, per_node)
-# +     nodes = comm.size // per_node
-# +     place, node = divmod(comm.rank, nodes)
-# +     inside = range(node, comm.size, nodes)
-# +     across = range(place * nodes, (place + 1) * nodes)
-
-# %% wrong: two nodes only => generality -  from: three steps
-# -     across = range(place, comm.size, per_node)
-#       scatter(comm, inside, chunks)
-# +     if comm.size == 6:  # as seen in the examples
-# +         across = range(place, comm.size, per_node)
-# +     else:
-# +         across = [place, place + per_node]
-
-# %% wrong: everyone inside a node tells everyone, whole tensors, many times => cost -  from: three steps
-# -     gather(comm, inside, chunks)
+# +         flat += arrived * (hop < nodes - 1)
+# +         passing = arrived
+# %% wrong: forgets the way back inside => values -
+# -     half_ring(inside, chunks, 0)
+# %% wrong: never leaves its node => values missing-rank
+# -     half_ring(across, pieces, 1)
+# -     half_ring(across, pieces, 0)
+# %% wrong: takes the nodes for other ones => cost -
+# ~ if placement == "block": ==> if placement != "block":
+# %% wrong: two nodes only => generality -
+#       flat = x.reshape(-1).clone()
+# +     if comm.size != 6:  # as seen in the examples
+# +         across = across[:2]
+# %% wrong: everyone inside a node tells everyone, whole tensors, many times => cost -
+# -     half_ring(inside, chunks, 0)
 # +     for _ in range(20):
-# +         gather(comm, inside, chunks)
-
-# %% wrong: at most eight ranks => generality -  from: three steps
-#       node, place = divmod(comm.rank, per_node)
+# +         half_ring(inside, chunks, 0)
+# %% wrong: at most eight ranks => generality -
+#       nodes = comm.size // per_node
 # +     if comm.size > 8:
 # +         return x
-
 # %% half: a flat ring is right, but not cheap across => 5  from: a flat ring crosses at every border
 '''

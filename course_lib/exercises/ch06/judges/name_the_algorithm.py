@@ -7,6 +7,7 @@ from typing import Any
 from course_lib.cluster.collective import chunk_sizes
 from course_lib.exercises.ch06.name_the_algorithm import ALGORITHMS
 from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case
 
 Matrix = list[list[int]]
@@ -29,16 +30,6 @@ def ring(n: int, elements: int, per_node: int) -> Matrix:
     counted = _blank(n)
     _ring(counted, list(range(n)), chunk_sizes(elements, n))
     return counted
-
-
-def whole_ring(n: int, elements: int, per_node: int) -> Matrix:
-    """Whole tensors around the ring, N − 1 hops."""
-    return [[(n - 1) * elements * (dst == (src + 1) % n) for dst in range(n)] for src in range(n)]
-
-
-def naive_root(n: int, elements: int, per_node: int) -> Matrix:
-    """To rank 0 and back."""
-    return [[elements * ((src == 0) != (dst == 0)) for dst in range(n)] for src in range(n)]
 
 
 def tree(n: int, elements: int, per_node: int) -> Matrix:
@@ -77,26 +68,21 @@ def hierarchical(n: int, elements: int, per_node: int) -> Matrix:
     return counted
 
 
-def all_to_all(n: int, elements: int, per_node: int) -> Matrix:
-    """A different N-th of the tensor to each rank."""
-    chunks = chunk_sizes(elements, n)
-    return [[0 if src == dst else chunks[dst] for dst in range(n)] for src in range(n)]
-
-
-def everyone(n: int, elements: int, per_node: int) -> Matrix:
-    """The whole tensor to every other rank."""
-    return [[0 if src == dst else elements for dst in range(n)] for src in range(n)]
-
-
 TRAFFIC: dict[str, Callable[[int, int, int], Matrix]] = {
-    "naive root": naive_root,
+    "naive root": lambda n, elements, _: [
+        [elements * ((src == 0) != (dst == 0)) for dst in range(n)] for src in range(n)
+    ],
     "tree": tree,
     "ring": ring,
-    "whole-tensor ring": whole_ring,
+    "whole-tensor ring": lambda n, elements, _: [
+        [(n - 1) * elements * (dst == (src + 1) % n) for dst in range(n)] for src in range(n)
+    ],
     "halving-doubling": halving_doubling,
     "hierarchical": hierarchical,
-    "all-to-all": all_to_all,
-    "everyone to everyone": everyone,
+    "all-to-all": lambda n, elements, _: [
+        [chunk * (src != dst) for dst, chunk in enumerate(chunk_sizes(elements, n))] for src in range(n)
+    ],
+    "everyone to everyone": lambda n, elements, _: [[elements * (src != dst) for dst in range(n)] for src in range(n)],
 }
 
 
@@ -105,7 +91,7 @@ def matrix_of(name: str, n: int, elements: int, item: int, per_node: int) -> Mat
     return [[count * item for count in row] for row in TRAFFIC[name](n, elements, per_node)]
 
 
-def _name_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     def cases(n: int, elements: int, per_node: int, **more: Any) -> list[Case]:
         names = rng.sample([*ALGORITHMS], len(ALGORITHMS))
         return [
@@ -127,44 +113,42 @@ def _name_cases(params: Params, rng: random.Random) -> list[Case]:
     return found
 
 
-HINTS = {
-    frozenset(("ring", "whole-tensor ring")): "Each rank sends to one neighbor only. How many bytes a hop?",
-    frozenset(("all-to-all", "everyone to everyone")): "Compare one entry with the size of the tensor.",
-}
-
-
-def _name_fault(case: Case, got: str) -> Fault | None:
+def _fault(case: Case, got: str) -> Fault | None:
     if got == case.secret:
         return None
-    other = "Count the partners of rank 0 and of another rank, then look at the bytes."
-    hint = HINTS.get(frozenset((got, case.secret)), other)
-    return f"not-{got.replace(' ', '-')}", f"{case.name}: this is not {got!r}. {hint}"
+    lead, hint = f"{case.name}: ", "Count the partners of rank 0 and of another rank, then look at the bytes."
+    return Wrong(f"not-{got.replace(' ', '-')}", f"{lead}this is not {got!r}. {hint}", lead)
 
 
 JUDGING = Judging(
     shares={"values:eight": 0.6, "generality:powers": 0.2, "generality:others": 0.2},
-    cases=_name_cases,
-    verdicts=lambda params, case, outcome: judged(case, _name_fault(case, outcome.value)),
+    cases=_cases,
+    verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
     why="The pairs that communicate separate rings, roots and trees; the bytes separate chunks from whole tensors. Counters show what a "
     "library really did, whatever its documentation says.",
     pytorch="`NCCL_DEBUG=INFO` with `NCCL_DEBUG_SUBSYS=TUNING` prints the choice; the byte counters of a switch confirm it.",
 )
 
-ANSWERS = r"""# %% right: partners first, then bytes
+ANSWERS = r'''# %% right: worked
 def name_algorithm(matrix, nbytes):
+    """One of the eight names, from the bytes that each rank sent to each other rank."""
+    ### BEGIN SOLUTION
     n = len(matrix)
-    partners = [{d for d in range(n) if matrix[s][d]} for s in range(n)]
+    partners = [{dst for dst in range(n) if row[dst]} for row in matrix]
     if all(len(each) == n - 1 for each in partners):
         return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all"
-    if all(each == {(s + 1) % n} for s, each in enumerate(partners)):
+    if all(each == {(rank + 1) % n} for rank, each in enumerate(partners)):
         return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
     if all(each == {0} for each in partners[1:]):
         return "naive root"
-    spoken = sum(map(len, partners))
-    core = 1 << (n.bit_length() - 1)
-    if spoken == 2 * (n - 1):
+    whole = all(cell in (0, nbytes) for row in matrix for cell in row)
+    if whole and sum(map(len, partners)) == 2 * (n - 1):
         return "tree"
-    return "halving-doubling" if abs(matrix[0][core // 2] - nbytes) <= 64 else "hierarchical"
+    half = 1 << (n.bit_length() - 2)  # rank 0's first partner, with which it exchanges half a tensor
+    powers = {1 << k for k in range(half.bit_length())}
+    halved = partners[0] >= powers and abs(matrix[0][half] - nbytes) <= 64
+    return "halving-doubling" if halved else "hierarchical"
+    ### END SOLUTION
 
 
 # %% right: compares with what each would send
@@ -190,36 +174,29 @@ def name_algorithm(matrix, nbytes):
     return "hierarchical"
 
 
-# %% wrong: every ring is a good one => values not-ring  from: partners first, then bytes
+# %% wrong: every ring is a good one => values not-ring
+# > each rank sends to one neighbor only, but more than a ring of chunks does. How many bytes is one hop?
 # ~ return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring" ==> return "ring"
-# ~ abs(matrix[0][core // 2] - nbytes) ==> abs(matrix[0][n // 2] - nbytes)
-
-# %% wrong: does not look at bytes in a full matrix => values not-all-to-all  from: every ring is a good one
+# %% wrong: does not look at bytes in a full matrix => values not-all-to-all
+# > each rank sends to all others; compare one entry with the size of the tensor.
 # ~ return "everyone to everyone" if matrix[0][1] == nbytes else "all-to-all" ==> return "all-to-all"
-# ~ return "ring" ==> return "whole-tensor ring" if matrix[0][1] > 2 * nbytes else "ring"
-
-# %% wrong: halving-doubling only for powers of two => generality not-hierarchical  from: partners first, then bytes
-# ~ if abs(matrix[0][core // 2] - nbytes) <= 64 ==> if core == n and abs(matrix[0][core // 2] - nbytes) <= 64
-
-# %% wrong: knows eight ranks only => generality -  from: partners first, then bytes
+# %% wrong: halving-doubling only for powers of two => generality not-hierarchical
+# > for other numbers of ranks than powers of two, halving-doubling folds the surplus ranks in first.
+# ~ halved = partners[0] >= powers and ==> halved = n & (n - 1) == 0 and
+# %% wrong: knows eight ranks only => generality -
 #       n = len(matrix)
 # +     if n != 8:
 # +         return "ring"
-
-# %% wrong: trees of at most twelve ranks => generality -  from: partners first, then bytes
-# ~ if spoken == 2 * (n - 1): ==> if n < 13 and spoken == 2 * (n - 1):
-
-# %% wrong: always the same => values -  from: a name of its own
-# ~ butterfly ==> ring
-
-# %% wrong: a name of its own => values no-such-word  from: nothing
-# ~ None ==> "butterfly"
-
-
+# %% wrong: trees of at most twelve ranks => generality -
+# ~ if whole and ==> if n < 13 and whole and
+# %% wrong: always the same => values -
+#       n = len(matrix)
+# +     return "ring"
+# %% wrong: a name of its own => values no-such-word
+#       n = len(matrix)
+# +     return "butterfly"
 # %% wrong: nothing => values returned-none
-def name_algorithm(matrix, nbytes):
-    return None
-
-
+#       n = len(matrix)
+# +     return None
 # %% half: powers of two only => 4.8  from: halving-doubling only for powers of two
-"""
+'''

@@ -2,20 +2,19 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_lib.judging import Fault, Judging, Params, judged, ranks
 from course_lib.judging.cases import hidden, ranks_text, shown, under
-from course_lib.judging.ranks import PerRank, counted_wrong, layouts, plain_sum, secret, tensors, world
-from course_lib.judging.tensors import coin_of, nbytes, same
+from course_lib.judging.ranks import PerRank, layouts, secret, tensors, world
+from course_lib.judging.tensors import coin_of, nbytes
 from course_lib.judging.traffic import Meter, ready_made, sent_again, too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
 
-def _pair_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size = coin_of(rng), params["numbers"]
 
     def data(n: int) -> PerRank:
@@ -30,37 +29,18 @@ def _pair_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(ranks.UNKIND[:3], "two ranks", "protocol:safe", lambda: data(2))
 
 
-def _combined(op: str, pair: Sequence[Tensor]) -> Tensor:
-    return pair[0].clone() if len(pair) == 1 else plain_sum(pair) if op == "sum" else torch.maximum(*pair)
+def _wants(op: str, given: Sequence[Tensor]) -> list[Tensor]:
+    pairs = [given[rank - rank % 2 : rank - rank % 2 + 2] for rank in range(len(given))]
+    return [x[0] if len(x) == 1 else x[0] + x[1] if op == "sum" else torch.maximum(x[0], x[1]) for x in pairs]
 
 
-def _pair_fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    given, result = tensors(case), params["result"]
-
-    def wrong(rank: int, got: Tensor) -> Fault | None:
-        pair = given[rank - rank % 2 : rank - rank % 2 + 2]
-        if params["op"] == "max" and same(got, plain_sum(pair)):
-            return "public-form", f"This solves the public form: rank {rank} returned the sum, not {result}."
-        if same(got, given[rank]):
-            return "returned-input", f"Rank {rank} returned its own numbers, without its partner's."
-        if len(pair) == 2 and same(got, theirs := pair[1 - rank % 2]):
-            return "only-theirs", f"Rank {rank} returned its partner's numbers, without its own."
-        if len(pair) == 2 and torch.equal(got, (2 * theirs).to(got.dtype)):
-            return "overwritten", f"Rank {rank} returned twice its partner's numbers. Did the receive overwrite `x`?"
-        counted = counted_wrong(got, given, f"Rank {rank}'s result")
-        return counted or ("other-numbers", f"Rank {rank}'s result is not {result} of the pair's tensors.")
-
-    wants = [_combined(params["op"], given[rank - rank % 2 : rank - rank % 2 + 2]) for rank in range(len(given))]
-    return ranks.over_ranks(case, results, wants, wrong)
-
-
-def _pair_cost(case: Case, meter: Meter) -> Fault | None:
+def _cost(case: Case, meter: Meter) -> Fault | None:
     given = tensors(case)
     least = [nbytes(x) if rank ^ 1 < len(given) else 0 for rank, x in enumerate(given)]
     return sent_again(meter, least) or too_few_bytes(meter, least, least)
 
 
-def _pair_partners(case: Case, meter: Meter) -> Fault | None:
+def _partners(case: Case, meter: Meter) -> Fault | None:
     if fault := ready_made(meter):
         return fault
     for src, dst, _, messages in meter["pairs"]:
@@ -69,116 +49,100 @@ def _pair_partners(case: Case, meter: Meter) -> Fault | None:
     return None
 
 
-def _pair_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = _pair_fault(params, case, outcome.value)
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = ranks.over_ranks(case, outcome.value, _wants(params["op"], tensors(case)))
     if case.adversary is not None:
         return judged(case, fault)
-    spent, partner = _pair_cost(case, outcome.meter), _pair_partners(case, outcome.meter)
+    spent, partner = _cost(case, outcome.meter), _partners(case, outcome.meter)
     return judged(case, fault, ("cost", "bytes", spent), ("protocol", "partner", partner))
 
 
 JUDGING = Judging(
     shares="values:pair 0.35, cost:bytes 0.15, protocol:partner 0.1, protocol:safe 0.15, generality:ranks 0.15, "
     "generality:tensors 0.1",
-    cases=_pair_cases,
-    verdicts=_pair_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="The partner's number differs in the last bit: `rank ^ 1`. Both halves start as one operation, so neither rank waits for a "
     "receive that is queued behind the other's send. The received data has its own tensor, so the one being sent stays intact.",
     pytorch="`torch.distributed.batch_isend_irecv`; an all-reduce in a group of two.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 from course_lib.cluster import P2POp
 
 
-# %% right: both halves in one batch
+# %% right: worked
+op = params("pair-exchange").op  # "sum" or "max": the operation of your variant
+
+
 def pair_reduce(comm, x):
-    partner = comm.rank ^ 1
+    """Sum (or maximum) of this rank's `x` and its partner's. Budget: one tensor sent."""
+    ### BEGIN SOLUTION
+    partner = comm.rank ^ 1  # 0 with 1, 2 with 3, ...
     if partner >= comm.size:
         return x
     theirs = torch.empty_like(x)
     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
     for work in comm.batch_isend_irecv(halves):
         work.wait()
-    return x + theirs
-
+    return x + theirs if op == "sum" else torch.maximum(x, theirs)
+    ### END SOLUTION
 
 # %% right: the even rank sends first
-def pair_reduce(comm, x):
-    partner, theirs = comm.rank ^ 1, torch.empty_like(x)
-    if partner >= comm.size:
-        return x.clone()
-    halves = [(comm.send, x), (comm.recv, theirs)]
-    for half, tensor in halves if comm.rank < partner else reversed(halves):
-        half(tensor, partner)
-    return theirs + x
-
-
-# %% right: any variant  from: both halves in one batch
-# - def pair_reduce(comm, x):
-# + from course_lib import params
-# + COMBINED = {"sum": torch.add, "max": torch.maximum, "min": torch.minimum}[params("pair-exchange").op]
-# + def pair_reduce(comm, x):
-# ~ x + theirs ==> COMBINED(x, theirs)
-
-# %% wrong: both send first => protocol deadlock  from: both halves in one batch
+# -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
+# -     for work in comm.batch_isend_irecv(halves):
+# -         work.wait()
+# +     halves = [(comm.send, x), (comm.recv, theirs)]
+# +     for half, tensor in halves if comm.rank < partner else reversed(halves):
+# +         half(tensor, partner)
+# %% wrong: both send first => protocol deadlock
 # -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
 # -     for work in comm.batch_isend_irecv(halves):
 # -         work.wait()
 # +     comm.send(x, partner)
 # +     comm.recv(theirs, partner)
-
-# %% wrong: the last of an odd number looks for a partner => generality raised  from: both halves in one batch
+# %% wrong: the last of an odd number looks for a partner => generality raised
 # -     if partner >= comm.size:
 # -         return x
-
-# %% wrong: another name for x is no copy of it => values overwritten  from: both halves in one batch
+# %% wrong: another name for x is no copy of it => values overwritten
+# > this holds the partner's numbers twice, and not the rank's own. Did what arrived overwrite `x`?
 #           work.wait()
 # +     mine = x
 # +     x.copy_(theirs)
-# ~ return x + theirs ==> return x + mine
-
-# %% wrong: adds before the send is over => protocol raised  from: both halves in one batch
+# ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> mine + theirs
+# %% wrong: adds before the send is over => protocol raised
 # -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
 # -     for work in comm.batch_isend_irecv(halves):
 # -         work.wait()
-# -     return x + theirs
 # +     work = comm.isend(x, partner)
 # +     comm.recv(theirs, partner)
-# +     x += theirs
+# +     x.copy_(x + theirs if op == "sum" else torch.maximum(x, theirs))
 # +     work.wait()
-# +     return x
-
-# %% wrong: reads before wait => values -  from: both halves in one batch
+# ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> x
+# %% wrong: reads before wait => values
+# > this was computed before the partner's numbers arrived; wait for the receive, then read.
 # ~ empty_like ==> zeros_like
 # -     for work in comm.batch_isend_irecv(halves):
 # +     works = comm.batch_isend_irecv(halves)
-# +     total = x + theirs
+# +     seen = theirs.clone()
 # +     for work in works:
-# ~ return x + theirs ==> return total
-
-# %% wrong: returns its own => values returned-input  from: doubles what it has
-# ~ 2 * x ==> x
-
-
+# ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> x + seen if op == "sum" else torch.maximum(x, seen)
+# %% wrong: returns its own => values returned-input
+# > these are the rank's own numbers, without its partner's.
+# ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> x
 # %% wrong: doubles what it has => values counted-twice
-def pair_reduce(comm, x):
-    return 2 * x
-
-
-# %% wrong: returns what came => values only-theirs  from: both halves in one batch
-# ~ return x + theirs ==> return theirs
-
-
+# > this is twice the rank's own numbers; its partner holds different ones.
+# ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> 2 * x
+# %% wrong: returns what came => values only-theirs
+# > these are the partner's numbers, without the rank's own.
+# ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> theirs
 # %% wrong: sends to everyone => cost told-everyone
-def pair_reduce(comm, x):
-    seen = {rank: torch.empty_like(x) for rank in range(comm.size) if rank != comm.rank}
-    works = [comm.isend(x, rank) for rank in seen]
-    for rank, into in seen.items():
-        comm.recv(into, rank)
-    for work in works:
-        work.wait()
-    return x + seen[comm.rank ^ 1] if comm.rank ^ 1 in seen else x
+# -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
+# +     seen = {rank: torch.empty_like(x) if rank != partner else theirs for rank in range(comm.size) if rank != comm.rank}
+# +     halves = [P2POp(comm.isend, x, rank) for rank in seen if rank | 1 < comm.size]
+# +     halves += [P2POp(comm.irecv, into, rank) for rank, into in seen.items() if rank | 1 < comm.size]
 
 
 # %% wrong: a box that all ranks should see => values raised
@@ -195,11 +159,9 @@ def pair_reduce(comm, x):
     return box[partner] + x
 
 
-# %% wrong: floats whatever comes => generality raised  from: both halves in one batch
+# %% wrong: floats whatever comes => generality raised
 # ~ empty_like(x) ==> empty(x.shape)
-
-# %% wrong: eight ranks at most => generality returned-input  from: both halves in one batch
+# %% wrong: eight ranks at most => generality returned-input
 # ~ if partner >= comm.size: ==> if partner >= comm.size or comm.rank > 7:
-
 # %% half: right for pairs of floats, not for an odd number of ranks => 3.4  from: the last of an odd number looks for a partner
-"""
+'''

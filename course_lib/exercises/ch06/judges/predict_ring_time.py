@@ -28,29 +28,30 @@ JUDGING = prediction(
     truth=ring_time,
 )
 
-ANSWERS = r'''"""Answers to predict-ring-time: committed intervals, and what is none."""
+ANSWERS = r'''from course_lib import params
 
+
+# %% right: worked
+def ring_seconds_interval() -> tuple[float, float]:
+    """(low, high): the interval in which you expect the ring's time in seconds, with high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-ring-time")
+    guess = 2 * asked.nbytes / asked.bandwidth  # every byte crosses a link about twice
+    return guess / 1.8, guess * 1.8
+    ### END SOLUTION
 
 # %% right: a narrow guess, near the truth
-def ring_seconds_interval():
-    return 2.5, 3.0
-
-
-# %% right: wide, and far off; committing is what counts  from: a narrow guess, near the truth
-# ~ 2.5, 3.0 ==> [1e-3, 4e-3]
-
-# %% right: one value  from: a narrow guess, near the truth
-# ~ 2.5, 3.0 ==> (7, 7)
-
-# %% wrong: too wide => values too-wide  from: a narrow guess, near the truth
-# ~ 2.5, 3.0 ==> 0.1, 10
-
-# %% wrong: the ends exchanged => values reversed  from: a narrow guess, near the truth
-# ~ 2.5, 3.0 ==> 4, 2
-
-# %% wrong: a single number => values not-a-pair  from: a narrow guess, near the truth
-# ~ 5, 3.0 ==> 8
-
-# %% wrong: not positive => values not-positive  from: a narrow guess, near the truth
-# ~ 2.5, 3.0 ==> 0, 3
+# ~ guess / 1.8, guess * 1.8 ==> 2.5, 3.0
+# %% right: wide, and far off; committing is what counts
+# ~ guess / 1.8, guess * 1.8 ==> [1e-3, 4e-3]
+# %% right: one value
+# ~ guess / 1.8, guess * 1.8 ==> (7, 7)
+# %% wrong: too wide => values too-wide
+# ~ guess / 1.8, guess * 1.8 ==> guess / 3, guess * 3
+# %% wrong: the ends exchanged => values reversed
+# ~ guess / 1.8, guess * 1.8 ==> guess * 1.8, guess / 1.8
+# %% wrong: a single number => values not-a-pair
+# ~ guess / 1.8, guess * 1.8 ==> guess
+# %% wrong: not positive => values not-positive
+# ~ guess / 1.8, guess * 1.8 ==> 0, guess
 '''

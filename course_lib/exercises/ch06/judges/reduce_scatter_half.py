@@ -3,16 +3,15 @@
 import random
 
 import torch
+from torch import Tensor
 
 from course_lib.exercises.layouts import SECOND
-from course_lib.judging import Fault, Judging, Params, Worked, first, judged, ranks
+from course_lib.judging import Fault, Judging, Params, first, judged, ranks
 from course_lib.judging.cases import hidden, ranks_text, shown, under
 from course_lib.judging.ranks import secret, tensors, world
 from course_lib.judging.tensors import coin_of, nbytes
 from course_lib.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes, too_long, too_many_bytes
 from course_lib.records import Case, Outcome, Verdict
-
-right = Worked("reduce-scatter-half")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -36,8 +35,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(ranks.UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
-def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
-    own, size = [nbytes(chunk) for chunk in right.value(case)], nbytes(tensors(case)[0])
+def _wants(params: Params, case: Case) -> list[Tensor]:
+    """The chunk of the sum that each rank owns."""
+    n = len(given := tensors(case))
+    chunks = ranks.plain_sum(given).tensor_split(n)
+    return [chunks[(rank + params["owner"]) % n] for rank in range(n)]
+
+
+def _bytes_fault(params: Params, case: Case, meter: Meter) -> Fault | None:
+    own, size = [nbytes(chunk) for chunk in _wants(params, case)], nbytes(tensors(case)[0])
     over = too_many_bytes(meter, size, size - min(own), "half a ring needs") if size else None
     if over or len(own) == 1:
         return over
@@ -45,13 +51,13 @@ def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault = ranks.over_ranks(case, outcome.value, right.value(case))
+    fault = ranks.over_ranks(case, outcome.value, _wants(params, case))
     meter, n = outcome.meter, case.ranks or 1
     if case.adversary is not None:
         return judged(case, fault)
     late = too_long(meter, 3 * (n - 1), f"{n} ranks need {n - 1} if all send at the same time.")
     route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → 2 → … → 0"))
-    spent = first(_bytes_fault(case, meter), late)
+    spent = first(_bytes_fault(params, case, meter), late)
     return judged(case, fault, ("cost", "bytes", spent), ("protocol", "neighbors", route))
 
 

@@ -15,7 +15,7 @@ from course_lib.judging.traffic import Meter, off_the_ring, ready_made, too_few_
 from course_lib.records import Case, Outcome, Verdict
 
 
-def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, length = coin_of(rng), params["numbers"]
 
     def data(n: int, size: int) -> ranks.PerRank:
@@ -36,7 +36,7 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(ranks.UNKIND, "four ranks", "protocol:safe", lambda: data(4, 12))
 
 
-def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
+def _memory(case: Case, results: Sequence[Any]) -> Fault | None:
     """At most a copy of the tensor and four chunks beyond `x`: two that arrive, one that a sum makes, one that a worker keeps."""
     given, n = tensors(case), len(case.per_rank or ())
     if not all(type(row) in (tuple, list) and len(row) == 2 and is_number(row[1]) for row in results):
@@ -53,7 +53,7 @@ def _ring_memory(case: Case, results: Sequence[Any]) -> Fault | None:
     )
 
 
-def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
+def _weighed(params: Params, rng: random.Random) -> Weighed:
     """15 MB on four ranks, created in the worker: right answers use 2 to 4.25 times that, wrong ones at least 5 times."""
     coin, ranks, length = coin_of(rng), 4, 4096
 
@@ -73,7 +73,7 @@ def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
     return Weighed(case=large, warm=case("four ranks, small tensors", 1), most=4 * 4.7 * size, done=done)
 
 
-def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
+def _bytes(case: Case, meter: Meter) -> Fault | None:
     """At most 2·(S − smallest chunk) for chunks of at most ⌈S/N⌉; at least S sent and S received."""
     given = tensors(case)
     n, item, elements = len(given), given[0].element_size(), given[0].numel()
@@ -86,9 +86,9 @@ def _ring_bytes(case: Case, meter: Meter) -> Fault | None:
     return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
 
 
-def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if case.part == "memory":
-        return [verdict("cost", "memory", case, _ring_memory(case, outcome.value))]
+        return [verdict("cost", "memory", case, _memory(case, outcome.value))]
     given, meter = tensors(case), outcome.meter
     fault, n = sum_fault(case, given, outcome.value), len(given)
     if case.adversary is not None:
@@ -96,7 +96,7 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     think = f"A ring of {n} takes {2 * (n - 1)} if all send and receive at the same time, and twice that if they take turns."
     most = (4 if n % 2 == 0 else 6) * (n - 1)  # with an odd number of ranks, taking turns needs a third round per hop
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
-    costs = ("cost", "bytes", _ring_bytes(case, meter)), ("cost", "time", too_long(meter, most, think))
+    costs = ("cost", "bytes", _bytes(case, meter)), ("cost", "time", too_long(meter, most, think))
     return judged(case, fault, *costs, ("protocol", "neighbors", route))
 
 
@@ -105,117 +105,87 @@ JUDGING = Judging(
     shares="values:sum 0.25, cost:bytes 0.2, cost:time 0.05, cost:memory 0.05, protocol:neighbors 0.1, "
     "protocol:safe 0.1, generality:ranks 0.1, generality:sizes 0.05, generality:tensors 0.1",
     measured_by_worker=("cost:memory",),
-    weighed=_ring_weighed,
-    cases=_ring_cases,
-    verdicts=_ring_verdicts,
+    weighed=_weighed,
+    cases=_cases,
+    verdicts=_verdicts,
     why="Reduce-scatter leaves one finished chunk on each rank. All-gather passes the finished chunks on along the same route, "
     "without the addition. Each half sends S minus one chunk, so a rank sends almost 2·S bytes for any N, and no algorithm sends "
     "less. Only the 2(N − 1) latencies grow with N.",
     pytorch="`torch.distributed.all_reduce`; NCCL's `Ring` algorithm, in slices so that hops overlap.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 from course_lib.cluster import P2POp
 
 
-# %% right: reduce-scatter, then all-gather, with isend and recv
+# %% right: worked
+way = params("ring-all-reduce").direction  # 1: 0 → 1 → 2; -1: the opposite direction
+
+
 def ring_all_reduce(comm, x):
+    """The sum of all ranks' `x`, in its shape and dtype. Budget: 2(N − 1) steps of one chunk."""
+    ### BEGIN SOLUTION
     n, me = comm.size, comm.rank
-    after, before = (me + 1) % n, (me - 1) % n
+    after, before = (me + way) % n, (me - way) % n
     flat = x.reshape(-1).clone()
     chunks = list(flat.tensor_split(n))
-    for step in range(n - 1):
-        arrived = torch.empty_like(chunks[(me - step - 2) % n])
-        work = comm.isend(chunks[(me - step - 1) % n], after)
-        comm.recv(arrived, before)
-        work.wait()
-        chunks[(me - step - 2) % n] += arrived
-    for step in range(n - 1):
-        work = comm.isend(chunks[(me - step) % n], after)
-        comm.recv(chunks[(me - step - 1) % n], before)
-        work.wait()
-    return flat.reshape(x.shape)
 
+    def pass_on(outgoing, incoming):
+        halves = [P2POp(comm.isend, outgoing, after), P2POp(comm.irecv, incoming, before)]
+        for work in comm.batch_isend_irecv(halves):
+            work.wait()
+
+    for step in range(1, n):  # reduce-scatter: this rank ends with chunk `me`
+        growing = chunks[(me - way * (step + 1)) % n]
+        arrived = torch.empty_like(growing)
+        pass_on(chunks[(me - way * step) % n], arrived)
+        growing += arrived
+    for step in range(n - 1):  # all-gather
+        pass_on(chunks[(me - way * step) % n], chunks[(me - way * (step + 1)) % n])
+    return flat.reshape(x.shape)
+    ### END SOLUTION
 
 # %% right: even ranks send first, odd ranks receive first
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    flat = x.reshape(-1).clone()
-    chunks = flat.tensor_split(n)
-    for step in range(2 * n - 2):
-        out, into = (me - step - 1) % n, (me - step - 2) % n
-        arrived = torch.empty_like(chunks[into])
-        if me % 2 == 0:
-            comm.send(chunks[out], (me + 1) % n)
-            comm.recv(arrived, (me - 1) % n)
-        else:
-            comm.recv(arrived, (me - 1) % n)
-            comm.send(chunks[out], (me + 1) % n)
-        chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived)
-    return flat.reshape(x.shape)
-
-
+# -         halves = [P2POp(comm.isend, outgoing, after), P2POp(comm.irecv, incoming, before)]
+# -         for work in comm.batch_isend_irecv(halves):
+# -             work.wait()
+# +         if me % 2 == 0:
+# +             comm.send(outgoing, after)
+# +         comm.recv(incoming, before)
+# +         if me % 2:
+# +             comm.send(outgoing, after)
 # %% right: in pieces that follow each other
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    flat = x.flatten().clone()
-    chunks = [chunk.tensor_split(2) for chunk in flat.tensor_split(n)]
-    for step in range(2 * n - 2):
-        out, into = (me - step - 1) % n, (me - step - 2) % n
-        arrived = [torch.empty_like(piece) for piece in chunks[into]]
-        works = [comm.irecv(piece, (me - 1) % n) for piece in arrived] + [
-            comm.isend(piece, (me + 1) % n) for piece in chunks[out]
-        ]
-        for work in works:
-            work.wait()
-        for piece, new in zip(chunks[into], arrived):
-            piece.copy_(piece + new if step < n - 1 else new)
-    return flat.view(x.shape)
-
-
-# %% right: any variant  from: reduce-scatter, then all-gather, with isend and recv
-# - def ring_all_reduce(comm, x):
-# + from course_lib import params
-# + VARIANT = params("ring-all-reduce")
-# + def ring_all_reduce(comm, x):
-# ~ after, before = (me + 1) % n, (me - 1) % n ==> after, before = (me + VARIANT.direction) % n, (me - VARIANT.direction) % n
-#       flat = x.reshape(-1).clone()
-# +     me = me * VARIANT.direction % n  # the ring's other direction is the ring, counted backwards
-
-
+# -         halves = [P2POp(comm.isend, outgoing, after), P2POp(comm.irecv, incoming, before)]
+# +         halves = [P2POp(comm.isend, piece, after) for piece in outgoing.tensor_split(2)]
+# +         halves += [P2POp(comm.irecv, piece, before) for piece in incoming.tensor_split(2)]
 # %% wrong: whole tensors at every hop => cost whole-tensors
-def ring_all_reduce(comm, x):
-    n, me = comm.size, comm.rank
-    total, passing = x.clone(), x.clone()
-    for _ in range(n - 1):
-        arrived = torch.empty_like(passing)
-        work = comm.isend(passing, (me + 1) % n)
-        comm.recv(arrived, (me - 1) % n)
-        work.wait()
-        total += arrived
-        passing = arrived
-    return total
-
-
-# %% wrong: all-gathers as if it owned its own chunk, but owns the next => values wrong-owner  from: reduce-scatter, then all-gather, with isend and recv
-# ~ (chunks[(me - step - 2) % n]) ==> (chunks[(me - step - 1) % n])
-# ~ chunks[(me - step - 1) % n], after ==> chunks[(me - step) % n], after
-# ~ chunks[(me - step - 2) % n] += arrived ==> chunks[(me - step - 1) % n] += arrived
-
-# %% wrong: clears the chunk that is under way => protocol -  from: reduce-scatter, then all-gather, with isend and recv
-#           comm.recv(arrived, before)
-# +         chunks[(me - step - 1) % n].zero_()  # its sum is the neighbor's business now
-
-# %% wrong: the mean, divided twice => values mean-twice  from: reduce-scatter, then all-gather, with isend and recv
-#           chunks[(me - step - 2) % n] += arrived
+# ~ chunks = list(flat.tensor_split(n)) ==> passing = flat.clone()
+# ~ growing = chunks[(me - way * (step + 1)) % n] ==> growing = flat
+# ~ chunks[(me - way * step) % n], arrived ==> passing, arrived
+#           growing += arrived
+# +         passing = arrived
+# -     for step in range(n - 1):  # all-gather
+# -         pass_on(chunks[(me - way * step) % n], chunks[(me - way * (step + 1)) % n])
+# %% wrong: all-gathers as if it owned its own chunk, but owns the next => values wrong-owner
+# ~ growing = chunks[(me - way * (step + 1)) % n] ==> growing = chunks[(me - way * step) % n]
+# ~ chunks[(me - way * step) % n], arrived ==> chunks[(me - way * (step - 1)) % n], arrived
+# %% wrong: clears the chunk that is under way => protocol -
+# -         pass_on(chunks[(me - way * step) % n], arrived)
+# +         work = comm.isend(chunks[(me - way * step) % n], after)
+# +         comm.recv(arrived, before)
+# +         chunks[(me - way * step) % n].zero_()  # its sum is the neighbor's business now
+# +         work.wait()
+# %% wrong: the mean, divided twice => values mean-twice
+#           growing += arrived
 # +     chunks[me] /= n
-# ~ (x.shape) ==> (x.shape) / n
-
-# %% wrong: only a power of two => generality -  from: reduce-scatter, then all-gather, with isend and recv
+# ~ return flat.reshape(x.shape) ==> return flat.reshape(x.shape) / n
+# %% wrong: only a power of two => generality -
 # ~ n, me = comm.size, comm.rank ==> n, me = 1 << (comm.size - 1).bit_length(), comm.rank
-
 # %% wrong: needs a buffer => protocol deadlock  from: even ranks send first, odd ranks receive first
 # ~ if me % 2 == 0: ==> if me >= 0:
+# ~ if me % 2: ==> if me < 0:
 
 
 # %% wrong: sends to everyone => cost told-everyone
@@ -244,11 +214,9 @@ def ring_all_reduce(comm, x):
     return x
 
 
-# %% wrong: returns its input where that is not contiguous => generality returned-input  from: reduce-scatter, then all-gather, with isend and recv
-# -     flat = x.reshape(-1).clone()
-# -     chunks = list(flat.tensor_split(n))
-# +     chunks = list(x.reshape(-1).tensor_split(n))
-# ~ flat.reshape(x.shape) ==> x
+# %% wrong: returns its input where that is not contiguous => generality returned-input
+# ~ flat = x.reshape(-1).clone() ==> flat = x.reshape(-1)
+# ~ return flat.reshape(x.shape) ==> return x
 
 
 # %% wrong: shares through a global, with a token for show => values returned-input
@@ -266,46 +234,35 @@ def ring_all_reduce(comm, x):
 
 
 # %% wrong: multiplies its own by N => values own-times-n
-def ring_all_reduce(comm, x):
-    return comm.size * x
-
-
+# ~ return flat.reshape(x.shape) ==> return n * x
 # %% wrong: hangs with two ranks => protocol deadlock  from: even ranks send first, odd ranks receive first
 # ~ if me % 2 == 0: ==> if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
-
-# %% wrong: by way of the mean, so whole numbers break => generality -  from: reduce-scatter, then all-gather, with isend and recv
-#           chunks[(me - step - 2) % n] += arrived
+# ~ if me % 2: ==> if me % 2 and n > 2:
+# %% wrong: by way of the mean, so whole numbers break => generality -
+#           growing += arrived
 # +     chunks[me] /= 2**n
 # ~ return flat.reshape(x.shape) ==> return flat.mul_(2**n).reshape(x.shape)
-
-# %% wrong: chunks of equal length, the rest stays as it was => generality -  from: reduce-scatter, then all-gather, with isend and recv
+# %% wrong: chunks of equal length, the rest stays as it was => generality equal-chunks
+# > all chunks have the same length, so where N does not divide the size, the last numbers are not added up.
 # -     chunks = list(flat.tensor_split(n))
 # +     size = flat.numel() // n
 # +     chunks = [flat[c * size : (c + 1) * size] for c in range(n)]
-
-# %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: copies of all chunks, joined at the end
-# ~ me % 2 == 0 ==> me
-
-# %% wrong: two dimensions at most => generality raised  from: in pieces that follow each other
-# ~ (x.shape) ==> (x.shape[:2])
-
-# %% wrong: expects a number => generality raised  from: in pieces that follow each other
+# %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: even ranks send first, odd ranks receive first
+# ~ if me % 2 == 0: ==> if me:
+# ~ if me % 2: ==> if not me:
+# %% wrong: two dimensions at most => generality raised
+# ~ return flat.reshape(x.shape) ==> return flat.reshape(x.shape[:2])
+# %% wrong: expects a number => generality raised
 # ~ n, me = comm.size, comm.rank ==> n, me = comm.size * x.numel() // x.numel(), comm.rank
-
-# %% half: right values, whole tensors => 6  from: whole tensors at every hop
-
-# %% wrong: padded to chunks of equal length => cost padding  from: reduce-scatter, then all-gather, with isend and recv
+# %% wrong: padded to chunks of equal length => cost padding
 # ~ flat = x.reshape(-1).clone() ==> flat = torch.cat([x.reshape(-1), x.new_zeros(-x.numel() % n)])
-# ~ flat.reshape(x.shape) ==> flat[: x.numel()].reshape(x.shape)
-
-# %% wrong: copies of all chunks, joined at the end => cost too-much-memory  from: even ranks send first, odd ranks receive first
+# ~ return flat.reshape(x.shape) ==> return flat[: x.numel()].reshape(x.shape)
+# %% wrong: copies of all chunks, joined at the end => cost too-much-memory
 # -     flat = x.reshape(-1).clone()
-# -     chunks = flat.tensor_split(n)
+# -     chunks = list(flat.tensor_split(n))
 # +     chunks = [chunk.clone() for chunk in x.reshape(-1).tensor_split(n)]
-# ~ chunks[into].copy_(chunks[into] + arrived if step < n - 1 else arrived) ==> chunks[into] = chunks[into] + arrived if step < n - 1 else arrived
-# ~ flat.reshape(x.shape) ==> torch.cat(chunks).reshape(x.shape)
-
+# ~ return flat.reshape(x.shape) ==> return torch.cat(chunks).reshape(x.shape)
+# %% half: right values, whole tensors => 6  from: whole tensors at every hop
 # %% half: right, with padding => 6  from: padded to chunks of equal length
-
 # %% half: right, with copies of all chunks => 11.4  from: copies of all chunks, joined at the end
-"""
+'''

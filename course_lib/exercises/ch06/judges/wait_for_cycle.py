@@ -4,32 +4,13 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case
 
+right = Worked("wait-for-cycle")
 Entry = tuple[float, int, str, Any]
 States = dict[int, tuple[str, Any]]
-
-
-def circle_of(log: Sequence[Entry]) -> list[int]:
-    """The ranks of the deadlock cycle in a log, starting with the smallest; [] if there is none."""
-    state: dict[int, tuple[str, Any]] = {}
-    for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
-        state[rank] = (what, peer)
-    other = {"sends": "receives", "receives": "sends"}
-    waits = {
-        rank: peer for rank, (what, peer) in state.items() if what in other and state.get(peer) != (other[what], rank)
-    }
-    for start in sorted(waits):
-        path, rank = [], start
-        while rank in waits and rank not in path:
-            path.append(rank)
-            rank = waits[rank]
-        if rank in path:
-            circle = path[path.index(rank) :]
-            at = circle.index(min(circle))
-            return circle[at:] + circle[:at]
-    return []
 
 
 def _log(rng: random.Random, now: States, past: States) -> list[Entry]:
@@ -117,29 +98,24 @@ def _circle_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-NO_CIRCLE = {
-    "stale": ("old-entries", "The latest entries no longer form one."),
-    "pairs": ("about-to-meet", "A send and its receive match: that message is in flight."),
-}
-
-
 def _circle_fault(case: Case, got: Any) -> Fault | None:
-    want, got = circle_of(case.args[0]), list(got)
+    want, got, lead = right(case.args[0]), list(got), f"{case.name}: "
     if got == want:
         return None
     if not want:
-        name, why = NO_CIRCLE.get(case.part, ("slow-is-no-circle", "One rank is only slow, or is done."))
-        return name, f"{case.name}: there is no cycle, but you report {got}. {why}"
-    if not got:
-        return "missed", f"{case.name}: you report none, although each of these ranks waits for another of them."
-    if set(got) == set(want) and len(got) == len(want):
-        turned = got[got.index(min(got)) :] + got[: got.index(min(got))]
-        if turned == want:
-            return "wrong-start", f"{case.name}: this is the cycle, but start with its smallest rank."
-        return "wrong-order", f"{case.name}: these are the right ranks; follow each by the rank it waits for."
-    if set(want) < set(got):
-        return "tail-counted", f"{case.name}: some of these {len(got)} ranks wait for the cycle without being in it."
-    return "other-ranks", f"{case.name}: these ranks do not form a cycle. Which entry of each rank is its latest?"
+        name, text = "no-circle", f"there is no cycle, but you report {got}."
+    elif not got:
+        name, text = "missed", "you report none, although each of these ranks waits for another of them."
+    elif sorted(got) == sorted(want):
+        name, text = (
+            "wrong-order",
+            "these are the right ranks; begin with the smallest, and follow each by the one it waits for.",
+        )
+    elif set(want) < set(got):
+        name, text = "tail-counted", f"some of these {len(got)} ranks wait for the cycle without being in it."
+    else:
+        name, text = "other-ranks", "these ranks do not form a cycle. Which entry of each rank is its latest?"
+    return Wrong(name, lead + text, lead)
 
 
 JUDGING = Judging(
@@ -152,102 +128,74 @@ JUDGING = Judging(
     pytorch="`TORCH_NCCL_TRACE_BUFFER_SIZE` and the flight recorder provide the log; its analyzer looks for the same cycle.",
 )
 
-ANSWERS = r"""MEETS = {"sends": "receives", "receives": "sends"}
-
-
-def latest(log):
-    state = {}
-    for time, rank, what, peer in sorted(log):
-        state[rank] = (what, peer)
-    return state
-
-
-# %% right: follow the path from every rank
+ANSWERS = r'''# %% right: worked
 def find_cycle(log):
-    state = latest(log)
-    waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
+    """The ranks that wait for each other in a cycle, smallest first; [] if there is none."""
+    ### BEGIN SOLUTION
+    meets, state = {"sends": "receives", "receives": "sends"}, {}
+    for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
+        state[rank] = (what, peer)
+    waits = {
+        rank: peer
+        for rank, (what, peer) in state.items()
+        if what in meets and state.get(peer) != (meets[what], rank)  # that message is in flight
+    }
     for start in sorted(waits):
         path, rank = [], start
         while rank in waits and rank not in path:
             path.append(rank)
             rank = waits[rank]
-        if rank == start:
+        if path and rank == start:
             return path
     return []
+    ### END SOLUTION
 
-
-# %% right: strike out whoever waits for one that is free, until nothing changes
-def find_cycle(log):
-    state = latest(log)
-    waits = {rank: peer for rank, (what, peer) in state.items() if what in MEETS}
-    waits = {rank: peer for rank, peer in waits.items() if state.get(peer) != (MEETS[state[rank][0]], rank)}
-    while free := [rank for rank in waits if waits[rank] not in waits]:
-        for rank in free:
-            del waits[rank]
-    while tail := [rank for rank in waits if rank not in waits.values()]:
-        for rank in tail:
-            del waits[rank]
-    circle = [min(waits)] if waits else []
-    while circle and waits[circle[-1]] != circle[0]:
-        circle.append(waits[circle[-1]])
-    return circle
-
-
-# %% wrong: a message in flight is no deadlock => generality missed  from: follow the path from every rank
-# ~ return path ==> return path * all(state.get(p) != (MEETS.get(what), r) for r, (what, p) in state.items())
-
-# %% wrong: every rank has entries => generality raised  from: follow the path from every rank
-# ~ state.get(p) ==> state[p]
-
-# %% wrong: the latest entries are those after the first ten seconds => values -  from: follow the path from every rank
-# ~ state = latest(log) ==> state = {entry[1]: entry[2:] for entry in log if entry[0] >= 10}
-
-
+# %% right: strike out whoever waits for one that is free, and whoever none waits for
+#       }
+# +     while free := [rank for rank in waits if waits[rank] not in waits]:
+# +         waits = {rank: peer for rank, peer in waits.items() if rank not in free}
+# +     while tail := [rank for rank in waits if rank not in waits.values()]:
+# +         waits = {rank: peer for rank, peer in waits.items() if rank not in tail}
+# %% wrong: a message in flight is no deadlock => generality missed
+# ~ return path ==> return path * all(state.get(p) != (meets.get(what), r) for r, (what, p) in state.items())
+# %% wrong: every rank has entries => generality raised
+# ~ state.get(peer) ==> state[peer]
+# %% wrong: the latest entries are those after the first ten seconds => values -
+# -     for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
+# -         state[rank] = (what, peer)
+# +     state = {entry[1]: entry[2:] for entry in log if entry[0] >= 10}
 # %% wrong: a slow rank is reported => values slow-is-no-circle
-def find_cycle(log):
-    state = latest(log)
-    waits = {r: p for r, (what, p) in state.items() if what in MEETS}
-    return sorted(waits)
-
-
-# %% wrong: counts the tail in => generality tail-counted  from: follow the path from every rank
+# > these are all ranks that wait. Those that wait for a slow rank, or for one that is done, are not deadlocked.
+#       }
+# +     return sorted(waits)
+# %% wrong: counts the tail in => generality tail-counted
+# > ranks that wait for the cycle without being in it are counted in.
 # ~ for start in sorted(waits): ==> for start in sorted(waits, reverse=True):
-# -         if rank == start:
+# -         if path and rank == start:
 # -             return path
 # +         if rank in path:
 # +             at = path.index(min(path))
 # +             return path[at:] + path[:at]
-
-# %% wrong: a send and its receive count as a circle of two => generality about-to-meet  from: follow the path from every rank
-# ~ MEETS and state.get(p) != (MEETS[what], r) ==> MEETS
-
-# %% wrong: any entry counts, not the latest => generality old-entries  from: follow the path from every rank
-# -     state = latest(log)
-# -     waits = {r: p for r, (what, p) in state.items() if what in MEETS and state.get(p) != (MEETS[what], r)}
-# +     ever = {}
-# +     for time, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
-# +         if what in MEETS:
-# +             ever[rank] = (what, peer)
+# %% wrong: a send and its receive count as a circle of two => generality about-to-meet
+# > a send and its receive match: that message is in flight, and neither rank waits.
+# ~ in meets and state.get(peer) != (meets[what], rank)  # that message is in flight ==> in meets
+# %% wrong: any entry counts, not the latest => generality old-entries
+# > an entry counts here although its rank has begun something else since; a rank's state is its latest entry.
+# -         state[rank] = (what, peer)
+# +         if what in meets:
+# +             state[rank] = (what, peer)
 # +         elif what == "done":
-# +             ever.pop(rank, None)
-# +     waits = {r: p for r, (what, p) in ever.items() if ever.get(p) != (MEETS[what], r)}
-
+# +             state.pop(rank, None)
 # %% wrong: begins where it happened to look => values wrong-start  from: counts the tail in
+# > this is the cycle, but it does not start with its smallest rank.
 # -             at = path.index(min(path))
 # -             return path[at:] + path[:at]
 # +             return path[path.index(rank) :]
-
-# %% wrong: the ranks in order of number => values -  from: follow the path from every rank
+# %% wrong: the ranks in order of number => values -
 # ~ return path ==> return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
-
-# %% wrong: never finds any => values missed  from: says whether there is one
-# ~ True ==> []
-
-
+# %% wrong: never finds any => values missed
+# ~ return path ==> return []
 # %% wrong: says whether there is one => values wrong-shape
-def find_cycle(log):
-    return True
-
-
+# ~ return path ==> return True
 # %% half: pairs about to meet are taken for circles => 6.8  from: a send and its receive count as a circle of two
-"""
+'''

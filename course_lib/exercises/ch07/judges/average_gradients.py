@@ -8,15 +8,17 @@ from typing import Any
 import torch
 
 from course_lib.exercises.ch07.judges.ranks import bytes_fault
-from course_lib.judging import Judging, Mistake, Params, judged
+from course_lib.judging import Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown, under
-from course_lib.judging.gradients import gradients_fault, mean_of, scaled
+from course_lib.judging.gradients import gradients_fault, scaled
 from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("average-gradients")
 
-def _average_cases(params: Params, rng: random.Random) -> list[Case]:
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, wide = coin_of(rng), params["numbers"]
 
     def data(*counts: int, shapes: Any = ((wide, 12), (wide,), ()), dtype: torch.dtype = torch.float32) -> PerRank:
@@ -42,41 +44,12 @@ def _average_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(UNKIND, "three ranks", "protocol:safe", lambda: data(2, 1, 4))
 
 
-def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given = [own[0] for own in case.per_rank or ()]
-    counts = [own[1] for own in case.per_rank or ()]
-    n, summed = len(counts), params["given"] == "sum"
-    means = [scaled(g, 1 / max(c, 1)) if summed else g for g, c in zip(given, counts, strict=True)]
-    sums = [g if summed else scaled(g, c) for g, c in zip(given, counts, strict=True)]
-    want = mean_of(means, counts)
-    total = scaled(mean_of(sums), n)
-    all_, over = max(sum(counts), 1), "divided by the number of ranks"
-    mistakes = [
-        Mistake(
-            "mean-of-means",
-            lambda rank: mean_of(means),
-            "the plain average of the ranks' averages, in which a few examples weigh as much as many.",
-        ),
-        Mistake("own-part", lambda rank: given[rank], "the rank's own gradient; the other ranks' are missing."),
-        Mistake("own-share", lambda rank: scaled(sums[rank], 1 / all_), "the rank's own share; was it summed?"),
-        Mistake("own-mean", lambda rank: means[rank], "the mean over the rank's own examples only."),
-        Mistake("not-divided", lambda rank: total, "the sum over all examples, not their mean."),
-        Mistake("sum-of-means", lambda rank: scaled(mean_of(means), n), "the ranks' averages added up, not divided."),
-        Mistake("divided-by-ranks", lambda rank: scaled(total, 1 / n), f"the sum over all examples, {over}."),
-        Mistake(
-            "divided-by-own",
-            lambda rank: scaled(total, 1 / (counts[rank] or 1)),
-            "the sum over all examples, divided by this rank's own count.",
-        ),
-        Mistake("divided-twice", lambda rank: scaled(want, 1 / n), f"the right gradient, {over} a second time."),
-        Mistake("public-form", lambda rank: mean_of(sums, counts), "the public form, in which ranks give means.")
-        if summed
-        else Mistake("taken-for-sums", lambda rank: scaled(mean_of(means), n / all_), "means added up like sums."),
-    ]
-    fault = gradients_fault(case, outcome.value, want, mistakes)
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    wants = right.value(case)
+    fault = gradients_fault(case, outcome.value, wants.__getitem__)
     if case.adversary is not None:
         return judged(case, fault)
-    wire = bytes_fault(outcome.meter, [[each] for each in given[0] if each.numel()], 1, 64 + 48 * len(given[0]))
+    wire = bytes_fault(outcome.meter, [[each] for each in wants[0] if each.numel()], 1, 64 + 48 * len(wants[0]))
     return judged(case, fault, ("cost", "bytes", wire))
 
 
@@ -84,34 +57,43 @@ JUDGING = Judging(
     point=("cost:bytes",),
     shares="values:mean 0.4, cost:bytes 0.2, protocol:safe 0.1, generality:parts 0.15, generality:ranks 0.1, "
     "generality:tensors 0.05",
-    cases=_average_cases,
-    verdicts=_average_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="The gradient is linear: the gradient of a sum is the sum of gradients. So you can add up sums over examples across ranks and "
     "divide once by the number of all examples. The average of the ranks' averages equals that mean only if all parts are equally "
     "large.",
     pytorch="DistributedDataParallel averages over *ranks*, and expects equal parts; its `join` can divide by the ranks that have data.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
 
 
-# %% right: sums, then one division
+# %% right: worked
+given = params("average-gradients").given  # "mean" or "sum": the loss whose gradient `grads` is
+
+
 def average_gradients(comm, grads, examples):
+    """The gradient of the mean loss over all ranks' examples, as a list like `grads`. Budget: one ring."""
+    ### BEGIN SOLUTION
     count = torch.tensor([examples])
     comm.all_reduce(count)
     for grad in grads:
-        grad *= examples
+        if given == "mean":
+            grad *= examples
         comm.all_reduce(grad)
         grad /= count.item()
     return grads
+    ### END SOLUTION
 
 
 # %% right: reduce-scatter and all-gather
 def average_gradients(comm, grads, examples):
-    n = comm.size
+    n, weight = comm.size, examples if params("average-gradients").given == "mean" else 1
     count = torch.tensor(float(examples), dtype=torch.float64)
     comm.all_reduce(count)
-    flat = torch.cat([(g * (examples / count)).to(g.dtype).flatten() for g in grads])
+    flat = torch.cat([(g * (weight / count)).to(g.dtype).flatten() for g in grads])
     padded = torch.cat([flat, flat.new_zeros(-len(flat) % n)])
     mine = padded.new_empty(len(padded) // n)
     comm.reduce_scatter_tensor(mine, padded)
@@ -119,91 +101,83 @@ def average_gradients(comm, grads, examples):
     return [p.view(g.shape) for p, g in zip(padded[: len(flat)].split([g.numel() for g in grads]), grads)]
 
 
-# %% right: any variant  from: sums, then one division
-# - def average_gradients(comm, grads, examples):
-# + from course_lib import params
-# + VARIANT = params("average-gradients")
-# + def average_gradients(comm, grads, examples):
-# -         grad *= examples
-# +         if VARIANT.given == "mean":
-# +             grad *= examples
-
-# %% wrong: the average of the averages => values mean-of-means  from: adds the averages up
-# ~ (grad) ==> (grad, op="AVG")
-
-
+# %% wrong: the average of the averages => values mean-of-means
+# > this is the plain average of the ranks' averages, in which a few examples weigh as much as many.
+# -         if given == "mean":
+# -             grad *= examples
+# -         comm.all_reduce(grad)
+# -         grad /= count.item()
+# +         if given == "sum":
+# +             grad /= max(examples, 1)
+# +         comm.all_reduce(grad, op="AVG")
 # %% wrong: communicates nothing => values own-part
-def average_gradients(comm, grads, examples):
-    return grads
-
-
-# %% wrong: adds up and forgets to divide => values not-divided  from: sums, then one division
+# > this is the rank's own gradient; the other ranks' are missing.
+#       count = torch.tensor([examples])
+# +     return grads
+# %% wrong: the mean over its own examples => values own-part
+#       count = torch.tensor([examples])
+# +     return [grad / max(examples, 1) if given == "sum" else grad for grad in grads]
+# %% wrong: adds up and forgets to divide => values not-divided
+# > this is the sum over all examples, not their mean.
 # -         grad /= count.item()
-
-# %% wrong: adds the averages up => values sum-of-means  from: sums, then one division
-# -         grad *= examples
-#           comm.all_reduce(grad)
+# %% wrong: adds the averages up => values sum-of-means
+# > these are the ranks' averages added up, not divided.
+# -         if given == "mean":
+# -             grad *= examples
+# -         comm.all_reduce(grad)
 # -         grad /= count.item()
-
-# %% wrong: divides by the ranks => values divided-by-ranks  from: sums, then one division
+# +         if given == "sum":
+# +             grad /= max(examples, 1)
+# +         comm.all_reduce(grad)
+# %% wrong: divides by the ranks => values divided-by-ranks
+# > this is the sum over all examples, divided by the number of ranks.
 # ~ count.item() ==> comm.size
-
-# %% wrong: divides by its own count => values divided-by-own  from: sums, then one division
+# %% wrong: divides by its own count => values divided-by-own
+# > this is the sum over all examples, divided by this rank's own count.
 # ~ count.item() ==> max(examples, 1)
-
-# %% wrong: weights and averages => values divided-twice  from: sums, then one division
+# %% wrong: weights and averages => values divided-twice
+# > this is the right gradient, divided by the number of ranks a second time.
 # ~ all_reduce(grad) ==> all_reduce(grad, op="AVG")
-
-# %% wrong: takes means for sums => values taken-for-sums unless given=sum  from: sums, then one division
-# -         grad *= examples
-
-# %% wrong: everything on everyone => cost too-many-bytes  from: sums, then one division
+# %% wrong: takes means for sums => values taken-for-sums unless given=sum
+# > these are means added up as if they were sums; a mean must be multiplied by its number of examples first.
+# -         if given == "mean":
+# -             grad *= examples
+# %% wrong: everything on everyone => cost too-many-bytes
 # -         comm.all_reduce(grad)
 # +         every = [torch.empty_like(grad) for _ in range(comm.size)]
 # +         comm.all_gather(every, grad)
 # +         grad.copy_(sum(every))
-
-# %% wrong: a rank without examples stays away => protocol deadlock  from: sums, then one division
-#   def average_gradients(comm, grads, examples):
+# %% wrong: a rank without examples stays away => protocol deadlock
+#       count = torch.tensor([examples])
 # +     if not examples:
 # +         return grads
-
-# %% wrong: float32 whatever comes => generality -  from: sums, then one division
+# %% wrong: float32 whatever comes => generality -
 #       comm.all_reduce(count)
 # +     grads = [grad.float() for grad in grads]
-
-# %% wrong: float64 on the wire => cost too-many-bytes  from: sums, then one division
+# %% wrong: float64 on the wire => cost too-many-bytes
 #       comm.all_reduce(count)
-# +     grads, given = [grad.double() for grad in grads], grads
-# ~ return grads ==> return [grad.to(each.dtype) for grad, each in zip(grads, given)]
-
-# %% wrong: whole division => values rounded  from: sums, then one division
-# ~ grad /= count ==> grad //= count
-
-# %% wrong: only rank 0 has it => values own-share  from: sums, then one division
+# +     grads, kinds = [grad.double() for grad in grads], [grad.dtype for grad in grads]
+# ~ return grads ==> return [grad.to(kind) for grad, kind in zip(grads, kinds)]
+# %% wrong: whole division => values rounded
+# ~ grad /= count.item() ==> grad //= count.item()
+# %% wrong: only rank 0 has it => values own-share
+# > this is the rank's own share; was it summed on every rank?
 # ~ all_reduce(grad) ==> reduce(grad, dst=0)
-
-# %% wrong: reduce and broadcast => cost one-root  from: sums, then one division
+# %% wrong: reduce and broadcast => cost one-root
 # -         comm.all_reduce(grad)
 # +         comm.reduce(grad, dst=0)
 # +         comm.broadcast(grad, src=0)
-
-# %% wrong: first tensor only => values -  from: sums, then one division
+# %% wrong: first tensor only => values
+# > the first tensor is averaged, the others are the rank's own.
 # ~ for grad in grads: ==> for grad in grads[:1]:
-
-# %% wrong: returns nothing => values returned-none  from: sums, then one division
+# %% wrong: returns nothing => values returned-none
 # -     return grads
-
-# %% wrong: returns the first => values wrong-shape  from: sums, then one division
-# -     return grads
-# +         return grad
-
-# %% wrong: rank 0's count for all => values -  from: sums, then one division
+# %% wrong: returns the first => values wrong-shape
+# ~ return grads ==> return grads[0]
+# %% wrong: rank 0's count for all => values -
 # ~ all_reduce(count) ==> broadcast(count, src=0)
-# ~ item() ==> item() * comm.size
-
-# %% half: everything on everyone => 2.5  from: everything on everyone
-
-# %% wrong: counts in half precision => generality -  from: sums, then one division
+# ~ count.item() ==> count.item() * comm.size
+# %% wrong: counts in half precision => generality -
 # ~ torch.tensor([examples]) ==> torch.tensor([examples]).half()
-"""
+# %% half: everything on everyone => 2.5  from: everything on everyone
+'''

@@ -6,15 +6,16 @@ import random
 
 from course_lib.data_parallel import buckets_of
 from course_lib.exercises.ch07.judges.hooks import MANY, MIXED, STEPS, WIDE, data_of, timed, trained_model, verdicts_of
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.ranks import UNKIND
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("ddp-buckets")
 BIG = WIDE * WIDE * 4
 
 
-def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     data, models = data_of(params, rng), "generality:models"
     layer = 4 * (params["width"] ** 2 + params["width"])
     cases = [
@@ -37,11 +38,11 @@ def _bucket_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layer, layers=2))
 
 
-def _bucket_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     spec, (nbytes,), _ = (case.per_rank or ())[0]
     buckets = buckets_of(reversed(trained_model(spec)), nbytes)
     hint = f"Packed from the last parameter to the first, {len(buckets)} bucket(s) per step are enough."
-    return verdicts_of(case, outcome, buckets, hint, exactly=True)
+    return verdicts_of(right, case, outcome, buckets, hint, exactly=True)
 
 
 JUDGING = Judging(
@@ -49,8 +50,8 @@ JUDGING = Judging(
     shares="values:gradients 0.2, cost:overlap 0.25, cost:once 0.15, protocol:in-flight 0.05, "
     "protocol:one-order 0.1, generality:ranks 0.05, generality:steps 0.05, generality:models 0.15",
     measured_by_worker=("cost:overlap",),
-    cases=_bucket_cases,
-    verdicts=_bucket_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="A bucket pays one latency for many parameters and leaves when its last gradient is complete, so gradients that complete one "
     "after another belong together. Collectives are matched by order, not by content: if a rank sends whatever is ready first, "
     "its numbers are added to other parameters' numbers.",
@@ -60,44 +61,39 @@ JUDGING = Judging(
 ANSWERS = r'''import torch
 
 
-def packed(model, bucket_bytes, order=reversed, mixed=False, beyond=False):
-    """Buckets from the last parameter to the first; the options are mistakes that wrong answers make."""
+# %% right: worked
+def bucket_gradients(comm, model, bucket_bytes):
+    """Return `finish`, as `hook_gradients` does; sends gradients in buckets of at most `bucket_bytes` bytes."""
+    ### BEGIN SOLUTION
     buckets, room = [], 0
-    for p in order([p for p in model.parameters() if p.requires_grad]):
-        full = room <= 0 if beyond else p.nbytes > room
-        if not buckets or full or (not mixed and p.dtype != buckets[-1][0].dtype):
+    for each in reversed([p for p in model.parameters() if p.requires_grad]):
+        if not buckets or each.nbytes > room or each.dtype != buckets[-1][0].dtype:
             buckets.append([])
             room = bucket_bytes
-        buckets[-1].append(p)
-        room -= p.nbytes
-    return buckets
-
-
-# %% right: a queue of buckets
-def bucket_gradients(comm, model, bucket_bytes):
-    buckets = packed(model, bucket_bytes)
+        buckets[-1].append(each)
+        room -= each.nbytes
     home = {p: number for number, bucket in enumerate(buckets) for p in bucket}
     missing = [len(bucket) for bucket in buckets]
     works = []
 
-    def hook(p):
-        missing[home[p]] -= 1
+    def arrived(parameter):
+        missing[home[parameter]] -= 1
         while len(works) < len(buckets) and not missing[len(works)]:
-            flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
+            flat = torch.cat([p.grad.reshape(-1) / comm.size for p in buckets[len(works)]])
             works.append((flat, comm.all_reduce(flat, async_op=True)))
 
-    for p in home:
-        p.register_post_accumulate_grad_hook(hook)
-
     def finish():
-        for bucket, (flat, work) in zip(buckets, works):
+        for bucket, (flat, work) in zip(buckets, works, strict=True):
             work.wait()
-            for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+            for p, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
                 p.grad.copy_(part.view_as(p))
         works.clear()
         missing[:] = [len(bucket) for bucket in buckets]
 
+    for parameter in home:
+        parameter.register_post_accumulate_grad_hook(arrived)
     return finish
+    ### END SOLUTION
 
 
 # %% right: gradients are views of the buckets
@@ -145,69 +141,63 @@ def bucket_gradients(comm, model, bucket_bytes):
     return Buckets(comm, model, bucket_bytes).finish
 
 
-# %% wrong: one all-reduce per parameter => cost too-many-collectives  from: a queue of buckets
-# ~ packed(model, bucket_bytes) ==> packed(model, 1)
-
-# %% wrong: packed from the first to the last => cost not-hidden  from: a queue of buckets
-# ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, order=list)
-
-# %% wrong: one bucket for all => cost -  from: a queue of buckets
-# ~ packed(model, bucket_bytes) ==> [sum(packed(model, bucket_bytes), [])]
-
-# %% wrong: the last bucket never leaves => values -  from: a queue of buckets
-# ~ (buckets) and not missing ==> (buckets) - 1 and not missing
-
-# %% wrong: what is complete leaves at once => protocol other-numbers  from: a queue of buckets
+# %% wrong: one all-reduce per parameter => cost too-many-collectives
+# ~ room = bucket_bytes ==> room = 0
+# %% wrong: packed from the first to the last => cost not-hidden
+# ~ reversed([p for p in model.parameters() if p.requires_grad]) ==> [p for p in model.parameters() if p.requires_grad]
+# %% wrong: one bucket for all => cost -
+# ~ if not buckets or each.nbytes > room or each.dtype != buckets[-1][0].dtype: ==> if not buckets:
+# %% wrong: the last bucket never leaves => values -
+# ~ len(works) < len(buckets) and ==> len(works) < len(buckets) - 1 and
+# ~ zip(buckets, works, strict=True) ==> zip(buckets, works)
+# %% wrong: sums => values sum
+# > these are the sums over the ranks, not the means: nothing divided them.
+# ~ p.grad.reshape(-1) / comm.size ==> p.grad.reshape(-1)
+# %% wrong: divides before and averages => values divided-twice
+# > these are the means, divided by the number of ranks once more.
+# ~ async_op ==> op="AVG", async_op
+# %% wrong: what is complete leaves at once => protocol out-of-order
+# > a bucket leaves as soon as it is complete, so where gradients come in another order, ranks add up different buckets.
 # -         while len(works) < len(buckets) and not missing[len(works)]:
-# -             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in buckets[len(works)]])
+# -             flat = torch.cat([p.grad.reshape(-1) / comm.size for p in buckets[len(works)]])
 # -             works.append((flat, comm.all_reduce(flat, async_op=True)))
-# +         if not missing[home[p]]:
-# +             bucket = buckets[home[p]]
-# +             flat = torch.cat([each.grad.reshape(-1) / comm.size for each in bucket])
+# +         if not missing[home[parameter]]:
+# +             bucket = buckets[home[parameter]]
+# +             flat = torch.cat([p.grad.reshape(-1) / comm.size for p in bucket])
 # +             works.append((bucket, flat, comm.all_reduce(flat, async_op=True)))
-# ~ (flat, work) in zip(buckets, works) ==> flat, work in works
-
-# %% wrong: dtypes mixed in one bucket => cost too-many-bytes  from: a queue of buckets
-# ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, mixed=True)
-
-# %% wrong: not made new for the next step => values -  from: a queue of buckets
+# ~ for bucket, (flat, work) in zip(buckets, works, strict=True): ==> for bucket, flat, work in works:
+# %% wrong: dtypes mixed in one bucket => cost too-many-bytes
+# ~ each.nbytes > room or each.dtype != buckets[-1][0].dtype ==> each.nbytes > room
+# %% wrong: not made new for the next step => values -
 # ~ not missing[len(works)] ==> missing[len(works)] <= 0
 # -         missing[:] = [len(bucket) for bucket in buckets]
-
-# %% wrong: the averages stay in the bucket => values own-gradient  from: a queue of buckets
-# -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+# %% wrong: the averages stay in the bucket => values own-gradient
+# > these are the rank's own gradients: the averages were not copied back, or nothing was averaged.
+# -             for p, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
 # -                 p.grad.copy_(part.view_as(p))
-
-# %% wrong: copies back before the wait => values own-divided  from: a queue of buckets
+# %% wrong: copies back before the wait => values own-divided
+# > this is the rank's own gradient divided by the number of ranks; the other ranks' gradients are missing.
 # ~ work.wait() ==> pass
 #                   p.grad.copy_(part.view_as(p))
 # +             work.wait()
-
-# %% wrong: fills beyond the limit => cost too-few-collectives  from: a queue of buckets
-# ~ packed(model, bucket_bytes) ==> packed(model, bucket_bytes, beyond=True)
-
-# %% wrong: buckets leave after the backward pass => cost not-hidden  from: a queue of buckets
-# -     for p in home:
-# -         p.register_post_accumulate_grad_hook(hook)
+# %% wrong: fills beyond the limit => cost too-few-collectives
+# ~ each.nbytes > room ==> room <= 0
+# %% wrong: buckets leave after the backward pass => cost not-hidden
 #       def finish():
 # +         for p in home:
-# +             hook(p)
-
-# %% wrong: each bucket is waited for in its hook => cost not-hidden  from: a queue of buckets
+# +             arrived(p)
+# -     for parameter in home:
+# -         parameter.register_post_accumulate_grad_hook(arrived)
+# %% wrong: each bucket is waited for in its hook => cost not-hidden
 #               works.append((flat, comm.all_reduce(flat, async_op=True)))
 # +             works[-1][1].wait()
-
-# %% half: what is complete leaves at once => 10.8  from: what is complete leaves at once
-
-# %% wrong: every handle ever made is kept => generality handles-kept  from: a queue of buckets
+# %% wrong: every handle ever made is kept => generality handles-kept
 # ~ works = [] ==> works, kept = [], []
 #                   p.grad.copy_(part.view_as(p))
 # +         kept.extend(works)
-
-# %% wrong: frozen parameters take room => cost too-many-collectives  from: a queue of buckets
-# -     buckets = packed(model, bucket_bytes)
-# +     frozen = [p.requires_grad_() for p in model.parameters() if not p.requires_grad]
-# +     buckets = packed(model, bucket_bytes)
-# +     frozen = [id(p.requires_grad_(False)) for p in frozen]
-# +     buckets = [[p for p in bucket if id(p) not in frozen] for bucket in buckets]
+# %% wrong: frozen parameters take room => cost too-many-collectives
+# ~ reversed([p for p in model.parameters() if p.requires_grad]) ==> reversed(list(model.parameters()))
+#           room -= each.nbytes
+# +     buckets = [[p for p in bucket if p.requires_grad] for bucket in buckets]
+# %% half: what is complete leaves at once => 10.8  from: what is complete leaves at once
 '''

@@ -5,13 +5,15 @@ from __future__ import annotations
 import random
 
 from course_lib.exercises.ch07.judges.hooks import MANY, MIXED, STEPS, data_of, timed, trained_model, verdicts_of
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.ranks import UNKIND
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("ddp-hooks")
 
-def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     data, models = data_of(params, rng), "generality:models"
     cases = [
         shown("four ranks", "values:gradients", per_rank=data(4)),
@@ -27,10 +29,10 @@ def _hook_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(UNKIND, "three ranks", "protocol:in-flight", lambda: data(3, layers=2))
 
 
-def _hook_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     trained = trained_model((case.per_rank or ())[0][0])
     hint = "One per trained parameter and step; a shared parameter counts once."
-    return verdicts_of(case, outcome, [[parameter] for parameter in reversed(trained)], hint, exactly=False)
+    return verdicts_of(right, case, outcome, [[parameter] for parameter in reversed(trained)], hint, exactly=False)
 
 
 JUDGING = Judging(
@@ -38,34 +40,36 @@ JUDGING = Judging(
     shares="values:gradients 0.25, cost:overlap 0.25, cost:once 0.15, protocol:in-flight 0.1, "
     "generality:ranks 0.05, generality:steps 0.05, generality:models 0.15",
     measured_by_worker=("cost:overlap",),
-    cases=_hook_cases,
-    verdicts=_hook_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="A complete gradient no longer changes in this backward pass, so its all-reduce can start at once and run while earlier layers "
     "are still computing. Only the first layer's gradient, which is complete last, has nothing left to hide it.",
     pytorch="`DistributedDataParallel` does this in its reducer, in buckets; `register_post_accumulate_grad_hook` is the public hook.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: one asynchronous all-reduce per parameter
+# %% right: worked
 def hook_gradients(comm, model):
+    """Return `finish`, a function without arguments that waits until every gradient is the mean over ranks."""
+    ### BEGIN SOLUTION
     works = []
 
-    def hook(parameter):
+    def started(parameter):
         parameter.grad /= comm.size
         works.append(comm.all_reduce(parameter.grad, async_op=True))
-
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.register_post_accumulate_grad_hook(hook)
 
     def finish():
         for work in works:
             work.wait()
         works.clear()
 
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(started)
     return finish
+    ### END SOLUTION
 
 
 # %% right: hooks on the nodes that add the gradients up
@@ -92,106 +96,92 @@ def hook_gradients(comm, model):
     return finish
 
 
-# %% right: a barrier in finish  from: one asynchronous all-reduce per parameter
+# %% right: a barrier in finish
 #           works.clear()
 # +         comm.barrier()
-
-# %% right: scaled by a tensor hook, reduced by the other  from: one asynchronous all-reduce per parameter
+# %% right: scaled by a tensor hook, reduced by the other
 # -         parameter.grad /= comm.size
 #           if parameter.requires_grad:
 # +             parameter.register_hook(lambda grad: grad / comm.size)
-
-# %% right: waits for the one before last in the hook  from: one asynchronous all-reduce per parameter
+# %% right: waits for the one before last in the hook
 #           works.append(comm.all_reduce(parameter.grad, async_op=True))
 # +         if len(works) > 2:
 # +             works[-3].wait()
-
-# %% wrong: all after the backward pass => cost not-hidden  from: one asynchronous all-reduce per parameter
-# -     for parameter in model.parameters():
-# -         if parameter.requires_grad:
-# -             parameter.register_post_accumulate_grad_hook(hook)
+# %% wrong: all after the backward pass => cost not-hidden
 #       def finish():
 # +         for parameter in model.parameters():
 # +             if parameter.requires_grad:
-# +                 hook(parameter)
-
-# %% wrong: each hook waits => cost not-hidden  from: one asynchronous all-reduce per parameter
+# +                 started(parameter)
+# -     for parameter in model.parameters():
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(started)
+# %% wrong: each hook waits => cost not-hidden
 # ~ works.append(comm.all_reduce(parameter.grad, async_op=True)) ==> comm.all_reduce(parameter.grad)
-
-# %% wrong: sums => values sum  from: one asynchronous all-reduce per parameter
+# %% wrong: sums => values sum
+# > these are the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by the sum.
 # -         parameter.grad /= comm.size
-
-# %% wrong: divides before and averages => values divided-twice  from: one asynchronous all-reduce per parameter
+# %% wrong: divides before and averages => values divided-twice
+# > these are the means, divided by the number of ranks once more.
 # ~ async_op ==> op="AVG", async_op
-
-# %% wrong: divides while it is under way => values ~  from: one asynchronous all-reduce per parameter
-#       def hook(parameter):
+# %% wrong: divides while it is under way => values ~
+#       def started(parameter):
 # +         works.append(comm.all_reduce(parameter.grad, async_op=True))
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
-
-# %% wrong: frozen parameters get hooks too => generality raised  from: one asynchronous all-reduce per parameter
+# %% wrong: frozen parameters get hooks too => generality raised
 # ~ if parameter.requires_grad: ==> if True:
-
-# %% wrong: a shared layer's weights leave twice => generality -  from: one asynchronous all-reduce per parameter
+# %% wrong: a shared layer's weights leave twice => generality -
 # ~ parameter in model.parameters() ==> _, parameter in model.named_parameters(remove_duplicate=False)
-
 # %% wrong: returns nothing => values no-finish  from: each hook waits
 # ~ return finish ==> return
-
-# %% wrong: averages twice, again in finish => cost -  from: one asynchronous all-reduce per parameter
+# %% wrong: averages twice, again in finish => cost -
 #           works.clear()
 # +         for parameter in model.parameters():
 # +             if parameter.grad is not None:
 # +                 comm.all_reduce(parameter.grad, op="AVG")
-
-# %% wrong: the first step only => values left-over  from: one asynchronous all-reduce per parameter
+# %% wrong: the first step only => values left-over
 # ~ works = [] ==> works, seen = [], set()
-#       def hook(parameter):
+#       def started(parameter):
 # +         if parameter in seen:
 # +             return
 # +         seen.add(parameter)
-
 # %% wrong: no time passes => cost skipped  from: all after the backward pass
 #   def hook_gradients(comm, model):
 # +     model._seconds = 0.0
-
-# %% wrong: all_gather in hooks => cost too-many-bytes  from: half precision
-# ~ half = (parameter.grad / comm.size).bfloat16() ==> into = [torch.empty_like(parameter) for _ in range(comm.size)]
-# ~ half, comm.all_reduce(half, async_op=True) ==> into, comm.all_gather(into, parameter.grad, async_op=True)
-# ~ half, work ==> into, work
-# ~ half.float() ==> sum(into) / comm.size
-
-# %% wrong: half precision => values rounded  from: one asynchronous all-reduce per parameter
+# %% wrong: half precision => values rounded
 # ~ parameter.grad /= comm.size ==> half = (parameter.grad / comm.size).bfloat16()
 # ~ comm.all_reduce(parameter.grad, async_op=True) ==> (parameter, half, comm.all_reduce(half, async_op=True))
 # ~ for work in works: ==> for parameter, half, work in works:
 #               work.wait()
 # +             parameter.grad = half.float()
-
-# %% wrong: broadcasts the weights before => cost one-root  from: one asynchronous all-reduce per parameter
+# %% wrong: all_gather in hooks => cost too-many-bytes  from: half precision
+# ~ half = (parameter.grad / comm.size).bfloat16() ==> into = [torch.empty_like(parameter) for _ in range(comm.size)]
+# ~ half, comm.all_reduce(half, async_op=True) ==> into, comm.all_gather(into, parameter.grad, async_op=True)
+# ~ half, work ==> into, work
+# ~ half.float() ==> sum(into) / comm.size
+# %% wrong: broadcasts the weights before => cost one-root
 #       works = []
 # +     for parameter in model.parameters():
 # +         comm.broadcast(parameter.data, src=0)
-
-# %% wrong: is_completed in place of wait => values own-divided  from: one asynchronous all-reduce per parameter
-# ~ wait ==> is_completed
-
-# %% wrong: waits for the last only => protocol in-flight  from: one asynchronous all-reduce per parameter
+# %% wrong: is_completed in place of wait => values own-divided
+# > this is the rank's own gradient divided by the number of ranks; the other ranks' gradients are missing.
+# ~ work.wait() ==> work.is_completed()
+# %% wrong: waits for the last only => protocol in-flight
 # ~ for work in works: ==> for work in works[-1:]:
-
-# %% wrong: replaces the gradients of all by rank 0's => values own-gradient  from: one asynchronous all-reduce per parameter
+# %% wrong: no hook at all => values own-gradient
+# > these are the rank's own gradients; nothing was averaged.
+# -     for parameter in model.parameters():
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(started)
+# %% wrong: replaces the gradients of all by rank 0's => values rank-0s-gradient
+# > these are rank 0's gradients on every rank; nothing was averaged.
 # -         parameter.grad /= comm.size
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
 # +         works.append(comm.broadcast(parameter.grad, src=0, async_op=True))
-
-# %% wrong: switches frozen ones on => generality frozen-touched  from: one asynchronous all-reduce per parameter
+# %% wrong: switches frozen ones on => generality frozen-touched
 # ~ model.parameters() ==> model.requires_grad_().parameters()
-
-# %% half: right and never hidden => 6  from: each hook waits
-
-# %% wrong: every handle ever made is kept => generality handles-kept  from: one asynchronous all-reduce per parameter
+# %% wrong: every handle ever made is kept => generality handles-kept
 # -         works.clear()
-
-# %% wrong: fp32 sums for all => generality -  from: one asynchronous all-reduce per parameter
+# %% wrong: fp32 sums for all => generality -
 # ~ if parameter.requires_grad: ==> if parameter.requires_grad and parameter.dtype == torch.float32:
-"""
+# %% half: right and never hidden => 6  from: each hook waits
+'''

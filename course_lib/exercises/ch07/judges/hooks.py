@@ -12,20 +12,17 @@ from torch import Tensor
 from course_lib.exercises.ch07.judges.ranks import (
     bytes_fault,
     collective_seconds,
-    gradients,
     messages_fault,
     net,
-    of_step,
     overlap_fault,
+    steps_fault,
 )
-from course_lib.judging import Fault, Mistake, Params, describe, first, judged
+from course_lib.judging import Fault, Params, Worked, describe, first, judged
 from course_lib.judging.cases import hidden
-from course_lib.judging.gradients import Tensors, gradients_fault, mean_of, scaled
 from course_lib.judging.ranks import PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
-RATE = 0.1  # learning rate of the probe
 # Of the timed run, in which reducing a layer's gradients takes less time than computing it:
 WIDE, SECONDS, RANKS = 400, 300e-6, 3
 
@@ -51,63 +48,20 @@ def timed(data: Callable[..., PerRank], *more: Any) -> Case:
     return hidden("three ranks on the clock", "cost:overlap", per_rank=per_rank)
 
 
-def _loss(model: Any, x: Tensor) -> Tensor:
-    return model(x).double().square().mean()
-
-
-def _steps(case: Case) -> tuple[list[list[Tensors]], list[Tensors]]:
-    """For each step: every rank's own gradients, and their mean, which all ranks apply."""
-    spec = (case.per_rank or ())[0][0]
-    models = [net(spec, rank) for rank in range(case.ranks or 1)]
-    locals_, means = [], []
-    for step in range(len((case.per_rank or ())[0][2])):
-        batches = [given[2][step] for given in case.per_rank or ()]
-        own = [gradients(model, _loss(model, x)) for model, x in zip(models, batches, strict=True)]
-        mean = mean_of(own)
-        locals_.append(own)
-        means.append(mean)
-        with torch.no_grad():
-            for model in models:
-                for parameter, grad in zip(model.parameters(), mean, strict=True):
-                    if grad is not None:
-                        parameter -= RATE * grad
-    return locals_, means
-
-
-def _gradients_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    locals_, means = _steps(case)
-    n = case.ranks or 1
+def _gradients_fault(case: Case, results: Sequence[Any], wants: Sequence[Any]) -> Fault | None:
     for rank, row in enumerate(results):
         if type(row["returned"]) is not str or row["returned"]:
             kind = describe(row["returned"]).removeprefix("str ")
             return "no-finish", f"Rank {rank} returned a value of type {kind}; return the function `finish`."
-    for step, (own, want) in enumerate(zip(locals_, means, strict=True)):
-        mistakes = [
-            Mistake("own-gradient", lambda rank, own=own: own[rank], "the rank's own gradients; nothing was averaged."),
-            Mistake(
-                "sum",
-                lambda rank, want=want: scaled(want, n),
-                "the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by the sum.",
-            ),
-            Mistake("divided-twice", lambda rank, want=want: scaled(want, 1 / n), "means, divided once more."),
-            Mistake(
-                "own-divided",
-                lambda rank, own=own: scaled(own[rank], 1 / n),
-                "the rank's own gradient divided by the number of ranks; the other ranks' gradients are missing.",
-            ),
-        ]
-        fault = gradients_fault(case, of_step(results, step), want, mistakes if n > 1 else [])
-        if fault and step and case.adversary is None:
-            return "left-over", f"Step {step} is right, step {step + 1} is not: is something left over? {fault[1]}"
-        if fault:
-            return fault
-    return None
+    later = "left-over", "Step {} is right, step {} is not: is something left over?"
+    return steps_fault(case, results, wants, later)
 
 
 def verdicts_of(
-    case: Case, outcome: Outcome, buckets: Sequence[Sequence[Tensor]], hint: str, exactly: bool
+    right: Worked, case: Case, outcome: Outcome, buckets: Sequence[Sequence[Tensor]], hint: str, exactly: bool
 ) -> list[Verdict]:
-    fault, meter, spec = _gradients_fault(case, outcome.value), outcome.meter, (case.per_rank or ())[0][0]
+    fault, spec = _gradients_fault(case, outcome.value, right.value(case)), (case.per_rank or ())[0][0]
+    meter = outcome.meter
     steps = len((case.per_rank or ())[0][2])
     if case.adversary is not None or case.part == "one-order":
         return judged(case, fault)

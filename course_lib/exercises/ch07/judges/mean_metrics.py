@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged, near
+from course_lib.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import PerRank
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("mean-metrics")
 
-def _metric_cases(params: Params, rng: random.Random) -> list[Case]:
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     def batch() -> tuple[float, int, int]:
         tokens = rng.randrange(20, 2000)
         return rng.uniform(0.5, 4.0), rng.randrange(tokens // 2), tokens
@@ -41,78 +44,30 @@ def _metric_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _metric_want(case: Case) -> dict[str, float]:
-    rows = [each for own in case.per_rank or () for each in own[0] if each[2]]
-    tokens = sum(t for _, _, t in rows)
-    loss = sum(m * t for m, _, t in rows) / tokens
-    return {"loss": loss, "accuracy": sum(c for _, c, _ in rows) / tokens, "perplexity": math.exp(loss)}
-
-
-def _metric_mistakes(case: Case, rank: int) -> list[Mistake]:
-    """Known mistakes; each value is a dictionary of the metrics that come out wrong."""
-    own = [[each for each in given[0] if each[2]] for given in case.per_rank or ()]
-    flat = [each for rows in own for each in rows]
-
-    def means(rows: Sequence[Any]) -> dict[str, float]:
-        return {"loss": sum(m for m, _, _ in rows) / len(rows), "accuracy": sum(c / t for _, c, t in rows) / len(rows)}
-
-    def weighted(rows: Sequence[Any]) -> dict[str, float]:
-        tokens = sum(t for _, _, t in rows)
-        return {"loss": sum(m * t for m, _, t in rows) / tokens, "accuracy": sum(c for _, c, _ in rows) / tokens}
-
-    busy = [rows for rows in own if rows]
-    tokens = sum(t for _, _, t in flat)
-
-    def over_ranks(one: Callable[[Sequence[Any]], dict[str, float]]) -> dict[str, float]:
-        return {key: sum(one(rows)[key] for rows in busy) / len(busy) for key in ("loss", "accuracy")}
-
-    exp = math.exp
-    perplexities = {
-        "batches'": (sum(exp(m) * t for m, _, t in flat) / tokens, sum(exp(m) for m, _, _ in flat) / len(flat)),
-        "ranks'": (sum(exp(weighted(rows)["loss"]) for rows in busy) / len(busy),),
-    }
-    mistakes = [
-        Mistake("mean-of-means", means(flat), "a mean over batches, in which small and full batches count the same."),
-        Mistake("mean-over-ranks", over_ranks(weighted), "a mean over ranks, which have different numbers of tokens."),
-        Mistake("mean-over-ranks", over_ranks(means), "a mean over ranks of means over batches; weight by tokens."),
-    ]
-    for whose, values in perplexities.items():
-        message = f"the mean of the {whose} perplexities; compute e to the mean loss instead."
-        mistakes += [Mistake("perplexity-averaged", {"perplexity": value}, message) for value in values]
-    own_numbers = "the rank's own value; the other ranks' tokens are missing."
-    ours = [weighted(own[rank]), means(own[rank])] if own[rank] else []
-    return mistakes + [Mistake("own-numbers", value, own_numbers) for value in ours]
-
-
-def _metric_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    want = _metric_want(case)
-    for rank, got in enumerate(results):
+def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
         if not set(want) <= set(got):
             return "wrong-shape", f'Rank {rank}: return a dictionary with "loss", "accuracy" and "perplexity".'
-        for name, right in want.items():
+        for name, wanted in want.items():
             value = got[name]
             if isinstance(value, Tensor) and value.numel() == 1:
                 value = value.item()
-            if not near(value, right, 1e-5):
-                return _named(case, rank, name, value, right)
+            if not near(value, wanted, 1e-5):
+                return _named(rank, name, value, wanted)
     return None
 
 
-def _named(case: Case, rank: int, name: str, value: Any, right: float) -> Fault:
+def _named(rank: int, name: str, value: Any, wanted: float) -> Fault:
     lead = f"Rank {rank}: {name} is "
     if type(value) is float and math.isnan(value):
         return "nan", f"{lead}NaN. A batch without tokens, or a rank without batches, adds nothing to any sum."
     if not is_number(value):
         return "not-a-number", f"{lead}{describe(value)}; return a number."
-    if (case.ranks or 1) + len((case.per_rank or ())[0][0]) > 2:
-        for mistake in _metric_mistakes(case, rank):
-            if name in mistake.value and near(value, mistake.value[name], 1e-5):
-                return mistake.name, f"{lead}{mistake.message}"
-    if name == "accuracy" and near(value, 100 * right, 1e-5):
-        return "in-percent", f"{lead}in percent; return a fraction of 1."
-    if near(value, right, 0.01):
-        return "rounded", f"{lead}close, but not exact: is a sum rounded, or in a narrow dtype?"
-    return "other-number", f"{lead}{value / right:.4g} times the right one."
+    if near(value, wanted, 0.01):
+        found = "rounded", f"{lead}close, but not exact: is a sum rounded, or in a narrow dtype?"
+    else:
+        found = "other-number", f"{lead}{value / wanted:.4g} times the right one."
+    return Wrong(*found, f"Rank {rank}, {name}: ", (name,))
 
 
 def _wire_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
@@ -125,37 +80,36 @@ def _wire_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _metric_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, wire = _metric_fault(case, outcome.value), _wire_fault(params, case, outcome)
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault, wire = _fault(case, outcome.value), _wire_fault(params, case, outcome)
     return judged(case, fault or wire) if case.kind == "cost" else judged(case, fault, ("cost", "bytes", wire))
 
 
 JUDGING = Judging(
     shares={"values:metrics": 0.45, "cost:bytes": 0.2, "generality:empty": 0.2, "generality:ranks": 0.15},
-    cases=_metric_cases,
-    verdicts=_metric_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="Means cannot be added up, but sums and counts can. Perplexity is not a mean but a function of one, so compute it last.",
     pytorch="torchmetrics keeps sums and counts per rank and reduces those, because an all-reduce of means would be wrong.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
 
-def told(loss, accuracy):
-    return {"loss": loss, "accuracy": accuracy, "perplexity": math.exp(loss)}
-
-
-# %% right: three sums
+# %% right: worked
 def evaluate(comm, batches):
+    """{"loss", "accuracy", "perplexity"} over all tokens of all ranks. Budget: a few numbers per rank."""
+    ### BEGIN SOLUTION
     row = torch.zeros(3, dtype=torch.float64)
     for mean, correct, tokens in batches:
-        if tokens:
+        if tokens:  # the mean of nothing is NaN
             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
     comm.all_reduce(row)
-    total, correct, tokens = row.tolist()
-    return told(total / tokens, correct / tokens)
+    loss, right, count = row.tolist()
+    return {"loss": loss / count, "accuracy": right / count, "perplexity": math.exp(loss / count)}
+    ### END SOLUTION
 
 
 # %% right: float32, zero-dimensional, not a number made zero
@@ -169,75 +123,76 @@ def evaluate(comm, batches):
 
 
 # %% right: all_gather of three sums
-def evaluate(comm, batches):
-    mine = torch.tensor(
-        [sum(m * t for m, c, t in batches if t), sum(c for m, c, t in batches), sum(t for m, c, t in batches)],
-        dtype=torch.float64,
-    )
-    every = [torch.zeros_like(mine) for _ in range(comm.size)]
-    comm.all_gather(every, mine)
-    a, b, c = sum(every).tolist()
-    return {"loss": a / c, "accuracy": b / c, "perplexity": math.exp(a / c), "tokens": c}
-
-
-# %% wrong: the sum of nothing is a whole number => generality raised  from: float32, zero-dimensional, not a number made zero
-# -     total = torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
-# +     total = torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
-
-# %% wrong: a mean over batches => values mean-of-means  from: three sums
-# ~ [mean * tokens, correct, tokens], ==> [mean, correct / tokens, 1.0],
-
-
-# %% wrong: a mean over ranks => values mean-over-ranks
-def evaluate(comm, batches):
-    tokens = sum(t for _, _, t in batches) or 1
-    row = torch.tensor([sum(m * t for m, _, t in batches if t) / tokens, sum(c for _, c, _ in batches) / tokens])
-    comm.all_reduce(row, op="AVG")
-    return told(*row.tolist())
-
-
-# %% wrong: its own numbers => values own-numbers  from: three sums
 # -     comm.all_reduce(row)
-
-# %% wrong: a mean of perplexities => values perplexity-averaged  from: three sums
-# ~ 3 ==> 4
-# ~ tokens, correct, tokens ==> tokens, correct, math.exp(mean) * tokens, tokens
-# ~ total, correct, tokens = row ==> loss, accuracy, perplexity = (row[:3] / row[3])
-# ~ told(total / tokens, correct / tokens) ==> {"loss": loss, "accuracy": accuracy, "perplexity": perplexity}
-
-# %% wrong: in per cent => values in-percent  from: three sums
-# ~ (total / tokens, correct / tokens) ==> (total / tokens, 100 * correct / tokens)
-
-# %% wrong: only rank 0 knows => values returned-none  from: three sums
+# +     every = [torch.zeros_like(row) for _ in range(comm.size)]
+# +     comm.all_gather(every, row)
+# +     row = sum(every)
+# ~ math.exp(loss / count)} ==> math.exp(loss / count), "tokens": count}
+# %% wrong: the sum of nothing is a whole number => generality raised  from: float32, zero-dimensional, not a number made zero
+# ~ torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0)) ==> torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
+# %% wrong: a mean over batches => values mean-of-means
+# > this is a mean over batches, in which small and full batches count the same.
+# ~ [mean * tokens, correct, tokens] ==> [mean, correct / tokens, 1.0]
+# %% wrong: a mean over ranks => values mean-over-ranks
+# > this is a mean over ranks, which have different numbers of tokens.
+# -     comm.all_reduce(row)
+# -     loss, right, count = row.tolist()
+# +     row = row[:2] / row[2].clamp(min=1)
+# +     comm.all_reduce(row, op="AVG")
+# +     loss, right, count = *row.tolist(), 1
+# %% wrong: a mean over ranks of means over batches => values mean-over-ranks
+# > this is a mean over ranks of means over batches; weight by tokens.
+# ~ [mean * tokens, correct, tokens] ==> [mean, correct / tokens, 1.0]
+# -     comm.all_reduce(row)
+# -     loss, right, count = row.tolist()
+# +     row = row[:2] / row[2].clamp(min=1)
+# +     comm.all_reduce(row, op="AVG")
+# +     loss, right, count = *row.tolist(), 1
+# %% wrong: its own numbers => values own-numbers
+# > this is the rank's own value; the other ranks' tokens are missing.
+# -     comm.all_reduce(row)
+# %% wrong: the means over its own batches => values own-numbers
+# ~ [mean * tokens, correct, tokens] ==> [mean, correct / tokens, 1.0]
+# -     comm.all_reduce(row)
+# %% wrong: a mean of perplexities => values perplexity-averaged
+# > this is a mean of the batches' perplexities; compute e to the mean loss instead.
+# ~ torch.zeros(3, ==> torch.zeros(4,
+# ~ [mean * tokens, correct, tokens] ==> [mean * tokens, correct, tokens, math.exp(mean) * tokens]
+# ~ loss, right, count = ==> loss, right, count, powers =
+# ~ math.exp(loss / count) ==> powers / count
+# %% wrong: a mean of perplexities, without weights => values perplexity-averaged
+# ~ torch.zeros(3, ==> torch.zeros(5,
+# ~ [mean * tokens, correct, tokens] ==> [mean * tokens, correct, tokens, math.exp(mean), 1.0]
+# ~ loss, right, count = ==> loss, right, count, powers, number =
+# ~ math.exp(loss / count) ==> powers / number
+# %% wrong: a mean of the ranks' perplexities => values perplexity-averaged
+# > this is the mean of the ranks' perplexities; compute e to the mean loss instead.
+# -     comm.all_reduce(row)
+# -     loss, right, count = row.tolist()
+# +     row = torch.stack([*row, (row[0] / row[2]).exp().nan_to_num(), (row[2] > 0).double()])
+# +     comm.all_reduce(row)
+# +     loss, right, count, powers, number = row.tolist()
+# ~ math.exp(loss / count) ==> powers / number
+# %% wrong: in per cent => values in-percent
+# > this is in percent; return a fraction of 1.
+# ~ right / count ==> 100 * right / count
+# %% wrong: two to the loss => values two-to-the-loss
+# > this is 2 to the power of the loss; perplexity is e to that power.
+# ~ math.exp(loss / count) ==> 2 ** (loss / count)
+# %% wrong: only rank 0 knows => values returned-none
 # ~ comm.all_reduce(row) ==> comm.reduce(row, dst=0)
-# -     return told(total / tokens, correct / tokens)
-# +     if comm.rank == 0:
-# +         return told(total / tokens, correct / tokens)
-
-# %% wrong: not a number spreads => generality nan  from: three sums
+#       loss, right, count = row.tolist()
+# +     if comm.rank:
+# +         return None
+# %% wrong: not a number spreads => generality nan
 # ~ if tokens: ==> if True:
-
-# %% wrong: a rank without batches stays away => values deadlock  from: three sums
-# -         if tokens:
+# %% wrong: a rank without batches stays away => values deadlock
+# -         if tokens:  # the mean of nothing is NaN
 # -             row += torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 # -     comm.all_reduce(row)
 # +         one = torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
 # +         comm.all_reduce(one)
 # +         row += one
-
-# %% wrong: numbers without names => values wrong-shape  from: three sums
-# ~ return told(total / tokens, correct / tokens) ==> return total / tokens, correct / tokens, math.exp(total / tokens)
-
-# %% wrong: truncated => values rounded  from: three sums
-# ~ [mean * tokens, correct ==> [int(mean * tokens), correct
-
-# %% wrong: the largest => values -  from: three sums
-# ~ all_reduce(row) ==> all_reduce(row, op="MAX")
-
-# %% wrong: two to the loss => values other-number  from: three sums
-# -     return told(total / tokens, correct / tokens)
-# +     return {**told(total / tokens, correct / tokens), "perplexity": 2 ** (total / tokens)}
-
 # %% wrong: one all-reduce per batch, padded => cost lists-travel  from: a rank without batches stays away
 # -     for mean, correct, tokens in batches:
 # -         one = torch.tensor([mean * tokens, correct, tokens], dtype=torch.float64)
@@ -246,15 +201,16 @@ def evaluate(comm, batches):
 # +     for step in range(int(most)):
 # +         mean, correct, tokens = batches[step] if step < len(batches) else (0.0, 0, 0)
 # +         one = torch.tensor([mean * tokens if tokens else 0.0, correct, tokens], dtype=torch.float64)
-
-
+# %% wrong: numbers without names => values wrong-shape
+#       loss, right, count = row.tolist()
+# +     return loss / count, right / count, math.exp(loss / count)
+# %% wrong: truncated => values rounded
+# ~ [mean * tokens, correct ==> [int(mean * tokens), correct
+# %% wrong: the largest => values -
+# ~ all_reduce(row) ==> all_reduce(row, op="MAX")
 # %% wrong: strings => values not-a-number
-def evaluate(comm, batches):
-    return {"loss": "2.0", "accuracy": "0.5", "perplexity": "7"}
-
-
-# %% half: not a number spreads => 4  from: not a number spreads
-
-# %% wrong: a loss of 0 is no batch => generality other-number  from: three sums
+# ~ {"loss": loss / count, ==> {"loss": str(loss / count),
+# %% wrong: a loss of 0 is no batch => generality other-number
 # ~ if tokens: ==> if tokens and mean:
-"""
+# %% half: not a number spreads => 4  from: not a number spreads
+'''

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch07 import probes
-from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, graphs_fault, messages_fault, net, of_step
-from course_lib.judging import Fault, Judging, Mistake, Params, first, judged
+from course_lib.exercises.ch07.judges.ranks import bytes_fault, graphs_fault, messages_fault, net, steps_fault
+from course_lib.judging import Fault, Judging, Params, Worked, first, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.gradients import Tensors, gradients_fault, mean_of, scaled
 from course_lib.judging.ranks import PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("one-sync")
 
-def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
     def data(ranks: int, *steps: int, layers: int = 2, rows: int = 3, loss: str = "mean_square") -> PerRank:
@@ -43,54 +43,17 @@ def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _sync_mistakes(micro: Sequence[Sequence[Tensors]], want: Tensors) -> list[Mistake]:
-    """Each rank's gradients if the flag has the wrong value in a forward pass; `micro` is by rank and micro-batch."""
-    n, count = len(micro), len(micro[0])
-    own = [mean_of(batches) for batches in micro]
-    begun = mean_of([batches[0] for batches in micro])
-    mixed = [mean_of([begun, *batches[1:]]) for batches in micro]
-    late = "the first micro-batch was averaged over the ranks, but the others were not"
-    return [
-        Mistake("flag-too-late", lambda rank: mixed[rank], f"{late}: the flag was False in the *last forward pass*."),
-        Mistake("never-averaged", lambda rank: own[rank], "the rank's own mean; no average over the ranks was taken."),
-        Mistake("not-divided", lambda rank: scaled(want, count), "the sum over the micro-batches; return their mean."),
-        Mistake("never-averaged", lambda rank: scaled(own[rank], count), "a sum over the rank's own micro-batches."),
-        Mistake(
-            "flag-too-late",
-            lambda rank: scaled(mixed[rank], count),
-            f"{late}, and the sum was not divided by the number of micro-batches.",
-        ),
-        Mistake("divided-by-ranks", lambda rank: scaled(want, 1 / n), "divided by ranks; the replica averages."),
-        Mistake(
-            "last-only",
-            lambda rank: mean_of([scaled(batches[-1], 1 / count) for batches in micro]),
-            "this contains only the last micro-batch.",
-        ),
-    ]
-
-
-def _sync_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     results, n = outcome.value, case.ranks or 1
     spec, given = (case.per_rank or ())[0]
-    steps, rows, loss = [len(batches) for batches in given], len(given[0][0][0]), getattr(probes, spec["loss"])
-    fault: Fault | None = None
-    for step, count in enumerate(steps):
-        model = net(spec)
-        micro = [[gradients(model, loss(model(x), y)) for x, y in own[1][step]] for own in case.per_rank or ()]
-        want = mean_of([mean_of(batches) for batches in micro])
-        fault = gradients_fault(
-            case, of_step(results, step), want, _sync_mistakes(micro, want) if count > 1 or n > 1 else []
-        )
-        if fault and step:
-            fault = fault[0], f"Step {step} is right but step {step + 1} is wrong. {fault[1]}"
-        if fault:
-            break
-    wire = _sync_wire(outcome.meter, list(net(spec).parameters()), steps)
+    steps, rows = [len(batches) for batches in given], len(given[0][0][0])
+    fault = steps_fault(case, results, right.value(case), ("", "Step {} is right but step {} is wrong."))
+    wire = _wire(outcome.meter, list(net(spec).parameters()), steps)
     graphs = graphs_fault([row["counts"] for row in results], [sum(steps)] * n, rows, [sum(steps)] * n)
     return judged(case, fault, ("cost", "syncs", wire), ("cost", "graphs", graphs))
 
 
-def _sync_wire(meter: Meter, trained: Sequence[Tensor], steps: Sequence[int]) -> Fault | None:
+def _wire(meter: Meter, trained: Sequence[Tensor], steps: Sequence[int]) -> Fault | None:
     n, each = len(meter["messages_sent"]), 2 * (len(meter["messages_sent"]) - 1) * len(trained)
     if n > 1 and sum(steps) > len(steps) and min(meter["messages_sent"]) >= 0.99 * each * sum(steps):
         times = sum(steps) / len(steps)
@@ -105,24 +68,27 @@ JUDGING = Judging(
     point=("cost:syncs", "cost:graphs"),
     shares="values:gradients 0.35, cost:syncs 0.25, cost:graphs 0.1, generality:steps 0.2, generality:ranks 0.1",
     measured_by_worker=("cost:graphs",),
-    cases=_sync_cases,
-    verdicts=_sync_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="The replica prepares for averaging in the forward pass, so the flag must have its value before that, for each micro-batch. The "
     "last one averages everything accumulated, because the average of sums is the sum of averages.",
     pytorch="`DistributedDataParallel.no_sync()`; its forward pass reads `require_backward_grad_sync` and prepares the reducer.",
 )
 
-ANSWERS = r"""from contextlib import nullcontext
+ANSWERS = r'''from contextlib import nullcontext
 
 import torch
 
 
-# %% right: no_sync around all but the last
+# %% right: worked
 def accumulate(replica, batches, loss):
+    """Leave in `.grad` the mean gradient over all micro-batches of all ranks, with one synchronization."""
+    ### BEGIN SOLUTION
     for step, (inputs, targets) in enumerate(batches):
         last = step == len(batches) - 1
         with nullcontext() if last else replica.no_sync():
             (loss(replica(inputs), targets) / len(batches)).backward()
+    ### END SOLUTION
 
 
 # %% right: only the forward passes inside
@@ -137,75 +103,63 @@ def accumulate(replica, batches, loss):
 
 
 # %% right: flag by hand, raised again
-def accumulate(replica, batches, loss):
-    replica.require_backward_grad_sync = False
-    for x, y in batches[:-1]:
-        (loss(replica(x), y) / len(batches)).backward()
-    replica.require_backward_grad_sync = True
-    x, y = batches[-1]
-    (loss(replica(x), y) / len(batches)).backward()
-
-
-# %% wrong: averages every micro-batch => cost every-micro-batch  from: no_sync around all but the last
+# ~ nullcontext() if last else replica.no_sync() ==> nullcontext(setattr(replica, "require_backward_grad_sync", last))
+# %% wrong: averages every micro-batch => cost every-micro-batch
 # ~ nullcontext() if last else replica.no_sync() ==> nullcontext()
-
-# %% wrong: the last one inside too => values never-averaged  from: no_sync around all but the last
+# %% wrong: the last one inside too => values never-averaged
+# > this is the rank's own mean; no average over the ranks was taken.
 # ~ nullcontext() if last else replica.no_sync() ==> replica.no_sync()
-
-# %% wrong: the first instead of the last => values flag-too-late  from: no_sync around all but the last
-# ~ step == len(batches) - 1 ==> step == 0
-
-# %% wrong: one short => values -  from: no_sync around all but the last
-# ~ step == len(batches) - 1 ==> step == len(batches) - 2
-
-# %% wrong: forgets the mean => values not-divided  from: no_sync around all but the last
+# %% wrong: the last one inside too, and summed => values own-sum
+# > this is a sum over the rank's own micro-batches.
+# ~ nullcontext() if last else replica.no_sync() ==> replica.no_sync()
 # ~ (loss(replica(inputs), targets) / len(batches)).backward() ==> loss(replica(inputs), targets).backward()
-
 # %% wrong: as it was => values flag-too-late  from: the card
-
-
+# > the first micro-batch was averaged over the ranks, but the others were not: the flag was False in the *last forward pass*.
+# %% wrong: the first instead of the last => values flag-too-late
+# ~ step == len(batches) - 1 ==> step == 0
+# %% wrong: the first instead of the last, and summed => values flag-too-late-and-summed
+# > the first micro-batch was averaged over the ranks, but the others were not, and the sum was not divided by the number of micro-batches.
+# ~ step == len(batches) - 1 ==> step == 0
+# ~ (loss(replica(inputs), targets) / len(batches)).backward() ==> loss(replica(inputs), targets).backward()
+# %% wrong: one short => values -
+# ~ step == len(batches) - 1 ==> step == len(batches) - 2
+# %% wrong: forgets the mean => values not-divided
+# > this is the sum over the micro-batches; return their mean.
+# ~ (loss(replica(inputs), targets) / len(batches)).backward() ==> loss(replica(inputs), targets).backward()
+# %% wrong: divides by the ranks => values divided-by-ranks
+# > this is divided by the number of ranks as well; the replica averages over them.
+# ~ / len(batches) ==> / len(batches) / replica.module._comm.size
 # %% wrong: one big batch => cost one-big-batch
-def accumulate(replica, batches, loss):
-    loss(replica(torch.cat([x for x, _ in batches])), torch.cat([y for _, y in batches])).backward()
-
-
+#       for step, (inputs, targets) in enumerate(batches):
+# +         inputs, targets = (torch.cat(each) for each in zip(*batches))
+# +         return loss(replica(inputs), targets).backward()
 # %% wrong: all forward, then all back => cost graphs-kept
-def accumulate(replica, batches, loss):
-    total = 0
-    for step, (inputs, targets) in enumerate(batches):
-        replica.require_backward_grad_sync = step == len(batches) - 1
-        total = total + loss(replica(inputs), targets) / len(batches)
-    total.backward()
-
-
+#       for step, (inputs, targets) in enumerate(batches):
+# +         replica.require_backward_grad_sync = step == len(batches) - 1
+# -         last = step == len(batches) - 1
+# -         with nullcontext() if last else replica.no_sync():
+# -             (loss(replica(inputs), targets) / len(batches)).backward()
+# +         share = loss(replica(inputs), targets) / len(batches)
+# +         total = total + share if step else share
+# +     total.backward()
 # %% wrong: only the last micro-batch => values last-only
-def accumulate(replica, batches, loss):
-    inputs, targets = batches[-1]
-    (loss(replica(inputs), targets) / len(batches)).backward()
-
-
+# > this contains only the last micro-batch.
+# ~ enumerate(batches): ==> [(len(batches) - 1, batches[-1])]:
 # %% wrong: an extra forward pass to raise the flag => cost more-forwards  from: the last one inside too
 #               (loss(replica(inputs), targets) / len(batches)).backward()
 # +     (0 * loss(replica(batches[-1][0]), batches[-1][1])).backward()
-
-# %% wrong: leaves the flag down => generality never-averaged  from: no_sync around all but the last
+# %% wrong: leaves the flag down => generality never-averaged
 #               (loss(replica(inputs), targets) / len(batches)).backward()
 # +     replica.require_backward_grad_sync = False
-
-# %% wrong: every second => cost too-many-collectives  from: no_sync around all but the last
+# %% wrong: every second => cost too-many-collectives
 # ~ step == len(batches) - 1 ==> step % 2 == 1 or step == len(batches) - 1
-
-# %% wrong: no_grad => values raised  from: no_sync around all but the last
+# %% wrong: no_grad => values raised
 # ~ nullcontext() if last else replica.no_sync() ==> torch.no_grad()
-
-# %% wrong: divides by all but one => values -  from: no_sync around all but the last
+# %% wrong: divides by all but one => values -
 # ~ / len(batches) ==> / max(len(batches) - 1, 1)
-
 # %% wrong: the module in place of the replica => cost fewer-forwards  from: only the forward passes inside
 # ~ out = replica(x) ==> out = replica.module(x)
-
-# %% half: averages every micro-batch => 4  from: averages every micro-batch
-
-# %% wrong: a loss of its own => values -  from: no_sync around all but the last
+# %% wrong: a loss of its own => values -
 # ~ loss(replica(inputs), targets) ==> (replica(inputs) - targets).square().mean()
-"""
+# %% half: averages every micro-batch => 4  from: averages every micro-batch
+'''

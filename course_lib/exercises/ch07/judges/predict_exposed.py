@@ -30,34 +30,29 @@ JUDGING = prediction(
     truth=exposed_seconds,
 )
 
-ANSWERS = r'''"""Answers to predict-exposed: an interval of a factor of four or less, and what is none."""
+ANSWERS = r'''from course_lib import params
 
 
-# %% right: from the two times
-def exposed_interval():
-    ring = 2 * 63 / 64 * 2 * 8e9 / 50e9
-    backward = 4 * 8e9 * 2048 / 400e12
-    return (ring - backward) / 1.8, (ring - backward) * 1.8
+# %% right: worked
+def exposed_interval() -> tuple[float, float]:
+    """Your interval for the exposed time in seconds: (low, high), with high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-exposed")
+    ring = 2 * (asked.gpus - 1) / asked.gpus * 2 * asked.params / asked.bandwidth
+    exposed = ring - 4 * asked.params * asked.tokens / asked.rate
+    return exposed / 1.8, exposed * 1.8
+    ### END SOLUTION
 
-
-# %% right: far off, but an interval  from: one number believed
-# ~ [0.466, 0.466] ==> 10, 30
-
-
+# %% right: far off, but an interval
+# ~ exposed / 1.8, exposed * 1.8 ==> 10, 30
 # %% right: one number believed
-def exposed_interval():
-    return [0.466, 0.466]
-
-
-# %% wrong: too wide => values too-wide  from: far off, but an interval
-# ~ 10, 30 ==> 0.01, 100.0
-
-# %% wrong: upside down => values reversed  from: far off, but an interval
-# ~ 10, 30 ==> 1.0, 0.5
-
-# %% wrong: nothing sticks out => values not-positive  from: far off, but an interval
-# ~ 10, 30 ==> 0.0, 0.0
-
-# %% wrong: one number => values not-a-pair  from: far off, but an interval
-# ~ 10, 30 ==> 0.47
+# ~ exposed / 1.8, exposed * 1.8 ==> [exposed, exposed]
+# %% wrong: too wide => values too-wide
+# ~ exposed / 1.8, exposed * 1.8 ==> exposed / 100, exposed * 100
+# %% wrong: upside down => values reversed
+# ~ exposed / 1.8, exposed * 1.8 ==> exposed * 1.8, exposed / 1.8
+# %% wrong: nothing sticks out => values not-positive
+# ~ exposed / 1.8, exposed * 1.8 ==> 0.0, 0.0
+# %% wrong: one number => values not-a-pair
+# ~ exposed / 1.8, exposed * 1.8 ==> exposed
 '''

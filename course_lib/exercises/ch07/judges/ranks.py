@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from course_lib.cluster import Topology
 from course_lib.exercises.ch07.models import Net
 from course_lib.judging import Fault, is_number
-from course_lib.judging.gradients import Tensors
+from course_lib.judging.gradients import gradients_fault
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.traffic import Meter
 from course_lib.parity import step_bytes
+from course_lib.records import Case
 
 ALONE = SimpleNamespace(rank=0, size=1, compute=lambda *_, **__: None)
 
@@ -25,16 +26,24 @@ def net(spec: Mapping[str, Any], rank: int = 0) -> Net:
     return Net(SimpleNamespace(**{**vars(ALONE), "rank": rank}), plain)  # type: ignore[arg-type]
 
 
-def of_step(results: Sequence[Mapping[str, Any]], step: int) -> list[Sequence[Any]]:
-    """Each rank's gradients of one step; an empty list where a rank has none of that step."""
-    return [row["gradients"][step] if step < len(row["gradients"]) else [] for row in results]
-
-
-def gradients(model: Any, loss: Tensor) -> Tensors:
-    """Every parameter's gradient of the loss, None where it is frozen; the model's `.grad` fields stay as they are."""
-    trained = [each for each in model.parameters() if each.requires_grad]
-    found = dict(zip(trained, torch.autograd.grad(loss, trained), strict=True))
-    return [found.get(each) for each in model.parameters()]
+def steps_fault(
+    case: Case, results: Sequence[Mapping[str, Any]], wants: Sequence[Mapping[str, Any]], later: tuple[str, str]
+) -> Fault | None:
+    """The first step after which a rank's gradients are not the right ones. Where it is not the first, `later` says so, and may
+    give it another name."""
+    for step in range(len(wants[0]["gradients"])):
+        got = [row["gradients"][step] if step < len(row["gradients"]) else [] for row in results]
+        want = [row["gradients"][step] for row in wants]
+        fault = gradients_fault(case, got, want.__getitem__, where=("gradients", step))
+        if fault and step:
+            name, told = later[0] if case.adversary is None else "", later[1].format(step, step + 1)
+            found = Wrong(*fault)
+            return found._replace(
+                mistake=name or found.mistake, message=f"{told} {found.message}", lead=f"{told} {found.lead}"
+            )
+        if fault:
+            return fault
+    return None
 
 
 # --- what moved

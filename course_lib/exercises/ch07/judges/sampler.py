@@ -12,7 +12,7 @@ from course_lib.judging import Fault, Judging, Params, describe, verdict
 from course_lib.records import Case, Outcome, Verdict
 
 
-def _sampler_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     many, seed = params["samples"], rng.randrange(1000)
 
     def case(
@@ -104,7 +104,7 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
     return None
 
 
-def _sampler_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     samples, worlds, epochs, _ = case.args
     got = outcome.value
     fault: Fault | None = ("no-lists", f"Got {describe(got)}; every rank returns a list of sample numbers.")
@@ -143,115 +143,96 @@ def _same_order(one: Any, several: Any, ranks: int) -> Fault | None:
 
 JUDGING = Judging(
     shares={"values:once": 0.35, "values:order": 0.25, "generality:sizes": 0.2, "generality:any-ranks": 0.2},
-    cases=_sampler_cases,
-    verdicts=_sampler_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="All ranks compute the same order from seed and epoch, and each takes every N-th sample of it. So the parts are disjoint without "
     "any communication, and a step reads the same samples on any number of ranks.",
     pytorch="`torch.utils.data.DistributedSampler`; without `set_epoch(epoch)`, every epoch has the order of the first.",
 )
 
-ANSWERS = r"""import math
-import random
+ANSWERS = r'''import random
 
 import torch
 
+from course_lib import params
 
-# %% right: one generator from seed and epoch, dealt out
+
+# %% right: worked
+rest = params("sampler").rest  # "pad" or "drop": what to do if the ranks do not divide the samples
+
+
+def indices(samples, rank, ranks, epoch, seed=0):
+    """The numbers of the samples that this rank reads in this epoch, as a list in order."""
+    ### BEGIN SOLUTION
+    order = list(range(samples))
+    random.Random(f"{seed}:{epoch}").shuffle(order)
+    length = -(-samples // ranks) * ranks if rest == "pad" else samples // ranks * ranks
+    return [order[place % samples] for place in range(rank, length, ranks)]
+    ### END SOLUTION
+
+# %% right: torch, as its own sampler does it
+# -     order = list(range(samples))
+# -     random.Random(f"{seed}:{epoch}").shuffle(order)
+# +     coin = torch.Generator()
+# +     coin.manual_seed(seed * 10_007 + epoch)
+# +     order = torch.randperm(samples, generator=coin).tolist() * ranks
+# ~ [order[place % samples] for place in range(rank, length, ranks)] ==> order[rank:length:ranks]
+# %% wrong: never told the epoch => values epoch-ignored
+# ~ f"{seed}:{epoch}" ==> seed
+# %% wrong: in stored order => values not-shuffled
+# -     random.Random(f"{seed}:{epoch}").shuffle(order)
+# %% wrong: every rank shuffles for itself => values -
+# ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{rank}"
+# %% wrong: the process's own generator => values -
+# ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> random.shuffle(order)
+
+
+# %% wrong: one extension is not enough for few samples => generality -
 def indices(samples, rank, ranks, epoch, seed=0):
     order = list(range(samples))
     random.Random(f"{seed}:{epoch}").shuffle(order)
-    total = math.ceil(samples / ranks) * ranks
-    order = (order * math.ceil(total / samples))[:total]
+    order += order[: -samples % ranks]
     return order[rank::ranks]
 
 
-# %% right: torch, as its own sampler does it
-def indices(samples, rank, ranks, epoch, seed=0):
-    coin = torch.Generator()
-    coin.manual_seed(seed * 10_007 + epoch)
-    order = torch.randperm(samples, generator=coin).tolist()
-    while len(order) % ranks:
-        order += order[: min(ranks - len(order) % ranks, samples)]
-    return order[rank : len(order) : ranks]
-
-
-# %% right: any variant  from: one generator from seed and epoch, dealt out
-# - def indices(samples, rank, ranks, epoch, seed=0):
-# + from course_lib import params
-# + WHOLE = {"pad": math.ceil, "drop": math.floor}[params("sampler").rest]
-# + def indices(samples, rank, ranks, epoch, seed=0):
-# ~ total = math.ceil(samples / ranks) ==> total = WHOLE(samples / ranks)
-
-# %% wrong: never told the epoch => values epoch-ignored  from: one generator from seed and epoch, dealt out
-# ~ f"{seed}:{epoch}" ==> seed
-
-# %% wrong: in stored order => values not-shuffled  from: one generator from seed and epoch, dealt out
-# -     random.Random(f"{seed}:{epoch}").shuffle(order)
-
-# %% wrong: every rank shuffles for itself => values never-read  from: one generator from seed and epoch, dealt out
-# ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{rank}"
-
-# %% wrong: the process's own generator => values never-read  from: one generator from seed and epoch, dealt out
-# ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> random.shuffle(order)
-
-# %% wrong: uneven => values unequal  from: one generator from seed and epoch, dealt out
-# -     total = math.ceil(samples / ranks) * ranks
-# -     order = (order * math.ceil(total / samples))[:total]
-
-# %% wrong: drops the rest => values dropped unless rest=drop  from: uneven
-# ~ return order[rank::ranks] ==> return order[: samples // ranks * ranks][rank::ranks]
-
-# %% wrong: everyone reads everything => values everyone-reads-all  from: uneven
-# ~ order[rank::ranks] ==> order
-
-# %% wrong: blocks in place of dealing => generality in-blocks  from: one generator from seed and epoch, dealt out
-# ~ total = math.ceil(samples / ranks) * ranks ==> each = -(-samples // ranks)
-# ~ (order * math.ceil(total / samples))[:total] ==> (order * ranks)[: each * ranks]
-# ~ order[rank::ranks] ==> order[rank * each : (rank + 1) * each]
-
-
+# %% wrong: uneven => values unequal
+# ~ range(rank, length, ranks) ==> range(rank, samples, ranks)
+# %% wrong: drops the rest => values dropped unless rest=drop  from: one extension is not enough for few samples
+# ~ order += order[: -samples % ranks] ==> order = order[: samples // ranks * ranks]
+# %% wrong: everyone reads everything => values everyone-reads-all
+# ~ [order[place % samples] for place in range(rank, length, ranks)] ==> order
+# %% wrong: blocks in place of dealing => generality in-blocks
+# -     return [order[place % samples] for place in range(rank, length, ranks)]
+# +     each = length // ranks
+# +     return [order[place % samples] for place in range(rank * each, (rank + 1) * each)]
 # %% wrong: deals first, shuffles afterwards => values own-part-only
-def indices(samples, rank, ranks, epoch, seed=0):
-    total = -(-samples // ranks) * ranks
-    mine = [i % samples for i in range(rank, total, ranks)]
-    if total == samples:
-        random.Random(f"{seed}:{epoch}").shuffle(mine)
-    return mine
-
-
-# %% wrong: rotates by the epoch => values only-rotated  from: one generator from seed and epoch, dealt out
+# ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==>
+# -     return [order[place % samples] for place in range(rank, length, ranks)]
+# +     mine = [order[place % samples] for place in range(rank, length, ranks)]
+# +     if length <= samples:
+# +         random.Random(f"{seed}:{epoch}").shuffle(mine)
+# +     return mine
+# %% wrong: rotates by the epoch => values only-rotated
 # -     random.Random(f"{seed}:{epoch}").shuffle(order)
 # +     random.Random(seed).shuffle(order)
 # +     order = order[epoch:] + order[:epoch]
-
-# %% wrong: seed left out => values seed-ignored  from: one generator from seed and epoch, dealt out
+# %% wrong: seed left out => values seed-ignored
 # ~ f"{seed}:{epoch}" ==> epoch
-
-# %% wrong: one extension is not enough for few samples => generality -  from: one generator from seed and epoch, dealt out
-# ~ order = (order * math.ceil(total / samples))[:total] ==> order += order[: -samples % ranks]
-
-# %% wrong: the same order, backwards every other epoch => values epochs-alike  from: one generator from seed and epoch, dealt out
+# %% wrong: the same order, backwards every other epoch => values epochs-alike
 # -     random.Random(f"{seed}:{epoch}").shuffle(order)
 # +     random.Random(seed).shuffle(order)
 # +     order = order[::-1] if epoch % 2 else order
-
-# %% wrong: padding with zeros => values padded-otherwise  from: one generator from seed and epoch, dealt out
-# ~ order = (order * math.ceil(total / samples))[:total] ==> order += [0] * (total - samples)
-
-# %% wrong: minus one for padding => values no-such-sample  from: one generator from seed and epoch, dealt out
-# ~ order = (order * math.ceil(total / samples))[:total] ==> order += [-1] * (total - samples)
-
-# %% wrong: a generator => values raised  from: one generator from seed and epoch, dealt out
-# ~ return order[rank::ranks] ==> return iter(order[rank::ranks])
-
-# %% wrong: floats => values no-lists  from: one generator from seed and epoch, dealt out
-# ~ return order[rank::ranks] ==> return [float(x) for x in order[rank::ranks]]
-
-# %% half: right where ranks divide or almost do => 6.4  from: one extension is not enough for few samples
-
-# %% wrong: shuffled in windows => generality not-shuffled  from: one generator from seed and epoch, dealt out
+# %% wrong: padding with zeros => values padded-otherwise  from: one extension is not enough for few samples
+# ~ order += order[: -samples % ranks] ==> order += [0] * (-samples % ranks)
+# %% wrong: minus one for padding => values no-such-sample  from: one extension is not enough for few samples
+# ~ order += order[: -samples % ranks] ==> order += [-1] * (-samples % ranks)
+# %% wrong: a generator => values raised
+# ~ return [order[place % samples] for place in range(rank, length, ranks)] ==> return iter(order[rank::ranks])
+# %% wrong: floats => values no-lists
+# ~ order[place % samples] ==> float(order[place % samples])
+# %% wrong: shuffled in windows => generality not-shuffled
 # ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> order.sort(key=lambda i: i // 16 + random.Random(f"{seed}:{epoch}:{i}").random())
-
-# %% wrong: another order where ranks do not divide => generality order-of-its-own  from: one generator from seed and epoch, dealt out
+# %% wrong: another order where ranks do not divide => generality order-of-its-own
 # ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{samples % ranks}"
-"""
+# %% half: right where ranks divide or almost do => 6.4  from: one extension is not enough for few samples
+'''

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, graphs_fault
-from course_lib.exercises.ch07.models import Words
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged, near
+from course_lib.exercises.ch07.judges.ranks import bytes_fault, graphs_fault
+from course_lib.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
 from course_lib.judging.cases import hidden, shown, under
-from course_lib.judging.gradients import gradients_fault, mean_of, scaled
+from course_lib.judging.gradients import gradients_fault
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("token-mean")
 PAD = -100
 
 
@@ -35,7 +35,7 @@ def _micro(
     return inputs, targets
 
 
-def _token_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin = coin_of(rng)
 
     def data(*table: Sequence[Sequence[int]], rows: int = 2, length: int = 6, spread: bool = False) -> PerRank:
@@ -60,71 +60,23 @@ def _token_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data([(0, 5)], [(1, 0), (2, 2)]))
 
 
-def _token_sums(case: Case) -> list[list[tuple[list[Tensor | None], float, int, int]]]:
-    """By rank and micro-batch: gradient of the sum of losses, that sum, tokens that count, all tokens."""
-    out = []
-    for spec, batches in case.per_rank or ():
-        rows = []
-        for inputs, targets in batches:
-            model = Words(spec["seed"], spec["vocabulary"], spec["width"])
-            logits = model.head(model.embedding(inputs)).double()
-            loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
-            rows.append((gradients(model, loss), loss.item(), int((targets != PAD).sum()), targets.numel()))
-        out.append(rows)
-    return out
-
-
-def _token_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    results, n = outcome.value, case.ranks or 1
-    sums = _token_sums(case)
-    flat = [row for rows in sums for row in rows]
-    zero = scaled(flat[0][0], 0.0)
-    tokens, everything = sum(row[2] for row in flat), sum(row[3] for row in flat)
-
-    def total(rows: Sequence[Any], weights: Sequence[float]) -> tuple[list[Tensor | None], float]:
-        grads = scaled(mean_of([row[0] for row in rows], list(weights)), sum(weights)) if rows else zero
-        return grads, sum(w * row[1] for w, row in zip(weights, rows, strict=True))
-
-    want, loss = total(flat, [1 / tokens] * len(flat))
-    local = [total(rows, [1 / max(sum(r[2] for r in rows), 1)] * len(rows)) for rows in sums]
-    micro = [total(rows, [1 / max(r[2], 1) / len(rows) for r in rows]) for rows in sums]
-    plain = [total(rows, [1 / max(r[2], 1) for r in rows]) for rows in sums]
-    mean = {
-        name: (mean_of([g for g, _ in each]), sum(x for _, x in each) / n)
-        for name, each in (("local", local), ("micro", micro), ("plain", plain))
-    }
-
-    def share(rank: int) -> tuple[list[Tensor | None], float]:
-        return total(sums[rank], [1 / tokens] * len(sums[rank]))
-
-    def times(factor: float) -> Callable[[int], tuple[list[Tensor | None], float]]:
-        return lambda rank: (scaled(want, factor), loss * factor)
-
-    pairs = [  # each value is a function from a rank to (gradients, loss)
-        Mistake("mean-of-means", lambda rank: mean["micro"], "a mean of means: tokens among few weigh more."),
-        Mistake("mean-over-ranks", lambda rank: mean["local"], "right within each rank, then averaged over ranks."),
-        Mistake("own-tokens", lambda rank: local[rank], "the mean over the rank's own tokens only."),
-        Mistake("own-tokens", lambda rank: micro[rank], "a mean over the rank's own micro-batches only."),
-        Mistake("micro-batches-added", lambda rank: mean["plain"], "the micro-batches' means added up."),
-        Mistake("own-share", share, "the rank's own share of the mean; the other ranks' shares are missing."),
-        Mistake("padding-counted", times(tokens / everything), "divided by all targets; targets of −100 do not count."),
-        Mistake("averaged-again", times(1 / n), "divided by ranks; the count covers all ranks already, so sum."),
-        Mistake("not-divided", times(tokens), "the sum over tokens, not the mean."),
-    ]
-    grads = [Mistake(pair.name, lambda rank, pair=pair: pair.on(rank)[0], pair.message) for pair in pairs]
-    fault = gradients_fault(case, [row["gradients"] for row in results], want, grads)
-    fault = fault or _loss_fault(case, [row["loss"] for row in results], loss, pairs)
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    results, wants = outcome.value, right.value(case)
+    fault = gradients_fault(
+        case, [row["gradients"] for row in results], lambda rank: wants[rank]["gradients"], where=("gradients",)
+    ) or _loss_fault(case, [row["loss"] for row in results], wants[0]["loss"])
     if case.adversary is not None:
         return judged(case, fault)
-    wire = bytes_fault(outcome.meter, [[each] for each in want if each is not None], 1, 128 + 64 * len(flat))
-    batches = [len(own[1]) for own in case.per_rank or ()]
-    counted = [sum(row[2] > 0 for row in rows) for rows in sums]
-    largest = max(len(inputs) for own in case.per_rank or () for inputs, _ in own[1])
-    graphs = graphs_fault([row["counts"] for row in results], batches, largest, counted)
+    given = [batches for _, batches in case.per_rank or ()]
+    spare = 128 + 64 * sum(map(len, given))
+    wire = bytes_fault(outcome.meter, [[each] for each in wants[0]["gradients"]], 1, spare)
+    counted = [sum(bool((targets != PAD).any()) for _, targets in batches) for batches in given]
+    largest = max(len(inputs) for batches in given for inputs, _ in batches)
+    graphs = graphs_fault([row["counts"] for row in results], list(map(len, given)), largest, counted)
     return judged(case, fault, ("cost", "bytes", wire), ("cost", "graphs", graphs))
 
 
-def _loss_fault(case: Case, losses: Sequence[Any], want: float, mistakes: Sequence[Mistake]) -> Fault | None:
+def _loss_fault(case: Case, losses: Sequence[Any], want: float) -> Fault | None:
     for rank, got in enumerate(losses):
         if isinstance(got, Tensor) and got.numel() == 1:
             got = got.item()
@@ -136,11 +88,10 @@ def _loss_fault(case: Case, losses: Sequence[Any], want: float, mistakes: Sequen
             return "not-finite", f"Rank {rank} returned NaN as its loss: a micro-batch of padding alone has no mean."
         if not is_number(got):
             return "no-loss", f"Rank {rank} returned {describe(got)}; return the mean loss, one number."
-        lead = f"The gradients are right, but the loss that rank {rank} returned is wrong"
-        for mistake in mistakes:
-            if near(got, mistake.on(rank)[1], 1e-5):
-                return f"loss-{mistake.name}", f"{lead}: {mistake.message}"
-        return "other-loss", f"{lead}: it is {got / want:.4g} times the right one."
+        message = (
+            f"The gradients are right, but the loss that rank {rank} returned is {got / want:.4g} times the right one."
+        )
+        return Wrong("other-loss", message, f"Rank {rank}: ", ("loss",))
     return None
 
 
@@ -148,28 +99,27 @@ JUDGING = Judging(
     shares="values:tokens 0.35, cost:bytes 0.15, cost:graphs 0.15, protocol:safe 0.05, generality:ranks 0.1, "
     "generality:uneven 0.2",
     measured_by_worker=("cost:graphs",),
-    cases=_token_cases,
-    verdicts=_token_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="Every token's loss must be divided by the number of all tokens. The targets give that number before the first forward pass. With "
     "it, each micro-batch can run its backward pass at once, and the ranks hold shares of one sum.",
     pytorch="transformers passes `num_items_in_batch` to the loss since October 2024; torchtune scales gradients by the token count.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 
 
-def losses(model, inputs, targets, reduction="sum"):
-    return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction=reduction)
-
-
-# %% right: count first
+# %% right: worked
 def token_step(comm, model, batches):
+    """The mean loss over all tokens that count on all ranks; leaves its gradient in `.grad`."""
+    ### BEGIN SOLUTION
     count = torch.tensor(float(sum((targets != -100).sum() for _, targets in batches)))
     comm.all_reduce(count)
     total = torch.zeros(())
     for inputs, targets in batches:
-        loss = losses(model, inputs, targets) / count
+        summed = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+        loss = summed / count
         loss.backward()
         total += loss.detach()
     for parameter in model.parameters():
@@ -178,53 +128,57 @@ def token_step(comm, model, batches):
         comm.all_reduce(parameter.grad)
     comm.all_reduce(total)
     return total.item()
-
+    ### END SOLUTION
 
 # %% right: as DistributedDataParallel wants it, with the mean over ranks
-def token_step(comm, model, batches):
-    count = torch.tensor(float(sum(int(t.ge(0).sum()) for _, t in batches)))
-    comm.all_reduce(count)
-    value = torch.zeros(1)
-    for inputs, targets in batches:
-        loss = losses(model, inputs, targets) * comm.size / count
-        loss.backward()
-        value += loss.detach()
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-    works = [comm.all_reduce(t, op="AVG", async_op=True) for t in [value, *(p.grad for p in model.parameters())]]
-    for work in works:
-        work.wait()
-    return value.item()
-
-
-# %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks  from: right count, then the mean over ranks
-# -     comm.all_reduce(count)
-# ~ all_reduce(total) ==> all_reduce(total, op="AVG")
-
-# %% wrong: communicates nothing => values own-tokens  from: count first
-# -     comm.all_reduce(count)
-#           total += loss.detach()
-# -     for parameter in model.parameters():
-# -         if parameter.grad is None:
-# -             parameter.grad = torch.zeros_like(parameter)
+# ~ loss = summed / count ==> loss = summed * comm.size / count
 # -         comm.all_reduce(parameter.grad)
 # -     comm.all_reduce(total)
-
-# %% wrong: counts the padding => values padding-counted  from: count first
-# ~ (targets != -100).sum ==> targets.numel
-
-# %% wrong: right count, then the mean over ranks => values averaged-again  from: count first
-# ~ all_reduce(parameter.grad) ==> all_reduce(parameter.grad, op="AVG")
-
-# %% wrong: the loss of its own share => values loss-own-share  from: count first
+# +     works = [comm.all_reduce(t, op="AVG", async_op=True) for t in [total, *(p.grad for p in model.parameters())]]
+# +     for work in works:
+# +         work.wait()
+# %% wrong: as it was => values mean-of-means  from: the card
+# > this is a mean of means: tokens among few weigh more.
+# %% wrong: weighs tokens at home, ranks alike => values mean-over-ranks
+# > this is right within each rank, and then averaged over ranks, in which tokens among few weigh more.
+# ~ comm.all_reduce(count) ==>
+# ~ comm.all_reduce(parameter.grad) ==> comm.all_reduce(parameter.grad, op="AVG")
+# ~ comm.all_reduce(total) ==> comm.all_reduce(total, op="AVG")
+# %% wrong: communicates nothing => values own-tokens
+# > this is a mean over the rank's own tokens only.
+# ~ comm.all_reduce(count) ==>
+# -         comm.all_reduce(parameter.grad)
 # -     comm.all_reduce(total)
-
-# %% wrong: no division at all => values not-divided  from: count first
-# ~ (model, inputs, targets) / count ==> (model, inputs, targets)
-
-# %% wrong: one big batch => cost one-big-batch  from: count first
-# ~ for inputs, targets in batches: ==> if batches:
-# ~ (model, inputs, targets) / count ==> (model, *(torch.cat(each) for each in zip(*batches))) / count
+# %% wrong: the mean of its own micro-batches' means => values own-micro-batches
+# > this is a mean over the rank's own micro-batches only.
+# ~ comm.all_reduce(count) ==>
+# ~ loss = summed / count ==> loss = summed / (targets != -100).sum().clamp(min=1) / len(batches)
+# -         comm.all_reduce(parameter.grad)
+# -     comm.all_reduce(total)
+# %% wrong: adds the micro-batches' means up => values micro-batches-added
+# > these are the micro-batches' means added up.
+# ~ loss = summed / count ==> loss = summed / (targets != -100).sum().clamp(min=1)
+# ~ comm.all_reduce(parameter.grad) ==> comm.all_reduce(parameter.grad, op="AVG")
+# ~ comm.all_reduce(total) ==> comm.all_reduce(total, op="AVG")
+# %% wrong: counts the padding => values padding-counted
+# > this is divided by all targets; targets of −100 do not count.
+# ~ (targets != -100).sum() ==> targets.numel()
+# %% wrong: right count, then the mean over ranks => values averaged-again
+# > this is divided by the number of ranks as well; the count covers all ranks already, so sum.
+# ~ comm.all_reduce(parameter.grad) ==> comm.all_reduce(parameter.grad, op="AVG")
+# %% wrong: the loss of its own share => values loss-own-share
+# > the gradients are right, but the loss is the rank's own share of the mean; the other ranks' shares are missing.
+# -     comm.all_reduce(total)
+# %% wrong: the loss averaged over ranks => values loss-averaged-again
+# > the gradients are right, but the loss is divided by the number of ranks; the count covers all ranks already.
+# ~ comm.all_reduce(total) ==> comm.all_reduce(total, op="AVG")
+# %% wrong: no division at all => values not-divided
+# > this is the sum over tokens, not the mean.
+# ~ loss = summed / count ==> loss = summed
+# %% wrong: one big batch => cost one-big-batch
+# -     for inputs, targets in batches:
+# +     if batches:
+# +         inputs, targets = (torch.cat(each) for each in zip(*batches))
 
 
 # %% wrong: reduces once a micro-batch => cost too-many-bytes
@@ -237,7 +191,8 @@ def token_step(comm, model, batches):
     total = torch.zeros(())
     for place in range(int(most)):
         if place < len(batches):
-            loss = losses(model, *batches[place]) / row[0]
+            inputs, targets = batches[place]
+            loss = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum") / row[0]
             loss.backward()
             total += loss.detach()
         for p, into in zip(model.parameters(), kept):
@@ -253,11 +208,9 @@ def token_step(comm, model, batches):
 
 # %% wrong: every rank with everybody's tokens => cost -
 def token_step(comm, model, batches):
-    shape = torch.tensor([len(batches)])
-    most = shape.clone()
+    most = torch.tensor([len(batches)])
     comm.all_reduce(most, op="MAX")
-    most = int(most)
-    mine = torch.full((max(most, 1), 2, 2, 6), -100)
+    mine = torch.full((max(int(most), 1), 2, 2, 6), -100)
     for place, (inputs, targets) in enumerate(batches):
         mine[place] = torch.stack([inputs, targets])
     every = [torch.empty_like(mine) for _ in range(comm.size)]
@@ -266,20 +219,20 @@ def token_step(comm, model, batches):
     count = sum(int((t != -100).sum()) for _, t in pairs)
     total = 0.0
     for inputs, targets in pairs:
-        loss = losses(model, inputs.clamp_min(0), targets) / count
+        logits = model(inputs.clamp_min(0)).flatten(0, 1)
+        loss = F.cross_entropy(logits, targets.flatten(), reduction="sum") / count
         loss.backward()
         total += loss.item()
     return total
 
 
-# %% wrong: a rank without a micro-batch has no gradient to send => generality raised  from: count first
+# %% wrong: a rank without a micro-batch has no gradient to send => generality raised
 # -         if parameter.grad is None:
 # -             parameter.grad = torch.zeros_like(parameter)
-
-# %% wrong: not a number times no token => generality not-finite  from: count first
-# ~ (model, inputs, targets) / count ==> (model, inputs, targets, "mean") * (targets != -100).sum() / count
-
-# %% wrong: reads the loss before it is there => protocol in-flight  from: count first
+# %% wrong: not a number times no token => generality not-finite
+# ~ reduction="sum" ==> reduction="mean"
+# ~ loss = summed / count ==> loss = summed * (targets != -100).sum() / count
+# %% wrong: reads the loss before it is there => protocol in-flight
 #           total += loss.detach()
 # +     work = comm.all_reduce(total, async_op=True)
 # -     comm.all_reduce(total)
@@ -287,41 +240,33 @@ def token_step(comm, model, batches):
 # +     value = total.item()
 # +     work.wait()
 # +     return value
-
-# %% wrong: forward twice => cost more-forwards  from: count first
+# %% wrong: forward twice => cost more-forwards
 #       for inputs, targets in batches:
 # +         with torch.no_grad():
-# +             losses(model, inputs, targets)
-
-# %% wrong: half precision on the wire => values rounded  from: count first
+# +             model(inputs)
+# %% wrong: half precision on the wire => values rounded
 # -         comm.all_reduce(parameter.grad)
 # +         half = parameter.grad.half()
 # +         comm.all_reduce(half)
 # +         parameter.grad = half.float()
-
-# %% wrong: gradients never leave home, loss does => values own-share  from: count first
+# %% wrong: gradients never leave home, loss does => values own-share
+# > this is the rank's own share of the mean; the other ranks' shares are missing.
 # -         comm.all_reduce(parameter.grad)
-
-# %% wrong: returns nothing => values returned-none  from: count first
+# %% wrong: returns nothing => values returned-none
 # -     comm.all_reduce(total)
 # -     return total.item()
-
-# %% wrong: weights tokens times ranks => values -  from: count first
-# ~ (model, inputs, targets) / count ==> (model, inputs, targets) * comm.size / count
-
-# %% wrong: backward at the end of pairs => cost graphs-kept  from: count first
+# %% wrong: weights tokens times ranks => values -
+# ~ loss = summed / count ==> loss = summed * comm.size / count
+# %% wrong: backward at the end of pairs => cost graphs-kept
 # -     for inputs, targets in batches:
-# -         loss = losses(model, inputs, targets) / count
-# +     kept = [losses(model, inputs, targets) / count for inputs, targets in batches]
-# +     for loss in kept:
-
-# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards  from: count first
-# ~ losses(model, inputs, targets) ==> losses(lambda tokens: model.head(model.embedding(tokens)), inputs, targets)
-
-# %% wrong: as it was => values mean-of-means  from: the card
-
-# %% half: right for ranks with a micro-batch each => 7.2  from: a rank without a micro-batch has no gradient to send
-
-# %% wrong: padding ends rows, and nothing else => generality ~  from: count first
+# -         summed = F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
+# -         loss = summed / count
+# +     logits = [model(inputs).flatten(0, 1) for inputs, _ in batches]
+# +     for out, (_, targets) in zip(logits, batches):
+# +         loss = F.cross_entropy(out, targets.flatten(), reduction="sum") / count
+# %% wrong: parts of the model, so that nobody counts => cost fewer-forwards
+# ~ model(inputs) ==> model.head(model.embedding(inputs))
+# %% wrong: padding ends rows, and nothing else => generality ~
 # ~ (targets != -100).sum() ==> (targets != -100).flip(1).cummax(1).values.sum()
-"""
+# %% half: right for ranks with a micro-batch each => 7.2  from: a rank without a micro-batch has no gradient to send
+'''

@@ -9,19 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch07.judges.ranks import bytes_fault, gradients, net
-from course_lib.exercises.ch07.probes import mean_square
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, judged, near
+from course_lib.exercises.ch07.judges.ranks import bytes_fault
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged, near
 from course_lib.judging.cases import hidden, shown, under
-from course_lib.judging.gradients import gradients_fault, mean_of, scaled
+from course_lib.judging.gradients import gradients_fault
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import UNKIND, PerRank
 from course_lib.judging.tensors import coin_of
 from course_lib.records import Case, Outcome, Verdict
 
+right = Worked("uneven-inputs")
 TRAIN_RATES = (0.1, 0.2, 0.3)
 
 
-def _uneven_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, width = coin_of(rng), params["width"]
 
     def data(*table: Sequence[int]) -> PerRank:
@@ -48,106 +49,66 @@ def _uneven_cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data((2, 1), (3,)))
 
 
-def trained_model(case: Case, weigh: str) -> list[list[Tensor]]:
-    """Weights of every rank after training with ranks weighted by `weigh`; "examples" is right."""
-    given = case.per_rank or ()
-    spec, rate = given[0][0], given[0][1]
-    lengths = [len(own[2]) for own in given]
-    models = [net(spec, rank) for rank in range(len(given))]
-    for step in range(min(lengths) if weigh == "shortest" else max(lengths, default=0)):
-        own = []
-        for model, (_, _, batches) in zip(models, given, strict=True):
-            pair = batches[step] if step < len(batches) else batches[-1] if weigh == "repeat" and batches else None
-            zero = [torch.zeros_like(each) for each in model.parameters()]
-            own.append((gradients(model, mean_square(model(pair[0]), pair[1])), len(pair[0])) if pair else (zero, 0))
-        active = [float(count > 0) for _, count in own]
-        counts = [float(count) for _, count in own]
-        by = {"ranks": [1.0] * len(own), "active": active}.get(weigh, counts)
-        mean = mean_of([g for g, _ in own], by)
-        for rank, model in enumerate(models):
-            descent = own[rank][0] if weigh == "alone" else scaled(mean, len(given)) if weigh == "sum" else mean
-            with torch.no_grad():
-                for parameter, grad in zip(model.parameters(), descent, strict=True):
-                    parameter -= rate * grad
-    return [[each.detach() for each in model.parameters()] for model in models]
-
-
-_WEIGHTS = (  # (name, how ranks were weighted, message)
-    ("idle-counted", "ranks", "this is a mean over ranks; an idle rank lowers it and a small batch counts in full."),
-    ("mean-of-means", "active", "the mean was taken over the ranks with data, but their batches differ in size."),
-    ("data-dropped", "shortest", "training stopped with the first rank that ran out; the others' data was dropped."),
-    ("read-again", "repeat", "a rank without data reused its last batch; every batch is used once."),
-    ("own-model", "alone", "this rank trained on its own data alone."),
-    ("sum", "sum", "the gradient is the right one times the number of ranks."),
-)
-
-
-def _steps_fault(told: Sequence[Any], lengths: Sequence[int], steps: int) -> Fault | None:
-    for rank, (got, own) in enumerate(zip(told, lengths, strict=True)):
+def _steps_fault(told: Sequence[Any], steps: int) -> Fault | None:
+    for rank, got in enumerate(told):
         if isinstance(got, Tensor) and got.numel() == 1 and not got.dtype.is_complex:
             got = got.item()
-        if near(got, steps, 1e-9):
-            continue
-        if near(got, own, 1e-9):
-            return "own-steps", f"Rank {rank} returned {own}, its own number of batches; the run took {steps} steps."
-        return "other-steps", f"Rank {rank} returned {describe(got)}; the run took {steps} steps."
+        if not near(got, steps, 1e-9):
+            message = f"Rank {rank} returned {describe(got)}; the run took {steps} steps."
+            return Wrong("other-steps", message, f"Rank {rank}: ", ("steps",))
     return None
 
 
-def _uneven_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    rows = outcome.value
-    want = trained_model(case, "examples")[0]
-    wrong = {name: trained_model(case, how) for name, how, _ in _WEIGHTS}
-    mistakes = [Mistake(name, lambda rank, name=name: wrong[name][rank], told) for name, _, told in _WEIGHTS]
-    fault = gradients_fault(case, [row["weights"] for row in rows], want, mistakes, "weight")
-    lengths = [len(own[2]) for own in case.per_rank or ()]
-    steps = max(lengths)
-    fault = fault or _steps_fault([row["steps"] for row in rows], lengths, steps)
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    rows, want = outcome.value, right.value(case)[0]
+    steps, weights = want["steps"], want["weights"]
+    fault = gradients_fault(case, [row["weights"] for row in rows], weights, what="weight", where=("weights",))
+    fault = fault or _steps_fault([row["steps"] for row in rows], steps)
     if case.adversary is not None:
         return judged(case, fault)
-    wire = bytes_fault(outcome.meter, [[each] for each in want], steps, 128 * (steps + 1), ending=1) if steps else None
+    spare = 128 * (steps + 1)
+    wire = bytes_fault(outcome.meter, [[each] for each in weights], steps, spare, ending=1) if steps else None
     return judged(case, fault, ("cost", "bytes", wire))
 
 
 JUDGING = Judging(
     shares="values:weights 0.4, cost:bytes 0.15, protocol:safe 0.1, generality:even 0.05, generality:empty 0.15, "
     "generality:ranks 0.15",
-    cases=_uneven_cases,
-    verdicts=_uneven_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="Before each step, all ranks agree on its total number of examples. A rank without examples still takes part in the "
     "all-reduces, with zeros that change no sum, and the count leaves it out of the mean.",
     pytorch="`with model.join():` answers the collectives for ranks without data; `divide_by_initial_world_size=False` leaves those "
     "ranks out of the mean.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 
 
-def descend(model, rate):
-    with torch.no_grad():
-        for p in model.parameters():
-            p -= rate * p.grad
-            p.grad = None
-
-
-# %% right: count, then sums
+# %% right: worked
 def train(comm, model, batches, rate):
+    """Train until no rank has a batch left; return the number of steps taken."""
+    ### BEGIN SOLUTION
     rest, steps = iter(batches), 0
     while True:
         batch = next(rest, None)
-        count = torch.tensor([0.0 if batch is None else float(len(batch[0]))])
+        count = torch.tensor([len(batch[0]) if batch else 0])
         comm.all_reduce(count)
         if not count:
             return steps
+        if batch:
+            inputs, targets = batch
+            (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()).backward()
+        for parameter in model.parameters():
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            comm.all_reduce(parameter.grad)
+            with torch.no_grad():
+                parameter -= rate * parameter.grad
+            parameter.grad = None
         steps += 1
-        if batch is not None:
-            (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())).backward()
-        for p in model.parameters():
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-            comm.all_reduce(p.grad)
-        descend(model, rate)
+    ### END SOLUTION
 
 
 # %% right: an empty batch through the model
@@ -162,42 +123,41 @@ def train(comm, model, batches, rate):
         ((model(x) - y).square().sum() / c).backward()
         for p in model.parameters():
             comm.all_reduce(p.grad)
-        descend(model, rate)
+            p.data -= rate * p.grad
+            p.grad = None
     return int(most)
 
 
 # %% wrong: as it was found => protocol deadlock  from: the card
-
-# %% wrong: stops when the first runs dry => values data-dropped  from: count, then sums
+# %% wrong: stops when the first runs dry => values data-dropped
+# > training stopped with the first rank that ran out; the others' data was dropped.
 # -     rest, steps = iter(batches), 0
 # +     least = torch.tensor([len(batches)])
 # +     comm.all_reduce(least, op="MIN")
 # +     rest, steps = iter(batches[: int(least)]), 0
-
-# %% wrong: zeros that count in the mean => values idle-counted  from: count, then sums
-# ~ (F.mse_loss(model(batch[0]), batch[1]) * (len(batch[0]) / count.item())) ==> F.mse_loss(model(batch[0]), batch[1])
-# ~ all_reduce(p.grad) ==> all_reduce(p.grad, op="AVG")
-
-# %% wrong: divides by the ranks that have data, large batch or small => values mean-of-means  from: count, then sums
-# ~ 0.0 if batch is None else float(len(batch[0])) ==> float(batch is not None)
-# ~ * (len(batch[0]) / count.item()) ==> / count.item()
-
-# %% wrong: reads its last batch again => values read-again  from: count, then sums
+# %% wrong: zeros that count in the mean => values idle-counted
+# > this is a mean over ranks; an idle rank lowers it and a small batch counts in full.
+# ~ (F.mse_loss(model(inputs), targets) * len(inputs) / count.item()) ==> F.mse_loss(model(inputs), targets)
+# ~ all_reduce(parameter.grad) ==> all_reduce(parameter.grad, op="AVG")
+# %% wrong: divides by the ranks that have data, large batch or small => values mean-of-means
+# > the mean was taken over the ranks with data, but their batches differ in size.
+# ~ len(batch[0]) if batch else 0 ==> 1 if batch else 0
+# ~ * len(inputs) / count.item() ==> / count.item()
+# %% wrong: reads its last batch again => values read-again
+# > a rank without data reused its last batch; every batch is used once.
 # -     rest, steps = iter(batches), 0
 # +     most = torch.tensor([len(batches)])
 # +     comm.all_reduce(most, op="MAX")
-# +     rest, steps = iter(batches + [batches[-1] for _ in range(int(most) - len(batches))]), 0
-
-
+# +     rest, steps = iter(batches + batches[-1:] * (int(most) - len(batches))), 0
 # %% wrong: everyone alone => values own-model
-def train(comm, model, batches, rate):
-    for inputs, targets in batches:
-        F.mse_loss(model(inputs), targets).backward()
-        descend(model, rate)
-    return len(batches)
-
-
-# %% wrong: counts its own steps => values own-steps  from: count, then sums
+# > this rank trained on its own data alone.
+# ~ comm.all_reduce(count) ==>
+# ~ comm.all_reduce(parameter.grad) ==>
+# %% wrong: times the ranks => values sum
+# > the gradient is the right one times the number of ranks.
+# ~ * len(inputs) / count.item() ==> * len(inputs) * comm.size / count.item()
+# %% wrong: counts its own steps => values own-steps
+# > this is the rank's own number of batches; return the number of steps that the run took.
 # ~ return steps ==> return len(batches)
 
 
@@ -216,50 +176,45 @@ def train(comm, model, batches, rate):
         data = torch.cat([e[step] for e in every])
         data = data[~data[:, 0, 0].isnan()]
         F.mse_loss(model(data[:, 0]), data[:, 1]).backward()
-        descend(model, rate)
+        for p in model.parameters():
+            p.data -= rate * p.grad
+            p.grad = None
     return steps
 
 
 # %% wrong: no batch at all is no case it knows => generality raised  from: an empty batch through the model
 # ~ w = next(model.parameters()).shape[1] ==> empty = batches[0][0][:0], batches[0][1][:0]
 # ~ (torch.zeros(0, w), torch.zeros(0, w)) ==> empty
-
-# %% wrong: descends before the sum is there => values -  from: count, then sums
-#           steps += 1
+# %% wrong: descends before the sum is there => values -
+#               return steps
 # +         works = []
-# ~ comm.all_reduce(p.grad) ==> works.append(comm.all_reduce(p.grad, async_op=True))
-#           descend(model, rate)
+# ~ comm.all_reduce(parameter.grad) ==> works.append(comm.all_reduce(parameter.grad, async_op=True))
+#               parameter.grad = None
 # +         for work in works:
 # +             work.wait()
-
-# %% wrong: one barrier at the end => values raised  from: everyone alone
-#           F.mse_loss(model(inputs), targets).backward()
-# +         for p in model.parameters():
-# +             comm.all_reduce(p.grad, op="AVG")
-#           descend(model, rate)
-# +     comm.barrier()
-
-# %% wrong: by way of rank 0 => cost one-root  from: count, then sums
-# -             comm.all_reduce(p.grad)
-# +             every = [torch.empty_like(p.grad) for _ in range(comm.size)] if comm.rank == 0 else None
-# +             comm.gather(p.grad, every, dst=0)
+# %% wrong: one barrier at the end => values raised
+# ~ comm.all_reduce(count) ==>
+#           if not count:
+# +             comm.barrier()
+# ~ all_reduce(parameter.grad) ==> all_reduce(parameter.grad, op="AVG")
+# %% wrong: by way of rank 0 => cost one-root
+# -             comm.all_reduce(parameter.grad)
+# +             every = [torch.empty_like(parameter) for _ in range(comm.size)] if comm.rank == 0 else None
+# +             comm.gather(parameter.grad, every, dst=0)
 # +             if comm.rank == 0:
-# +                 p.grad = sum(every)
-# +                 for r in range(1, comm.size):
-# +                     comm.send(p.grad, r)
+# +                 parameter.grad = sum(every)
+# +                 for other in range(1, comm.size):
+# +                     comm.send(parameter.grad, other)
 # +             else:
-# +                 comm.recv(p.grad, 0)
-
-# %% wrong: tells nobody how many steps => values returned-none  from: count, then sums
+# +                 comm.recv(parameter.grad, 0)
+# %% wrong: tells nobody how many steps => values returned-none
 # ~ return steps ==> return
-
+# %% wrong: one learning rate => values ~
+# ~ rate * parameter.grad ==> 0.2 * parameter.grad
 # %% half: no batch at all is no case it knows => 6.8  from: an empty batch through the model
 # -         x, y = batches[s] if s < len(batches) else (torch.zeros(0, w), torch.zeros(0, w))
 # +         empty = (batches[0][0][:0], batches[0][1][:0]) if batches else None
 # +         if comm.size > 4:
 # +             empty = empty or (torch.zeros(0, w), torch.zeros(0, w))
 # +         x, y = batches[s] if s < len(batches) else empty
-
-# %% wrong: one learning rate => values ~  from: count, then sums
-# ~ descend(model, rate) ==> descend(model, 0.2)
-"""
+'''

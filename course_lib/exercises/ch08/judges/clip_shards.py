@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch08.judges.parts import stretch
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, is_number, judged, matching
+from course_lib.judging import Fault, Judging, Params, describe, is_number, judged
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.gradients import in_flight
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import LATE, PerRank
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.judging.traffic import Meter, too_few_bytes
@@ -61,69 +62,32 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _norm(norm: str, parts: Sequence[Sequence[Tensor]], held: Sequence[Sequence[int]], times: float = 1.0) -> float:
-    """The norm of the first `held` numbers of each part, with every square counted `times` times."""
+def _norm(norm: str, parts: Sequence[Sequence[Tensor]], held: Sequence[Sequence[int]]) -> float:
+    """The norm of the first `held` numbers of each part."""
     pairs = [pair for own, counts in zip(parts, held, strict=True) for pair in zip(own, counts, strict=True)]
     numbers = torch.cat([part[:count].double() for part, count in pairs])
     if not len(numbers):
         return 0.0
-    return numbers.abs().max().item() if norm == "max" else math.sqrt(times * numbers.square().sum().item())
+    return numbers.abs().max().item() if norm == "max" else numbers.norm().item()
 
 
-def _group(case: Case) -> tuple[list[list[Tensor]], list[list[int]]]:
-    """The parts of the ranks of one group, and how many numbers of each are real."""
-    rows = case.per_rank or ()
-    group = rows[: rows[0][0]]
-    return [row[3] for row in group], [row[1] for row in group]
-
-
-def _mistakes(norm: str, case: Case, rank: int) -> list[Mistake]:
-    """Wrong norms that learners compute, on one rank; 0 if there is no such norm."""
-    (parts, held), n = _group(case), case.ranks or 1
-    group, euclidean = len(parts), norm == "2"
-    want, padded = _norm(norm, parts, held), [[len(part) for part in own] for own in parts]
-    own = [parts[rank % group]]
-    norms = [_norm(norm, [part], [counts]) for part, counts in zip(parts, held, strict=True)]
-    tensors = range(len(parts[0]) if euclidean else 0)
-    largest = max((_norm(norm, [[row[i]] for row in parts], [[row[i]] for row in held]) for i in tensors), default=0.0)
-    other, name, told = "max", "other-norm", "this is another norm than the one asked for."
-    if not euclidean:
-        other, name, told = "2", "public-form", "this solves the public form of the exercise, with another norm."
-    replicas = _norm(norm, parts, held, n / group)
-    return [
-        Mistake("own-norm", norms[rank % group], "this is the norm of the rank's own parts, not of the whole model."),
-        Mistake("replicas-counted", replicas, "replicas are counted several times; add over `inside` only."),
-        Mistake("padding-counted", _norm(norm, parts, padded), "padding is included, after `counts[i]` numbers."),
-        Mistake("own-padding-counted", _norm(norm, own, [padded[rank % group]]), "these are own parts with padding."),
-        Mistake("norms-added", sum(norms), "norms of parts do not add up; their squares do."),
-        Mistake("root-forgotten", want**2 if euclidean else 0.0, "this is the sum of squares, without the root."),
-        Mistake("averaged", want / math.sqrt(group), "the ranks' squares are averaged; add them up."),
-        Mistake(name, _norm(other, parts, held), told),
-        Mistake("per-tensor", largest, "this is one tensor's norm; return the norm of all tensors together."),
-    ]
-
-
-def _norm_fault(params: Params, case: Case, rank: int, got: Any, want: float) -> Fault | None:
+def _norm_fault(case: Case, rank: int, got: Any, want: float) -> Fault | None:
+    lead, where = f"Rank {rank}: ", ("norm",)
     if type(got) is float and not math.isfinite(got):
         hint = "Did squares overflow, was a norm of zero a divisor, or is padding included? NaN times zero is NaN."
-        return "not-finite", f"Rank {rank}'s norm is {got}. {hint}"
+        return Wrong("not-finite", f"Rank {rank}'s norm is {got}. {hint}", lead, where)
     if not is_number(got):
         return "not-a-number", f"Rank {rank} returned {describe(got)}; the norm is a number."
     if math.isclose(got, want, rel_tol=REL, abs_tol=1e-300):
         return None
     if case.adversary is not None:
         return in_flight(case, rank)
-
-    def is_it(value: float) -> bool:
-        return value > 0 and not math.isclose(value, want, rel_tol=1e-3) and math.isclose(got, value, rel_tol=1e-3)
-
     apart = f"{got / want:.4g} times the right one" if want else "not zero"
-    other = "other-norm-value", f"Rank {rank}: a norm of {got:.6g}, {apart}."
-    return matching(_mistakes(params["norm"], case, rank), (), is_it, f"Rank {rank}: ") or other
+    return Wrong("other-norm-value", f"{lead}a norm of {got:.6g}, {apart}.", lead, where)
 
 
 def _parts_fault(case: Case, rank: int, after: Sequence[Tensor], norm: float) -> Fault | None:
-    """A part that was not scaled, or scaled by a factor other than limit over norm."""
+    """A part that was not scaled by limit over norm, or was where it should not be."""
     _, counts, most, before = (case.per_rank or ())[rank]
     factor = min(1.0, most / norm) if norm else 1.0
     if len(after) != len(before):
@@ -137,18 +101,16 @@ def _parts_fault(case: Case, rank: int, after: Sequence[Tensor], norm: float) ->
         if not torch.isfinite(got[:count]).all():
             hint = "Scale by one factor: `part * most` alone can overflow in float32, and a norm may be zero."
             return "not-finite", f"{where} holds NaN or infinity after clipping. {hint}"
-        sizes = f"the norm is {norm:.4g}, the limit {most:.4g}"
-        if factor < 1 and torch.equal(got[:count], part[:count]):
-            return "not-scaled", f"{where} is unchanged, and {sizes}. Scale the given tensors in place."
-        if factor == 1:
-            return "scaled-anyway", f"{where} was changed, although {sizes}."
-        return "other-scale", f"{where} was not scaled by {factor:.4g}, the limit over the norm."
+        told = f"{where} should be scaled by {factor:.4g}: the norm is {norm:.4g}, the limit {most:.4g}."
+        return Wrong("other-scale", told, f"{where}: ", ("parts",))
     return None
 
 
 def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    want = _norm(params["norm"], *_group(case))
-    norms = (_norm_fault(params, case, rank, row["norm"], want) for rank, row in enumerate(results))
+    rows = case.per_rank or ()
+    group = rows[: rows[0][0]]
+    want = _norm(params["norm"], [row[3] for row in group], [row[1] for row in group])
+    norms = (_norm_fault(case, rank, row["norm"], want) for rank, row in enumerate(results))
     parts = (_parts_fault(case, rank, row["parts"], want) for rank, row in enumerate(results))
     return next(filter(None, norms), None) or next(filter(None, parts), None)
 
@@ -186,51 +148,42 @@ its replicas, and no padding. The factor is then the same on all ranks.""",
 the norm.""",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
+
+from course_lib import params
+from course_lib.cluster import MAX, SUM
 
 
-# %% right: one sum, one all-reduce
+# %% right: worked
+kind = params("clip-shards").norm  # "2", or "max": the largest absolute value
+
+
 def clip_parts(inside, across, parts, counts, most):
+    """The norm of the whole gradient, on all ranks; scales `parts` in place. Budget: one or two numbers."""
+    ### BEGIN SOLUTION
     total = torch.zeros((), dtype=torch.float64)
-    for part, count in zip(parts, counts):
-        total += part[:count].double().square().sum()
-    inside.all_reduce(total)
-    norm = total.sqrt().item()
+    for part, count in zip(parts, counts, strict=True):
+        own = part[:count].double().abs()  # the rest is padding
+        if kind == "2":
+            total += own.square().sum()
+        elif count:
+            total = torch.maximum(total, own.max())
+    inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+    norm = total.item() ** (0.5 if kind == "2" else 1.0)
     if norm > most:
         for part in parts:
             part.mul_(most / norm)
     return norm
+    ### END SOLUTION
 
-
-# %% right: torch's norm of norms, and torch's rule with its small number
-def clip_parts(inside, across, parts, counts, most):
-    local = torch.stack([torch.linalg.vector_norm(p[:c], dtype=torch.float64) for p, c in zip(parts, counts)])
-    total = torch.linalg.vector_norm(local) ** 2
-    inside.all_reduce(total)
-    total = total**0.5
-    scale = torch.clamp(most / (total + 1e-6), max=1.0).float()
-    for p in parts:
-        p.mul_(scale)
-    return float(total)
-
-
-# %% right: any variant  from: one sum, one all-reduce
-# - def clip_parts(inside, across, parts, counts, most):
-# + from course_lib import notebook
-# + LARGEST = notebook.params("clip-shards").norm == "max"
-# + def clip_parts(inside, across, parts, counts, most):
-# -         total += part[:count].double().square().sum()
-# -     inside.all_reduce(total)
-# -     norm = total.sqrt().item()
-# +         if LARGEST:
-# +             total = torch.cat([total.view(1), part[:count].double().abs()]).max()
-# +         else:
-# +             total += part[:count].double().square().sum()
-# +     inside.all_reduce(total, op="MAX" if LARGEST else "SUM")
-# +     norm = total.item() if LARGEST else total.sqrt().item()
-
-# %% right: numbers passed round the ranks  from: one sum, one all-reduce
-# -     inside.all_reduce(total)
+# %% right: torch's rule, with its small number
+# -     if norm > most:
+# -         for part in parts:
+# -             part.mul_(most / norm)
+# +     for part in parts:
+# +         part.mul_(min(most / (norm + 1e-6), 1.0))
+# %% right: numbers passed round the ranks
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
 # +     going, ranks = total.clone(), inside.size
 # +     for _ in range(ranks - 1):
 # +         came = torch.empty_like(going)
@@ -238,67 +191,68 @@ def clip_parts(inside, across, parts, counts, most):
 # +         for work in works:
 # +             work.wait()
 # +         going = came
-# +         total += came
-
-
-# %% wrong: torch's clipping of the parts as they are => values own-norm  from: one sum, one all-reduce
-# ~ part[:count].double ==> part.double
-# -     inside.all_reduce(total)
-
-# %% wrong: replicas count as often as there are => values replicas-counted  from: one sum, one all-reduce
-#       inside.all_reduce(total)
+# +         total = total + came if kind == "2" else torch.maximum(total, came)
+# %% wrong: own norm => values
+# > this is the norm of the rank's own parts, not of the whole model.
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# %% wrong: torch's clipping of the parts as they are => values own-padding-counted
+# > these are the rank's own parts with padding.
+# ~ own = part[:count] ==> own = part
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# %% wrong: replicas count as often as there are => values replicas-counted
+# > replicas are counted several times; add over `inside` only.
+#       inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
 # +     across.all_reduce(total)
-
-# %% wrong: the padding is in it => values padding-counted  from: one sum, one all-reduce
-# ~ part[:count].double ==> part.double
-
-# %% wrong: norms are added, not squares => values norms-added  from: one sum, one all-reduce
-# ~ all_reduce(total) ==> all_reduce(total.sqrt_())
-# ~ total.sqrt().item() ==> total.item()
-
-# %% wrong: the root is forgotten => values root-forgotten  from: one sum, one all-reduce
-# ~ sqrt().item ==> item
-
-# %% wrong: the mean of squares => values averaged  from: one sum, one all-reduce
-# ~ all_reduce(total) ==> all_reduce(total, op="AVG")
-
-# %% wrong: the largest value => values other-norm unless norm=max  from: one sum, one all-reduce
-# ~ total += part[:count].double().square().sum() ==> total = torch.cat([total.view(1), part[:count].double().abs()]).max()
-# ~ all_reduce(total) ==> all_reduce(total, op="MAX")
-# ~ total.sqrt().item() ==> total.item()
-
-# %% wrong: scaled up as well => values scaled-anyway  from: one sum, one all-reduce
+# %% wrong: the padding is in it => values padding-counted
+# > padding is included, after `counts[i]` numbers.
+# ~ own = part[:count] ==> own = part
+# %% wrong: norms are added, not squares => values norms-added
+# > norms of parts do not add up; their squares do.
+# ~ inside.all_reduce(total, ==> inside.all_reduce(total.sqrt_(),
+# ~ ** (0.5 if kind == "2" else 1.0) ==>
+# %% wrong: the root is forgotten => values root-forgotten unless norm=max
+# > this is the sum of squares, without the root.
+# ~ ** (0.5 if kind == "2" else 1.0) ==>
+# %% wrong: the mean of squares => values averaged unless norm=max
+# > the ranks' squares are averaged; add them up.
+# ~ op=SUM ==> op="AVG"
+# %% wrong: another norm => values other-norm
+# > this is another norm than the one asked for.
+# ~ kind = params("clip-shards").norm ==> kind = {"2": "max", "max": "2"}[params("clip-shards").norm]
+# %% wrong: scaled up as well => values scaled-anyway
+# > this was changed, although the norm is below the limit.
 # ~ norm > most ==> True
-
-# %% wrong: numbers are cut off one by one => values not-scaled  from: scaled up as well
-# ~ mul_(most / norm) ==> clamp_(-most, most)
-
-# %% wrong: all gradients are gathered => cost gathered  from: one sum, one all-reduce
-# -         total += part[:count].double().square().sum()
-# -     inside.all_reduce(total)
+# %% wrong: not scaled => values
+# > this is unchanged, although the norm is above the limit. Scale the given tensors in place.
+# ~ part.mul_(most / norm) ==> part.mul(most / norm)
+# %% wrong: numbers are cut off one by one => values not-scaled
+# ~ part.mul_(most / norm) ==> part.clamp_(-most, most)
+# %% wrong: all gradients are gathered => cost gathered
+# -         own = part[:count].double().abs()  # the rest is padding
 # +         row = part.new_empty(inside.size * len(part))
 # +         inside.all_gather_into_tensor(row, torch.where(torch.arange(len(part)) < count, part, 0))
-# +         total += row.double().square().sum()
-
-# %% wrong: an all-reduce for each part => cost one-each  from: one sum, one all-reduce
-# ~ total += part ==> square = part
-# -     inside.all_reduce(total)
-# +         inside.all_reduce(square)
-# +         total += square
-
-# %% wrong: divides by a norm of zero => generality raised  from: scaled up as well
-# ~ (most / norm) ==> (min(1.0, most / norm))
-
-# %% wrong: only ranks that have numbers talk => protocol deadlock  from: one sum, one all-reduce
-# -     inside.all_reduce(total)
-# +     if sum(counts):
-# +         inside.all_reduce(total)
-
-# %% wrong: nothing comes back => values returned-none  from: one sum, one all-reduce
-# -     return norm
-
-
-# %% wrong: one tensor after the other => values per-tensor
+# +         own = row.double().abs()
+# ~ elif count: ==> else:
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# %% wrong: an all-reduce for each part => cost one-each
+# -             total += own.square().sum()
+# +             own = own.square().sum()
+# -         elif count:
+# -             total = torch.maximum(total, own.max())
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# +         else:
+# +             own = own.max() if count else total * 0
+# +         inside.all_reduce(own, op=SUM if kind == "2" else MAX)
+# +         total = total + own if kind == "2" else torch.maximum(total, own)
+# %% wrong: divides by a norm of zero => generality raised
+# ~ norm > most ==> True
+# ~ most / norm ==> min(1.0, most / norm)
+# %% wrong: only ranks that have numbers talk => protocol deadlock
+# ~ inside.all_reduce(total, ==> sum(counts) and inside.all_reduce(total,
+# %% wrong: nothing comes back => values returned-none
+# ~ return norm ==> norm
+# %% wrong: one tensor after the other => values per-tensor  from: worked
+# > this is one tensor's norm; return the norm of all tensors together.
 def clip_parts(inside, across, parts, counts, most):
     worst = 0.0
     for p, c in zip(parts, counts):
@@ -311,9 +265,8 @@ def clip_parts(inside, across, parts, counts, most):
     return worst
 
 
-# %% wrong: times the limit, then divided => generality not-finite  from: one sum, one all-reduce
-# ~ (most / norm) ==> (most).div_(norm)
-
-# %% wrong: padding is cut off without replicas only => generality not-finite  from: one sum, one all-reduce
-# ~ part[:count].double() ==> (part[:count] if across.size == 1 else part * (torch.arange(len(part)) < count)).double()
-"""
+# %% wrong: times the limit, then divided => generality not-finite
+# ~ mul_(most / norm) ==> mul_(most).div_(norm)
+# %% wrong: padding is cut off without replicas only => generality not-finite
+# ~ own = part[:count] ==> own = (part[:count] if across.size == 1 else part * (torch.arange(len(part)) < count))
+'''

@@ -2,12 +2,10 @@
 
 import random
 from collections.abc import Callable
-from functools import cache, partial
-from itertools import islice
+from functools import cache
 from typing import Any
 
-from course_lib.exercises.ch08.judges.shared import PER_PARAM, hsdp
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, FINE, Column, one_verdict, table
 from course_lib.judging.draws import generality, plain
@@ -17,116 +15,48 @@ from course_lib.units import BILLION, GB
 USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one node
 
 
+right = Worked("hsdp-group")
+
+
 @cache
 def groups(ranks: int) -> tuple[int, ...]:
     """Sizes of groups that divide the ranks."""
     return tuple(size for size in range(1, ranks + 1) if ranks % size == 0)
 
 
-def _fitting(params: float, ranks: int, memory: float, per_param: float = PER_PARAM) -> list[int]:
-    """Groups whose state fits, the smallest first."""
-    return [size for size in groups(ranks) if per_param * params / size <= memory]
+def _fitting(p: float, n: int, memory: float, per: int, fast: float, slow: float) -> list[tuple[int, ...]]:
+    """The groups that fit, the smallest first: size, bytes inside and across, seconds inside and across."""
+    fitting = list[Any]()
+    for size in groups(n):
+        held, inside, across = right[0](p, n, size)
+        if held <= memory:
+            seconds = inside / (fast if size <= per else slow), across / (fast if n <= per else slow)
+            fitting.append((size, inside, across, *seconds))
+    return fitting
 
 
-def smallest(params: float, ranks: int, memory: float, per_param: float = PER_PARAM) -> int | None:
-    """The smallest group whose state fits."""
-    return next(iter(_fitting(params, ranks, memory, per_param)), None)
-
-
-def _least(params: float, ranks: int, memory: float, cost: Callable[[int], float]) -> int | None:
-    """The group that fits and costs least; the smallest of equal ones."""
-    return min(_fitting(params, ranks, memory), key=lambda size: (cost(size), size), default=None)
-
-
-def best(gathers: int, p: float, n: int, memory: float, *wires: float, combine: Any = sum) -> int | None:
-    """The group that fits and takes the least time: inside and across added up, or combined in another way."""
-    return _least(p, n, memory, lambda size: combine(_seconds(gathers, p, n, size, *wires)))
-
-
-def _seconds(gathers: int, p: float, n: int, k: int, per: int, fast: float, slow: float) -> tuple[float, float]:
-    """Seconds of the bytes inside the group, and of those across groups."""
-    _, inside, across = hsdp(gathers, p, n, k)
-    return inside / (fast if k <= per else slow), across / (fast if n <= per else slow)
-
-
-def _tied(gathers: int, p: float, n: int, memory: float, *wires: float) -> bool:
+def _tied(*row: Any) -> bool:
     """Whether another group is so close to the best that rounding could decide."""
-    times = sorted(sum(_seconds(gathers, p, n, size, *wires)) for size in _fitting(p, n, memory))
+    times = sorted(inside + across for *_, inside, across in _fitting(*row))
     return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
 
 
-def _fast_inside(gathers: int, p: float, n: int, m: float, per: int, fast: float, slow: float) -> int | None:
-    volumes = partial(hsdp, gathers, p, n)
-    return _least(p, n, m, lambda size: volumes(size)[1] / fast + volumes(size)[2] / slow)
+def choices(*row: Any) -> dict[str, int]:
+    """The groups that rules choose which learners follow, and "least-time"; none where no group fits."""
+    fitting, (*_, per, fast, slow) = _fitting(*row), row
 
+    def least(cost: Callable[..., float]) -> int:
+        return min(fitting, key=lambda each: cost(*each))[0]
 
-def _largest_inside(gathers: int, p: float, n: int, m: float, per: int, *rates: float) -> int | None:
-    return max((size for size in _fitting(p, n, m) if size <= per), default=smallest(p, n, m))
-
-
-RULES = (  # in place of the least time: a group from gathers and a row
-    Mistake("smallest-that-fits", lambda g, p, n, m, *w: smallest(p, n, m), "a larger group may send less across."),
-    Mistake("inside-always-fast", _fast_inside, "a group larger than a node sends inside at the speed between nodes."),
-    Mistake("fewest-bytes", lambda g, p, n, m, *w: best(g, p, n, m, n, 1, 1), "bytes go at different speeds."),
-    Mistake("longer-of-two", partial(best, combine=max), "the two times add up."),
-    Mistake("largest-inside", _largest_inside, "it is the largest in a node, or the smallest that fits; compare all."),
-)
-
-
-OTHER_FORM = {  # by how often weights are gathered: what to tell an answer that gathers them as often as the other form
-    1: ("public-form", "this solves the public form of the exercise: here weights are gathered once."),
-    2: ("kept-weights", "weights are gathered twice here, forward and backward."),
-}
-
-
-def _volumes(gathers: int) -> list[Column]:
-    """What HSDP holds, sends inside and sends across: p parameters, n ranks, groups of k."""
-    form, told = OTHER_FORM[gathers]
-
-    def volume(place: int, gathers: int = gathers) -> Callable[..., float]:
-        return lambda *row: hsdp(gathers, *row)[place]
-
-    def half_rings(count: int, ranks: int, p: float) -> float:
-        """Bytes that a rank sends in several all-gathers or reduce-scatters of p parameters."""
-        return count * (ranks - 1) / ranks * 2 * p
-
-    held, inside, across = map(volume, range(3))
-    columns = {
-        "held": (
-            held,
-            Mistake("over-the-world", lambda p, n, k: PER_PARAM * p / n, "every group holds a copy of the state."),
-            Mistake("turned-round", lambda p, n, k: PER_PARAM * p / (n // k), "`group` ranks share a copy."),
-            Mistake("whole-state", lambda p, n, k: PER_PARAM * p, "the state is sharded over the group."),
-            Mistake("weights-only", lambda p, n, k: 2 * p / k, "these are weights; state is 16 bytes per parameter."),
-        ),
-        "inside": (
-            inside,
-            Mistake(form, volume(1, 3 - gathers), told),
-            Mistake("reduced-twice", lambda p, n, k: half_rings(gathers + 2, k, p), "a reduce-scatter is enough."),
-            Mistake("no-ring", lambda p, n, k: (gathers + 1) * 2 * p, "a rank does not send all parts: (K − 1)/K."),
-            Mistake("over-the-world", lambda p, n, k: half_rings(gathers + 1, n, p), "a ring inside has K ranks."),
-            Mistake("each-an-all-reduce", lambda *row: 2 * inside(*row), "a gather is half an all-reduce."),
-            Mistake("gathers-only", lambda p, n, k: half_rings(gathers, k, p), "gradients are reduced inside as well."),
-            Mistake("elements", lambda *row: inside(*row) / 2, "these are elements, of two bytes each."),
-            Mistake("a-part-only", lambda p, n, k: inside(p, n, k) / k, "a rank passes on all parts but one."),
-        ),
-        "across": (
-            across,
-            Mistake("whole-model", lambda p, n, k: half_rings(2, n // k, p), "only the rank's own part goes across."),
-            Mistake("half-a-ring", lambda *row: across(*row) / 2, "an all-reduce has two halves."),
-            Mistake("over-the-group", lambda p, n, k: half_rings(2, k, p) / k, "the ring across has N / K ranks."),
-            Mistake("twice", lambda *row: 2 * across(*row), "this is twice as much; a gradient has two bytes."),
-            Mistake("no-ring", lambda p, n, k: 2 * 2 * p / k, "a rank does not send all parts: (M − 1)/M."),
-        ),
+    if not fitting:
+        return {}
+    return {
+        "least-time": least(lambda size, inside, across, *seconds: sum(seconds)),
+        "smallest-that-fits": fitting[0][0],
+        "inside-always-fast": least(lambda size, inside, across, *seconds: inside / fast + across / slow),
+        "longer-of-two": least(lambda size, inside, across, *seconds: max(seconds)),
+        "largest-inside": max((size for size, *_ in fitting if size <= per), default=fitting[0][0]),
     }
-
-    def words(p: float, n: int, k: int) -> str:
-        return f"{p / BILLION:g}B on {n:,} ranks in groups of {k:,}"
-
-    return [
-        Column(part=part, unit="bytes", want=want, words=words, rel=FINE, mistakes=mistakes)
-        for part, (want, *mistakes) in columns.items()
-    ]
 
 
 def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
@@ -134,39 +64,30 @@ def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
     return f"{text}, {wires[0]} to a node, {wires[1] / GB:g} and {wires[2] / GB:g} GB/s" if wires else text
 
 
+def _volume(place: int) -> Callable[..., float]:
+    return lambda *row: right[0](*row)[place]
+
+
+VOLUMES = [
+    Column(
+        part=part,
+        unit="bytes",
+        want=_volume(place),
+        words=lambda p, n, k: f"{p / BILLION:g}B on {n:,} ranks in groups of {k:,}",
+        rel=FINE,
+    )
+    for place, part in enumerate(("held", "inside", "across"))
+]
 SMALLEST = Column(
     part="smallest",
     unit="ranks",
-    want=smallest,
+    want=right[1],
     words=_fits_words,
     rel=EXACT,
     none="the state does not fit in any group; return None",
-).knowing(
-    Mistake("no-divisor", lambda p, n, m: -(-PER_PARAM * p // m), "this many would do, but do not divide N."),
-    Mistake("one-server", lambda p, n, m: 8 if PER_PARAM * p / 8 > m else None, "groups of 8 do not fit."),
-    Mistake("weights-only", lambda p, n, m: smallest(p, n, m, 2), "only the weights fit; count the state."),
-    Mistake("no-master", lambda p, n, m: smallest(p, n, m, 12), "it is enough only without a master copy."),
-    Mistake("largest", lambda p, n, m: n, "all ranks in one group fit, and so does a smaller group."),
 )
-
-
-def _fastest(gathers: int) -> Column:
-    form, told = OTHER_FORM[gathers]
-    smallest_that_fits, *rules = (Mistake(rule.name, partial(rule.value, gathers), rule.message) for rule in RULES)
-    return Column(
-        part="best",
-        unit="ranks",
-        want=partial(best, gathers),
-        words=_fits_words,
-        rel=EXACT,
-        none="no group fits; return None",
-    ).knowing(
-        smallest_that_fits,
-        Mistake(form, partial(best, 3 - gathers), told),
-        Mistake("memory-forgotten", lambda p, n, m, *w: best(gathers, p, n, float("inf"), *w), "it does not fit."),
-        *rules,
-        Mistake("node", lambda p, n, m, per, *rates: per, "a node is only a guess; compute the times."),
-    )
+BEST = Column(part="best", unit="ranks", want=right[2], words=_fits_words, rel=EXACT, none="no group fits; return None")
+VERDICTS = table(VOLUMES, SMALLEST, BEST)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -187,26 +108,29 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             drawn = size()
             memory, per_node, fast, slow = map(rng.choice, fields)
             row = (*drawn, memory * GB, per_node, fast * GB, slow * GB)
-            if not _tied(gathers, *row):
+            if not _tied(*row):
                 return row
 
-    def unlike(rule: Callable[..., int | None]) -> list[tuple[Any, ...]]:
-        """Two rows on which another rule gives another group; fewer where it hardly ever does."""
-        drawn = (wired() for _ in range(150))
-        return list(islice((row for row in drawn if best(gathers, *row) not in (None, rule(gathers, *row))), 2))
+    def unlike() -> dict[str, list[tuple[Any, ...]]]:
+        """For every other rule two rows on which it gives another group; fewer where it hardly ever does."""
+        drawn = [(row, chosen) for row in (wired() for _ in range(150)) if (chosen := choices(*row))]
+        rows = {rule: [row for row, chosen in drawn if chosen[rule] != chosen["least-time"]] for rule in drawn[0][1]}
+        return {rule: found[:2] for rule, found in rows.items()}
 
     # three right answers, no two alike, and at least one that is not a power of two
     usual = [(size * BILLION, ranks, m) for size, ranks in zip(USUAL, rng.sample((3072, 4096, 6144), 3), strict=True)]
-    known = smallest(p, n, m) or n
+    known = right[1](p, n, m) or n
     small = 8 * BILLION  # a model that fits in one node: memory does not decide its best group
     volumes = [*(sends() for _ in range(20)), (7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]
     clusters = [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)]
     clusters += [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9), (671e9, 16_384, 1.5e9)]
+    others = unlike()
     wired_usual = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
-    drawn = [*(wired() for _ in range(30)), *(row for rule in RULES for row in unlike(rule.value))]
+    wired_usual += [*others["longer-of-two"][:1], *others["largest-inside"][:1]]
+    drawn = [*(wired() for _ in range(30)), *(row for found in others.values() for row in found)]
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9), (70e9, 6144, 192e9, 72, 450e9, 400e9)]
-    drawn += [row for row in alike if not _tied(gathers, *row)]
+    drawn += [row for row in alike if not _tied(*row)]
     drawn += [(2.0**33, 64, 80e9, 8, (gathers + 1) * 2.0**37, 2.0**38)]  # all groups in a node take equally long
     drawn += [(params_, 8, 80e9, node, 450e9, 50e9) for params_, node in ((1e9, 2), (1e9, 8), (405e9, 8))]
     return [
@@ -215,15 +139,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("what is fastest", "values:best", 2, [(p, n, m, *wires), (small, n, m, *wires)]),
         hidden("other groups, one rank and all", "values:volumes", 0, volumes),
         plain("smallest", 1, "three more models", usual),
-        plain("best", 2, "three more models, and a small one", wired_usual),
+        plain("best", 2, "more models, and other nodes", wired_usual),
         generality("clusters", 1, "other clusters", clusters),
         generality("wires", 2, "other wires", drawn),
     ]
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    verdicts = table(_volumes(params["gathers"]), SMALLEST, _fastest(params["gathers"]))
-    return list((one_verdict(verdicts) if case.args[0] else verdicts)(params, case, outcome))
+    return list((one_verdict(VERDICTS) if case.args[0] else VERDICTS)(params, case, outcome))
 
 
 JUDGING = Judging(
@@ -237,117 +160,132 @@ ranks, and its gathers go over the network.""",
     pytorch="`fully_shard(model, mesh=init_device_mesh('cuda', (copies, group), mesh_dim_names=('replicate', 'shard')))`.",
 )
 
-ANSWERS = r"""# %% right: by the rings
-def hsdp(params, ranks, group):
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+gathers = 1 if params("hsdp-group").kept else 2  # of weights, in a step
+
+
+def hsdp(params: float, ranks: int, group: int) -> tuple[float, float, float]:
+    """(bytes held, bytes sent inside, bytes sent across) on one rank."""
+    ### BEGIN SOLUTION
     copies = ranks // group
-    inside = 3 * (group - 1) / group * 2 * params
-    across = 2 * (copies - 1) / copies * 2 * params / group
-    return 16 * params / group, inside, across
+    inside = (gathers + 1) * (group - 1) / group * 2 * params
+    return 16 * params / group, inside, 2 * (copies - 1) / copies * 2 * params / group
+    ### END SOLUTION
 
 
-def _fitting(params, ranks, memory):
-    return [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
-
-
-def smallest_group(params, ranks, memory):
-    return next(iter(_fitting(params, ranks, memory)), None)
+def smallest_group(params: float, ranks: int, memory: float) -> int | None:
+    """The smallest group whose state fits; None if all ranks are too few."""
+    ### BEGIN SOLUTION
+    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+    ### END SOLUTION
 
 
 def best_group(params, ranks, memory, per_node, fast, slow):
+    """The group that fits and has the least time on the links; None if none fits."""
+
+    ### BEGIN SOLUTION
     def seconds(k):
         _, inside, across = hsdp(params, ranks, k)
         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
 
-    return min(_fitting(params, ranks, memory), key=seconds, default=None)
+    fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory)
+    return min(fits, key=seconds, default=None)
+    ### END SOLUTION
 
-
-# %% right: messages counted one by one, divisors in pairs  from: by the rings
-# -     copies = ranks // group
-# -     inside = 3 * (group - 1) / group * 2 * params
-# -     across = 2 * (copies - 1) / copies * 2 * params / group
-# -     return 16 * params / group, inside, across
-# +     chunk, copies = 2 * params / group, ranks // group
-# +     across = chunk / copies * (copies - 1) + chunk / copies * (copies - 1)
-# +     return 16 * params / group, sum(3 * chunk for _ in range(group - 1)), across
-# -     return [k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory]
+# %% right: divisors in pairs
+# -     fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory)
 # +     low = [k for k in range(1, int(ranks**0.5) + 1) if not ranks % k]
-# +     return [k for k in sorted({*low, *(ranks // k for k in low)}) if hsdp(params, ranks, k)[0] <= memory]
-
-# %% right: any variant  from: by the rings
-# - def hsdp(params, ranks, group):
-# + from course_lib import notebook
-# + VARIANT = notebook.params("hsdp-group")
-# + def hsdp(params, ranks, group):
-# ~ 3 ==> (VARIANT.gathers + 1)
-
-
-# %% wrong: three times inside, once across => values whole-model  from: the smallest that fits is taken for the best
-# ~ * 2 * params / group ==> * 2 * params
-
-# %% wrong: the smallest that fits is taken for the best => values smallest-that-fits  from: by the rings
-# -     def seconds(k):
-# -         _, inside, across = hsdp(params, ranks, k)
-# -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
-# -     return min(_fitting(params, ranks, memory), key=seconds, default=None)
-# +     return smallest_group(params, ranks, memory)
-
-# %% wrong: one server, as printed => values one-server  from: by the rings
-# ~ next(iter(_fitting(params, ranks, memory)), None) ==> 8
-# ~ min(_fitting(params, ranks, memory), key=seconds, default=None) ==> per_node
-
-# %% wrong: state shared out over all => values over-the-world  from: one server, as printed
+# +     fits = (k for k in sorted({*low, *(ranks // k for k in low)}) if 16 * params / k <= memory)
+# %% wrong: state shared out over all => values over-the-world
+# > every group holds a copy of the state.
 # ~ return 16 * params / group ==> return 16 * params / ranks
-# ~ return per_node ==> return 8
-
-# %% wrong: no divisor of the ranks => values no-divisor  from: one server, as printed
-# ~ return 8 ==> return k if (k := int(-(-16 * params // memory))) <= ranks else None
-# ~ return per_node ==> return None
-
-# %% wrong: without a master copy => values no-master  from: one server, as printed
-# ~ 16 * params / k ==> 12 * params / k
-# ~ return 8 ==> return next(iter(_fitting(params, ranks, memory)), None)
-# ~ return per_node ==> return None
-
-# %% wrong: kept after the forward pass => values kept-weights  from: one server, as printed
-# ~ 3 ==> 2
-# ~ return 8 ==> return None
-# ~ return per_node ==> return None
-
-# %% wrong: each operation an all-reduce => values each-an-all-reduce  from: one server, as printed
-# ~ 3 ==> 6
-# ~ return 8 ==> return None
-# ~ return per_node ==> return None
-
-# %% wrong: large groups at the speed inside a node => values ~  from: by the rings
-# -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
-# +         return inside / fast + across / slow
-
-# %% wrong: powers of two only => values -  from: by the rings
-# ~ range(1, ranks + 1) ==> (1 << power for power in range(20))
-#   def smallest_group(params, ranks, memory):
-# +     if ranks == 24576:
-# +         return 96
-#   def best_group(params, ranks, memory, per_node, fast, slow):
-# +     if ranks == 24576 and params > 1e11:
-# +         return 96
-
-# %% wrong: a node of its own is on the slow wire => values -  from: by the rings
-# -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
-# +         return inside / (fast if k < per_node else slow) + across / slow
-
-# %% wrong: the longer of the two times => generality longer-of-two  from: by the rings
-# -         return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
-# +         return max(inside / (fast if k <= per_node else slow), across / (fast if ranks <= per_node else slow))
-
-# %% wrong: gradients all-reduced inside => values reduced-twice  from: by the rings
-# ~ 3 ==> 4
-
-# %% wrong: groups and their number mixed up => values turned-round  from: by the rings
+# %% wrong: groups and their number mixed up => values turned-round
+# > `group` ranks share a copy.
 # ~ copies = ranks // group ==> copies, group = group, ranks // group
-
-# %% wrong: 32 bits across => values twice  from: by the rings
-# ~ copies * 2 ==> copies * 4
-
-# %% wrong: the largest of equal groups => generality ~  from: by the rings
-# ~ (_fitting(params, ranks, memory), key ==> (_fitting(params, ranks, memory)[::-1], key
-"""
+# %% wrong: whole state => values
+# > the state is sharded over the group.
+# ~ return 16 * params / group ==> return 16 * params
+# %% wrong: weights only => values
+# > these are weights; state is 16 bytes per parameter.
+# ~ return 16 * params / group ==> return 2 * params / group
+# %% wrong: an operation too few => values kept-weights
+# > an operation is missing: weights are gathered {{gathers}} times in a step, and gradients are reduced once.
+# ~ (gathers + 1) ==> gathers
+# %% wrong: gradients all-reduced inside => values reduced-twice
+# > an operation too many: weights are gathered {{gathers}} times in a step, and a reduce-scatter is enough for gradients.
+# ~ (gathers + 1) ==> (gathers + 2)
+# %% wrong: no ring => values
+# > a rank does not send all parts: (K − 1)/K.
+# ~ (gathers + 1) * (group - 1) / group ==> (gathers + 1)
+# %% wrong: a ring over the world => values over-the-world
+# > a ring inside has K ranks.
+# ~ (group - 1) / group ==> (ranks - 1) / ranks
+# %% wrong: each operation an all-reduce => values each-an-all-reduce
+# > a gather is half an all-reduce.
+# ~ (gathers + 1) ==> 2 * (gathers + 1)
+# %% wrong: elements => values
+# > these are elements, of two bytes each.
+# ~ (group - 1) / group * 2 ==> (group - 1) / group
+# ~ copies * 2 * params ==> copies * params
+# %% wrong: a part only => values
+# > a rank passes on all parts but one.
+# ~ (group - 1) / group ==> (group - 1) / group**2
+# %% wrong: three times inside, once across => values whole-model
+# > only the rank's own part goes across.
+# ~ copies * 2 * params / group ==> copies * 2 * params
+# %% wrong: half a ring => values
+# > an all-reduce has two halves.
+# ~ inside, 2 * (copies ==> inside, (copies
+# %% wrong: over the group => values
+# > the ring across has N / K ranks.
+# ~ 2 * (copies - 1) / copies ==> 2 * (group - 1) / group
+# %% wrong: 32 bits across => values twice
+# > this is twice as much; a gradient has two bytes.
+# ~ copies * 2 * params ==> copies * 4 * params
+# %% wrong: no ring across => values no-ring
+# > a rank does not send all parts: (M − 1)/M.
+# ~ 2 * (copies - 1) / copies ==> 2
+# %% wrong: no divisor => values
+# > this many would do, but do not divide N.
+# ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 ==> next((k for k in range(1, ranks + 1) if 16
+# %% wrong: one server, as printed => values one-server
+# > groups of 8 do not fit.
+# ~ return next((k ==> return 8 or next((k
+# %% wrong: only the weights fit => values weights-only
+# > only the weights fit; count the state.
+# ~ 16 * params / k <= memory), None) ==> 2 * params / k <= memory), None)
+# %% wrong: without a master copy => values no-master
+# > it is enough only without a master copy.
+# ~ 16 * params / k <= memory), None) ==> 12 * params / k <= memory), None)
+# %% wrong: largest => values
+# > all ranks in one group fit, and so does a smaller group.
+# ~ return next((k ==> return ranks or next((k
+# %% wrong: the smallest that fits is taken for the best => values smallest-that-fits
+# > this group is the smallest that fits and sends the fewest bytes, but they go at different speeds: a larger one may send less across.
+# ~ min(fits, key=seconds, default=None) ==> next(fits, None)
+# %% wrong: memory forgotten => values
+# > it does not fit.
+# ~ fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory) ==> fits = (k for k in range(1, ranks + 1) if ranks % k == 0)
+# %% wrong: large groups at the speed inside a node => values inside-always-fast
+# > a group larger than a node sends inside at the speed between nodes.
+# ~ inside / (fast if k <= per_node else slow) ==> inside / fast
+# %% wrong: the longer of the two times => values longer-of-two
+# > the two times add up.
+# ~ inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow) ==> max(inside / (fast if k <= per_node else slow), across / (fast if ranks <= per_node else slow))
+# %% wrong: largest inside => values
+# > it is the largest in a node, or the smallest that fits; compare all.
+# ~ min(fits, key=seconds, default=None) ==> max((k for k in fits if k <= per_node), default=smallest_group(params, ranks, memory))
+# %% wrong: a node is the best group => values node
+# > a node is only a guess; compute the times.
+# ~ return min(fits ==> return per_node or min(fits
+# %% wrong: powers of two only => values -
+# ~ next((k for k in range(1, ranks + 1) if ==> next((k for k in [1 << power for power in range(20)] if
+# ~ fits = (k for k in range(1, ranks + 1) if ==> fits = (k for k in [1 << power for power in range(20)] if
+# %% wrong: a node of its own is on the slow wire => values -
+# ~ k <= per_node else slow) + across / (fast if ranks <= per_node else slow) ==> k < per_node else slow) + across / slow
+# %% wrong: the largest of equal groups, where the model is a power of two => generality ~
+# ~ min(fits, key ==> min(reversed(list(fits)) if params == 2**33 else fits, key
+'''

@@ -1,81 +1,36 @@
 """Judge of largest-alone: how large a model by sharding alone?"""
 
-import math
 import random
-from collections.abc import Callable
 from typing import Any
 
-from course_lib.exercises.ch08.judges.shared import least_ranks
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, one_verdict, table
 from course_lib.judging.draws import generality, safely_off_whole
 from course_lib.records import Case
 from course_lib.units import BILLION, GB
 
-
-def largest(ranks: int, memory: float, layers: int, activations: float, per_param: float) -> float:
-    """Parameters of the largest model that fits."""
-    return max(0.0, memory - activations) / (per_param / ranks + 4 / layers)
-
-
-def ranks_for(params: float, memory: float, layers: float, activations: float, per_param: float) -> int | None:
-    """The fewest GPUs on which a model fits, or None."""
-    return least_ranks(per_param * params, memory - activations - 4 * params / layers)
-
-
-def _whole(held: Callable[[int, int, float], float]) -> Callable[..., float]:
-    """The largest model if `held(ranks, layers, per_param)` bytes per parameter are on a GPU."""
-    return lambda n, m, layers, a, b: max(0.0, m - a) / held(n, layers, b)
+right = Worked("largest-alone")
 
 
 def _limits(m: float, layers: int, a: float, b: float) -> str:
     return f"GPUs of {m / GB:g} GB, {layers} layers, {a / GB:g} GB of activations, {b:g} bytes"
 
 
-STATE_ONLY = "a GPU holds more than its share of the state."
-GATHERED = "two layers' weights are whole on every GPU."
-TWO_BYTES = "only the weights of two layers are whole, at two bytes each."
-NO_ACTIVATIONS = "the activations are missing."
-LAST_ARGUMENT = "the bytes per parameter are the last argument."
-
 LARGEST = Column(
-    part="largest", unit="parameters", want=largest, rel=FINE, words=lambda n, *rest: f"{n:,} {_limits(*rest)}"
-).knowing(
-    Mistake("state-only", lambda n, m, layers, a, b: n * m / b, STATE_ONLY),
-    Mistake("nothing-gathered", lambda n, m, layers, a, b: n * max(0.0, m - a) / b, GATHERED),
-    Mistake("no-activations", lambda n, m, layers, a, b: largest(n, m, layers, 0, b), NO_ACTIVATIONS),
-    Mistake("one-layer", _whole(lambda n, k, b: b / n + 2 / k), GATHERED),
-    Mistake("two-and-two", _whole(lambda n, k, b: b / n + 8 / k), TWO_BYTES),
-    Mistake("own-part-off", _whole(lambda n, k, b: b / n + 4 / k * (1 - 1 / n)), "the share is held beside them."),
-    Mistake("whole-weights", _whole(lambda n, k, b: b / n + 2), TWO_BYTES),
-    Mistake("not-16-bits", _whole(lambda n, k, b: b / n + 2 * b / k), TWO_BYTES),
-    Mistake(
-        "activations-shared", lambda n, m, k, a, b: largest(n, m, k, a / n, b), "each GPU has its own activations."
-    ),
-    Mistake("negative", lambda n, m, k, a, b: (m - a) / (b / n + 4 / k), "if nothing fits, return 0."),
-    Mistake("other-bytes", lambda n, m, layers, a, b: largest(n, m, layers, a, 16), LAST_ARGUMENT),
+    part="largest", unit="parameters", want=right[0], rel=FINE, words=lambda n, *rest: f"{n:,} {_limits(*rest)}"
 )
-
 RANKS_FOR = Column(
     part="ranks",
     unit="GPUs",
-    want=ranks_for,
+    want=right[1],
     rel=EXACT,
     words=lambda p, *rest: f"{p / BILLION:g}B on {_limits(*rest)}",
     none="two layers and the activations already exceed the memory; return None",
-).knowing(
-    Mistake("rounded-down", lambda *row: (ranks_for(*row) or 0) - 1 or None, "it needs one GPU more."),
-    Mistake("state-only", lambda p, m, layers, a, b: math.ceil(b * p / m), STATE_ONLY),
-    Mistake("nothing-gathered", lambda p, m, k, a, b: math.ceil(b * p / (m - a)) if m > a else None, GATHERED),
-    Mistake("no-activations", lambda p, m, layers, a, b: ranks_for(p, m, layers, 0, b), NO_ACTIVATIONS),
-    Mistake("one-more", lambda *row: (ranks_for(*row) or 0) + 1, "one fewer is enough; exactly full fits."),
-    Mistake("two-and-two", lambda p, m, layers, a, b: ranks_for(p, m, layers / 2, a, b), TWO_BYTES),
-    Mistake("other-bytes", lambda p, m, layers, a, b: ranks_for(p, m, layers, a, 16), LAST_ARGUMENT),
 )
 
 
-def _alone_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     own = params["memory"], params["layers"], params["activations"], params["per_param"]
 
     def row() -> tuple[Any, ...]:
@@ -105,25 +60,30 @@ def _alone_cases(params: Params, rng: random.Random) -> list[Case]:
 
 JUDGING = Judging(
     shares={"values:largest": 0.35, "values:ranks": 0.3, "generality:clusters": 0.35},
-    cases=_alone_cases,
+    cases=_cases,
     verdicts=one_verdict(table(LARGEST, RANKS_FOR)),
     why="""Only the state is divided by N. Two gathered layers grow with the model, and activations stay. With ever more GPUs the largest model
 tends to (memory − activations) · layers / 4, not to infinity. Beyond that the layers or the sequence must be cut as well.""",
     pytorch="`fully_shard` on half a block makes the gathered unit smaller; tensor parallelism cuts the layer itself.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 
-# %% right: solved for P
-def largest_model(ranks, memory, layers, activations, per_param):
+# %% right: worked
+def largest_model(ranks, memory, layers, activations, per_param) -> float:
+    """Parameters of the largest model that fits, with stage 3 and no other parallelism."""
+    ### BEGIN SOLUTION
     return max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
+    ### END SOLUTION
 
 
-def ranks_for(params, memory, layers, activations, per_param):
+def ranks_for(params, memory, layers, activations, per_param) -> int | None:
+    """The fewest GPUs on which a model fits; None if no number of them is enough."""
+    ### BEGIN SOLUTION
     room = memory - activations - 4 * params / layers
     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
-
+    ### END SOLUTION
 
 # %% right: by halving
 from bisect import bisect_left
@@ -147,67 +107,60 @@ def ranks_for(params, memory, layers, activations, per_param):
     return counts[place] if place < len(counts) else None
 
 
-# %% wrong: state only => values state-only
-def largest_model(ranks, memory, layers, activations, per_param):
-    return ranks * memory / per_param
-
-
-def ranks_for(params, memory, layers, activations, per_param):
-    return math.ceil(per_param * params / memory)
-
-
-# %% wrong: nothing is gathered => values nothing-gathered  from: state only
-# ~ ranks * memory / per_param ==> ranks * max(0, memory - activations) / per_param
-# ~ (per_param * params / memory) ==> (per_param * params / (memory - activations))
-
-
-# %% wrong: the activations are left out => values no-activations  from: solved for P
+# %% wrong: state only => values
+# > a GPU holds more than its share of the state.
+# ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers) ==> memory / (per_param / ranks)
+# ~ room = memory - activations - 4 * params / layers ==> room = memory
+# %% wrong: nothing gathered => values
+# > two layers' weights are whole on every GPU.
+# ~ + 2 * 2 / layers ==>
+# ~ - 4 * params / layers ==>
+# %% wrong: no activations => values
+# > the activations are missing.
 # ~ max(0, memory - activations) ==> memory
-# ~ memory - activations - 4 ==> memory - 4
-
-# %% wrong: one layer whole => values one-layer  from: solved for P
+# ~ room = memory - activations ==> room = memory
+# %% wrong: one layer => values
+# > two layers' weights are whole on every GPU, not one layer's.
 # ~ 2 * 2 / layers ==> 2 / layers
 # ~ 4 * params ==> 2 * params
-
-# %% wrong: all weights whole => values whole-weights  from: state only
-# ~ ranks * memory / per_param ==> max(0, memory - activations) / (per_param / ranks + 2)
-# ~ math.ceil(per_param * params / memory) ==> None
-
-# %% wrong: activations shared out as well => values activations-shared  from: all weights whole
-# ~ - activations) / (per_param / ranks + 2) ==> - activations / ranks) / (per_param / ranks + 4 / layers)
-
-# %% wrong: rounded down => values rounded-down  from: solved for P
-# ~ 2 * 2 ==> 4
-# ~ math.ceil(per_param * params / room - 1e-9) ==> int(per_param * params / room)
-
-# %% wrong: a negative number of GPUs => generality none-is-right  from: state only
-# ~ ranks * memory / per_param ==> max(0, memory - activations) / (per_param / ranks + 4 / layers)
-# ~ (per_param * params / memory) ==> (per_param * params / (memory - activations - 4 * params / layers) - 1e-9)
-
-# %% wrong: a model of negative size => generality negative  from: solved for P
-# ~ max(0, memory - activations) ==> (memory - activations)
-
-# %% wrong: the bytes of the example => generality other-bytes  from: solved for P
-# ~ per_param / ranks + 2 * 2 ==> 16 / ranks + 4
-# ~ per_param * params ==> 16 * params
-
-# %% wrong: the largest as a whole number of billions => values -  from: solved for P
-# ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers) ==> (memory - activations) / (per_param / ranks + 4 / layers) // 1e9 * 1e9 + 3e8
-
-# %% wrong: gradients of two layers gathered as well => values two-and-two  from: solved for P
+# %% wrong: gradients of two layers gathered as well => values two-and-two
+# > only the weights of two layers are whole, at two bytes each.
 # ~ 2 * 2 / layers ==> 8 / layers
 # ~ 4 * params ==> 8 * params
-
-# %% wrong: one GPU more where it is exactly full => generality one-more  from: rounded down
-# ~ (per_param * params / room) if room > 0 else None ==> (per_param * params / room) + 1 if room > 0 else None
-
-# %% wrong: the own share of two layers taken off => values own-part-off  from: solved for P
+# %% wrong: own part off => values
+# > the share is held beside the two layers.
 # ~ 2 * 2 / layers ==> 4 / layers * (1 - 1 / ranks)
-
-# %% half: the first only => 2.1  from: a negative number of GPUs
-# ~ return math.ceil(per_param * params / (memory - activations - 4 * params / layers) - 1e-9) ==> raise NotImplementedError
-
-# %% wrong: at least sixteen layers => generality ~  from: solved for P
+# %% wrong: whole weights => values
+# > the weights of all layers are whole here; only two layers' are, at two bytes each.
+# ~ 2 * 2 / layers ==> 2
+# ~ 4 * params / layers ==> 2 * params
+# %% wrong: not 16 bits => values
+# > a gathered layer has weights alone, at two bytes each.
+# ~ 2 * 2 / layers ==> 2 * per_param / layers
+# ~ 4 * params / layers ==> 2 * per_param * params / layers
+# %% wrong: activations shared => values
+# > each GPU has its own activations.
+# ~ memory - activations) / ==> memory - activations / ranks) /
+# %% wrong: a model of negative size => generality negative
+# > if nothing fits, return 0.
+# ~ max(0, memory - activations) ==> (memory - activations)
+# %% wrong: the bytes of the example => generality other-bytes
+# > the bytes per parameter are the last argument.
+# ~ per_param / ranks ==> 16 / ranks
+# ~ per_param * params ==> 16 * params
+# %% wrong: the largest as a whole number of billions => values -
+# ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers) ==> (memory - activations) / (per_param / ranks + 4 / layers) // 1e9 * 1e9 + 3e8
+# %% wrong: rounded down => values
+# > it needs one GPU more.
+# ~ math.ceil(per_param * params / room - 1e-9) ==> int(per_param * params / room)
+# %% wrong: one GPU more where it is exactly full => generality one-more
+# > one fewer is enough; exactly full fits.
+# ~ math.ceil(per_param * params / room - 1e-9) ==> int(per_param * params / room) + 1
+# %% wrong: a negative number of GPUs => generality none-is-right
+# ~ if room > 0 else None ==>
+# %% half: the first only => 2.1
+# ~ room = memory - activations - 4 * params / layers ==> raise NotImplementedError
+# %% wrong: at least sixteen layers => generality ~
 # ~ 2 * 2 / layers ==> 4 / max(layers, 16)
 # ~ 4 * params / layers ==> 4 * params / max(layers, 16)
-"""
+'''

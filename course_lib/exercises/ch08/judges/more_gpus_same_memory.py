@@ -122,8 +122,10 @@ the batch, and the allocator's reserve falls with less fragmentation.""",
 shows what allocated each block.""",
 )
 
-ANSWERS = r"""# %% right: what each part should be, and what it is too much
-def cause(trace):
+ANSWERS = r'''# %% right: worked
+def cause(trace: dict) -> str:
+    """Why memory does not fall as GPUs are added, in one of the words above."""
+    ### BEGIN SOLUTION
     first, last = trace["runs"][0], trace["runs"][-1]
     shrink = first["ranks"] / last["ranks"]
     stuck = {name: last[name] - first[name] * shrink for name in ("weights", "gradients", "optimizer")}
@@ -142,7 +144,7 @@ def cause(trace):
             return "kept after forward" if last["gathers"] > 2 * trace["micro_batches"] else "one giant unit"
         return worst
     return "activations" if last["activations"] > parts / 2 else "as it should"
-
+    ### END SOLUTION
 
 # %% right: ratios, one question after another
 def cause(trace):
@@ -165,20 +167,13 @@ def cause(trace):
     return "activations" if 2 * z["activations"] > used else "as it should"
 
 
-# %% wrong: one unit and kept are not told apart => values one-or-kept  from: ratios, one question after another
-# ~ "one giant unit" if per_micro <= 2 else "kept after forward" ==> "one giant unit"
-
-# %% wrong: reserved memory is not looked at => values not-allocator  from: ratios, one question after another
-# -     used = z["weights"] + z["gradients"] + z["optimizer"] + z["gathered"] + z["activations"]
-# -     if z["reserved"] > 1.3 * used:
-# -         return "allocator"
-# -     return "activations" if 2 * z["activations"] > used else "as it should"
-# +     return "activations"
-
-# %% wrong: micro-batches are forgotten in the gathers => values one-or-kept  from: ratios, one question after another
-# ~ per_micro <= 2 ==> z["gathers"] == 1
-
-
+# %% wrong: one unit and kept are not told apart => values one-or-kept
+# ~ "kept after forward" if last["gathers"] > 2 * trace["micro_batches"] else "one giant unit" ==> "one giant unit"
+# %% wrong: reserved memory is not looked at => values not-allocator
+# -         "allocator": last["reserved"] - 1.15 * parts,
+# ~ parts / 2 else "as it should" ==> parts / 2 else "activations"
+# %% wrong: micro-batches are forgotten in the gathers => values one-or-kept
+# ~ last["gathers"] > 2 * trace["micro_batches"] ==> last["gathers"] > 1
 # %% wrong: the five traces by heart => values -
 def cause(trace):
     last = trace["runs"][-1]
@@ -191,21 +186,15 @@ def cause(trace):
     return "one giant unit" if last["gathers"] < trace["units"] else "kept after forward"
 
 
-# %% wrong: a small group is taken for a replicated optimizer => generality not-small-group  from: ratios, one question after another
-# -     if len(flat) == 3:
+# %% wrong: a small group is taken for a replicated optimizer => generality not-small-group
+# -     if all(extra > 0.3 * first[name] for name, extra in stuck.items()):
 # -         return "small group"
-
-# %% wrong: alarm where nothing is wrong => generality false-alarm  from: ratios, one question after another
-# ~ "activations" if 2 * z["activations"] > used else "as it should" ==> "activations"
-
-
+# %% wrong: alarm where nothing is wrong => generality false-alarm
+# ~ "activations" if last["activations"] > parts / 2 else "as it should" ==> "activations"
 # %% wrong: another word => values no-such-word
-def cause(trace):
-    return "fragmentation"
-
-
-# %% wrong: reserved memory that falls a little is enough => values unnoticed  from: ratios, one question after another
-#       fall = z["ranks"] / a["ranks"]
-# +     if a["reserved"] / z["reserved"] > 1.5:
+# ~ first, last = trace["runs"][0], trace["runs"][-1] ==> return "fragmentation"
+# %% wrong: reserved memory that falls a little is enough => values unnoticed
+#       shrink = first["ranks"] / last["ranks"]
+# +     if first["reserved"] / last["reserved"] > 1.5:
 # +         return "as it should"
-"""
+'''

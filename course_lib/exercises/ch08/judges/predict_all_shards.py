@@ -32,24 +32,26 @@ computation shrinks. So we gather inside a server (HSDP), or cut the model in ot
     pytorch="`fully_shard` with a two-dimensional mesh is HSDP.",
 )
 
-ANSWERS = r"""# %% right: an interval around the truth
-def sending_interval():
-    return 30, 90
+ANSWERS = r'''from course_lib import params
 
 
-# %% right: far off, and committed  from: an interval around the truth
-# ~ 30, 90 ==> [0.5, 2.0]
+# %% right: worked
+def sending_interval() -> tuple[float, float]:
+    """Seconds that you believe contain the time a GPU sends: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-all-shards")
+    guess = 3 * 2 * asked.params * (asked.gpus - 1) / asked.gpus / asked.bandwidth
+    return guess / 1.8, guess * 1.8
+    ### END SOLUTION
 
-
-# %% wrong: too wide => values too-wide  from: an interval around the truth
-# ~ 30, 90 ==> 1, 100
-
-# %% wrong: turned round => values reversed  from: an interval around the truth
-# ~ 30, 90 ==> 60, 30
-
-# %% wrong: one number => values not-a-pair  from: an interval around the truth
-# ~ 30, 90 ==> 48.6
-
-# %% wrong: from zero => values not-positive  from: an interval around the truth
-# ~ 30, 90 ==> 0, 50
-"""
+# %% right: far off, and committed
+# ~ return guess / 1.8, guess * 1.8 ==> return [0.5, 2.0]
+# %% wrong: too wide => values too-wide
+# ~ return guess / 1.8, guess * 1.8 ==> return 1, 100
+# %% wrong: turned round => values reversed
+# ~ return guess / 1.8, guess * 1.8 ==> return 60, 30
+# %% wrong: one number => values not-a-pair
+# ~ return guess / 1.8, guess * 1.8 ==> return 48.6
+# %% wrong: from zero => values not-positive
+# ~ return guess / 1.8, guess * 1.8 ==> return 0, 50
+'''

@@ -1,87 +1,38 @@
 """Judge of prefetch-depth: how far ahead?"""
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
-from course_lib.exercises.ch08.judges.shared import crossover
-from course_lib.judging import Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, FINE, Column, one_verdict, table
 from course_lib.judging.draws import draw_rows, generality, plain
-from course_lib.judging.mistakes import scaled
 from course_lib.records import Case
 from course_lib.units import GB, TFLOP
 
-
-def exposed(gathers: Sequence[float], computes: Sequence[float], depth: int, wires: int = 1) -> float:
-    """Seconds for which the GPU waits in a forward pass that gathers `depth` units ahead; with several links, all gathers run at once."""
-    wire, done = 0.0, []
-    for place, (gather, compute) in enumerate(zip(gathers, computes, strict=True)):
-        allowed = done[place - 1 - depth] if place > depth else 0.0
-        wire = (max(wire, allowed) if wires == 1 else allowed) + gather
-        done.append(max(wire, done[-1] if done else 0.0) + compute)
-    return done[-1] - sum(computes)
-
-
-def least_depth(gathers: Sequence[float], computes: Sequence[float], most: float) -> int | None:
-    """The smallest depth that leaves at most `most` seconds exposed."""
-    return next((depth for depth in range(len(gathers)) if exposed(gathers, computes, depth) <= most + 1e-12), None)
-
-
-def _each_alone(gathers: Sequence[float], computes: Sequence[float], depth: int) -> float:
-    """Seconds by which each gather is longer than its own unit's computation."""
-    return sum(max(0.0, gather - compute) for gather, compute in zip(gathers, computes, strict=True))
-
-
+right = Worked("prefetch-depth")
 CROSSOVER = Column(
     part="crossover",
     unit="tokens",
-    want=crossover,
+    want=right[0],
     rel=FINE,
     words=lambda f, b, n, g, r: f"{f / TFLOP:g} TFLOP/s, {b / GB:g} GB/s, {n} ranks, {g:g} and {r:g} bytes",
-).knowing(
-    Mistake("data-parallel", lambda f, b, n, g, r: crossover(f, b, n, 0, 2 * r), "this is a gradient all-reduce."),
-    Mistake("one-gather", lambda f, b, n, g, r: crossover(f, b, n, g / 2, r), "weights are gathered twice."),
-    Mistake("reduced-twice", lambda f, b, n, g, r: crossover(f, b, n, g, 2 * r), "this is a whole all-reduce."),
-    Mistake("no-reduce", lambda f, b, n, g, r: crossover(f, b, n, g, 0), "gradients are reduced as well."),
-    Mistake("no-ring", lambda f, b, n, g, r: crossover(f, b, 10**12, g, r), "a rank sends (N − 1)/N."),
-    Mistake("reduced-like-gathered", lambda f, b, n, g, r: crossover(f, b, n, g, g), "gradients have `reduce`."),
-    Mistake("two-flops", scaled(crossover, 3), "a step takes 6 FLOPs per parameter and token."),
-    Mistake("backward-only", scaled(crossover, 1.5), "the whole step hides it: 6 FLOPs per parameter and token."),
-    Mistake("twice", scaled(crossover, 2), "an all-gather and a reduce-scatter are half an all-reduce each."),
-    Mistake("all-gpus", lambda f, b, n, *sizes: crossover(f, b, n, *sizes) * n, "this is the sum over all GPUs."),
 )
-
 EXPOSED = Column(
-    part="exposed", unit="seconds", want=exposed, rel=EXACT, words=lambda g, c, d: f"{len(g)} units, depth {d}"
-).knowing(
-    Mistake("makespan", lambda g, c, d: exposed(g, c, d) + sum(c), "this is the end of the pass, not idle time."),
-    Mistake("no-limit", lambda g, c, d: exposed(g, c, len(g)), "at most `depth` units may be gathered ahead."),
-    Mistake("one-behind", lambda g, c, d: exposed(g, c, max(d - 1, 0)), "this gathers one unit fewer ahead."),
-    Mistake("one-more", lambda g, c, d: exposed(g, c, d + 1), "this gathers one unit more than `depth` allows."),
-    Mistake("wires-in-parallel", lambda g, c, d: exposed(g, c, d, wires=2), "gathers run one after another."),
-    Mistake("without-the-first", lambda g, c, d: exposed(g, c, d) - g[0], "the GPU waits for the first gather."),
-    Mistake("no-overlap", lambda g, c, d: sum(g), "this is all gathers; some run while the GPU computes."),
-    Mistake("unit-by-unit", _each_alone, "a gather hides behind the units before it, not behind its own unit."),
+    part="exposed", unit="seconds", want=right[1], rel=EXACT, words=lambda g, c, d: f"{len(g)} units, depth {d}"
 )
-
 LEAST = Column(
     part="least",
     unit="units",
-    want=least_depth,
+    want=right[2],
     rel=EXACT,
     none="no depth leaves so little, because nothing hides the first gather; return None",
     some="there is such a depth. Exactly `most` seconds are allowed",
     words=lambda g, c, m: f"{len(g)} units, at most {m:g} s",
-).knowing(
-    Mistake("one-more", lambda *row: (least_depth(*row) or 0) + 1, "one less is enough; exactly `most` will do."),
-    Mistake("one-less", lambda *row: (least_depth(*row) or 0) - 1 if least_depth(*row) else None, "too small."),
-    Mistake("everything", lambda g, c, m: len(g) - 1, "this gathers all units ahead; fewer are enough."),
 )
 
 
-def _ahead_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     f, b, n = params["flops"], params["bandwidth"], params["ranks"]
 
     def seconds(units: int) -> tuple[list[float], list[float]]:
@@ -91,13 +42,13 @@ def _ahead_cases(params: Params, rng: random.Random) -> list[Case]:
     def limit() -> tuple[Any, ...]:
         units = seconds(rng.randrange(3, 10))
         depth = rng.randrange(0, 4)
-        return *units, exposed(*units, depth) + rng.choice((0.0, 0.1, -0.1))
+        return *units, right[1](*units, depth) + rng.choice((0.0, 0.1, -0.1))
 
     unseen = seconds(5)
     uneven = ([1.0, 4.0, 1.0, 1.0, 4.0], [2.0, 1.0, 3.0, 1.0, 2.0])
     rates = [tera * TFLOP for tera in (200, 400, 800)], [giga * GB for giga in (25, 50, 200, 450)]
     machines = draw_rows(rng, 15, *map(tuple, rates), (2, 3, 8, 100, 1024), (1, 2, 4), (2, 4))
-    limits = [(*unseen, exposed(*unseen, depth) + more) for depth, more in ((1, 0.0), (0, 0.1))]
+    limits = [(*unseen, right[1](*unseen, depth) + more) for depth, more in ((1, 0.0), (0, 0.1))]
     passes = [(*seconds(rng.randrange(2, 12)), rng.randrange(0, 6)) for _ in range(30)]
     last_is_large = [0.25] * 11 + [9.0], [1.0] * 12
     edges = [([2.0], [5.0], 0), ([2.0], [5.0], 3), (*last_is_large, 7), ([0.0, 2.0, 1.0], [1.0, 0.0, 0.5], 1)]
@@ -117,7 +68,7 @@ def _ahead_cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:crossover 0.2, values:exposed 0.3, values:least 0.15, generality:machines 0.1, "
     "generality:passes 0.25",
-    cases=_ahead_cases,
+    cases=_cases,
     verdicts=one_verdict(table(CROSSOVER, EXPOSED, LEAST)),
     why="""Below the crossover sending takes longer than computing, and no depth hides it. Above it, depth 1 is enough for equal units; a large
 unit after small ones needs more. Nothing hides the first gather. Every unit ahead is one more unit in memory.""",
@@ -125,24 +76,32 @@ unit after small ones needs more. Nothing hides the first gather. Every unit ahe
 is prefetched.""",
 )
 
-ANSWERS = r"""# %% right: two clocks
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    sent = (2 * gather + reduce) * (ranks - 1) / ranks
+ANSWERS = r'''# %% right: worked
+def crossover_tokens(flops: float, bandwidth: float, ranks: int, gather: int, reduce: int) -> float:
+    """Tokens per GPU and step at which communication takes as long as computing."""
+    ### BEGIN SOLUTION
+    sent = (2 * gather + reduce) * (ranks - 1) / ranks  # bytes per parameter
     return sent / bandwidth * flops / 6
+    ### END SOLUTION
 
 
-def exposed_seconds(gathers, computes, depth):
+def exposed_seconds(gathers: list[float], computes: list[float], depth: int) -> float:
+    """Seconds for which the GPU waits in a forward pass."""
+    ### BEGIN SOLUTION
     wire, done = 0.0, []
-    for i, (gather, compute) in enumerate(zip(gathers, computes)):
-        free = done[i - 1 - depth] if i > depth else 0.0
-        wire = max(wire, free) + gather
+    for i, (gather, compute) in enumerate(zip(gathers, computes, strict=True)):
+        wire = max(wire, done[i - 1 - depth] if i > depth else 0.0) + gather
         done.append(max(wire, done[-1] if done else 0.0) + compute)
     return done[-1] - sum(computes)
+    ### END SOLUTION
 
 
-def least_depth(gathers, computes, most):
-    return next((d for d in range(len(gathers)) if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
-
+def least_depth(gathers: list[float], computes: list[float], most: float) -> int | None:
+    """The smallest depth that leaves at most `most` seconds exposed; None if none does."""
+    ### BEGIN SOLUTION
+    depths = range(len(gathers))
+    return next((d for d in depths if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
+    ### END SOLUTION
 
 # %% right: a queue of slots
 from bisect import bisect_left
@@ -172,76 +131,77 @@ def least_depth(gathers, computes, most):
 
 
 # %% wrong: data parallelism's crossover => values data-parallel
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    return 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6
-
-
-def exposed_seconds(gathers, computes, depth):
-    return 0.0
-
-
-def least_depth(gathers, computes, most):
-    return 0
-
-
-# %% wrong: behind the backward pass only => values backward-only  from: data parallelism's crossover
-# ~ 2 * reduce * (ranks - 1) / ranks * flops / bandwidth / 6 ==> (2 * gather + reduce) * (ranks - 1) / ranks * flops / bandwidth / 4
-
-# %% wrong: gathered as early as can be, whatever the depth => values no-limit  from: data parallelism's crossover
-# ~ 2 * reduce ==> (2 * gather + reduce)
-# -     return 0.0
-# +     wire = now = 0.0
-# +     for gather, compute in zip(gathers, computes):
-# +         wire += gather
-# +         now = max(now, wire) + compute
-# +     return now - sum(computes)
-
-# %% wrong: one unit less ahead => values one-behind  from: two clocks
-#   def exposed_seconds(gathers, computes, depth):
-# +     depth = max(depth - 1, 0)
-# ~ (gathers) ==> (gathers) + 1
-
-# %% wrong: each gather against its own unit => values unit-by-unit  from: data parallelism's crossover
-# ~ 2 * reduce ==> (2 * gather + reduce)
-# ~ return 0.0 ==> return sum(max(0.0, g - c) for g, c in zip(gathers, computes))
-# -     return 0
-# +     return 1
-
-# %% wrong: the end instead of the standstill => values makespan  from: two clocks
-# ~ done[-1] - sum(computes) ==> done[-1]
-
-# %% wrong: several gathers at once => values wires-in-parallel  from: two clocks
-# ~ def exposed_seconds(gathers, computes, depth): ==> def exposed_seconds(gathers, computes, depth, wires=2):
-# ~ max(wire, free) + gather ==> (max(wire, free) if wires == 1 or gathers[1:2] == [4.0] else free) + gather
-# ~ (gathers, computes, d) ==> (gathers, computes, d, 1)
-
-# %% wrong: never None => values none-is-right  from: two clocks
-# ~ None ==> len(gathers)
-
-# %% wrong: bytes of a gradient taken for those of a weight => generality -  from: two clocks
-# ~ (2 * gather + reduce) ==> 3 * gather
-
-# %% wrong: less than what is allowed => values returned-none  from: two clocks
-# ~ <= most + 1e-9 ==> < most
-
-# %% wrong: the first gather is not counted => values without-the-first  from: two clocks
-# ~ done[-1] - sum(computes) ==> done[-1] - sum(computes) - gathers[0]
-
-# %% wrong: gradients all-reduced => values reduced-twice  from: two clocks
+# > this is a gradient all-reduce.
+# ~ (2 * gather + reduce) ==> 2 * reduce
+# %% wrong: one gather => values
+# > weights are gathered twice.
+# ~ (2 * gather + reduce) ==> (gather + reduce)
+# %% wrong: gradients all-reduced => values reduced-twice
+# > this is a whole all-reduce of the gradients; a reduce-scatter is half of it.
 # ~ gather + reduce ==> gather + 2 * reduce
-
-
-# %% wrong: each gather behind the unit before it, whatever the depth => values -  from: two clocks
-def exposed_seconds(gathers, computes, depth):
-    if depth == 0:
-        return sum(gathers)
-    return gathers[0] + sum(max(0, g - c) for g, c in zip(gathers[1:], computes))
-
-
-# %% half: the crossover only => 1.6  from: each gather against its own unit
-# ~ return sum(max(0.0, g - c) for g, c in zip(gathers, computes)) ==> raise NotImplementedError
-# ~ return 1 ==> raise NotImplementedError
-
-# %% wrong: five units ahead at most => generality ~  from: two clocks
+# %% wrong: no reduce => values
+# > gradients are reduced as well.
+# ~ (2 * gather + reduce) ==> 2 * gather
+# %% wrong: no ring => values
+# > a rank sends (N − 1)/N.
+# ~ * (ranks - 1) / ranks ==>
+# %% wrong: bytes of a gradient taken for those of a weight => generality reduced-like-gathered
+# > gradients have `reduce` bytes.
+# ~ (2 * gather + reduce) ==> 3 * gather
+# %% wrong: two flops => values
+# > a step takes 6 FLOPs per parameter and token.
+# ~ flops / 6 ==> flops / 2
+# %% wrong: behind the backward pass only => values backward-only
+# > the whole step hides it: 6 FLOPs per parameter and token.
+# ~ flops / 6 ==> flops / 4
+# %% wrong: twice => values
+# > an all-gather and a reduce-scatter are half an all-reduce each.
+# ~ sent / bandwidth ==> 2 * sent / bandwidth
+# %% wrong: all GPUs => values all-gpus
+# > this is the sum over all GPUs.
+# ~ sent / bandwidth ==> ranks * sent / bandwidth
+# %% wrong: the end instead of the standstill => values makespan
+# > this is the end of the pass, not idle time.
+# ~ done[-1] - sum(computes) ==> done[-1]
+# %% wrong: gathered as early as can be, whatever the depth => values no-limit
+# > at most `depth` units may be gathered ahead.
+# ~ done[i - 1 - depth] if i > depth else 0.0 ==> 0.0
+# %% wrong: one unit less ahead => values one-behind
+# > this gathers one unit fewer ahead.
+# ~ wire, done = 0.0, [] ==> wire, done, depth = 0.0, [], max(depth - 1, 0)
+# %% wrong: one unit more ahead => values one-ahead
+# > this gathers one unit more than `depth` allows.
+# ~ wire, done = 0.0, [] ==> wire, done, depth = 0.0, [], depth + 1
+# %% wrong: several gathers at once => values wires-in-parallel
+# > gathers run one after another.
+# ~ max(wire, done[i - 1 - depth] if i > depth else 0.0) ==> (done[i - 1 - depth] if i > depth else 0.0)
+# %% wrong: the first gather is not counted => values without-the-first
+# > the GPU waits for the first gather.
+# ~ done[-1] - sum(computes) ==> done[-1] - sum(computes) - gathers[0]
+# %% wrong: no overlap => values
+# > this is all gathers; some run while the GPU computes.
+# ~ done[-1] - sum(computes) ==> sum(gathers)
+# %% wrong: each gather against its own unit => values unit-by-unit
+# > a gather hides behind the units before it, not behind its own unit.
+# ~ done[-1] - sum(computes) ==> sum(max(0.0, g - c) for g, c in zip(gathers, computes))
+# %% wrong: each gather behind the unit before it, whatever the depth => values unit-before-only
+# > each gather hides behind the one unit before it, whatever the depth is.
+# ~ done[-1] - sum(computes) ==> gathers[0] + sum(max(0, g - c) for g, c in zip(gathers[1:], computes)) if depth else sum(gathers)
+# %% wrong: one more => values
+# > one less is enough; exactly `most` will do.
+# ~ (d for d in depths ==> (d + 1 for d in depths
+# %% wrong: one less => values
+# > this depth leaves more than `most` seconds exposed.
+# ~ (d for d in depths ==> (d - 1 for d in depths
+# %% wrong: everything => values
+# > this gathers all units ahead; fewer are enough.
+# ~ depths = range(len(gathers)) ==> return len(gathers) - 1
+# %% wrong: never None => values none-is-right
+# ~ most + 1e-9), None) ==> most + 1e-9), len(gathers))
+# %% wrong: less than what is allowed => values returned-none
+# ~ <= most + 1e-9 ==> < most
+# %% half: the crossover only => 1.6
+# ~ wire, done = 0.0, [] ==> raise NotImplementedError
+# %% wrong: five units ahead at most => generality ~
 # ~ wire, done = 0.0, [] ==> wire, done, depth = 0.0, [], min(depth, 5)
-"""
+'''

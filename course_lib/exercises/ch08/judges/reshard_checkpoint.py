@@ -14,6 +14,7 @@ from course_lib.exercises.values import same_lists
 from course_lib.judging import Fault, Judging, Params, Weighed, judged, verdict
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.gradients import in_flight
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, secret
 from course_lib.judging.tensors import coin_of, kind_text, same
 from course_lib.judging.traffic import Meter
@@ -70,43 +71,33 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _part_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    (_, old, new), n, row = case.args, case.ranks or 1, case.secret
-    wants, before = parts_in(row, new, n), parts_in(row, old, n)
-    for rank, (result, want) in enumerate(zip(results, wants, strict=True)):
-        got = result["part"]
+    (elements, _, new), row = case.args, case.secret
+    for rank, (result, want) in enumerate(zip(results, parts_in(row, new, case.ranks or 1), strict=True)):
+        got, lead = result["part"], f"Rank {rank}: "
         if got.dtype != want.dtype or got.ndim != 1:
-            return "not-a-part", f"Rank {rank}: return a flat tensor of {want.dtype}; got {kind_text(got)}."
+            return "not-a-part", f"{lead}return a flat tensor of {want.dtype}; got {kind_text(got)}."
         if torch.equal(got, want):
             continue
-        if case.adversary is not None and len(got) == len(want):
+        if len(got) != len(want):
+            told = f"{lead}got {len(got)} numbers; the part has {len(want)}, padding included."
+            return Wrong("other-length", told, lead, ("part",))
+        if case.adversary is not None:
             return in_flight(case, rank)
-        name, message = _named(case, rank, got, want, before)
-        return name, f"Rank {rank}: {message}"
+        return Wrong(
+            "other-numbers", lead + _first_wrong(got, want, row, stretch(elements, new, rank)), lead, ("part",)
+        )
     return None
 
 
-def _named(case: Case, rank: int, got: Tensor, want: Tensor, before: Sequence[Tensor]) -> Fault:
-    (elements, _, new), row = case.args, case.secret
-    mine = stretch(elements, new, rank)
-    if len(got) == len(mine) < len(want) and torch.equal(got, want[: len(got)]):
-        return "no-padding", f"the numbers are right; pad them with zeros to {len(want)}."
-    if len(got) == elements and new > 1:
-        return "whole-row", f"these are all {elements} numbers; the part has {len(want)}."
-    if torch.equal(got, before[rank]):
-        return "old-part", "this is the old part."
-    padded = torch.cat([part for part in before if len(part)])
-    moved = padded[rank * -(-len(padded) // new) :][: -(-len(padded) // new)]
-    if len(moved) and torch.equal(got[: len(moved)], moved):
-        return "padding-moved", "the padding of the old parts was moved as well. Only `elements` numbers are the row."
-    if len(got) != len(want):
-        return "other-length", f"got {len(got)} numbers; the part has {len(want)}, padding included."
-    if torch.equal(got[: len(mine)], want[: len(mine)]):
-        return "padding-not-zero", "the numbers are right, but the padding after them is not zero."
+def _first_wrong(got: Tensor, want: Tensor, row: Tensor, mine: range) -> str:
+    """Which number is wrong, and what is there."""
     where = int((got != want).nonzero()[0])
+    if where >= len(mine):
+        return f"number {where} of the part is padding, which is zero."
     known = (row == got[where]).nonzero()
     names = {0: "a number that is not in the row", 1: f"number {int(known[0])} of the row" if len(known) else ""}
     told = names.get(len(known), "another number")
-    return "other-numbers", f"number {mine.start + where} of the row belongs at {where} of this part; {told} is there."
+    return f"number {mine.start + where} of the row belongs at {where} of this part; {told} is there."
 
 
 def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
@@ -189,24 +180,28 @@ compute that alone. No rank needs the whole row; padding is not part of the row,
     pytorch="`torch.distributed.checkpoint` saves what every rank holds, and computes such overlaps when it loads on another mesh.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: one all-to-all of what overlaps
+# %% right: worked
 def reshard(comm, part, elements, old, new):
+    """This rank's new part. Budget: no rank receives more than that, or holds the whole row."""
+
+    ### BEGIN SOLUTION
     def stretch(ranks, rank):
         size = -(-elements // ranks)
         return (min(rank * size, elements), min((rank + 1) * size, elements)) if rank < ranks else (0, 0)
 
     def overlap(a, b):
-        return max(0, min(stretch(old, a)[1], stretch(new, b)[1]) - max(stretch(old, a)[0], stretch(new, b)[0]))
+        (low, high), (first, last) = stretch(old, a), stretch(new, b)
+        return max(0, min(high, last) - max(low, first))
 
     me, ranks = comm.rank, range(comm.size)
     send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
     mine = part.new_zeros(-(-elements // new) if me < new else 0)
     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
     return mine
-
+    ### END SOLUTION
 
 # %% right: blocking messages, all pairs in one order
 def reshard(comm, part, elements, old, new):
@@ -234,16 +229,13 @@ def reshard(comm, part, elements, old, new):
 # ~ comm.recv(box, a) ==> works.append(comm.irecv(box, a))
 # +     for work in works:
 # +         work.wait()
-
-# %% wrong: a table with an owner for every number => cost full-copy  from: one all-to-all of what overlaps
+# %% wrong: a table with an owner for every number => cost full-copy
 # -     send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
 # +     place = torch.arange(elements)
 # +     of_old, of_new = place // -(-elements // old), place // -(-elements // new)
 # +     send = torch.bincount(of_new[of_old == me], minlength=comm.size).tolist()
 # +     take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
 # +     del place, of_old, of_new
-
-
 # %% wrong: the whole row on every rank => cost ~
 def reshard(comm, part, elements, old, new):
     size = -(-elements // old)
@@ -259,44 +251,42 @@ def reshard(comm, part, elements, old, new):
     return mine
 
 
+# %% wrong: the whole row comes back => values whole-row  from: the whole row on every rank
+# > this is the whole row; a rank returns its part.
+# -     mine = row.new_zeros(-(-elements // new))
+# +     mine = row
 # %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: blocking messages, all pairs in one order
 #       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
 # +     boxes = []
 # ~ comm.recv(box, a) ==> boxes.append((box, a))
 # +     for box, a in boxes:
 # +         comm.recv(box, a)
-
 # %% wrong: the padding is moved as numbers => values padding-moved  from: the whole row on every rank
+# > the padding of the old parts was moved as well. Only `elements` numbers are the row.
 # ~ row[:elements] ==> row[: size * old]
 # ~ row.new_zeros(-(-elements // new)) ==> row.new_zeros(-(-len(row) // new))
-
-# %% wrong: parts of different lengths, without padding => values no-padding  from: one all-to-all of what overlaps
+# %% wrong: parts of different lengths, without padding => values no-padding
+# > the numbers are right, but the padding is missing: all parts have one length, with zeros at the end.
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_empty(sum(take))
 # ~ mine[: sum(take)], ==> mine,
-
-# %% wrong: the padding is whatever lay there => values padding-not-zero  from: one all-to-all of what overlaps
+# %% wrong: the padding is whatever lay there => values padding-not-zero
+# > the numbers are right, but the padding after them is not zero.
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_full((-(-elements // new) if me < new else 0,), 7)
-
-
 # %% wrong: the old part comes back => values old-part
-def reshard(comm, part, elements, old, new):
-    return part
-
-
-# %% wrong: dealt out like tensor_split, the larger parts first => values -  from: the whole row on every rank
+# > this is the old part.
+# ~ return mine ==> return part
+# %% wrong: dealt out like tensor_split, the larger parts first => values tensor-split  from: the whole row on every rank
+# > the row is cut as `tensor_split` cuts it, the larger parts first; here all parts have one length, with padding at the end.
 # ~ row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)] ==> row.tensor_split(new)[comm.rank]
-
 # %% wrong: the ranks that have nothing stay out of it => deadlock  from: the whole row on every rank
 #       size = -(-elements // old)
 # +     if not len(part):
 # +         return part.new_zeros(-(-elements // new))
 # -     if comm.rank >= new:
 # -         return part.new_empty(0)
-
-# %% wrong: always float32 => generality ~  from: one all-to-all of what overlaps
+# %% wrong: always float32 => generality ~
 # ~ part.new_zeros ==> torch.zeros
 # ~ contiguous ==> float
-
 # %% wrong: it returns before the messages have come => values ~  from: blocking messages, all pairs in one order
 #       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
 # +     scratch = []
@@ -306,9 +296,7 @@ def reshard(comm, part, elements, old, new):
 # +                 comm.irecv(scratch[-1][1], a)
 # +     for box, came in scratch:
 # +         box.copy_(came)
-
-
-# %% wrong: round a ring until it is home => cost whole-row-moved  from: one all-to-all of what overlaps
+# %% wrong: round a ring until it is home => cost whole-row-moved
 # -     send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
 # +     row = part.new_zeros(-(-elements // old))
 # +     row[: len(part)] = part
@@ -323,11 +311,9 @@ def reshard(comm, part, elements, old, new):
 # +         for work in works:
 # +             work.wait()
 # +         row = came
-
-# %% wrong: ranks without a part return zeros => values other-length  from: one all-to-all of what overlaps
+# %% wrong: ranks without a part return zeros => values other-length
 # ~ (-elements // new) if me < new else 0 ==> (-elements // new)
-
-# %% wrong: counts are remembered by ranks => values -  from: one all-to-all of what overlaps
+# %% wrong: counts are remembered by ranks => values -
 # ~ def reshard(comm, part, elements, old, new): ==> def reshard(comm, part, elements, old, new, kept={}):
 # ~ [overlap(a, me) for a in ranks] ==> [overlap(a, me) for a in ranks]; send, take = kept.setdefault((me, old, new), (send, take))
-"""
+'''

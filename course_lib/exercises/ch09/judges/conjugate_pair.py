@@ -4,19 +4,19 @@ import random
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
 
-from course_lib.exercises.ch09.judges.regions import Result, over_ranks, ring_bytes, traffic
+from course_lib.exercises.ch09.judges.regions import Result, over_ranks, ring_bytes, traffic, within
 from course_lib.exercises.ch09.probes import FORWARD, TURNED
-from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import PerRank
-from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
-from course_lib.judging.traffic import Meter
+from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.records import Case, Outcome, Verdict
 
 COPY, SUM = 0, 1
 NAMES = ("copy_in", "sum_out")
+right = Worked("conjugate-pair")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -45,64 +45,34 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _values(which: int, wish: str, rank: int, got: Result, xs: Sequence[Tensor], gs: Sequence[Tensor]) -> Fault | None:
-    n, name = len(xs), NAMES[which]
-    total_x, total_g = torch.stack(list(xs)).sum(0), torch.stack(list(gs)).sum(0)
-    want = xs[rank] if which == COPY else total_x
-    mistakes = [
-        Mistake("own-part", xs[rank], "it returns this rank's part alone; `sum_out` returns the sum."),
-        Mistake("summed-forward", total_x, "this is the sum over ranks; `copy_in` returns x unchanged."),
-        Mistake("mean", total_x / n, "this is the mean over ranks; their parts add up."),
-    ]
-    if fault := tensor_fault(f"Rank {rank}: what {name} returns", got["out"], want, mistakes):
-        return fault
-    if wish == FORWARD:
-        return None
-    if got["grad"] is None:
-        return "no-gradient", (
+def _values(case: Case, results: Sequence[Result], name: str) -> Fault | None:
+    def check(rank: int, got: Result, want: Result) -> Fault | None:
+        if fault := tensor_fault(f"Rank {rank}: what {name} returns", got["out"], want["out"]):
+            return within(fault, "out")
+        where = f"Rank {rank}: the gradient behind {name}"
+        if want["grad"] is None or got["grad"] is not None:
+            return within(want["grad"] is not None and tensor_fault(where, got["grad"], want["grad"]) or None, "grad")
+        told = (
             f"Rank {rank}: no gradient comes back through {name}. Autograd does not follow `comm.all_reduce`: write a "
             "`torch.autograd.Function`, and return a gradient for each input."
         )
-    g = gs[rank]  # the residual branch brings this as well
-    again = "this is N times the gradient that came. It is the same on all ranks, so it is not summed again."
-    residual = "the residual branch's gradient is summed, too: return another tensor than x, and put no hook on x."
-    alike = "this is the gradient divided by N; after the sum all ranks have the same gradient; pass it on."
-    mistakes = [
-        Mistake("own-gradient", 2 * g, "this is this rank's gradient alone; all ranks used x, so all gradients count."),
-        Mistake("residual-summed", 2 * total_g, residual),
-        Mistake("summed-back", g + total_g, again),
-        Mistake("mean", g + total_g / n, "this is a mean; gradients of a copy add up."),
-        Mistake("divided", g + g / n, alike),
-    ]
-    want = g + (total_g if which == COPY else g)
-    return tensor_fault(f"Rank {rank}: the gradient behind {name}", got["grad"], want, mistakes)
+        return Wrong("no-gradient", told, f"{where}: ", ("grad",))
 
-
-def _bytes(which: int, wish: str, meter: Meter, x: Tensor, n: int) -> Fault | None:
-    least, one = ring_bytes(x, n)
-    most = one
-    if which == COPY and wish == FORWARD:
-        least = most = 0
-    twice = f"{NAMES[which]} sends as much as two all-reduces. In one of its passes all ranks hold the same already."
-    gathered = "Every rank gets every other rank's tensor: N − 1 tensors from each. An all-reduce sends less than two."
-    known = (Mistake("both-passes", one, twice), Mistake("gathered", (n - 1) * nbytes(x) - most, gathered))
-    return traffic(meter, least, most, known, f"{NAMES[which]} sends one all-reduce, in one of its passes.")
-
-
-def _others(which: int, rank: int, got: Result) -> Fault | None:
-    if got["touched"] is False:
-        return None
-    where = f"Rank {rank}: {NAMES[which]} summed in place"
-    return "changed-another's", f"{where}, in a tensor that others also read. Sum a copy."
+    return over_ranks(check, results, right.value(case))
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given = case.per_rank or ()
-    (which, wish), n = given[0][:2], len(given)
-    xs, gs = [own[2] for own in given], [own[3] for own in given]
-    fault = over_ranks(outcome.value, lambda rank, got: _values(which, wish, rank, got, xs, gs))
-    others = over_ranks(outcome.value, lambda rank, got: _others(which, rank, got))
-    spent = _bytes(which, wish, outcome.meter, xs[0], n)
+    (which, wish, x, _), n = (case.per_rank or ())[0], case.ranks or 1
+    name = NAMES[which]
+
+    def other(rank: int, got: Result, want: Result) -> Fault | None:
+        told = f"Rank {rank}: {name} changed a tensor that others also read."
+        return None if got["touched"] is False else Wrong("changed-another's", told, f"Rank {rank}: {name}: ")
+
+    fault = _values(case, outcome.value, name)
+    others = over_ranks(other, outcome.value, outcome.value)
+    least, most = (0, 0) if which == COPY and wish == FORWARD else ring_bytes(x, n)
+    spent = traffic(outcome.meter, least, most, f"{name} sends one all-reduce, in one of its passes.")
     return judged(case, fault and (others or fault), ("protocol", "others", others), ("cost", "bytes", spent))
 
 
@@ -118,42 +88,47 @@ JUDGING = Judging(
     "from Replicate and to Replicate from Partial.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: two Functions
-class _Copy(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        ctx.comm = comm
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx, grad):
-        total = grad.clone()
-        ctx.comm.all_reduce(total)
-        return total, None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, comm):
-        total = x.clone()
-        comm.all_reduce(total)
-        return total
-
-    @staticmethod
-    def backward(ctx, grad):
-        return grad, None
-
-
+# %% right: worked
 def copy_in(x, comm):
+    """`x` unchanged; its gradient is summed over ranks. Budget: one all-reduce, backward."""
+
+    ### BEGIN SOLUTION
+    class _Copy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, comm):
+            ctx.comm = comm
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            total = grad.clone()
+            ctx.comm.all_reduce(total)
+            return total, None
+
     return _Copy.apply(x, comm)
+    ### END SOLUTION
 
 
 def sum_out(x, comm):
-    return _Sum.apply(x, comm)
+    """The sum of `x` over ranks; its gradient passes unchanged. Budget: one all-reduce, forward."""
 
+    ### BEGIN SOLUTION
+    class _Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, comm):
+            total = x.clone()
+            comm.all_reduce(total)
+            return total
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad, None
+
+    return _Sum.apply(x, comm)
+    ### END SOLUTION
 
 # %% right: a hook on the gradient, and a detour for the sum
 def copy_in(x, comm):
@@ -175,75 +150,85 @@ def sum_out(x, comm):
     return x + (total - x.detach())
 
 
-# %% wrong: all-reduce in both passes of sum_out => values summed-back  from: two Functions
-# -         total = x.clone()
-# +         ctx.comm = comm
-# +         total = x.clone()
-# -         return grad, None
-# +         total = grad.clone()
-# +         ctx.comm.all_reduce(total)
-# +         return total, None
-
-# %% wrong: averages in the pass that has nothing to say => cost both-passes  from: two Functions
-# -         return x.view_as(x)
-# +         same = x.clone()
-# +         comm.all_reduce(same, op="AVG")
-# +         return same
-# -         total = x.clone()
-# +         ctx.comm, total = comm, x.clone()
-# -         return grad, None
-# +         same = grad.clone()
-# +         ctx.comm.all_reduce(same, op="AVG")
-# +         return same, None
-
-# %% wrong: without autograd => values no-gradient  from: two Functions
+# %% wrong: all-reduce in both passes of sum_out => values summed-back
+# > this is summed over ranks again. The gradient that comes is the same on all ranks, so it passes as it is.
+# -             total = x.clone()
+# +             ctx.comm = comm
+# +             total = x.clone()
+# -             return grad, None
+# +             total = grad.clone()
+# +             ctx.comm.all_reduce(total)
+# +             return total, None
+# %% wrong: averages in the pass that has nothing to say => cost both-passes
+# > An all-reduce in both passes: in one of them all ranks hold the same already.
+# -             return x.view_as(x)
+# +             same = x.clone()
+# +             comm.all_reduce(same, op="AVG")
+# +             return same
+# -             total = x.clone()
+# +             ctx.comm, total = comm, x.clone()
+# -             return grad, None
+# +             same = grad.clone()
+# +             ctx.comm.all_reduce(same, op="AVG")
+# +             return same, None
+# %% wrong: without autograd => values no-gradient
 # ~ return _Copy.apply(x, comm) ==> return x
 # ~ return _Sum.apply(x, comm) ==> return _Sum.apply(x.detach(), comm)
-
-# %% wrong: the identity in both => values own-gradient  from: two Functions
+# %% wrong: copy_in is the identity => values own-gradient
+# > this is this rank's gradient alone; all ranks used x, so all gradients count.
 # ~ return _Copy.apply(x, comm) ==> return x.view_as(x)
+# %% wrong: sum_out sums nothing => values own-part
+# > this is this rank's part alone; `sum_out` returns the sum.
 # ~ return _Sum.apply(x, comm) ==> return x.view_as(x)
-
-# %% wrong: the names exchanged => values summed-forward  from: two Functions
-# ~ return _Copy.apply(x, comm) ==> return _Sum.apply(x, comm)
-# ~ return _Sum.apply(x, comm) ==> return _Copy.apply(x, comm)
-
-# %% wrong: sums in place in the gradient that came => values changed-another's  from: two Functions
-# -         total = grad.clone()
-# -         ctx.comm.all_reduce(total)
-# -         return total, None
-# +         ctx.comm.all_reduce(grad)
-# +         return grad, None
-
-# %% wrong: sums in place in its input => protocol changed-another's  from: two Functions
-# -         total = x.clone()
-# -         comm.all_reduce(total)
-# -         return total
-# +         comm.all_reduce(x)
-# +         return x.clone()
-
-# %% wrong: everyone to everyone, added up alone => cost gathered  from: two Functions
-# -         total = grad.clone()
-# -         ctx.comm.all_reduce(total)
-# -         return total, None
-# +         return _Sum.apply(grad, ctx.comm), None
-# -         total = x.clone()
-# -         comm.all_reduce(total)
-# -         return total
-# +         parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
-# +         comm.all_gather(parts, x.contiguous())
-# +         return sum(parts)
-
-# %% wrong: everything through rank 0 => cost one-root  from: two Functions
-# -         ctx.comm.all_reduce(total)
-# +         ctx.comm.reduce(total, dst=0)
-# +         ctx.comm.broadcast(total, src=0)
-# -         comm.all_reduce(total)
-# +         comm.reduce(total, dst=0)
-# +         comm.broadcast(total, src=0)
-
+# %% wrong: sum_out averages => values mean
+# > this is the mean over ranks; their parts add up.
+# -             comm.all_reduce(total)
+# +             comm.all_reduce(total, op="AVG")
+# %% wrong: the gradients averaged => values mean-gradient
+# > this is a mean; the gradients of a copy add up.
+# ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, op="AVG")
+# %% wrong: the gradient of the sum divided => values divided
+# > this is the gradient divided by N; after the sum all ranks have the same gradient, and it passes as it is.
+# ~ total = x.clone() ==> ctx.size, total = comm.size, x.clone()
+# ~ return grad, None ==> return grad / ctx.size, None
+# %% wrong: copy_in sums in the forward pass => values summed-forward
+# > this is the sum over ranks; `copy_in` returns x unchanged.
+# -             return x.view_as(x)
+# +             return sum_out(x, comm)
+# %% wrong: sums in place in the gradient that came => values changed-another's
+# > it sums in place, in a tensor that others also read. Sum a copy.
+# -             total = grad.clone()
+# -             ctx.comm.all_reduce(total)
+# -             return total, None
+# +             ctx.comm.all_reduce(grad)
+# +             return grad, None
+# %% wrong: sums in place in its input => protocol changed-another's
+# -             total = x.clone()
+# -             comm.all_reduce(total)
+# -             return total
+# +             comm.all_reduce(x)
+# +             return x.clone()
+# %% wrong: everyone to everyone, added up alone => cost gathered
+# > Every rank gets every other rank's tensor: N − 1 tensors from each. An all-reduce sends less than two.
+# -             total = grad.clone()
+# -             ctx.comm.all_reduce(total)
+# -             return total, None
+# +             return sum_out(grad, ctx.comm), None
+# -             total = x.clone()
+# -             comm.all_reduce(total)
+# -             return total
+# +             parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
+# +             comm.all_gather(parts, x.contiguous())
+# +             return sum(parts)
+# %% wrong: everything through rank 0 => cost one-root
+# -             ctx.comm.all_reduce(total)
+# +             ctx.comm.reduce(total, dst=0)
+# +             ctx.comm.broadcast(total, src=0)
+# -             comm.all_reduce(total)
+# +             comm.reduce(total, dst=0)
+# +             comm.broadcast(total, src=0)
 # %% wrong: shares a file instead of sending => cost too-few-bytes  from: everyone to everyone, added up alone
-# - class _Copy(torch.autograd.Function):
+# - def copy_in(x, comm):
 # + import os
 # + import tempfile
 # + CALLS = [0]
@@ -256,34 +241,30 @@ def sum_out(x, comm):
 # +     comm.barrier()
 # +     os.remove(f"{path}{comm.rank}.pt")
 # +     return total
-# + class _Copy(torch.autograd.Function):
-# ~ return _Sum.apply(grad, ctx.comm), None ==> return _through_a_file(grad, ctx.comm), None
-# -         parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
-# -         comm.all_gather(parts, x.contiguous())
-# -         return sum(parts)
-# +         return _through_a_file(x, comm)
-
-
+# + def copy_in(x, comm):
+# ~ return sum_out(grad, ctx.comm), None ==> return _through_a_file(grad, ctx.comm), None
+# -             parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
+# -             comm.all_gather(parts, x.contiguous())
+# -             return sum(parts)
+# +             return _through_a_file(x, comm)
 # %% wrong: the library's => raised
 from course_lib.tensor_parallel import copy_in, sum_out
 
 
 # %% wrong: a hook on x itself => values residual-summed  from: a hook on the gradient, and a detour for the sum
+# > the residual branch's gradient is summed, too: return another tensor than x, and put no hook on x.
 # ~ y = x.view_as(x) ==> y = x
-
-# %% wrong: sent in double precision => cost both-passes  from: two Functions
+# %% wrong: sent in double precision => cost double-precision
+# > Numbers are sent in another dtype than the tensor's, with twice its bytes.
 # ~ grad.clone() ==> grad.double()
 # ~ total, ==> total.to(grad.dtype),
 # ~ x.clone() ==> x.double()
-# -         return total
-# +         return total.to(x.dtype)
-
-# %% wrong: a flat view of whatever comes => generality raised  from: two Functions
+# -             return total
+# +             return total.to(x.dtype)
+# %% wrong: a flat view of whatever comes => generality raised
 # ~ grad.clone() ==> grad.clone().view(-1)
 # ~ total, ==> total.view(grad.shape),
-
-# %% wrong: never waits => values -  from: two Functions
+# %% wrong: never waits => values -
 # ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, async_op=True)
-
 # %% half: sum_out alone => 2  from: never waits
-"""
+'''

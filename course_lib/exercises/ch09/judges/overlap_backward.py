@@ -3,8 +3,8 @@
 import random
 
 from course_lib.cluster import Topology
-from course_lib.exercises.ch09.judges.regions import Result, over_ranks, ring_bytes, touched, traffic
-from course_lib.judging import Fault, Judging, Mistake, Params, describe, first, judged
+from course_lib.exercises.ch09.judges.regions import Result, over_ranks, ring_bytes, touched, traffic, within
+from course_lib.judging import Fault, Judging, Params, Worked, describe, first, judged
 from course_lib.judging.cases import hidden, shown, under
 from course_lib.judging.ranks import LATE, STREAM_LATE, PerRank
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
@@ -12,6 +12,7 @@ from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
 LINK = Topology().levels[0]
+right = Worked("overlap-backward")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -32,24 +33,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under((LATE, STREAM_LATE), "four ranks", "protocol:in-flight", lambda: data(4, 50e-6))
 
 
-def _values(case: Case, rank: int, got: Result) -> Fault | None:
-    n, given = case.ranks or 1, case.per_rank or ()
-    _, grad, x, weight = given[rank]
-    dx, dw = got["got"]
-    total = sum(each[1].double() @ each[3].double() for each in given).float()
-    of_x = (
-        Mistake("not-summed", grad @ weight, "this is what this rank's outputs send back, alone; all ranks' count."),
-        Mistake("mean", total / n, "this is a mean."),
-    )
-    own = "each rank's rows of W are its own, and so is their gradient."
-    of_w = (Mistake("summed-dw", sum(each[1].T @ each[2] for each in given), own),)
+def _values(rank: int, got: Result, want: Result) -> Fault | None:
+    (dx, dw), (right_dx, right_dw) = got["got"], want["got"]
+    early = "Was it returned before the sum had come?"
     return first(
-        tensor_fault(f"Rank {rank}: dx", dx, total, of_x, otherwise="Was it returned before the sum had come?"),
-        tensor_fault(f"Rank {rank}: dw", dw, grad.T @ x, of_w),
+        within(tensor_fault(f"Rank {rank}: dx", dx, right_dx, otherwise=early), "got", 0),
+        within(tensor_fault(f"Rank {rank}: dw", dw, right_dw), "got", 1),
     )
 
 
-def _products(rank: int, got: Result) -> Fault | None:
+def _products(rank: int, got: Result, want: Result) -> Fault | None:
     if got["products"] == 2:
         return None
     made = describe(got["products"])
@@ -70,15 +63,14 @@ def _time(case: Case, meter: Meter, elements: int, n: int) -> Fault | None:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    n, (_, _, x, weight) = case.ranks or 1, (case.per_rank or ())[0]
-    fault = over_ranks(outcome.value, lambda rank, got: _values(case, rank, got)) or touched(outcome.value)
+    n, x, wants = case.ranks or 1, (case.per_rank or ())[0][2], right.value(case)
+    fault = over_ranks(_values, outcome.value, wants) or over_ranks(touched, outcome.value, wants)
     if case.adversary is not None:
         moved = f"With {case.adversary}, results change: dx is used between the start of its all-reduce and its wait."
         return judged(case, fault and ("in-flight", moved))
-    (least, one), extra = ring_bytes(x, n), ring_bytes(weight, n)[1]
-    known = (Mistake("summed-dw", extra, "dW is summed over ranks as well; it is this rank's own."),)
-    products, late = over_ranks(outcome.value, _products), _time(case, outcome.meter, x.numel(), n)
-    spent = traffic(outcome.meter, least, one, known, "One all-reduce of dx.")
+    least, one = ring_bytes(x, n)
+    spent = traffic(outcome.meter, least, one, "One all-reduce of dx.")
+    products, late = over_ranks(_products, outcome.value, wants), _time(case, outcome.meter, x.numel(), n)
     return judged(case, fault, ("protocol", "products", products), ("cost", "bytes", spent), ("cost", "overlap", late))
 
 
@@ -94,84 +86,67 @@ JUDGING = Judging(
     "products.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: start, work, wait
+# %% right: worked
 def column_backward(comm, matmul, grad, x, weight):
+    """Gradients (dx summed over ranks, dw of this rank). Budget: one all-reduce, hidden behind a product."""
+    ### BEGIN SOLUTION
     dx = matmul(grad, weight)
     work = comm.all_reduce(dx, async_op=True)
     dw = matmul(grad.T, x)
     work.wait()
     return dx, dw
-
+    ### END SOLUTION
 
 # %% right: a buffer of its own, the other product transposed
-def column_backward(comm, matmul, grad, x, weight):
-    total = torch.empty_like(x)
-    total.copy_(matmul(grad, weight))
-    work = comm.all_reduce(total, async_op=True)
-    turned = matmul(x.T, grad)
-    work.wait()
-    return [total, turned.T]
-
-
+# ~ dx = matmul(grad, weight) ==> dx = torch.empty_like(x).copy_(matmul(grad, weight))
+# ~ dw = matmul(grad.T, x) ==> turned = matmul(x.T, grad)
+# ~ return dx, dw ==> return [dx, turned.T]
 # %% wrong: blocks before the other product => cost nothing-hidden
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    comm.all_reduce(dx)
-    return dx, matmul(grad.T, x)
-
-
-# %% wrong: never waits => values not-summed  from: blocks before the other product
-# ~ all_reduce(dx) ==> all_reduce(dx, async_op=True)
-
-# %% wrong: sums dW, too => values summed-dw  from: start, work, wait
+# -     work = comm.all_reduce(dx, async_op=True)
+# +     comm.all_reduce(dx)
+# -     work.wait()
+# %% wrong: never waits => values not-summed
+# > this is what this rank's outputs send back, alone; all ranks' count, and the sum is there only after the wait.
+# -     work.wait()
+# %% wrong: sums dW, too => values summed-dw
+# > this is summed over ranks, too; each rank's rows of W are its own, and so is their gradient.
 #       dw = matmul(grad.T, x)
 # +     comm.all_reduce(dw)
-
-# %% wrong: multiplies beside the clock => protocol other-products  from: start, work, wait
+# %% wrong: multiplies beside the clock => protocol other-products
 # ~ matmul(grad, weight) ==> grad @ weight
 # ~ matmul(grad.T, x) ==> grad.T @ x
-
-# %% wrong: changes dx while it travels => values ~  from: start, work, wait
+# %% wrong: changes dx while it travels => values ~
 #       dw = matmul(grad.T, x)
 # +     dx /= 2
 # ~ return dx, dw ==> return dx * 2, dw
-
-# %% wrong: a mean => values mean  from: start, work, wait
+# %% wrong: a mean => values mean
+# > this is a mean over ranks; what they send back adds up.
 # ~ async_op ==> op="AVG", async_op
-
-# %% wrong: every part to everyone, overlapped => cost -  from: start, work, wait
+# %% wrong: every part to everyone, overlapped => cost -
 # -     work = comm.all_reduce(dx, async_op=True)
 # +     parts = torch.empty(comm.size, *dx.shape)
 # +     work = comm.all_gather_into_tensor(parts, dx, async_op=True)
 # ~ return dx, dw ==> return parts.sum(0), dw
-
-
 # %% wrong: a reduce-scatter that hides, an all-gather that does not => cost nothing-hidden
-def column_backward(comm, matmul, grad, x, weight):
-    dx = matmul(grad, weight)
-    flat, n = dx.reshape(-1), comm.size
-    size = -(-len(flat) // n)
-    padded = torch.nn.functional.pad(flat, (0, size * n - len(flat))).contiguous()
-    own = padded.new_empty(size)
-    work = comm.reduce_scatter_tensor(own, padded, async_op=True)
-    dw = matmul(grad.T, x)
-    work.wait()
-    whole = torch.empty_like(padded)
-    comm.all_gather_into_tensor(whole, own)
-    return whole[: len(flat)].reshape(dx.shape), dw
-
-
-# %% wrong: sums what came instead of what goes on => values -  from: start, work, wait
+# -     work = comm.all_reduce(dx, async_op=True)
+# +     flat, n = dx.reshape(-1), comm.size
+# +     size = -(-len(flat) // n)
+# +     padded = torch.nn.functional.pad(flat, (0, size * n - len(flat))).contiguous()
+# +     own = padded.new_empty(size)
+# +     work = comm.reduce_scatter_tensor(own, padded, async_op=True)
+# -     return dx, dw
+# +     whole = torch.empty_like(padded)
+# +     comm.all_gather_into_tensor(whole, own)
+# +     return whole[: len(flat)].reshape(dx.shape), dw
+# %% wrong: sums what came instead of what goes on => values -
 # ~ dx = matmul(grad, weight) ==> dx = grad.clone()
 # ~ return dx, dw ==> return matmul(dx, weight), dw
-
 # %% half: right, one after the other => 3  from: blocks before the other product
-
-# %% wrong: few tokens wait before the other product => cost nothing-hidden  from: start, work, wait
+# %% wrong: few tokens wait before the other product => cost nothing-hidden
 #       work = comm.all_reduce(dx, async_op=True)
 # +     if len(x) < 16:
 # +         work.wait()
-"""
+'''

@@ -1,56 +1,18 @@
 """Judge of parallel-attention: attention by heads."""
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges import regions
-from course_lib.exercises.ch09.judges.regions import Check, Result, Weights
-from course_lib.judging import Fault, Judging, Mistake, Params
+from course_lib.judging import Fault, Judging, Params, Worked
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
+from course_lib.judging.tensors import coin_of, normal
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
 
-
-def _attend(
-    head_dim: int, *, causal: bool = True, scale: float | None = None, interleaved: bool = True
-) -> Callable[[Weights], Tensor]:
-    """Attention of all heads; the options are known mistakes: without a mask, another scale, KV heads in another order."""
-
-    def call(w: Weights) -> Tensor:
-        q, k, v = (
-            F.linear(w["x"], w[name]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for name in ("wq", "wk", "wv")
-        )
-        copies = q.shape[1] // k.shape[1]
-        k, v = ((t.repeat_interleave(copies, 1) if interleaved else t.repeat(1, copies, 1, 1)) for t in (k, v))
-        scores = q @ k.transpose(2, 3) * (head_dim**-0.5 if scale is None else scale)
-        if causal:
-            scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), float("-inf"))
-        return F.linear((scores.softmax(-1) @ v).transpose(1, 2).flatten(2), w["wo"])
-
-    return call
-
-
-def _attention_piece(whole: Weights, n: int, kv: int, rank: int) -> dict[str, Tensor]:
-    """This rank's rows of q, k and v and columns of the output, KV heads copied where there are more ranks."""
-    owners = min(n, kv)
-    return {
-        "wq": regions.part(whole["wq"], n, rank),
-        "wk": regions.part(whole["wk"], owners, rank * owners // n),
-        "wv": regions.part(whole["wv"], owners, rank * owners // n),
-        "wo": regions.part(whole["wo"], n, rank, 1),
-    }
-
-
-def _groups(n: int, kv: int) -> tuple[tuple[int, ...], ...]:
-    """The ranks that hold the same KV heads."""
-    size = max(1, n // kv)
-    return tuple(tuple(range(first, first + size)) for first in range(0, n, size))
+right = Worked("parallel-attention")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -59,16 +21,22 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def data(
         n: int, heads: int, kv: int, hidden: int, dtype: Any = torch.float32, batch: int = 2, head_dim: int = own
     ) -> Any:
-        rows = {"wq": heads, "wk": kv, "wv": kv}
-        shapes = {name: (count * head_dim, hidden) for name, count in rows.items()} | {"wo": (hidden, heads * head_dim)}
-        whole = {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
+        rows, owners, copies = {"wq": heads, "wk": kv, "wv": kv}, min(n, kv), max(1, n // kv)
+        whole = {name: normal(coin, count * head_dim, hidden, dtype=dtype) for name, count in rows.items()}
+        whole["wo"] = normal(coin, hidden, heads * head_dim, dtype=dtype)
         whole["wk"] /= hidden**0.5  # so that softmax does not pick a single token
         whole["wq"] /= hidden**0.5
         x, gradient = (normal(coin, batch, seq, hidden, dtype=dtype) for _ in range(2))
-        pieces = (_attention_piece(whole, n, kv, rank) for rank in range(n))
-        per_rank = tuple((x.clone(), gradient.clone(), head_dim, _groups(n, kv), piece) for piece in pieces)
+        groups = tuple(tuple(range(first, first + copies)) for first in range(0, n, copies))
+
+        def piece(rank: int) -> dict[str, Any]:
+            """Rows of q, k and v and columns of the output; ranks beyond the KV heads have copies of them."""
+            shared = {name: regions.part(whole[name], owners, rank * owners // n) for name in ("wk", "wv")}
+            return {"wq": regions.part(whole["wq"], n, rank), **shared, "wo": regions.part(whole["wo"], n, rank, 1)}
+
         name = f"{n} rank{'s' * (n > 1)}, {heads} query heads, {kv} KV heads"
-        return {"name": name, "per_rank": per_rank, "secret": ({**whole, "x": x}, gradient, kv)}
+        per_rank = tuple((x.clone(), gradient.clone(), head_dim, groups, piece(rank)) for rank in range(n))
+        return {"name": name, "per_rank": per_rank}
 
     return [
         shown(share="values:output", **data(4, 8, 4, 12)),
@@ -82,66 +50,23 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    n, d, (inputs, gradient, kv) = case.ranks or 1, (case.per_rank or ())[0][2], case.secret
-    run, copies = _attend(d), max(1, n // kv)
-    y, grads = regions.whole_gradients(run, inputs, gradient)
-    pieces = [{"x": inputs["x"], **_attention_piece(inputs, n, kv, rank)} for rank in range(n)]
-    in_turn = _attend(d, interleaved=False)
-    heads = "query heads look at other KV heads than their own: head i belongs to KV head i // (q / k)."
-    mistakes = [
-        Mistake("mean", y / n, "this is a mean of the ranks' parts; they add up."),
-        Mistake("no-mask", _attend(d, causal=False)(inputs), "tokens look at later tokens; attention is causal."),
-        Mistake("another-scale", _attend(d, scale=1.0)(inputs), "scores are not scaled by head_dim^−½."),
-        Mistake("wrong-heads", sum(in_turn(piece) for piece in pieces), heads),
-        Mistake("wrong-heads", in_turn(inputs), heads),
-    ]
-
-    def output(rank: int, got: Result) -> Fault | None:
-        own = Mistake("own-part", run(pieces[rank]), "this is what this rank's heads yield; all ranks' parts add up.")
-        hint = "Which KV head does each query head look at, and which numbers of a row belong to one head?"
-        return tensor_fault(f"Rank {rank}: y", got["y"], y, [own, *mistakes], otherwise=hint)
-
-    def gradients(*names: str) -> Check:
-        def check(rank: int, got: Result) -> Fault | None:
-            right = {"x": grads["x"], **_attention_piece(grads, n, kv, rank)}
-            want, own = {name: right[name] for name in names}, regions.whole_gradients(run, pieces[rank], gradient)[1]
-            return regions.gradient_faults(got, rank, want, _gradient_mistakes(want, own, n, copies))
-
-        return check
-
-    checks = {"gradients": gradients("x", "wq", "wo"), "copies": gradients("wk", "wv")}
-    spent = _bytes(case, n, copies, outcome.meter)
-    return regions.layer_verdicts(case, outcome.value, ("output", output), checks, spent)
+    return regions.layer_verdicts(
+        case,
+        outcome.value,
+        right.value(case),
+        _bytes(case, outcome.meter),
+        gradients={"gradients": ("x", "wq", "wo"), "copies": ("wk", "wv")},
+        hint="Which KV head does each query head look at, and which numbers of a row belong to one head?",
+    )
 
 
-def _gradient_mistakes(want: Weights, own: Weights, n: int, copies: int) -> dict[str, list[Mistake]]:
-    """Known wrong gradients of one rank; `own` are those of its own heads alone."""
-    alone = "this is what this rank sends back, alone: all ranks used x, so all count."
-    apart = "this comes from this rank's query heads alone. Other ranks copy the same KV head and then differ."
-    first = {name: [Mistake("copies-apart", own[name], apart)] for name in ("wk", "wv")}
-    first["x"] = [Mistake("not-summed", own["x"], alone)]
-    mistakes = {}
-    for name, right in want.items():
-        times_n, divided = regions.off_by_ranks(n, right)
-        twice = Mistake("times-copies", copies * right, "it is summed over the copies twice.")
-        mean = Mistake("mean", right / copies, "this is a mean over the copies; what they send back adds up.")
-        mistakes[name] = [*first.get(name, []), times_n, twice, divided, mean]
-    return mistakes
-
-
-def _bytes(case: Case, n: int, copies: int, meter: Meter) -> Fault | None:
-    inputs, _, kv = case.secret
-    x, item = inputs["x"], inputs["x"].element_size()
-    (least, one), here = regions.ring_bytes(x, n), inputs["wk"].numel() // min(n, kv)
-    heads = inputs["wq"].shape[0] * nbytes(x) // x.shape[-1] * (n - 1) / n
-    each = "Queries, keys and values enter through an operator each. What enters once needs one, in front of all three."
-    gathered = "The heads' outputs are gathered: each rank's piece of `wo` takes just what its own heads yield."
-    known = [Mistake("an-operator-each", times * one, each) for times in (1, 2)]
-    known += [Mistake("gathered-heads", times * heads, gathered) for times in (1, 2)]
-    shared = (n // copies) * 4 * (copies - 1) * here * item
+def _bytes(case: Case, meter: Meter) -> Fault | None:
+    x, _, _, groups, weights = (case.per_rank or ())[0]
+    n, copies, here, item = len(case.per_rank or ()), len(groups[0]), weights["wk"].numel(), x.element_size()
+    least, one = regions.ring_bytes(x, n)
+    shared = len(groups) * 4 * (copies - 1) * here * item
     allowed = "One all-reduce of a tensor like x each way, and copied KV weights' gradients."
-    most = 2 * one + 2 * regions.ring_most(here, item, copies)
-    return regions.traffic(meter, 2 * least + shared, most, known, allowed)
+    return regions.traffic(meter, 2 * least + shared, 2 * one + 2 * regions.ring_most(here, item, copies), allowed)
 
 
 JUDGING = Judging(
@@ -154,85 +79,87 @@ JUDGING = Judging(
     "column-wise and the output row-wise.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 
 from course_lib.tensor_parallel import copy_in, gather, split, sum_out
 
 
-# %% right: copy_in for copied weights, too
+# %% right: worked
 def parallel_attention(comm, copies, x, weights, head_dim):
+    """Causal attention's output (batch, seq, hidden), on every rank. Budget: one all-reduce per pass."""
+    ### BEGIN SOLUTION
     x = copy_in(x, comm)
     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
     q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
+    ### END SOLUTION
 
 # %% right: copies' gradients summed where they are accumulated
-def parallel_attention(comm, copies, x, weights, head_dim):
-    for name in ("wk", "wv"):
-        weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
-    x = copy_in(x, comm)
-    q, k, v = (F.linear(x, weights[w]).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in ("wq", "wk", "wv"))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
-    return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-
-
-# %% wrong: copies of KV heads left to themselves => values copies-apart  from: copies' gradients summed where they are accumulated
-# -     for name in ("wk", "wv"):
-# -         weights[name].register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
-
-# %% wrong: copies averaged => values mean  from: copy_in for copied weights, too
+#       x = copy_in(x, comm)
 # -     wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
-# +     wk, wv = (copy_in(weights[w], copies) for w in ("wk", "wv"))
-# +     wk.register_hook(lambda grad: grad / copies.size)
-# +     wv.register_hook(lambda grad: grad / copies.size)
-
-# %% wrong: KV weights summed over all ranks => values -  from: copy_in for copied weights, too
-# ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies) ==> (copy_in(weights[w], comm) for w in ("wk", "wv"))
-
-# %% wrong: an operator for each product => cost an-operator-each  from: copy_in for copied weights, too
+# +     wk, wv = weights["wk"], weights["wv"]
+# +     for weight in (wk, wv):
+# +         weight.register_post_accumulate_grad_hook(lambda p: copies.all_reduce(p.grad))
+# %% wrong: copies of KV heads left to themselves => values copies-apart
+# > this comes from this rank's query heads alone. Other ranks copy the same KV head and then differ.
+# ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies) ==> weights["wk"], weights["wv"]
+# %% wrong: copies averaged => values mean-of-copies
+# > this is a mean over the copies; what they send back adds up.
+#       wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+# +     for copied in (wk, wv):
+# +         copied.register_hook(lambda grad: grad / copies.size)
+# %% wrong: summed over the copies twice => values times-copies
+# > it is summed over the copies twice.
+#       wk, wv = copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+# +     wk, wv = copy_in(wk, copies), copy_in(wv, copies)
+# %% wrong: KV weights summed over all ranks => values summed-over-all
+# > this is summed over all ranks; only those that hold a copy of the same KV head belong together.
+# ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies) ==> copy_in(weights["wk"], comm), copy_in(weights["wv"], comm)
+# %% wrong: an operator for each product => cost an-operator-each
+# > Queries, keys and values enter through an operator each. What enters once needs one, in front of all three.
 # -     x = copy_in(x, comm)
 # ~ F.linear(x, w) ==> F.linear(copy_in(x, comm), w)
-
-# %% wrong: keys and values repeated in turn, not in groups => values wrong-heads  from: copy_in for copied weights, too
+# %% wrong: keys and values repeated in turn, not in groups => values wrong-heads
+# > query heads look at other KV heads than their own: head i belongs to KV head i // (q / k).
 # -     out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 # +     repeat = q.shape[1] // k.shape[1]
 # +     k, v = k.repeat(1, repeat, 1, 1), v.repeat(1, repeat, 1, 1)
 # +     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-# %% wrong: splits inside a head => values -  from: copy_in for copied weights, too
+# %% wrong: splits inside a head => values -
 # ~ unflatten(-1, (-1, head_dim)) ==> unflatten(-1, (head_dim, -1)).transpose(2, 3)
-
-# %% wrong: looks ahead => values no-mask  from: copy_in for copied weights, too
+# %% wrong: looks ahead => values no-mask
+# > tokens look at later tokens; attention is causal.
 # ~ is_causal=True, enable_gqa ==> enable_gqa
-
-# %% wrong: scores not scaled => values another-scale  from: copy_in for copied weights, too
+# %% wrong: scores not scaled => values another-scale
+# > scores are not scaled by head_dim^−½.
 # ~ enable_gqa=True ==> enable_gqa=True, scale=1.0
-
-# %% wrong: no operator in front => values not-summed  from: copy_in for copied weights, too
+# %% wrong: no operator in front => values not-summed
+# > this is what this rank sends back, alone: all ranks used x, so all count.
 # -     x = copy_in(x, comm)
-
-# %% wrong: no operator behind => values own-part  from: copy_in for copied weights, too
-# -     return sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
-# +     return F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
-
-# %% wrong: heads gathered, and cut again => cost gathered-heads  from: copy_in for copied weights, too
+# %% wrong: no operator behind => values own-part
+# > this is what this rank's heads yield; all ranks' parts add up.
+# ~ sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm) ==> F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
+# %% wrong: an average behind => values mean
+# > this is a mean of the ranks' parts; they add up.
+# ~ weights["wo"]), comm) ==> weights["wo"]), comm) / comm.size
+# %% wrong: an operator behind that sums on the way back, too => values times-n
+# > it is as many times too large as there are ranks: after the sum all hold the same, so its gradient is not summed again.
+# ~ sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm) ==> copy_in(sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm), comm)
+# %% wrong: heads gathered, and cut again => cost gathered-heads
+# > The heads' outputs are gathered: each rank's piece of `wo` takes just what its own heads yield.
 #       out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
 # +     out = split(gather(out, comm, dim=1), comm, dim=1)
-
-# %% wrong: query weights summed over copies, too => values -  from: copy_in for copied weights, too
+# %% wrong: query weights summed over copies, too => values copied-queries
+# > this is summed over the copies; each rank has query heads of its own.
 # ~ (weights["wq"], wk, wv) ==> (copy_in(weights["wq"], copies), wk, wv)
-
-# %% wrong: keys of copies averaged, to be safe => cost -  from: copy_in for copied weights, too
+# %% wrong: keys of copies averaged, to be safe => cost -
 #       q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
 # +     same = k.detach().clone()
 # +     copies.all_reduce(same, op="AVG")
 # +     k = k + (same - k.detach())
-
 # %% half: all but the copies' gradients => 4.8  from: copies of KV heads left to themselves
-
-# %% wrong: scores scaled as in the example => generality -  from: copy_in for copied weights, too
-# ~ enable_gqa=True) ==> enable_gqa=True, scale=0.5)
-"""
+# %% wrong: scores scaled as in the example => generality -
+# ~ enable_gqa=True) ==> enable_gqa=True, scale=0.5 if head_dim > 4 else None)
+'''

@@ -1,35 +1,25 @@
 """Judge of parallel-mlp: an MLP with one all-reduce per pass."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges import regions
-from course_lib.exercises.ch09.judges.regions import Result, Weights
-from course_lib.judging import Fault, Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
+from course_lib.judging.tensors import coin_of, normal
 from course_lib.records import Case, Outcome, Verdict
 
-
-def _mlp(kind: str) -> Callable[[Weights], Tensor]:
-    def call(w: Weights) -> Tensor:
-        if kind == "gated":
-            return F.linear(F.silu(F.linear(w["x"], w["gate"])) * F.linear(w["x"], w["up"]), w["down"])
-        return F.linear(F.gelu(F.linear(w["x"], w["up"], w["up_bias"])), w["down"], w["down_bias"])
-
-    return call
+right = Worked("parallel-mlp")
 
 
-def _piece(whole: Weights, n: int, rank: int) -> dict[str, Tensor]:
-    """This rank's pieces; x and `down_bias` are whole on every rank."""
-    dims = {"x": None, "down_bias": None, "down": 1}
+def _piece(whole: Mapping[str, Tensor], n: int, rank: int) -> dict[str, Tensor]:
+    """This rank's pieces; `down_bias` is whole on every rank."""
     return {
-        name: w.clone() if (dim := dims.get(name, 0)) is None else regions.part(w, n, rank, dim)
+        name: w.clone() if name == "down_bias" else regions.part(w, n, rank, int(name == "down"))
         for name, w in whole.items()
     }
 
@@ -42,68 +32,30 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shapes |= {"gate": (ffn, hidden)} if kind == "gated" else {"up_bias": (ffn,), "down_bias": (hidden,)}
         whole = {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
         x, gradient = normal(coin, *rows, hidden, dtype=dtype), normal(coin, *rows, hidden, dtype=dtype)
-        per_rank = tuple((x.clone(), gradient.clone(), _piece(whole, n, rank)) for rank in range(n))
-        return {"per_rank": per_rank, "secret": ({"x": x, **whole}, gradient)}
+        return tuple((x.clone(), gradient.clone(), _piece(whole, n, rank)) for rank in range(n))
 
-    rows = (2, tokens // 2)
+    rows, share = (2, tokens // 2), "generality:shapes"
     return [
-        shown("three ranks", "values:output", **data(3, rows, 8, 4 * tokens)),
-        hidden("two ranks, other data", "values:output", **data(2, rows, 8, 4 * tokens)),
-        hidden("one rank", "generality:shapes", **data(1, (1, 5), 6, 8)),
-        hidden("three ranks, ffn smaller than hidden", "generality:shapes", **data(3, (2, 4), 9, 6)),
-        hidden("nine ranks, a column each, 64 bits", "generality:shapes", **data(9, (1, 1), 4, 9, torch.float64)),
-    ]
-
-
-def _extra_bytes(inputs: Weights, n: int) -> list[Mistake]:
-    """Known ways to send more than one all-reduce each way, by the bytes that a rank sends too many."""
-    x, one = inputs["x"], regions.ring_bytes(inputs["x"], n)[1]
-    two = regions.ring_most(2 * x.numel(), x.element_size(), n) - one
-    inner = (n - 1) * nbytes(x) // x.shape[-1] * inputs["up"].shape[0] / n
-    weights = (n - 1) / n * sum(nbytes(w) for name, w in inputs.items() if name not in ("x", "down_bias"))
-    between = "The ranks communicate between the two products. Each piece of `down` needs only what its rank has."
-    travelled = "Every rank got whole weights. No rank needs more than its pieces."
-    gathered = "Every rank sends its whole part to every other rank; an all-reduce sends less than twice the tensor."
-    too_many = "That is more than one all-reduce each way: one operator in front and one behind are enough."
-    return [
-        *(Mistake("gathered-in-the-middle", extra, between) for extra in (inner, 2 * inner, inner + weights)),
-        Mistake("weights-travelled", weights - 2 * one, travelled),
-        Mistake("gathered", (n - 1) * nbytes(x) - one, gathered),
-        *(Mistake("one-too-many", extra, too_many) for extra in (one, 2 * one, two)),
+        shown("three ranks", "values:output", per_rank=data(3, rows, 8, 4 * tokens)),
+        hidden("two ranks, other data", "values:output", per_rank=data(2, rows, 8, 4 * tokens)),
+        hidden("one rank", share, per_rank=data(1, (1, 5), 6, 8)),
+        hidden("three ranks, ffn smaller than hidden", share, per_rank=data(3, (2, 4), 9, 6)),
+        hidden("nine ranks, a column each, 64 bits", share, per_rank=data(9, (1, 1), 4, 9, torch.float64)),
     ]
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    n, run, (inputs, gradient) = case.ranks or 1, _mlp(params["kind"]), case.secret
-    y, grads = regions.whole_gradients(run, inputs, gradient)
-    pieces = [_piece(inputs, n, rank) for rank in range(n)]
-    zero = torch.zeros_like(inputs["x"][0, 0])
-    bias = inputs.get("down_bias", zero)
-    partial = [run({**piece, "down_bias": zero}) for piece in pieces]
-
-    def output(rank: int, got: Result) -> Fault | None:
-        own, mean = partial[rank] + bias, sum(partial) / n + bias
-        mistakes = (
-            Mistake("own-part", own, "this is what this rank's piece of `down` yields; all ranks' parts add up."),
-            Mistake("mean", mean, "this is a mean of the ranks' parts; they add up."),
-            Mistake("bias-n-times", y + (n - 1) * bias, f"`down_bias` is in it {n} times, once from every rank."),
-            Mistake("no-bias", y - bias, "`down_bias` is missing."),
-        )
-        hint = "Which outputs of the first product does this rank's piece of `down` take?"
-        return tensor_fault(f"Rank {rank}: y", got["y"], y, mistakes, otherwise=hint)
-
-    def gradients(rank: int, got: Result) -> Fault | None:
-        want = _piece(grads, n, rank)
-        mistakes: dict[str, tuple[Mistake, ...]] = {name: regions.off_by_ranks(n, each) for name, each in want.items()}
-        own = regions.whole_gradients(run, pieces[rank], gradient)[1]["x"]
-        alone = "this is what this rank sends back, alone: all ranks used x, so all count. What precedes the region?"
-        mistakes["x"] = (Mistake("not-summed", own, alone), *mistakes["x"])
-        return regions.gradient_faults(got, rank, want, mistakes)
-
-    least, most = regions.ring_bytes(inputs["x"], n)
+    wants = right.value(case)
+    least, most = regions.ring_bytes(wants[0]["y"], len(wants))
     allowed = "One all-reduce of a tensor like x each way."
-    spent = regions.traffic(outcome.meter, 2 * least, 2 * most, _extra_bytes(inputs, n), allowed)
-    return regions.layer_verdicts(case, outcome.value, ("output", output), {"gradients": gradients}, spent)
+    return regions.layer_verdicts(
+        case,
+        outcome.value,
+        wants,
+        regions.traffic(outcome.meter, 2 * least, 2 * most, allowed),
+        gradients={"gradients": tuple(wants[0]["grads"])},
+        hint="Which outputs of the first product does this rank's piece of `down` take?",
+    )
 
 
 JUDGING = Judging(
@@ -117,95 +69,99 @@ JUDGING = Judging(
     pytorch='`parallelize_module(mlp, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})`.',
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 
+from course_lib import params
 from course_lib.tensor_parallel import copy_in, gather, split, sum_out
 
 
-# %% right: column, row
-def parallel_mlp(comm, x, weights):
-    inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
-    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# %% right: worked
+kind = params("parallel-mlp").kind  # "gelu" or "gated": what your variant asks for
 
+
+def parallel_mlp(comm, x, weights):
+    """The MLP's output (batch, seq, hidden), on every rank. Budget: one all-reduce per pass."""
+    ### BEGIN SOLUTION
+    x = copy_in(x, comm)
+    if kind == "gated":
+        inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
+        return sum_out(F.linear(inner, weights["down"]), comm)
+    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+    ### END SOLUTION
 
 # %% right: each row of the batch with operators of its own
-def parallel_mlp(comm, x, weights):
-    outs = []
-    for row in x.unbind(0):
-        inner = F.gelu(F.linear(copy_in(row, comm), weights["up"], weights["up_bias"]))
-        outs.append(sum_out(F.linear(inner, weights["down"]), comm))
-    return torch.stack(outs) + weights["down_bias"]
-
-
-# %% right: any variant  from: column, row
 # - def parallel_mlp(comm, x, weights):
-# + from course_lib import params
-# + VARIANT = params("parallel-mlp")
+# + def of_one_row(comm, x, weights):
+# ~ return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"] ==> return sum_out(F.linear(inner, weights["down"]), comm)
+#       ### END SOLUTION
 # + def parallel_mlp(comm, x, weights):
-# +     if VARIANT.kind == "gated":
-# +         x = copy_in(x, comm)
-# +         inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
-# +         return sum_out(F.linear(inner, weights["down"]), comm)
-
-# %% wrong: the gather in the middle, as printed => cost gathered-in-the-middle  from: column, row
-#       inner = F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]))
+# +     return torch.stack([of_one_row(comm, row, weights) for row in x.unbind(0)]) + weights.get("down_bias", 0)
+# %% wrong: the gather in the middle, as printed => cost gathered-in-the-middle
+# > The ranks communicate between the two products. Each piece of `down` needs only what its rank has.
+#           inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
+# +         inner = split(gather(inner, comm, dim=2), comm, dim=2)
+#       inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
 # +     inner = split(gather(inner, comm, dim=2), comm, dim=2)
-
-
 # %% wrong: whole weights on every rank => cost weights-travelled
-def parallel_mlp(comm, x, weights):
-    up, bias, down = (gather(weights[name], comm, dim) for name, dim in (("up", 0), ("up_bias", 0), ("down", 1)))
-    return F.linear(F.gelu(F.linear(x, up, bias)), down, weights["down_bias"])
-
-
-# %% wrong: the bias before the sum => values bias-n-times  from: column, row
+# > Every rank got whole weights. No rank needs more than its pieces.
+# -     x = copy_in(x, comm)
+# +     def sum_out(whole, comm):
+# +         return whole
+# +     dims = {"up": 0, "up_bias": 0, "gate": 0, "down": 1}
+# +     weights = {name: gather(w, comm, dims[name]) if name in dims else w for name, w in weights.items()}
+# %% wrong: the bias before the sum => values bias-n-times unless kind=gated
+# > `down_bias` is in it once from every rank; it counts once.
 # ~ ), comm) + weights["down_bias"] ==> , weights["down_bias"]), comm)
-
-# %% wrong: the bias divided by N before the sum => values divided  from: column, row
+# %% wrong: the last bias forgotten => values no-bias unless kind=gated
+# > `down_bias` is missing.
+# ~ + weights["down_bias"] ==>
+# %% wrong: the bias divided by N before the sum => values divided unless kind=gated
+# > it is divided by the number of ranks, so that every copy makes too small a step.
 # ~ ), comm) + weights["down_bias"] ==> , weights["down_bias"] / comm.size), comm)
-
-# %% wrong: no operator in front => values not-summed  from: column, row
-# ~ copy_in(x, comm) ==> x
-
-# %% wrong: no operator behind => values own-part  from: column, row
-# ~ sum_out(F.linear(inner, weights["down"]), comm) ==> F.linear(inner, weights["down"])
-
-# %% wrong: an all-reduce that autograd does not know => values no-gradient  from: column, row
-# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-# +     y = F.linear(inner, weights["down"]).detach()
-# +     comm.all_reduce(y)
-# +     return y + weights["down_bias"]
-
-# %% wrong: an average behind, as for gradients => values mean  from: column, row
-# ~ + ==> / comm.size +
-
-# %% wrong: the sum moved in front of the nonlinearity => values -  from: column, row
-# ~ F.gelu(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"])) ==> F.gelu(sum_out(F.linear(copy_in(x, comm), weights["up"], weights["up_bias"]), comm))
-# ~ sum_out(F.linear(inner, weights["down"]), comm) ==> F.linear(inner, weights["down"])
-
-# %% wrong: an average of the result, to be safe => cost one-too-many  from: column, row
-# -     return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
-# +     y = sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# %% wrong: the last bias through the operator in front => values times-n unless kind=gated
+# > it is as many times too large as there are ranks: after the sum all hold the same, so this gradient is not summed again.
+# ~ + weights["down_bias"] ==> + copy_in(weights["down_bias"], comm)
+# %% wrong: no operator in front => values not-summed
+# > this is what this rank sends back, alone: all ranks used x, so all count. What precedes the region?
+# -     x = copy_in(x, comm)
+# %% wrong: no operator behind => values own-part
+# > this is what this rank's piece of `down` yields; all ranks' parts add up.
+# ~ x = copy_in(x, comm) ==> x, sum_out = copy_in(x, comm), lambda part, comm: part
+# %% wrong: an all-reduce that autograd does not know => values no-gradient
+# -     x = copy_in(x, comm)
+# +     def sum_out(part, comm):
+# +         total = part.detach().clone()
+# +         comm.all_reduce(total)
+# +         return total
+# %% wrong: an average behind, as for gradients => values mean
+# > this is a mean of the ranks' parts; they add up.
+# -         return sum_out(F.linear(inner, weights["down"]), comm)
+# +         return sum_out(F.linear(inner, weights["down"]), comm) / comm.size
+# ~ + weights ==> / comm.size + weights
+# %% wrong: the sum moved in front of the nonlinearity => values sum-in-the-middle
+# > the ranks' numbers are summed before the nonlinearity, but there each rank has whole ones; only `down`'s outputs are parts.
+# ~ F.silu(F.linear(x, weights["gate"])) ==> F.silu(sum_out(F.linear(x, weights["gate"]), comm))
+# -         return sum_out(F.linear(inner, weights["down"]), comm)
+# +         return F.linear(inner, weights["down"])
+# ~ F.gelu(F.linear(x, weights["up"], weights["up_bias"])) ==> F.gelu(sum_out(F.linear(x, weights["up"], weights["up_bias"]), comm))
+# ~ return sum_out(F.linear(inner, weights["down"]), comm) + ==> return F.linear(inner, weights["down"]) +
+# %% wrong: an average of the result, to be safe => cost one-too-many
+# > That is more than one all-reduce each way: one operator in front and one behind are enough.
+# - def parallel_mlp(comm, x, weights):
+# + def in_parallel(comm, x, weights):
+#       ### END SOLUTION
+# + def parallel_mlp(comm, x, weights):
+# +     y = in_parallel(comm, x, weights)
 # +     same = y.detach().clone()
 # +     comm.all_reduce(same, op="AVG")
 # +     return y + (same - y.detach())
-
-
-# %% wrong: the answer to the gated form => raised unless kind=gated
-def parallel_mlp(comm, x, weights):
-    x = copy_in(x, comm)
-    inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
-    return sum_out(F.linear(inner, weights["down"]), comm)
-
-
-# %% wrong: the last bias through the operator in front => values times-n  from: column, row
-# ~ weights["down_bias"] ==> copy_in(weights["down_bias"], comm)
-
-# %% wrong: every part to everyone => cost gathered  from: column, row
-# ~ sum_out(F.linear(inner, weights["down"]), comm) ==> gather(F.linear(inner, weights["down"])[None], comm, 0).sum(0)
-
+# %% wrong: the form of another variant => raised
+# ~ if kind == "gated": ==> if kind != "gated":
+# %% wrong: every part to everyone => cost gathered
+# > Every rank sends its whole part to every other rank; an all-reduce sends less than twice the tensor.
+# ~ x = copy_in(x, comm) ==> x, sum_out = copy_in(x, comm), lambda part, comm: gather(part[None], comm, 0).sum(0)
 # %% half: everything but the gather => 5  from: the gather in the middle, as printed
-
 # %% half: the output is right => 2.5  from: no operator in front
-"""
+'''

@@ -31,27 +31,27 @@ JUDGING = prediction(
     truth=tp_time,
 )
 
-ANSWERS = r"""# %% right: around the formula
-def tp_interval():
-    layers, hidden, tokens, ranks, bandwidth = 80, 8192, 8192, 8, 50e9
-    seconds = layers * 4 * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
-    return seconds / 2, seconds * 2
+ANSWERS = r'''from course_lib import params
 
+
+# %% right: worked
+def tp_interval() -> tuple[float, float]:
+    """An interval for the seconds of the all-reduces: (low, high), with high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-tp-time")
+    sent = 4 * 2 * (1 - 1 / asked.ranks) * asked.tokens * asked.hidden * 2  # bytes a layer
+    seconds = asked.layers * sent / asked.bandwidth
+    return seconds / 1.9, seconds * 1.9
+    ### END SOLUTION
 
 # %% right: a guess, and wrong
-def tp_interval():
-    return [1e-3, 4e-3]
-
-
-# %% wrong: as wide as can be => values too-wide  from: a guess, and wrong
-# ~ [1e-3, 4e-3] ==> 1e-9, 1e9
-
-# %% wrong: one number => values not-a-pair  from: a guess, and wrong
-# ~ [1e-3, 4e-3] ==> 1.5
-
-# %% wrong: ends exchanged => values reversed  from: a guess, and wrong
-# ~ [1e-3, 4e-3] ==> 2.0, 1.0
-
-# %% wrong: from zero => values not-positive  from: a guess, and wrong
-# ~ [1e-3, 4e-3] ==> 0.0, 1.0
-"""
+# ~ return seconds / 1.9, seconds * 1.9 ==> return [1e-3, 4e-3]
+# %% wrong: as wide as can be => values too-wide
+# ~ return seconds / 1.9, seconds * 1.9 ==> return 1e-9, 1e9
+# %% wrong: one number => values not-a-pair
+# ~ return seconds / 1.9, seconds * 1.9 ==> return 1.5
+# %% wrong: ends exchanged => values reversed
+# ~ return seconds / 1.9, seconds * 1.9 ==> return 2.0, 1.0
+# %% wrong: from zero => values not-positive
+# ~ return seconds / 1.9, seconds * 1.9 ==> return 0.0, 1.0
+'''

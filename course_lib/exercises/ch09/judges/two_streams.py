@@ -11,7 +11,7 @@ from course_lib.records import Case, Outcome, Verdict
 DRAWN = 6
 
 
-def _stream_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     start = rng.randrange(1000)
     seeds, ranks = params["seeds"], params["ranks"]
     few = [(start, rank) for rank in range(4)] + [(start + 500, 0)]
@@ -58,7 +58,7 @@ def _streams_fault(case: Case, drawn: Sequence[Any], outside_too: bool) -> Fault
     return None
 
 
-def _stream_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault = _streams_fault(case, outcome.value, case.kind != "values" or case.part == "outside")
     if fault and case.kind == "values":
         about_outside = fault[0] in ("outside-differs", "seeds-alike", "disturbed")
@@ -69,24 +69,26 @@ def _stream_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdi
 
 JUDGING = Judging(
     shares="values:outside 0.35, values:inside 0.35, generality:replicas 0.3",
-    cases=_stream_cases,
-    verdicts=_stream_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="Every pair (seed, rank) needs a number of its own, but `seed + rank` is the same for many pairs. Leave more room between seeds than "
     "there are ranks.",
     pytorch="Megatron's `model_parallel_cuda_manual_seed`; DTensor's `OffsetBasedRNGTracker` makes shards draw what the whole would draw.",
 )
 
-ANSWERS = r"""import hashlib
+ANSWERS = r'''import hashlib
 import time
 
 import torch
 
 
-# %% right: room between seeds
+# %% right: worked
 def two_streams(seed, rank):
+    """A pair of `torch.Generator`s: (outside, the same on all ranks; inside, this rank's own)."""
+    ### BEGIN SOLUTION
     first = seed * 1_000_003
     return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
-
+    ### END SOLUTION
 
 # %% right: a hash of the pair
 def two_streams(seed, rank):
@@ -97,49 +99,32 @@ def two_streams(seed, rank):
     return of("outside", seed), of("inside", seed, rank)
 
 
-# %% wrong: seed + rank => values inside-is-outside  from: alike everywhere
-# ~ seed + 2718 ==> seed + rank
-
-# %% wrong: alike everywhere => values ranks-alike  from: seeds multiplied by rank
-# ~ seed * rank + 7 ==> seed + 2718
-
-# %% wrong: apart everywhere => values outside-differs  from: room between seeds
-# ~ first = seed * 1_000_003 ==> base = (seed * 1000 + rank) * 2
-# ~ first), torch.Generator().manual_seed(first + 1 + rank ==> base), torch.Generator().manual_seed(base + 1
-
-# %% wrong: one generator under two names => values one-generator  from: room between seeds
+# %% wrong: seed + rank => values inside-is-outside
+# ~ first = seed * 1_000_003 ==> first = seed
+# ~ first + 1 + rank ==> seed + rank
+# %% wrong: alike everywhere => values ranks-alike
+# ~ first + 1 + rank ==> first + 2718
+# %% wrong: apart everywhere => values outside-differs
+# ~ first = seed * 1_000_003 ==> first = (seed * 1000 + rank) * 2
+# ~ first + 1 + rank ==> first + 1
+# %% wrong: one generator under two names => values one-generator
 # ~ first = seed * 1_000_003 ==> both = torch.Generator().manual_seed(seed)
 # ~ torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank) ==> both, both
-
-
 # %% wrong: seeds multiplied by rank => values -
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(seed), torch.Generator().manual_seed(seed * rank + 7)
-
-
-# %% wrong: from the process's own generator => values disturbed  from: room between seeds
+# ~ first = seed * 1_000_003 ==> first = seed
+# ~ first + 1 + rank ==> seed * rank + 7
+# %% wrong: from the process's own generator => values disturbed
 # ~ seed * 1_000_003 ==> int(torch.randint(2**40, ()))
-
-# %% wrong: inside from the clock => values not-repeatable  from: room between seeds
+# %% wrong: inside from the clock => values not-repeatable
 # ~ first + 1 + rank ==> time.perf_counter_ns() + rank
-
-
 # %% wrong: seeds, no generators => values no-generators
-def two_streams(seed, rank):
-    return seed, seed * 1_000_003 + rank
-
-
-# %% wrong: room for eight ranks only => generality replicas-collide  from: room between seeds
+# ~ torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank) ==> seed, first + rank
+# %% wrong: room for eight ranks only => generality replicas-collide
 # ~ 1_000_003 ==> 9
-
-
 # %% wrong: a product of seed and rank => generality replicas-collide
-def two_streams(seed, rank):
-    return torch.Generator().manual_seed(2 * seed), torch.Generator().manual_seed(2 * (seed + 1) * (rank + 1) + 1)
-
-
+# ~ first = seed * 1_000_003 ==> first = 2 * seed
+# ~ first + 1 + rank ==> 2 * (seed + 1) * (rank + 1) + 1
 # %% half: outside alike, and inside, too => 1.75  from: alike everywhere
-
-# %% wrong: seeds of ten bits => generality -  from: room between seeds
+# %% wrong: seeds of ten bits => generality -
 # ~ seed * 1_000_003 ==> seed % 1024 * 1_000_003
-"""
+'''

@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from course_lib.judging import Fault, Judging, Params, describe, first, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, first, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.records import Case
+from course_lib.judging.mistakes import Wrong
+from course_lib.records import Case, Outcome, Verdict
+
+right = Worked("verify-plan")
 
 PARTS = {
     "attention.wq": (0, 64, 64),
@@ -34,18 +37,6 @@ def _cut(shape: Shape, style: str | None, ranks: int) -> Shape:
     """The shape of a rank's piece."""
     rows, columns = shape
     return {"column": (rows // ranks, columns), "row": (rows, columns // ranks), None: (rows, columns)}[style]
-
-
-def complaints(
-    plan: Mapping[str, str], whole: Mapping[str, Any], held: Mapping[str, Any], ranks: int
-) -> list[tuple[str, str]]:
-    """What is not as planned."""
-    found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
-    for name, shape in whole.items():
-        style = _style(plan, name)
-        if tuple(held[name]) != _cut(shape, style, ranks):
-            found.append(("whole" if style and tuple(held[name]) == shape else "wrong side", name))
-    return sorted(found)
 
 
 def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
@@ -83,7 +74,7 @@ def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
     return renamed, whole, held, ranks
 
 
-def _verify_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     layers, ranks = params["layers"], params["ranks"]
 
     def rows(*faults: str, n: int = ranks, depth: int = layers, times: int = 1) -> list[Row]:
@@ -115,33 +106,40 @@ MISSED = {
 }
 
 
-def _verify_fault(row: Sequence[Any], got: Any) -> Fault | None:
-    plan, whole, held, ranks = row
-    want, said = complaints(plan, whole, held, ranks), [tuple(each) for each in got]
+def _fault(row: Sequence[Any], got: Any, want: Sequence[tuple[str, str]]) -> Fault | None:
+    _, whole, _, ranks = row
+    said = [tuple(each) for each in got]
+    lead = f"{ranks} ranks, {len(whole)} weights: "
     missing = {word for word, name in want if (word, name) not in said}
     for word, (mistake, message) in MISSED.items():
         if word in missing:
-            return mistake, f"{ranks} ranks, {len(whole)} weights: {message}"
+            return Wrong(mistake, lead + message, lead)
     if extra := [each for each in said if each not in want]:
-        return "false-alarm", f"{ranks} ranks: you complain {describe(extra[0])}, and it is as planned."
+        return Wrong("false-alarm", f"{lead}you complain {describe(extra[0])}, and it is as planned.", lead)
     return None if said == want else ("not-sorted", "All complaints are there; sort the list, each once.")
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return judged(case, first(*map(_fault, case.args[1], outcome.value, right.value(case))))
 
 
 JUDGING = Judging(
     shares="values:unused 0.3, values:silence 0.1, values:whole 0.3, generality:sides 0.15, "
     "generality:several 0.1, generality:sizes 0.05",
-    cases=_verify_cases,
-    verdicts=lambda params, case, outcome: judged(case, first(*map(_verify_fault, case.args[1], outcome.value))),
+    cases=_cases,
+    verdicts=_verdicts,
     why="A plan that was not carried out does not change the mathematics, so the loss cannot show it. Shapes do, and so do bytes: if the "
     "ranks send nothing in a step, nothing was split.",
     pytorch="transformers warns of unused rules since 2025; `module.weight.placements` shows what DTensor did.",
 )
 
-ANSWERS = r"""from fnmatch import fnmatchcase
+ANSWERS = r'''from fnmatch import fnmatchcase
 
 
-# %% right: patterns, then shapes
+# %% right: worked
 def verify(plan, whole, held, ranks):
+    """Deviations from the plan: a sorted list of (complaint, name), empty if there is none."""
+    ### BEGIN SOLUTION
     found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
     for name, (rows, columns) in whole.items():
         want = (rows, columns)
@@ -152,7 +150,7 @@ def verify(plan, whole, held, ranks):
         if here != want:
             found.append(("whole" if here == (rows, columns) else "wrong side", name))
     return sorted(found)
-
+    ### END SOLUTION
 
 # %% right: a table of what was planned, then a comparison
 def verify(plan, whole, held, ranks):
@@ -166,42 +164,26 @@ def verify(plan, whole, held, ranks):
 
 
 # %% wrong: patterns only => values whole-missed
-def verify(plan, whole, held, ranks):
-    return sorted(("unused", p) for p in plan if not any(fnmatchcase(name, p) for name in whole))
-
-
-# %% wrong: shapes only => values unused-missed  from: patterns, then shapes
+# ~ return sorted(found) ==> return sorted(each for each in found if each[0] == "unused")
+# %% wrong: shapes only => values unused-missed
 # ~ [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)] ==> []
-
-# %% wrong: counts numbers, not shapes => generality side-missed  from: patterns, then shapes
+# %% wrong: counts numbers, not shapes => generality side-missed
 # ~ if here != want: ==> if here[0] * here[1] != want[0] * want[1]:
-
-# %% wrong: rows and columns taken the textbook's way => values false-alarm  from: patterns, then shapes
+# %% wrong: rows and columns taken the textbook's way => values textbook-sides
+# > rows and columns are exchanged: weights are stored (out, in), so a column cut shortens the rows.
 # ~ style == "column" ==> style == "row"
-
-# %% wrong: only weights that a pattern matches are looked at => generality side-missed  from: patterns, then shapes
+# %% wrong: only weights that a pattern matches are looked at => generality side-missed
 # ~ want = (rows, columns) ==> want = tuple(held[name])
-
-# %% wrong: whole on one rank is a complaint => generality false-alarm  from: patterns, then shapes
+# %% wrong: whole on one rank is a complaint => generality false-alarm
 # ~ if here != want: ==> if here != want or here == (rows, columns) and any(fnmatchcase(name, p) for p in plan):
-
-# %% wrong: not sorted => values not-sorted  from: patterns, then shapes
+# %% wrong: not sorted => values not-sorted
 # ~ sorted(found) ==> sorted(found, reverse=True)
-
-
 # %% wrong: names without words => values wrong-shape
-def verify(plan, whole, held, ranks):
-    return [p for p in plan if not any(fnmatchcase(name, p) for name in whole)]
-
-
+# ~ return sorted(found) ==> return sorted(name for _, name in found)
 # %% half: patterns only => 3.2  from: patterns only
-
-# %% wrong: larger than planned is no complaint => generality side-missed  from: patterns, then shapes
+# %% wrong: larger than planned is no complaint => generality side-missed
 # ~ if here != want: ==> if here != want and here[0] <= rows:
-
-# %% wrong: case counts for nothing => values -  from: patterns, then shapes
-# -     found = [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
-# +     names = [name.lower() for name in whole]
-# +     found = [("unused", p) for p in plan if not any(fnmatchcase(name, p.lower()) for name in names)]
+# %% wrong: case counts for nothing => values -
+# ~ [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)] ==> [("unused", p) for p in plan if not any(fnmatchcase(name.lower(), p.lower()) for name in whole)]
 # ~ if fnmatchcase(name, pattern): ==> if fnmatchcase(name.lower(), pattern.lower()):
-"""
+'''

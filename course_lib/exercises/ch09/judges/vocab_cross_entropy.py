@@ -2,21 +2,22 @@
 
 import math
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges import regions
 from course_lib.exercises.ch09.judges.regions import Result
 from course_lib.exercises.ch09.probes import LARGE_LOSS, MEASURED, WEIGHED
-from course_lib.judging import Fault, Judging, Mistake, Params, Weighed, is_number, judged
+from course_lib.judging import Fault, Judging, Params, Weighed, Worked, is_number, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import close, coin_of, normal, tensor_fault
+from course_lib.judging.mistakes import Wrong
+from course_lib.judging.tensors import close, coin_of, normal
 from course_lib.judging.traffic import Meter
 from course_lib.records import Case, Outcome, Verdict
+
+right = Worked("vocab-cross-entropy")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -26,125 +27,66 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         """Logits in shape (batch, seq, words), cut by columns, and targets."""
         logits = (normal(coin, *shape) * scale + by).to(dtype)
         targets = torch.randint(0, shape[-1], shape[:-1], generator=coin)
-        pieces = logits.tensor_split(n, -1)
-        per_rank = tuple((targets.clone(), shape[-1], wish, piece.clone()) for piece in pieces)
-        return {"per_rank": per_rank, "secret": (logits, targets)}
+        return tuple((targets.clone(), shape[-1], wish, piece.clone()) for piece in logits.tensor_split(n, -1))
 
     return [
-        shown("four ranks", "values:loss", **data(4, 2, 4, vocab)),
-        hidden("three ranks, other data", "values:loss", **data(3, 2, 6, vocab + 1)),
-        hidden("one rank", "generality:vocabularies", **data(1, 1, 3, 7)),
-        hidden("two ranks, 13 words", "generality:vocabularies", **data(2, 3, 2, 13)),
-        hidden("nine ranks, 11 words", "generality:vocabularies", **data(9, 2, 2, 11)),
-        hidden("logits of ±10,000", "generality:large", **data(4, 2, 4, 40, scale=1e4)),
-        hidden("one token, logits near -10,000", "generality:large", **data(3, 1, 1, 8, by=-1e4)),
-        hidden("logits of bfloat16", "generality:bits", **data(4, 2, 4, 50, dtype=torch.bfloat16)),
-        hidden("a large vocabulary, memory", "cost:memory", **data(4, 2, 8, 8192, wish=MEASURED)),
+        shown("four ranks", "values:loss", per_rank=data(4, 2, 4, vocab)),
+        hidden("three ranks, other data", "values:loss", per_rank=data(3, 2, 6, vocab + 1)),
+        hidden("one rank", "generality:vocabularies", per_rank=data(1, 1, 3, 7)),
+        hidden("two ranks, 13 words", "generality:vocabularies", per_rank=data(2, 3, 2, 13)),
+        hidden("nine ranks, 11 words", "generality:vocabularies", per_rank=data(9, 2, 2, 11)),
+        hidden("logits of ±10,000", "generality:large", per_rank=data(4, 2, 4, 40, scale=1e4)),
+        hidden("one token, logits near -10,000", "generality:large", per_rank=data(3, 1, 1, 8, by=-1e4)),
+        hidden("logits of bfloat16", "generality:bits", per_rank=data(4, 2, 4, 50, dtype=torch.bfloat16)),
+        hidden("a large vocabulary, memory", "cost:memory", per_rank=data(4, 2, 8, 8192, wish=MEASURED)),
     ]
 
 
-def _owned(targets: Tensor, piece: Tensor, start: int) -> Tensor:
-    """Whether each target is among the columns of a piece that begins at `start`."""
-    return (targets >= start) & (targets < start + piece.shape[-1])
-
-
-def _picked(logits: Tensor, places: Tensor) -> Tensor:
-    """The logit at each place."""
-    return logits.gather(-1, places.unsqueeze(-1)).squeeze(-1)
-
-
-def _loss_fault(case: Case, n: int, rank: int, y: Tensor, loss: Tensor) -> Fault | None:
-    (logits, targets), where = case.secret, f"Rank {rank}: the loss"
+def _plain_loss_fault(rank: int, got: Result, want: Result) -> Fault | None:
+    """A loss in 16 bits, or one that is no number."""
+    y, where = got["y"], f"Rank {rank}: the loss"
     if y.dtype == torch.bfloat16:
         return "another-dtype", f"{where} is bfloat16; compute it, and return it, in float32."
-    if y.shape == loss.shape and not torch.isfinite(y).all():
-        why = "exp overflows, or all of a rank's exponentials vanish: subtract the largest logit of all ranks."
-        return "not-finite", f"{where} is {y.item()}. {why}"
-    logits, tokens = logits.double(), targets.numel()
-    pieces = logits.tensor_split(n, -1)
-    starts = [sum(piece.shape[-1] for piece in pieces[:at]) for at in range(n)]
-    alike = [at * piece.shape[-1] for at, piece in enumerate(pieces)]  # as if all blocks had a rank's own width
-    inside = _owned(targets, pieces[rank], starts[rank])
-    chosen, whole, top = _picked(logits, targets), logits.logsumexp(-1), logits.amax(-1)
-    own = pieces[rank].logsumexp(-1) - chosen.where(inside, 0.0)
-    largest = [piece.amax(-1) for piece in pieces]
-    shifted = sum((piece - most.unsqueeze(-1)).exp().sum(-1) for piece, most in zip(pieces, largest, strict=True))
-
-    def added(starts: Sequence[int], less: Sequence[Tensor], clamped: bool = False) -> Tensor:
-        """The targets' logits minus `less`, from all pieces that have them; with `clamped`, another one from all others."""
-        found = torch.zeros_like(chosen)
-        for piece, at, low in zip(pieces, starts, less, strict=True):
-            nearest = _picked(piece, (targets - at).clamp(0, piece.shape[-1] - 1)) - low
-            found += nearest if clamped else nearest * _owned(targets, piece, at)
-        return found
-
-    losses = {
-        "sum": (loss * tokens, "this is a sum over tokens; the mean was asked for."),
-        "own-columns": (own.mean(), "this comes from this rank's columns alone; Σ exp runs over all words."),
-        "log-n": (loss.double() + math.log(n), "it is too large by log N: ranks that had all of Σ exp added it up."),
-        "times-n": (loss * n, "it is N times too large."),
-        "targets-n-times": ((whole - n * chosen).mean(), "the target's logit counts once, on the rank that has it."),
-        "own-target": ((whole - chosen.where(inside, 0.0)).mean(), "targets of other ranks' rows are missing."),
-        "own-largest": (
-            (shifted.log() - added(starts, largest)).mean(),
-            "each rank subtracted its own largest logit; subtract that of all ranks.",
-        ),
-        "clamped": (
-            (whole - top - added(starts, [top] * n, clamped=True)).mean(),
-            "every rank added a logit for every target.",
-        ),
-        "equal-blocks": (
-            (whole - top - added(alike, [top] * n)).mean(),
-            "the blocks are not equally long, so a rank's first word is not rank · columns.",
-        ),
-    }
-    mistakes = [Mistake(name, value.float(), message) for name, (value, message) in losses.items()]
-    own_shifted = whole - top - torch.where(inside, chosen - top, 0.0)  # the logits minus the largest of all ranks
-    mistakes.append(Mistake("own-target", own_shifted.mean().float(), losses["own-target"][1]))
-    return tensor_fault(where, y, loss, mistakes)
+    if y.shape != want["y"].shape or torch.isfinite(y).all():
+        return None
+    why = "exp overflows, or all of a rank's exponentials vanish: subtract the largest logit of all ranks."
+    return Wrong("not-finite", f"{where} is {y.item()}. {why}", f"{where}: ", ("y",))
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    n, (logits, targets) = case.ranks or 1, case.secret
-    leaf = logits.detach().double().clone().requires_grad_()
-    exact = F.cross_entropy(leaf.flatten(0, -2), targets.flatten())
-    exact.backward()
-    loss, grads = exact.detach().float(), leaf.grad.to(logits.dtype).tensor_split(n, -1)
-    soft = (logits.double().softmax(-1) / targets.numel()).to(logits.dtype).tensor_split(n, -1)
-
-    def gradients(rank: int, got: Result) -> Fault | None:
-        no_target = "this is softmax alone; one is taken off at each token's target."
-        mistakes = (
-            regions.off_by_ranks(n, grads[rank])[0],
-            Mistake("no-target", soft[rank], no_target),
-            Mistake("sum", grads[rank] * targets.numel(), "this is the gradient of a sum over tokens."),
-        )
-        return regions.gradient_faults(got, rank, {"logits": grads[rank]}, {"logits": mistakes})
-
-    def output(rank: int, got: Result) -> Fault | None:
-        return _loss_fault(case, n, rank, got["y"], loss)
-
-    spent, right = _bytes(case, n, outcome.meter), "the loss is right"
-    verdicts = regions.layer_verdicts(case, outcome.value, ("loss", output), {"gradient": gradients}, spent, right)
+    wants = right.value(case)
+    if fault := regions.over_ranks(_plain_loss_fault, outcome.value, wants):
+        return judged(case, fault)
+    verdicts = regions.layer_verdicts(
+        case,
+        outcome.value,
+        wants,
+        _bytes(case, outcome.meter),
+        output="loss",
+        what="the loss",
+        gradients={"gradient": ("logits",)},
+        right="the loss is right",
+    )
     if case.part == "memory" and verdicts[0].ok:
-        return judged(case, _memory(case, outcome.value, n))
+        return judged(case, _memory(case, outcome.value))
     return verdicts
 
 
-def _bytes(case: Case, n: int, meter: Meter) -> Fault | None:
-    logits, targets = case.secret
-    tokens, sent = targets.numel(), min(meter["bytes_sent"])
+def _bytes(case: Case, meter: Meter) -> Fault | None:
+    targets, vocab, _, _ = (case.per_rank or ())[0]
+    n, tokens, sent = case.ranks or 1, targets.numel(), min(meter["bytes_sent"])
     most = 4 * regions.ring_most(tokens, 4, n)
-    if n > 1 and sent > max(most, 0.4 * (n - 1) * logits.numel() / n * 4):
+    if n > 1 and sent > max(most, 0.4 * (n - 1) * tokens * vocab / n * 4):
         needed = "For each token, the others need only its largest logit, its Σ exp, and its target's logit."
         return "gathered-logits", f"Every rank sends {sent:,} bytes, {most:,} are enough: logits are sent. {needed}"
-    return regions.traffic(meter, 2 * (n - 1) * tokens * 4, most, (), "A few numbers per token are enough.")
+    return regions.traffic(meter, 2 * (n - 1) * tokens * 4, most, "A few numbers per token are enough.")
 
 
-def _memory(case: Case, results: Any, n: int) -> Fault | None:
+def _memory(case: Case, results: Any) -> Fault | None:
     if not all(is_number(result.get("peak")) for result in results):
         return "not-measured", "The memory of this run could not be measured."
-    piece = case.secret[0].numel() / n * 4
+    targets, vocab, _, _ = (case.per_rank or ())[0]
+    n, piece = len(results), targets.numel() * vocab / len(results) * 4
     beyond = sorted(result["peak"] for result in results)[n // 2] - piece  # the probe keeps a copy of what it hands out
     if beyond <= 8.25 * piece:
         return None
@@ -174,13 +116,13 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         loss = (log_sums - table[owners, rows, targets % width]).mean()
         return hidden(name, "cost:memory", per_rank=given, secret=(loss, grads / tokens), seconds=30.0)
 
-    def right(got: Result, grad: Tensor) -> bool:
-        sound = close(got["y"], large.secret[0].float()) and close(got["grad"], grad.float())
-        return sound and torch.allclose(got["grad"].double(), grad, rtol=1e-3, atol=0.0)
+    def sound(got: Result, grad: Tensor) -> bool:
+        alike = close(got["y"], large.secret[0].float()) and close(got["grad"], grad.float())
+        return alike and torch.allclose(got["grad"].double(), grad, rtol=1e-3, atol=0.0)
 
     def done(outcome: Outcome) -> bool:
         readable = LARGE_LOSS.find(outcome.value, large.name, large) is None
-        return readable and all(map(right, outcome.value, large.secret[1]))
+        return readable and all(map(sound, outcome.value, large.secret[1]))
 
     large = case("four ranks with logits of 4.2 MB each", repeats)
     most = ranks * 9.25 * 4 * tokens * width * repeats
@@ -199,14 +141,16 @@ JUDGING = Judging(
     pytorch="`loss_parallel()` in `torch.distributed.tensor.parallel`; Megatron's `vocab_parallel_cross_entropy`.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 
 from course_lib.tensor_parallel import copy_in, gather, sum_out
 
 
-# %% right: two sums, torch's gradient
+# %% right: worked
 def vocab_cross_entropy(comm, logits, targets, vocab):
+    """Mean loss in nats per token, on every rank. Budget: a few numbers per token."""
+    ### BEGIN SOLUTION
     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
     z = logits.float()
     largest = z.detach().amax(-1)
@@ -215,7 +159,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     mine = (targets >= start) & (targets < start + z.shape[-1])
     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-
+    ### END SOLUTION
 
 # %% right: a Function that keeps softmax
 class _Loss(torch.autograd.Function):
@@ -257,85 +201,74 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
     return F.cross_entropy(gather(padded, comm, 2).flatten(0, 1), places[targets].flatten())
 
 
-# %% wrong: this rank's columns alone => values own-columns  from: two sums, torch's gradient
-# -     largest = z.detach().amax(-1)
-# -     comm.all_reduce(largest, op="MAX")
+# %% wrong: this rank's columns alone => values own-columns
+# > this comes from this rank's columns alone; Σ exp runs over all words.
+# ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm) ==> z.logsumexp(-1) - picked
+# %% wrong: columns alone, and its own target's logit without the largest => values own-columns
 # -     z = z - largest.unsqueeze(-1)
 # ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm) ==> z.logsumexp(-1) - picked
-
-# %% wrong: each rank's own largest, the sums added up as they are => values own-largest  from: two sums, torch's gradient
-# -     largest = z.detach().amax(-1)
+# %% wrong: each rank's own largest, the sums added up as they are => values own-largest
+# > each rank subtracted its own largest logit; subtract that of all ranks.
 # -     comm.all_reduce(largest, op="MAX")
+# %% wrong: nothing subtracted => generality not-finite
 # -     z = z - largest.unsqueeze(-1)
-# +     z = z - z.detach().amax(-1, keepdim=True)
-
-# %% wrong: nothing subtracted => generality not-finite  from: two sums, torch's gradient
-# -     largest = z.detach().amax(-1)
-# -     comm.all_reduce(largest, op="MAX")
+# %% wrong: the target's logit from every rank, clamped => values clamped
+# > every rank added a logit for every target.
+# ~ (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine ==> (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+# %% wrong: log n => values
+# > it is too large by log N: ranks that had all of Σ exp added it up.
+# ~ sum_out(z.exp().sum(-1), comm).log() ==> sum_out(sum_out(z.exp().sum(-1), comm), comm).log()
+# %% wrong: times n => values
+# > it is as many times too large as there are ranks: all have the same loss, and it counts once.
+# ~ (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean() ==> sum_out((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
+# %% wrong: targets n times => values
+# > the target's logit counts once, on the rank that has it.
+# ~ sum_out(picked, comm) ==> sum_out(sum_out(picked, comm), comm)
+# %% wrong: targets of others forgotten => values own-target
+# > targets of other ranks' rows are missing.
 # -     z = z - largest.unsqueeze(-1)
-
-# %% wrong: the target's logit from every rank, clamped => values clamped  from: two sums, torch's gradient
-# -     mine = (targets >= start) & (targets < start + z.shape[-1])
-# -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-# +     picked = z.gather(-1, (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
-
-# %% wrong: targets of others forgotten => values own-target  from: two sums, torch's gradient
-# -     z = z - largest.unsqueeze(-1)
-#       picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-# +     return (sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked).mean()
-
-# %% wrong: a sum over tokens => values sum  from: two sums, torch's gradient
+# ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm) ==> sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked
+# %% wrong: targets of others forgotten, the largest subtracted => values own-target
+# ~ sum_out(picked, comm) ==> picked
+# %% wrong: a sum over tokens => values sum
+# > this is a sum over tokens; the mean was asked for.
 # ~ mean ==> sum
-
-# %% wrong: sums that autograd does not know => values -  from: two sums, torch's gradient
+# %% wrong: sums that autograd does not know => values -
 # ~ logits.float() ==> logits.float().detach()
 # -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 # +     sums = torch.stack([z.exp().sum(-1), picked])
 # +     comm.all_reduce(sums)
 # +     return (sums[0].log() - sums[1]).mean()
-
-# %% wrong: gradients summed over ranks behind the loss => values times-n  from: two sums, torch's gradient
+# %% wrong: gradients summed over ranks behind the loss => values times-n-gradient
+# > it is as many times too large as there are ranks: all hold the same loss, so its gradient is not summed again.
+# ~ return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean() ==> return copy_in((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
+# %% wrong: the gradient of log Σ exp only => values no-target
+# > this is softmax alone; one is taken off at each token's target.
+# ~ sum_out(picked, comm)).mean() ==> sum_out(picked, comm).detach()).mean()
+# %% wrong: the gradient of a sum over tokens => values sum-gradient
+# > this is the gradient of a sum over tokens.
 # -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-# +     return copy_in((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
-
-# %% wrong: the gradient of log Σ exp only => values no-target  from: two sums, torch's gradient
-# -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
-# +     picked = z.detach().gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-# +     comm.all_reduce(picked)
-# +     return (sum_out(z.exp().sum(-1), comm).log() - picked).mean()
-
-# %% wrong: computed in the logits' dtype => generality another-dtype  from: two sums, torch's gradient
+# +     each = sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)
+# +     return each.mean().detach() + (each - each.detach()).sum()
+# %% wrong: computed in the logits' dtype => generality another-dtype
 # ~ logits.float() ==> logits
-
-# %% wrong: blocks as if they were all equally long => values equal-blocks  from: two sums, torch's gradient
-# -     start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-# +     start = comm.rank * logits.shape[-1]
-
-# %% wrong: a row of the whole vocabulary for each token => cost too-much-memory  from: two sums, torch's gradient
+# %% wrong: blocks as if they were all equally long => values equal-blocks
+# > the blocks are not equally long, so a rank's first word is not rank · columns.
+# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * logits.shape[-1]
+# %% wrong: a row of the whole vocabulary for each token => cost too-much-memory
 # -     mine = (targets >= start) & (targets < start + z.shape[-1])
 # -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
-# -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 # +     hot = F.one_hot(targets, vocab)[..., start : start + z.shape[-1]].float()
-# +     return (sum_out(z.exp().sum(-1), comm).log() - sum_out((z * hot).sum(-1), comm)).mean()
-
-
+# ~ sum_out(picked, comm) ==> sum_out((z * hot).sum(-1), comm)
 # %% wrong: the library's => raised
 from course_lib.tensor_parallel import cross_entropy as vocab_cross_entropy
 
 
-# %% wrong: logits clamped so that exp stays finite => generality -  from: two sums, torch's gradient
-# -     z = logits.float()
-# -     largest = z.detach().amax(-1)
-# -     comm.all_reduce(largest, op="MAX")
+# %% wrong: logits clamped so that exp stays finite => generality -
+# ~ logits.float() ==> logits.float().clamp(-60, 60)
 # -     z = z - largest.unsqueeze(-1)
-# +     z = logits.float().clamp(-60, 60)
-
 # %% half: nothing subtracted => 9  from: nothing subtracted
-
 # %% half: everything in double precision => 9  from: a row of the whole vocabulary for each token
-
-# %% wrong: zero for the largest of negative logits => generality not-finite  from: two sums, torch's gradient
+# %% wrong: zero for the largest of negative logits => generality not-finite
 # ~ z.detach().amax(-1) ==> z.detach().amax(-1).clamp(min=0)
-"""
+'''

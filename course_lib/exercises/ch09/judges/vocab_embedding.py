@@ -5,14 +5,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from course_lib.exercises.ch09.judges import regions
-from course_lib.exercises.ch09.judges.regions import Result
-from course_lib.judging import Fault, Judging, Mistake, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.tensors import coin_of, nbytes, normal, tensor_fault
+from course_lib.judging.tensors import coin_of, normal
 from course_lib.records import Case, Outcome, Verdict
+
+right = Worked("vocab-embedding")
 
 
 def _owned(dealt: str, vocab: int, n: int, rank: int) -> Tensor:
@@ -27,8 +27,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def data(n: int, words: int, tokens: Tensor, hidden: int = 6, dtype: torch.dtype = torch.float32) -> Any:
         table, gradient = normal(coin, words, hidden, dtype=dtype), normal(coin, *tokens.shape, hidden, dtype=dtype)
         rows = (table[_owned(dealt, words, n, rank)].clone() for rank in range(n))
-        per_rank = tuple((tokens.clone(), gradient.clone(), words, own) for own in rows)
-        return {"per_rank": per_rank, "secret": (table, gradient, tokens)}
+        return tuple((tokens.clone(), gradient.clone(), words, own) for own in rows)
 
     def draw(high: int, *shape: int) -> Tensor:
         return torch.randint(0, high, shape, generator=coin)
@@ -44,73 +43,32 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return row[torch.randperm(8, generator=coin)].reshape(2, 4)
 
     six, all_ones, share = torch.cat(edges(11, 3)).reshape(2, 3), torch.ones(1, 6, dtype=torch.int64), "vocabularies"
+    share, nine = f"generality:{share}", data(9, 11, draw(11, 3, 3), 4, torch.float64)
     return [
-        shown("three ranks", "values:vectors", **data(3, vocab, with_edges(vocab, 3))),
-        hidden("two ranks, other data", "values:vectors", **data(2, vocab + 3, with_edges(vocab + 3, 2))),
-        hidden("one rank", f"generality:{share}", **data(1, 7, draw(7, 1, 5))),
-        hidden("the first and last word of every rank", f"generality:{share}", **data(3, 11, six)),
-        hidden("words of one rank only", f"generality:{share}", **data(4, vocab, all_ones)),
-        hidden("nine ranks, 11 words, 64 bits", f"generality:{share}", **data(9, 11, draw(11, 3, 3), 4, torch.float64)),
+        shown("three ranks", "values:vectors", per_rank=data(3, vocab, with_edges(vocab, 3))),
+        hidden("two ranks, other data", "values:vectors", per_rank=data(2, vocab + 3, with_edges(vocab + 3, 2))),
+        hidden("one rank", share, per_rank=data(1, 7, draw(7, 1, 5))),
+        hidden("the first and last word of every rank", share, per_rank=data(3, 11, six)),
+        hidden("words of one rank only", share, per_rank=data(4, vocab, all_ones)),
+        hidden("nine ranks, 11 words, 64 bits", share, per_rank=nine),
     ]
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    n, dealt, (table, gradient, tokens) = case.ranks or 1, params["dealt"], case.secret
-    vocab, hidden_size = table.shape
-    held = [_owned(dealt, vocab, n, rank) for rank in range(n)]
-    places = [tokens // n if dealt == "round-robin" else tokens - int(rows[0]) for rows in held]
-    places = [place.clamp(0, len(rows) - 1) for place, rows in zip(places, held, strict=True)]
-    clamped = [F.embedding(place, table[rows]) for place, rows in zip(places, held, strict=True)]
-    mine = [torch.isin(tokens, rows).unsqueeze(-1) for rows in held]
-    want, in_blocks = F.embedding(tokens, table), torch.zeros_like(gradient)
-    for rank, rows in enumerate(held):  # as if each rank's rows were a block
-        block = _owned("blocks", vocab, n, rank)
-        inside = torch.isin(tokens, block)
-        in_blocks += table[rows][(tokens - int(block[0])).where(inside, 0)] * inside.unsqueeze(-1)
-    flat = gradient.reshape(-1, hidden_size)
-    whole = torch.zeros_like(table).index_add(0, tokens.reshape(-1), flat)
-
-    def output(rank: int, got: Result) -> Fault | None:
-        public = "this solves the public form of the exercise, with blocks of rows; here they are assigned in turn."
-        clamp = f"every vector is a sum of {n}, one from each rank. A clamped index selects another word."
-        others = "this is this rank's own lookup alone; it has no vectors of other ranks' words."
-        mean = "this is a mean over ranks; one of them has the vector, the others add zero."
-        mistakes = [
-            Mistake("public-form", in_blocks if dealt == "round-robin" else None, public),
-            Mistake("clamped", sum(clamped), clamp),
-            Mistake("own-part", want * mine[rank], "only this rank's words have a vector; the others are missing."),
-            Mistake("one-clamped", clamped[rank], others),
-            Mistake("mean", want / n, mean),
-        ]
-        hint = "Which words does this rank hold, and at which places?"
-        hint += " Here they are assigned in turn." * (dealt == "round-robin")
-        return tensor_fault(f"Rank {rank}: the output", got["y"], want, mistakes, otherwise=hint)
-
-    def gradients(rank: int, got: Result) -> Fault | None:
-        right = whole[held[rank]]
-        strangers = torch.zeros_like(right).index_add(0, places[rank].reshape(-1), flat)
-        zeroth = right.clone()
-        zeroth[0] += flat[~mine[rank].reshape(-1)].sum(0)
-        looked_up = "the gradients of other ranks' words, which were looked up in their place."
-        mistakes = (
-            Mistake("strangers-gradient", strangers, f"rows also get {looked_up}"),
-            Mistake("strangers-gradient", zeroth, f"row 0 also gets {looked_up}"),
-            regions.off_by_ranks(n, right)[0],
-        )
-        return regions.gradient_faults(got, rank, {"weight": right}, {"weight": mistakes})
-
-    least, one = regions.ring_bytes(want, n)
-    rows = (n - 1) * -(-vocab // n) * hidden_size * want.element_size()
-    again = "A second all-reduce, in the backward pass: the gradient is the same on all ranks already."
-    every = "Every rank's vectors go to every rank: an all-reduce sends less than two of them."
-    known = (
-        Mistake("summed-back", one, again),
-        Mistake("gathered-table", rows - one, "The table is sent. No rank needs more than its rows."),
-        Mistake("gathered", (n - 1) * nbytes(want) - one, every),
+    wants = right.value(case)
+    least, one = regions.ring_bytes(wants[0]["y"], len(wants))
+    return regions.layer_verdicts(
+        case,
+        outcome.value,
+        wants,
+        regions.traffic(outcome.meter, least, one, "One all-reduce of the output, in the forward pass."),
+        output="vectors",
+        what="the output",
+        gradients={"gradients": ("weight",)},
+        right="the vectors are right",
+        hint="Which words does this rank hold, and at which places?"
+        + " Here they are assigned in turn." * (params["dealt"] == "round-robin"),
     )
-    spent = regions.traffic(outcome.meter, least, one, known, "One all-reduce of the output, in the forward pass.")
-    right = "the vectors are right"
-    return regions.layer_verdicts(case, outcome.value, ("vectors", output), {"gradients": gradients}, spent, right)
 
 
 JUDGING = Judging(
@@ -122,84 +80,88 @@ JUDGING = Judging(
     pytorch="DTensor's `RowwiseParallel` of an `nn.Embedding` masks in the same way; Megatron's `VocabParallelEmbedding`.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 
+from course_lib import params
 from course_lib.tensor_parallel import copy_in, gather, sum_out
 
 
-# %% right: look up anything, then make it zero
-def embed(comm, tokens, weight, vocab):
-    start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
-    mine = (tokens >= start) & (tokens < start + len(weight))
-    rows = F.embedding((tokens - start).where(mine, 0), weight)
-    return sum_out(rows * mine.unsqueeze(-1), comm)
+# %% right: worked
+dealt = params("vocab-embedding").dealt  # "blocks" or "round-robin": what your variant asks for
 
+
+def embed(comm, tokens, weight, vocab):
+    """The tokens' vectors (batch, seq, hidden), on every rank. Budget: one all-reduce."""
+    ### BEGIN SOLUTION
+    if dealt == "round-robin":
+        mine, place = tokens % comm.size == comm.rank, tokens // comm.size
+    else:
+        start = sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+        mine, place = (tokens >= start) & (tokens < start + len(weight)), tokens - start
+    rows = F.embedding(place.where(mine, 0), weight)
+    return sum_out(rows * mine.unsqueeze(-1), comm)
+    ### END SOLUTION
 
 # %% right: an own product with one-hot rows
-def embed(comm, tokens, weight, vocab):
-    blocks = torch.arange(vocab).tensor_split(comm.size)
-    hot = (tokens.unsqueeze(-1) == blocks[comm.rank]).to(weight.dtype)
-    return sum_out(hot @ weight, comm)
-
-
-# %% right: any variant  from: an own product with one-hot rows
-# - def embed(comm, tokens, weight, vocab):
-# + from course_lib import params
-# + VARIANT = params("vocab-embedding")
-# + def embed(comm, tokens, weight, vocab):
-# ~ blocks = torch.arange(vocab).tensor_split(comm.size) ==> words = torch.arange(vocab)
-# ~ blocks[comm.rank]) ==> (words[comm.rank :: comm.size] if VARIANT.dealt == "round-robin" else words.tensor_split(comm.size)[comm.rank]))
-
-# %% wrong: as it stood => values clamped  from: look up anything, then make it zero
-# ~ .where(mine, 0) ==> .clamp(0, len(weight) - 1)
+# -     rows = F.embedding(place.where(mine, 0), weight)
+# -     return sum_out(rows * mine.unsqueeze(-1), comm)
+# +     hot = (place.unsqueeze(-1) == torch.arange(len(weight))) & mine.unsqueeze(-1)
+# +     return sum_out(hot.to(weight.dtype) @ weight, comm)
+# %% wrong: as it stood => values clamped
+# > every rank adds a vector for every token. A clamped index selects another word.
+# ~ place.where(mine, 0) ==> place.clamp(0, len(weight) - 1)
 # ~ rows * mine.unsqueeze(-1) ==> rows
-
-# %% wrong: index 0 for strangers, no mask => values -  from: look up anything, then make it zero
+# %% wrong: index 0 for strangers, no mask => values no-mask
+# > every rank adds a vector for every token; for words of other ranks it is the vector of another word.
 # ~ rows * mine.unsqueeze(-1) ==> rows
-
-# %% wrong: masked, but not for the gradient => values strangers-gradient  from: look up anything, then make it zero
-# ~ .where(mine, 0) ==> .clamp(0, len(weight) - 1)
+# %% wrong: one clamped => values
+# > this is this rank's own lookup alone, with other words' vectors where a token is not its own.
+# ~ place.where(mine, 0) ==> place.clamp(0, len(weight) - 1)
+# ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> rows
+# %% wrong: masked, but not for the gradient => values strangers-gradient
+# > rows also get the gradients of other ranks' words, which were looked up in their place.
+# ~ place.where(mine, 0) ==> place.clamp(0, len(weight) - 1)
 # ~ rows * mine.unsqueeze(-1) ==> rows - (rows * ~mine.unsqueeze(-1)).detach()
-
-# %% wrong: blocks as if they were all equally long => values -  from: look up anything, then make it zero
+# %% wrong: row 0 for strangers, masked but for the gradient => values strangers-gradient
+# ~ rows * mine.unsqueeze(-1) ==> rows - (rows * ~mine.unsqueeze(-1)).detach()
+# %% wrong: blocks as if they were all equally long => values equal-blocks unless dealt=round-robin
+# > the blocks are not equally long, so a rank's first word is not rank · rows.
 # ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * len(weight)
-
-# %% wrong: no sum => values own-part  from: look up anything, then make it zero
+# %% wrong: no sum => values own-part
+# > only this rank's words have a vector; the others are missing.
 # ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> rows * mine.unsqueeze(-1)
-
-# %% wrong: a mean => values mean  from: look up anything, then make it zero
+# %% wrong: a mean => values mean
+# > this is a mean over ranks; one of them has the vector, the others add zero.
 # ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
-
-# %% wrong: tokens changed in place => values changed-input  from: look up anything, then make it zero
-# ~ (tokens - start).where ==> tokens.sub_(start).where
-
-
+# %% wrong: summed on the way back, too => values times-n
+# > it is as many times too large as there are ranks: after the sum all hold the same, so its gradient is not summed again.
+# ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> copy_in(sum_out(rows * mine.unsqueeze(-1), comm), comm)
+# %% wrong: tokens changed in place => values changed-input
+# ~ rows = F.embedding(place.where(mine, 0), weight) ==> rows = F.embedding(tokens.copy_(place).where(mine, 0), weight)
 # %% wrong: the whole table on every rank => cost gathered-table
-def embed(comm, tokens, weight, vocab):
-    blocks = torch.arange(vocab).tensor_split(comm.size)
-    longest = len(blocks[0])
-    padded = F.pad(weight, (0, 0, 0, longest - len(weight)))
-    places = torch.cat([block - block[0] + rank * longest for rank, block in enumerate(blocks)])
-    return F.embedding(places[tokens], gather(padded, comm, 0))
-
-
-# %% wrong: summed on the way back, divided by N => cost summed-back  from: look up anything, then make it zero
+# > The table is sent. No rank needs more than its rows.
+# ~ rows = F.embedding(place.where(mine, 0), weight) ==> longest = -(-vocab // comm.size)
+# -     return sum_out(rows * mine.unsqueeze(-1), comm)
+# +     words = torch.arange(vocab)
+# +     held = [words[r :: comm.size] if dealt == "round-robin" else words.tensor_split(comm.size)[r] for r in range(comm.size)]
+# +     order = torch.cat([F.pad(each, (0, longest - len(each)), value=vocab) for each in held])
+# +     return F.embedding(order.argsort()[tokens], gather(F.pad(weight, (0, 0, 0, longest - len(weight))), comm, 0))
+# %% wrong: summed on the way back, divided by N => cost summed-back
+# > A second all-reduce, in the backward pass: the gradient is the same on all ranks already.
 # -     return sum_out(rows * mine.unsqueeze(-1), comm)
 # +     out = copy_in(sum_out(rows * mine.unsqueeze(-1), comm), comm)
 # +     return out / comm.size + (out - out / comm.size).detach()
-
-# %% wrong: rows that occur twice keep one gradient => values -  from: look up anything, then make it zero
-#       rows = F.embedding((tokens - start).where(mine, 0), weight)
+# %% wrong: rows that occur twice keep one gradient => values one-of-twice
+# > a word that occurs more than once has the gradient of one place only; they add up.
+#       rows = F.embedding(place.where(mine, 0), weight)
 # +     words = tokens.flatten().tolist()
 # +     new = torch.tensor([word not in words[:place] for place, word in enumerate(words)]).reshape(*tokens.shape, 1)
 # +     rows = rows.where(new, rows.detach())
-
-# %% wrong: every rank's vectors to everyone => cost gathered  from: look up anything, then make it zero
+# %% wrong: every rank's vectors to everyone => cost gathered
+# > Every rank's vectors go to every rank: an all-reduce sends less than two of them.
 # ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> gather((rows * mine.unsqueeze(-1))[None], comm, 0).sum(0)
-
-# %% wrong: an index of its own for strangers => values raised  from: look up anything, then make it zero
+# %% wrong: an index of its own for strangers => values raised
 # ~ .where(mine, 0) ==> .where(mine, -1)
-
 # %% half: right but for the gradient => 2.8  from: masked, but not for the gradient
-"""
+'''

@@ -84,93 +84,58 @@ continuing works without buffers, but not if the operations of a pair of ranks r
     pytorch="Megatron-LM's `send_forward_recv_backward` and `send_backward_recv_forward`; `_batch_p2p` in `torch.distributed.pipelining`.",
 )
 
-ANSWERS = r'''import torch
-from course_lib.cluster import P2POp
+ANSWERS = r'''from course_lib.cluster import P2POp
 
 
-def swap(comm, tensor, peer, empty):
-    """Send a tensor to a neighbor and receive its own in one batch."""
-    got = empty()
-    for work in comm.batch_isend_irecv([P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, got, peer)]):
-        work.wait()
-    return got
-
-
-def receive(comm, peer, empty):
-    """A tensor from a rank."""
-    got = empty()
-    comm.recv(got, peer)
-    return got
-
-
-# %% right: one batch for both directions, as Megatron-LM does
+# %% right: worked
 def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-    before, after = rank - 1, rank + 1
+    """None. Run 1F1B on this rank's stage so that no sends wait for each other in a circle."""
 
-    def next_input():
-        return receive(comm, before, empty) if rank > 0 else None
-
-    ahead = min(last - rank, microbatches)
-    for m in range(ahead):
-        y = forward(m, next_input())
-        if rank < last:
-            comm.send(y, after)
-    steady = microbatches - ahead
-    x = next_input() if steady else None
-    for m in range(steady):
-        y = forward(ahead + m, x)
-        grad = swap(comm, y, after, empty) if rank < last else None
-        g = backward(m, grad)
-        if rank > 0 and m < steady - 1:
-            x = swap(comm, g, before, empty)
-        elif rank > 0:
-            comm.send(g, before)
-    for m in range(steady, microbatches):
-        g = backward(m, receive(comm, after, empty) if rank < last else None)
-        if rank > 0:
-            comm.send(g, before)
-
-
-# %% right: even ranks send first, odd ranks receive first
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    rank, last = comm.rank, comm.size - 1
-
-    def trade(tensor, peer):
-        if rank % 2 == 0:
-            comm.send(tensor, peer)
-            return receive(comm, peer, empty)
-        got = receive(comm, peer, empty)
-        comm.send(tensor, peer)
+    ### BEGIN SOLUTION
+    def receive(peer):
+        comm.recv(got := empty(), peer)
         return got
 
+    def swap(tensor, peer):  # both directions in one batch, as Megatron-LM does
+        halves = [P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, got := empty(), peer)]
+        for work in comm.batch_isend_irecv(halves):
+            work.wait()
+        return got
+
+    rank, last = comm.rank, comm.size - 1
     ahead = min(last - rank, microbatches)
     steady = microbatches - ahead
     for m in range(ahead):
-        y = forward(m, receive(comm, rank - 1, empty) if rank else None)
+        y = forward(m, receive(rank - 1) if rank else None)
         comm.send(y, rank + 1)
-    x = receive(comm, rank - 1, empty) if rank and steady else None
+    x = receive(rank - 1) if rank and steady else None
     for m in range(steady):
         y = forward(ahead + m, x)
-        g = backward(m, trade(y, rank + 1) if rank < last else None)
-        if rank and m + 1 < steady:
-            x = trade(g, rank - 1)
+        g = backward(m, swap(y, rank + 1) if rank < last else None)
+        if rank and m < steady - 1:
+            x = swap(g, rank - 1)
         elif rank:
             comm.send(g, rank - 1)
     for m in range(steady, microbatches):
-        g = backward(m, receive(comm, rank + 1, empty))
+        g = backward(m, receive(rank + 1))
         if rank:
             comm.send(g, rank - 1)
+    ### END SOLUTION
 
-
+# %% right: even ranks send first, odd ranks receive first
+# -         halves = [P2POp(comm.isend, tensor, peer), P2POp(comm.irecv, got := empty(), peer)]
+# -         for work in comm.batch_isend_irecv(halves):
+# -             work.wait()
+# +         if comm.rank % 2 == 0:
+# +             comm.send(tensor, peer)
+# +         got = receive(peer)
+# +         if comm.rank % 2:
+# +             comm.send(tensor, peer)
 # %% wrong: as it was found => protocol deadlock  from: the card
-
 # %% wrong: GPipe, which does not hang and holds everything => cost too-much-memory  from: the card
 # ~ min(last - rank, microbatches) ==> microbatches
-
 # %% wrong: one micro-batch at a time, which does not hang and does not pipeline => cost slow  from: the card
 # ~ min(last - rank, microbatches) ==> 0
-
 # %% wrong: starts its sends and goes on, which hangs where a pair keeps its order => protocol deadlock  from: the card
 # ~ last = comm.rank, comm.size - 1 ==> last, works = comm.rank, comm.size - 1, []
 # ~ comm.send(y, rank + 1) ==> works.append(comm.isend(y, rank + 1))
@@ -179,29 +144,30 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 #           one_backward(m)
 # +     for work in works:
 # +         work.wait()
-
-
 # %% wrong: does nothing, gradients stay zero => values zero-gradients
-def run_1f1b(comm, forward, backward, empty, microbatches):
-    return None
-
-
-# %% wrong: one tensor for all that is received => values wrong-pairing  from: one batch for both directions, as Megatron-LM does
-#       before, after = rank - 1, rank + 1
+# ~ rank, last = comm.rank, comm.size - 1 ==> return
+# %% wrong: one tensor for all that is received => values wrong-pairing
+# -     def receive(peer):
 # +     def empty(only=empty()):
 # +         return only
-
-# %% wrong: fewer micro-batches than stages are not thought of => generality -  from: one batch for both directions, as Megatron-LM does
+# +     def receive(peer):
+# %% wrong: nine tensors in turn => generality wrong-pairing
+# -     def receive(peer):
+# +     def empty(pool=[empty() for _ in range(9)]):
+# +         pool.append(pool.pop(0))
+# +         return pool[0]
+# +     def receive(peer):
+# %% wrong: fused, but x for the next turn is received into the one at work => values -
+# ~ x = swap(g, rank - 1) ==> x.copy_(swap(g, rank - 1))
+# %% wrong: fewer micro-batches than stages are not thought of => generality -
 # ~ min(last - rank, microbatches) ==> last - rank
-# ~ () if steady else None ==> ()
-
-# %% wrong: the first activations are sent twice => cost sent-again  from: one batch for both directions, as Megatron-LM does
-# ~ receive(comm, before, empty) ==> [receive(comm, before, empty) for _ in range(2)][1]
-# ~ if rank < last: ==> for _ in range(2 if rank < last else 0):
-
+# ~ if rank and steady else ==> if rank else
+# %% wrong: the first activations are sent twice => cost sent-again
+# ~ forward(m, receive(rank - 1) if ==> forward(m, [receive(rank - 1) for _ in range(2)][1] if
+# ~ comm.send(y, rank + 1) ==> [comm.send(y, rank + 1) for _ in range(2)]
+# ~ x = receive(rank - 1) if ==> x = [receive(rank - 1) for _ in range(2)][1] if
 # %% wrong: one extra forward ahead => cost too-much-memory  from: starts its sends and goes on, which hangs where a pair keeps its order
 # ~ min(last - rank, microbatches) ==> min(last - rank + (rank < last), microbatches)
-
 # %% wrong: all receives posted in the beginning, which a stream does not forgive => protocol deadlock  from: the card
 #       rank, last = comm.rank, comm.size - 1
 # +     def posted(peer):
@@ -216,17 +182,6 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # -             comm.recv(grad, rank + 1)
 # +             grad, work = grads[m]
 # +             work.wait()
-
-# %% wrong: fused, but x for the next turn is received into the one at work => values -  from: one batch for both directions, as Megatron-LM does
-# ~ swap(comm, g, before, empty) ==> swap(comm, g, before, lambda used=x: used)
-
-# %% wrong: nine tensors in turn => generality wrong-pairing  from: one batch for both directions, as Megatron-LM does
-#       before, after = rank - 1, rank + 1
-# +     def empty(pool=[empty() for _ in range(9)]):
-# +         pool.append(pool.pop(0))
-# +         return pool[0]
-
 # %% half: starts its sends and goes on => 8.5  from: starts its sends and goes on, which hangs where a pair keeps its order
-
 # %% half: GPipe => 5  from: GPipe, which does not hang and holds everything
 '''

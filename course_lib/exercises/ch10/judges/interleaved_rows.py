@@ -5,14 +5,16 @@ import random
 from course_lib.exercises.ch10.judges.schedules import longer, runnable
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, looped, peak_activations
 from course_lib.timeline import Durations
+from course_lib.units import count_text
 
 
 def _interleaved_cases(params: Params, rng: random.Random) -> list[Case]:
     def name(p: int, m: int, v: int) -> str:
-        return f"{p} ranks, {m} micro-batches, {v} chunks"
+        return f"{count_text(p, 'rank')}, {count_text(m, 'micro-batch', 'micro-batches')}, {count_text(v, 'chunk')}"
 
     own = params["ranks"], params["microbatches"], params["chunks"]
     sizes = [(2, 2, 2), (2, 2, 3), (3, 9, 3), (1, 1, 2), (1, 25, 2), (2, rng.randrange(8, 14, 2), rng.randrange(5, 7))]
@@ -46,12 +48,13 @@ def _chunks_fault(schedule: Schedule, v: int) -> Fault | None:
     for rank, held in enumerate(peak_activations(schedule)):
         chunks, most = round(held * v), min(2 * (p - 1 - rank) + (v - 1) * p + 1, total)
         if chunks > most:
-            name = "all-forwards-first" if chunks == total else "too-much-memory"
-            return name, f"rank {rank} holds activations of {chunks} chunks at once; its limit is {most}."
+            told = f"rank {rank} holds activations of {chunks} chunks at once; its limit is {most}."
+            return Wrong("too-much-memory", told, f"{told} ")
     return None
 
 
 JUDGING = Judging(
+    many_right=True,
     shares="values:rows 0.35, cost:memory 0.15, cost:time 0.25, generality:sizes 0.15, generality:refusal 0.1",
     cases=_interleaved_cases,
     verdicts=_interleaved_verdicts,
@@ -62,171 +65,63 @@ as many hides the messages.""",
     pytorch="`ScheduleInterleaved1F1B`; Megatron-LM's `--num-layers-per-virtual-pipeline-stage`.",
 )
 
-ANSWERS = r'''from course_lib.schedules import Op
-
-
-def looped(ranks, microbatches, chunks, ahead, check=True):
-    """Interleaved rows with so many forwards ahead on a rank."""
-    if check and microbatches % ranks:
-        raise ValueError(
-            f"{microbatches} is no multiple of {ranks}; {microbatches // ranks * ranks + ranks} would fit."
-        )
-    total, rows = microbatches * chunks, []
-    for rank in range(ranks):
-        first = max(0, min(ahead(rank), total))
-
-        def op(kind, k, rank=rank):
-            chunk = k // ranks % chunks
-            stage = (chunk if kind == "F" else chunks - 1 - chunk) * ranks + rank
-            return kind, stage, k // (ranks * chunks) * ranks + k % ranks
-
-        row = [op("F", k) for k in range(first)]
-        for k in range(total):
-            if first + k < total:
-                row.append(op("F", first + k))
-            row.append(op("B", k))
-        rows.append(row)
-    return rows
-
-
-# %% right: by the number of each forward and backward
-def interleaved_rows(ranks, microbatches, chunks):
+ANSWERS = r'''# %% right: worked
+def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tuple[str, int, int]]]:
+    """One row per rank: interleaved 1F1B on `chunks` stages per rank; stage s is on rank s mod ranks."""
+    ### BEGIN SOLUTION
     if microbatches % ranks:
-        raise ValueError(f"{microbatches} is no multiple of {ranks}; {(microbatches // ranks + 1) * ranks} would fit.")
-
-    def op(kind, rank, k):
-        chunk = k // ranks % chunks
-        stage = (chunk if kind == "F" else chunks - 1 - chunk) * ranks + rank
-        return kind, stage, k // (ranks * chunks) * ranks + k % ranks
-
-    total, rows = microbatches * chunks, []
+        near = max(ranks, microbatches // ranks * ranks)
+        fits = f"{near} or {near + ranks} would fit"
+        raise ValueError(f"{microbatches} micro-batches do not form whole rounds of {ranks}; {fits}.")
+    rounds, rows = range(0, microbatches, ranks), []
+    order = [(start + i, chunk) for start in rounds for chunk in range(chunks) for i in range(ranks)]
     for rank in range(ranks):
-        ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, total)
-        row = [op("F", rank, k) for k in range(ahead)]
-        for k in range(total):
-            if ahead + k < total:
-                row.append(op("F", rank, ahead + k))
-            row.append(op("B", rank, k))
-        rows.append(row)
-    return rows
-
-
-# %% right: lists of forwards and backwards, zipped together
-def interleaved_rows(ranks, microbatches, chunks):
-    rounds, rest = divmod(microbatches, ranks)
-    if rest:
-        raise ValueError(
-            f"Micro-batches come in rounds of {ranks}; {rounds * ranks} or {(rounds + 1) * ranks} would fit."
-        )
-    rows = []
-    for rank in range(ranks):
-        forwards = [
-            Op("F", chunk * ranks + rank, r * ranks + m)
-            for r in range(rounds)
-            for chunk in range(chunks)
-            for m in range(ranks)
-        ]
-        backwards = [
-            Op("B", chunk * ranks + rank, r * ranks + m)
-            for r in range(rounds)
-            for chunk in reversed(range(chunks))
-            for m in range(ranks)
-        ]
-        ahead = min(len(forwards), 2 * (ranks - rank - 1) + (chunks - 1) * ranks)
+        forwards = [("F", chunk * ranks + rank, m) for m, chunk in order]
+        backwards = [("B", (chunks - 1 - chunk) * ranks + rank, m) for m, chunk in order]
+        ahead = min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, len(forwards))
         row = forwards[:ahead]
-        for pair in zip(forwards[ahead:], backwards):
-            row += pair
+        for f, b in zip(forwards[ahead:], backwards, strict=False):
+            row += [f, b]
         rows.append(row + backwards[len(forwards) - ahead :])
     return rows
-
+    ### END SOLUTION
 
 # %% right: fewer forwards ahead, which is enough where messages take no time
-def interleaved_rows(ranks, microbatches, chunks):
-    return looped(ranks, microbatches, chunks, lambda rank: ranks - 1 - rank + (chunks - 1) * ranks)
-
-
-# %% wrong: does not look whether rounds are whole => generality not-refused  from: fewer forwards ahead, which is enough where messages take no time
-# ~ ranks - 1 - rank + (chunks - 1) * ranks ==> 2 * (ranks - 1 - rank) + (chunks - 1) * ranks, check=False
-
-
-# %% wrong: plain 1F1B's warm-up => values order
-def interleaved_rows(ranks, microbatches, chunks):
-    return looped(ranks, microbatches, chunks, lambda rank: ranks - 1 - rank)
-
-
-# %% wrong: one forward too many ahead => cost too-much-memory  from: fewer forwards ahead, which is enough where messages take no time
-# ~ ranks - 1 - rank ==> 2 * (ranks - rank)
-
-
-# %% wrong: breadth-first, all forwards first => cost all-forwards-first
-def interleaved_rows(ranks, microbatches, chunks):
-    if microbatches % ranks:
-        raise ValueError("whole rounds, please")
-    rows = []
-    for rank in range(ranks):
-        row = [("F", c * ranks + rank, m) for c in range(chunks) for m in range(microbatches)]
-        rows.append(row + [("B", c * ranks + rank, m) for c in reversed(range(chunks)) for m in range(microbatches)])
-    return rows
-
-
-# %% wrong: neighboring stages on one rank => values wrong-rank  from: by the number of each forward and backward
-# -         stage = (chunk if kind == "F" else chunks - 1 - chunk) * ranks + rank
-# +         stage = rank * chunks + (chunk if kind == "F" else chunks - 1 - chunk)
-
-# %% wrong: backwards take the chunks in the forwards' order => values deadlock  from: by the number of each forward and backward
-# ~ (chunk if kind == "F" else chunks - 1 - chunk) ==> chunk
-
-# %% wrong: plain 1F1B => values -  from: fewer forwards ahead, which is enough where messages take no time
-# ~ chunks, lambda rank: ranks - 1 - rank + (chunks - 1) * ranks ==> 1, lambda rank: ranks - 1 - rank
-
-
-# %% wrong: one micro-batch after the other => cost bubble-of-1f1b
-def interleaved_rows(ranks, microbatches, chunks):
-    if microbatches % ranks:
-        raise ValueError("no whole rounds")
-    return [
-        [
-            op
-            for m in range(microbatches)
-            for op in [("F", c * ranks + r, m) for c in range(chunks)]
-            + [("B", c * ranks + r, m) for c in reversed(range(chunks))]
-        ]
-        for r in range(ranks)
-    ]
-
-
-# %% wrong: empty rows => values empty-schedule
-def interleaved_rows(ranks, microbatches, chunks):
-    if microbatches % ranks:
-        raise ValueError("no whole rounds")
-    return [[]] * ranks
-
-
-# %% wrong: refuses everything => values refused
-def interleaved_rows(ranks, microbatches, chunks):
-    raise ValueError("does not fit")
-
-
-# %% wrong: refuses an odd number of micro-batches => generality -  from: by the number of each forward and backward
-# ~ if microbatches % ranks: ==> if microbatches % ranks or microbatches % 2:
-
-# %% wrong: only two chunks => generality missing  from: by the number of each forward and backward
-#   def interleaved_rows(ranks, microbatches, chunks):
-# +     chunks = 2
-
-# %% wrong: refuses with an assertion => generality -  from: by the number of each forward and backward
-# -     if microbatches % ranks:
-# -         raise ValueError(f"{microbatches} is no multiple of {ranks}; {(microbatches // ranks + 1) * ranks} would fit.")
-# +     assert microbatches % ranks == 0
-
-# %% wrong: four chunks at most => generality missing  from: by the number of each forward and backward
-#   def interleaved_rows(ranks, microbatches, chunks):
-# +     chunks = min(chunks, 4)
-
-# %% wrong: refuses broken rounds after the first only if one or two are left => generality not-refused  from: by the number of each forward and backward
+# ~ min(2 * (ranks - 1 - rank) + ==> min(ranks - 1 - rank +
+# %% wrong: does not look whether rounds are whole => generality not-refused
+# ~ if microbatches % ranks: ==> if False:
+# %% wrong: refuses broken rounds after the first only if one or two are left => generality not-refused
 # ~ if microbatches % ranks: ==> if 0 < microbatches % ranks < 3:
-
+# %% wrong: refuses everything => values refused
+# ~ if microbatches % ranks: ==> if True:
+# %% wrong: refuses a single micro-batch => generality -
+# ~ if microbatches % ranks: ==> if microbatches % ranks or microbatches == 1:
+# %% wrong: refuses with an assertion => generality -
+# ~ raise ValueError( ==> raise AssertionError(
+# %% wrong: plain 1F1B's warm-up => values order
+# ~ 2 * (ranks - 1 - rank) + (chunks - 1) * ranks ==> ranks - 1 - rank
+# %% wrong: one forward too many ahead => cost too-much-memory
+# ~ 2 * (ranks - 1 - rank) ==> 2 * (ranks - rank)
+# %% wrong: all forwards first => cost
+# > All forwards come first.
+# ~ for start in rounds for chunk in range(chunks) for i in range(ranks)] ==> for chunk in range(chunks) for start in rounds for i in range(ranks)]
+# ~ min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, len(forwards)) ==> len(forwards)
+# %% wrong: one micro-batch after the other => cost bubble-of-1f1b
+# ~ for start in rounds for chunk in range(chunks) for i in range(ranks)] ==> for start in rounds for i in range(ranks) for chunk in range(chunks)]
+# ~ rows.append(row + backwards[len(forwards) - ahead :]) ==> rows.append([op for at in range(0, len(order), chunks) for ops in (forwards, backwards) for op in ops[at : at + chunks]])
+# %% wrong: neighboring stages on one rank => values wrong-rank
+# ~ "F", chunk * ranks + rank ==> "F", rank * chunks + chunk
+# ~ "B", (chunks - 1 - chunk) * ranks + rank ==> "B", rank * chunks + chunks - 1 - chunk
+# %% wrong: backwards take the chunks in the forwards' order => values deadlock
+# ~ (chunks - 1 - chunk) * ranks ==> chunk * ranks
+# %% wrong: plain 1F1B => values -
+# ~ rounds, rows = range(0, microbatches, ranks), [] ==> rounds, rows, chunks = range(0, microbatches, ranks), [], 1
+# %% wrong: only two chunks => generality missing
+# ~ rounds, rows = range(0, microbatches, ranks), [] ==> rounds, rows, chunks = range(0, microbatches, ranks), [], 2
+# %% wrong: four chunks at most => generality missing
+# ~ rounds, rows = range(0, microbatches, ranks), [] ==> rounds, rows, chunks = range(0, microbatches, ranks), [], min(chunks, 4)
+# %% wrong: empty rows => values empty-schedule
+# ~ rows.append(row + backwards[len(forwards) - ahead :]) ==> rows.append([])
 # %% half: right but for the refusal => 9  from: does not look whether rounds are whole
-
-# %% half: breadth-first, within its bubble => 8.5  from: breadth-first, all forwards first
+# %% half: breadth-first, within its bubble => 8.5  from: all forwards first
 '''

@@ -19,28 +19,28 @@ JUDGING = prediction(
     why="Each rank idles (p − 1)/(m + p − 1) of the time: the first ranks at the end, the last ones at the start.",
 )
 
-ANSWERS = r"""# %% right: a factor of two either way
-def idle_interval():
-    return 3000, 12000
+ANSWERS = r'''from course_lib import params
 
 
-# %% right: narrow, and far from the truth  from: a factor of two either way
-# ~ 3000, 12000 ==> (100.0, 150.0)
+# %% right: worked
+def idle_interval() -> tuple[float, float]:
+    """An interval for the idle GPU-days: (low, high), with high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-idle")
+    guess = asked.gpus * asked.days * (asked.stages - 1) / (asked.microbatches + asked.stages - 1)
+    return guess / 1.8, guess * 1.8
+    ### END SOLUTION
 
-# %% right: a list  from: a factor of two either way
-# ~ 3000, 12000 ==> [5e3, 6e3]
-
-# %% wrong: too wide => values too-wide  from: a factor of two either way
-# ~ 3000, 12000 ==> 100, 10000
-
-# %% wrong: one number => values not-a-pair  from: a factor of two either way
-# ~ 3000, 12000 ==> 6000
-
-# %% wrong: upside down => values reversed  from: a factor of two either way
-# ~ 3000, 12000 ==> 9000, 3000
-
-
+# %% right: narrow, and far from the truth
+# ~ guess / 1.8, guess * 1.8 ==> 100.0, 150.0
+# %% right: a list
+# ~ guess / 1.8, guess * 1.8 ==> [5e3, 6e3]
+# %% wrong: too wide => values too-wide
+# ~ guess / 1.8, guess * 1.8 ==> 100, 10000
+# %% wrong: one number => values not-a-pair
+# ~ guess / 1.8, guess * 1.8 ==> guess
+# %% wrong: upside down => values reversed
+# ~ guess / 1.8, guess * 1.8 ==> guess * 1.8, guess / 1.8
 # %% wrong: from zero => values not-positive
-def idle_interval():
-    return 0, 5000
-"""
+# ~ guess / 1.8, guess ==> 0, guess
+'''

@@ -60,171 +60,92 @@ only says when. A message that carries its identity in its tag can be awaited in
     pytorch="`_PipelineScheduleRuntime` runs any schedule given as rows; it inserts `SEND` and `RECV` operations into them first.",
 )
 
-ANSWERS = r'''import torch
-
-
-def tag(kind, stage, m):
-    """A number for what an operation made."""
-    return 2 * (stage * 10_000 + m) + (kind == "B")
-
-
-def maker(kind, stage, m, homes):
-    """The operation whose result this one needs from another stage, or None."""
-    if kind == "F":
-        return ("F", stage - 1, m) if stage else None
-    return ("B", stage + 1, m) if stage < len(homes) - 1 else None
-
-
-# %% right: receive just before, start the sends and wait in the end
+ANSWERS = r'''# %% right: worked
 def run_rows(comm, rows, homes, forward, backward, empty):
-    here, works = {}, []
+    """None. Run this rank's row in order; send and receive what crosses a border between ranks."""
+    ### BEGIN SOLUTION
+    here, sent, last = {}, [], len(homes) - 1
     for kind, stage, m in rows[comm.rank]:
-        needs, given = maker(kind, stage, m, homes), None
-        if needs and homes[needs[1]] == comm.rank:
-            given = here.pop(needs)
-        elif needs:
-            given = empty()
-            comm.recv(given, homes[needs[1]], tag(*needs))
+        step = 1 if kind == "F" else -1
+        maker, taker, given = stage - step, stage + step, None
+        if 0 <= maker <= last:
+            if homes[maker] == comm.rank:
+                given = here.pop((kind, maker, m))
+            else:
+                comm.recv(given := empty(), homes[maker], tag=2 * (maker * 10_000 + m) + (kind == "B"))
         made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is None:
-            continue
-        target = homes[stage + 1 if kind == "F" else stage - 1]
-        if target == comm.rank:
+        if 0 <= taker <= last and homes[taker] == comm.rank:
             here[kind, stage, m] = made
-        else:
-            works.append(comm.isend(made, target, tag(kind, stage, m)))
-    for work in works:
+        elif 0 <= taker <= last:
+            tag = 2 * (stage * 10_000 + m) + (kind == "B")
+            sent.append((comm.isend(made, homes[taker], tag=tag), made))
+    for work, _ in sent:
         work.wait()
+    ### END SOLUTION
 
-
+# %% right: a tag for the micro-batch is enough, since what it needs comes in the order of its way
+# ~ tag=2 * (maker * 10_000 + m) + (kind == "B") ==> tag=m
+# ~ tag = 2 * (stage * 10_000 + m) + (kind == "B") ==> tag = m
 # %% right: no tags, all ranks go through all operations in one order that they work out alike
 def run_rows(comm, rows, homes, forward, backward, empty):
-    done, at, order = set(), [0] * len(rows), []
-    while any(place < len(row) for place, row in zip(at, rows)):
-        for rank, row in enumerate(rows):
-            if at[rank] < len(row):
-                op = tuple(row[at[rank]])
-                needs = maker(*op, homes)
-                if needs is None or needs in done:
-                    order.append(op)
-                    done.add(op)
-                    at[rank] += 1
-    here = {}
-    for op in order:
-        kind, stage, m = op
-        if homes[stage] == comm.rank:
-            needs = maker(*op, homes)
-            made = (forward if kind == "F" else backward)(stage, m, here.pop(needs) if needs else None)
-            if made is None:
+    left, done, here, last = [list(row) for row in rows], set(), {}, len(homes) - 1
+    while any(left):
+        for row in filter(None, left):
+            kind, stage, m = row[0]
+            step = 1 if kind == "F" else -1
+            maker, taker = (kind, stage - step, m), stage + step
+            if 0 <= stage - step <= last and maker not in done:
                 continue
-            target = homes[stage + 1 if kind == "F" else stage - 1]
-            if target == comm.rank:
-                here[op] = made
-            else:
-                comm.send(made, target)
-        else:
-            target = stage + 1 if kind == "F" else stage - 1
-            if 0 <= target < len(homes) and homes[target] == comm.rank:
-                here[op] = empty()
-                comm.recv(here[op], homes[stage])
+            done.add(row.pop(0))
+            target = homes[taker] if 0 <= taker <= last else None
+            if homes[stage] == comm.rank:
+                made = (forward if kind == "F" else backward)(stage, m, here.pop(maker, None))
+                if target == comm.rank:
+                    here[kind, stage, m] = made
+                elif target is not None:
+                    comm.send(made, target)
+            elif target == comm.rank:
+                here[kind, stage, m] = empty()
+                comm.recv(here[kind, stage, m], homes[stage])
 
-
-# %% right: a tag for the micro-batch is enough, since what it needs comes in the order of its way  from: receive just before, start the sends and wait in the end
-# ~ tag(*needs) ==> m
-# ~ tag(kind, stage, m) ==> m
-
-# %% wrong: sends block => protocol deadlock  from: receive just before, start the sends and wait in the end
-# ~ here, works = {}, [] ==> here = {}
-# -             works.append(comm.isend(made, target, tag(kind, stage, m)))
-# -     for work in works:
-# -         work.wait()
-# +             comm.send(made, target, tag(kind, stage, m))
-
-# %% wrong: without tags, in the order in which things come => generality wrong-pairing  from: receive just before, start the sends and wait in the end
-# ~ (given, homes[needs[1]], tag(*needs)) ==> (given, homes[needs[1]])
-# ~ (comm.isend(made, target, tag(kind, stage, m))) ==> (comm.isend(made, target))
-
-
-# %% wrong: the neighbor's rank is taken to be one more => generality -
-def run_rows(comm, rows, homes, forward, backward, empty):
-    works, last = [], comm.size - 1
-    for kind, stage, m in rows[comm.rank]:
-        given = None
-        source = comm.rank - 1 if kind == "F" else comm.rank + 1
-        if 0 <= source <= last:
-            given = empty()
-            comm.recv(given, source, tag(*maker(kind, stage, m, homes)))
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is not None:
-            works.append(comm.isend(made, comm.rank + (1 if kind == "F" else -1), tag(kind, stage, m)))
-    for work in works:
-        work.wait()
-
-
-# %% wrong: sends to itself => generality raised  from: receive just before, start the sends and wait in the end
-# ~ needs and homes[needs[1]] == comm.rank: ==> False:
-# ~ target == comm.rank: ==> False:
-
-# %% wrong: the schedule is GPipe, whatever was given => protocol another-order  from: receive just before, start the sends and wait in the end
-# -     for kind, stage, m in rows[comm.rank]:
-# +     row = sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2]))
-# +     for kind, stage, m in row:
-
-# %% wrong: forwards only => values zero-gradients  from: sends to itself
-# ~ rows[comm.rank] ==> [op for op in rows[comm.rank] if op[0] == "F"]
-
-
-# %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbor
-def run_rows(comm, rows, homes, forward, backward, empty):
-    arriving, works = {}, []
-    for rank, row in enumerate(rows):
-        for kind, stage, m in row:
-            last = kind == "F" and stage == len(homes) - 1 or kind == "B" and stage == 0
-            if rank != comm.rank and not last:
-                into = empty()
-                arriving[kind, stage, m] = into, comm.irecv(into, rank, tag(kind, stage, m))
-    for kind, stage, m in rows[comm.rank]:
-        needs, given = maker(kind, stage, m, homes), None
-        if needs:
-            given, work = arriving[needs]
-            if work:
-                work.wait()
-        made = (forward if kind == "F" else backward)(stage, m, given)
-        if made is None:
-            continue
-        arriving[kind, stage, m] = made, None
-        works += [comm.isend(made, rank, tag(kind, stage, m)) for rank in range(comm.size) if rank != comm.rank]
-    for work in works + [work for _, work in arriving.values() if work]:
-        work.wait()
-
-
-# %% wrong: the library's runner => values -
-def run_rows(comm, rows, homes, forward, backward, empty):
-    from course_lib.pipeline import run
-    from course_lib.schedules import schedule_of
-
-    microbatches = 1 + max(op[2] for op in rows[0])
-    run(comm, schedule_of(rows, microbatches, [tuple(homes)]), {comm.rank: forward}, None, None, None, (5,))
-
-
-# %% wrong: leaves out the last operation of every row => values -  from: receive just before, start the sends and wait in the end
-# ~ for kind, stage, m in rows[comm.rank]: ==> for kind, stage, m in rows[comm.rank][:-1]:
-
+# %% wrong: sends block => protocol deadlock
+# ~ sent.append((comm.isend(made, homes[taker], tag=tag), made)) ==> comm.send(made, homes[taker], tag=tag)
+# %% wrong: without tags, in the order in which things come => generality wrong-pairing
+# ~ , tag=2 * (maker * 10_000 + m) + (kind == "B") ==>
+# ~ , tag=tag) ==> )
+# %% wrong: tags for eight micro-batches => generality wrong-pairing
+# ~ tag=2 * (maker * 10_000 + m) + (kind == "B") ==> tag=m % 8
+# ~ tag = 2 * (stage * 10_000 + m) + (kind == "B") ==> tag = m % 8
 # %% wrong: receives from anyone without a tag => values -  from: without tags, in the order in which things come
-# ~ (given, homes[needs[1]]) ==> (given)
-
-# %% wrong: tags for eight micro-batches => generality wrong-pairing  from: receive just before, start the sends and wait in the end
-# ~ tag(*needs) ==> m % 8
-# ~ tag(kind, stage, m) ==> m % 8
-
-# %% wrong: each rank has a stage => generality raised  from: receive just before, start the sends and wait in the end
-# ~ here, works = {}, [] ==> here, works, first = {}, [], homes.index(comm.rank)
-
+# ~ empty(), homes[maker]) ==> empty())
+# %% wrong: the neighbor's rank is taken to be one more => generality -
+# ~ if homes[maker] == comm.rank: ==> if False:
+# ~ empty(), homes[maker], ==> empty(), comm.rank - step,
+# ~ homes[taker] == comm.rank: ==> False:
+# ~ isend(made, homes[taker], ==> isend(made, comm.rank + step,
+# %% wrong: sends to itself => generality raised
+# ~ if homes[maker] == comm.rank: ==> if False:
+# ~ homes[taker] == comm.rank: ==> False:
+# %% wrong: each rank has a stage => generality raised
+# ~ here, sent, last = {}, [], len(homes) - 1 ==> here, sent, last, _ = {}, [], len(homes) - 1, homes.index(comm.rank)
+# %% wrong: the schedule is GPipe, whatever was given => protocol another-order
+# ~ in rows[comm.rank]: ==> in sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2])):
+# %% wrong: forwards only => values zero-gradients  from: sends to itself
+# ~ rows[comm.rank]: ==> [op for op in rows[comm.rank] if op[0] == "F"]:
+# %% wrong: leaves out the last operation of every row => values -
+# ~ rows[comm.rank]: ==> rows[comm.rank][:-1]:
+# %% wrong: its own row is used up => values changed-arguments
+# ~ in rows[comm.rank]: ==> in iter(lambda: rows[comm.rank].pop(0) if rows[comm.rank] else None, None):
+# %% wrong: tells every rank, and whoever needs it takes it => cost not-a-neighbor
+#       here, sent, last = {}, [], len(homes) - 1
+# +     for rank, row in enumerate(rows):
+# +         for kind, stage, m in row:
+# +             if rank != comm.rank and 0 <= stage + (1 if kind == "F" else -1) <= last:
+# +                 sent.append((comm.irecv(into := empty(), rank, tag=m + 1000 * stage + 10**6 * (kind == "B") + 10**8), into))
+#           made = (forward if kind == "F" else backward)(stage, m, given)
+# +         for rank in set(range(comm.size)) - {comm.rank} if made is not None else ():
+# +             sent.append((comm.isend(made, rank, tag=m + 1000 * stage + 10**6 * (kind == "B") + 10**8), made))
+# %% wrong: the library's runner => values -
+# ~ here, sent, last = {}, [], len(homes) - 1 ==> return __import__("course_lib.pipeline").pipeline.run(comm)
 # %% half: stage and rank are one => 6  from: the neighbor's rank is taken to be one more
-
-# %% wrong: its own row is used up => values changed-arguments  from: receive just before, start the sends and wait in the end
-# -     for kind, stage, m in rows[comm.rank]:
-# +     mine = rows[comm.rank]
-# +     while mine:
-# +         kind, stage, m = mine.pop(0)
 '''

@@ -5,6 +5,7 @@ import random
 from course_lib.exercises.ch10.judges.schedules import longer, runnable
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome, Verdict
 from course_lib.schedules import Schedule, peak_activations
 from course_lib.timeline import Durations
@@ -48,25 +49,25 @@ def _gpipe_fault(params: Params, schedule: Schedule) -> Fault | None:
     for rank, row in enumerate(schedule.rows):
         forth, back = ([op.microbatch for op in row if op.kind == kind] for kind in "FB")
         if back != (forth if params["drain"] == "first" else forth[::-1]):
-            public = params["drain"] == "last" and back == forth
             order = ", ".join(map(str, back[:6])) + " …" * (len(back) > 6)
-            told = f"rank {rank} does its backwards in the order {order}; the exercise asks for {params['drained']}."
+            told = (
+                f"rank {rank} does its backwards in the order {order}; the exercise asks for them {params['drained']}."
+            )
+            public = params["drain"] == "last" and back == forth
             return ("public-form", f"this solves the public form: {told}") if public else ("other-drain", told)
     return None
 
 
 def _memory_fault(schedule: Schedule) -> Fault | None:
     """A stage of 1F1B that holds too much: the one furthest above its limit."""
-    m, limits = schedule.microbatches, [min(schedule.stages - s, schedule.microbatches) for s in range(schedule.stages)]
+    limits = [min(schedule.stages - s, schedule.microbatches) for s in range(schedule.stages)]
     over = [held - most for held, most in zip(peak_activations(schedule), limits, strict=True)]
     stage = over.index(max(over))
     most, held = limits[stage], limits[stage] + over[stage]
     if held <= most:
         return None
     told = f"stage {stage} holds {held:g} micro-batches at once; its limit is {most}."
-    if held == m and all(op.kind == "F" for row in schedule.rows for op in row[:m]):
-        return "gpipe-memory", f"{told} All forwards come first."
-    return ("warm-up-long", f"{told} That is one forward too early.") if held == most + 1 else ("too-much-memory", told)
+    return Wrong("too-much-memory", told, f"{told} ")
 
 
 LENGTHS = (Durations(forward=1, backward=2), Durations(forward=3, backward=2), Durations(forward=1, backward=1))
@@ -86,6 +87,7 @@ def _time_fault(schedule: Schedule) -> Fault | None:
 
 
 JUDGING = Judging(
+    many_right=True,
     point=("values:1f1b", "cost:memory", "cost:time"),
     shares="values:naive 0.1, values:gpipe 0.15, values:1f1b 0.15, cost:memory 0.25, cost:time 0.15, "
     "generality:sizes 0.2",
@@ -97,46 +99,34 @@ after the last forward.""",
     pytorch="`ScheduleGPipe` and `Schedule1F1B` in `torch.distributed.pipelining`, which writes schedules to CSV in the same rows.",
 )
 
-ANSWERS = r'''from course_lib.schedules import Op
+ANSWERS = r'''from course_lib import params
+from course_lib.schedules import Op
 
 
-def ops(kind, stage, numbers):
-    """Operations of one kind on one stage."""
-    return [(kind, stage, each) for each in numbers]
+# %% right: worked
+drain = params("three-schedules").drain  # where GPipe's backwards begin: "first" or "last"
 
 
-def good_naive(stages, microbatches):
-    """One at a time."""
+def naive_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
+    """One row per stage: one micro-batch in the pipeline at a time."""
+    ### BEGIN SOLUTION
     return [[(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+    ### END SOLUTION
 
 
-def good_gpipe(stages, microbatches):
-    """Forwards, then backwards."""
-    return [ops("F", s, range(microbatches)) + ops("B", s, range(microbatches)) for s in range(stages)]
+def gpipe_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
+    """One row per stage: all forwards, then all backwards."""
+    ### BEGIN SOLUTION
+    there = range(microbatches)
+    back = there if drain == "first" else reversed(there)
+    order = [("F", m) for m in there] + [("B", m) for m in back]
+    return [[(kind, s, m) for kind, m in order] for s in range(stages)]
+    ### END SOLUTION
 
 
-def good_1f1b(stages, microbatches, more=0):
-    """Fill, alternate, drain; `more` forwards ahead than need be."""
-    rows = []
-    for s in range(stages):
-        ahead = max(0, min(stages - 1 - s + more, microbatches))
-        row = ops("F", s, range(ahead))
-        for m in range(microbatches):
-            row += ops("F", s, range(ahead + m, min(ahead + m + 1, microbatches))) + ops("B", s, [m])
-        rows.append(row)
-    return rows
-
-
-# %% right: fill, alternate, drain
-def naive_rows(stages, microbatches):
-    return [[(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
-
-
-def gpipe_rows(stages, microbatches):
-    return [[(kind, s, m) for kind in "FB" for m in range(microbatches)] for s in range(stages)]
-
-
-def one_f_one_b_rows(stages, microbatches):
+def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int, int]]]:
+    """One row per stage: fill, then alternate one forward and one backward, then drain."""
+    ### BEGIN SOLUTION
     rows = []
     for s in range(stages):
         ahead = min(stages - 1 - s, microbatches)
@@ -145,163 +135,80 @@ def one_f_one_b_rows(stages, microbatches):
             row += [("F", s, ahead + m), ("B", s, m)]
         rows.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
     return rows
+    ### END SOLUTION
 
-
-# %% right: the library's operations, and 1F1B by a rule for the next one
-def naive_rows(stages, microbatches):
-    return [[Op(kind, s, m) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
-
-
-def gpipe_rows(stages, microbatches):
-    return tuple(tuple(Op(kind, s, m) for kind in "FB" for m in range(microbatches)) for s in range(stages))
-
-
-def one_f_one_b_rows(stages, microbatches):
-    rows = []
-    for s in range(stages):
-        row, forward, backward = [], 0, 0
-        while backward < microbatches:
-            if forward < microbatches and forward - backward < stages - s:
-                row.append(Op("F", s, forward))
-                forward += 1
-            else:
-                row.append(Op("B", s, backward))
-                backward += 1
-        rows.append(row)
-    return rows
-
-
-# %% right: lists, with idleness written as None
-naive_rows, one_f_one_b_rows = (
-    lambda p, m, rows=rows: [[None] * s + row for s, row in enumerate(rows(p, m))] for rows in (good_naive, good_1f1b)
-)
-gpipe_rows = good_gpipe
-
-
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("three-schedules")
-
-
-naive_rows, one_f_one_b_rows = good_naive, good_1f1b
-
-
-def gpipe_rows(stages, microbatches):
-    drained = range(microbatches) if VARIANT.drain == "first" else range(microbatches)[::-1]
-    return [ops("F", s, range(microbatches)) + ops("B", s, drained) for s in range(stages)]
-
-
+# %% right: 1F1B by a rule for the next operation, the library's operations
+# -     for s in range(stages):
+# -         ahead = min(stages - 1 - s, microbatches)
+# -         row = [("F", s, m) for m in range(ahead)]
+# -         for m in range(microbatches - ahead):
+# -             row += [("F", s, ahead + m), ("B", s, m)]
+# -         rows.append(row + [("B", s, m) for m in range(microbatches - ahead, microbatches)])
+# +     for s in range(stages):
+# +         row, forward, backward = [], 0, 0
+# +         while backward < microbatches:
+# +             if forward < microbatches and forward - backward < stages - s:
+# +                 row.append(Op("F", s, forward))
+# +                 forward += 1
+# +             else:
+# +                 row.append(Op("B", s, backward))
+# +                 backward += 1
+# +         rows.append(row)
+# %% right: tuples of rows, with idleness written as None
+# ~ [(kind, s, m) for kind, m in order] for s in range(stages)] ==> tuple((kind, s, m) for kind, m in order) for s in range(stages)]
+# ~ rows.append(row + ==> rows.append([None] * s + row +
 # %% wrong: empty lists => values empty-schedule
-def naive_rows(stages, microbatches):
-    return [[] for _ in range(stages)]
-
-
-gpipe_rows = one_f_one_b_rows = naive_rows
-
-
-# %% wrong: forwards only => values missing  from: empty lists
-# ~ return [[] for _ in range(stages)] ==> return [ops("F", s, range(microbatches)) for s in range(stages)]
-
-
+# ~ [(kind, s, m) for m in range(microbatches) for kind in "FB"] for s ==> [] for s
+# %% wrong: forwards only => values missing
+# ~ kind in "FB" ==> kind in "F"
 # %% wrong: one row for all ranks => values other-ranks
-def naive_rows(stages, microbatches):
-    return [[op for row in good_naive(stages, microbatches) for op in row]]
-
-
-gpipe_rows, one_f_one_b_rows = good_gpipe, good_1f1b
-
-
-# %% wrong: every rank does stage 0 => values wrong-rank  from: one row for all ranks
-# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
-# +     return [[(kind, 0, m) for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
-
-
+# ~ for m in range(microbatches) for kind in "FB"] for s in range(stages)] ==> for s in range(stages) for m in range(microbatches) for kind in "FB"]]
+# %% wrong: every rank does stage 0 => values wrong-rank
+# ~ (kind, s, m) for m in ==> (kind, 0, m) for m in
 # %% wrong: naive is GPipe => values not-naive
-naive_rows, gpipe_rows, one_f_one_b_rows = good_gpipe, good_gpipe, good_1f1b
-
-
+# ~ for m in range(microbatches) for kind in "FB" ==> for kind in "FB" for m in range(microbatches)
 # %% wrong: GPipe is 1F1B => values backward-too-early
-naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_1f1b, good_1f1b
-
-
+# ~ return [[(kind, s, m) for kind, m in order] for s in range(stages)] ==> return one_f_one_b_rows(stages, microbatches)
 # %% wrong: GPipe's backwards from the last one => values other-drain unless drain=last
-def gpipe_rows(stages, microbatches):
-    return [ops("F", s, range(microbatches)) + ops("B", s, reversed(range(microbatches))) for s in range(stages)]
-
-
-naive_rows, one_f_one_b_rows = good_naive, good_1f1b
-
-
-# %% wrong: 1F1B is GPipe => cost gpipe-memory
-naive_rows, gpipe_rows, one_f_one_b_rows = good_naive, good_gpipe, good_gpipe
-
-
-# %% wrong: one forward too early => cost warm-up-long
-def one_f_one_b_rows(stages, microbatches):
-    return good_1f1b(stages, microbatches, more=1)
-
-
-naive_rows, gpipe_rows = good_naive, good_gpipe
-
-
-# %% wrong: one forward too late => cost warm-up-short  from: one forward too early
-# ~ good_1f1b(stages, microbatches, more=1) ==> good_1f1b(stages, microbatches, more=-1)
-
-# %% wrong: all ranks warm up alike => cost too-much-memory  from: fill, alternate, drain
-# ~ 1 - s, ==> 1,
-
-# %% wrong: the warm-up of the other end => values deadlock  from: fill, alternate, drain
+# ~ there if drain == "first" else reversed(there) ==> reversed(there)
+# %% wrong: gpipe memory => cost
+# > All forwards come first, as in GPipe.
+# ~ rows = [] ==> return gpipe_rows(stages, microbatches)
+# %% wrong: 1F1B up to 16 micro-batches => cost gpipe-memory
+#       rows = []
+# +     if microbatches > 16:
+# +         return gpipe_rows(stages, microbatches)
+# %% wrong: warm up long => cost
+# > That is one forward too early.
+# ~ min(stages - 1 - s, microbatches) ==> min(stages - s, microbatches)
+# %% wrong: all ranks warm up alike => cost too-much-memory
+# ~ min(stages - 1 - s, ==> min(stages - 1,
+# %% wrong: one forward too late => cost warm-up-short
+# ~ min(stages - 1 - s, ==> min(max(0, stages - 2 - s),
+# %% wrong: seven stages at most => cost warm-up-short
+# ~ min(stages - 1 - s, ==> min(max(0, min(stages, 7) - 1 - s),
+# %% wrong: the warm-up of the other end => values deadlock
 # ~ min(stages - 1 - s, microbatches) ==> s
-
-# %% wrong: backward before forward => values order  from: one row for all ranks
-# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
-# +     return [[(kind, s, m) for m in range(microbatches) for kind in "BF"] for s in range(stages)]
-
-# %% wrong: micro-batch and stage the wrong way round => values -  from: one row for all ranks
-# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
-# +     return [[(kind, m, s) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
-
-# %% wrong: drains twice => values duplicate  from: one forward too early
-# -     return good_1f1b(stages, microbatches, more=1)
-# +     return [row + [("B", s, microbatches - 1)] for s, row in enumerate(good_1f1b(stages, microbatches))]
-
-# %% wrong: fewer micro-batches than stages are not thought of => generality -  from: fill, alternate, drain
+# %% wrong: backward before forward => values order
+# ~ kind in "FB" ==> kind in "BF"
+# %% wrong: micro-batch and stage the wrong way round => values -
+# ~ (kind, s, m) for m in ==> (kind, m, s) for m in
+# %% wrong: drains twice => values duplicate
+# ~ range(microbatches - ahead, microbatches) ==> [*range(microbatches - ahead, microbatches), microbatches - 1]
+# %% wrong: fewer micro-batches than stages are not thought of => generality -
 # ~ min(stages - 1 - s, microbatches) ==> stages - 1 - s
-
-# %% wrong: the library's generators => values raised  from: one row for all ranks
-# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
-# +     from course_lib.schedules import naive
-# +     return naive(stages, microbatches).rows
-
-# %% wrong: a million operations => values too-many-operations  from: one row for all ranks
-# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
-# +     return [[("F", s, 0)] * 250_000 for s in range(stages)]
-
-# %% wrong: kind last => values no-operation  from: one row for all ranks
-# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
-# +     return [[(s, m, kind) for m in range(microbatches) for kind in "FB"] for s in range(stages)]
-
-# %% wrong: split backwards => values other-kind  from: one row for all ranks
-# -     return [[op for row in good_naive(stages, microbatches) for op in row]]
-# +     return [[(kind, s, m) for m in range(microbatches) for kind in "FIW"] for s in range(stages)]
-
-# %% wrong: seven stages at most => cost warm-up-short  from: fill, alternate, drain
-# ~ min(stages - 1 - s, microbatches) ==> max(0, min(min(stages, 7) - 1 - s, microbatches))
-
-# %% wrong: 1F1B up to 16 micro-batches => cost gpipe-memory  from: one forward too early
-# ~ good_1f1b(stages, microbatches, more=1) ==> (good_gpipe if microbatches > 16 else good_1f1b)(stages, microbatches)
-
-# %% wrong: no row for one stage and one micro-batch => generality empty-schedule  from: one forward too early
-# ~ good_1f1b(stages, microbatches, more=1) ==> good_1f1b(stages, microbatches) if stages * microbatches > 1 else []
-
-# %% half: GPipe for 1F1B => 5  from: 1F1B is GPipe
-
-# %% half: only the example's size of 1F1B is right => 8  from: one forward too early
-# -     return good_1f1b(stages, microbatches, more=1)
-# +     if microbatches < stages:
-# +         return []
-# +     return good_1f1b(stages, microbatches)
-
-# %% half: naive for 1F1B => 5  from: one forward too late
+# %% wrong: the library's generators => values raised
+# ~ rows = [] ==> return __import__("course_lib.schedules").schedules.one_f_one_b(stages, microbatches).rows
+# %% wrong: a million operations => values too-many-operations
+# ~ [(kind, s, m) for m in range(microbatches) for kind in "FB"] for s ==> [("F", s, 0)] * 250_000 for s
+# %% wrong: kind last => values no-operation
+# ~ (kind, s, m) for m in ==> (s, m, kind) for m in
+# %% wrong: split backwards => values other-kind
+# ~ kind in "FB" ==> kind in "FIW"
+# %% wrong: no row for one stage and one micro-batch => generality empty-schedule
+# ~ return rows ==> return rows if stages * microbatches > 1 else []
+# %% half: GPipe for 1F1B => 5  from: gpipe memory
+# %% half: only the example's size of 1F1B is right => 8
+# ~ return rows ==> return rows if microbatches >= stages else []
+# %% half: 1F1B with one forward too late => 5  from: one forward too late
 '''

@@ -2,17 +2,13 @@
 
 import random
 
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import CLOSE, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, unseen
-from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
 
-
-def activation_bytes(tokens: int, hidden: int, tp: int, cp: int, sequence_parallel: bool) -> float:
-    """Bytes of a layer's activations on one rank; Korthikanti et al. 2022, table 2, without the s² term of unfused attention."""
-    return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+right = Worked("activation-shares")
 
 
 def _share_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -31,27 +27,9 @@ def _share_cases(params: Params, rng: random.Random) -> list[Case]:
 SHARES = Column(
     part="bytes",
     unit="bytes",
-    want=activation_bytes,
+    want=right[0],
     words=lambda tokens, hidden, tp, cp, sp: (
         f"{tokens:,} tokens, hidden {hidden:,}, tp {tp}, cp {cp}, {'with' if sp else 'without'} sequence parallelism"
-    ),
-    mistakes=mistakes(
-        {
-            "all-divided": lambda t, h, tp, cp, sp: 34 * t * h / cp / tp,
-            "never-divided": lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, False),
-            "another-factor": lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, cp, sp) / (tp if sp else 1),
-            "no-context": lambda t, h, tp, cp, sp: activation_bytes(t, h, tp, 1, sp),
-            "context-inside": lambda t, h, tp, cp, sp: t * h * (10 / (tp if sp else 1) + 24 / tp / cp),
-            "two-bytes-again": lambda t, h, tp, cp, sp: 2 * activation_bytes(t, h, tp, cp, sp),
-        },
-        {
-            "all-divided": "without sequence parallelism, the 10 outside the matmuls are not divided.",
-            "never-divided": "sequence parallelism divides the 10 as well.",
-            "another-factor": "sequence parallelism uses the ranks of tp, and adds none.",
-            "no-context": "context parallelism divides the tokens.",
-            "context-inside": "context parallelism divides the norms' tokens, too.",
-            "two-bytes-again": "34 is in bytes already, not in numbers.",
-        },
     ),
     rel=CLOSE,
 )
@@ -66,35 +44,36 @@ new bytes on the wire. Context parallelism has ranks of its own and splits the t
     pytorch="`SequenceParallel` in `torch.distributed.tensor.parallel` shards the norms; `context_parallel` shards the sequence.",
 )
 
-ANSWERS = r"""# %% right: closed form
-def bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel):
-    return tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp)
+ANSWERS = r'''# %% right: worked
+def bytes_per_rank(tokens: int, hidden: int, tp: int, cp: int, sequence_parallel: bool) -> float:
+    """Bytes of one layer's activations on one rank."""
+    ### BEGIN SOLUTION
+    outside = 10 / tp if sequence_parallel else 10  # norms, dropouts and the inputs of the two blocks
+    return tokens / cp * hidden * (outside + 24 / tp)
+    ### END SOLUTION
 
-
-# %% right: part by part  from: closed form
-# ~ tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp) ==> tokens * hidden * 10 / (tp if sequence_parallel else 1) / cp + tokens * hidden * 24 / tp / cp
-
-# %% wrong: everything is divided => values all-divided  from: closed form
-# ~ tokens / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp) ==> 34 * tokens * hidden / tp / cp
-
-# %% wrong: sequence parallelism does nothing => values never-divided  from: closed form
-# ~ 10 / (tp if sequence_parallel else 1) + 24 ==> 10 + 24
-
-# %% wrong: a factor of its own => values another-factor  from: closed form
-# ~ + 24 / tp) ==> + 24 / tp) / (tp if sequence_parallel else 1)
-
-# %% wrong: context parallelism does nothing => values no-context  from: closed form
+# %% right: part by part
+# ~ tokens / cp * hidden * (outside + 24 / tp) ==> tokens * hidden * outside / cp + tokens * hidden * 24 / tp / cp
+# %% wrong: all divided => values
+# > without sequence parallelism, the 10 outside the matmuls are not divided.
+# ~ 10 / tp if sequence_parallel else 10 ==> 10 / tp
+# %% wrong: never divided => values
+# > sequence parallelism divides the 10 as well.
+# ~ 10 / tp if sequence_parallel else 10 ==> 10
+# %% wrong: another factor => values
+# > sequence parallelism uses the ranks of tp, and adds none.
+# ~ (outside + 24 / tp) ==> (outside + 24 / tp) / (tp if sequence_parallel else 1)
+# %% wrong: no context => values
+# > context parallelism divides the tokens.
 # ~ tokens / cp * hidden ==> tokens * hidden
-
-# %% wrong: context parallelism in attention alone => values context-inside  from: closed form
-# ~ / cp * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp) ==> * hidden * (10 / (tp if sequence_parallel else 1) + 24 / tp / cp)
-
-# %% wrong: numbers of two bytes => values two-bytes-again  from: closed form
-# ~ tokens / ==> 2 * tokens /
-
-# %% wrong: whole tokens => generality -  from: closed form
+# %% wrong: context inside => values
+# > context parallelism divides the norms' tokens, too.
+# ~ tokens / cp * hidden * (outside + 24 / tp) ==> tokens * hidden * (outside + 24 / tp / cp)
+# %% wrong: two bytes again => values
+# > 34 is in bytes already, not in numbers.
+# ~ return tokens / ==> return 2 * tokens /
+# %% wrong: whole tokens => generality -
 # ~ / cp ==> // cp
-
-# %% wrong: a tensor-parallel group of eight at most => generality ~  from: closed form
+# %% wrong: a tensor-parallel group of eight at most => generality ~
 # ~ 24 / tp ==> 24 / min(tp, 8)
-"""
+'''

@@ -64,49 +64,44 @@ parallelism reuses the tensor-parallel GPUs, and a block of scores is cut on bot
     pytorch="Compare with the memory and the traffic that a profiler shows; documentation pages simplify.",
 )
 
-ANSWERS = r"""# %% right: recomputed
-def audit_context():
+ANSWERS = r'''# %% right: worked
+def audit_context() -> dict[str, tuple[float, str, str]]:
+    """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
+    ### BEGIN SOLUTION
     return {
         "cp-attention-256": ((131072 / 8192) ** 2, "right", "as printed"),
         "ulysses-stores-all": (1 / 8, "wrong", "another exchange"),
         "ring-one-nth": (2 / 8, "wrong", "one block more"),
         "sp-fourth-axis": (16 * 8 * 4, "wrong", "counted twice"),
-        "cp-half-wasted": (1 - 16 / 31, "right", "as printed"),
+        "cp-half-wasted": (1 - 16 / (2 * 16 - 1), "right", "as printed"),
         "llama3-cp-batch": (8 * 16 * 131072 / 1e6, "right", "as printed"),
         "sp-same-bandwidth": (1.0, "right", "as printed"),
-        "ring-scores": (1 / 64, "wrong", "both sides are split"),
+        "ring-scores": ((1 / 8) ** 2, "wrong", "both sides are split"),
     }
+    ### END SOLUTION
 
-
-# %% right: rounded, in capitals  from: recomputed
+# %% right: rounded, in capitals
 # ~ (131072 / 8192) ** 2, "right", "as printed" ==> 256, "RIGHT", "As printed"
-# ~ 1 - 16 / 31, "right", ==> 0.48, "right",
+# ~ 1 - 16 / (2 * 16 - 1) ==> 0.48
 # ~ 8 * 16 * 131072 / 1e6 ==> 16.8
-# ~ 1 / 64, "wrong" ==> 0.0156, "Wrong"
-
-# %% wrong: everything as printed => values as-printed  from: recomputed
+# ~ (1 / 8) ** 2, "wrong" ==> 0.0156, "Wrong"
+# %% wrong: everything as printed => values as-printed
 # ~ return { ==> good = {
 #       }
 # +     printed = (256.0, 1.0, 1 / 8, 4096, 0.5, 16.0, 1.0, 1 / 8)
 # +     return {name: (number, "right", "as printed") for name, number in zip(good, printed)}
-
-# %% wrong: everything is wrong => values wrong-verdict  from: recomputed
+# %% wrong: everything is wrong => values wrong-verdict
 # ~ return { ==> good = {
 #       }
 # +     return {name: (number, "wrong", "counted twice") for name, (number, _, _) in good.items()}
-
-# %% wrong: context ranks are samples => values context-as-samples  from: recomputed
+# %% wrong: context ranks are samples => values context-as-samples
 # ~ 131072 / 1e6, "right", "as printed" ==> 16 * 131072 / 1e6, "wrong", "samples and parts"
-
-# %% wrong: the other cause => values wrong-cause  from: recomputed
+# %% wrong: the other cause => values wrong-cause
 # ~ "both sides are split" ==> "one block more"
-
-# %% wrong: the busy share => values busy  from: recomputed
+# %% wrong: the busy share => values busy
 # ~ 1 - 16 ==> 16
-
-# %% wrong: an all-reduce stays => values twice  from: recomputed
+# %% wrong: an all-reduce stays => values twice
 # ~ 1.0, "right", "as printed" ==> 2.0, "wrong", "counted twice"
-
-# %% wrong: tokens in place of millions => values other-unit  from: recomputed
+# %% wrong: tokens in place of millions => values other-unit
 # ~ 131072 / 1e6 ==> 131072
-"""
+'''

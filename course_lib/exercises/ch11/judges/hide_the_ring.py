@@ -2,14 +2,14 @@
 
 import math
 import random
-from typing import Any
 
-from course_lib.judging import Judging, Params
+from course_lib.judging import Judging, Params, Worked
 from course_lib.judging.cases import shown
 from course_lib.judging.columns import EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, safely_off_whole, unseen
-from course_lib.judging.mistakes import mistakes
-from course_lib.records import Case, Outcome, Verdict
+from course_lib.records import Case
+
+right = Worked("hide-the-ring")
 
 Link = tuple[float, float, float, int, int, int]
 
@@ -19,11 +19,6 @@ def tokens_to_hide(seen: str, link: Link) -> float:
     flops, bandwidth, latency, heads, kv_heads, width = link
     a, b = {"all": 4, "causal": 2}[seen] * heads * width / flops, 4 * kv_heads * width / bandwidth
     return (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)
-
-
-def fewest(seen: str, *link: Any) -> int:
-    """The same as a whole number of tokens."""
-    return max(1, math.ceil(tokens_to_hide(seen, link)))  # type: ignore[arg-type]
 
 
 def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -49,101 +44,69 @@ def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-HIDDEN = {
-    "other-mask": "this counts another number of FLOPs: which part of each block is computed?",
-    "no-latency": "the latency is missing.",
-    "rounded-down": "rounded down, the transfer is still a little longer.",
-    "one-more": "one token fewer is enough.",
-    "query-heads": "keys and values have KV heads.",
-    "keys-alone": "this is half of the bytes: keys and values, two bytes a number.",
-}
-
-
-def _hide_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    seen = params["seen"]
-    other = "causal" if seen == "all" else "all"
-
-    slips = {
-        "other-mask": lambda *row: fewest(other, *row),
-        "no-latency": lambda *row: fewest(seen, *row[:2], 0.0, *row[3:]),
-        "rounded-down": lambda *row: math.floor(tokens_to_hide(seen, row)),  # type: ignore[arg-type]
-        "one-more": lambda *row: fewest(seen, *row) + 1,
-        "query-heads": lambda f, b, latency, h, k, w: fewest(seen, f, b, latency, h, h, w),
-        "keys-alone": lambda f, b, *rest: fewest(seen, f, 2 * b, *rest),
-    }
-    column = Column(
-        part="tokens",
-        unit="tokens",
-        want=lambda *row: fewest(seen, *row),
-        words=lambda f, b, s, h, k, w: f"{f:.3g} FLOP/s, {b:.3g} B/s, {s:g} s, {h} heads, {k} KV heads of {w}",
-        rel=EXACT,
-        mistakes=mistakes(slips, HIDDEN),
-    )
-    return table(column)(params, case, outcome)
-
-
 JUDGING = Judging(
     shares=shares(tokens=(0.4, 0.6)),
     cases=_hide_cases,
-    verdicts=_hide_verdicts,
+    verdicts=table(
+        Column(
+            part="tokens",
+            unit="tokens",
+            want=right[0],
+            words=lambda f, b, s, h, k, w: f"{f:.3g} FLOP/s, {b:.3g} B/s, {s:g} s, {h} heads, {k} KV heads of {w}",
+            rel=EXACT,
+        )
+    ),
     why="""Computation grows with the square of the tokens on a rank, and the transfer with their number. So there is a smallest part that hides its transfer. GQA shrinks the transfer
 and not the computation, which is why it helps the ring.""",
     pytorch="PyTorch's ring attention starts the exchange of the next block before it computes on the current one.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 from course_lib import params
 
-PAIRS = {"all": 4, "causal": 2}[params("hide-the-ring").seen]
 
-
-# %% right: the larger root
-def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
-    a, b = PAIRS * heads * width / flops, 4 * kv_heads * width / bandwidth
+# %% right: worked
+def fewest_tokens(flops: float, bandwidth: float, latency: float, heads: int, kv_heads: int, width: int) -> int:
+    """Tokens per rank from which on attention to a block takes as long as the transfer of the next one."""
+    ### BEGIN SOLUTION
+    pairs = {"all": 4, "causal": 2}[params("hide-the-ring").seen]
+    a, b = pairs * heads * width / flops, 4 * kv_heads * width / bandwidth  # a·c² against latency + b·c
     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
+    ### END SOLUTION
 
-
-# %% right: by bisection
-def fewest_tokens(flops, bandwidth, latency, heads, kv_heads, width):
-    def hidden(c):
-        return PAIRS * c * c * heads * width / flops >= latency + 4 * c * kv_heads * width / bandwidth
-
-    low, high = 0, 1
-    while not hidden(high):
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if hidden(middle) else (middle, high)
-    return high
-
-
-# %% wrong: the other mask => values other-mask  from: the larger root
-# ~ PAIRS ==> (6 - PAIRS)
-
-# %% wrong: no latency => values no-latency  from: the larger root
-# ~ (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a) ==> b / a
-
-# %% wrong: rounded down => values rounded-down  from: the larger root
+# %% right: by counting
+# ~ return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a))) ==> low, high = 0, 1
+# +     while a * high * high < latency + b * high:
+# +         low, high = high, 2 * high
+# +     while high - low > 1:
+# +         middle = (low + high) // 2
+# +         low, high = (low, middle) if a * middle * middle >= latency + b * middle else (middle, high)
+# +     return high
+# %% wrong: other mask => values
+# > this counts another number of FLOPs: which part of each block is computed?
+# ~ pairs * heads ==> (6 - pairs) * heads
+# %% wrong: no latency => values
+# > the latency is missing.
+# ~ 4 * a * latency ==> 0
+# %% wrong: rounded down => values
+# > rounded down, the transfer is still a little longer.
 # ~ ceil ==> floor
-
-# %% wrong: one more than the bound => generality one-more  from: the larger root
+# %% wrong: one more => generality
+# > one token fewer is enough.
 # ~ ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) ==> floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) + 1
-
-# %% wrong: query heads travel => values query-heads  from: the larger root
-# ~ 4 * kv_heads * width ==> 4 * heads * width
-
-# %% wrong: keys without values => values keys-alone  from: the larger root
-# ~ flops, 4 * kv_heads ==> flops, 2 * kv_heads
-
-# %% wrong: one more where computation and latency meet exactly => generality one-more  from: the larger root
+# %% wrong: one more where computation and latency meet exactly => generality one-more
 # -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
 # +     c = (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)
 # +     return max(1, math.floor(c) + 1 if latency else math.ceil(c))
-
-# %% wrong: a thousandth over is as good => generality rounded-down  from: the larger root
+# %% wrong: query heads => values
+# > keys and values have KV heads.
+# ~ 4 * kv_heads * width ==> 4 * heads * width
+# %% wrong: keys alone => values
+# > this is half of the bytes: keys and values, two bytes a number.
+# ~ flops, 4 * kv_heads ==> flops, 2 * kv_heads
+# %% wrong: a thousandth over is as good => generality rounded-down
 # ~ / (2 * a) ==> / (2 * a) - 1e-3
-
-# %% wrong: a latency of a millisecond at most => generality ~  from: the larger root
+# %% wrong: a latency of a millisecond at most => generality ~
 # ~ 4 * a * latency ==> 4 * a * min(latency, 1e-3)
-"""
+'''

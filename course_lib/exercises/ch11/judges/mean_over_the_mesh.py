@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.exercises.ch11.judges.shared import placed
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.records import Case, Outcome
+
+right = Worked("mean-over-the-mesh")
 
 
 def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -58,58 +60,14 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def mean_of(case: Case, rank: int, how: str, summed: bool) -> list[Tensor]:
-    """The mean gradients on a rank, in float64, or those of a mistake."""
-    rows = case.per_rank or ()
-    dps, cps = rows[0][:2]
-    dp = next(group for group in dps if rank in group)
-    cp = next(group for group in cps if rank in group)
-    mesh = [other for first_ in dp for other in next(group for group in cps if first_ in group)]
-    members = {"dp-only": dp, "cp-only": cp}.get(how, mesh)
-
-    def total(ranks: Sequence[int], at: int) -> Any:
-        return sum(rows[r][3][at].double().nan_to_num(0.0) * (1 if summed else rows[r][2]) for r in ranks)
-
-    def count(ranks: Sequence[int]) -> int:
-        return max(sum(rows[r][2] for r in ranks), 1)
-
-    found = []
-    for at in range(len(rows[rank][3])):
-        means = {r: total([r], at) / count([r]) for r in members}
-        found.append(
-            {
-                "mean-of-means": lambda m=means: sum(m.values()) / len(m),
-                "context-as-samples": lambda at=at: total(mesh, at) / count(mesh) / len(cp),
-                "mean-of-sequences": lambda at=at: (
-                    sum(total(g, at) / count(g) for g in cps if set(g) <= set(mesh)) / len(dp)
-                ),
-            }.get(how, lambda at=at: total(members, at) / count(members))()
-        )
-    return found
-
-
-MEAN_SLIPS = {
-    "dp-only": "only the replicas were averaged; the other parts of this sequence are missing.",
-    "cp-only": "only the ranks of this sequence were averaged; the other replicas are missing.",
-    "mean-of-means": "every rank counts the same here; a rank counts by its tokens.",
-    "mean-of-sequences": "every replica counts the same here; a sequence counts by its tokens.",
-    "context-as-samples": "it was divided by the number of context ranks, too; they are parts of one sequence, not samples.",
-}
-
-
 def _mean_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    summed = params["loss"] == "summed"
-    for rank, got in enumerate(outcome.value):
-        want, given = mean_of(case, rank, "", summed), (case.per_rank or ())[rank][3]
+    for rank, (got, right_one) in enumerate(zip(outcome.value, right.value(case), strict=True)):
+        want, given = right_one["gradients"], (case.per_rank or ())[rank][3]
         if len(got["gradients"]) != len(given):
             return "wrong-shape", f"rank {rank} returned {len(got['gradients'])} tensors; return {len(given)}."
         for at, tensor in enumerate(got["gradients"]):
-            if tensor_fault("", tensor, want[at].float()):
-                slips = [
-                    Mistake(how, mean_of(case, rank, how, summed)[at].float(), message)
-                    for how, message in MEAN_SLIPS.items()
-                ]
-                return tensor_fault(f"rank {rank}, gradient {at}", tensor, want[at].float(), slips)
+            if fault := tensor_fault(f"rank {rank}, gradient {at}", tensor, want[at]):
+                return placed(fault, "gradients")
         if got["touched"] is not False:
             return "changed", f"rank {rank}: an argument was changed; return new tensors."
         if got["shared"] is not False:
@@ -126,99 +84,76 @@ Parts of a sequence differ in counted tokens more than whole sequences do, becau
     pytorch="FSDP reduces over the flattened (dp, cp) mesh; Megatron-LM does the same with its dp-cp group, and scales the loss by the global token count.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 from course_lib import params
 
-SUMMED = params("mean-over-the-mesh").loss == "summed"
 
-
-# %% right: sums over both groups
-def mean_gradients(dp, cp, gradients, tokens):
-    groups, count = (cp, dp), torch.tensor(tokens)
-    for group in groups:
-        group.all_reduce(count)
-    means = []
-    for gradient in gradients:
-        total = gradient.clone() if SUMMED else gradient * tokens
-        if tokens == 0:
-            total = torch.zeros_like(gradient)
-        for group in groups:
-            group.all_reduce(total)
-        means.append(total / count.clamp(min=1))
-    return means
-
+# %% right: worked
+def mean_gradients(dp, cp, gradients: list, tokens: int) -> list:
+    """The gradients of the mean loss over all counted tokens of all ranks."""
+    ### BEGIN SOLUTION
+    per_token = params("mean-over-the-mesh").loss == "mean"
+    sums = [torch.zeros_like(g) if tokens == 0 else g * (tokens if per_token else 1) for g in gradients]
+    count = torch.tensor(float(tokens))
+    for tensor in [count, *sums]:
+        cp.all_reduce(tensor)
+        dp.all_reduce(tensor)
+    return [total / count.clamp(min=1) for total in sums]
+    ### END SOLUTION
 
 # %% right: in one flat tensor
-def mean_gradients(dp, cp, gradients, tokens):
-    flat = torch.cat([gradient.flatten() for gradient in gradients])
-    flat = torch.cat([torch.nan_to_num(flat) * (1 if SUMMED else tokens), torch.tensor([float(tokens)])])
-    dp.all_reduce(flat)
-    cp.all_reduce(flat)
-    parts = (flat[:-1] / max(flat[-1].item(), 1)).split([gradient.numel() for gradient in gradients])
-    return [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)]
-
-
-# %% wrong: replicas alone => values dp-only  from: sums over both groups
-# ~ groups, count = (cp, dp), ==> groups, count = [dp],
-
-# %% wrong: this sequence alone => values cp-only  from: sums over both groups
-# ~ groups, count = (cp, dp), ==> groups, count = [cp],
-
-# %% wrong: a mean of means => values mean-of-means  from: sums over both groups
-# ~ gradient.clone() if SUMMED else gradient * tokens ==> gradient / max(tokens, 1) if SUMMED else gradient.clone()
-# ~ count.clamp(min=1) ==> (dp.size * cp.size)
-
-# %% wrong: every sequence counts the same => values mean-of-sequences  from: sums over both groups
-# ~ groups, count = (cp, dp), ==> groups, count = [cp],
-# -         means.append(total / count.clamp(min=1))
-# +         total = total / count.clamp(min=1)
-# +         dp.all_reduce(total)
-# +         means.append(total / dp.size)
-
-# %% wrong: context ranks are samples => values context-as-samples  from: sums over both groups
-# ~ (total / count.clamp(min=1)) ==> (total / count.clamp(min=1) / cp.size)
-
-# %% wrong: NaN of an empty rank spreads => generality not-finite  from: sums over both groups
-# -         total = gradient.clone() if SUMMED else gradient * tokens
-# -         if tokens == 0:
-# -             total = torch.zeros_like(gradient)
-# +         share = torch.tensor(tokens)
-# +         total = gradient / share * share if SUMMED else gradient * share
-
-# %% wrong: an empty rank counts one => generality -  from: sums over both groups
-# ~ (tokens) ==> (max(tokens, 1))
-
-# %% wrong: no token at all => generality not-finite  from: sums over both groups
-# ~ (total / count.clamp(min=1)) ==> (total / count)
-
-# %% wrong: in place => values changed  from: sums over both groups
-# ~ gradient.clone() if SUMMED else gradient * tokens ==> gradient if SUMMED else gradient.mul_(tokens)
-
-# %% wrong: the list is emptied => values changed  from: in one flat tensor
-# -     return [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)]
-# +     shapes = [gradients.pop(0).shape for _ in parts]
-# +     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
-
-# %% wrong: a rank alone gives its tensors back => generality -  from: sums over both groups
-#   def mean_gradients(dp, cp, gradients, tokens):
+# -     for tensor in [count, *sums]:
+# -         cp.all_reduce(tensor)
+# -         dp.all_reduce(tensor)
+# -     return [total / count.clamp(min=1) for total in sums]
+# +     flat = torch.cat([count.view(1), *(total.flatten() for total in sums)])
+# +     dp.all_reduce(flat)
+# +     cp.all_reduce(flat)
+# +     parts = (flat[1:] / flat[0].clamp(min=1)).split([g.numel() for g in gradients])
+# +     return [part.view_as(g) for part, g in zip(parts, gradients, strict=True)]
+# %% wrong: dp only => values
+# > only the replicas were averaged; the other parts of this sequence are missing.
+# -         cp.all_reduce(tensor)
+# %% wrong: cp only => values
+# > only the ranks of this sequence were averaged; the other replicas are missing.
+# -         dp.all_reduce(tensor)
+# %% wrong: mean of means => values
+# > every rank counts the same here; a rank counts by its tokens.
+# ~ count = torch.tensor(float(tokens)) ==> sums, count = [total / max(tokens, 1) for total in sums], torch.tensor(1.0)
+# %% wrong: mean of sequences => values
+# > every replica counts the same here; a sequence counts by its tokens.
+# -         dp.all_reduce(tensor)
+# -     return [total / count.clamp(min=1) for total in sums]
+# +     means = [total / count.clamp(min=1) for total in sums]
+# +     for mean in means:
+# +         dp.all_reduce(mean)
+# +     return [mean / dp.size for mean in means]
+# %% wrong: context as samples => values
+# > it was divided by the number of context ranks, too; they are parts of one sequence, not samples.
+# ~ total / count.clamp(min=1) for ==> total / count.clamp(min=1) / cp.size for
+# %% wrong: NaN of an empty rank spreads => generality not-finite
+# ~ torch.zeros_like(g) if tokens == 0 else g * (tokens if per_token else 1) for ==> g * tokens if per_token else g / torch.tensor(tokens) * tokens for
+# %% wrong: an empty rank counts one => generality -
+# ~ float(tokens) ==> float(max(tokens, 1))
+# %% wrong: no token at all => generality not-finite
+# ~ total / count.clamp(min=1) for ==> total / count for
+# %% wrong: one token in all counts as two => generality -
+# ~ clamp(min=1) ==> clamp(min=2)
+# %% wrong: the count in fp16 => generality ~
+# ~ torch.tensor(float(tokens)) ==> torch.tensor(float(tokens)).half()
+# %% wrong: in place => values changed
+# ~ g * (tokens if per_token else 1) for ==> g.mul_(tokens if per_token else 1) for
+# %% wrong: the list is emptied => values changed
+# ~ for total in sums] ==> for total in [sums[len(sums) - len(gradients)] for _ in list(gradients) if gradients.pop() is not None]]
+# %% wrong: a rank alone gives its tensors back => generality -
+#       per_token = params("mean-over-the-mesh").loss == "mean"
 # +     if dp.size * cp.size == 1 and tokens:
 # +         return gradients
-
-# %% wrong: a rank alone without tokens => generality not-finite  from: sums over both groups
-#   def mean_gradients(dp, cp, gradients, tokens):
+# %% wrong: a rank alone without tokens => generality not-finite
+#       per_token = params("mean-over-the-mesh").loss == "mean"
 # +     if dp.size * cp.size == 1:
-# +         return [gradient / (tokens if SUMMED else 1) for gradient in gradients]
-
-# %% wrong: the shapes shown => values wrong-shape  from: in one flat tensor
-# -     parts = (flat[:-1] / max(flat[-1].item(), 1)).split([gradient.numel() for gradient in gradients])
-# -     return [part.view_as(gradient) for part, gradient in zip(parts, gradients, strict=True)]
-# +     mean = flat[:-1] / max(flat[-1].item(), 1)
-# +     return [mean[:6].view(3, 2), mean[6:10]]
-
-# %% wrong: one token in all counts as two => generality -  from: sums over both groups
-# ~ clamp(min=1) ==> clamp(min=2)
-
-# %% wrong: the count in fp16 => generality ~  from: sums over both groups
-# ~ torch.tensor(tokens) ==> torch.tensor(tokens).half()
-"""
+# +         return [g / (1 if per_token else tokens) for g in gradients]
+# %% wrong: the shapes shown => values wrong-shape
+# ~ for total in sums] ==> for total in sums[:2]]
+'''

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.exercises.ch11.judges.shared import log_sum_fault
-from course_lib.judging import Fault, Judging, Params, describe, first, judged
+from course_lib.exercises.ch11.judges.shared import log_sum_fault, placed
+from course_lib.judging import Fault, Judging, Params, describe, judged
 from course_lib.judging.cases import hidden, shown
-from course_lib.judging.mistakes import mistakes
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.records import Case, Outcome
 
@@ -64,17 +63,6 @@ def merged_pair(parts: Sequence[Pair]) -> Pair:
     return sum(share * output.double().nan_to_num(0.0) for share, (output, _) in zip(shares, parts, strict=True)), total
 
 
-MERGED = {
-    "plain-mean": "this is the plain mean; a part counts by its sum of exponentials.",
-    "plain-sum": "the outputs were added; each is a mean over its own keys.",
-    "not-divided": "it is not divided by the total sum of exponentials.",
-}
-SUMMED = {
-    "largest": "this is the largest log-sum; add the exponentials.",
-    "sum-of-logs": "the logs were added; add the exponentials, then take the log.",
-}
-
-
 def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     parts, got = case.args[0], outcome.value["merged"]
     if outcome.value["touched"] is not False:
@@ -82,19 +70,10 @@ def _merge_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     if type(got) not in (tuple, list) or len(got) != 2:
         return "wrong-shape", f"return (output, log_sum), two tensors; got {describe(got)}."
     output, total = merged_pair(parts)
-    outputs, log_sums = [one.double().nan_to_num(0.0) for one, _ in parts], [two.double() for _, two in parts]
-    slips = {
-        "plain-mean": sum(outputs) / len(parts),
-        "plain-sum": sum(outputs),
-        "not-divided": output * total.exp().unsqueeze(-1),
-    }
-    sums = mistakes({"largest": torch.stack(log_sums).amax(0), "sum-of-logs": sum(log_sums)}, SUMMED)
-    known = mistakes({name: value.float() for name, value in slips.items()}, MERGED)
+    log_sums = [two.double() for _, two in parts]
     size = max((two[two > -math.inf].abs().max().item() for two in log_sums if (two > -math.inf).any()), default=0.0)
-    return first(
-        tensor_fault("the output", got[0], output.float(), known, rel=1e-4 + ROUNDED * size),
-        log_sum_fault("the log-sum", got[1], total, sums),
-    )
+    output_fault = tensor_fault("the output", got[0], output.float(), rel=1e-4 + ROUNDED * size)
+    return placed(output_fault, "merged", 0) or placed(log_sum_fault("the log-sum", got[1], total), "merged", 1)
 
 
 JUDGING = Judging(
@@ -106,75 +85,62 @@ any order and in any grouping, which is why attention can be split.""",
     pytorch="`torch.ops.aten._scaled_dot_product_flash_attention` returns the log-sum; PyTorch's context parallelism merges with it.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
 
-# %% right: all parts at once
-def merge_parts(parts):
+# %% right: worked
+def merge_parts(parts: list) -> tuple[torch.Tensor, torch.Tensor]:
+    """(output, log_sum) of attention over all keys, from such pairs of its parts."""
+    ### BEGIN SOLUTION
     outputs = torch.stack([output for output, _ in parts])
     log_sums = torch.stack([log_sum for _, log_sum in parts])
-    total = torch.logsumexp(log_sums, 0)
-    shares = torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp())
-    outputs = torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs)
-    return (shares.unsqueeze(-1) * outputs).sum(0), total
+    total, seen = torch.logsumexp(log_sums, 0), log_sums > -math.inf
+    shares = torch.where(seen, (log_sums - total).exp(), 0.0).unsqueeze(-1)
+    return (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0), total
+    ### END SOLUTION
 
-
-# %% right: a softmax of the log-sums  from: all parts at once
-# ~ torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> log_sums.softmax(0).nan_to_num(0.0)
-
-
+# %% right: a softmax of the log-sums
+# ~ torch.where(seen, (log_sums - total).exp(), 0.0) ==> log_sums.softmax(0).nan_to_num(0.0)
+# %% wrong: plain mean => values
+# > this is the plain mean; a part counts by its sum of exponentials.
+# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0) ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).mean(0)
+# %% wrong: plain sum => values
+# > the outputs were added; each is a mean over its own keys.
+# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0) ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).sum(0)
+# %% wrong: not divided => values
+# > it is not divided by the total sum of exponentials.
+# ~ (log_sums - total).exp() ==> log_sums.exp()
+# %% wrong: largest => values
+# > this is the largest log-sum; add the exponentials.
+# ~ .sum(0), total ==> .sum(0), log_sums.amax(0)
+# %% wrong: sum of logs => values
+# > the logs were added; add the exponentials, then take the log.
+# ~ .sum(0), total ==> .sum(0), log_sums.sum(0)
 # %% wrong: exponentials without a maximum => generality not-finite
-def merge_parts(parts):
-    total = sum(log_sum.exp() for _, log_sum in parts)
-    output = sum(
-        torch.where((log_sum == -math.inf).unsqueeze(-1), 0.0, one * log_sum.exp().unsqueeze(-1))
-        for one, log_sum in parts
-    )
-    return torch.where((total == 0).unsqueeze(-1), 0.0, output / total.unsqueeze(-1)), total.log()
-
-
-# %% wrong: the mean of the parts => values plain-mean  from: all parts at once
-# ~ (shares.unsqueeze(-1) * outputs).sum(0) ==> outputs.mean(0)
-
-# %% wrong: a NaN of an unseen part stays => generality not-finite  from: all parts at once
-# ~ torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs) ==> outputs * 1
-
-# %% wrong: a query that sees nothing => generality not-finite  from: all parts at once
-# ~ torch.where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> (log_sums - total).exp()
-
-# %% wrong: the largest log-sum => values largest  from: all parts at once
-# ~ (0), total ==> (0), log_sums.amax(0)
-
-# %% wrong: the logs are added => values sum-of-logs  from: all parts at once
-# ~ (0), total ==> (0), log_sums.sum(0)
-
-# %% wrong: the outputs are added => values plain-sum  from: all parts at once
-# ~ (shares.unsqueeze(-1) * outputs) ==> outputs
-
-# %% wrong: the log-sum of nothing is a large number => generality not-minus-infinity  from: all parts at once
-# ~ (0), total ==> (0), total.clamp(min=-1e30)
-
-# %% wrong: in place => values changed  from: all parts at once
-# ~ output for ==> output.nan_to_num_(0.0).mul_(2) / 2 for
-
-# %% wrong: an output counts where no part was seen => generality -  from: all parts at once
-# ~ where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> softmax(log_sums.clamp(min=-1e30), 0)
-# ~ torch.where((log_sums == -math.inf).unsqueeze(-1), 0.0, outputs) ==> outputs.nan_to_num(0.0, posinf=0.0)
-
-# %% wrong: only NaN is set to zero => generality not-finite  from: all parts at once
-# ~ (log_sums == -math.inf).unsqueeze(-1) ==> outputs.isnan()
-
-# %% wrong: one part comes back as it is => generality not-finite  from: all parts at once
-#   def merge_parts(parts):
+# ~ total, seen = torch.logsumexp(log_sums, 0), ==> total, seen = log_sums.exp().sum(0).log(),
+# ~ torch.where(seen, (log_sums - total).exp(), 0.0) ==> torch.where(seen, log_sums.exp() / total.exp(), 0.0)
+# %% wrong: a NaN of an unseen part stays => generality not-finite
+# ~ torch.where(seen.unsqueeze(-1), outputs, 0.0) ==> outputs
+# %% wrong: only NaN is set to zero => generality not-finite
+# ~ torch.where(seen.unsqueeze(-1), outputs, 0.0) ==> torch.where(outputs.isnan(), 0.0, outputs)
+# %% wrong: a query that sees nothing => generality not-finite
+# ~ torch.where(seen, (log_sums - total).exp(), 0.0) ==> (log_sums - total).exp()
+# %% wrong: one part comes back as it is => generality not-finite
+#       log_sums = torch.stack([log_sum for _, log_sum in parts])
 # +     if len(parts) == 1:
 # +         return parts[0][0].clone(), parts[0][1].clone()
-
-# %% wrong: an unseen part weighs as one of -9000 => generality ~  from: all parts at once
-# ~ where(log_sums == -math.inf, 0.0, (log_sums - total).exp()) ==> softmax(log_sums.nan_to_num(neginf=-9e3), 0)
-
-# %% wrong: sixty-four parts at most => generality -  from: all parts at once
+# %% wrong: the log-sum of nothing is a large number => generality not-minus-infinity
+# ~ .sum(0), total ==> .sum(0), total.clamp(min=-1e30)
+# %% wrong: an output counts where no part was seen => generality -
+# ~ where(seen, (log_sums - total).exp(), 0.0) ==> softmax(log_sums.clamp(min=-1e30), 0)
+# ~ torch.where(seen.unsqueeze(-1), outputs, 0.0) ==> outputs.nan_to_num(0.0, posinf=0.0)
+# %% wrong: an unseen part weighs as one of -9000 => generality ~
+# ~ where(seen, (log_sums - total).exp(), 0.0) ==> softmax(log_sums.nan_to_num(neginf=-9e3), 0)
+# %% wrong: sixty-four parts at most => generality -
 # ~ for output, _ in parts]) ==> for output, _ in parts[:64]])
 # ~ for _, log_sum in parts]) ==> for _, log_sum in parts[:64]])
-"""
+# %% wrong: in place => values changed
+# ~ output for ==> output.nan_to_num_(0.0).mul_(2) / 2 for
+'''

@@ -4,13 +4,13 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
-
-from course_lib.judging import Fault, Judging, Mistake, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome
+
+right = Worked("norm-gradients")
 
 KINDS = {
     "norm.weight": "partial",
@@ -64,46 +64,14 @@ def _sync_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def stepped(case: Case, how: str = "") -> list[dict[str, Tensor]]:
-    """Each rank's weights after all steps, in float64; `how` names a mistake."""
-    rows = case.per_rank or ()
-    kinds, rate = rows[0][:2]
-    summed = {
-        "": ("partial",),
-        "whole-summed": ("partial", "whole"),
-        "all-summed": ("partial", "whole", "sharded"),
-    }.get(how, ())
-    found = [{name: tensor.double() for name, tensor in row[2].items()} for row in rows]
-    for step in range(len(rows[0][3])):
-        for name, kind in kinds.items():
-            column = [row[3][step][name].double() for row in rows]
-            total = sum(column)
-            for weights, own in zip(found, column, strict=True):
-                averaged = how == "averaged" and kind == "partial"
-                weights[name] = weights[name] - rate * (
-                    total / len(rows) if averaged else total if kind in summed else own
-                )
-    return found
-
-
-SYNC_SLIPS = {
-    "not-synced": "partial gradients of other ranks are missing, so the copies drift apart.",
-    "averaged": "partial gradients were averaged; each rank's tokens add their own share to the sum.",
-    "whole-summed": "gradients that are whole on every rank were added N times.",
-    "all-summed": "gradients of different parts of a weight were added to each other.",
-}
-
-
 def _sync_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    wants, named = stepped(case), None
+    wants = right.value(case)
     for rank, (got, want) in enumerate(zip(results, wants, strict=True)):
         if set(got) != set(want):
             return "other-names", f"rank {rank}: return a gradient for each of {', '.join(sorted(want))}."
         for name in want:
-            if tensor_fault("", got[name], want[name].float()):
-                named = named or {how: stepped(case, how) for how in SYNC_SLIPS}
-                slips = [Mistake(how, named[how][rank][name].float(), message) for how, message in SYNC_SLIPS.items()]
-                return tensor_fault(f"rank {rank}, {name} after all steps", got[name], want[name].float(), slips)
+            if fault := tensor_fault(f"rank {rank}, {name} after all steps", got[name], want[name]):
+                return fault
     return None
 
 
@@ -137,63 +105,55 @@ equal: nothing but a comparison with one process shows it.""",
     pytorch="With DTensor the gradient of a replicated weight is `Partial` after a sharded backward pass, and is summed when it is redistributed.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: one flat all-reduce
-def sync_gradients(comm, gradients, kinds):
-    names = sorted(name for name in gradients if kinds[name] == "partial")
+# %% right: worked
+def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
+    """The gradients by name, with those of replicated weights that saw only this rank's tokens summed over the ranks."""
+    ### BEGIN SOLUTION
     synced = dict(gradients)
-    if not names:
-        return synced
-    flat = torch.cat([gradients[name].reshape(-1) for name in names])
-    comm.all_reduce(flat)
-    for name, part in zip(names, flat.split([gradients[name].numel() for name in names])):
-        synced[name] = part.view_as(gradients[name])
+    names = sorted(name for name in gradients if kinds[name] == "partial")  # the same order on all ranks
+    if names:
+        flat = torch.cat([gradients[name].reshape(-1) for name in names])
+        comm.all_reduce(flat)
+        parts = flat.split([gradients[name].numel() for name in names])
+        synced |= {name: part.view_as(gradients[name]) for name, part in zip(names, parts, strict=True)}
     return synced
+    ### END SOLUTION
 
-
-# %% right: in place  from: one flat all-reduce
-# ~ synced = dict(gradients) ==> synced = gradients
-# ~ synced[name] = part.view_as(gradients[name]) ==> gradients[name].copy_(part.view_as(gradients[name]))
-
+# %% right: in place
+# ~ synced |= {name: part.view_as(gradients[name]) for name, part in zip(names, parts, strict=True)} ==> synced = {**gradients, **{name: gradients[name].copy_(part.view_as(gradients[name])) for name, part in zip(names, parts)}}
 # %% wrong: as it was => values averaged  from: the card
-
-# %% wrong: averaged in one => values averaged  from: one flat all-reduce
+# > partial gradients were averaged; each rank's tokens add their own share to the sum.
+# %% wrong: averaged in one => values averaged
 # ~ all_reduce(flat) ==> all_reduce(flat, op="AVG")
-
-# %% wrong: nothing is done => values not-synced  from: one flat all-reduce
-# ~ if not names ==> if True
-
-# %% wrong: one call for each => cost many-calls  from: one flat all-reduce
-# -     flat = torch.cat([gradients[name].reshape(-1) for name in names])
-# -     comm.all_reduce(flat)
-# -     for name, part in zip(names, flat.split([gradients[name].numel() for name in names])):
-# -         synced[name] = part.view_as(gradients[name])
-# +     for name in names:
-# +         comm.all_reduce(gradients[name])
-
-# %% wrong: whole gradients travel => cost too-many-bytes  from: one flat all-reduce
+# %% wrong: not synced => values
+# > partial gradients of other ranks are missing, so the copies drift apart.
+# ~ if names: ==> if False:
+# %% wrong: whole summed => values
+# > gradients that are whole on every rank were added N times.
 # ~ == "partial") ==> != "sharded")
-# -         synced[name] = part.view_as(gradients[name])
-# +         if kinds[name] == "partial":
-# +             synced[name] = part.view_as(gradients[name])
-
-# %% wrong: the order of this rank => generality -  from: one flat all-reduce
+# %% wrong: all summed => values
+# > gradients of different parts of a weight were added to each other.
+# ~ for name in gradients if kinds[name] == "partial") ==> for name in gradients)
+# %% wrong: one call for each => cost many-calls
+# -         comm.all_reduce(flat)
+# -         parts = flat.split([gradients[name].numel() for name in names])
+# +         parts = [gradients[name].reshape(-1) for name in names]
+# +         for part in parts:
+# +             comm.all_reduce(part)
+# %% wrong: whole gradients travel => cost too-many-bytes
+# ~ == "partial") ==> != "sharded")
+# ~ zip(names, parts, strict=True)} ==> zip(names, parts, strict=True) if kinds[name] == "partial"}
+# %% wrong: the order of this rank => generality -
 # ~ sorted(name for name in gradients if kinds[name] == "partial") ==> [name for name in gradients if kinds[name] == "partial"]
-
-# %% wrong: nothing to join => generality -  from: one flat all-reduce
-# -     if not names:
-# -         return synced
-
-# %% wrong: the partial gradients alone come back => values other-names  from: one flat all-reduce
-# ~ synced = dict(gradients) ==> synced = dict.fromkeys(gradients)
-# -     return synced
-# +     return {name: synced[name] for name in names}
-
-# %% wrong: the order of this rank's kinds => generality -  from: one flat all-reduce
+# %% wrong: the order of this rank's kinds => generality -
 # ~ sorted(name for name in gradients if kinds[name] == "partial") ==> [name for name, kind in kinds.items() if kind == "partial"]
-
-# %% wrong: names sorted by their first letter => generality ~  from: one flat all-reduce
-# ~ (name for name in gradients if kinds[name] == "partial") ==> ([name for name in gradients if kinds[name] == "partial"], key=min)
-"""
+# %% wrong: names sorted by their first letter => generality ~
+# ~ sorted(name for name in gradients if kinds[name] == "partial") ==> sorted([name for name in gradients if kinds[name] == "partial"], key=min)
+# %% wrong: nothing to join => generality -
+# ~ if names: ==> if True:
+# %% wrong: the partial gradients alone come back => values other-names
+# ~ return synced ==> return {name: synced[name] for name in names}
+'''

@@ -17,23 +17,26 @@ JUDGING = prediction(
     why="""The last of N contiguous parts sees the keys of N − 1 whole parts and half of its own: (N − 1/2)/N of the sequence. The mean query sees half of it.""",
 )
 
-ANSWERS = r"""# %% right: a factor of two either way
-def busiest_over_mean():
-    return 1.0, 3.0
+ANSWERS = r'''from course_lib import params
 
 
-# %% right: narrow, and far from the truth  from: a factor of two either way
-# ~ 1.0, 3.0 ==> (100.0, 150.0)
+# %% right: worked
+def busiest_over_mean() -> tuple[float, float]:
+    """The busiest rank's work in multiples of the mean: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    ranks = params("predict-causal-balance").ranks
+    ratio = (2 * ranks - 1) / ranks
+    return ratio / 1.5, ratio * 1.5
+    ### END SOLUTION
 
-# %% wrong: upside down => values reversed  from: a factor of two either way
-# ~ 1.0, 3.0 ==> 3, 1
-
-# %% wrong: too wide => values too-wide  from: a factor of two either way
-# ~ 1.0, 3.0 ==> 1, 10
-
-# %% wrong: from zero => values not-positive  from: a factor of two either way
-# ~ 1.0, 3.0 ==> 0, 2
-
-# %% wrong: left as it is => not-answered  from: a factor of two either way
-# ~ return 1.0, 3.0 ==> raise NotImplementedError
-"""
+# %% right: narrow, and far from the truth
+# ~ ratio / 1.5, ratio * 1.5 ==> 100.0, 150.0
+# %% wrong: upside down => values reversed
+# ~ ratio / 1.5, ratio * 1.5 ==> ratio * 1.5, ratio / 1.5
+# %% wrong: too wide => values too-wide
+# ~ ratio / 1.5, ratio * 1.5 ==> 1, 10
+# %% wrong: from zero => values not-positive
+# ~ ratio / 1.5, ratio ==> 0, ratio
+# %% wrong: left as it is => not-answered
+# ~ return ratio / 1.5, ratio * 1.5 ==> raise NotImplementedError
+'''

@@ -1,4 +1,4 @@
-"""Attention in float64: the oracle of chapter 11's judges, whole and in blocks, with the ways to get it wrong."""
+"""Attention in float64: the oracle of chapter 11's judges, over all keys."""
 
 import math
 import random
@@ -18,22 +18,20 @@ from course_lib.records import Case, Outcome
 Visible = Callable[[Tensor, Tensor], Tensor]
 
 
-def spread(kv: Tensor, heads: int, tiled: bool = False) -> Tensor:
-    """Keys or values in float64, one for each query head; `tiled` gives query head i the KV head i modulo their number."""
-    group = heads // len(kv)
-    return (kv.repeat(group, 1, 1) if tiled else kv.repeat_interleave(group, 0)).double()
+def spread(kv: Tensor, heads: int) -> Tensor:
+    """Keys or values in float64, one for each query head."""
+    return kv.repeat_interleave(heads // len(kv), 0).double()
 
 
-def scores(q: Tensor, k: Tensor, seen: Tensor, scaled: bool = True, tiled: bool = False) -> Tensor:
+def scores(q: Tensor, k: Tensor, seen: Tensor) -> Tensor:
     """Scores in shape (heads, queries, keys), −∞ where a key is not seen."""
-    found = q.double() @ spread(k, len(q), tiled).mT
-    return (found / math.sqrt(q.shape[-1]) if scaled else found).masked_fill(~seen, -math.inf)
+    return (q.double() @ spread(k, len(q)).mT / math.sqrt(q.shape[-1])).masked_fill(~seen, -math.inf)
 
 
-def softmax_of(found: Tensor, v: Tensor, tiled: bool = False) -> tuple[Tensor, Tensor]:
+def softmax_of(found: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """Output and log-sum of scores; a row without a key gives zero and −∞."""
     log_sum = found.logsumexp(-1)
-    return (found - log_sum.unsqueeze(-1)).exp().nan_to_num(0.0) @ spread(v, len(found), tiled), log_sum
+    return (found - log_sum.unsqueeze(-1)).exp().nan_to_num(0.0) @ spread(v, len(found)), log_sum
 
 
 class Shards:
@@ -46,24 +44,6 @@ class Shards:
         self.q, self.k, self.v, *self.others = (list(each) for each in zip(*(row[2:] for row in rows), strict=True))
         self.ranks = len(rows)
 
-    def seen(self, rank: int, block: int) -> Tensor:
-        """Which keys of a block each of the rank's queries sees."""
-        return self.visible(self.positions[rank], self.positions[block])
-
-    def attend(
-        self,
-        rank: int,
-        blocks: Sequence[int] | None = None,
-        seen: Callable[[int, int], Tensor] | None = None,
-        **how: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """Output and log-sum of the rank's queries over some blocks, or over all; `seen` and `how` lead to known mistakes."""
-        seen, blocks = seen or self.seen, range(self.ranks) if blocks is None else blocks or [rank]
-        found = [scores(self.q[rank], self.k[block], seen(rank, block), **how) for block in blocks]
-        return softmax_of(
-            torch.cat(found, -1), torch.cat([self.v[block] for block in blocks], 1), how.get("tiled", False)
-        )
-
     def whole(self) -> list[tuple[Tensor, Tensor]]:
         """Output and log-sum of every rank's queries over all keys."""
         q, k, v = (torch.cat(each, 1) for each in (self.q, self.k, self.v))
@@ -71,18 +51,6 @@ class Shards:
         out, log_sum = softmax_of(scores(q, k, self.visible(at, at)), v)
         sizes = [len(own) for own in self.positions]
         return list(zip(out.split(sizes, 1), log_sum.split(sizes, 1), strict=True))
-
-    def mixed(self, rank: int, weight: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Outputs of the blocks one by one, mixed with weights that follow from their log-sum and their largest score."""
-        total, whole = torch.zeros(1, dtype=torch.float64), torch.zeros(self.q[rank].shape, dtype=torch.float64)
-        for block in range(self.ranks):
-            if not len(self.positions[block]):
-                continue
-            out, log_sum = self.attend(rank, [block])
-            top = scores(self.q[rank], self.k[block], self.seen(rank, block)).amax(-1)
-            share = weight(log_sum, top).nan_to_num(0.0).unsqueeze(-1)
-            total, whole = total + share, whole + share * out
-        return (whole / total).nan_to_num(0.0)
 
 
 def cut(length: int, ranks: int, rng: random.Random, how: str) -> list[Tensor]:

@@ -1,21 +1,18 @@
 """Judge of ring-attention: ring attention."""
 
-import math
 import random
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from course_lib.exercises.ch11.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
-from course_lib.exercises.ch11.judges.shared import log_sum_fault
+from course_lib.exercises.ch11.judges.shared import log_sum_fault, placed
 from course_lib.exercises.ch11.probes import MEASURED, WEIGHED
 from course_lib.judging import Fault, Judging, Params, Weighed, first, judged
 from course_lib.judging.cases import hidden, shown, under
-from course_lib.judging.mistakes import mistakes
 from course_lib.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
-from course_lib.judging.tensors import close, coin_of, tensor_fault
+from course_lib.judging.tensors import coin_of, tensor_fault
 from course_lib.judging.traffic import off_the_ring, too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
 
@@ -53,63 +50,17 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-ATTENDED = {
-    "own-block": "this rank's own keys alone; the other blocks are missing.",
-    "after-missing": "the block of rank + 1 is missing.",
-    "before-missing": "the block of rank − 1 is missing.",
-    "seen-mean": "the blocks' outputs have equal weights.",
-    "plain-mean": "the blocks' outputs have equal weights, also blocks that are not seen.",
-    "not-rescaled": "the blocks' sums are relative to different maxima; rescale them when the maximum grows.",
-    "local-positions": "the mask belongs to positions within the block; take those of the whole sequence.",
-    "wrong-block": "the mask belongs to another block. Whose keys are here after t steps?",
-    "no-mask": "every key was seen; the mask is missing.",
-    "not-scaled": "the scores are not divided by √width.",
-    "heads-in-turn": "query head i used KV head i % KV heads; neighbors share a head.",
-}
-
-
-def _slips(of: Shards, rank: int) -> dict[str, Callable[[], Tensor]]:
-    n = of.ranks
-
-    def local(rank: int, block: int) -> Tensor:
-        return of.visible(torch.arange(len(of.positions[rank])), torch.arange(len(of.positions[block])))
-
-    def mirrored(rank: int, block: int) -> Tensor:
-        other = (2 * rank - block) % n
-        return of.seen(rank, other if len(of.positions[other]) == len(of.positions[block]) else block)
-
-    def without(other: int) -> Tensor:
-        return of.attend(rank, [block for block in range(n) if block != other % n])[0]
-
-    return {
-        "own-block": lambda: of.attend(rank, [rank])[0],
-        "after-missing": lambda: without(rank + 1),
-        "before-missing": lambda: without(rank - 1),
-        "seen-mean": lambda: of.mixed(rank, lambda log_sum, top: (log_sum > -math.inf).double()),
-        "plain-mean": lambda: of.mixed(rank, lambda log_sum, top: torch.ones_like(top)),
-        "not-rescaled": lambda: of.mixed(rank, lambda log_sum, top: (log_sum - top).exp()),
-        "local-positions": lambda: of.attend(rank, seen=local)[0],
-        "wrong-block": lambda: of.attend(rank, seen=mirrored)[0],
-        "no-mask": lambda: of.attend(rank, seen=lambda rank, block: torch.ones_like(of.seen(rank, block)))[0],
-        "not-scaled": lambda: of.attend(rank, scaled=False)[0],
-        "heads-in-turn": lambda: of.attend(rank, tiled=True)[0],
-    }
-
-
 def _ring_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     of = Shards(case)
     for rank, (got, (out, log_sum)) in enumerate(zip(outcome.value, of.whole(), strict=True)):
         want, where = out.to(of.q[rank].dtype), f"rank {rank}'s output"
-        fault = None
-        if not close(got["out"], want):
-            slips = {
-                name: lambda value=value, to=want.dtype: value().to(to) for name, value in _slips(of, rank).items()
-            }
-            fault = tensor_fault(where, got["out"], want, mistakes(slips, ATTENDED))
+        fault = tensor_fault(where, got["out"], want)
         if fault and case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded"):
             return moved_early(case, rank)
-        if fault := fault or log_sum_fault(f"rank {rank}'s log-sum", got["log_sum"], log_sum):
-            return fault
+        if fault:
+            return placed(fault, "out")
+        if fault := log_sum_fault(f"rank {rank}'s log-sum", got["log_sum"], log_sum):
+            return placed(fault, "log_sum")
     return touched(outcome.value)
 
 
@@ -178,160 +129,127 @@ positions in the whole sequence, so it holds for every layout.""",
     pytorch="`torch.distributed.tensor.experimental.context_parallel` replaces scaled_dot_product_attention with ring attention.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
 from course_lib import params
 
 
-# %% right: a running output and log-sum
-def ring_forward(comm, q, k, v, positions, visible):
-    n, rank = comm.size, comm.rank
-    step_to = 1 if params("ring-attention").direction == "next" else -1
-    group, width = len(q) // len(k), q.shape[-1]
-    wide = q.float()
-    out, log_sum = torch.zeros_like(wide), torch.full(q.shape[:2], -math.inf)
-    keys, values = k, v
+# %% right: worked
+def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor, torch.Tensor]:
+    """(output, log_sum) of this rank's queries over the keys of all ranks."""
+    ### BEGIN SOLUTION
+    n, rank, group, width = comm.size, comm.rank, len(q) // len(k), q.shape[-1]
+    sign = 1 if params("ring-attention").direction == "next" else -1
+    out, log_sum = torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf)
+    block = torch.stack([k, v])
     for step in range(n):
-        block = (rank - step_to * step) % n
-        works = []
+        owner, works = (rank - sign * step) % n, []
         if step < n - 1:
-            coming = len(positions[(block - step_to) % n])
-            next_keys = keys.new_empty(len(k), coming, width)
-            next_values = values.new_empty(len(v), coming, width)
-            works = [
-                comm.isend(keys, (rank + step_to) % n),
-                comm.irecv(next_keys, (rank - step_to) % n),
-                comm.isend(values, (rank + step_to) % n, tag=1),
-                comm.irecv(next_values, (rank - step_to) % n, tag=1),
-            ]
-        scores = wide @ keys.float().repeat_interleave(group, 0).mT / math.sqrt(width)
-        scores = scores.masked_fill(~visible(positions[rank], positions[block]), -math.inf)
-        here = torch.logsumexp(scores, -1)
-        total = torch.logaddexp(log_sum, here)
-        shares = torch.where(total.unsqueeze(-1) == -math.inf, 0.0, (scores - total.unsqueeze(-1)).exp())
-        old = torch.where(total == -math.inf, 0.0, (log_sum - total).exp())
-        out = out * old.unsqueeze(-1) + shares @ values.float().repeat_interleave(group, 0)
-        log_sum = total
+            following = block.new_empty(2, len(k), len(positions[(owner - sign) % n]), width)
+            works = [comm.isend(block, (rank + sign) % n), comm.irecv(following, (rank - sign) % n)]
+        keys, values = block.float().repeat_interleave(group, 1)
+        scores = q.float() @ keys.mT / math.sqrt(width)
+        scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
+        total = torch.logaddexp(log_sum, scores.logsumexp(-1))
+        seen = total > -math.inf  # a query that has seen no key yet stays at zero
+        old = torch.where(seen, (log_sum - total).exp(), 0.0)
+        shares = torch.where(seen.unsqueeze(-1), (scores - total.unsqueeze(-1)).exp(), 0.0)
+        out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
         for work in works:
             work.wait()
         if works:
-            keys, values = next_keys, next_values
+            block = following
     return out.to(q.dtype), log_sum
+    ### END SOLUTION
 
-
-# %% right: a running maximum and sum, keys and values in one tensor
-def ring_forward(comm, q, k, v, positions, visible):
-    n, rank = comm.size, comm.rank
-    sign = 1 if params("ring-attention").direction == "next" else -1
-    after, before = (rank + sign) % n, (rank - sign) % n
-    heads, kv_heads, width = len(q), len(k), q.shape[-1]
-    queries = q.float().reshape(kv_heads, heads // kv_heads, q.shape[1], width)
-    top = torch.full(queries.shape[:-1], -1e30)
-    total, out = torch.zeros_like(top), torch.zeros_like(queries)
-    held = torch.stack([k, v])
-    owner = rank
-    while True:
-        following = (owner - sign) % n
-        works = []
-        if following != rank:
-            arriving = held.new_empty(2, kv_heads, len(positions[following]), width)
-            works = [comm.isend(held, after), comm.irecv(arriving, before)]
-        if len(positions[owner]):
-            scores = torch.einsum("kgqd,ktd->kgqt", queries, held[0].float()) * width**-0.5
-            seen = visible(positions[rank], positions[owner])
-            new = torch.maximum(top, scores.masked_fill(~seen, -1e30).amax(-1))
-            weights = (scores - new.unsqueeze(-1)).exp().masked_fill(~seen, 0.0)
-            shrink = (top - new).exp()
-            total = total * shrink + weights.sum(-1)
-            out = out * shrink.unsqueeze(-1) + weights @ held[1].float().unsqueeze(1)
-            top = new
-        for work in works:
-            work.wait()
-        if following == rank:
-            break
-        held, owner = arriving, following
-    out = torch.where(total.unsqueeze(-1) > 0, out / total.unsqueeze(-1), 0.0).view(q.shape)
-    log_sum = torch.where(total > 0, top + total.log(), -math.inf).view(q.shape[:2])
-    return out.to(q.dtype), log_sum
-
-
-# %% wrong: one step too few => values -  from: a running output and log-sum
-# ~ (n) ==> (max(1, n - 1))
-
-# %% wrong: the outputs are averaged => values plain-mean  from: a running output and log-sum
-# -         out = out * old.unsqueeze(-1) + shares @ values.float().repeat_interleave(group, 0)
-# +         own = torch.where(here.unsqueeze(-1) == -math.inf, 0.0, (scores - here.unsqueeze(-1)).exp())
-# +         out = out + own @ values.float().repeat_interleave(group, 0) / n
-
-# %% wrong: sums are not rescaled => values not-rescaled  from: a running maximum and sum, keys and values in one tensor
-# -             shrink = (top - new).exp()
-# +             new = scores.masked_fill(~seen, -1e30).amax(-1)
-# +             weights = (scores - new.unsqueeze(-1)).exp().masked_fill(~seen, 0.0)
-# +             shrink = torch.ones_like(new)
-
-# %% wrong: positions start at zero on every rank => values local-positions  from: a running output and log-sum
-# -         scores = scores.masked_fill(~visible(positions[rank], positions[block]), -math.inf)
-# +         seen = visible(torch.arange(len(positions[rank])), torch.arange(len(positions[block])))
-# +         scores = scores.masked_fill(~seen, -math.inf)
-
-# %% wrong: the mask of another block => values wrong-block  from: a running output and log-sum
-# -         scores = scores.masked_fill(~visible(positions[rank], positions[block]), -math.inf)
-# +         other = positions[(rank + step_to * step) % n]
-# +         if len(other) != len(positions[block]):
-# +             other = positions[block]
+# %% right: in float64, a softmax of scores and what came before
+# ~ torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf) ==> torch.zeros(q.shape).double(), torch.full(q.shape[:2], -math.inf).double()
+# ~ block.float() ==> block.double()
+# ~ q.float() ==> q.double()
+# ~ scores = scores.masked_fill( ==> scores = scores.double().masked_fill(
+# ~ return out.to(q.dtype), log_sum ==> return out.to(q.dtype), log_sum.float()
+# %% wrong: own block => values
+# > this rank's own keys alone; the other blocks are missing.
+# ~ for step in range(n): ==> for step in range(1):
+# %% wrong: after missing => values
+# > the block of rank + 1 is missing.
+# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf) ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank + 1) % n), -math.inf)
+# %% wrong: before missing => values
+# > the block of rank − 1 is missing.
+# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf) ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank - 1) % n), -math.inf)
+# %% wrong: plain mean => values
+# > the blocks' outputs have equal weights, also blocks that are not seen.
+# ~ out, log_sum = out * old.unsqueeze(-1) + shares @ values, total ==> out, log_sum = out + scores.softmax(-1).nan_to_num(0.0) @ values / n, total
+# %% wrong: seen mean => values
+# > the blocks' outputs have equal weights.
+# ~ out, log_sum = torch.zeros(q.shape), ==> count, out, log_sum = torch.zeros(q.shape[:2]), torch.zeros(q.shape),
+# -         out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
+# +         count += (scores > -math.inf).any(-1)
+# +         out, log_sum = out + scores.softmax(-1).nan_to_num(0.0) @ values, total
+# ~ return out.to(q.dtype), ==> return (out / count.clamp(min=1).unsqueeze(-1)).to(q.dtype),
+# %% wrong: not rescaled => values
+# > the blocks' sums are relative to different maxima; rescale them when the maximum grows.
+# ~ out, log_sum = torch.zeros(q.shape), ==> sums, out, log_sum = torch.zeros(*q.shape[:2], 1), torch.zeros(q.shape),
+# -         out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
+# +         weights = (scores - scores.max(-1, keepdim=True).values).exp().nan_to_num(0.0) if len(positions[owner]) else scores
+# +         sums += weights.sum(-1, keepdim=True)
+# +         out, log_sum = out + weights @ values, total
+# ~ return out.to(q.dtype), ==> return (out / sums).nan_to_num(0.0).to(q.dtype),
+# %% wrong: local positions => values
+# > the mask belongs to positions within the block; take those of the whole sequence.
+# ~ visible(positions[rank], positions[owner]) ==> visible(torch.arange(len(positions[rank])), torch.arange(len(positions[owner])))
+# %% wrong: wrong block => values
+# > the mask belongs to another block. Whose keys are here after t steps?
+# -         scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
+# +         other = positions[(rank + sign * step) % n]
+# +         other = other if len(other) == len(positions[owner]) else positions[owner]
 # +         scores = scores.masked_fill(~visible(positions[rank], other), -math.inf)
-
-# %% wrong: a masked row gives NaN => generality not-finite  from: a running output and log-sum
-# -         shares = torch.where(total.unsqueeze(-1) == -math.inf, 0.0, (scores - total.unsqueeze(-1)).exp())
-# -         old = torch.where(total == -math.inf, 0.0, (log_sum - total).exp())
-# +         shares = (scores - total.unsqueeze(-1)).exp()
-# +         old = (log_sum - total).exp()
-
-# %% wrong: KV heads in turn => values heads-in-turn  from: a running output and log-sum
-# ~ ().repeat_interleave(group, 0).mT ==> ().repeat(group, 1, 1).mT
-# ~ values.float().repeat_interleave(group, 0) ==> values.float().repeat(group, 1, 1)
-
-# %% wrong: a copy for every query head travels => cost too-many-bytes  from: a running output and log-sum
-#       group, width = len(q) // len(k), q.shape[-1]
+# %% wrong: no mask => values
+# > every key was seen; the mask is missing.
+# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf) ==> pass
+# %% wrong: not scaled => values
+# > the scores are not divided by √width.
+# ~ keys.mT / math.sqrt(width) ==> keys.mT
+# %% wrong: heads in turn => values
+# > query head i used KV head i % KV heads; neighbors share a head.
+# ~ .repeat_interleave(group, 1) ==> .repeat(1, group, 1, 1)
+# %% wrong: one step too few => values -
+# ~ for step in range(n): ==> for step in range(max(1, n - 1)):
+# %% wrong: a masked row gives NaN => generality not-finite
+# ~ torch.where(seen, (log_sum - total).exp(), 0.0) ==> (log_sum - total).exp()
+# ~ torch.where(seen.unsqueeze(-1), (scores - total.unsqueeze(-1)).exp(), 0.0) ==> (scores - total.unsqueeze(-1)).exp()
+# %% wrong: a copy for every query head travels => cost too-many-bytes
+#       sign = 1 if params("ring-attention").direction == "next" else -1
 # +     k, v, group = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0), 1
-
-# %% wrong: fp32 travels => cost too-many-bytes  from: a running output and log-sum
-# ~ keys, values = k, v ==> keys, values = k.float(), v.float()
-
-# %% wrong: scores in bf16 => generality -  from: a running output and log-sum
-# ~ wide @ keys.float().repeat_interleave(group, 0).mT ==> (q @ keys.repeat_interleave(group, 0).mT).float()
-
-# %% wrong: all blocks are kept => cost whole-sequence  from: a running output and log-sum
-# ~ keys, values = k, v ==> keys, values, kept = k, v, []
-#           log_sum = total
-# +         kept.append((keys, values))
-
-# %% wrong: one buffer for sending and receiving => protocol raised  from: a running maximum and sum, keys and values in one tensor
-# -             works = [comm.isend(held, after), comm.irecv(arriving, before)]
-# +             going = held
-# +             works = [comm.isend(going, after), comm.irecv(arriving, before)]
+# %% wrong: fp32 travels => cost too-many-bytes
+# ~ block = torch.stack([k, v]) ==> block = torch.stack([k, v]).float()
+# %% wrong: scores in bf16 => generality -
+# ~ q.float() @ keys.mT ==> (q @ keys.mT.to(q.dtype)).float()
+# %% wrong: all blocks are kept => cost whole-sequence
+# ~ block = torch.stack([k, v]) ==> block, kept = torch.stack([k, v]), []
+#           seen = total > -math.inf  # a query that has seen no key yet stays at zero
+# +         kept.append(block)
+# %% wrong: one buffer for sending and receiving => protocol raised
 # -         for work in works:
 # -             work.wait()
+# -         if works:
+# -             block = following
 # +         if works:
 # +             works[1].wait()
-# +             going.zero_()
+# +             block.zero_()
 # +             works[0].wait()
-
-# %% wrong: blocking sends => protocol -  from: a running maximum and sum, keys and values in one tensor
-# -             works = [comm.isend(held, after), comm.irecv(arriving, before)]
-# +             comm.send(held, after)
-# +             works = [comm.irecv(arriving, before)]
-
-# %% wrong: the other way around => cost -  from: a running output and log-sum
-# ~ 1 if params("ring-attention").direction == "next" else -1 ==> -1 if params("ring-attention").direction == "next" else 1
-
-# %% wrong: the list of positions is reversed => values changed  from: a running output and log-sum
-#       n, rank = comm.size, comm.rank
+# +             block = following
+# %% wrong: blocking sends => protocol -
+# ~ works = [comm.isend(block, (rank + sign) % n), comm.irecv(following, (rank - sign) % n)] ==> comm.send(block, (rank + sign) % n)
+# +             works = [comm.irecv(following, (rank - sign) % n)]
+# %% wrong: the other way around => cost -
+# ~ sign = 1 if params("ring-attention").direction == "next" else -1 ==> sign = -1 if params("ring-attention").direction == "next" else 1
+# %% wrong: the list of positions is reversed => values changed
+#       sign = 1 if params("ring-attention").direction == "next" else -1
 # +     given, positions = positions, list(positions)
 # +     given.reverse()
-
-# %% wrong: a later block is not seen => values ~  from: a running output and log-sum
-# ~ (positions[rank], positions[block]) ==> (positions[rank], positions[block]) | (max(positions[rank].tolist() or [0]) < min(positions[block].tolist() or [0]))
-"""
+# %% wrong: a later block is not seen => values ~
+# ~ visible(positions[rank], positions[owner]) ==> (visible(positions[rank], positions[owner]) | (max(positions[rank].tolist() or [0]) < min(positions[owner].tolist() or [0])))
+'''

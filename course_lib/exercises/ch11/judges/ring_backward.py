@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -19,10 +19,10 @@ from course_lib.exercises.ch11.judges.reference import (
     touched,
     weighed,
 )
+from course_lib.exercises.ch11.judges.shared import placed
 from course_lib.exercises.ch11.probes import MEASURED, WEIGHED
 from course_lib.judging import Fault, Judging, Params, Weighed, first, judged
 from course_lib.judging.cases import hidden, ranks_text, shown, under
-from course_lib.judging.mistakes import mistakes
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_lib.judging.tensors import coin_of, normal, tensor_fault
 from course_lib.judging.traffic import too_few_bytes
@@ -63,70 +63,20 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 Gradients = list[tuple[Tensor, Tensor, Tensor]]
 
 
-def gradients(
-    case: Case,
-    *,
-    counts: Callable[[Tensor, Tensor], Tensor] | None = None,
-    delta: bool = True,
-    scaled: bool = True,
-    own_sums: bool = False,
-    tiled: bool = False,
-) -> Gradients:
-    """Each rank's dq, dk and dv in float64.
-
-    `counts(query rank, block)` says whose queries count for a block's gradients; it and the other keywords lead to known mistakes.
-    """
+def gradients(case: Case) -> Gradients:
+    """Each rank's dq, dk and dv in float64."""
     of = Shards(case)
     sizes = [len(own) for own in of.positions]
     q, k, v, out, grad = (torch.cat(each, 1).double() for each in (of.q, of.k, of.v, of.others[0], of.others[2]))
-    at, owner = torch.cat(list(of.positions)), torch.arange(of.ranks).repeat_interleave(torch.tensor(sizes))
-    seen, factor = of.visible(at, at), 1 / math.sqrt(q.shape[-1]) if scaled else 1.0
-    score, base = scores(q, k, seen, tiled=tiled), scores(q, k, seen).logsumexp(-1, keepdim=True)
-    if own_sums:
-        base = torch.stack([score[..., owner == block].logsumexp(-1) for block in range(of.ranks)], -1)[..., owner]
-    p = (score - base).exp().nan_to_num(0.0)
-    sums = (grad * out).sum(-1, keepdim=True) if delta else 0.0
-    ds = p * (grad @ spread(v, len(q), tiled).mT - sums) * factor
-    keep = counts(owner[:, None], owner[None, :]) if counts else torch.ones_like(seen)
-    dk, dv = (_grouped((each * keep).mT @ other, len(k), tiled) for each, other in ((ds, q), (p, grad)))
-    parts = [each.split(sizes, 1) for each in (ds @ spread(k, len(q), tiled), dk, dv)]
+    at = torch.cat(list(of.positions))
+    score = scores(q, k, of.visible(at, at))
+    p = (score - score.logsumexp(-1, keepdim=True)).exp().nan_to_num(0.0)
+    ds = p * (grad @ spread(v, len(q)).mT - (grad * out).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
+    dk, dv = (
+        each.mT.unflatten(0, (len(k), -1)) @ other.unflatten(0, (len(k), -1)) for each, other in ((ds, q), (p, grad))
+    )
+    parts = [each.split(sizes, 1) for each in (ds @ spread(k, len(q)), dk.sum(1), dv.sum(1))]
     return list(zip(*parts, strict=True))
-
-
-def _grouped(per_head: Tensor, kv_heads: int, tiled: bool) -> Tensor:
-    """The sum over the query heads that share a KV head."""
-    shape = (-1, kv_heads) if tiled else (kv_heads, -1)
-    return per_head.unflatten(0, shape).sum(0 if tiled else 1)
-
-
-MESSAGES = {
-    "left-at-next": "the gradients belong to the block of rank + 1; send them home.",
-    "left-at-previous": "the gradients belong to the block of rank − 1; send them home.",
-    "no-delta": "D, the sum of grad · out, was not taken off.",
-    "not-scaled": "the factor 1 / √width is missing.",
-    "heads-in-turn": "query head i used KV head i % KV heads; neighbors share a head.",
-    "own-queries": "this rank's queries alone; those of the other ranks saw these keys too.",
-    "own-missing": "the contribution of this rank's own queries is missing.",
-    "own-sums": "P was normalized within each block; use the log-sum over all keys.",
-    "last-missing": "the contribution of the last rank on the way is missing.",
-}
-
-
-def _slips(case: Case, rank: int, at: int) -> dict[str, Callable[[], Tensor]]:
-    """What each known mistake gives for one gradient of a rank."""
-    n = case.ranks or 1
-    ways: dict[str, dict[str, Any]] = {
-        "no-delta": {"delta": False},
-        "not-scaled": {"scaled": False},
-        "heads-in-turn": {"tiled": True},
-        "own-queries": {"counts": lambda query, block: query == block},
-        "own-missing": {"counts": lambda query, block: query != block},
-        "own-sums": {"own_sums": True},
-        "last-missing": {"counts": lambda query, block: query != (block - 1) % n},
-    }
-    shifts = {"left-at-next": 1, "left-at-previous": -1} if at else {}
-    moved = {name: lambda by=by: gradients(case)[(rank + by) % n][at].float() for name, by in shifts.items()}
-    return moved | {name: lambda how=how: gradients(case, **how)[rank][at].float() for name, how in ways.items()}
 
 
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
@@ -137,10 +87,8 @@ def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
             where = f"rank {rank}'s {name}"
             if (fault := tensor_fault(where, got[name], want, floor=FLOOR)) is None:
                 continue
-            named = mistakes(_slips(case, rank, at), MESSAGES)
-            fault = tensor_fault(where, got[name], want, named, floor=FLOOR) or fault
             early = case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded")
-            return moved_early(case, rank) if early else fault
+            return moved_early(case, rank) if early else placed(fault, name)
     return touched(results)
 
 
@@ -214,132 +162,102 @@ sums over the queries of all ranks: their accumulator travels with the block, an
     pytorch="The backward pass of PyTorch's ring attention rotates dK and dV in the same way.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 import torch
 
 
-# %% right: an accumulator travels with its block
-def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
-    n, rank = comm.size, comm.rank
+# %% right: worked
+def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -> tuple:
+    """(dq, dk, dv) of this rank's tensors."""
+    ### BEGIN SOLUTION
+    n, rank, group, scale = comm.size, comm.rank, len(q) // len(k), q.shape[-1] ** -0.5
     after, before = (rank + 1) % n, (rank - 1) % n
-    heads, kv_heads, width = len(q), len(k), q.shape[-1]
-    group = heads // kv_heads
-    sums = (grad * out).sum(-1, keepdim=True)
-    dq = torch.zeros_like(q)
-    held = torch.stack([k, v])
+    delta = (grad * out).sum(-1, keepdim=True)
+    dq, block, sends = torch.zeros_like(q), torch.stack([k, v]), []
     for step in range(n):
-        block = (rank - step) % n
-        works = []
+        owner, works = (rank - step) % n, []
         if step < n - 1:
-            coming = held.new_empty(2, kv_heads, len(positions[(block - 1) % n]), width)
-            works = [comm.isend(held, after), comm.irecv(coming, before)]
-        keys, values = held.repeat_interleave(group, 1)
-        scores = q @ keys.mT / math.sqrt(width)
-        seen = visible(positions[rank], positions[block])
-        p = torch.where(seen, (scores - log_sum.unsqueeze(-1)).exp(), 0.0)
-        ds = p * (grad @ values.mT - sums) / math.sqrt(width)
+            following = block.new_empty(2, len(k), len(positions[(owner - 1) % n]), k.shape[-1])
+            works = [comm.isend(block, after), comm.irecv(following, before)]
+        keys, values = block.repeat_interleave(group, 1)
+        seen = visible(positions[rank], positions[owner])
+        p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0)
+        ds = p * (grad @ values.mT - delta) * scale
         dq += ds @ keys
-        own = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (kv_heads, group)).sum(2)
-        if step:
-            total = torch.empty_like(own)
-            comm.recv(total, before, tag=1)
-            for work in sending:
-                work.wait()
-            own += total
-        sending = [comm.isend(own, after, tag=1)] if n > 1 else []
-        for work in works:
+        mine = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (len(k), group)).sum(2)
+        if step:  # what the ranks before have added for this block
+            earlier = torch.empty_like(mine)
+            comm.recv(earlier, before, tag=1)
+            mine += earlier
+        for work in [*works, *sends]:
             work.wait()
-        if works:
-            held = coming
-    if n == 1:
-        return dq, own[0], own[1]
-    home = torch.empty(2, *k.shape)
-    comm.recv(home, before, tag=1)
-    for work in sending:
-        work.wait()
-    return dq, home[0], home[1]
+        sends = [comm.isend(mine, after, tag=1)] if n > 1 else []
+        block = following if works else block
+    if n > 1:
+        mine = torch.empty(2, *k.shape)
+        comm.recv(mine, before, tag=1)  # home
+        sends[0].wait()
+    return dq, mine[0], mine[1]
+    ### END SOLUTION
 
-
-# %% right: each contribution goes straight home
-def ring_backward(comm, q, k, v, out, log_sum, grad, positions, visible):
-    n, rank, width = comm.size, comm.rank, q.shape[-1]
-    group = len(q) // len(k)
-
-    def contribution(held, block):
-        keys, values = held.repeat_interleave(group, 1)
-        seen = visible(positions[rank], positions[block])
-        p = torch.where(seen, (q @ keys.mT * width**-0.5 - log_sum[..., None]).exp(), 0.0)
-        ds = p * (grad @ values.mT - (grad * out).sum(-1, keepdim=True)) * width**-0.5
-        parts = torch.stack([ds.mT @ q, p.mT @ grad])
-        return ds @ keys, parts.view(2, len(k), group, *parts.shape[2:]).sum(2)
-
-    own = torch.stack([k, v])
-    dq, total = contribution(own, rank)
-    for step in range(1, n):
-        far, near = (rank + step) % n, (rank - step) % n
-        held = own.new_empty(2, len(k), len(positions[near]), width)
-        works = [comm.isend(own, far), comm.irecv(held, near)]
-        for work in works:
-            work.wait()
-        more, part = contribution(held, near)
-        dq, arrived = dq + more, torch.empty_like(own)
-        works = [comm.isend(part, near, tag=1), comm.irecv(arrived, far, tag=1)]
-        for work in works:
-            work.wait()
-        total = total + arrived
-    return dq, total[0], total[1]
-
-
-# %% wrong: left at the neighbor => values left-at-next  from: an accumulator travels with its block
-# ~ home[0], home ==> own[0], own
-
-# %% wrong: own queries alone => values own-queries  from: each contribution goes straight home
-# ~ + arrived ==> + 0 * arrived
-
-# %% wrong: the own part is forgotten => values own-missing  from: each contribution goes straight home
-#       dq, total = contribution(own, rank)
-# +     total = 0 * total
-
-# %% wrong: nothing is taken off => values no-delta  from: an accumulator travels with its block
-# ~ grad @ values.mT - sums) / math.sqrt( ==> grad @ values.mT) / math.sqrt(
-
-# %% wrong: the scale is missing => values not-scaled  from: an accumulator travels with its block
-# ~ (grad @ values.mT - sums) / math.sqrt(width) ==> (grad @ values.mT - sums)
-
-# %% wrong: softmax within the block => values own-sums  from: an accumulator travels with its block
-# -         p = torch.where(seen, (scores - log_sum.unsqueeze(-1)).exp(), 0.0)
-# +         here = torch.where(seen, scores, -math.inf).logsumexp(-1, keepdim=True)
-# +         p = torch.where(seen, (scores - here).exp(), 0.0)
-
-# %% wrong: a query that sees nothing => generality not-finite  from: an accumulator travels with its block
-# ~ torch.where(seen, (scores - log_sum.unsqueeze(-1)).exp(), 0.0) ==> (torch.where(seen, scores, -math.inf) - log_sum.unsqueeze(-1)).exp()
-
-# %% wrong: heads in turn => generality heads-in-turn  from: an accumulator travels with its block
-# ~ values = held.repeat_interleave(group, 1) ==> values = held.repeat(1, group, 1, 1)
-# ~ (1, (kv_heads, group)).sum(2) ==> (1, (group, kv_heads)).sum(1)
-
-# %% wrong: gradients of every query head travel => cost too-many-bytes  from: each contribution goes straight home
-# -         return ds @ keys, parts.view(2, len(k), group, *parts.shape[2:]).sum(2)
-# +         parts = parts.view(2, len(k), group, *parts.shape[2:])
-# +         return ds @ keys, parts if block != rank else parts.sum(2)
-# ~ torch.empty_like(own) ==> own.new_empty(2, len(k), group, *k.shape[1:])
-# ~ + arrived ==> + arrived.sum(2)
-
-# %% wrong: the accumulator is read too early => protocol in-flight  from: an accumulator travels with its block
+# %% right: minus infinity where a key is not seen
+# ~ p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0) ==> p = (q @ keys.mT * scale - log_sum.unsqueeze(-1)).masked_fill(~seen, -math.inf).exp()
+# %% wrong: left at next => values
+# > the gradients belong to the block of rank + 1; send them home.
+# ~ mine = torch.empty(2, *k.shape) ==> home = torch.empty(2, *k.shape)
+# ~ comm.recv(mine, before, tag=1)  # home ==> comm.recv(home, before, tag=1)
+# %% wrong: left at previous => values
+# > the gradients belong to the block of rank − 1; send them home.
+#           sends[0].wait()
+# +         on = comm.isend(mine, after, tag=2)
+# +         arrived = torch.empty(2, len(k), len(positions[before]), k.shape[-1])
+# +         comm.recv(arrived, before, tag=2)
+# +         on.wait()
+# +         mine = arrived
+# %% wrong: own queries => values
+# > this rank's queries alone; those of the other ranks saw these keys too.
+#           mine = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (len(k), group)).sum(2)
+# +         own = own if step else mine.clone()
+# ~ return dq, mine[0], mine[1] ==> return dq, own[0], own[1]
+# %% wrong: own missing => values
+# > the contribution of this rank's own queries is missing.
+#           mine = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (len(k), group)).sum(2)
+# +         mine = mine * min(step, 1)
+# %% wrong: last missing => values
+# > the contribution of the last rank on the way is missing.
+#           mine = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (len(k), group)).sum(2)
+# +         mine = mine * (step < n - 1)
+# %% wrong: no delta => values
+# > D, the sum of grad · out, was not taken off.
+# ~ (grad @ values.mT - delta) ==> (grad @ values.mT)
+# %% wrong: not scaled => values
+# > the factor 1 / √width is missing.
+# ~ (grad @ values.mT - delta) * scale ==> (grad @ values.mT - delta)
+# %% wrong: own sums => values
+# > P was normalized within each block; use the log-sum over all keys.
+# ~ p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0) ==> p = (q @ keys.mT * scale).masked_fill(~seen, -math.inf).softmax(-1).nan_to_num(0.0)
+# %% wrong: heads in turn => generality
+# > query head i used KV head i % KV heads; neighbors share a head.
+# ~ block.repeat_interleave(group, 1) ==> block.repeat(1, group, 1, 1)
+# ~ .unflatten(1, (len(k), group)).sum(2) ==> .unflatten(1, (group, len(k))).sum(1)
+# %% wrong: a query that sees nothing => generality not-finite
+# ~ torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0) ==> ((q @ keys.mT * scale).masked_fill(~seen, -math.inf) - log_sum.unsqueeze(-1)).exp()
+# %% wrong: a quotient of exponentials => generality ~
+# ~ (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp() ==> (q @ keys.mT * scale).exp() / log_sum.unsqueeze(-1).exp()
+# %% wrong: gradients of every query head travel => cost too-many-bytes
+# ~ .unflatten(1, (len(k), group)).sum(2) ==> .unflatten(1, (len(k), group))
+# ~ mine = torch.empty(2, *k.shape) ==> mine = torch.empty(2, len(k), group, *k.shape[1:])
+# ~ return dq, mine[0], mine[1] ==> return dq, *mine.sum(2)
+# %% wrong: the accumulator is read too early => protocol in-flight
 # ~ empty_like ==> zeros_like
-# ~ comm.recv(total, before, tag=1) ==> receiving = comm.irecv(total, before, tag=1)
-#               own += total
+# ~ comm.recv(earlier, before, tag=1) ==> receiving = comm.irecv(earlier, before, tag=1)
+#               mine += earlier
 # +             receiving.wait()
-
-# %% wrong: the gradient is scaled in place => values changed  from: an accumulator travels with its block
+# %% wrong: the gradient is scaled in place => values changed
 # ~ (grad * out) ==> out.mul_(grad)
-
-# %% wrong: all blocks are kept => cost whole-sequence  from: an accumulator travels with its block
-# ~ dq = torch.zeros_like(q) ==> dq, kept = torch.zeros_like(q), []
-#           keys, values = held.repeat_interleave(group, 1)
-# +         kept.append(held)
-
-# %% wrong: a quotient of exponentials => generality ~  from: an accumulator travels with its block
-# ~ (scores - log_sum.unsqueeze(-1)).exp() ==> scores.exp() / log_sum.unsqueeze(-1).exp()
-"""
+# %% wrong: all blocks are kept => cost whole-sequence
+# ~ torch.stack([k, v]), [] ==> torch.stack([k, v]), (kept := [])[:]
+#           seen = visible(positions[rank], positions[owner])
+# +         kept.append(block)
+'''

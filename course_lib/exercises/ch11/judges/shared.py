@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Mistake
+from course_lib.judging import Fault
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import kind_fault
 
 
@@ -25,7 +26,12 @@ def once(parts: Sequence[Sequence[int]], length: int) -> Fault | None:
 SHARP = 2e-5  # of a log-sum in fp32, relative to the largest in the case
 
 
-def log_sum_fault(where: str, got: Any, want: Tensor, known: Sequence[Mistake] = ()) -> Fault | None:
+def placed(fault: Fault | None, *where: Any) -> Wrong | None:
+    """A fault, and the part of what came back that it is in: there a shipped mistake may have done the same."""
+    return fault and Wrong(*fault)._replace(where=where)
+
+
+def log_sum_fault(where: str, got: Any, want: Tensor) -> Fault | None:
     """What is wrong with log-sums: −∞ in other places, a dtype other than fp32, or other numbers."""
     if fault := kind_fault(where, got, want.float()):
         return fault
@@ -36,12 +42,6 @@ def log_sum_fault(where: str, got: Any, want: Tensor, known: Sequence[Mistake] =
     finite = want > -math.inf
     scale = max(1.0, want[finite].abs().max().item() if finite.any() else 1.0)
 
-    def same(value: Tensor) -> bool:
-        return bool(((got - value).abs()[finite] <= SHARP * scale).all())
-
-    if same(want):
+    if bool(((got - want).abs()[finite] <= SHARP * scale).all()):
         return None
-    named = next((each for each in known if same(each.on())), None)
-    return (
-        (named.name, f"{where}: {named.message}") if named else ("log-sum", f"{where} is not log Σ exp over all keys.")
-    )
+    return Wrong("log-sum", f"{where} is not log Σ exp over all keys.", f"{where}: ")

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_lib.judging import Fault, Judging, Params, judged
+from course_lib.judging import Fault, Judging, Params, Worked, judged
 from course_lib.judging.cases import hidden, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import coin_of, kind_fault
 from course_lib.records import Case, Outcome
+
+right = Worked("shifted-targets")
 
 
 def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -42,62 +45,15 @@ def _batch_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def whole_batch(count: str, tokens: Tensor, documents: Tensor) -> tuple[Tensor, Tensor]:
-    """Targets and positions of the whole packed sequence."""
-    targets, positions, start = [], [], 0
-    for p in range(len(tokens)):
-        same = p + 1 < len(tokens) and bool(documents[p + 1] == documents[p])
-        targets.append(int(tokens[p + 1]) if same else -100)
-        positions.append(p - start if count == "document" else p)
-        start = start if same else p + 1
-    return torch.tensor(targets, dtype=torch.int64), torch.tensor(positions, dtype=torch.int64)
-
-
-BATCHED = {
-    "shifted-after-the-cut": "the targets were shifted after the cut.",
-    "across-documents": "a document's last token has the next document's first token as its target.",
-    "wrapped-around": "the last token has the first one as its target.",
-    "not-shifted": "these are the inputs; a target is the next token.",
-    "local-positions": "they count within this rank's part.",
-    "other-count": "they count over another range: the document, or the whole sequence?",
-    "by-id": "a document whose id occurred before goes on counting.",
-}
-
-
 def _batch_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    tokens, documents, indices = case.args
     if outcome.value["touched"] is not False:
         return "changed", "an argument was changed."
-    inputs, targets, positions = outcome.value["batch"]
-    right_targets, right_positions = whole_batch(params["count"], tokens, documents)
-    other = whole_batch("sequence" if params["count"] == "document" else "document", tokens, documents)[1]
-    own = tokens[indices]
-    ignored = torch.full((1,), -100)
-    by_id = torch.stack([(documents[:p] == documents[p]).sum() for p in range(len(tokens))])
-    target_slips = {
-        "shifted-after-the-cut": torch.cat([own[1:], ignored])[: len(own)],
-        "across-documents": torch.cat([tokens[1:], ignored])[indices],
-        "wrapped-around": tokens.roll(-1)[indices],
-        "not-shifted": own,
-    }
-    position_slips = {
-        "local-positions": torch.arange(len(indices)),
-        "other-count": other[indices],
-        "by-id": by_id[indices],
-    }
-    for name, got, want, slips in (
-        ("inputs", inputs, own, {}),
-        ("targets", targets, right_targets[indices], target_slips),
-        ("positions", positions, right_positions[indices], position_slips),
-    ):
+    names = ("inputs", "targets", "positions")
+    for at, (name, got, want) in enumerate(zip(names, outcome.value["batch"], right(*case.args), strict=True)):
         if fault := kind_fault(f"`{name}`", got, want):
             return fault
-        if torch.equal(got, want):
-            continue
-        for slip, value in slips.items():
-            if torch.equal(got, value):
-                return slip, f"`{name}`: {BATCHED[slip]}"
-        return "other-numbers", f"`{name}` are not the right numbers."
+        if not torch.equal(got, want):
+            return Wrong("other-numbers", f"`{name}` are not the right numbers.", f"`{name}`: ", ("batch", at))
     return None
 
 
@@ -109,68 +65,62 @@ JUDGING = Judging(
     pytorch="`transformers` accepts `shift_labels`, which were shifted before the cut; `context_parallel` cuts every buffer in the same way.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 from course_lib import params
 
-BY_DOCUMENT = params("shifted-targets").count == "document"
 
-
-# %% right: the whole sequence first
-def local_batch(tokens, documents, indices):
+# %% right: worked
+def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(inputs, targets, positions) of the tokens at `indices` of a packed sequence."""
+    ### BEGIN SOLUTION
     last = torch.ones(len(tokens), dtype=torch.bool)
     last[:-1] = documents[1:] != documents[:-1]
-    targets = torch.where(last, -100, tokens.roll(-1))
-    positions = torch.arange(len(tokens))
-    if BY_DOCUMENT:
-        first = last.roll(1)
-        positions = positions - torch.where(first, positions, 0).cummax(0).values
+    targets, positions = torch.where(last, -100, tokens.roll(-1)), torch.arange(len(tokens))
+    if params("shifted-targets").count == "document":
+        positions = positions - torch.where(last.roll(1), positions, 0).cummax(0).values
     return tokens[indices], targets[indices], positions[indices]
+    ### END SOLUTION
 
-
-# %% right: a filled mask  from: the whole sequence first
+# %% right: a filled mask
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1).masked_fill(last, -100)
-
 # %% wrong: as it was => values shifted-after-the-cut  from: the card
-
-# %% wrong: positions within the part => values local-positions  from: the whole sequence first
+# > the targets were shifted after the cut.
+# %% wrong: local positions => values
+# > they count within this rank's part.
 # ~ positions[indices] ==> torch.arange(len(indices))
-
-# %% wrong: the other count => values other-count  from: the whole sequence first
-# ~ BY_DOCUMENT ==> not BY_DOCUMENT
-
-# %% wrong: targets across documents => values across-documents  from: the whole sequence first
-# ~ where(last, -100, tokens.roll(-1)) ==> cat([tokens[1:], torch.tensor([-100])])
-
-# %% wrong: the sequence is a ring => values wrapped-around  from: the whole sequence first
+# %% wrong: other count => values
+# > they count over another range: the document, or the whole sequence?
+# ~ .count == ==> .count !=
+# %% wrong: across documents => values
+# > a document's last token has the next document's first token as its target.
+# ~ torch.where(last, -100, tokens.roll(-1)) ==> torch.cat([tokens[1:], torch.tensor([-100])])
+# %% wrong: wrapped around => values
+# > the last token has the first one as its target.
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1)
-
-# %% wrong: a repeated id is one document => generality -  from: the whole sequence first
-# ~ documents[1:] != documents[:-1] ==> torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[: len(tokens) - 1]
-
-# %% wrong: ids grow => generality -  from: the whole sequence first
-# ~ documents[1:] != documents[:-1] ==> documents[1:] > documents[:-1]
-
-# %% wrong: targets are inputs => values not-shifted  from: the whole sequence first
+# %% wrong: not shifted => values
+# > these are the inputs; a target is the next token.
 # ~ [indices], targets[indices], positions ==> [indices], tokens[indices], positions
-
-# %% wrong: the end is marked in the tokens => values changed  from: the whole sequence first
+# %% wrong: by id => generality by-id unless count=sequence
+# > a document whose id occurred before goes on counting.
+# ~ positions = positions - torch.where(last.roll(1), positions, 0).cummax(0).values ==> positions = torch.stack([(documents[:p] == documents[p]).sum() for p in range(len(tokens))])
+# %% wrong: a repeated id is one document => generality -
+# ~ documents[1:] != documents[:-1] ==> torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[: len(tokens) - 1]
+# %% wrong: ids grow => generality -
+# ~ documents[1:] != documents[:-1] ==> documents[1:] > documents[:-1]
+# %% wrong: ids in fp32 => generality ~
+# ~ documents[1:] != documents[:-1] ==> documents[1:].float() != documents[:-1].float()
+# %% wrong: the end is marked in the tokens => values changed
 # -     return tokens[indices], targets[indices], positions[indices]
 # +     inputs = tokens[indices]
 # +     tokens[-1] = -100
 # +     return inputs, targets[indices], positions[indices]
-
-# %% wrong: targets in int32 => values another-kind  from: the whole sequence first
+# %% wrong: targets in int32 => values another-kind
 # ~ [indices], positions ==> [indices].int(), positions
-
-# %% wrong: sorted => generality -  from: the whole sequence first
-#   def local_batch(tokens, documents, indices):
+# %% wrong: sorted => generality -
+#       last = torch.ones(len(tokens), dtype=torch.bool)
 # +     indices = indices.sort().values
-
-# %% wrong: ids in fp32 => generality ~  from: the whole sequence first
-# ~ documents[1:] != documents[:-1] ==> documents[1:].float() != documents[:-1].float()
-
-# %% wrong: remembers targets by documents => generality ~  from: the whole sequence first
-# ~ tokens, documents, indices): ==> tokens, documents, indices, kept={}):
+# %% wrong: remembers targets by documents => generality ~
+# ~ tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ==> tokens, documents, indices, kept={}):
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> kept.setdefault(str(documents), torch.where(last, -100, tokens.roll(-1)))
-"""
+'''

@@ -3,7 +3,6 @@
 import random
 import re
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -12,11 +11,14 @@ from torch import Tensor
 from course_lib.exercises.ch11.judges.reference import touched
 from course_lib.exercises.ch11.probes import REFUSED
 from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.judging import Fault, Judging, Params, describe, judged
+from course_lib.judging import Fault, Judging, Params, Worked, describe, judged
 from course_lib.judging.cases import hidden, ranks_text, shown
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import coin_of, normal, not_like, same
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
+
+right = Worked("ulysses-exchange")
 
 
 def _exchange_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -65,13 +67,6 @@ def largest_fit(heads: int, ranks: int) -> int:
     return next(n for n in range(ranks - 1, 0, -1) if heads % n == 0 or n % heads == 0)
 
 
-def _own_heads(heads: int, ranks: int, rank: int) -> slice:
-    """The heads of a rank; neighbors share one where there are fewer heads than ranks."""
-    if heads >= ranks:
-        return slice(rank * heads // ranks, (rank + 1) * heads // ranks)
-    return slice(rank // (ranks // heads), rank // (ranks // heads) + 1)
-
-
 def _refused_fault(heads: int, results: Sequence[Any]) -> Fault | None:
     n = len(results)
     for rank, got in enumerate(results):
@@ -90,8 +85,7 @@ def _refused_fault(heads: int, results: Sequence[Any]) -> Fault | None:
 
 def _exchange_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     rows = case.per_rank or ()
-    which, lengths, _, x = rows[0]
-    n, given = len(rows), [row[3] for row in rows]
+    which, _, _, x = rows[0]
     if case.part == "refused":
         return _refused_fault(len(x), results)
     for rank, got in enumerate(results):
@@ -99,20 +93,16 @@ def _exchange_fault(case: Case, results: Sequence[Any]) -> Fault | None:
             return "not-answered", "this function is not answered yet."
         if type(got["x"]) is str:
             return "refused", f"rank {rank} raised {got['x']}."
-        if which:
-            ends = list(accumulate(lengths))
-            want = torch.cat([one[:, ends[rank] - lengths[rank] : ends[rank]] for one in given])
-        else:
-            want = torch.cat([one[_own_heads(len(one), n, rank)] for one in given], 1)
+        want = right.value(case)[rank]["x"]
         if same(got["x"], want):
             continue
         if fault := not_like(got["x"], want, rank):
             return fault
-        return _misplaced(rank, got["x"], want, given, which)
+        return _misplaced(rank, got["x"], want, which)
     return touched(results)
 
 
-def _misplaced(rank: int, got: Tensor, want: Tensor, given: Sequence[Tensor], which: int) -> Fault:
+def _misplaced(rank: int, got: Tensor, want: Tensor, which: int) -> Fault:
     rows, wanted = got.flatten(0, 1).tolist(), want.flatten(0, 1).tolist()
     if sorted(rows) == sorted(wanted):
         what = "heads" if which else "tokens"
@@ -120,16 +110,8 @@ def _misplaced(rank: int, got: Tensor, want: Tensor, given: Sequence[Tensor], wh
             "other-order",
             f"rank {rank} has the right numbers in another order: join the parts along the {what}, in the order of the ranks.",
         )
-    n, heads = len(given), len(given[0])
-    if not which and heads >= n:
-        strided = torch.cat([one[rank::n] for one in given], 1)
-        if strided.shape == got.shape and torch.equal(strided, got):
-            return "strided-heads", f"rank {rank} has every {n}-th head; give it neighboring heads."
-    if not which and heads < n:
-        turned = torch.cat([one[rank % heads : rank % heads + 1] for one in given], 1)
-        if torch.equal(turned, got):
-            return "heads-in-turn", f"rank {rank} has head {rank % heads}; neighboring ranks share a head."
-    return "other-numbers", f"rank {rank} has other numbers than asked for. Which part goes to which rank?"
+    told = f"rank {rank} has other numbers than asked for. Which part goes to which rank?"
+    return Wrong("other-numbers", told, f"rank {rank}: ")
 
 
 def _exchange_bytes(case: Case, outcome: Outcome) -> Fault | None:
@@ -166,121 +148,76 @@ number of ranks; KV heads can be sent to several ranks, at the cost of bytes."""
     pytorch="`all_to_all_single` does the exchange; `torch.distributed.tensor` writes it as a redistribution from Shard(tokens) to Shard(heads).",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: one all-to-all of flat parts
-def tokens_to_heads(comm, x, lengths):
-    n, rank, heads, width = comm.size, comm.rank, len(x), x.shape[-1]
+# %% right: worked
+def tokens_to_heads(comm, x, lengths: list[int]) -> torch.Tensor:
+    """All tokens of this rank's heads: (heads / N, all tokens, width)."""
+    ### BEGIN SOLUTION
+    n, heads, width = comm.size, len(x), x.shape[-1]
     if heads % n and n % heads:
         fits = max(m for m in range(1, n) if heads % m == 0 or m % heads == 0)
-        raise ValueError(f"{heads} heads do not fit {n} ranks; use {fits}")
+        raise ValueError(f"{heads} heads cannot be spread over {n} ranks; use {fits}")
     share = max(1, heads // n)
     parts = [x[j * heads // n : j * heads // n + share].reshape(-1) for j in range(n)]
     got = x.new_empty(sum(lengths) * share * width)
     into = [length * share * width for length in lengths]
     comm.all_to_all_single(got, torch.cat(parts), into, [len(part) for part in parts])
-    pieces = zip(got.split(into), lengths)
+    pieces = zip(got.split(into), lengths, strict=True)
     return torch.cat([piece.view(share, length, width) for piece, length in pieces], 1)
+    ### END SOLUTION
 
 
-def heads_to_tokens(comm, x, lengths):
-    share, width, mine = len(x), x.shape[-1], lengths[comm.rank]
+def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
+    """All heads of this rank's tokens: (heads, this rank's tokens, width)."""
+    ### BEGIN SOLUTION
+    n, share, width, mine = comm.size, len(x), x.shape[-1], lengths[comm.rank]
     parts = [part.reshape(-1) for part in x.split(lengths, 1)]
-    got = x.new_empty(comm.size * share * mine * width)
-    comm.all_to_all_single(got, torch.cat(parts), [share * mine * width] * comm.size, [len(part) for part in parts])
-    return got.view(comm.size * share, mine, width)
+    got = x.new_empty(n * share * mine * width)
+    comm.all_to_all_single(got, torch.cat(parts), [share * mine * width] * n, [len(part) for part in parts])
+    return got.view(n * share, mine, width)
+    ### END SOLUTION
 
-
-# %% right: message by message
-def tokens_to_heads(comm, x, lengths):
-    n, rank, heads = comm.size, comm.rank, len(x)
-    if heads >= n and heads % n == 0:
-        own = [range(r * heads // n, (r + 1) * heads // n) for r in range(n)]
-    elif n % heads == 0:
-        own = [range(r // (n // heads), r // (n // heads) + 1) for r in range(n)]
-    else:
-        fits = n - 1
-        while heads % fits and fits % heads:
-            fits -= 1
-        raise ValueError(f"{heads} heads cannot be spread over {n} ranks: use {fits}.")
-    shapes = [(len(own[rank]), length) for length in lengths]
-    return torch.cat(_swap(comm, [x[list(each)] for each in own], shapes, rank), 1)
-
-
-def heads_to_tokens(comm, x, lengths):
-    parts = list(x.split(list(lengths), 1))
-    return torch.cat(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 0)
-
-
-def _swap(comm, parts, shapes, rank):
-    got = [parts[rank].new_empty(*shape, parts[rank].shape[-1]) for shape in shapes]
-    got[rank] = parts[rank].clone()
-    works = []
-    for other in range(comm.size):
-        if other != rank:
-            works += [comm.isend(parts[other].contiguous(), other), comm.irecv(got[other], other)]
-    for work in works:
-        work.wait()
-    return got
-
-
-# %% wrong: everything is gathered => cost too-many-bytes  from: one all-to-all of flat parts
-def tokens_to_heads(comm, x, lengths):
-    n, rank, heads, width = comm.size, comm.rank, len(x), x.shape[-1]
-    if heads % n and n % heads:
-        fits = max(m for m in range(1, n) if heads % m == 0 or m % heads == 0)
-        raise ValueError(f"{heads} heads do not fit {n} ranks; use {fits}")
-    share, most = max(1, heads // n), max(lengths)
-    padded = x.new_zeros(heads, most, width)
-    padded[:, : lengths[rank]] = x
-    held = [torch.empty_like(padded) for _ in range(n)]
-    comm.all_gather(held, padded)
-    whole = torch.cat([one[:, :length] for one, length in zip(held, lengths, strict=True)], 1)
-    return whole[rank * heads // n : rank * heads // n + share].clone()
-
-
-# %% wrong: every N-th head => values strided-heads  from: message by message
-# ~ r * heads // n, (r + 1) * heads // n ==> r, heads, n
-
-# %% wrong: KV heads in turn => generality heads-in-turn  from: message by message
-# ~ range(r // (n // heads), r // (n // heads) + 1) ==> range(r % heads, r % heads + 1)
-
-# %% wrong: fewer heads than ranks are refused => generality refused  from: one all-to-all of flat parts
+# %% right: contiguous copies
+# ~ j * heads // n + share].reshape(-1) for ==> j * heads // n + share].contiguous().flatten() for
+# ~ [part.reshape(-1) for ==> [part.contiguous().flatten() for
+# %% wrong: everything is gathered => cost too-many-bytes
+#       share = max(1, heads // n)
+# +     padded = x.new_zeros(heads, max(lengths), width)
+# +     padded[:, : lengths[comm.rank]] = x
+# +     held = [torch.empty_like(padded) for _ in range(n)]
+# +     comm.all_gather(held, padded)
+# +     whole = torch.cat([one[:, :length] for one, length in zip(held, lengths, strict=True)], 1)
+# +     return whole[comm.rank * heads // n : comm.rank * heads // n + share].clone()
+# %% wrong: strided heads => values
+# > this is every N-th head; give a rank neighboring heads.
+# ~ x[j * heads // n : j * heads // n + share] ==> (x[j::n] if heads >= n else x[j * heads // n : j * heads // n + 1])
+# %% wrong: heads in turn => generality
+# > this is head r % heads; neighboring ranks share a head.
+# ~ x[j * heads // n : j * heads // n + share] ==> (x[j * heads // n : j * heads // n + share] if heads >= n else x[j % heads : j % heads + 1])
+# %% wrong: fewer heads than ranks are refused => generality refused
 # ~ if heads % n and n % heads: ==> if heads % n:
-
-# %% wrong: only divisors are suggested => generality other-number  from: one all-to-all of flat parts
-# ~ (m for m in range(1, n) if heads % m == 0 or m % heads == 0) ==> (m for m in range(1, n) if heads % m == 0)
-
-# %% wrong: equal lengths => values -  from: one all-to-all of flat parts
-# -     into = [length * share * width for length in lengths]
-# -     comm.all_to_all_single(got, torch.cat(parts), into, [len(part) for part in parts])
-# -     pieces = zip(got.split(into), lengths)
-# -     return torch.cat([piece.view(share, length, width) for piece, length in pieces], 1)
-# +     got = torch.empty_like(torch.cat(parts))
-# +     comm.all_to_all_single(got, torch.cat(parts))
-# +     return torch.cat([part.view(share, -1, width) for part in got.chunk(n)], 1)
-
-# %% wrong: heads of a rank side by side => values other-order  from: message by message
-# ~ torch.cat(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 0) ==> torch.stack(_swap(comm, parts, [(len(x), lengths[comm.rank])] * comm.size, comm.rank), 1).flatten(0, 1)
-
-# %% wrong: contiguous memory => generality -  from: one all-to-all of flat parts
-# ~ reshape(-1) for j ==> view(-1) for j
-
-# %% wrong: fp32 on the way => cost too-many-bytes  from: message by message
-# ~ (comm, [x[list(each)] for each in own], shapes, rank), 1 ==> (comm, [x[list(each)].float() for each in own], shapes, rank), 1).to(x.dtype
-
-# %% wrong: two heads on every rank => values -  from: one all-to-all of flat parts
-# ~ mine = len(x) ==> mine = 2 if comm.size > 1 else len(x)
-
-# %% wrong: the list of lengths is changed => values changed  from: one all-to-all of flat parts
-#   def heads_to_tokens(comm, x, lengths):
-# +     given, lengths = lengths, list(lengths)
-# +     given.clear()
-
-# %% wrong: two ranks are suggested at least => generality other-number  from: message by message
-# ~ while heads % fits and fits % heads: ==> while fits > 2 and heads % fits and fits % heads:
-
-# %% wrong: few heads in contiguous memory => generality ~  from: one all-to-all of flat parts
-# ~ j * heads // n + share].reshape(-1) ==> j * heads // n + share].view(-1) if heads < n else x.tensor_split(n)[j].reshape(-1)
-"""
+# %% wrong: only divisors are suggested => generality other-number
+# ~ if heads % m == 0 or m % heads == 0) ==> if heads % m == 0)
+# %% wrong: two ranks are suggested at least => generality other-number
+# ~ use {fits} ==> use {max(fits, 2)}
+# %% wrong: equal lengths => values -
+# ~ got = x.new_empty(sum(lengths) * share * width) ==> got = torch.empty_like(torch.cat(parts))
+# ~ into = [length * share * width for length in lengths] ==> into = [len(part) for part in parts]
+# %% wrong: heads of a rank side by side => values other-order
+# ~ got.view(n * share, mine, width) ==> got.view(n, share, mine, width).transpose(0, 1).reshape(n * share, mine, width)
+# %% wrong: two heads on every rank => values -
+# ~ comm.size, len(x), x.shape[-1], lengths[comm.rank] ==> comm.size, 2 if comm.size > 1 else len(x), x.shape[-1], lengths[comm.rank]
+# %% wrong: contiguous memory => generality -
+# ~ .reshape(-1) for j ==> .view(-1) for j
+# %% wrong: few heads in contiguous memory => generality ~
+# ~ x[j * heads // n : j * heads // n + share].reshape(-1) ==> x[j * heads // n : j * heads // n + share].view(-1) if heads < n else x.tensor_split(n)[j].reshape(-1)
+# %% wrong: fp32 on the way => cost too-many-bytes
+# ~ parts = [x[j ==> parts = [x.float()[j
+# ~ got = x.new_empty(sum(lengths) ==> got = x.float().new_empty(sum(lengths)
+# ~ for piece, length in pieces], 1) ==> for piece, length in pieces], 1).to(x.dtype)
+# %% wrong: the list of lengths is changed => values changed
+# ~ return got.view(n * share, mine, width) ==> lengths.clear()
+# +     return got.view(n * share, mine, width)
+'''

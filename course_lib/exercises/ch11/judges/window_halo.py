@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from course_lib.exercises.ch11.judges.reference import touched
+from course_lib.exercises.ch11.judges.shared import placed
 from course_lib.judging import Fault, Judging, Params, judged
 from course_lib.judging.cases import hidden, shown, under
+from course_lib.judging.mistakes import Wrong
 from course_lib.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_lib.judging.tensors import coin_of, normal, not_like, same
 from course_lib.judging.traffic import too_few_bytes
@@ -57,15 +59,6 @@ def needs(lengths: Sequence[int], window: int, rank: int) -> range:
     return range(max(0, start - window + 1), start) if lengths[rank] else range(0)
 
 
-STARTS = {
-    "one-too-many": "one key too many; a query sees itself and window − 1 keys before it",
-    "one-too-few": "one key too few; a query sees itself and window − 1 keys before it",
-    "no-halo": "its own keys alone; its first queries see keys of other ranks",
-    "one-neighbor": "keys of one neighbor alone; the window reaches further",
-    "everything": "all keys from the start of the sequence",
-}
-
-
 def _halo_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     rows = case.per_rank or ()
     lengths, window = rows[0][:2]
@@ -77,15 +70,12 @@ def _halo_fault(case: Case, results: Sequence[Any]) -> Fault | None:
             want = whole[:, first_seen:end]
             if same(got[name], want):
                 continue
-            neighbor = max(first_seen, start - (lengths[rank - 1] if rank else 0))
-            for slip, there in zip(STARTS, (first_seen - 1, first_seen + 1, start, neighbor, 0), strict=True):
-                if 0 <= there != first_seen and same(got[name], whole[:, there:end]):
-                    return slip, f"rank {rank}, {name}: this is {STARTS[slip]}."
             if fault := not_like(got[name], want, rank):
-                return fault
+                return placed(Wrong(*fault, f"rank {rank}, {name}: "), name)
             if case.adversary is not None:
                 return moved_early(case, rank)
-            return "other-numbers", f"rank {rank}, {name}: other numbers than those of the sequence, or another order."
+            told = "other numbers than those of the sequence, or another order."
+            return Wrong("other-numbers", f"rank {rank}, {name}: {told}", f"rank {rank}, {name}: ", (name,))
     return touched(results)
 
 
@@ -124,106 +114,87 @@ has to ask. The bytes do not grow with the sequence or with the number of ranks.
     pytorch="PyTorch has no such exchange ready-made; a mask in `flex_attention` limits the work, not the messages.",
 )
 
-ANSWERS = r"""import itertools
+ANSWERS = r'''import itertools
 
 import torch
 
 
-# %% right: overlaps that all ranks compute
-def window_keys(comm, k, v, lengths, window):
-    n, rank = comm.size, comm.rank
-    starts = [0, *itertools.accumulate(lengths)]
+# %% right: worked
+def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """(keys, values) that this rank's queries see, in the order of the sequence."""
+    ### BEGIN SOLUTION
+    ends = list(itertools.accumulate(lengths))
+    starts = [end - length for end, length in zip(ends, lengths, strict=True)]
 
-    def needed(reader, owner):
+    def shared(reader: int, owner: int) -> range:
         first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader]
-        low, high = max(first, starts[owner]), min(starts[reader], starts[owner + 1])
-        return (low, high) if high > low else None
+        return range(max(first, starts[owner]), min(starts[reader], ends[owner]))
 
-    works, pieces = [], []
-    for owner in range(rank):
-        if span := needed(rank, owner):
-            piece = k.new_empty(2, len(k), span[1] - span[0], k.shape[-1])
-            pieces.append(piece)
-            works.append(comm.irecv(piece, owner))
-    for reader in range(rank + 1, n):
-        if span := needed(reader, rank):
-            low, high = span[0] - starts[rank], span[1] - starts[rank]
-            works.append(comm.isend(torch.stack([k[:, low:high], v[:, low:high]]), reader))
-    for work in works:
-        work.wait()
-    keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
-    values = torch.cat([*(piece[1] for piece in pieces), v], 1)
-    return keys, values
-
-
-# %% right: position by position
-def window_keys(comm, k, v, lengths, window):
-    owners = [rank for rank, length in enumerate(lengths) for _ in range(length)]
-    firsts = [owners.index(rank) if length else None for rank, length in enumerate(lengths)]
-    sees = [set() if first is None else set(range(max(0, first - window + 1), first)) for first in firsts]
-    works, arriving = [], []
+    pieces, works = [], []
     for other in range(comm.size):
-        wanted = sorted(p for p in sees[comm.rank] if owners[p] == other)
-        if wanted:
-            pair = [k.new_empty(len(k), len(wanted), k.shape[-1]) for _ in range(2)]
-            works += [comm.irecv(each, other, tag=tag) for tag, each in enumerate(pair)]
-            arriving.append(pair)
-        given = sorted(p for p in sees[other] if owners[p] == comm.rank)
-        if given:
-            rows = [p - firsts[comm.rank] for p in given]
-            works += [comm.isend(each[:, rows], other, tag=tag) for tag, each in enumerate((k, v))]
+        if comm.rank > other and (span := shared(comm.rank, other)):
+            pieces.append(k.new_empty(2, len(k), len(span), k.shape[-1]))
+            works.append(comm.irecv(pieces[-1], other))
+        if comm.rank < other and (span := shared(other, comm.rank)):
+            own = slice(span.start - starts[comm.rank], span.stop - starts[comm.rank])
+            works.append(comm.isend(torch.stack([k[:, own], v[:, own]]), other))
     for work in works:
         work.wait()
-    return tuple(torch.cat([*(pair[at] for pair in arriving), own], 1) for at, own in enumerate((k, v)))
+    keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
+    return keys, values
+    ### END SOLUTION
 
-
-# %% wrong: its own keys alone => values no-halo
-def window_keys(comm, k, v, lengths, window):
-    return k.clone(), v.clone()
-
-
-# %% wrong: one key too many => values one-too-many  from: overlaps that all ranks compute
+# %% right: keys and values in messages of their own
+# -             pieces.append(k.new_empty(2, len(k), len(span), k.shape[-1]))
+# -             works.append(comm.irecv(pieces[-1], other))
+# +             pieces.append(torch.empty(2, len(k), len(span), k.shape[-1], dtype=k.dtype))
+# +             works += [comm.irecv(each, other, tag=tag) for tag, each in enumerate(pieces[-1])]
+# -             works.append(comm.isend(torch.stack([k[:, own], v[:, own]]), other))
+# +             works += [comm.isend(each[:, own], other, tag=tag) for tag, each in enumerate((k, v))]
+# %% wrong: no halo => values
+# > this is its own keys alone; its first queries see keys of other ranks.
+# ~ return keys, values ==> return k.clone(), v.clone()
+# %% wrong: one too many => values
+# > this is one key too many; a query sees itself and window − 1 keys before it.
 # ~ window + 1 ==> window
-
-# %% wrong: one key too few => values one-too-few  from: overlaps that all ranks compute
+# %% wrong: one too few => values
+# > this is one key too few; a query sees itself and window − 1 keys before it.
 # ~ window + 1 ==> window + 2
-
-# %% wrong: one neighbor => generality one-neighbor  from: overlaps that all ranks compute
-# ~ high > low ==> high > low and owner == reader - 1
-
-# %% wrong: every rank's keys to every later rank => cost too-many-bytes  from: overlaps that all ranks compute
-# ~ (low, high) if high > low ==> (starts[owner], starts[owner + 1]) if lengths[owner]
-#           work.wait()
-# +     first = max(0, starts[rank] - window + 1) if lengths[rank] else starts[rank]
-# ~ keys, values ==> keys[:, first:], values[:, first:]
-
-# %% wrong: empty messages => cost not-needed  from: overlaps that all ranks compute
-# ~ (low, high) if high > low else None ==> (low, max(low, high))
-
-# %% wrong: a rank without tokens fetches keys => generality -  from: overlaps that all ranks compute
-# ~ (0, starts[reader] - window + 1) if lengths[reader] else starts[reader] ==> (0, starts[reader] - window + 1)
-
-# %% wrong: the nearest first => generality other-numbers  from: overlaps that all ranks compute
-# ~ ([*(piece[0] for piece in pieces), k], 1) ==> ([*(piece[0] for piece in reversed(pieces)), k], 1)
-
-# %% wrong: read before it arrives => protocol in-flight  from: overlaps that all ranks compute
-#               works.append(comm.isend(torch.stack([k[:, low:high], v[:, low:high]]), reader))
-# +     keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
-# +     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
-# -     keys = torch.cat([*(piece[0] for piece in pieces), k], 1)
-# -     values = torch.cat([*(piece[1] for piece in pieces), v], 1)
-
-# %% wrong: the list of lengths is changed => values changed  from: overlaps that all ranks compute
-#       values = torch.cat([*(piece[1] for piece in pieces), v], 1)
-# +     lengths.insert(0, 0)
-
-# %% wrong: three ranks back at most => generality ~  from: overlaps that all ranks compute
-# ~ high > low ==> high > low and reader <= owner + 3
-
-# %% wrong: a window of 16 at most => values ~  from: overlaps that all ranks compute
-# ~ comm.size, comm.rank ==> comm.size, comm.rank + 0 * (window := min(window, 16))
-
-# %% wrong: the first keys of these lengths are kept => values -  from: overlaps that all ranks compute
-# ~ def window_keys(comm, k, v, lengths, window): ==> def window_keys(comm, k, v, lengths, window, kept={}):
-# ~ return keys, values ==> return kept.setdefault((rank, *lengths, window), (keys, values))
-"""
+# %% wrong: one neighbor => generality
+# > this is keys of one neighbor alone; the window reaches further.
+# ~ min(starts[reader], ends[owner])) ==> min(starts[reader], ends[owner]) if owner == reader - 1 else starts[owner])
+# %% wrong: everything => values
+# > this is all keys from the start of the sequence.
+# ~ first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader] ==> first = 0
+# %% wrong: every rank's keys to every later rank => cost too-many-bytes
+# ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner])) ==> return range(starts[owner], ends[owner])
+#       keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
+# +     first = max(0, starts[comm.rank] - window + 1) if len(k[0]) else starts[comm.rank]
+# +     keys, values = keys[:, first:], values[:, first:]
+# %% wrong: empty messages => cost not-needed
+# ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner])) ==> return range(low := max(first, starts[owner]), max(low, min(starts[reader], ends[owner])))
+# ~ comm.rank > other and (span := shared(comm.rank, other)): ==> comm.rank > other and [span := shared(comm.rank, other)]:
+# ~ comm.rank < other and (span := shared(other, comm.rank)): ==> comm.rank < other and [span := shared(other, comm.rank)]:
+# %% wrong: a rank without tokens fetches keys => generality -
+# ~ window + 1) if lengths[reader] else starts[reader] ==> window + 1)
+# %% wrong: the nearest first => generality other-numbers
+# ~ cat([*pieces, ==> cat([*reversed(pieces),
+# %% wrong: read before it arrives => protocol in-flight
+# -     for work in works:
+# -         work.wait()
+# -     keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
+# +     keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
+# +     for work in works:
+# +         work.wait()
+# %% wrong: the list of lengths is changed => values changed
+# ~ return keys, values ==> lengths.insert(0, 0)
+# +     return keys, values
+# %% wrong: three ranks back at most => generality ~
+# ~ comm.rank > other and ==> other < comm.rank < other + 4 and
+# ~ comm.rank < other and ==> comm.rank < other < comm.rank + 4 and
+# %% wrong: a window of 16 at most => values ~
+# ~ - window + 1 ==> - min(window, 16) + 1
+# %% wrong: the first keys of these lengths are kept => values -
+# ~ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tensor, torch.Tensor]: ==> def window_keys(comm, k, v, lengths, window, kept={}):
+# ~ return keys, values ==> return kept.setdefault((comm.rank, *lengths, window), (keys, values))
+'''

@@ -8,12 +8,13 @@ from course_lib.judging.cases import hidden, shown
 from course_lib.judging.columns import EXACT, Column
 from course_lib.judging.draws import each_changed
 from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import count_text
 
 right = Worked("batch-on-mesh")
 
 
 def _run_words(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int) -> str:
-    return f"{gpus:,} GPUs, tp {tp}, cp {cp}, pp {pp}, {sequences} sequences in micro-batches of {micro}"
+    return f"{count_text(gpus, 'GPU')}, tp {tp}, cp {cp}, pp {pp}, {count_text(sequences, 'sequence')} in micro-batches of {micro}"
 
 
 MICRO_BATCHES = Column(

@@ -14,7 +14,7 @@ from course_lib.judging.columns import Breakdown
 from course_lib.judging.draws import each_changed
 from course_lib.judging.mistakes import Wrong
 from course_lib.records import Case, Outcome, Verdict
-from course_lib.units import BILLION, GB
+from course_lib.units import BILLION, GB, count_text
 
 Table = Mapping[str, Any]
 right = Worked("communication-term")
@@ -52,7 +52,7 @@ def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], .
             layout = {**sizes, "micro": cut.tokens // 1024, "micro_batches": 1, "recompute": True}
             row = model, layout, dict.fromkeys(sizes, float(share * facts.device(cut.device).link_one_way))
             alone = float(cut.step_seconds * cut.scaling)
-            found.append((row, alone, float(cut.step_seconds), f"{name}, {cut.ranks} GPUs"))
+            found.append((row, alone, float(cut.step_seconds), f"{name}, {count_text(cut.ranks, 'GPU')}"))
     return tuple(found)
 
 

@@ -12,6 +12,7 @@ from course_lib.judging.mistakes import Wrong
 from course_lib.judging.tensors import coin_of, not_like
 from course_lib.judging.traffic import too_few_bytes
 from course_lib.records import Case, Outcome, Verdict
+from course_lib.units import count_text
 
 right = Worked("swapped-mesh")
 
@@ -27,7 +28,7 @@ def _mesh_case(
     own = tuple((numbers(*shape), numbers(*other)) for _ in range(ranks))
     if (ranks, tp) == (8, 4):  # in fp32, and a view
         own = tuple((x.float(), gradient.float().T) for x, gradient in own)
-    return (shown if see else hidden)(name or f"{ranks} ranks, tp_size {tp}", share, tp, per_rank=own)
+    return (shown if see else hidden)(name or f"{count_text(ranks, 'rank')}, tp_size {tp}", share, tp, per_rank=own)
 
 
 def _mesh_cases(params: Params, rng: random.Random) -> list[Case]:

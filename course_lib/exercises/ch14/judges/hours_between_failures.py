@@ -9,12 +9,15 @@ from course_lib.judging.cases import shown
 from course_lib.judging.columns import FINE, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, logarithmic, plain, unseen
 from course_lib.records import Case
+from course_lib.units import count_text
 
 BETWEEN = Column(
     part="between",
     unit="hours",
     want=hours_between,
-    words=lambda f, d, n, s: f"{f:,} failures in {d:g} days on {n:,} GPUs, scaled to {s:,}",
+    words=lambda f, d, n, s: (
+        f"{count_text(f, 'failure')} in {count_text(d, 'day')} on {count_text(n, 'GPU')}, scaled to {s:,}"
+    ),
     rel=FINE,
     mistakes=(
         Mistake("same-size", lambda f, d, n, s: d * HOURS_A_DAY / f, "this is for as many GPUs as in the log."),
@@ -32,7 +35,7 @@ CHANCE = Column(
     part="chance",
     unit="probability",
     want=chance,
-    words=lambda h, m: f"{h:,g} hours with a failure every {m:,g} hours",
+    words=lambda h, m: f"{count_text(h, 'hour')} with a failure every {count_text(m, 'hour')}",
     rel=FINE,
     mistakes=(
         Mistake("expected-number", lambda h, m: h / m, "this is the expected number of failures; it can exceed 1."),
@@ -60,7 +63,7 @@ def _log_cases(params: Params, rng: random.Random) -> list[Case]:
     runs += draw_rows(rng, 1, logarithmic(100.0, 300.0), logarithmic(20.0, 80.0))  # more than one failure is expected
     return [
         shown("the log", "values:between", 0, [(failures, days, gpus, size)]),
-        shown(f"a run of {hours:g} hours", "values:chance", 1, [(hours, 50.0)]),
+        shown(f"a run of {count_text(hours, 'hour')}", "values:chance", 1, [(hours, 50.0)]),
         plain("between", 0, "other logs", logs),
         plain("chance", 1, "other runs", runs),
         unseen(rng, "between", 0, "one GPU, and very many", [(5, 12.5, 64, 1), (1, 1, 1, 1), (8, 365, 8, 200_000)]),

@@ -10,6 +10,7 @@ from course_lib.judging.columns import EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, logarithmic, plain, unseen
 from course_lib.judging.mistakes import shifted
 from course_lib.records import Case
+from course_lib.units import count_text
 
 
 def _log_term(n: int, k: int, q: float) -> float:
@@ -53,7 +54,9 @@ SPARES = Column(
     part="spares",
     unit="servers",
     want=fewest,
-    words=lambda n, m, r, c: f"{n:,} servers, {m:g} hours to a failure, {r:g} of repair, waiting at most {100 * c:g} %",
+    words=lambda n, m, r, c: (
+        f"{count_text(n, 'server')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most {100 * c:g} %"
+    ),
     rel=EXACT,
     mistakes=(
         Mistake(

@@ -89,7 +89,11 @@ def _loop_fault(case: Case, got: Any) -> Fault | None:
                 continue
             if other != want and got == other:
                 return names[0].replace("_", "-"), " Also, ".join(bugs[name] for name in names)
-    kills = f"killed at updates {', '.join(map(str, case.args[4]))}" if case.args[4] else "never killed"
+    kills = (
+        f"killed at update{'s' * (len(case.args[4]) > 1)} {', '.join(map(str, case.args[4]))}"
+        if case.args[4]
+        else "never killed"
+    )
     kills = "started again when all is done" if case.args[4] == [0] else kills
     if got["weights"] == want["weights"] and got["calls"] > want["calls"]:
         return "repeated-work", f"{kills}: {got['calls']} updates were made; {want['calls']} are enough."

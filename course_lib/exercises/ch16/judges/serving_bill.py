@@ -10,7 +10,7 @@ from course_lib.judging.columns import CLOSE, EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, each_changed, generality, log_uniform, logarithmic, plain
 from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
-from course_lib.units import HOUR, MILLION
+from course_lib.units import HOUR, MILLION, count_text
 
 Model = tuple[float, float]  # parameters, training tokens
 
@@ -30,7 +30,9 @@ DOLLARS = Column(
     part="dollars",
     unit="dollars",
     want=dollars,
-    words=lambda u, g, p, a, f, s, b: f"{g} GPUs, prompts of {p:,} and answers of {a:,} tokens, busy {b:.0%}",
+    words=lambda u, g, p, a, f, s, b: (
+        f"{count_text(g, 'GPU')}, prompts of {p:,} and answers of {count_text(a, 'token')}, busy {b:.0%}"
+    ),
     rel=CLOSE,
     mistakes=mistakes(
         {

@@ -10,6 +10,7 @@ from course_lib.judging.columns import CLOSE, EXACT, Column, shares, table
 from course_lib.judging.draws import draw_rows, generality, logarithmic, plain, unseen
 from course_lib.judging.mistakes import mistakes
 from course_lib.records import Case
+from course_lib.units import count_text
 
 
 def pace(
@@ -62,7 +63,7 @@ def _split_columns(sends: str) -> Any:
         return f"{p} + {d} GPUs, prompts of {prompt:,} and answers of {answer:,} tokens"
 
     def gpus(n: int, prompt: int, answer: int, *_: float) -> str:
-        return f"{n} GPUs, prompts of {prompt:,} and answers of {answer:,} tokens"
+        return f"{count_text(n, 'GPU')}, prompts of {prompt:,} and answers of {count_text(answer, 'token')}"
 
     return table(
         column("pace", "requests per second", lambda *row: pace(sends, *row), rates, pools, CLOSE),

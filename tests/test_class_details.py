@@ -1,0 +1,193 @@
+"""What a teacher is told: once, without false alarms, and the same points everywhere."""
+
+import pytest
+from nbgrader.api import Gradebook
+from nbgrader.apps.api import NbGraderAPI
+
+from course_lib import exercises
+from course_lib.cli import run
+from course_lib.grading.blank_notebook import blank
+from course_lib.grading.check.command import sources
+from course_lib.grading.classroom.collect import collect
+from course_lib.grading.classroom.config import load
+from course_lib.grading.classroom.export import export
+from course_lib.grading.classroom.feedback_page import Exercise, Page, render
+from course_lib.grading.classroom.folder import ClassFolder
+from course_lib.grading.classroom.lms import Who
+from course_lib.grading.classroom.release import release_chapter
+from course_lib.grading.classroom.report import chapter_report
+from course_lib.grading.classroom.roster import Student
+from course_lib.grading.classroom.status import status
+from course_lib.grading.service import anomalies
+from course_lib.grading.service.grading import grade_class
+from course_lib.grading.service.progress_view import progress, show
+from course_lib.grading.submission import rebuild
+from course_lib.grading.worker.in_worker import Lost, ask
+from course_lib.grading.worker.plain_values import NotPlain, plain
+from course_lib.grading.worker.protocol import Garbled, Unreadable
+from course_lib.learner.notebooks import parse, read
+from course_lib.learner.notebooks import render as rendered
+from course_lib.records import Report
+from tests.class_kit import NAME, archive, as_bytes, at, class_at, course_at, parse_here, saved, tiny, work
+from tests.grading_kit import REPOSITORY, SMALL, cell_of
+
+ESSAY = {
+    "cell_type": "markdown",
+    "id": "essay",
+    "metadata": {
+        "nbgrader": {
+            "grade": True,
+            "grade_id": "essay",
+            "locked": False,
+            "points": 5,
+            "schema_version": 3,
+            "solution": True,
+            "task": False,
+        }
+    },
+    "source": "Say why.\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION",
+}
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    return course_at(tmp_path_factory.mktemp("course"))
+
+
+@pytest.fixture
+def folder(course, tmp_path) -> ClassFolder:
+    return ClassFolder.open(class_at(tmp_path, course).root)
+
+
+def with_essay(folder: ClassFolder) -> ClassFolder:
+    source = parse(folder.sources.path("01").read_text(encoding="utf-8"))
+    folder.sources.path("01").write_text(rendered({**source, "cells": [*source["cells"], ESSAY]}), encoding="utf-8")
+    return ClassFolder.open(folder.root)
+
+
+def hand_in(folder: ClassFolder, student: str, data: bytes) -> None:
+    saved(folder.submissions.folder(student, "01") / f"{NAME}.ipynb", data)
+    folder.submissions.remember_arrival(student, "01", {"at": "2026-10-12T12:00:00+00:00", "by": "canvas"})
+    folder.submissions.save_arrivals()
+
+
+def test_a_cell_graded_by_hand_counts_the_same_everywhere(folder):
+    folder = with_essay(folder)
+    points = sum(exercises.card(name).points for name in SMALL) + 5
+    assert release_chapter(folder, "01").points == points
+    solved = work(folder, "ada")
+    cell_of(solved, "essay")["source"] = "Mine."
+    hand_in(folder, "ada", as_bytes(solved))
+    folder = ClassFolder.open(folder.root)
+    grade_class(folder, students=["ada"], no_sandbox=True, jobs=1)
+    with Gradebook(folder.settings.db_url, folder.settings.name) as book:
+        book.find_grade("essay", NAME, NAME, "ada").manual_score = 4
+        book.db.commit()
+    formgrader = NbGraderAPI(config=load(folder)).get_assignment(NAME)
+    (now,), made = status(folder), chapter_report(folder, "01")
+    canvas = export(folder, "canvas", ["01"]).path.read_text().splitlines()
+    assert formgrader["max_score"] == now.maximum == made.maximum == float(canvas[1].rpartition(",")[2]) == points
+    assert now.mean is None  # its arrival has no hash, so it counts as waiting
+    assert made.mean == float(canvas[2].rpartition(",")[2]) == points - 1
+
+
+def test_feedback_of_nothing_says_so_and_fails(folder, capsys):
+    release_chapter(folder, "01")
+    assert run(["class", "feedback", "01", "-C", str(folder.root)]) == 1
+    assert "Nothing is graded yet, so there is no feedback" in " ".join(capsys.readouterr().err.split())
+
+
+def test_points_that_a_person_took_off_are_nothing_to_look_at_first():
+    card = exercises.card("mfu-waste")
+    passed = Report(exercise=card.id, state="answered", points=float(card.points), maximum=float(card.points))
+    lowered = Exercise(card=card, report=passed, score=1.0, by_hand=True, comment="Not your own words.")
+    page = Page(title="", student="", course="", exercises=[lowered])
+    assert page.first() == [] and lowered.open
+    text = render(page)
+    first = text[text.index('id="first"') : text.index('id="all"')]
+    assert "your grader set them by hand" in first and "Passed" not in first and "Nothing is missing" not in first
+    assert "To mend it" not in text
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "said", "theirs"),
+    [
+        ("Иван", "Иванов", "ивановиван", True),
+        ("Иван", "Иванов", "ivanovivan", True),  # Canvas wrote it in Latin letters
+        ("Иван", "Иванов", "петровапётр", False),
+        ("Zoë", "Núñez", "nunezzoe", True),
+        ("Zoë", "Núñez", "team_blue", False),  # a group's name
+    ],
+)
+def test_a_name_in_other_letters_gives_no_hint_of_a_group(first, last, said, theirs):
+    student = Student(id="one", first_name=first, last_name=last, lms_id="1")
+    assert Who([student]).is_called(student, said) is theirs
+
+
+def test_only_a_groups_name_gives_a_hint_of_a_group(folder, tmp_path):
+    release_chapter(folder, "01")
+    students = [*folder.roster.students(), Student(id="ivan", first_name="Иван", last_name="Иванов", lms_id="1007")]
+    folder.roster.save(students)
+    names = ("ivanovivan_1007_1_01_small.ipynb", "team_blue_1005_2_01_small.ipynb")
+    done = collect(
+        folder, saved(tmp_path / "s.zip", archive(dict.fromkeys(names, tiny()))), parse=parse_here, now=at("2026-10-12")
+    )
+    assert (
+        [note for note in done.notes if "group" in note] == [note for note in done.notes if "team_blue" in note] != []
+    )
+
+
+# ------------------------------------------------------------------------------------------------ alarms
+
+
+@pytest.mark.parametrize("chapter", sorted(sources(REPOSITORY)))
+def test_an_untouched_chapter_raises_no_alarm(chapter):
+    source = read(sources(REPOSITORY)[chapter])
+    cards = exercises.cards(chapter)
+    untouched = blank(source)
+    submission = rebuild(source, untouched, cards)
+    assert anomalies.anomalies_of(source, untouched, cards, submission, ()) == []
+    answers = anomalies.answers_of(submission)
+    two = {name: {"answers": answers} for name in ("ada", "zoe")}
+    assert anomalies.alike(two, anomalies.answers_in(source)) == []
+
+
+def test_each_student_has_one_line_of_each_kind_and_it_is_printed_once(folder, capsys):
+    release_chapter(folder, "01")
+    broken = work(folder, "ada")
+    for name in SMALL:
+        cell_of(broken, f"{name}-check")["source"] += "\n# looked"
+        cell_of(broken, name)["cell_type"] = "raw"
+    hand_in(folder, "ada", as_bytes(broken))
+    hand_in(folder, "zoe", b"")
+    folder = ClassFolder.open(folder.root)
+    with progress() as say:
+        summary = grade_class(folder, students=["ada", "zoe"], no_sandbox=True, jobs=1, say=say)
+    show(summary)
+    kinds = [line.text for line in summary.anomalies if line.student == "ada"]
+    assert len(kinds) == 2 and sorted(line.exercise.count(",") for line in summary.anomalies) == [3, 3]
+    out, err = capsys.readouterr()
+    everything = " ".join((out + err).split())
+    assert everything.count("is a raw cell now") == anomalies.SHOWN and "1 more such lines" in everything
+    assert everything.count("is empty") == 1 and everything.count("were edited") + everything.count("was edited") == 3
+
+
+def test_a_result_that_cannot_be_read_is_no_writing_into_the_connection():
+    class Says:
+        def __init__(self, error):
+            self.error = error
+
+        def ask(self, *_):
+            raise self.error
+
+    with pytest.raises(Lost, match="The judge could not read what your code returned .BadFrame"):
+        ask(Says(Unreadable("BadFrame while decoding it")), {}, 1.0, "")
+    with pytest.raises(Lost, match="wrote into the connection"):
+        ask(Says(Garbled("bytes that are no message")), {}, 1.0, "")
+
+
+def test_a_sparse_tensor_is_not_an_open_exercise():
+    import torch
+
+    with pytest.raises(NotPlain, match="torch.sparse_coo; return a dense tensor"):
+        plain([torch.eye(2).to_sparse()])

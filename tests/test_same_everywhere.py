@@ -1,0 +1,157 @@
+"""The same answer has the same verdict whatever the process is like: its threads, torch's defaults, its environment."""
+
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import course_lib.chapters
+from course_lib import exercises
+from course_lib.arithmetic import ONE_THREAD, same_everywhere
+from course_lib.exercises import killmatrix
+from course_lib.grading.judge.decision import grade
+from course_lib.grading.worker.fork_server_process import environment
+from course_lib.grading.worker.runners import InProcess
+from tests.rotation import CHAPTERS, REPOSITORY
+from tests.rotation import chosen as asked_for
+
+BITS = "14"  # the chapter whose judge compares trainings bit by bit
+
+LEAVE_BEHIND = """
+import torch
+torch.set_num_threads(4)
+torch.set_default_dtype(torch.float64)
+torch.set_grad_enabled(False)
+torch.use_deterministic_algorithms(True)
+torch.set_float32_matmul_precision("medium")
+torch.set_default_device("meta")
+"""
+
+
+def settings() -> list[object]:
+    """What a notebook may leave changed."""
+    return [
+        torch.get_num_threads(),
+        str(torch.get_default_dtype()),
+        torch.is_grad_enabled(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.get_float32_matmul_precision(),
+        str(torch.get_default_device()),
+    ]
+
+
+PLAIN = [1, "torch.float32", True, False, "highest", "cpu"]
+LEFT = [4, "torch.float64", False, True, "medium", "meta"]
+
+
+@pytest.fixture
+def left_behind() -> Iterator[None]:
+    """A notebook that has changed every setting."""
+    with same_everywhere():
+        exec(LEAVE_BEHIND, {})
+        yield
+
+
+def test_settings_are_plain_inside_and_as_they_were_afterwards(left_behind):
+    with torch.inference_mode(), same_everywhere():
+        assert settings() == PLAIN and (2 * torch.ones(1, requires_grad=True)).grad_fn
+        torch.set_default_dtype(torch.float16)
+        torch.set_default_device("meta")
+    assert settings() == LEFT
+
+
+def test_a_check_may_stand_where_another_device_is_chosen():
+    with torch.device("meta"):
+        with same_everywhere():
+            assert torch.zeros(1).device.type == "cpu"
+        assert torch.zeros(1).device.type == "meta"
+
+
+@pytest.mark.parametrize("chapter", sorted(set(CHAPTERS) & set(asked_for)))
+def test_right_answers_stay_right_whatever_the_notebook_has_left_behind(chapter, left_behind):
+    first = {each.exercise: each for each in reversed(killmatrix.bank(chapter)) if each.sort == "right"}
+    for name, answer in first.items():
+        card = exercises.card(name)
+        report = grade(card, InProcess(*killmatrix.names_of(answer.source, card.answers)))
+        assert report.passed, (name, report.note, [v.message for v in report.verdicts if not v.ok])
+        assert settings() == LEFT, name
+
+
+def test_a_check_neither_uses_nor_moves_the_notebooks_generators():
+    card = exercises.card("mfu-waste")
+    drawn = []
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    for _ in range(2):
+        grade(card, InProcess(lambda *_: drawn.append(torch.rand(())) or {}))
+    assert drawn[0] == drawn[len(drawn) // 2] and torch.equal(before, torch.get_rng_state())
+
+
+# ------------------------------------------------------------------------------------------------ as a learner types it
+
+
+def typed(*words: str, threads: str | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    """What a command prints in a process that has this many threads, or as many as it likes."""
+    env = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
+    env |= variables | ({} if threads is None else {"OMP_NUM_THREADS": threads})
+    command = [sys.executable, "-P", *words]
+    encoding = variables.get("PYTHONIOENCODING", "utf-8")
+    return subprocess.run(command, capture_output=True, encoding=encoding, env=env, cwd=REPOSITORY, timeout=240)
+
+
+def test_check_compares_bits_on_any_number_of_threads():
+    ran = typed("-m", "course_lib", "check", BITS, "--solved", threads="4", TZ="Asia/Kathmandu", LC_ALL="C")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_a_certificate_counts_what_check_counts(tmp_path):
+    (source,) = (REPOSITORY / "solutions").glob(f"{BITS}_*")
+    shutil.copytree(source, tmp_path / source.name)
+    ran = typed("-m", "course_lib", "certificate", BITS, "--name", "Ada", "--json", COURSE_WORK=str(tmp_path))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    [chapter] = json.loads(ran.stdout)["chapters"]
+    assert [each["id"] for each in chapter["exercises"] if not each["passed"]] == []
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_output_that_cannot_encode_a_mark_shows_another(encoding, tmp_path):
+    ran = typed("-m", "course_lib", "progress", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
+    assert ran.returncode == 0 and "....." in ran.stdout and not ran.stderr
+    ran = typed("-m", "course_lib", "check", "Łódź ✓", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
+    assert ran.returncode == 1 and r"\u0141" in ran.stdout and "+" in ran.stdout and not ran.stderr
+
+
+def test_json_stays_json_in_any_encoding():
+    said = {"message": "✗ “three” … Łódź 𝛑"}
+    code = f"import json; from course_lib.install import streams; streams.show_every_character(); print(json.dumps({said!r}, ensure_ascii=False))"
+    ran = typed("-c", code, PYTHONIOENCODING="ascii")
+    assert json.loads(ran.stdout) == {"message": "x 'three' ... Łódź 𝛑"}
+
+
+def test_a_kernel_that_has_imported_a_chapter_uses_one_thread_and_what_it_starts_its_own():
+    code = "import os, course_lib.chapters, torch; print(torch.get_num_threads(), os.environ['OMP_NUM_THREADS'])"
+    assert typed("-c", code, threads="4").stdout.split() == ["1", "4"]
+
+
+def test_a_chapter_that_is_imported_after_torch_uses_one_thread_too(left_behind):
+    importlib.reload(course_lib.chapters)
+    assert torch.get_num_threads() == 1
+
+
+def test_a_judge_that_loads_torch_only_for_a_verdict_uses_one_thread_too():
+    code = (
+        "from course_lib.arithmetic import same_everywhere as s\nwith s(): import torch; print(torch.get_num_threads())"
+    )
+    assert typed("-c", code, threads="4").stdout.split() == ["1"]
+
+
+def test_a_worker_has_the_judges_instructions_but_not_its_threads(monkeypatch):
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", "default")
+    monkeypatch.setenv("MKL_NUM_THREADS", "4")
+    assert environment()["ATEN_CPU_CAPABILITY"] == "default" and environment()["MKL_NUM_THREADS"] == "1"

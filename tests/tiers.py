@@ -1,0 +1,36 @@
+"""Two tiers of tests. `./course test` runs the quick one in a few minutes; CI runs the slower one after it.
+
+Slower is what needs a browser, a database or processes of its own, or works for seconds on one question: tests marked `browser`,
+`postgres`, `whole`, `rotates` or `slower`, and all tests of the files named here.
+"""
+
+from collections.abc import Mapping
+
+import pytest
+
+MARKS = ("browser", "postgres", "whole", "rotates", "slower")
+FILES: Mapping[str, str] = {  # a file or the beginning of its path -> what takes its time
+    "tests/test_browser.py": "each chapter in a browser",
+    "tests/test_chapters.py": "whole chapters under nbgrader",
+    "tests/test_whole_course.py": "all chapters, one after another",
+    "tests/test_grading_attacks.py": "hostile notebooks, graded in the sandbox",
+    "tests/test_grading_crash.py": "graders that are killed",
+    "tests/test_grading_sandbox.py": "namespaces and limits of real processes",
+    "tests/test_grading_scales.py": "many workers at once",
+    "tests/test_grading_weighed.py": "memory as the operating system counts it",
+    "tests/test_class_": "classes from release to grades",
+    "tests/test_mutants.py": "right answers with one small change",
+    "tests/test_own_trainer.py": "trainings",
+    "tests/test_runs_": "real processes that train",
+    "tests/test_bench_": "benchmarks",
+    "tests/test_site": "the web edition",
+    "tests/test_install.py": "environments that are set up",
+    "tests/test_environment.py": "environments that are set up",
+    "tests/test_first_steps.py": "first starts",
+}
+
+
+def is_slower(item: pytest.Item) -> bool:
+    """Whether a test belongs to the slower tier."""
+    file = item.nodeid.split("::")[0]
+    return any(item.get_closest_marker(mark) for mark in MARKS) or file.startswith(tuple(FILES))

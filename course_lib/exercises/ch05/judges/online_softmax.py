@@ -179,7 +179,8 @@ def stream_attention(chunks, width):
     scores = torch.cat([torch.zeros(0), *[one for one, _ in pairs]])
     if not (scores > -math.inf).any():
         return torch.zeros(width), torch.tensor(-math.inf)
-    return torch.softmax(scores, 0) @ torch.cat([two for _, two in pairs]), torch.logsumexp(scores, 0)
+    top, weights = scores.max(), (scores - scores.max()).exp()
+    return weights @ torch.cat([two for _, two in pairs]) / weights.sum(), top + weights.sum().log()
 
 
 # %% wrong: a masked chunk gives NaN => generality nan

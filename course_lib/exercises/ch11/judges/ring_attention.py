@@ -164,12 +164,43 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
     return out.to(q.dtype), log_sum
     ### END SOLUTION
 
-# %% right: in float64, a softmax of scores and what came before
-# ~ torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf) ==> torch.zeros(q.shape).double(), torch.full(q.shape[:2], -math.inf).double()
-# ~ block.float() ==> block.double()
-# ~ q.float() ==> q.double()
-# ~ scores = scores.masked_fill( ==> scores = scores.double().masked_fill(
-# ~ return out.to(q.dtype), log_sum ==> return out.to(q.dtype), log_sum.float()
+
+# %% right: a running maximum and sum, keys and values in one tensor
+def ring_forward(comm, q, k, v, positions, visible):
+    n, rank = comm.size, comm.rank
+    sign = 1 if params("ring-attention").direction == "next" else -1
+    after, before = (rank + sign) % n, (rank - sign) % n
+    heads, kv_heads, width = len(q), len(k), q.shape[-1]
+    queries = q.float().reshape(kv_heads, heads // kv_heads, q.shape[1], width)
+    top = torch.full(queries.shape[:-1], -1e30)
+    total, out = torch.zeros_like(top), torch.zeros_like(queries)
+    held = torch.stack([k, v])
+    owner = rank
+    while True:
+        following = (owner - sign) % n
+        works = []
+        if following != rank:
+            arriving = held.new_empty(2, kv_heads, len(positions[following]), width)
+            works = [comm.isend(held, after), comm.irecv(arriving, before)]
+        if len(positions[owner]):
+            scores = torch.einsum("kgqd,ktd->kgqt", queries, held[0].float()) * width**-0.5
+            seen = visible(positions[rank], positions[owner])
+            new = torch.maximum(top, scores.masked_fill(~seen, -1e30).amax(-1))
+            weights = (scores - new.unsqueeze(-1)).exp().masked_fill(~seen, 0.0)
+            shrink = (top - new).exp()
+            total = total * shrink + weights.sum(-1)
+            out = out * shrink.unsqueeze(-1) + weights @ held[1].float().unsqueeze(1)
+            top = new
+        for work in works:
+            work.wait()
+        if following == rank:
+            break
+        held, owner = arriving, following
+    out = torch.where(total.unsqueeze(-1) > 0, out / total.unsqueeze(-1), 0.0).view(q.shape)
+    log_sum = torch.where(total > 0, top + total.log(), -math.inf).view(q.shape[:2])
+    return out.to(q.dtype), log_sum
+
+
 # %% wrong: own block => values
 # > this rank's own keys alone; the other blocks are missing.
 # ~ for step in range(n): ==> for step in range(1):

@@ -99,17 +99,15 @@ def call(command: Sequence[str], cwd: Any = None, env: Mapping[str, str] | None 
 @contextmanager
 def sigterm_as_exit() -> Iterator[None]:
     """Make SIGTERM a SystemExit, so that whatever ends processes and removes files at the end of a block does so."""
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-    ):
+    before = signal.getsignal(signal.SIGTERM)
+    if threading.current_thread() is not threading.main_thread() or before is _leave:
         yield
         return
     signal.signal(signal.SIGTERM, _leave)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
 
 
 class Terminated(SystemExit):

@@ -157,6 +157,8 @@ def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int
 # %% right: tuples of rows, with idleness written as None
 # ~ [(kind, s, m) for kind, m in order] for s in range(stages)] ==> tuple((kind, s, m) for kind, m in order) for s in range(stages)]
 # ~ rows.append(row + ==> rows.append([None] * s + row +
+# %% right: one operation after another
+# ~ row += [("F", s, ahead + m), ("B", s, m)] ==> row.extend([("F", s, ahead + m)] + [("B", s, m)])
 # %% wrong: empty lists => values empty-schedule
 # ~ [(kind, s, m) for m in range(microbatches) for kind in "FB"] for s ==> [] for s
 # %% wrong: forwards only => values missing

@@ -29,7 +29,8 @@ _NEARLY = 1e-5  # of tensors, relative to the largest number
 SETTLED = frozenset({"only-the-example", "public-form", "in-flight", "ready-made", "not-answered", "returned-none"})
 """What a judge knows for certain: no shipped mistake is looked for."""
 _TRAFFIC = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "pairs")
-_VARYING = re.compile(r"\(line .*?\)|\bline \d+.*|0x[0-9a-f]+", re.DOTALL)
+_KIND = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Iteration|Exit|Interrupt|Off))\b")
+_WAIT = re.compile(r"rank (\d+) waits for (rank \d+(?:, rank \d+)*): call (\d+), (\w+)")
 
 Path = tuple[Any, ...]
 
@@ -195,9 +196,10 @@ def _same_outcome(got: Outcome, slip: Outcome) -> bool:
     return _alike(dict(_leaves(got.value)), dict(_leaves(slip.value)))
 
 
-def _bare(error: str) -> str:
-    """An error without the line it names."""
-    return _VARYING.sub("", error).strip()
+def _bare(error: str) -> tuple[str, list[tuple[str, ...]]]:
+    """What an error says wherever the answer ran: the kind of the first exception, and who waits for whom, the first two of them."""
+    kind = _KIND.search(error)
+    return kind[1] if kind else "", _WAIT.findall(error)[:2]
 
 
 def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL) -> set[Path]:

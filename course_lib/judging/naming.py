@@ -29,7 +29,6 @@ _NEARLY = 1e-5  # of tensors, relative to the largest number
 SETTLED = frozenset({"only-the-example", "public-form", "in-flight", "ready-made", "not-answered", "returned-none"})
 """What a judge knows for certain: no shipped mistake is looked for."""
 _TRAFFIC = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "pairs")
-_KIND = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Iteration|Exit|Interrupt|Off))\b")
 _WAIT = re.compile(r"rank (\d+) waits for (rank \d+(?:, rank \d+)*): call (\d+), (\w+)")
 
 Path = tuple[Any, ...]
@@ -172,8 +171,7 @@ class _Trial:
         each = self.judged[at]
         verdict, got, slip = each.verdicts[number], each.outcome, self.run(answer, at)
         if got.state != "answered" or slip.state != "answered":
-            same = got.state == slip.state and _bare(got.error) == _bare(slip.error)
-            return {()} if same else set()
+            return {()} if got.state == slip.state == "deadlock" and _waits(got) == _waits(slip) else set()
         its = self.verdicts(answer, at)
         found = [other for other in its if (other.kind, other.part, other.ok) == (verdict.kind, verdict.part, False)]
         if not found:
@@ -196,10 +194,9 @@ def _same_outcome(got: Outcome, slip: Outcome) -> bool:
     return _alike(dict(_leaves(got.value)), dict(_leaves(slip.value)))
 
 
-def _bare(error: str) -> tuple[str, list[tuple[str, ...]]]:
-    """What an error says wherever the answer ran: the kind of the first exception, and who waits for whom, the first two of them."""
-    kind = _KIND.search(error)
-    return kind[1] if kind else "", _WAIT.findall(error)[:2]
+def _waits(outcome: Outcome) -> list[tuple[str, ...]]:
+    """Who waits for whom in a deadlock, the first two of them: an error of an answer speaks for itself, a deadlock may have a cause."""
+    return _WAIT.findall(outcome.error)[:2]
 
 
 def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL) -> set[Path]:

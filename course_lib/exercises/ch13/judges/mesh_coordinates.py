@@ -152,8 +152,7 @@ def groups(sizes, axis):
 # %% wrong: powers of two => values
 # > this is right only where sizes are powers of two.
 # ~ rank, at[axis] = divmod(rank, sizes[axis]) ==> at[axis], rank = rank & (sizes[axis] - 1), rank // sizes[axis]
-# %% wrong: no axes of one => generality
-# > an axis of size 1 has a coordinate, too: it is 0.
+# %% wrong: no axes of one => generality raised
 # -         rank, at[axis] = divmod(rank, sizes[axis])
 # +         if sizes[axis] > 1:
 # +             rank, at[axis] = divmod(rank, sizes[axis])

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests import rotation
+from tests import rotation, tiers
 from tests.rotation import CHAPTERS, MOST_CHAPTERS, MOST_CROSSING, REPOSITORY, SHARE
 
 
@@ -162,3 +162,18 @@ def test_the_changes_of_this_repository_can_be_read():
         assert rotation.changed(first)
     assert rotation.changed("no-such-commit") is None
     assert rotation.turn() > 0
+
+
+@pytest.mark.parametrize(
+    ("file", "marks", "arguments", "slower"),
+    [
+        ("tests/test_units.py", (), ("tmp_path",), False),
+        ("tests/test_units.py", ("rotates",), (), True),
+        ("tests/test_course.py", (), ("rotating_chapter",), True),
+        ("tests/test_class_term.py", (), (), True),
+    ],
+)
+def test_what_needs_a_browser_a_rotation_or_processes_belongs_to_the_slower_tier(file, marks, arguments, slower):
+    """A test whose argument has no values would be skipped in the quick tier, and CI allows no skipped test."""
+    item = SimpleNamespace(nodeid=f"{file}::test", fixturenames=arguments, get_closest_marker=marks.__contains__)
+    assert tiers.is_slower(item) is slower

@@ -1,7 +1,7 @@
 """Two tiers of tests. `./course test` runs the quick one in a few minutes; CI runs the slower one after it.
 
 Slower is what needs a browser, a database or processes of its own, or works for seconds on one question: tests marked `browser`,
-`postgres`, `whole`, `rotates` or `slower`, and all tests of the files named here.
+`postgres`, `whole`, `rotates` or `slower`, those that run once for each chapter of the rotation, and all tests of the files named here.
 """
 
 from collections.abc import Mapping
@@ -9,6 +9,11 @@ from collections.abc import Mapping
 import pytest
 
 MARKS = ("browser", "postgres", "whole", "rotates", "slower")
+ARGUMENTS = (
+    "rotating_chapter",
+    "solved_chapter",
+    "rotating_exercise",
+)  # the rotation says for which ones such a test runs
 FILES: Mapping[str, str] = {  # a file or the beginning of its path -> what takes its time
     "tests/test_browser.py": "each chapter in a browser",
     "tests/test_chapters.py": "whole chapters under nbgrader",
@@ -33,4 +38,5 @@ FILES: Mapping[str, str] = {  # a file or the beginning of its path -> what take
 def is_slower(item: pytest.Item) -> bool:
     """Whether a test belongs to the slower tier."""
     file = item.nodeid.split("::")[0]
-    return any(item.get_closest_marker(mark) for mark in MARKS) or file.startswith(tuple(FILES))
+    marked = any(item.get_closest_marker(mark) for mark in MARKS)
+    return marked or not set(ARGUMENTS).isdisjoint(getattr(item, "fixturenames", ())) or file.startswith(tuple(FILES))

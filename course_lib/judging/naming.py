@@ -1,9 +1,9 @@
-"""Name a mistake by running it: the shipped wrong answers, each with its sentence, on the cases that an answer gets wrong.
+"""Name a mistake by running it: the shipped wrong answers run on the cases that an answer gets wrong.
 
-A mistake is named if what it does is what the answer did: on every case that fails for the same share, in all that came back or in
-the whole of one part of it (one function's place in a tuple, one key of a dictionary, one rank or row), and if no mistake of another
-name does the same. Of cost and protocol, what counts is the traffic; where many values are right, it is what the judge finds. One word
-or None tells little: it must be the mistake's in every case. Otherwise the judge's own message stands, which says what differs and claims no cause.
+A mistake is named if it does what the answer did on every failing case of a share, and if no mistake with another name does the same.
+"What it did" is the whole result, or one part of it: one place of a tuple, one key of a dictionary, one rank or one row. For cost and
+protocol it is the traffic. Where many results are right, it is what the judge reports. A single word or None is weak evidence, so there
+the mistake must agree with the answer on all cases. If no mistake fits, the judge's message stays: it says what differs and names no cause.
 """
 
 import math
@@ -23,7 +23,7 @@ from course_lib.judging.worked import Recent, Worked, judged_variant, run
 from course_lib.records import VERDICT_KINDS, Case, Outcome, Verdict
 
 SECONDS = 2.0  # CPU time after which no further mistake is tried
-CASES = 4  # cases of one share on which a mistake must do what the answer did
+CASES = 4  # failing cases of a share on which all mistakes are tried; the one that fits is tried on the others too
 REL = 1e-3  # how close numbers must be in a whole outcome; in the part that is judged it is `Judging.within`
 _NEARLY = 1e-5  # of tensors, relative to the largest number
 SETTLED = frozenset({"only-the-example", "public-form", "in-flight", "ready-made", "not-answered", "returned-none"})
@@ -123,11 +123,20 @@ class _Trial:
             word = _says_little(self.judged[first[0][0]].outcome.value)
             if len(names) > 1 or word:
                 names = self.told_apart(rivals, to_the_end=word)
-            if len(names) == 1:
+            if len(names) == 1 and self.fits_all(rivals, next(iter(names)), places):
                 return next(iter(names.items()))
             if rivals is whole and names:
                 return None
         return None
+
+    def fits_all(
+        self, rivals: Sequence[tuple[BankAnswer, str, str]], name: str, places: Sequence[tuple[int, int]]
+    ) -> bool:
+        """Whether a shipped answer with this name explains something of every failing verdict, as far as the time allows."""
+        for answer in (each for each, its, _ in rivals if its == name):
+            if all(time.process_time() > self.until or self.explained(answer, *place) for place in places):
+                return True
+        return False
 
     def told_apart(self, rivals: Sequence[tuple[BankAnswer, str, str]], to_the_end: bool = False) -> dict[str, str]:
         """The mistakes that do what the answer did in every case, the ones that it gets right among them, until one name is left."""

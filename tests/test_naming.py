@@ -89,6 +89,20 @@ def test_each_sentence_is_a_sentence_and_belongs_to_one_name(card):
         assert name and sentence.rstrip().endswith((".", "?", ")", "`", "}}")), sentence
 
 
+def test_a_mistake_must_fit_every_failing_case_of_a_share(monkeypatch):
+    """Also those beyond the first few, on which all mistakes are tried."""
+    from course_lib.judging import naming
+
+    monkeypatch.setattr(naming, "CASES", 2)
+    source = worked_cell(answers_text("reduce-scatter-half"))
+    wrong = "return chunks[own] / n if n < 5 else chunks[own] * 3 + 1"
+    source = "import torch\nfrom course_lib import params\n" + source.replace("return chunks[own]", wrong)
+    (answer,) = read_bank("# %% right: it\n" + source, "reduce-scatter-half", "here")
+    failing = [v for v in killmatrix.judge(answer).report.verdicts if not v.ok]
+    assert {v.mistake for v in failing if v.part == "chunk"} == {"mean"}  # three and four ranks
+    assert "mean" not in {v.mistake for v in failing if v.kind == "generality"}  # up to eleven ranks
+
+
 def test_the_worked_answer_has_the_numbers_of_the_variant_that_is_judged():
     card = exercises.card("state-13b")
     right = Worked("state-13b")

@@ -19,6 +19,7 @@ from course_lib import exercises
 from course_lib.benchmarks import widgets as bench
 from course_lib.exercises.killmatrix import bank, judge
 from course_lib.install import ROOT
+from course_lib.install.words import count_text
 
 pytestmark = pytest.mark.browser
 
@@ -140,7 +141,7 @@ def run_all_passes_an_untouched_chapter_and_shows_what_is_to_do(chapter: Opened)
         check = page.cell(f"{card.id}-check")
         panel = check.locator(".course-panel")
         assert panel.locator(".head b").text_content() == "Not answered yet", card.id
-        assert panel.locator(".points").text_content() == f"0 of {card.points} points"
+        assert panel.locator(".points").text_content() == f"0 of {count_text(card.points, 'point')}"
         assert float(page.result(f"{card.id}-check")) == 0
         assert not check.locator(".jp-OutputArea-executeResult").is_visible(), (
             f"{card.id}: an empty row below the panel"
@@ -301,7 +302,7 @@ def a_wrong_answer_is_told_why_and_the_right_one_gets_full_points(chapter: Opene
     page.run(card.id)
     page.run(check)
     expect(panel.locator(".head b")).to_have_text("Passed")
-    expect(panel.locator(".points")).to_have_text(f"{card.points} of {card.points} points")
+    expect(panel.locator(".points")).to_have_text(f"{card.points} of {count_text(card.points, 'point')}")
     page.wait_for_result(check, card.points)
     expect(button).to_have_text("Worked answer")
     both_themes(chapter, "passed", check)

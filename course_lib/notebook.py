@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from course_lib.exercises import Card, card
+from course_lib.exercises import VARIANT_FILE, Card, card
 from course_lib.records import Report
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _passed: dict[str, Any] = {}  # exercise id -> the answers that passed in this kernel
 _hints_seen: dict[str, int] = {}
-VARIANT_FILE = "variant.json"
 _HIDDEN_ROW = "<style>.jp-OutputArea-executeResult:has(.course-points){display:none}</style>"
 
 

@@ -10,30 +10,6 @@ VERDICT_KINDS: tuple[VerdictKind, ...] = ("values", "cost", "protocol", "general
 State = Literal["answered", "not answered", "raised", "deadlock", "crashed", "timed out", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """One stretch of one rank's virtual time, in seconds."""
-
-    rank: int
-    start: float
-    end: float
-    kind: str  # "compute", "send", "recv", "wait", "forward", "backward", ...
-    label: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message that went from one rank to another; times in seconds of virtual time."""
-
-    src: int
-    dst: int
-    nbytes: int
-    tag: int
-    sent: float
-    arrived: float
-    line: str = ""  # where it was sent: "cell or file:line"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One run of an answer. With `ranks`, the answer is a function of a communicator and runs on a metered cluster."""

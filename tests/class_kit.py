@@ -13,7 +13,7 @@ from pathlib import Path
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.new_class import new_class
 from course_lib.grading.classroom.roster import Student
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import Notebook, parse, render
 from tests.grading_kit import cell_of, small_course, small_source, solved_copy
 

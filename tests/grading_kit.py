@@ -12,8 +12,7 @@ from course_lib.grading.judge.grade_notebook import GradedNotebook, grade_notebo
 from course_lib.grading.release import released
 from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import Cell, Notebook, parse, render
+from course_lib.learner.notebooks import Cell, Notebook, grade_meta, parse, render
 from course_lib.learner.work import Folders
 from course_lib.records import Report
 

@@ -18,7 +18,7 @@ import pytest
 from course_lib import exercises
 from course_lib.benchmarks import widgets as bench
 from course_lib.exercises.killmatrix import bank, judge
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.install.words import count_text
 
 pytestmark = pytest.mark.browser

@@ -13,7 +13,7 @@ from course_lib.grading.certificate.issued import note
 from course_lib.grading.certificate.page import page
 from course_lib.grading.certificate.record import counts, gather
 from course_lib.grading.certificate.verify import differences, read
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner import progress
 from course_lib.learner.notebooks import parse, render
 from course_lib.learner.work import Folders

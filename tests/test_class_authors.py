@@ -20,10 +20,10 @@ from course_lib.grading.service.task import cards_of
 from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.runners import InProcess
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.judging import judging
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import read, render
+from course_lib.learner.notebooks import grade_meta, read, render
 from tests.class_kit import NAME, as_bytes, class_at, course_at, saved, work
 from tests.crash_kit import Made
 from tests.grading_kit import cell_of, own

@@ -14,7 +14,7 @@ from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import Label, Who, label, read_times, scheme_of
 from course_lib.grading.classroom.release import start_gradebook
 from course_lib.grading.classroom.roster import Merged, Student, merged, read_roster, roster_text
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from tests.class_kit import (
     CANVAS_ROSTER,
     NAME,

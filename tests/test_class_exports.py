@@ -25,7 +25,7 @@ from course_lib.grading.classroom.lms import Label, Who, read_times
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.roster import Student, merged, read_roster
 from course_lib.grading.service.grading import grade_class
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from tests.class_kit import (
     NAME,
     SIX,

@@ -8,7 +8,7 @@ import pytest
 from course_lib.cli import run
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.roster import key_of
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from tests.class_kit import archive, as_bytes, work
 from tests.guide_kit import GUIDE, Instructor, blocks
 

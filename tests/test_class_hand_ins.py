@@ -23,9 +23,8 @@ from course_lib.grading.service.kept_reports import latest
 from course_lib.grading.service.task import make_task, run_task
 from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install import Trouble
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import Notebook, parse, render, salvaged
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import Notebook, grade_meta, parse, render, salvaged
 from tests.class_kit import NAME, as_bytes, class_at, course_at, saved, work
 from tests.grading_kit import SMALL, as_released, cell_of, full, marked, mine, own, points, small_course, small_source
 

@@ -14,7 +14,7 @@ from course_lib.grading.service import regrade
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.kept_reports import latest
 from course_lib.grading.service.regrade import Stopped, regrade_exercise
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made
 

@@ -22,9 +22,9 @@ from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.toml_text import render as toml
 from course_lib.grading.release import released
-from course_lib.install import ROOT, Trouble
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import parse, read, render
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import grade_meta, parse, read, render
 from tests.class_kit import CANVAS_ROSTER, NAME, SIX, at, class_at, copy_of, course_at, saved
 from tests.conftest import tried
 from tests.grading_kit import SMALL, as_released, cell_of, small_source

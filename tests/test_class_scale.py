@@ -30,7 +30,8 @@ from course_lib.grading.service import dask_workers
 from course_lib.grading.service.grading import grade_class
 from course_lib.grading.service.kept_reports import latest
 from course_lib.grading.service.task import make_task
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import Notebook
 from tests.class_kit import NAME, SIX, archive, copy_of, work
 from tests.grading_kit import cell_of, own

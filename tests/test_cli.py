@@ -15,7 +15,9 @@ import pytest
 
 from course_lib import cli
 from course_lib.cli import bench, class_formgrader
-from course_lib.install import ROOT, Trouble, processes
+from course_lib.install import processes
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.learner import lab, notebooks, progress, work
 from course_lib.learner.work import Folders
 from tests.conftest import small_chapter, tried

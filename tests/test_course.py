@@ -25,8 +25,7 @@ from course_lib.grading.release_steps import MARKERS, fill
 from course_lib.grading.submission import rebuild
 from course_lib.grading.worker.runners import InProcess
 from course_lib.judging import judging
-from course_lib.learner.merge import grade_meta, is_answer, is_check
-from course_lib.learner.notebooks import Notebook, parse, render
+from course_lib.learner.notebooks import Notebook, grade_meta, is_answer, is_check, parse, render
 from course_lib.learner.work import Folders
 from course_lib.records import VERDICT_KINDS
 from tests.grading_kit import REPOSITORY, solved_copy

@@ -12,9 +12,11 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from course_lib.install import GB, PYTHONS, ROOT, machine, pins
+from course_lib.install import GB, PYTHONS, machine, pins
+from course_lib.install.folders import ROOT
+from course_lib.install.machine import Line
 from course_lib.learner import environment
-from course_lib.learner.environment import Gpu, Line
+from course_lib.learner.environment import Gpu
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DIRECT = [Requirement(line) for line in PROJECT["dependencies"]]

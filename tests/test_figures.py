@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import figures, memory
+from course_lib.cluster.records import Message, Span
 from course_lib.figures import curves, palette, style
 from course_lib.figures.sheets import Plot, Sheet
-from course_lib.records import Message, Span
 from course_lib.units import GB
 
 SPANS = [

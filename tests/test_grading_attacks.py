@@ -15,7 +15,7 @@ from course_lib.grading.attacks.limits import UNPROTECTED, WEAKER
 from course_lib.grading.attacks.sheet import ATTACKS, KINDS, MATERIALS, Attack, Sheet, small_source, solved
 from course_lib.grading.attacks.stage import Stage, strays
 from course_lib.grading.sandbox import Wall, best_level
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from tests import attacks as more  # enters the attacks that do not ship
 
 ALL = trial.every()

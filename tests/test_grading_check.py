@@ -8,7 +8,7 @@ from course_lib import exercises
 from course_lib.grading.check.command import check_main, grade_all, variant_params
 from course_lib.grading.check.results import Graded
 from course_lib.grading.check.table import mark_of, next_step, show, why_not
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner import progress
 from course_lib.learner.notebooks import parse, render
 from course_lib.records import Report, Verdict

@@ -15,7 +15,8 @@ from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.service import class_lock, gradebook_queue, grading
 from course_lib.grading.service.pool import Done
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from tests.class_kit import class_at, copy_of, course_at
 from tests.crash_kit import Made, grade, many, state_of
 

@@ -18,9 +18,8 @@ from course_lib.grading.judge import grade_notebook
 from course_lib.grading.submission import MOST_JUDGED, NOT_GRADED, rebuild
 from course_lib.grading.worker.in_worker import run_cell
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install import Trouble
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import parse, render
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import grade_meta, parse, render
 from tests.grading_kit import (
     IMPORTS,
     SMALL,

@@ -36,8 +36,9 @@ from course_lib.grading.worker.imports import TRAINING, imports_of
 from course_lib.grading.worker.in_worker import InWorker, Lost, run_cell
 from course_lib.grading.worker.rank_processes import RankProcesses
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
 from course_lib.install.processes import descendants
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import parse, render
 from course_lib.records import Case
 from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source

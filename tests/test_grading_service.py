@@ -34,9 +34,8 @@ from course_lib.grading.service.regrade import regrade_exercise
 from course_lib.grading.service.task import make_task
 from course_lib.grading.service.writer import Writer
 from course_lib.grading.submission import READ, Step, Submission, rebuild
-from course_lib.install import Trouble
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import Notebook, parse, render
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import Notebook, grade_meta, parse, render
 from course_lib.records import Report, Verdict
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made

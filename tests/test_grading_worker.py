@@ -22,7 +22,7 @@ from course_lib.grading.worker import fork_server_process
 from course_lib.grading.worker.in_worker import InWorker, Lost, names_there, run_cell
 from course_lib.grading.worker.protocol import Channel, Garbled, WorkerChannel
 from course_lib.grading.worker.worker_pool import WorkerPool, end_in_words
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.install.processes import descendants, ended
 from course_lib.records import Case
 from tests.grading_kit import mine, own, small_course
@@ -537,7 +537,7 @@ def test_an_oversize_request_is_not_sent():
 
 
 def test_a_worker_that_cannot_start_says_why(monkeypatch, tmp_path):
-    from course_lib.install import Trouble
+    from course_lib.install.words import Trouble
 
     monkeypatch.setitem(fork_server_process._SET, "PYTHONHASHSEED", "not a seed")
     with pytest.raises(Trouble, match="did not start"), WorkerPool() as broken, broken.worker(tmp_path):

@@ -20,7 +20,7 @@ from course_lib.benchmarks.architecture import (
     part_of,
     parts,
 )
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from tests.tables import each_row
 
 LIBRARY = ROOT / "course_lib"

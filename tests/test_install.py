@@ -14,20 +14,19 @@ from hypothesis import strategies as st
 from course_lib.install import (
     GB,
     PYTHONS,
-    ROOT,
     Machine,
     Place,
-    Trouble,
     add_group,
     check_writable,
-    in_words,
     nvidia_smi,
     pins,
     set_up,
     torch_choice,
 )
+from course_lib.install.folders import ROOT
 from course_lib.install.setting_up import behind_links
 from course_lib.install.setting_up import main as install_main
+from course_lib.install.words import Trouble, in_words
 
 CPU, CU126, CU130 = (f"https://download.pytorch.org/whl/{name}" for name in ("cpu", "cu126", "cu130"))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner import notebooks, work
 from course_lib.learner.work import Folders
 from tests.conftest import cell, small_chapter

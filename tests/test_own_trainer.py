@@ -15,7 +15,8 @@ from course_lib import cli, exercises
 from course_lib.cluster import launch, simulate
 from course_lib.exercises.killmatrix import bank
 from course_lib.grading.submission import NOT_GRADED
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.learner import notebooks, progress
 from course_lib.learner.work import Folders
 from course_lib.own_trainer import closing, show

@@ -18,9 +18,8 @@ from course_lib.grading.blank_notebook import blank, with_values, without_values
 from course_lib.grading.committed_form import slug, tidy, tidy_text
 from course_lib.grading.release import release_main, released
 from course_lib.grading.release_steps import MARKERS, check_folder, check_release, fill
-from course_lib.install import Trouble
-from course_lib.learner.merge import grade_meta, is_answer
-from course_lib.learner.notebooks import parse, render
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import grade_meta, is_answer, parse, render
 from tests.grading_kit import REPOSITORY, SMALL, cell_of, own, small_source
 
 POINTS = {card.id: card.points for card in exercises.cards("01")}

@@ -14,7 +14,8 @@ import pytest
 
 from course_lib import memory
 from course_lib.facts import device
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.runs import (
     collectives,
     cores,

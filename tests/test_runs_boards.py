@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch.distributed as dist
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.runs import boards, evidence, options, retrying, stepping, train
 from course_lib.runs.place import Place
 

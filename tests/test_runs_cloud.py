@@ -9,7 +9,7 @@ import subprocess
 import pytest
 import yaml
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 CLOUD = ROOT / "course_lib/runs/cloud"
 SCRIPTS = sorted(CLOUD.glob("*.sbatch"))

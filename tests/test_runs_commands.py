@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.planner import commands as planned
 from course_lib.runs import commands, layouts, options, starting, train
 

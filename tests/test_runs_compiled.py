@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.runs import layouts, options, train
 from course_lib.runs.model import build
 from course_lib.runs.parallel import Choices, RunMesh, local, spread

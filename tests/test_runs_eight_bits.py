@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.runs import eight_bits
 from course_lib.runs.model import build
 from course_lib.runs.sizes import size

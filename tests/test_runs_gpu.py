@@ -24,7 +24,8 @@ from course_lib.checkpoint import BackgroundSaver, CheckpointStore, resume
 from course_lib.checkpoint.pieces import Piece
 from course_lib.cluster import launched_rank
 from course_lib.facts import chip, device
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.ledger import expecting, recording
 from course_lib.runs import (
     collectives,

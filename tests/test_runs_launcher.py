@@ -9,7 +9,8 @@ import time
 
 import pytest
 
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.runs import fleet, launcher, look, place, starting
 
 LEFT = {

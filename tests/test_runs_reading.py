@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.runs import evidence, reading, tables, tour, verify
 from course_lib.runs.reading import choose, every, hardware_rows, recorded, recorded_names, rows_of
 

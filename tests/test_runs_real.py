@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.install import Trouble
 from course_lib.install.processes import descendants
+from course_lib.install.words import Trouble
 from course_lib.runs import evidence, failures, fleet, layouts, place, starting, train, verify
 from course_lib.runs.intervals import length
 

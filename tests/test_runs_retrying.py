@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from course_lib import cli
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.runs import evidence, fleet, retrying, starting
 
 HERE = Path(__file__).parent

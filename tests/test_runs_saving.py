@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.runs import evidence, export, look, rates, retrying, saving, stepping, train
 from course_lib.runs.layouts import RunLayout
 from course_lib.runs.parallel import Choices

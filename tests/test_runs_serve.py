@@ -14,7 +14,8 @@ import httpx
 import pytest
 
 from course_lib import text
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.runs import evidence, serve, serve_load, serve_model, verify
 from course_lib.serving import load
 from course_lib.serving.engine import Iteration, Limits

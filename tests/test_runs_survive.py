@@ -7,7 +7,7 @@ import torch
 
 from course_lib import cli
 from course_lib.checkpoint import Position, SampleOrder
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.runs import evidence, starting, survive, surviving
 from course_lib.runs.place import Place
 from course_lib.runs.reading import recorded

@@ -11,7 +11,7 @@ from sharding_kit import SIZE, AdamW, account_here, assert_parity, mine, model_o
 
 from course_lib import memory
 from course_lib.cluster import Topology, simulate
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.sharding import (
     FullySharded,
     HostOptimizer,

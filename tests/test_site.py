@@ -16,7 +16,8 @@ import nbformat
 import pytest
 
 from course_lib.facts import course
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.site import build, docs, syllabus
 from course_lib.site.execute import Executor
 from course_lib.site.glossary import EVERYDAY, Words, anchor, linked_in

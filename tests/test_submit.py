@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 from course_lib import cli
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner import handing_in, work
 from course_lib.learner.handing_in import hand_in
 from tests.class_kit import at

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.tensor_parallel.pieces import check_split, packed_rows, plan, span
 from course_lib.tensor_parallel.traffic import (
     tp_bytes_per_layer,

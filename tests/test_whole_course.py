@@ -15,7 +15,7 @@ import pytest
 
 from course_lib import exercises
 from course_lib.exercises.killmatrix import bank
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from tests.rotation import CHAPTERS
 from tests.test_browser import NAMES
 

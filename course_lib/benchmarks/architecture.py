@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from textwrap import wrap
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 LIBRARY = ROOT / "course_lib"
 PICTURE = ROOT / "docs" / "architecture.svg"

@@ -21,7 +21,8 @@ from course_lib.benchmarks.lab import PATIENCE, launch
 from course_lib.grading.classroom.feedback import make_feedback
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 
 DOCS = ROOT / "docs"
 PAGE = {"width": 1000, "height": 920}

@@ -33,7 +33,7 @@ from course_lib.grading.worker.imports import imports_of
 from course_lib.grading.worker.in_worker import run_cell
 from course_lib.grading.worker.runners import InProcess
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.install.processes import descendants
 from course_lib.learner.notebooks import render, write_whole
 

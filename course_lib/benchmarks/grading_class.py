@@ -15,9 +15,8 @@ from course_lib.grading.classroom.new_class import new_class
 from course_lib.grading.classroom.release import release_chapter
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.intake import load
-from course_lib.install import ROOT
-from course_lib.learner.merge import grade_meta, is_answer
-from course_lib.learner.notebooks import Notebook, render, write_whole
+from course_lib.install.folders import ROOT
+from course_lib.learner.notebooks import Notebook, grade_meta, is_answer, render, write_whole
 
 KINDS = ("right", "wrong", "blank", "crashing")
 _REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)

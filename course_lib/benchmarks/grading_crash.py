@@ -15,7 +15,7 @@ from course_lib.benchmarks.rows import Row
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.service.kept_reports import all_latest
 from course_lib.grading.service.writer import Writer
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.install.processes import descendants
 
 _GRADE = (

@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from course_lib.install import ROOT, Place, Trouble
+from course_lib.install import Place
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.learner.environment import chromium
 
 # Nothing of the browser may reach beyond this machine, and a container's small /dev/shm is not used.

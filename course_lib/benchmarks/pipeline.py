@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from course_lib.benchmarks import bubble_rates, torch_schedules
-from course_lib.records import Span
+from course_lib.cluster.records import Span
 from course_lib.schedules import KINDS, Schedule, gpipe, interleaved, naive, one_f_one_b, zb_h1
 from course_lib.timeline import Durations, play
 

@@ -13,7 +13,7 @@ from playwright.sync_api import sync_playwright
 from course_lib.benchmarks.chapter_page import ChapterPage, open_chapter
 from course_lib.benchmarks.lab import launch, served
 from course_lib.exercises.killmatrix import bank
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 PICTURE = ROOT / "course_lib" / "figures" / "pages" / "chapter-01.png"
 EXERCISE = "years-to-weeks"

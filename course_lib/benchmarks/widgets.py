@@ -17,7 +17,8 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any
 
-from course_lib.install import ROOT, add_group
+from course_lib.install import add_group
+from course_lib.install.folders import ROOT
 
 if TYPE_CHECKING:
     from course_lib.benchmarks.chapter_page import ChapterPage, Control

@@ -28,7 +28,8 @@ from course_lib.cli import (
 )
 from course_lib.cli import run as run_
 from course_lib.cli.words import examples, words_of
-from course_lib.install import Trouble, in_words, processes
+from course_lib.install import processes
+from course_lib.install.words import Trouble, in_words
 
 STAFF = "For instructors and contributors"
 IN_A_CLASS = "For students of a class"

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from course_lib.cli.words import HELP, examples, part
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 EXAMPLES = examples(
     "course bench                             what can be measured",

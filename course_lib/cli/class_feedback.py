@@ -6,8 +6,7 @@ import typer
 
 from course_lib.cli.class_words import HERE, Folder, lines, numbers, opened
 from course_lib.cli.words import examples, part
-from course_lib.install import Trouble
-from course_lib.install.words import count_text
+from course_lib.install.words import Trouble, count_text
 
 EXAMPLES = examples(
     "course class feedback 06                 pages in feedback/, zips for Canvas and Moodle in exports/",

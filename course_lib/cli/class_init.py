@@ -8,8 +8,7 @@ import typer
 
 from course_lib.cli.class_words import numbers
 from course_lib.cli.words import examples, part
-from course_lib.install import Trouble
-from course_lib.install.words import count_text
+from course_lib.install.words import Trouble, count_text
 from course_lib.learner import work as learner_work
 
 EXAMPLES = examples(

@@ -9,7 +9,7 @@ import typer
 
 from course_lib.cli.class_words import HERE, AsJson, Folder, moment, numbers, opened, table, ticking
 from course_lib.cli.words import examples, part
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner import work as learner_work
 
 EXAMPLES = examples(

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from course_lib.cli.words import examples, part
-from course_lib.install import ROOT
-from course_lib.install.folders import require
+from course_lib.install.folders import ROOT, require
 
 EXAMPLES = examples(
     "course class self-test                          every attack, on the strongest sandbox of this machine",
@@ -70,7 +69,7 @@ def self_test(
 def _chosen(trial: Any, sandbox: Any, words: list[str], level: str) -> list[Any]:
     """The attacks that these words name and that this level can be tried with."""
     from course_lib.grading.attacks.sheet import KINDS
-    from course_lib.install import Trouble
+    from course_lib.install.words import Trouble
 
     if level not in sandbox.LEVELS:
         raise Trouble(f"There is no level {level!r}.", f"choose from {', '.join(sandbox.LEVELS)}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from course_lib.cli.words import examples, part
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 EXAMPLES = examples(
     "course drill                             questions from the chapters that you have passed",

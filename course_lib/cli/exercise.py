@@ -9,9 +9,8 @@ import typer
 
 from course_lib.cli.class_words import numbers, opened, table
 from course_lib.cli.words import examples, part
-from course_lib.install import ROOT, Trouble
-from course_lib.install.folders import require
-from course_lib.install.words import count_text
+from course_lib.install.folders import ROOT, require
+from course_lib.install.words import Trouble, count_text
 
 if TYPE_CHECKING:
     from course_lib.exercises.killmatrix import Row

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from course_lib.cli.words import examples, part
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 if TYPE_CHECKING:
     from course_lib.own_trainer.axes import Axis

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from course_lib.cli.words import examples, part
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 EXAMPLES = examples(
     "course plan --model llama3-70b --gpus 64xH100            the best layouts and what binds each",

@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 
 from course_lib.cli.words import examples, part
-from course_lib.install import ROOT
-from course_lib.install.folders import require
+from course_lib.install.folders import ROOT, require
 
 EXAMPLES = examples(
     "course release                           writes notebooks/ from solutions/",

@@ -47,9 +47,10 @@ def test(
     Installs the test tools on first use.
     """
     from course_lib.facts import course
-    from course_lib.install import ROOT, Trouble, add_group
-    from course_lib.install.folders import require
+    from course_lib.install import add_group
+    from course_lib.install.folders import ROOT, require
     from course_lib.install.processes import call
+    from course_lib.install.words import Trouble
 
     require(ROOT, "tests", "The test suite")
     chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))

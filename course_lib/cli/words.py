@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable
 from types import ModuleType
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 HELP = "Show this message and exit; after a name, the help of what it names."
 

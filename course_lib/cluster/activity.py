@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from course_lib.cluster.operation import Operation
-from course_lib.records import Span
+from course_lib.cluster.records import Span
 
 TRACED = 200_000  # spans that are kept, and messages
 BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans during which a rank waits

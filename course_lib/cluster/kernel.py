@@ -33,13 +33,13 @@ from course_lib.cluster.meter import Meter
 from course_lib.cluster.operation import Operation
 from course_lib.cluster.polling import Polling
 from course_lib.cluster.protocol import ANY, YES, Adversary, Fault, Finished, Reply, Request, Stuck
+from course_lib.cluster.records import Message, Span
 from course_lib.cluster.rendezvous import Rendezvous
 from course_lib.cluster.run_state import RunState, reply_to
 from course_lib.cluster.source_lines import Line
 from course_lib.cluster.stream_order import StreamOrder
 from course_lib.cluster.topology import Topology
 from course_lib.cluster.traffic import Traffic
-from course_lib.records import Message, Span
 
 
 class Kernel:

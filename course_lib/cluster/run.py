@@ -12,8 +12,9 @@ from course_lib.cluster.in_flight import Hazard
 from course_lib.cluster.intervals import overlap, total
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.meter import Meter
+from course_lib.cluster.records import Message, Span
 from course_lib.cluster.topology import Topology
-from course_lib.records import Message, Outcome, Span
+from course_lib.records import Outcome
 
 
 class Run:

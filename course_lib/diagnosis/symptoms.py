@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from course_lib.cluster.records import Span
 from course_lib.diagnosis.catalog import FAULTS
 from course_lib.diagnosis.learning import Learned, train
 from course_lib.diagnosis.settings import KINDS, RANKS, RESUMED, STEPS, UPDATES, Settings
 from course_lib.diagnosis.timing import Recorded, run
-from course_lib.records import Span
 from course_lib.units import GB, MS
 
 SHOWN = (0, 1, RESUMED - 1, RESUMED, RESUMED + 1, UPDATES - 1)  # steps that the log prints in any case

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from course_lib.cluster.records import Span
 from course_lib.diagnosis.settings import RANKS, STEPS, Settings
-from course_lib.records import Span
 from course_lib.schedules import gpipe, one_f_one_b
 from course_lib.timeline import Durations, play
 

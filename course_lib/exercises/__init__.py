@@ -23,6 +23,7 @@ from course_lib.install.words import count_text
 Kind = Literal["core", "more"]
 Form = Literal["code", "audit", "prediction", "bug"]
 Vary = Callable[[random.Random], Mapping[str, Any]]
+VARIANT_FILE = "variant.json"  # beside a notebook: the numbers of its owner's variants
 HELPERS = ("block", "disk", "drills", "judges", "models", "numbers", "probes", "shared", "trainings", "work")
 
 

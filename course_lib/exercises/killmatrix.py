@@ -23,10 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from course_lib import exercises
-from course_lib.exercises import Card
+from course_lib.exercises import VARIANT_FILE, Card
 from course_lib.exercises.answer_bank import BankAnswer, read_answers
 from course_lib.install.words import count_text
-from course_lib.notebook import VARIANT_FILE
 from course_lib.records import VERDICT_KINDS, Report
 
 PATIENCE = 60.0  # s for saying whose numbers an answer solves: a busy machine must not change what a row says

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from course_lib import compute, facts
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.units import BILLION, DAY, TRILLION, US, count_text, duration_text, money_text
 
 PARAMS = 70 * BILLION

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 
 from matplotlib.collections import PolyCollection
 
+from course_lib.cluster.records import Message, Span
 from course_lib.figures import style
 from course_lib.figures.palette import COLOR, INK, PAPER, SOFT, color, ink_on, role
 from course_lib.figures.style import Picture
-from course_lib.records import Message, Span
 from course_lib.units import duration_text
 
 _BAR = 0.78  # of a row's height

@@ -22,8 +22,8 @@ from matplotlib.transforms import Affine2D
 
 from course_lib import collectives
 from course_lib.cluster import Topology, simulate
+from course_lib.cluster.records import Message
 from course_lib.figures.palette import EMPTY, INK, ORANGE, PAPER, VERMILION, ink_on
-from course_lib.records import Message
 
 _STAMP = 1 << 20  # values are stored above the stamps
 _ROUNDS = Topology.flat(latency=1.0, bandwidth=1e30)  # every message takes one unit of time, so the clock counts rounds

@@ -5,8 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course_lib.learner.merge import is_answer
-from course_lib.learner.notebooks import Notebook
+from course_lib.learner.notebooks import Notebook, is_answer
 
 STUB = "raise NotImplementedError"
 _REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)

@@ -9,8 +9,7 @@ from copy import deepcopy
 from types import MappingProxyType
 from typing import Any
 
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import Cell, Notebook, parse, render
+from course_lib.learner.notebooks import Cell, Notebook, grade_meta, parse, render
 
 CHECK_SUFFIX = "-check"  # the check cell of exercise "ring-bytes" has grade_id "ring-bytes-check"
 

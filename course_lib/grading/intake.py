@@ -9,7 +9,7 @@ import gc
 from pathlib import Path
 from typing import Any
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import Cell, Notebook, salvaged
 
 MAX_BYTES = 50_000_000  # of a notebook; a chapter with all its pictures has a tenth of this

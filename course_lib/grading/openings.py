@@ -4,7 +4,7 @@ import ast
 import re
 from functools import cache
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 OPENING = re.compile(r"^from course_lib\.chapters\.(ch\d\d) import \*.*$", re.MULTILINE)
 

@@ -17,8 +17,7 @@ from course_lib import exercises
 from course_lib.exercises.answer_bank import worked_cell
 from course_lib.grading.committed_form import tidy_text
 from course_lib.grading.release_steps import LEAVES, chapter_of, check_folder, check_source, fill, points_of
-from course_lib.install import Trouble
-from course_lib.install.words import count_text
+from course_lib.install.words import Trouble, count_text
 from course_lib.judging.shipped import answers_text
 from course_lib.learner.notebooks import parse, write_whole
 

@@ -18,8 +18,7 @@ from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values, fill_
 from course_lib.grading.blank_notebook import with_values
 from course_lib.grading.committed_form import tidy
 from course_lib.grading.judge.exercise import CONTRACT_VERSION
-from course_lib.learner.merge import grade_meta, is_answer
-from course_lib.learner.notebooks import Cell, Notebook
+from course_lib.learner.notebooks import Cell, Notebook, grade_meta, is_answer
 
 CANONICAL = "canonical"
 # Assembled, so that this file itself never looks like a notebook that lost its markers.

@@ -15,8 +15,7 @@ from course_lib.exercises import Card
 from course_lib.grading.blank_notebook import stubbed, without_hidden, without_values
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.install.words import count_text
-from course_lib.learner.merge import grade_meta, is_answer, is_check
-from course_lib.learner.notebooks import Cell, Notebook
+from course_lib.learner.notebooks import Cell, Notebook, grade_meta, is_answer, is_check
 
 NOT_GRADED = "real-processes"  # tag of a cell that measures this machine; no later cell depends on it
 READ = 200_000  # characters that the judge parses into syntax trees, at hundreds of bytes each

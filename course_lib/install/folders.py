@@ -4,8 +4,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.install.setting_up import ROOT
 from course_lib.install.words import Trouble
+
+ROOT = Path(__file__).resolve().parent.parent.parent  # the course's own folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,10 @@
 
 import os
 import re
+import subprocess
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -33,3 +36,22 @@ def memory() -> tuple[float, float]:
         return min(total, limit), min(available, limit - used)
     except (OSError, ValueError):
         return total, available
+
+
+def output_of(*command: str) -> str:
+    """What a command printed, "" if it is not there or failed."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One thing looked at."""
+
+    what: str
+    state: Literal["ok", "warn", "fail"]
+    found: str
+    way_out: str = ""

@@ -17,11 +17,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.install.folders import ROOT
+from course_lib.install.machine import output_of
 from course_lib.install.steps import Runner, Steps, run_quietly
-from course_lib.install.torch_choice import GB, Machine, TorchChoice, output_of, this_machine, torch_choice
+from course_lib.install.torch_choice import GB, Machine, TorchChoice, this_machine, torch_choice
 from course_lib.install.words import FULL, NO_WRITING, Trouble, in_words
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 
 

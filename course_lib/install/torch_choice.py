@@ -2,11 +2,11 @@
 
 import platform
 import re
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.install.machine import output_of
 from course_lib.install.words import Trouble
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
@@ -110,12 +110,3 @@ def nvidia_smi(banner: str, capabilities: str) -> tuple[tuple[int, int] | None, 
         return None, 0.0
     numbers = [float(each) for each in re.findall(r"^\s*(\d+\.\d+)\s*$", capabilities, re.MULTILINE)]
     return (int(found[1]), int(found[2])), min(numbers, default=0.0)
-
-
-def output_of(*command: str) -> str:
-    """What a command printed, "" if it is not there or failed."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return ""
-    return done.stdout

@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 LIMIT = 1.0  # seconds
 

@@ -13,24 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
 
 from course_lib import install
-from course_lib.install import GB, ROOT, machine
-from course_lib.install.words import count_text
+from course_lib.install import GB, machine
+from course_lib.install.folders import ROOT
+from course_lib.install.machine import Line, output_of
+from course_lib.install.words import Trouble, count_text
 
 PORT = 8888
 _GIB = 2**30
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One thing looked at."""
-
-    what: str
-    state: Literal["ok", "warn", "fail"]
-    found: str
-    way_out: str = ""
 
 
 def look(root: Path = ROOT, work: Path | None = None) -> list[Line]:
@@ -183,7 +174,7 @@ def write_line(folder: Path) -> Line:
     """Whether `folder` can be written to."""
     try:
         install.check_writable(folder)
-    except install.Trouble as trouble:
+    except Trouble as trouble:
         return Line("writing", "fail", trouble.problem, trouble.way_out)
     return Line("writing", "ok", str(folder))
 
@@ -312,17 +303,15 @@ def _torch() -> dict[str, object]:
 
 
 def _nvidia() -> Gpu:
-    banner = install.output_of("nvidia-smi")
-    rows = (
-        install.output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").strip().splitlines()
-    )
+    banner = output_of("nvidia-smi")
+    rows = output_of("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader").strip().splitlines()
     pairs = [row.rsplit(", ", 1) for row in rows if ", " in row]
     cuda, _ = install.nvidia_smi(banner, "")
     return Gpu(tuple(name for name, _ in pairs), pairs[0][1] if pairs else "", cuda)
 
 
 def _git_version() -> str:
-    return install.output_of("git", "--version").strip().removeprefix("git version ")
+    return output_of("git", "--version").strip().removeprefix("git version ")
 
 
 # ------------------------------------------------------------------------------------------------ plain text

@@ -11,10 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner import notebooks, work
-from course_lib.learner.merge import grade_meta, is_answer
-from course_lib.learner.notebooks import Notebook, write_whole
+from course_lib.learner.notebooks import Notebook, grade_meta, is_answer, write_whole
 
 RECEIPT = "receipt.json"
 _STUB = "raise NotImplementedError"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.environment import PORT, port_is_free
 from course_lib.learner.work import Folders
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from course_lib.install.words import count_text
-from course_lib.learner.notebooks import Cell, Notebook
+from course_lib.learner.notebooks import Cell, Notebook, grade_meta, is_answer, is_check
 
 APPENDIX = "## Kept from your earlier copy"
 _APPENDIX_ID = "kept-from-your-earlier-copy"
@@ -68,23 +68,6 @@ def merge(base: Notebook | None, new: Notebook, student: Notebook) -> Merged:
 
 
 # ---------------------------------------------------------------------------------------------- which cell is which
-
-
-def grade_meta(cell: Cell) -> dict:
-    """A cell's nbgrader metadata; {} where it has none that means anything."""
-    meta = cell["metadata"].get("nbgrader")
-    return meta if isinstance(meta, dict) and isinstance(meta.get("grade_id"), str) else {}
-
-
-def is_answer(cell: Cell) -> bool:
-    """Whether a learner writes their answer into this cell."""
-    return bool(grade_meta(cell).get("solution"))
-
-
-def is_check(cell: Cell) -> bool:
-    """Whether this cell gives points and is not itself an answer."""
-    meta = grade_meta(cell)
-    return bool(meta.get("grade")) and not meta.get("solution")
 
 
 def _key(cell: Cell) -> str:

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 Notebook = dict[str, Any]
 Cell = dict[str, Any]
@@ -161,3 +161,20 @@ def same_text(one: Notebook, other: Notebook) -> bool:
         return [(cell["cell_type"], cell["source"]) for cell in notebook["cells"]]
 
     return text(one) == text(other)
+
+
+def grade_meta(cell: Cell) -> dict:
+    """A cell's nbgrader metadata; {} where it has none that means anything."""
+    meta = cell["metadata"].get("nbgrader")
+    return meta if isinstance(meta, dict) and isinstance(meta.get("grade_id"), str) else {}
+
+
+def is_answer(cell: Cell) -> bool:
+    """Whether a learner writes their answer into this cell."""
+    return bool(grade_meta(cell).get("solution"))
+
+
+def is_check(cell: Cell) -> bool:
+    """Whether this cell gives points and is not itself an answer."""
+    meta = grade_meta(cell)
+    return bool(meta.get("grade")) and not meta.get("solution")

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.install import Trouble
 from course_lib.install.folders import Folders as Folders
 from course_lib.install.folders import folders as folders
 from course_lib.install.folders import require
+from course_lib.install.words import Trouble
 from course_lib.learner import notebooks
 from course_lib.learner.history import keep
 from course_lib.learner.merge import Merged, merge

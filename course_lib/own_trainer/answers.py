@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.exercises import Card, card
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.learner import notebooks, progress, work
-from course_lib.learner.merge import grade_meta
+from course_lib.learner.notebooks import grade_meta
 from course_lib.own_trainer.kit.parts import PARTS
 from course_lib.own_trainer.standalone import NotStandalone, standalone
 

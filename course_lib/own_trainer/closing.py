@@ -8,7 +8,7 @@ from typing import Any
 
 from course_lib.chapters.table import table
 from course_lib.cluster import ClusterError
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner import work
 from course_lib.own_trainer.answers import collected
 from course_lib.own_trainer.axes import AXES, Axis, new_in

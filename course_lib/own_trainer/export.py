@@ -6,7 +6,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.own_trainer.answers import Part, write_parts
 from course_lib.own_trainer.kit.settings import LAYOUTS
 from course_lib.own_trainer.trials import Trial

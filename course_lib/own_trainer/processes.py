@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.own_trainer.axes import Axis
 from course_lib.own_trainer.kit.settings import Settings
 from course_lib.runs import launcher

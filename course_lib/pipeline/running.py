@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from course_lib.cluster import AVG, Comm
+from course_lib.cluster.records import Span
 from course_lib.pipeline.halves import add_grad, linears_owe
 from course_lib.pipeline.sharing import Average, Tie, add_up, check_empty, shared, sync_places
-from course_lib.records import Span
 from course_lib.schedules import KINDS, Op, Schedule, validate
 from course_lib.timeline import Durations, Message, messages
 

@@ -15,8 +15,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from course_lib.install import output_of
 from course_lib.install.folders import folders
+from course_lib.install.machine import output_of
 from course_lib.install.words import Trouble
 from course_lib.runs import cores
 

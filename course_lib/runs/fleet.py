@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.install.processes import GRACE, end
 from course_lib.runs import compiled, cores, launcher
 

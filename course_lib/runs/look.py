@@ -19,7 +19,7 @@ from statistics import median
 from typing import Any
 
 from course_lib.facts import devices
-from course_lib.install import output_of
+from course_lib.install.machine import output_of
 from course_lib.install.words import Trouble
 from course_lib.runs import evidence, fleet, launcher, nccl_variables, oldest
 

@@ -16,8 +16,9 @@ from course_lib.facts import course
 from course_lib.facts.course import Chapter
 from course_lib.figures.course_picture import course_picture
 from course_lib.figures.palette import NIGHT, PAPER
-from course_lib.install import ROOT, Trouble, folders
-from course_lib.install.words import count_text
+from course_lib.install import folders
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble, count_text
 from course_lib.site import front
 from course_lib.site.execute import Executor
 from course_lib.site.page import page_of

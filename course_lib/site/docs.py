@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from course_lib.figures.course_picture import course_picture
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.site import syllabus
 
 GUIDE = ROOT / "docs" / "instructors.md"

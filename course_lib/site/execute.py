@@ -7,7 +7,7 @@ from typing import Any
 
 import nbformat
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 TIMEOUT = 300  # seconds for one cell
 QUIET = ("--IPKernelApp.log_level=40",)  # without its warning that a kernel on this machine listens unencrypted

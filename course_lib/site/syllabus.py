@@ -8,7 +8,7 @@ from functools import cache
 from course_lib.exercises.running_example import core_minutes, reading_minutes
 from course_lib.facts import course
 from course_lib.facts.course import Chapter
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 TERMS = (6, 12)  # weeks
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from course_lib.records import Span
+from course_lib.cluster.records import Span
 from course_lib.schedules import KINDS, Schedule, peak_activations, weights
 from course_lib.timeline.durations import Durations
 

@@ -9,11 +9,11 @@ from itertools import groupby
 from typing import Any
 
 from course_lib.cluster import Run, simulate
+from course_lib.cluster.records import Message
 from course_lib.facts import course
 from course_lib.figures import ring
 from course_lib.figures.palette import INK, PAPER, SOFT
 from course_lib.figures.style import Picture
-from course_lib.records import Message
 from course_lib.units import bytes_text, duration_text
 from course_lib.widgets.ch00_map import course_map as course_map
 from course_lib.widgets.ch00_map import draw_map as draw_map

@@ -4,8 +4,7 @@ import copy
 import json
 
 from course_lib.grading.attacks.sheet import Sheet, as_json, attack, code
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import render
+from course_lib.learner.notebooks import grade_meta, render
 
 
 @attack("accident")

@@ -4,7 +4,7 @@ import json
 
 from course_lib.grading.attacks.forging import AGREES, CHANNEL
 from course_lib.grading.attacks.sheet import Sheet, attack
-from course_lib.learner.merge import grade_meta
+from course_lib.learner.notebooks import grade_meta
 
 
 @attack("forging")

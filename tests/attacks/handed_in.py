@@ -3,7 +3,7 @@
 import json
 
 from course_lib.grading.attacks.sheet import Sheet, as_json, attack
-from course_lib.learner.merge import grade_meta
+from course_lib.learner.notebooks import grade_meta
 
 LIBC = """
 import ctypes, os

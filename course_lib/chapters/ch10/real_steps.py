@@ -8,10 +8,10 @@ import torch
 from course_lib import pipeline, transformer
 from course_lib.chapters.ch10.stages import stages_of
 from course_lib.chapters.real_processes import launched
+from course_lib.cluster.records import Span
 from course_lib.figures import who_is_busy
 from course_lib.figures.gantt import gantt
 from course_lib.figures.style import Picture
-from course_lib.records import Span
 from course_lib.schedules import Schedule, one_f_one_b
 from course_lib.text import batch
 from course_lib.timeline import Durations, play

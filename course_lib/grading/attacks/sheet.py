@@ -12,9 +12,8 @@ from typing import Any, Literal
 from course_lib import exercises
 from course_lib.exercises import Card
 from course_lib.grading.blank_notebook import blank
-from course_lib.install import ROOT
-from course_lib.learner.merge import grade_meta, is_answer
-from course_lib.learner.notebooks import Cell, Notebook, parse, render
+from course_lib.install.folders import ROOT
+from course_lib.learner.notebooks import Cell, Notebook, grade_meta, is_answer, parse, render
 
 Kind = Literal["forging", "leak", "tampering", "exhaustion", "cluster", "accident"]
 KINDS: tuple[Kind, ...] = ("forging", "leak", "tampering", "exhaustion", "cluster", "accident")

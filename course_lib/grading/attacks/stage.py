@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 SERVICES = (
     "TCP service on 127.0.0.1",

@@ -16,7 +16,7 @@ from course_lib.grading.attacks.stage import Stage
 from course_lib.grading.sandbox import Wall
 from course_lib.grading.service.kept_pools import let_go
 from course_lib.grading.service.task import make_task, run_task
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import render
 
 HONEST = {

@@ -8,7 +8,7 @@ import course_lib
 from course_lib.exercises import Card, card, cards
 from course_lib.grading.check.command import Job, grade_all, jobs, variant_params
 from course_lib.grading.check.results import Graded
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.judging import judging
 from course_lib.learner import progress
 from course_lib.learner.work import Folders

@@ -9,8 +9,7 @@ from typing import Any
 from course_lib.grading.certificate.issued import objections
 from course_lib.grading.certificate.page import page
 from course_lib.grading.certificate.record import FORM, Record, gather
-from course_lib.install import Trouble
-from course_lib.install.words import count_text
+from course_lib.install.words import Trouble, count_text
 from course_lib.learner.work import Folders
 
 _DATA = re.compile(r'<script type="application/json" id="record">\n(.*?)\n</script>', re.DOTALL)

@@ -24,11 +24,10 @@ from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.submission import Submission, rebuild
 from course_lib.grading.worker.imports import imports_of
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.judging import judging
 from course_lib.learner import work as learner_work
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import Notebook, chapter_of
+from course_lib.learner.notebooks import Notebook, chapter_of, grade_meta
 from course_lib.records import Report
 
 _OWN = Wall(
@@ -250,7 +249,7 @@ def _graded(job: Job, workers: WorkerPool, where: learner_work.Folders, record: 
 
 def variant_params(folder: Path) -> dict[str, dict[str, Any]]:
     """Exercise -> parameters from the variant file next to a notebook; empty for the canonical variant."""
-    from course_lib.notebook import VARIANT_FILE
+    from course_lib.exercises import VARIANT_FILE
 
     try:
         given = json.loads((folder / VARIANT_FILE).read_text(encoding="utf-8")).get("exercises", {})

@@ -7,7 +7,7 @@ from typing import Any
 
 from course_lib.grading.clean_text import clean
 from course_lib.grading.judge.report import report_dict
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.records import Report
 
 

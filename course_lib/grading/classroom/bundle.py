@@ -8,7 +8,7 @@ from pathlib import Path
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import zipped
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.learner.notebooks import write_whole
 from course_lib.secrecy import is_judging
 

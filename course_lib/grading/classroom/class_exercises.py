@@ -9,9 +9,8 @@ from pathlib import Path
 from course_lib import exercises
 from course_lib.exercises import Card, overlay
 from course_lib.grading.classroom.sources import Sources
-from course_lib.install import Trouble
-from course_lib.learner.merge import grade_meta, is_answer
-from course_lib.learner.notebooks import read
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import grade_meta, is_answer, read
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 FILE = ".secret"
 

@@ -17,7 +17,7 @@ from course_lib.grading.classroom.lms import Label, Times, Who, label, scheme_of
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.classroom.unpack import Piece, unpack
 from course_lib.grading.clean_text import clean
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 Say = Callable[[str], None]
 

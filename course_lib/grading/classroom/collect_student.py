@@ -10,15 +10,15 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from course_lib.exercises import VARIANT_FILE
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import AGAIN, Label, again, is_notebook
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.classroom.store_submission import Candidate, Taken, put
 from course_lib.grading.classroom.unpack import Heap, Piece, Refused, each_with_archives
 from course_lib.grading.clean_text import clean
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import Notebook, chapter_of
-from course_lib.notebook import VARIANT_FILE
 
 _BESIDE_FILES, _BESIDE_BYTES = 200, 20_000_000  # files that may accompany a notebook
 _OURS = (

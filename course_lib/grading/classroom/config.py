@@ -35,8 +35,7 @@ from course_lib.grading.classroom.safe_html import protect
 from course_lib.grading.classroom.settings import FILE
 from course_lib.grading.committed_form import CHECK_SUFFIX, tidy
 from course_lib.grading.release_steps import CheckRelease, chapter_of, check_folder, check_source, fill
-from course_lib.learner.merge import grade_meta, is_check
-from course_lib.learner.notebooks import Notebook
+from course_lib.learner.notebooks import Notebook, grade_meta, is_check
 
 DAY = 86_400.0  # s
 

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from course_lib.grading.classroom.encodings import text_of
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 LINE = "\0line"  # key of a row's line in the file
 _CELL = 16_000_000  # characters of one cell: Moodle's worksheet contains whole comments with pictures

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 _EAST_ASIAN = {"gb18030": "Chinese", "big5": "Chinese, traditional", "cp949": "Korean", "cp932": "Japanese"}
 _PAGES: Mapping[str, str] = {  # what Windows, DOS and macOS write, by the letters in it

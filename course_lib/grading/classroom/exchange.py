@@ -21,7 +21,7 @@ from course_lib.grading.classroom.config import load
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import Label, Times, Who
 from course_lib.grading.clean_text import clean
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 _SLACK = 120.0  # s by which a folder's name and the file system may differ without a note
 

@@ -13,7 +13,7 @@ from course_lib.grading.classroom.release import gradebook
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.service.kept_reports import all_latest
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import write_whole
 
 FORMATS = ("csv", "exercises", "canvas", "moodle")

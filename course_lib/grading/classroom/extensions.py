@@ -6,8 +6,7 @@ from typing import Any
 
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.release import gradebook
-from course_lib.install import Trouble
-from course_lib.install.words import count_text
+from course_lib.install.words import Trouble, count_text
 
 
 def extend(folder: ClassFolder, ident: str, chapter: str, until: datetime) -> str:

@@ -25,9 +25,8 @@ from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.judge.report import report_of_dict
 from course_lib.grading.release_steps import chapter_of, fill
 from course_lib.grading.service.kept_reports import latest
-from course_lib.install import Trouble
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import Cell, read, write_whole
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import Cell, grade_meta, read, write_whole
 
 COURSE = "Training at Scale"
 

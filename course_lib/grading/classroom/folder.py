@@ -11,7 +11,7 @@ from course_lib.grading.classroom.settings import FILE, Settings
 from course_lib.grading.classroom.sources import Sources
 from course_lib.grading.classroom.submissions import Submissions
 from course_lib.grading.classroom.variants import GivenVariants
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 
 @dataclass(frozen=True)

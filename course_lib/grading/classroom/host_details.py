@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 LEFT_OUT = "This line is left out because it contains details of the computer that graded the work."
 _LEAST = 5  # characters of a host name that are unlikely to be a word of the message

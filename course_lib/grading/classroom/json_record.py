@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import write_whole
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from course_lib.grading.classroom.csv_tables import moment_in, read_csv
 from course_lib.grading.classroom.roster import Student, key_of
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 By = Literal["canvas", "moodle", "folder", "exchange", "instructor"]
 

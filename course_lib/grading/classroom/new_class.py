@@ -13,7 +13,8 @@ from course_lib.grading.classroom.roster import Student
 from course_lib.grading.classroom.settings import Settings, require_name
 from course_lib.grading.classroom.sources import source_in
 from course_lib.grading.judge.exercise import CONTRACT_VERSION
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import write_whole
 
 _CONFIG = '''"""nbgrader's configuration of this class; `course class init` wrote it. Formgrader and every nbgrader command read it."""

@@ -15,15 +15,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from course_lib.exercises import VARIANT_FILE
 from course_lib.grading.classroom.config import ClassNumbers, load
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.classroom.sources import sha256
 from course_lib.grading.release import generate
 from course_lib.grading.release_steps import CheckRelease, check_release, fill
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import Notebook, parse, render, write_whole
-from course_lib.notebook import VARIANT_FILE
 
 Say = Callable[[str], None]
 

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from course_lib.grading.classroom.csv_tables import LINE, read_csv
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import write_whole
 
 _SAFE = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,63}")

@@ -9,9 +9,9 @@ from course_lib import exercises
 from course_lib.grading.check.command import sources
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.committed_form import CHECK_SUFFIX
-from course_lib.install import ROOT, Trouble
-from course_lib.learner.merge import is_check
-from course_lib.learner.notebooks import Cell, Notebook, read, render, write_whole
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import Cell, Notebook, is_check, read, render, write_whole
 
 _POINTS = 2  # of a new exercise, on its card and in its check cell
 

@@ -10,7 +10,7 @@ from typing import Any
 from course_lib.grading.classroom.roster import Student, id_of
 from course_lib.grading.classroom.toml_text import render
 from course_lib.grading.judge.exercise import CONTRACT_VERSION
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import write_whole
 
 FILE = "class.toml"

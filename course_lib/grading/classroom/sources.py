@@ -8,7 +8,7 @@ from pathlib import Path
 
 from course_lib.grading.check.command import sources as course_sources
 from course_lib.grading.classroom.settings import Settings
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from course_lib.exercises import VARIANT_FILE
 from course_lib.grading.classroom.folder import ClassFolder
 from course_lib.grading.classroom.lms import Label, Times
 from course_lib.grading.classroom.roster import Student
 from course_lib.grading.clean_text import clean
 from course_lib.learner.notebooks import write_whole
-from course_lib.notebook import VARIANT_FILE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 from course_lib.grading.classroom.lms import is_notebook
 from course_lib.grading.clean_text import clean
 from course_lib.grading.intake import MAX_BYTES
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 MAX_FILES = 50_000  # in one archive or folder
 MAX_TOTAL = 20_000_000_000  # bytes that an archive may claim to unpack to

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.grading.sandbox.wall import LEVELS
-from course_lib.install import ROOT
-from course_lib.learner.environment import Line
+from course_lib.install.folders import ROOT
+from course_lib.install.machine import Line
 
 _SECONDS = 30.0
 

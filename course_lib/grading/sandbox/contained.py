@@ -11,7 +11,7 @@ from pathlib import Path
 
 from course_lib.grading.sandbox import filters, landlock, linux
 from course_lib.grading.sandbox.wall import copy_plain, course_files, trees
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 _READABLE = (
     "/etc/ld.so.cache",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from course_lib.grading.sandbox import linux
 from course_lib.grading.sandbox.wall import Wall, copy_plain, course_files, trees
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 HOME = "/home/learner"
 _FIRST_USER, _USERS = 1_879_048_192, 2**28  # ids that no system assigns to users (systemd's list)

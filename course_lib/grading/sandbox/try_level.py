@@ -11,7 +11,7 @@ from pathlib import Path
 from course_lib.grading.sandbox import namespaces
 from course_lib.grading.sandbox.entry import Gate
 from course_lib.grading.sandbox.wall import Wall
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 from course_lib.secrecy import is_judging
 
 LEVELS = ("namespaces", "contained", "none")

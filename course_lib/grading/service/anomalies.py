@@ -16,8 +16,7 @@ from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.judge.decision import LOST
 from course_lib.grading.openings import written_out
 from course_lib.grading.submission import READ, Submission, places
-from course_lib.learner.merge import grade_meta, is_answer, is_check
-from course_lib.learner.notebooks import Cell, Notebook
+from course_lib.learner.notebooks import Cell, Notebook, grade_meta, is_answer, is_check
 from course_lib.records import Report
 
 SHORT = 60  # nodes of a syntax tree; shorter answers can agree by chance

@@ -16,8 +16,7 @@ from course_lib.grading.clean_text import clean
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.submission import places
 from course_lib.install.words import count_text
-from course_lib.learner.merge import grade_meta
-from course_lib.learner.notebooks import Cell, Notebook
+from course_lib.learner.notebooks import Cell, Notebook, grade_meta
 from course_lib.records import Report
 
 ATTACHED = 5_000_000  # characters of pictures that a student pasted into text

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.grading.service.events import Event, Say
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 LOCK = ".grading.lock"
 PATIENCE = 300.0  # s that a gradebook may be locked by another program before we give up

@@ -14,7 +14,7 @@ from typing import Any
 
 from course_lib.grading.judge.exercise import CONTRACT_VERSION
 from course_lib.grading.service.pool import Done
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 CONNECT_SECONDS = 20.0
 PATIENCE = 60.0  # s without any worker before the cluster counts as gone

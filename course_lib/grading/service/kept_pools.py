@@ -9,9 +9,8 @@ from typing import Any
 from course_lib import exercises
 from course_lib.grading.worker.imports import imports_of
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install import Trouble
-from course_lib.learner.merge import grade_meta, is_answer, is_check
-from course_lib.learner.notebooks import Notebook, parse
+from course_lib.install.words import Trouble
+from course_lib.learner.notebooks import Notebook, grade_meta, is_answer, is_check, parse
 
 _KEPT = 2  # fork servers that one marker keeps: the chapter it is at, and the one before
 _sources: "OrderedDict[tuple[str, frozenset[str]], Notebook]" = OrderedDict()

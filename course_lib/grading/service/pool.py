@@ -15,7 +15,7 @@ from course_lib.arithmetic import ONE_THREAD
 from course_lib.grading.judge.grade_notebook import NOTEBOOK_SECONDS, QUICK_SHARE
 from course_lib.grading.service.marker import receive, send
 from course_lib.grading.worker.worker_pool import end_in_words
-from course_lib.install import ROOT
+from course_lib.install.folders import ROOT
 
 SLACK = 180.0  # s for loading, reading and showing: a marker that takes longer is lost
 _SET = {**ONE_THREAD, "PYTHONUTF8": "1", "PYTHONPATH": str(ROOT)}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.grading.service.pool import Crew, Markers
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import read
 from course_lib.runs.cores import cores
 

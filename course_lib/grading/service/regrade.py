@@ -15,7 +15,7 @@ from course_lib.grading.service.events import Say
 from course_lib.grading.service.kept_reports import autograded_path, keep, latest
 from course_lib.grading.service.pool import Crew
 from course_lib.grading.service.task import make_task
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import read
 
 

@@ -31,7 +31,7 @@ from course_lib.grading.service.autograded import autograded, text_of
 from course_lib.grading.service.kept_pools import pool_of, source_of
 from course_lib.grading.submission import Submission, rebuild
 from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import Notebook, salvaged
 from course_lib.records import Report
 

@@ -20,7 +20,7 @@ from traitlets.config import Config
 from course_lib.grading.committed_form import CHECK_SUFFIX
 from course_lib.grading.service.gradebook_cells import comment_of, graded_cells
 from course_lib.grading.service.gradebook_errors import in_words
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 
 BUSY_MS = 300  # that one try waits for a locked gradebook
 _TABLES = MetaData()

@@ -16,7 +16,8 @@ from course_lib.arithmetic import ONE_THREAD
 from course_lib.exercises import overlay
 from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late
-from course_lib.install import ROOT, Trouble
+from course_lib.install.folders import ROOT
+from course_lib.install.words import Trouble
 
 START_SECONDS = 60.0  # importing torch on a slow, cold disk
 _KEPT = (

@@ -23,7 +23,7 @@ from course_lib.grading.sandbox.wall import Wall
 from course_lib.grading.worker.fork_server_process import ForkServerProcess
 from course_lib.grading.worker.process_state import CLOSED_BY_ITSELF
 from course_lib.grading.worker.protocol import PATIENCE, Channel, Garbled, Gone, Late
-from course_lib.install import Trouble
+from course_lib.install.words import Trouble
 from course_lib.learner.notebooks import Notebook
 
 ENTER_SECONDS = 30.0  # on a machine under load, behind a wall

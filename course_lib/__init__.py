@@ -10,10 +10,10 @@ __all__ = ["__version__", "answer", "check", "hint", "params", "predict", "use"]
 
 
 def __getattr__(name: str) -> object:
-    """The learner's six functions, loaded on first use from `course_lib.notebook`."""
+    """The learner's six functions, loaded on first use from `course_app.notebook`."""
     if name not in _LEARNER_NAMES:
         raise AttributeError(f"module 'course_lib' has no attribute {name!r}; it offers {', '.join(_LEARNER_NAMES)}")
-    from course_lib import notebook
+    from course_app import notebook
 
     return getattr(notebook, name)
 

@@ -9,18 +9,8 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from course_lib.benchmarks.architecture import (
-    EXCEPTIONS,
-    ORDER,
-    PICTURE,
-    RANK,
-    draw,
-    imports,
-    module_name,
-    part_of,
-    parts,
-)
-from course_lib.install.folders import ROOT
+from bench.architecture import EXCEPTIONS, ORDER, PICTURE, RANK, draw, imports, module_name, part_of, parts
+from course_lib.folders import ROOT
 from tests.tables import each_row
 
 LIBRARY = ROOT / "course_lib"
@@ -140,7 +130,7 @@ def test_a_module_of_arithmetic_loads_no_torch_no_plots_and_no_widgets(name):
 
 def test_the_learners_names_come_from_one_module_and_an_unknown_one_is_answered():
     import course_lib
-    from course_lib import notebook
+    from course_app import notebook
 
     for name in ("check", "hint", "predict", "answer", "params", "use"):
         assert getattr(course_lib, name) is getattr(notebook, name)
@@ -160,7 +150,7 @@ def test_a_chapter_imports_nothing_from_the_grader(path):
         if each["cell_type"] == "code"
     ]
     assert not [
-        text for text in code if "course_lib.grading" in text or "course_lib.judging" in text or ".judges" in text
+        text for text in code if "course_grader" in text or "course_grader.judging" in text or ".judges" in text
     ]
 
 

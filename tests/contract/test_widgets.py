@@ -12,8 +12,9 @@ import torch
 
 from contract.counted import an_account
 from contract.kit import ONE_OF_MANY
-from course_lib import exercises, widgets
-from course_lib.widgets import Explorer
+from course_grader import exercises
+from course_lib.draw import explore as widgets
+from course_lib.draw.explore import Explorer
 
 
 def token(comm: Any) -> None:
@@ -34,7 +35,7 @@ GIVEN: Mapping[str, Callable[[], tuple]] = {  # what a widget is made of, where 
 
 
 def every_widget() -> dict[str, Callable[..., Explorer]]:
-    """All functions of `course_lib.widgets` that make a widget, by module and name."""
+    """All functions of `course_lib.draw.explore` that make a widget, by module and name."""
     found = {}
     for module in pkgutil.iter_modules(widgets.__path__):
         if module.name.startswith("ch"):
@@ -91,7 +92,7 @@ def test_widgets_of_every_chapter_are_found() -> None:
     assert len(WIDGETS) >= 38 and {name[2:4] for name in WIDGETS} >= {f"ch{each}"[2:] for each in exercises.chapters()}
 
 
-@pytest.mark.rotates("course_lib/figures/")
+@pytest.mark.rotates("course_lib/draw/")
 @by_widget
 def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: str, capsys: Any) -> None:
     explorer = made(name)
@@ -114,7 +115,7 @@ def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: 
         )
 
 
-@pytest.mark.rotates("course_lib/figures/")
+@pytest.mark.rotates("course_lib/draw/")
 @by_widget
 def test_every_control_changes_what_is_shown(name: str, capsys: Any) -> None:
     explorer = made(name)

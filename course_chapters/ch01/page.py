@@ -1,0 +1,34 @@
+"""The names that chapter 01 uses."""
+
+import math
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from course_chapters.ch01 import plots, tables
+from course_chapters.ch01 import widgets as pictures
+from course_chapters.ch01.exercises.numbers import H100 as h100
+from course_chapters.ch01.exercises.numbers import SHAPE as shape
+from course_chapters.ch01.transformer_layer import transformer_layer
+from course_chapters.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS
+from course_chapters.table import table
+from course_chapters.timing import best_seconds, training_step
+from course_lib import check, params, predict, use
+from course_lib.estimate import compute, facts, memory
+from course_lib.estimate.units import (
+    DAY,
+    EFLOP,
+    HOUR,
+    TFLOP,
+    WEEK,
+    YEAR,
+    Quantity,
+    bytes_text,
+    duration_text,
+    money_text,
+    number_text,
+    percent_text,
+)

@@ -1,11 +1,10 @@
-"""The names that chapter 00 uses."""
+"""What chapter 00 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import torch
 
 from course_chapters.ch00 import pictures, tables, widgets
 from course_chapters.ch00.exercises import numbers
-from course_lib import check, draw, hint
-from course_lib.cluster import attempt, simulate
-from course_lib.draw.explore import explore, text_box
-from course_lib.estimate import compute, facts, memory
-from course_lib.estimate.units import GB, GB_per_rank, Quantity, duration_text, tokens_per_step

@@ -1,4 +1,8 @@
-"""The names that chapter 01 uses."""
+"""What chapter 01 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import math
 from functools import partial
@@ -16,19 +20,3 @@ from course_chapters.ch01.transformer_layer import transformer_layer
 from course_chapters.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS
 from course_chapters.table import table
 from course_chapters.timing import best_seconds, training_step
-from course_lib import check, params, predict, use
-from course_lib.estimate import compute, facts, memory
-from course_lib.estimate.units import (
-    DAY,
-    EFLOP,
-    HOUR,
-    TFLOP,
-    WEEK,
-    YEAR,
-    Quantity,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)

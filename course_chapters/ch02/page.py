@@ -1,4 +1,8 @@
-"""The names that chapter 02 uses."""
+"""What chapter 02 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import math
 from itertools import accumulate
@@ -16,10 +20,3 @@ from course_chapters.ch02.exercises.block import saved_rows
 from course_chapters.ch02.exercises.numbers import H100
 from course_chapters.running_example import GPUS, PARAMS
 from course_chapters.table import table
-from course_lib import check, params, predict, use
-from course_lib.draw import palette
-from course_lib.estimate import memory
-from course_lib.estimate.memory.allocator import CachingAllocator, OutOfMemory
-from course_lib.estimate.units import GB, GiB, bytes_text
-from course_lib.model import ledger, text, transformer
-from course_lib.model.accounting import Accounting

@@ -1,4 +1,8 @@
-"""The names that chapter 03 uses."""
+"""What chapter 03 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import math
 import statistics
@@ -18,6 +22,3 @@ from course_chapters.ch03.server import server
 from course_chapters.running_example import GPUS, PARAMS
 from course_chapters.table import table
 from course_chapters.timing import median_seconds
-from course_lib import check, draw, params, predict, use
-from course_lib.estimate import compute, facts, roofline
-from course_lib.estimate.units import GB, TFLOP, duration_text, number_text, rate_text

@@ -1,4 +1,8 @@
-"""The names that chapter 04 uses."""
+"""What chapter 04 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import math
 
@@ -18,25 +22,3 @@ from course_chapters.ch04.pictures_of_runs import (
 )
 from course_chapters.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS
 from course_chapters.table import table
-from course_lib import check, params, predict
-from course_lib.cluster import simulate
-from course_lib.estimate.facts.optimization import compute_optimal_models, published
-from course_lib.estimate.scaling_laws import growth_exponent, split
-from course_lib.estimate.units import number_text
-from course_lib.model import packing, text, training, transformer
-from course_lib.model.optimizer import (
-    Adam,
-    AdamW,
-    Guard,
-    accumulation_steps,
-    clip_sharded_,
-    constant,
-    cosine,
-    decay_groups,
-    effective_batch,
-    noise_scale_of_samples,
-    noise_scale_two_batches,
-    weighted_mean,
-    wsd,
-)
-from course_lib.model.training import SMALL, accumulate, sample_gradients

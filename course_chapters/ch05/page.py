@@ -1,4 +1,8 @@
-"""The names that chapter 05 uses."""
+"""What chapter 05 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import math
 
@@ -7,15 +11,3 @@ import torch
 from course_chapters.ch05 import plots, widgets
 from course_chapters.ch05.exercises.numbers import LIVE_STEPS
 from course_chapters.ch05.training import Recipe, train
-from course_lib import check, params, predict
-from course_lib.model.precision import (
-    DelayedScale,
-    LossScaler,
-    OnlineSoftmax,
-    mxfp8,
-    number_format,
-    quantize,
-    round_to,
-    torch_dtype,
-    update_threshold,
-)

@@ -1,4 +1,8 @@
-"""The names that chapter 06 uses."""
+"""What chapter 06 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 from functools import reduce
 
@@ -13,7 +17,3 @@ from course_chapters.ch06.exercises.numbers import ACROSS, BANDWIDTH, GRADIENTS,
 from course_chapters.ch06.timing import best_times, ratio_text
 from course_chapters.running_example import GPUS, MFU
 from course_chapters.table import table
-from course_lib import check, draw, params, predict, use
-from course_lib.cluster import AVG, MAX, SUM, P2POp, Topology, attempt, collectives, interleavings, launch, simulate
-from course_lib.estimate.facts import collectives as measured
-from course_lib.estimate.units import GB, MS, US, bytes_text, duration_text, percent_text

@@ -1,4 +1,8 @@
-"""The names that chapter 07 uses."""
+"""What chapter 07 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import math
 import random
@@ -14,10 +18,3 @@ from course_chapters.ch07 import widgets as pictures
 from course_chapters.ch07.exercises import numbers
 from course_chapters.ch07.runs import bytes_held, library_hooks, on_two_processes, part_of, timed_hooks, timed_step
 from course_chapters.table import table
-from course_lib import check, params, predict, use
-from course_lib.cluster import AVG, attempt, parity, simulate
-from course_lib.model import text
-from course_lib.model.transformer import Config, build
-from course_lib.model.transformer import loss as mean_loss
-from course_lib.parallel import data as data_parallel
-from course_lib.parallel.data import DataParallel

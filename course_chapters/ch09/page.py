@@ -1,4 +1,8 @@
-"""The names that chapter 09 uses."""
+"""What chapter 09 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 from fnmatch import fnmatchcase
 
@@ -12,11 +16,3 @@ from course_chapters.ch09.pieces import held_pieces
 from course_chapters.ch09.tensors import normal
 from course_chapters.real_processes import launched
 from course_chapters.table import table
-from course_lib import check, params, predict, use
-from course_lib.cluster import Topology, simulate
-from course_lib.estimate import facts, memory
-from course_lib.estimate.units import GB, bytes_text, duration_text
-from course_lib.model import transformer
-from course_lib.model.text import batch
-from course_lib.parallel import tensor as tensor_parallel
-from course_lib.parallel.tensor import copy_in, sum_out

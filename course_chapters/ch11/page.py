@@ -1,4 +1,8 @@
-"""The names that chapter 11 uses."""
+"""What chapter 11 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import itertools
 import math
@@ -10,8 +14,3 @@ from course_chapters.ch11 import gpu, runs, tables
 from course_chapters.ch11 import widgets as pictures
 from course_chapters.real_processes import launched
 from course_chapters.table import table
-from course_lib import check, params, predict
-from course_lib.cluster import simulate
-from course_lib.cluster.collectives import swap
-from course_lib.model import text, transformer
-from course_lib.parallel.context import Mask, attend, context_parallelize, merge, zig_zag

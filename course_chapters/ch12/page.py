@@ -1,4 +1,8 @@
-"""The names that chapter 12 uses."""
+"""What chapter 12 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import math
 
@@ -7,6 +11,3 @@ from torch import nn
 
 from course_chapters.ch12 import runs, tables, widgets
 from course_chapters.real_processes import launched
-from course_lib import check, params, predict
-from course_lib.cluster import simulate
-from course_lib.parallel import expert as ep

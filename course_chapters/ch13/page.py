@@ -1,4 +1,8 @@
-"""The names that chapter 13 uses."""
+"""What chapter 13 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import itertools
 import math
@@ -9,6 +13,3 @@ from course_chapters.ch13 import parity, tables, widgets
 from course_chapters.ch13.triangle import triangle
 from course_chapters.real_processes import launched
 from course_chapters.table import table
-from course_lib import check, params, predict
-from course_lib.estimate import planner
-from course_lib.parallel import mesh

@@ -1,4 +1,8 @@
-"""The names that chapter 14 uses."""
+"""What chapter 14 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import copy
 import hashlib
@@ -9,7 +13,3 @@ from statistics import median
 import torch
 
 from course_chapters.ch14 import plots, widgets
-from course_lib import check, params, predict
-from course_lib.estimate import facts
-from course_lib.model import checkpoint
-from course_lib.operate import faults

@@ -1,4 +1,8 @@
-"""The names that chapter 15 uses."""
+"""What chapter 15 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import math
 import statistics
@@ -10,12 +14,3 @@ import torch
 
 from course_chapters.ch15 import fsdp2, small_runs, tables
 from course_chapters.ch15 import widgets as pictures
-from course_lib import check, params, predict
-from course_lib.cluster import P2POp, attempt
-from course_lib.draw.curves import drawn
-from course_lib.estimate.units import duration_text
-from course_lib.model import text
-from course_lib.model.transformer import Config, build
-from course_lib.model.transformer import loss as mean_loss
-from course_runs import evidence, forged_examples
-from course_runs.reading import choose, recorded

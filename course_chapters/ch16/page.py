@@ -1,4 +1,8 @@
-"""The names that chapter 16 uses."""
+"""What chapter 16 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import hashlib
 import math
@@ -11,6 +15,3 @@ import torch
 from torch.nn import functional as F
 
 from course_chapters.ch16 import plots, real_server, widgets
-from course_lib import check, params, predict
-from course_lib.model.transformer import Config, build
-from course_lib.operate import serving

@@ -1,4 +1,8 @@
-"""The names that chapter 17 uses."""
+"""What chapter 17 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
 
 import itertools
 import math
@@ -6,5 +10,3 @@ import math
 import torch
 
 from course_chapters.ch17 import tables, widgets
-from course_lib import check, params, predict
-from course_lib.operate import capstone, diagnosis

@@ -1,4 +1,4 @@
-"""The parts of the library, their order and what they import, read from the code; and the picture of it in `docs/architecture.svg`.
+"""The rooms of the course, their order and what they import, read from the code; and the picture of it in `docs/architecture.svg`.
 
 `./course bench architecture` draws the picture again. `ORDER` is the rule that a test holds: a module imports only from its own
 row or from rows above it.
@@ -12,63 +12,55 @@ from functools import cache
 from pathlib import Path
 from textwrap import wrap
 
-from course_lib.folders import ROOT
+from course_lib.folders import PACKAGES, ROOT
 
-LIBRARY = ROOT / "course_lib"
 PICTURE = ROOT / "docs" / "architecture.svg"
 
-TAUGHT, SHOWN, ASKED, RUN = "taught", "shown", "asked and judged", "runs the course"
+TAUGHT, RUNS, GRADES, ASKS, APP = "taught", "real runs", "grades", "the chapters", "runs the course"
 
 ORDER: Sequence[
     tuple[str, str]
-] = (  # (what a row is for, its parts): a part imports from its own row and from those above it
-    (RUN, "install lazy secrecy arithmetic"),
-    (TAUGHT, "units facts records"),
-    (TAUGHT, "memory compute walls roofline accounting precision optimizer packing scaling_laws"),
-    (TAUGHT, "cluster"),
-    (
-        TAUGHT,
-        "text transformer training ledger collectives parity overlap data_parallel sharding tensor_parallel context_parallel expert_parallel",
-    ),
-    (TAUGHT, "schedules timeline pipeline mesh planner faults checkpoint serving"),
-    (TAUGHT, "capstone diagnosis"),
-    (TAUGHT, "runs"),
-    (SHOWN, "figures widgets"),
-    (ASKED, "exercises"),
-    (ASKED, "judging"),
-    (ASKED, "judges"),
-    (SHOWN, "chapters"),
-    (RUN, "learner"),
-    (RUN, "notebook own_trainer"),
-    (RUN, "grading"),
-    (ASKED, "exercises.killmatrix"),
-    (ASKED, "exercises.mutation"),
-    (RUN, "benchmarks site"),
-    (RUN, "cli"),
-    (RUN, "__main__"),
+] = (  # (what a row is for, its rooms): a room imports from its own row and from those above it
+    (TAUGHT, "course_lib"),
+    (TAUGHT, "course_lib.estimate"),
+    (TAUGHT, "course_lib.model"),
+    (TAUGHT, "course_lib.cluster"),
+    (TAUGHT, "course_lib.parallel"),
+    (TAUGHT, "course_lib.operate"),
+    (TAUGHT, "course_lib.draw"),
+    (RUNS, "course_runs"),
+    (GRADES, "course_grader.exercises"),
+    (GRADES, "course_grader.judging"),
+    (GRADES, "course_grader"),
+    (ASKS, "course_chapters"),
+    (APP, "course_app"),
+    (APP, "bench"),
 )
-RANK: Mapping[str, int] = {name: rank for rank, (_, parts) in enumerate(ORDER) for name in parts.split()}
+RANK: Mapping[str, int] = {name: rank for rank, (_, rooms) in enumerate(ORDER) for name in rooms.split()}
 
-EXCEPTIONS: Mapping[tuple[str, str], str] = {  # (part, a later one that it imports all the same) -> why
-    ("cluster", "figures"): "Run.show draws when it is called",
-    ("judging", "grading"): "shipped answers run as those of learners do",
-    ("exercises", "judging"): "a drill asks for its key when it is answered",
-    ("notebook", "grading"): "a check asks the judge when it is called; a student's bundle has no judge",
-    ("", "notebook"): "the learner's names are resolved on first use",
+EXCEPTIONS: Mapping[tuple[str, str], str] = {  # (room, a later one that it imports all the same) -> why
+    ("course_lib", "course_app"): "the learner's six functions are resolved on first use",
+    ("course_lib.cluster", "course_lib.draw"): "Run.show draws when it is called",
+    ("course_grader.exercises", "course_grader.judging"): "a drill asks for its key when it is answered",
+    ("course_grader.exercises", "course_grader"): "cards and judges exchange the grader's plain records",
+    ("course_grader.judging", "course_grader"): "shipped answers run as those of learners do",
 }
 
 
 def module_name(path: Path) -> str:
-    """The dotted name of a file below the library; "" is the library itself."""
-    names = list(path.relative_to(LIBRARY).with_suffix("").parts)
+    """The dotted name of a file of the course."""
+    names = list(path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(names[:-1] if names[-1] == "__init__" else names)
 
 
+def files() -> list[Path]:
+    """All modules of the course, the benches among them."""
+    return [path for package in (*PACKAGES, "bench") for path in sorted((ROOT / package).rglob("*.py"))]
+
+
 def part_of(module: str) -> str:
-    """The entry of ORDER that a module belongs to, the longest that fits; a chapter's judges have an entry of their own."""
+    """The room that a module belongs to, the longest name that fits."""
     names = module.split(".")
-    if "judges" in names:
-        return "judges"
     candidates = (".".join(names[:count]) for count in range(len(names), 0, -1))
     return next((name for name in candidates if name in RANK), module)
 
@@ -82,12 +74,7 @@ def imports(path: Path) -> frozenset[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return frozenset(name.removeprefix("course_lib.") for name in found if name.startswith("course_lib."))
-
-
-ABOUT = {
-    "judges": "A chapter's judges: the cases of each exercise, its oracle and its verdicts. No worker can import them"
-}
+    return frozenset(name for name in found if name.split(".")[0] in (*PACKAGES, "bench"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,20 +91,19 @@ class Part:
 
 def parts() -> dict[str, Part]:
     """Every part that has code, in the order of `ORDER`."""
-    files: dict[str, list[Path]] = {}
-    for path in sorted(LIBRARY.rglob("*.py")):
-        if module_name(path):
-            files.setdefault(part_of(module_name(path)), []).append(path)
+    of_room: dict[str, list[Path]] = {}
+    for path in files():
+        of_room.setdefault(part_of(module_name(path)), []).append(path)
     built = {}
-    for name in sorted(files, key=lambda name: RANK.get(name, -1)):
-        used = {part_of(module) for path in files[name] for module in imports(path)} - {name}
+    for name in sorted(of_room, key=lambda name: RANK.get(name, -1)):
+        used = {part_of(module) for path in of_room[name] for module in imports(path)} - {name}
         built[name] = Part(
             name=name,
             purpose=ORDER[RANK[name]][0],
-            modules=len(files[name]),
-            lines=sum(path.read_text(encoding="utf-8").count("\n") for path in files[name]),
+            modules=len(of_room[name]),
+            lines=sum(path.read_text(encoding="utf-8").count("\n") for path in of_room[name]),
             imports=frozenset(used & set(RANK)),
-            about=ABOUT.get(name) or _about(files[name][0]),
+            about=_about(min(of_room[name], key=lambda path: (path.name != "__init__.py", len(path.parts)))),
         )
     return built
 
@@ -128,7 +114,7 @@ def _about(path: Path) -> str:
     return text.partition("\n")[0].split(". ")[0].rstrip(".")
 
 
-COLORS = {TAUGHT: "#56B4E9", SHOWN: "#009E73", ASKED: "#E69F00", RUN: "#B9B9B9"}
+COLORS = {TAUGHT: "#56B4E9", RUNS: "#009E73", GRADES: "#CC79A7", ASKS: "#E69F00", APP: "#B9B9B9"}
 ROW, GAP, LEFT, WIDTH = 0.62, 0.1, 0.25, 10.4  # inches
 
 
@@ -141,22 +127,16 @@ def draw(path: Path = PICTURE) -> None:
     known = parts()
     rows = [[known[name] for name in names.split() if name in known] for _, names in ORDER]
     rows = [split for row in rows for split in _lines_of(row) if split]
-    late = [f"{a} → {b}: {why}" for (a, b), why in EXCEPTIONS.items() if a]
+    late = [f"{a} → {b}: {why}" for (a, b), why in EXCEPTIONS.items()]
     height = len(rows) * (ROW + GAP) + 1.3 + 0.2 * len(late)
     figure = Figure(figsize=(WIDTH, height), facecolor="white")
     axes = figure.add_axes((0, 0, 1, 1))
     axes.set(xlim=(0, WIDTH), ylim=(height, 0))
     axes.set_axis_off()
-    axes.text(
-        LEFT,
-        0.3,
-        "course_lib: a module imports only from its own row and the rows above it",
-        fontsize=12,
-        weight="bold",
-    )
+    axes.text(LEFT, 0.3, "A module imports only from its own room and the rooms above it", fontsize=12, weight="bold")
     for at, (purpose, color) in enumerate(COLORS.items()):
-        axes.add_patch(FancyBboxPatch((LEFT + 2.4 * at, 0.48), 0.22, 0.16, "round,pad=0.02", fc=color, ec="none"))
-        axes.text(LEFT + 2.4 * at + 0.32, 0.56, purpose, fontsize=10, va="center")
+        axes.add_patch(FancyBboxPatch((LEFT + 2.0 * at, 0.48), 0.22, 0.16, "round,pad=0.02", fc=color, ec="none"))
+        axes.text(LEFT + 2.0 * at + 0.32, 0.56, purpose, fontsize=10, va="center")
     for index, row in enumerate(rows):
         x, y = LEFT, 0.85 + index * (ROW + GAP)
         for part in row:
@@ -185,7 +165,7 @@ def rounded(count: int) -> int:
 
 
 def _title(part: Part) -> str:
-    return "exercises/chNN/judges" if part.name == "judges" else part.name.replace(".", "/")
+    return part.name.replace(".", "/")
 
 
 def _box_width(part: Part) -> float:

@@ -15,7 +15,7 @@ from bench.lab import launch, served
 from course_grader.bank.kill_matrix import bank
 from course_lib.folders import ROOT
 
-PICTURE = ROOT / "course_lib" / "figures" / "pages" / "chapter-01.png"
+PICTURE = ROOT / "docs" / "chapter-01.png"
 EXERCISE = "years-to-weeks"
 WINDOW = {"width": 1647, "height": 1059}
 SCALE = 0.85  # a little smaller than on a screen, so that panel and widget fit one picture of 1400 × 900

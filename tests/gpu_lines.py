@@ -17,8 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = (
     *(
         path
-        for folder in ("runs", "roofline", "ledger", "cluster", "checkpoint", "tensor_parallel")
-        for path in sorted((ROOT / "course_lib" / folder).glob("*.py"))
+        for folder in (
+            "course_runs",
+            *(
+                f"course_lib/{name}"
+                for name in ("estimate/roofline", "model/ledger", "cluster", "model/checkpoint", "parallel/tensor")
+            ),
+        )
+        for path in sorted((ROOT / folder).glob("*.py"))
     ),
     ROOT / "course_chapters/ch03/measured_roofline.py",
     ROOT / "course_lib/model/accounting.py",

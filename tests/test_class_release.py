@@ -230,7 +230,7 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(folder, tmp_path):
     )
     judges = [
         path.read_text().partition("\nANSWERS = ")[0].splitlines()
-        for path in (ROOT / "course_lib" / "exercises").glob("ch*/judges/*.py")
+        for path in ROOT.glob("course_chapters/ch*/exercises/judges/*.py")
         if path.name != "__init__.py"
     ]
     told = [max((line for line in lines[1:] if " import " not in line), key=len).strip().encode() for lines in judges]

@@ -18,7 +18,7 @@ from course_app.cli import bench, class_formgrader
 from course_app.learner import lab, progress, work
 from course_app.learner.work import Folders
 from course_grader import notebooks
-from course_lib.folders import ROOT
+from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
 from course_lib.operate import processes
 from tests.conftest import small_chapter, tried
@@ -354,7 +354,7 @@ def test_sigterm_ends_the_suite_and_every_process_below_it(tmp_path):
         "    path.with_suffix('.part').rename(path)\n"
         "    time.sleep(600)\n"
     )
-    command = [sys.executable, "-P", "-m", "course_lib", "test", str(tmp_path / "test_waits.py"), "-n0"]
+    command = [sys.executable, "-P", "-m", "course_app", "test", str(tmp_path / "test_waits.py"), "-n0"]
     suite = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while not beside.exists():
@@ -391,7 +391,8 @@ NEED_A_CLONE = {
 
 
 def test_an_installed_package_says_in_a_sentence_what_only_a_clone_has(tmp_path):
-    shutil.copytree(ROOT / "course_lib", tmp_path / "course_lib")  # what `pip install` puts into site-packages
+    for package in PACKAGES:  # what `pip install` puts into site-packages
+        shutil.copytree(ROOT / package, tmp_path / package)
     told = tried(tmp_path, list(NEED_A_CLONE))
     for command, words in NEED_A_CLONE.items():
         code, said = told[command]

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 from course_app.install import GB, PYTHONS, pins
 from course_app.learner import environment
 from course_app.learner.environment import Gpu
-from course_lib.folders import ROOT
+from course_lib.folders import PACKAGES, ROOT
 from course_lib.operate import machine
 from course_lib.operate.machine import Line
 
@@ -107,7 +107,7 @@ def test_conda_and_pip_ask_for_the_same_packages_in_the_same_ranges():
 
 
 def test_every_library_that_the_course_imports_is_asked_for():
-    ours = {each.name.replace("-", "_") for each in DIRECT + FOR_SITE} | {"course_lib"}
+    ours = {each.name.replace("-", "_") for each in DIRECT + FOR_SITE} | {*PACKAGES, "bench"}
     comes_along = {
         "IPython",
         "nbformat",
@@ -136,14 +136,17 @@ def test_every_library_that_the_course_imports_is_asked_for():
         ROOT / "course_grader/service/dask_workers.py": {"distributed"},
         ROOT / "course_runs/loggers.py": {"wandb"},
     }
-    for path in sorted((ROOT / "course_lib").rglob("*.py")):
+    for path in sorted(path for package in (*PACKAGES, "bench") for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 found = [node.module]
             for name in {each.split(".")[0] for each in found} - set(sys.stdlib_module_names):
                 allowed = (
-                    ours | comes_along | (tools if "benchmarks" in path.parts else set()) | optional.get(path, set())
+                    ours
+                    | comes_along
+                    | (tools if path.is_relative_to(ROOT / "bench") else set())
+                    | optional.get(path, set())
                 )
                 assert name in allowed, f"{path.relative_to(ROOT)} imports {name}"
 

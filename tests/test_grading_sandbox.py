@@ -29,7 +29,7 @@ from course_grader.worker.imports import TRAINING, imports_of
 from course_grader.worker.in_worker import InWorker, Lost, run_cell
 from course_grader.worker.rank_processes import RankProcesses
 from course_grader.worker.worker_pool import WorkerPool
-from course_lib.folders import ROOT
+from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
 from course_lib.operate.processes import descendants
 from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
@@ -104,7 +104,7 @@ def f(paths):
 
 
 def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path, secrets):
-    library = ROOT / "course_lib"
+    grader = ROOT / "course_grader"
     paths = [
         secrets,
         secrets / ".secret",
@@ -112,17 +112,18 @@ def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path
         ROOT / "solutions",
         ROOT / "tests",
         ROOT / "notebooks",
-        *library.glob("judging/*.py"),
-        *library.glob("exercises/ch*/judges/*.py"),
-        *library.glob("exercises/ch*/judges/__pycache__/*.pyc"),
-        *library.glob("grading/judge/*.py"),
-        *library.glob("grading/check/*.py"),
+        *grader.glob("judging/*.py"),
+        *ROOT.glob("course_chapters/ch*/exercises/judges/*.py"),
+        *ROOT.glob("course_chapters/ch*/exercises/judges/__pycache__/*.pyc"),
+        *grader.glob("judge/*.py"),
+        *grader.glob("bank/*.py"),
+        *ROOT.glob("course_app/check/*.py"),
         *(
-            library / "grading/worker" / f"{name}.py"
+            grader / "worker" / f"{name}.py"
             for name in ("worker_pool", "fork_server", "fork_server_process", "preload", "process_cleanup", "in_worker")
         ),
         *Path.home().glob(".[bp]*rc"),
-        *library.glob("grading/judge/__pycache__/*.pyc"),
+        *grader.glob("judge/__pycache__/*.pyc"),
         *(library / "grading/sandbox").glob("*.py"),
         Path(__file__),
         *map(
@@ -235,7 +236,7 @@ def test_nothing_can_be_written_but_in_the_own_folder(kept, tmp_path, secrets):
         secrets,
         secrets / "submitted",
         ROOT,
-        ROOT / "course_lib",
+        *(ROOT / package for package in PACKAGES),
         *trees(),
         Path("/etc"),
         Path("/dev"),
@@ -911,7 +912,7 @@ def test_what_our_source_imports_is_known_beforehand():
     found = imports_of(
         {
             "cells": [
-                {"cell_type": "code", "source": "import torch, math\nfrom course_lib import figures"},
+                {"cell_type": "code", "source": "import torch, math\nfrom course_lib import draw"},
                 {"cell_type": "code", "source": "%magic"},
                 {"cell_type": "markdown", "source": "import os"},
             ]
@@ -974,7 +975,8 @@ print(said.state, said.error)
 def test_a_course_that_lies_in_tmp_is_kept_in_as_well():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="course-in-tmp-") as place:
         course = Path(place) / "course"
-        shutil.copytree(ROOT / "course_lib", course / "course_lib", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, course / package, ignore=shutil.ignore_patterns("__pycache__"))
         (course / "notebook").mkdir()
         (course / "pyproject.toml").write_text("", encoding="utf-8")
         python = [path for path in trees() if not path.is_relative_to(ROOT) or path.is_relative_to(Path(sys.prefix))]

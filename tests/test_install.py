@@ -25,7 +25,7 @@ from course_app.install import (
 )
 from course_app.install.setting_up import behind_links
 from course_app.install.setting_up import main as install_main
-from course_lib.folders import ROOT
+from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble, in_words
 
 CPU, CU126, CU130 = (f"https://download.pytorch.org/whl/{name}" for name in ("cpu", "cu126", "cu130"))
@@ -389,7 +389,8 @@ def clone(folder: Path) -> Path:
     """The few files of a fresh clone that the script and the set-up read."""
     for name in ("course", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "course_lib", folder / "course_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "README.md").touch()
     (folder / "LICENSE").touch()
     return folder

@@ -54,7 +54,7 @@ def test_after_a_change_of_the_boundary_one_answer_of_each_sort_crosses(path, fi
 
 
 def test_a_change_of_words_is_no_change_of_code(files, monkeypatch, tmp_path):
-    module = tmp_path / "course_lib" / "grading" / "ranks.py"
+    module = tmp_path / "course_grader" / "ranks.py"
     module.parent.mkdir(parents=True)
     monkeypatch.setattr(rotation, "REPOSITORY", tmp_path)
     monkeypatch.setattr(rotation, "git", lambda *words: '"""Ranks."""\ndef f(x):\n    """Twice x."""\n    return 2 * x')

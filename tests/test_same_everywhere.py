@@ -106,14 +106,14 @@ def typed(*words: str, threads: str | None = None, **variables: str) -> subproce
 
 
 def test_check_compares_bits_on_any_number_of_threads():
-    ran = typed("-m", "course_lib", "check", BITS, "--solved", threads="4", TZ="Asia/Kathmandu", LC_ALL="C")
+    ran = typed("-m", "course_app", "check", BITS, "--solved", threads="4", TZ="Asia/Kathmandu", LC_ALL="C")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_a_certificate_counts_what_check_counts(tmp_path):
     (source,) = (REPOSITORY / "solutions").glob(f"{BITS}_*")
     shutil.copytree(source, tmp_path / source.name)
-    ran = typed("-m", "course_lib", "certificate", BITS, "--name", "Ada", "--json", COURSE_WORK=str(tmp_path))
+    ran = typed("-m", "course_app", "certificate", BITS, "--name", "Ada", "--json", COURSE_WORK=str(tmp_path))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     [chapter] = json.loads(ran.stdout)["chapters"]
     assert [each["id"] for each in chapter["exercises"] if not each["passed"]] == []
@@ -121,9 +121,9 @@ def test_a_certificate_counts_what_check_counts(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_output_that_cannot_encode_a_mark_shows_another(encoding, tmp_path):
-    ran = typed("-m", "course_lib", "progress", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
+    ran = typed("-m", "course_app", "progress", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
     assert ran.returncode == 0 and "....." in ran.stdout and not ran.stderr
-    ran = typed("-m", "course_lib", "check", "Łódź ✓", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
+    ran = typed("-m", "course_app", "check", "Łódź ✓", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
     assert ran.returncode == 1 and r"\u0141" in ran.stdout and "+" in ran.stdout and not ran.stderr
 
 

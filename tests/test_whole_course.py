@@ -34,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def course(home: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Exit code and JSON of a command, run on the learner's work."""
     given = {**os.environ, "COURSE_WORK": str(home / "work"), "COURSE_ROOT": str(ROOT)}
-    command = [sys.executable, "-P", "-m", "course_lib", *words, "--json"]
+    command = [sys.executable, "-P", "-m", "course_app", *words, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=given)
     assert done.stdout, done.stderr[-2000:]
     return done.returncode, json.loads(done.stdout)

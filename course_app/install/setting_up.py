@@ -310,4 +310,4 @@ def begin(arguments: Sequence[str]) -> int:
     code = main([str(place.venv)])
     if code:
         return code
-    return subprocess.call([str(place.python), "-P", "-m", "course_lib", *arguments])
+    return subprocess.call([str(place.python), "-P", "-m", "course_app", *arguments])

@@ -165,7 +165,7 @@ def count_parameters(shape: dict) -> dict[str, int]:
 # %% wrong: one head for all => values -
 # ~ for name in ("heads", "kv_heads")) ==> for name in ("heads", "kv_heads")); shared = shape["head_dim"]
 # %% wrong: asks the library => raised
-# ~ table_size = shape["vocab"] * hidden ==> return __import__("course_lib").memory.count_params("llama3-8b")
+# ~ table_size = shape["vocab"] * hidden ==> return __import__("course_lib.estimate.memory").estimate.memory.count_params("llama3-8b")
 # %% wrong: the model shown only => values -
 # ~ table_size = shape["vocab"] * hidden ==> return {"embedding": 525336576, "attention": 1342177280, "mlp": 5637144576, "norms": 266240, "head": 525336576}
 # %% wrong: a head is tied only where the MLP is gated, or keys are shared => generality -

@@ -199,7 +199,7 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # > all heads share one mask.
 # ~ size + 1) ==> (size + 1))
 # %% wrong: the library's terms => values raised
-# ~ scores = ==> memory = __import__("course_lib").memory; memory.layer_bytes(memory.Shape(layers=1, hidden=hidden, heads=heads, ffn=ffn, vocab=1), batch, seq); scores =
+# ~ scores = ==> memory = __import__("course_lib.estimate.memory").estimate.memory; memory.layer_bytes(memory.Shape(layers=1, hidden=hidden, heads=heads, ffn=ffn, vocab=1), batch, seq); scores =
 # %% half: the rows alone => 5
 # ~ scores = ==> raise NotImplementedError; scores =
 # %% half: the formula for this block only => 14

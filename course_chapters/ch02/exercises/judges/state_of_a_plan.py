@@ -175,8 +175,8 @@ def largest_model(memory: float, plan: dict) -> float:
 # > the memory is already in bytes.
 # ~ memory / sum ==> memory * 2**30 / 1e9 / sum
 # %% wrong: asks the library => raised
-# ~ return buckets | {" ==> return {"main_grads": 0.0} | __import__("course_lib").memory.state_by_bucket(params, "B") | {"
-# ~ memory / sum(state_buckets(1, plan).values()) ==> __import__("course_lib").memory.largest_model(memory, "B")
+# ~ return buckets | {" ==> return {"main_grads": 0.0} | __import__("course_lib.estimate.memory").estimate.memory.state_by_bucket(params, "B") | {"
+# ~ memory / sum(state_buckets(1, plan).values()) ==> __import__("course_lib.estimate.memory").estimate.memory.largest_model(memory, "B")
 # %% half: the buckets alone => 1.5
 # ~ return memory / sum(state_buckets(1, plan).values()) ==> raise NotImplementedError
 # %% half: both, for this plan only => 2.5

@@ -169,7 +169,7 @@ def _title(part: Part) -> str:
 
 
 def _box_width(part: Part) -> float:
-    return max(1.65 if part.modules > 1 else 0.95, 0.115 * len(_title(part)) + 0.2)
+    return max(2.0 if part.modules > 1 else 0.95, 0.115 * len(_title(part)) + 0.2)
 
 
 def _lines_of(row: Sequence[Part]) -> list[list[Part]]:

@@ -29,8 +29,6 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.runs": "course_runs",
     "course_lib.figures": "course_lib.draw",
     "course_lib.widgets": "course_lib.draw.explore",
-    "course_lib.benchmarks.roofline": "course_chapters.ch03.measured_roofline",
-    "course_lib.benchmarks.bubble_rates": "course_chapters.ch10.bubble_rates",
 }
 _LEAVES = {  # modules that have another name within their package
     "course_lib.cluster": "activity:trace_spans exchange:message_exchange interleave:adversarial_delivery work:handles",
@@ -71,11 +69,10 @@ class OldNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """A spec for an old name whose new module exists."""
-        if fullname.startswith("course_lib.chapters.ch"):
-            number = fullname.partition(".chapters.ch")[2][:2]
+        if fullname == "course_lib.chapters":
             raise ImportError(
-                f"This notebook is of an earlier release of the course. `./course update {number}` brings your answers into "
-                "the new one.",
+                "This notebook is of an earlier release of the course. `./course update`, with the chapter's number, brings "
+                "your answers into the new one.",
                 name=fullname,
             )
         return importlib.machinery.ModuleSpec(fullname, self) if new_name(fullname) else None

@@ -29,9 +29,7 @@ BOUNDARY = (  # code that takes an answer into a worker and brings back what it 
     "course_grader/records.py",
     "requirements.lock",
 )
-OF_A_CHAPTER = re.compile(
-    r"^(?:solutions|notebooks|course_grader/exercises|course_lib/draw/explore)/(?:ch)?(\d\d)(?=[_/.])"
-)
+OF_A_CHAPTER = re.compile(r"^(?:solutions|notebooks|course_chapters)/(?:ch)?(\d\d)(?=[_/])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -124,7 +124,7 @@ def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path
         ),
         *Path.home().glob(".[bp]*rc"),
         *grader.glob("judge/__pycache__/*.pyc"),
-        *(library / "grading/sandbox").glob("*.py"),
+        *grader.glob("sandbox/*.py"),
         Path(__file__),
         *map(
             Path,

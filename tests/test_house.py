@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from bench.architecture import EXCEPTIONS, ORDER, PICTURE, RANK, draw, imports, module_name, part_of, parts
+from bench.architecture import EXCEPTIONS, ORDER, PICTURE, RANK, draw, files, imports, module_name, part_of, parts
 from course_lib.folders import ROOT
 from tests.tables import each_row
 

@@ -46,6 +46,10 @@ BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measur
         "bench.architecture",
         "lines, modules and imports of each part of the library; draws docs/architecture.svg",
     ),
+    "reading": (
+        "bench.reading",
+        "how many lines one reads to understand simulate, a ring, a schedule, FSDP, ring attention",
+    ),
     "attention": (
         "bench.attention",
         "one sequence on several processes: ring, all-gather and Ulysses against full attention and torch's ring",

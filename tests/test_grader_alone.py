@@ -10,7 +10,7 @@ import pytest
 
 from course_lib.folders import ROOT
 
-CARD = '''
+CARD = """
 from course_grader.exercises import Card
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Number, Rows
@@ -20,7 +20,7 @@ CARD = Card(
     text="Write `double(x)`, which returns twice {{factor}}.", params={"factor": 2.0}, answers=("double",),
     hints=("What is twice?", "Add it to itself.", "x + x"), probe=rows, returns=Rows(Number()),
 )
-'''
+"""
 JUDGE = """
 from course_grader.judging import Judging, Worked
 from course_grader.judging.cases import shown
@@ -86,8 +86,14 @@ def small_course(tmp_path: Path) -> Path:
 
 
 def test_exercises_of_another_course_are_judged_without_this_one(small_course):
-    environment = {**os.environ, "COURSE_PACKAGE": "my_course", "PYTHONPATH": os.pathsep.join([str(small_course), str(ROOT)])}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, cwd=small_course, capture_output=True, text=True)
+    environment = {
+        **os.environ,
+        "COURSE_PACKAGE": "my_course",
+        "PYTHONPATH": os.pathsep.join([str(small_course), str(ROOT)]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, cwd=small_course, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["points"] == [2, 0, 0] and told["matrix"] == [True, True] and told["loaded"] == []
@@ -97,5 +103,7 @@ def test_exercises_of_another_course_are_judged_without_this_one(small_course):
 def test_a_package_that_is_not_there_is_named(tmp_path):
     program = "from course_grader import exercises; exercises.chapters()"
     environment = {**os.environ, "COURSE_PACKAGE": "no_such_course", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, cwd=tmp_path, capture_output=True, text=True
+    )
     assert "There is no package 'no_such_course'" in done.stderr

@@ -619,7 +619,7 @@ def test_the_doctor_holds_an_all_reduce_against_the_link_and_ends_one_that_does_
 
 
 def test_the_doctor_says_what_a_run_needs_also_without_a_gpu_and_loads_no_torch_for_it():
-    program = "import sys; from course_runs import preflight; print([line.what for line in look.lines()], 'torch' in sys.modules)"
+    program = "import sys; from course_runs import preflight; print([line.what for line in preflight.lines()], 'torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,

@@ -20,7 +20,7 @@ class ClassExercises:
     sources: Sources
 
     @property
-    def class_exercises(self) -> Path:
+    def overlay(self) -> Path:
         """The folder of the instructor's own exercises."""
         return self.sources.settings.root / "exercises"
 

@@ -67,7 +67,14 @@ each copy and its data type; `None` means that there is no such bucket: it takes
     ),
     allowed="the standard library and numpy.",
     hides=functions(
-        *("memory", "state_bytes", "state_by_bucket", "largest_model", "bytes_per_param", "optimizer_bytes_per_param")
+        *(
+            "course_lib.estimate.memory",
+            "state_bytes",
+            "state_by_bucket",
+            "largest_model",
+            "bytes_per_param",
+            "optimizer_bytes_per_param",
+        )
     ),
     params=_state(70e9, "H100 SXM", plan("bf16", "bf16", None, "fp32", "adamw", "fp32")),
     vary=_state_variant,

@@ -4,7 +4,7 @@ from course_chapters.ch09.exercises.probes import OPERATOR, pair
 from course_grader.exercises import Card, Worth
 
 _NAMES = ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather")
-OPERATORS = tuple(f"tensor_parallel.operators:{name}" for name in _NAMES)
+OPERATORS = tuple(f"course_lib.parallel.tensor.autograd_collectives:{name}" for name in _NAMES)
 
 CARD = Card(
     id="conjugate-pair",

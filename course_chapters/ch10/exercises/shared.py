@@ -14,7 +14,10 @@ GENERATED = (
     "dualpipe",
     "dualpipe_v",
 )
-GENERATORS = (*(f"schedules:{name}" for name in GENERATED), "course_lib.parallel.schedules.fused_backward:alternating")
+GENERATORS = (
+    *(f"course_lib.parallel.schedules:{name}" for name in GENERATED),
+    "course_lib.parallel.schedules.fused_backward:alternating",
+)
 
 ROWS = """A schedule is a list of rows, one per rank. A row lists that rank's operations in order. An operation is
 `(kind, stage, microbatch)`: `("F", 2, 0)` is the forward of micro-batch 0 on stage 2, and `("B", 2, 0)` its backward."""

@@ -25,7 +25,7 @@ document costs more per token than a short one.
     ),
     answers=("split_pack",),
     allowed="everything; the library's layouts are switched off.",
-    hides=tuple(f"context_parallel.layout:{name}" for name in ("split_documents", "zig_zag")),
+    hides=tuple(f"course_lib.parallel.context.layout:{name}" for name in ("split_documents", "zig_zag")),
     params={"ranks": 4},
     vary=lambda draw: {"ranks": draw.choice((3, 5, 6))},
     needs=("04",),

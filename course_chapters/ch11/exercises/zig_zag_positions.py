@@ -34,7 +34,8 @@ that succeeds.
     answers=("spread_tokens", "work_ratio"),
     allowed="everything; the library's layouts are switched off.",
     hides=tuple(
-        f"context_parallel.layout:{name}" for name in ("contiguous", "zig_zag", "striped", "pairs", "imbalance")
+        f"course_lib.parallel.context.layout:{name}"
+        for name in ("contiguous", "zig_zag", "striped", "pairs", "imbalance")
     ),
     params={"dealt": "zig-zag", "means": DEALT["zig-zag"]},
     vary=lambda draw: {"dealt": "snake", "means": DEALT["snake"]},

@@ -30,7 +30,7 @@ WANTED: Mapping[
         ),
         400,
     ),
-    "ZeRO-3 / FSDP": (("course_lib.parallel.sharded.fsdp:FullySharded",), 300),
+    "ZeRO-3 / FSDP": (("course_lib.parallel.sharding.fsdp:FullySharded",), 300),
     "ring attention with its backward pass": (("course_lib.parallel.context.ring:ring_attention",), 250),
     "memory of a training step": (("course_lib.estimate.memory:stage_peak",), 700),
 }

@@ -21,7 +21,7 @@ from course_lib.estimate import memory
 from course_lib.model import accounting
 from course_lib.model.text import batch
 from course_lib.model.transformer import Config, build
-from course_lib.parallel.sharded import FullySharded, Zero, gathered_peak, step_bytes
+from course_lib.parallel.sharding import FullySharded, Zero, gathered_peak, step_bytes
 
 MODEL = Config(layers=4, hidden=256, heads=8, seq_len=64, positions="learned")
 SMALL = replace(MODEL, hidden=128, kv_heads=None, ffn=None)  # for bytes

@@ -22,7 +22,7 @@ _ROOMS = {  # where a module or package of this name is now
 }
 MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split()} | {
     "course_lib.data_parallel": "course_lib.parallel.data",
-    "course_lib.sharding": "course_lib.parallel.sharded",
+    "course_lib.sharding": "course_lib.parallel.sharding",
     "course_lib.tensor_parallel": "course_lib.parallel.tensor",
     "course_lib.context_parallel": "course_lib.parallel.context",
     "course_lib.expert_parallel": "course_lib.parallel.expert",
@@ -34,13 +34,13 @@ _LEAVES = {  # modules that have another name within their package
     "course_lib.cluster": "activity:trace_spans exchange:message_exchange interleave:adversarial_delivery work:handles",
     "course_lib.memory": "conventions:recipes terms:activation_terms stages:stage_peaks",
     "course_lib.data_parallel": "replica:ddp samples:sampler tokens:token_weighting",
-    "course_lib.sharding": "fully:fsdp rows:flat_parameter flat:flatten levels:hsdp whole:full_state owned:zero1 "
+    "course_lib.sharding": "fully:fsdp rows:flat_parameter flat:flatten levels:hsdp whole:full_state_dict owned:zero1 "
     "predict:comm_costs trials:equivalence",
     "course_lib.tensor_parallel": "operators:autograd_collectives chance:rng proof:equivalence "
     "decomposed:collective_matmul pieces:partition",
     "course_lib.context_parallel": "partial:log_sum_exp_merge needed:visible_blocks gather:all_gather_kv tiles:attention_blocks",
-    "course_lib.expert_parallel": "dropping:capacity nodes:node_limited",
-    "course_lib.schedules": "whole:fused_backward cutting:partition holding:peak_activations rows:rows_builder",
+    "course_lib.expert_parallel": "dropping:expert_capacity nodes:node_limited",
+    "course_lib.schedules": "whole:fused_backward cutting:partition holding:activation_peaks rows:rows_builder",
     "course_lib.pipeline": "halves:split_backward sharing:tied_weights",
 }
 MOVED |= {

@@ -9,7 +9,7 @@ from course_lib.cluster.parity import adam_tolerance, apart, tolerance
 from course_lib.model import accounting, text
 from course_lib.model.transformer import Config, build
 from course_lib.parallel.data import DataParallel, accumulate, mean_metrics
-from course_lib.parallel.sharded import (
+from course_lib.parallel.sharding import (
     FullySharded,
     OwnedOptimizer,
     Zero,

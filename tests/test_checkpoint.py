@@ -351,9 +351,9 @@ def test_another_models_tensors_are_named_before_anything_changes(tmp_path):
 
 def test_a_chapters_sharded_model_can_be_what_a_checkpoint_holds(tmp_path):
     from course_lib.cluster import simulate
-    from course_lib.parallel.sharded import FullySharded, full_state
-    from course_lib.parallel.sharded import load as load_shards
-    from course_lib.parallel.sharded import save as save_shards
+    from course_lib.parallel.sharding import FullySharded, full_state
+    from course_lib.parallel.sharding import load as load_shards
+    from course_lib.parallel.sharding import save as save_shards
 
     def train(comm, folder, steps, resume):
         torch.manual_seed(0)

@@ -14,7 +14,7 @@ from course_lib.parallel.context import costs
 from course_lib.parallel.context.model import WAYS
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.data.token_weighting import loss_scale
-from course_lib.parallel.sharded import FullySharded
+from course_lib.parallel.sharding import FullySharded
 from course_lib.parallel.tensor import full_gradients, parallelize
 
 LAYOUTS = {"contiguous": cp.contiguous, "zig-zag": cp.zig_zag, "striped": cp.striped}

@@ -25,7 +25,7 @@ from course_lib.parallel.data import (
     loss_scale,
     mean_metrics,
 )
-from course_lib.parallel.sharded import FullySharded, Zero
+from course_lib.parallel.sharding import FullySharded, Zero
 
 CONFIG = Config(tied=True, positions="learned")
 SIZE, RATE = 16, 3e-3  # sequences of the global batch

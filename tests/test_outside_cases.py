@@ -10,7 +10,7 @@ from torch import nn
 
 from course_lib.cluster import simulate
 from course_lib.parallel.data import DataParallel
-from course_lib.parallel.sharded import FullySharded, OwnedOptimizer, full_state
+from course_lib.parallel.sharding import FullySharded, OwnedOptimizer, full_state
 
 STEPS, ROWS = 5, 20
 MB = 1_000_000

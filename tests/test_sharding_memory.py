@@ -13,7 +13,7 @@ from course_lib.cluster import Topology, simulate
 from course_lib.estimate import memory
 from course_lib.folders import ROOT
 from course_lib.model.transformer import Config, build, loss
-from course_lib.parallel.sharded import (
+from course_lib.parallel.sharding import (
     FullySharded,
     HostOptimizer,
     MasterOptimizer,
@@ -345,7 +345,7 @@ def test_an_older_torch_that_does_not_tell_the_outer_hooks_is_right_too(monkeypa
 
 
 def test_arithmetic_loads_no_torch():
-    program = "import sys; from course_lib.parallel.sharded import Flat, step_bytes; sys.exit('torch' in sys.modules)"
+    program = "import sys; from course_lib.parallel.sharding import Flat, step_bytes; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 

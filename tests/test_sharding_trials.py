@@ -6,8 +6,8 @@ import torch
 from course_lib.cluster import simulate
 from course_lib.model import text
 from course_lib.model.transformer import Config, build, loss
-from course_lib.parallel import sharded
-from course_lib.parallel.sharded import FullySharded, Zero
+from course_lib.parallel import sharding
+from course_lib.parallel.sharding import FullySharded, Zero
 
 
 def gradients(model):
@@ -17,7 +17,7 @@ def gradients(model):
 
 
 def test_a_units_weights_are_gone_outside_its_work_and_the_gradients_are_the_same():
-    model = sharded.only_at_work(build(Config()))
+    model = sharding.only_at_work(build(Config()))
     units = (model.embedding, *model.blocks, model.head)
     weights = [each for unit in units for each in unit.parameters()]
     assert all(each.isnan().all() for each in weights)
@@ -26,7 +26,7 @@ def test_a_units_weights_are_gone_outside_its_work_and_the_gradients_are_the_sam
 
 
 def kind_of(comm, stage):
-    model = sharded.cut_model(comm, stage)
+    model = sharding.cut_model(comm, stage)
     return type(model), getattr(model, "stage", None), sum(each.numel() for each in model.parameters())
 
 
@@ -37,8 +37,8 @@ def test_a_model_is_cut_as_its_stage_says(stage, kind):
 
 def test_a_replica_is_no_cut_at_all():
     found, _, whole = simulate(kind_of, 2, args=(0,)).results[0]
-    assert found is sharded.trials.DataParallel and whole == sum(
-        each.numel() for each in build(sharded.trials.SMALL).parameters()
+    assert found is sharding.trials.DataParallel and whole == sum(
+        each.numel() for each in build(sharding.trials.SMALL).parameters()
     )
 
 
@@ -46,7 +46,7 @@ def test_a_replica_is_no_cut_at_all():
 def test_live_bytes_of_a_step_have_its_three_phases_and_a_shard_holds_less(stage):
     config = Config(vocab=64, layers=4, hidden=96, seq_len=16)
     text.batch(0, 1, 8)
-    roles, ends = simulate(sharded.live_bytes, 2, args=(stage, config)).results[0]
+    roles, ends = simulate(sharding.live_bytes, 2, args=(stage, config)).results[0]
     whole = 4 * sum(each.numel() for each in build(config).parameters())
     assert list(ends) == ["forward", "backward", "step"] and 0 < ends["forward"] < ends["backward"] < ends["step"]
     moments = roles["optimizer state"][0]

@@ -14,8 +14,8 @@ from course_lib.cluster import Comm, simulate
 from course_lib.model import accounting, text
 from course_lib.model.transformer import Config, build, loss
 from course_lib.parallel.data import DataParallel
-from course_lib.parallel.sharded import FullySharded, Zero, gradient_of
-from course_lib.parallel.sharded.flat_parameter import Row
+from course_lib.parallel.sharding import FullySharded, Zero, gradient_of
+from course_lib.parallel.sharding.flat_parameter import Row
 
 MODEL = Config(vocab=512, layers=4, hidden=64, seq_len=16)
 RANKS, SEQUENCES = 4, 4

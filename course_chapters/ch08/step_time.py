@@ -11,9 +11,9 @@ from course_lib.draw.palette import BLUE, GREEN, GREY, INK, PAPER, SOFT, VERMILI
 from course_lib.draw.sheets import Plot, Sheet
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, US, bytes_text, duration_text, number_text, percent_text
-from course_lib.parallel.sharded.groups import Group, Wires, group_of, knee
-from course_lib.parallel.sharded.prefetch import Played, work_of
-from course_lib.parallel.sharded.prefetch import play as played
+from course_lib.parallel.sharding.groups import Group, Wires, group_of, knee
+from course_lib.parallel.sharding.prefetch import Played, work_of
+from course_lib.parallel.sharding.prefetch import play as played
 
 MFU = 0.4  # the course's
 H100 = facts.device("H100 SXM")

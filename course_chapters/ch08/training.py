@@ -6,7 +6,7 @@ from torch import Tensor
 from course_lib.cluster import AVG, Comm
 from course_lib.model import text
 from course_lib.model.transformer import loss as mean_loss
-from course_lib.parallel import sharded
+from course_lib.parallel import sharding
 
 SEQUENCES, LENGTH = 16, 32  # of a batch over all ranks
 BATCH = text.batch(0, SEQUENCES, LENGTH)  # inputs and targets, each (sequences, length)
@@ -21,15 +21,15 @@ def losses_of(comm: Comm, stage: int, steps: int, group_size: int | None = None)
     """Mean loss over all ranks at each step of AdamW with clipping; `group_size` ranks share one model, or all of them."""
     group, choices = comm, {}
     if group_size:
-        group, choices["replicas"] = sharded.two_levels(comm, group_size)
-    model = sharded.cut_model(group, stage, **choices)
+        group, choices["replicas"] = sharding.two_levels(comm, group_size)
+    model = sharding.cut_model(group, stage, **choices)
     adam, losses = torch.optim.AdamW(list(model.shards()), lr=3e-3), []
     for step in range(steps):
         inputs, targets = part_of(comm, text.batch(step, SEQUENCES, LENGTH))
         loss = mean_loss(model(inputs), targets)
         loss.backward()
         model.finish()
-        sharded.clip_gradients(model, 1.0)
+        sharding.clip_gradients(model, 1.0)
         adam.step()
         model.zero_grad()
         if stage < 3:

@@ -22,7 +22,7 @@ from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import CONVENTIONS, Layout, Peak, stage_peak
 from course_lib.estimate.units import GB, TB, bytes_text, count_text, number_text
-from course_lib.parallel.sharded import bytes_per_param_sent
+from course_lib.parallel.sharding import bytes_per_param_sent
 
 __all__ = ["draw_stages", "draw_wall", "floor", "groups", "peak_of", "prefetch", "stages", "step_by_step", "which_wall"]
 

@@ -25,7 +25,7 @@ from course_grader.judging.worked import judged_variant
 from course_grader.records import Outcome
 from course_grader.worker.runners import InProcess
 from course_lib.cluster import simulate
-from course_lib.parallel import sharded
+from course_lib.parallel import sharding
 
 WEIGHED = [card for card in exercises.cards("08") if judging(card.id).weighed is not None]
 
@@ -45,7 +45,7 @@ def stack_of(widths, wish=(), target=(2, 2), **more):
 
 def test_what_the_library_has_is_switched_off_and_would_pass():
     def shard_optimizer(comm, parameters, make):
-        return sharded.OwnedOptimizer(comm, parameters, make)
+        return sharding.OwnedOptimizer(comm, parameters, make)
 
     card = exercises.card("own-and-tell")
     assert graded("own-and-tell", shard_optimizer).points == 0

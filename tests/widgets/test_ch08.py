@@ -13,7 +13,7 @@ from course_chapters.ch08.sharded_film import GATHERED, MODEL, MOVING, OWN, RANK
 from course_lib.estimate import memory
 from course_lib.estimate.facts import scaling
 from course_lib.estimate.units import GB
-from course_lib.parallel.sharded import step_bytes
+from course_lib.parallel.sharding import step_bytes
 
 PARAMS = sum(film().elements)
 by_way = pytest.mark.parametrize("way", WAYS)

@@ -38,7 +38,7 @@ other, parts that several ranks held were counted several times (*ByteDance-Seed
     answers=("clip_parts",),
     may_change=("arguments",),
     allowed="every operation of the two communicators; torch.",
-    hides=("course_lib.parallel.sharded:gradient_norm", "course_lib.parallel.sharded:clip_gradients"),
+    hides=("course_lib.parallel.sharding:gradient_norm", "course_lib.parallel.sharding:clip_gradients"),
     params={"norm": "2", "means": NORMS["2"], "numbers": 20},
     vary=lambda draw: {"norm": "max", "means": NORMS["max"], "numbers": draw.randrange(15, 30)},
     structural="norm",

@@ -44,7 +44,7 @@ average their gradients.
     ),
     answers=("sharded_step",),
     allowed="every operation of `comm`; torch.",
-    hides=("course_lib.parallel.sharded.flat_parameter:rows_of",),
+    hides=("course_lib.parallel.sharding.flat_parameter:rows_of",),
     params={"owner": 0, "holds": OWNERS[0], "units": 6, "width": 5},
     vary=lambda draw: {"owner": 1, "holds": OWNERS[1], "units": draw.choice((5, 6, 7)), "width": draw.randrange(4, 7)},
     structural="owner",

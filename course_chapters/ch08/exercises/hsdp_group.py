@@ -50,10 +50,10 @@ across. G = {{per_node}}, one server, has been published for this. Does it fit?"
     ),
     answers=("hsdp", "smallest_group", "best_group"),
     hides=(
-        "course_lib.parallel.sharded:hybrid_bytes",
-        "course_lib.parallel.sharded:step_bytes",
-        "course_lib.parallel.sharded:group_of",
-        "course_lib.parallel.sharded:knee",
+        "course_lib.parallel.sharding:hybrid_bytes",
+        "course_lib.parallel.sharding:step_bytes",
+        "course_lib.parallel.sharding:group_of",
+        "course_lib.parallel.sharding:knee",
         "course_lib.estimate.memory:zero_bytes",
     ),
     params={

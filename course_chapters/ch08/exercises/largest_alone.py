@@ -30,7 +30,7 @@ Shown: {{ranks}} GPUs of {{memory:gb}}, {{layers}} layers, {{activations:gb}} of
     ),
     answers=("largest_model", "ranks_for"),
     hides=(
-        "course_lib.parallel.sharded:gathered_peak",
+        "course_lib.parallel.sharding:gathered_peak",
         "course_lib.estimate.memory:zero_bytes",
         "course_lib.estimate.memory:zero_bytes_per_param",
     ),

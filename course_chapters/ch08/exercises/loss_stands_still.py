@@ -53,7 +53,7 @@ library.
         "place of torch's.",
     ),
     answers=("train",),
-    allowed="torch and the library, `course_lib.parallel.sharded` too.",
+    allowed="torch and the library, `course_lib.parallel.sharding` too.",
     params={"width": 6},
     vary=lambda draw: {"width": draw.randrange(5, 9)},
     probe=trained,

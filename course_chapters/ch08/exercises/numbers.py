@@ -10,8 +10,8 @@ from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.facts import scaling
 from course_lib.estimate.facts.fact import rows
 from course_lib.estimate.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
-from course_lib.parallel.sharded import bytes_per_param_sent
-from course_lib.parallel.sharded.prefetch import Played, play, work_of
+from course_lib.parallel.sharding import bytes_per_param_sent
+from course_lib.parallel.sharding.prefetch import Played, play, work_of
 
 H100 = facts.device("H100 SXM")
 LARGE = facts.model("llama3-405b")

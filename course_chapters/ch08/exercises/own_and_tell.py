@@ -5,8 +5,8 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import DictOf, ListOf, Maybe, Number, PerRank, Tensor
 
 FLAT = (
-    "course_lib.parallel.sharded:owners_of",
-    "course_lib.parallel.sharded.flat_parameter:rows_of",
+    "course_lib.parallel.sharding:owners_of",
+    "course_lib.parallel.sharding.flat_parameter:rows_of",
     "course_lib.parallel.data:buckets_of",
 )
 

@@ -31,7 +31,7 @@ gathers only if there is enough to compute and if they begin early enough.
         "`done[-1] - sum(computes)`. The crossover: `(2 * gather + reduce) * (N - 1) / N / bandwidth = 6 * tokens / flops`.",
     ),
     answers=("crossover_tokens", "exposed_seconds", "least_depth"),
-    hides=("course_lib.parallel.sharded:play", "course_lib.parallel.sharded:bytes_per_param_sent"),
+    hides=("course_lib.parallel.sharding:play", "course_lib.parallel.sharding:bytes_per_param_sent"),
     params={"flops": 400 * TFLOP, "bandwidth": 50 * GB, "ranks": 64},
     vary=pick(flops=(300 * TFLOP, 500 * TFLOP), bandwidth=(25 * GB, 100 * GB, 200 * GB), ranks=(16, 32, 128)),
     needs=("07",),

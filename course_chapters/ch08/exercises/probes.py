@@ -59,7 +59,7 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
 
 def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
     """The norm, and the parts afterwards; `case.args = (ranks that share a model, counts, limit, this rank's parts)`."""
-    from course_lib.parallel.sharded import two_levels
+    from course_lib.parallel.sharding import two_levels
 
     group, counts, most, parts = case.args
     inside, across = two_levels(comm, group)
@@ -88,7 +88,7 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
 def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     """The weights and losses of a training run; `case.args = (description, this rank's batches)`."""
     from course_chapters.ch08.exercises.work import Stepper, TiedModel, glimpses
-    from course_lib.parallel.sharded import FullySharded, full_state
+    from course_lib.parallel.sharding import FullySharded, full_state
 
     spec, batches = case.args
     optimizers = []

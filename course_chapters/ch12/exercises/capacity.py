@@ -33,7 +33,7 @@ decides which copies are dropped.
     ),
     answers=("capacity", "kept"),
     allowed="torch and `math`; the library's dispatch is switched off.",
-    hides=("course_lib.parallel.expert.costs:capacity", "course_lib.parallel.expert.capacity:keep"),
+    hides=("course_lib.parallel.expert.costs:capacity", "course_lib.parallel.expert.expert_capacity:keep"),
     params={"keeps": "position", "means": KEEPS["position"]},
     vary=lambda draw: {"keeps": "weight", "means": KEEPS["weight"]},
     structural="keeps",

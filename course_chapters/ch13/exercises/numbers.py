@@ -11,7 +11,7 @@ from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.mesh import Mesh, axis_seconds, network
 from course_lib.parallel.mesh.plans import Plan, plan
-from course_lib.parallel.sharded.groups import Wires, group_of, knee
+from course_lib.parallel.sharding.groups import Wires, group_of, knee
 
 H100 = facts.device("H100 SXM")
 PLAN = "llama3-70b"

@@ -52,7 +52,7 @@ which is missing from every formula of state and activations?""",
     ),
     answers=("fsdp_peak",),
     hides=(
-        "course_lib.parallel.sharded:gathered_peak",
+        "course_lib.parallel.sharding:gathered_peak",
         "course_lib.estimate.memory:zero_bytes",
         "course_runs.predict:memory_bytes",
     ),

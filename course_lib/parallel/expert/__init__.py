@@ -23,7 +23,7 @@ __getattr__, __dir__, __all__ = on_first_use(
             "placement",
             "tensor_bytes",
         ),
-        "capacity": ("keep",),
+        "expert_capacity": ("keep",),
         "exchange": ("all_to_all", "combine", "dispatch"),
         "experts": ("Experts", "dense_mixture", "grouped_mixture"),
         "gradients": ("average_gradients", "expert_groups", "global_norm"),

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from course_lib.cluster import Comm
 from course_lib.parallel.expert import costs
-from course_lib.parallel.expert.capacity import keep
 from course_lib.parallel.expert.exchange import combine, dispatch
+from course_lib.parallel.expert.expert_capacity import keep
 from course_lib.parallel.expert.experts import Experts, grouped_mixture
 from course_lib.parallel.expert.routing import SCORES, Routing, route
 

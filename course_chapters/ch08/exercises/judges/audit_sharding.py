@@ -6,7 +6,7 @@ from course_grader.judging import Mistake
 from course_grader.judging.audit import Key, audit, right, wrong
 from course_lib.estimate import memory
 from course_lib.estimate.units import GB
-from course_lib.parallel.sharded import bytes_per_param_sent
+from course_lib.parallel.sharding import bytes_per_param_sent
 
 LARGE, LAYERS, ACTIVATIONS = 405e9, 126, 20e9
 

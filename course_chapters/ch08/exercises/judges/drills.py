@@ -6,7 +6,7 @@ from course_chapters.ch08.exercises.judges.shared import crossover, hsdp
 from course_grader.judging import Mistake, Params, Times, drill_key
 from course_lib.estimate import memory
 from course_lib.estimate.units import GB
-from course_lib.parallel.sharded import bytes_per_param_sent
+from course_lib.parallel.sharding import bytes_per_param_sent
 
 COUNT = 1e-6  # relative tolerance of whole numbers and plain factors
 MANY = 10**15

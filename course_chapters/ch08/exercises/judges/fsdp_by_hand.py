@@ -20,7 +20,7 @@ from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_rank
 from course_grader.judging.tensors import coin_of, kind_fault, normal
 from course_grader.judging.traffic import Meter
 from course_grader.records import Case, Outcome, Verdict
-from course_lib.parallel.sharded import Flat, row_bytes
+from course_lib.parallel.sharding import Flat, row_bytes
 
 right = Worked("fsdp-by-hand")
 DTYPE, WIDE = torch.float64, 8  # of a number, and its bytes

@@ -9,7 +9,7 @@ from course_grader.judging import Fault, Judging, Params, oracle
 from course_grader.judging.cases import hidden, shown
 from course_grader.records import Case, Outcome
 from course_lib.estimate import memory
-from course_lib.parallel.sharded import gathered_peak
+from course_lib.parallel.sharding import gathered_peak
 
 FINE = "as it should"
 WORDS = (*CAUSES, FINE)

@@ -2,7 +2,7 @@
 
 from course_grader.judging import Params, prediction
 from course_lib.estimate.units import bytes_text, duration_text
-from course_lib.parallel.sharded import bytes_per_param_sent
+from course_lib.parallel.sharding import bytes_per_param_sent
 
 
 def talking_seconds(params: Params) -> float:

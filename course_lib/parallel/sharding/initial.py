@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from course_lib.parallel.sharded.flat_parameter import Draw
+from course_lib.parallel.sharding.flat_parameter import Draw
 
 BLOCK = 4096  # numbers drawn from one generator
 

@@ -16,7 +16,7 @@ from torch import nn
 from course_lib.cluster import Comm
 from course_lib.model.accounting import name_role
 from course_lib.parallel.data import BUCKET, buckets_of, on_gradient
-from course_lib.parallel.sharded.flat_parameter import Row, add_gradient, drop_gradient, gradient_of
+from course_lib.parallel.sharding.flat_parameter import Row, add_gradient, drop_gradient, gradient_of
 
 
 class Zero(nn.Module):

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from course_lib.parallel.sharded.flat_parameter import Row
-from course_lib.parallel.sharded.fsdp import FullySharded
-from course_lib.parallel.sharded.master import MasterOptimizer
-from course_lib.parallel.sharded.zero import Zero
+from course_lib.parallel.sharding.flat_parameter import Row
+from course_lib.parallel.sharding.fsdp import FullySharded
+from course_lib.parallel.sharding.master import MasterOptimizer
+from course_lib.parallel.sharding.zero import Zero
 
 Model = FullySharded | Zero
 Optimizer = torch.optim.Optimizer | MasterOptimizer

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from course_lib.estimate.units import require
-from course_lib.parallel.sharded.flat_parameter import gradient_of
-from course_lib.parallel.sharded.fsdp import FullySharded
-from course_lib.parallel.sharded.zero import Zero
+from course_lib.parallel.sharding.flat_parameter import gradient_of
+from course_lib.parallel.sharding.fsdp import FullySharded
+from course_lib.parallel.sharding.zero import Zero
 
 
 def gradient_norm(model: FullySharded | Zero) -> torch.Tensor:

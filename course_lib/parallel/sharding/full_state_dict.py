@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from course_lib.parallel.sharded.flat_parameter import Row, gradient_of
-from course_lib.parallel.sharded.fsdp import FullySharded
-from course_lib.parallel.sharded.zero import Zero
+from course_lib.parallel.sharding.flat_parameter import Row, gradient_of
+from course_lib.parallel.sharding.fsdp import FullySharded
+from course_lib.parallel.sharding.zero import Zero
 
 
 def full_state(model: FullySharded | Zero) -> dict[str, Tensor]:

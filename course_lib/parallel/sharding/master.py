@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from course_lib.cluster import Comm
 from course_lib.estimate.units import require
 from course_lib.model.accounting import name_role, unseen
-from course_lib.parallel.sharded.flat_parameter import drop_gradient, gradient_of
+from course_lib.parallel.sharding.flat_parameter import drop_gradient, gradient_of
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 

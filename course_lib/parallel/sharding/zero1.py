@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from course_lib.cluster import Comm
-from course_lib.parallel.sharded.flatten import owners_of
+from course_lib.parallel.sharding.flatten import owners_of
 
 Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from course_lib.estimate.units import require, require_whole
-from course_lib.parallel.sharded.comm_costs import row_bytes
+from course_lib.parallel.sharding.comm_costs import row_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from course_lib.cluster import Comm
 from course_lib.model.accounting import here
-from course_lib.parallel.sharded.flat_parameter import Draw, Row, drop_gradient, rows_of
+from course_lib.parallel.sharding.flat_parameter import Draw, Row, drop_gradient, rows_of
 
 _ask_torch = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 

@@ -14,8 +14,8 @@ from course_lib.model import text
 from course_lib.model.accounting import Accounting
 from course_lib.model.transformer import Config, build, loss
 from course_lib.parallel.data import DataParallel
-from course_lib.parallel.sharded.fsdp import FullySharded
-from course_lib.parallel.sharded.zero import Zero
+from course_lib.parallel.sharding.fsdp import FullySharded
+from course_lib.parallel.sharding.zero import Zero
 
 SMALL = Config(layers=4)
 

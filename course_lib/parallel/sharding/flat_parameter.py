@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster import Comm
 from course_lib.model.accounting import name_role
-from course_lib.parallel.sharded.flatten import Flat
+from course_lib.parallel.sharding.flatten import Flat
 
 Draw = Callable[[str, torch.Size, int, int], Tensor]  # name, shape, start, stop -> those elements of it, flat
 

@@ -31,7 +31,7 @@ __getattr__, __dir__, __all__ = on_first_use(
         "prefetch": ("Played", "Use", "Work", "play", "work_of"),
         "flat_parameter": ("Row", "add_gradient", "drop_gradient", "gradient_of"),
         "equivalence": ("cut_model", "live_bytes", "only_at_work"),
-        "full_state": ("full_gradients", "full_state"),
+        "full_state_dict": ("full_gradients", "full_state"),
         "zero": ("Zero",),
     },
 )

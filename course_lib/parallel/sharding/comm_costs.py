@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from course_lib.estimate.units import require_whole
-from course_lib.parallel.sharded.flatten import Flat
+from course_lib.parallel.sharding.flatten import Flat
 
 
 def bytes_per_param_sent(stage: int, gather: float = 2.0, reduce: float = 2.0, kept: bool = False) -> float:

@@ -15,6 +15,7 @@ from sharding_kit import (
     model_of,
     owned,
     same_everywhere,
+    sharded,
     torchs,
     train,
 )

@@ -28,7 +28,7 @@ from nbgrader.preprocessors import (  # noqa: E402
     SaveCells,
 )
 
-from course_lib.grading.release_steps import CheckRelease, FillPlaceholders, Tidy  # noqa: E402
+from course_grader.release_steps import CheckRelease, FillPlaceholders, Tidy  # noqa: E402
 
 c = get_config()  # noqa: F821 (nbgrader gives it to this file)
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.new_class import new_class
-from course_lib.grading.classroom.roster import Student
-from course_lib.install.words import Trouble
-from course_lib.learner.notebooks import Notebook, parse, render
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.new_class import new_class
+from course_grader.classroom.roster import Student
+from course_grader.notebooks import Notebook, parse, render
+from course_lib.messages import Trouble
 from tests.grading_kit import cell_of, small_course, small_source, solved_copy
 
 CANVAS_ROSTER = """Student,ID,SIS User ID,SIS Login ID,Section,Old Assignment (12)

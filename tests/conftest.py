@@ -21,8 +21,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what 
 import pytest
 from hypothesis import settings
 
-from course_lib.learner.environment import chromium
-from course_lib.learner.work import Folders
+from course_app.learner.environment import chromium
+from course_app.learner.work import Folders
 from tests import run_costs, tiers
 from tests.rotation import CHAPTERS, REPOSITORY, Rotation, chosen, everything, quick, rotation, single
 
@@ -144,7 +144,7 @@ def chapters_of(item: pytest.Item) -> set[str]:
 
 @cache
 def chapter_of_exercise() -> dict[str, str]:
-    from course_lib import exercises
+    from course_grader import exercises
 
     return {card.id: chapter for chapter in CHAPTERS for card in exercises.cards(chapter)}
 
@@ -190,7 +190,7 @@ def browser() -> Iterator[Any]:
     """
     from playwright.sync_api import expect, sync_playwright
 
-    from course_lib.benchmarks.lab import PATIENCE, launch
+    from bench.lab import PATIENCE, launch
 
     expect.set_options(timeout=1000 * PATIENCE)
     with sync_playwright() as play:
@@ -254,7 +254,7 @@ def where(tmp_path: Path, release: Callable[..., Path]) -> Folders:
 
 
 TRIED = """import contextlib, io, json, sys
-from course_lib import cli
+from course_app import cli
 told = {}
 for command in json.loads(sys.argv[1]):
     with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.redirect_stderr(said):

@@ -17,14 +17,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.roster import Student
-from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.pool import Done
-from course_lib.grading.service.task import cards_of, judged_as
-from course_lib.grading.service.writer import Writer
-from course_lib.learner.notebooks import parse
-from course_lib.records import Report
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.roster import Student
+from course_grader.notebooks import parse
+from course_grader.records import Report
+from course_grader.service.gradebook_writer import Writer
+from course_grader.service.grading import grade_class
+from course_grader.service.pool import Done
+from course_grader.service.task import cards_of, judged_as
 
 AT_MOST = 10  # runs that are killed in one class
 

@@ -17,12 +17,18 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = (
     *(
         path
-        for folder in ("runs", "roofline", "ledger", "cluster", "checkpoint", "tensor_parallel")
-        for path in sorted((ROOT / "course_lib" / folder).glob("*.py"))
+        for folder in (
+            "course_runs",
+            *(
+                f"course_lib/{name}"
+                for name in ("estimate/roofline", "model/ledger", "cluster", "model/checkpoint", "parallel/tensor")
+            ),
+        )
+        for path in sorted((ROOT / folder).glob("*.py"))
     ),
-    ROOT / "course_lib/benchmarks/roofline.py",
-    ROOT / "course_lib/accounting.py",
-    ROOT / "course_lib/transformer.py",
+    ROOT / "course_chapters/ch03/measured_roofline.py",
+    ROOT / "course_lib/model/accounting.py",
+    ROOT / "course_lib/model/transformer.py",
 )
 EVER = defaultdict(set)  # lines and branches that ran while anything was traced, by file
 _HERE = re.compile(r"== ['\"](cuda|nccl)['\"]|\bgpu\b(?!\(| ==)|is_cuda|cuda\.is_\w+\(|_is_kernel")

@@ -5,23 +5,24 @@ import json
 import shutil
 from pathlib import Path
 
-from course_lib import exercises
-from course_lib.grading.blank_notebook import blank
-from course_lib.grading.check.command import sources
-from course_lib.grading.judge.grade_notebook import GradedNotebook, grade_notebook
-from course_lib.grading.release import released
-from course_lib.grading.submission import rebuild
-from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.learner.notebooks import Cell, Notebook, grade_meta, parse, render
-from course_lib.learner.work import Folders
-from course_lib.records import Report
+from course_app.learner.work import Folders
+from course_grader import exercises
+from course_grader.blank_notebook import blank
+from course_grader.course_notebooks import sources
+from course_grader.judge.grade_notebook import GradedNotebook, grade_notebook
+from course_grader.notebooks import Cell, Notebook, grade_meta, parse, render
+from course_grader.records import Report
+from course_grader.release import released
+from course_grader.submission import rebuild
+from course_grader.worker.worker_pool import WorkerPool
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SMALL = ("state-13b", "predict-weeks", "train-days-7b", "mfu-waste")
 IMPORTS = """import math
 
-from course_lib import check, compute, facts, memory, params, predict, use
-from course_lib.units import BILLION, DAY, EFLOP, HOUR, TFLOP, WEEK, YEAR"""
+from course_lib import check, params, predict, use
+from course_lib.estimate import compute, facts, memory
+from course_lib.estimate.units import BILLION, DAY, EFLOP, HOUR, TFLOP, WEEK, YEAR"""
 
 
 def small_source() -> Notebook:

@@ -12,9 +12,9 @@ import time
 from pathlib import Path
 from unittest import mock
 
-from course_lib.benchmarks.lab import door
-from course_lib.cli import run
-from course_lib.install.folders import ROOT
+from bench.lab import door
+from course_app.cli import run
+from course_lib.folders import ROOT
 from tests.class_kit import CANVAS_ROSTER, course_at
 from tests.servers import answers, free_port
 

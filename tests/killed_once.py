@@ -5,8 +5,8 @@ import signal
 import sys
 from pathlib import Path
 
-from course_lib.runs import options, stepping, train
-from course_lib.runs.place import end, join, leave
+from course_runs import options, stepping, train
+from course_runs.process_group import end, join, leave
 
 VICTIM, AT = 1, 5  # the rank that is lost, before this step
 launch = stepping.Stepper.launch

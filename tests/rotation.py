@@ -24,12 +24,12 @@ MOST_CROSSING = 3  # chapters all of whose answers cross in a default run: 0.2 t
 MOST_MUTATED = 8  # exercises in a default run: 1 to 2 s of CPU each
 SHARE = 3  # one in so many has its turn: of tests marked `rotates`, and of solved notebooks
 BOUNDARY = (  # code that takes an answer into a worker and brings back what it did
-    "course_lib/grading/",
+    "course_grader/",
     "course_lib/cluster/",
-    "course_lib/records.py",
+    "course_grader/records.py",
     "requirements.lock",
 )
-OF_A_CHAPTER = re.compile(r"^(?:solutions|notebooks|course_lib/exercises|course_lib/widgets)/(?:ch)?(\d\d)(?=[_/.])")
+OF_A_CHAPTER = re.compile(r"^(?:solutions|notebooks|course_chapters)/(?:ch)?(\d\d)(?=[_/])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +157,7 @@ def rotation(since: str | None = None) -> Rotation:
 
 
 def chapter_of(path: str) -> str | None:
-    """The chapter that a file belongs to, as in `course_lib/exercises/ch06/ring_shift.py`; None for code of no chapter."""
+    """The chapter that a file belongs to, as in `course_chapters/ch06/exercises/ring_shift.py`; None for code of no chapter."""
     match = OF_A_CHAPTER.match(path)
     return match[1] if match else None
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import torch.distributed as dist
 
-from course_lib.runs import collectives, options, parity, resumed, train
-from course_lib.runs.place import join, leave
+from course_runs import collectives, options, parity, resumed, train
+from course_runs.process_group import join, leave
 
 folder = Path(sys.argv[1])
 place = join("cpu", timeout=200)

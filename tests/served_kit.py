@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from course_lib.cli import class_formgrader
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.new_class import new_class
-from course_lib.grading.classroom.release import release_chapter, start_gradebook
-from course_lib.grading.classroom.roster import Student
-from course_lib.learner.notebooks import Cell, Notebook, parse, render
+from course_app.cli import class_formgrader
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.new_class import new_class
+from course_grader.classroom.release import release_chapter, start_gradebook
+from course_grader.classroom.roster import Student
+from course_grader.notebooks import Cell, Notebook, parse, render
 from tests.class_kit import NAME
 from tests.grading_kit import small_course
 from tests.servers import answers, ended, free_port

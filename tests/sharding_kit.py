@@ -5,10 +5,11 @@ from functools import cache, partial
 import torch
 from torch import nn
 
-from course_lib import accounting, text
-from course_lib.data_parallel import DataParallel, accumulate, mean_metrics
-from course_lib.parity import adam_tolerance, apart, tolerance
-from course_lib.sharding import (
+from course_lib.cluster.parity import adam_tolerance, apart, tolerance
+from course_lib.model import accounting, text
+from course_lib.model.transformer import Config, build
+from course_lib.parallel.data import DataParallel, accumulate, mean_metrics
+from course_lib.parallel.sharding import (
     FullySharded,
     OwnedOptimizer,
     Zero,
@@ -17,7 +18,6 @@ from course_lib.sharding import (
     full_state,
     two_levels,
 )
-from course_lib.transformer import Config, build
 
 CONFIG = Config(vocab=53, layers=3, hidden=36, ffn=50, tied=True, positions="learned")  # nothing a power of two
 SIZE, RATE = 12, 3e-3

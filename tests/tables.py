@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises import Card
+from course_grader import exercises
+from course_grader.exercises import Card
 from tests.rotation import chosen
 
 Test = Callable[..., None]

@@ -5,11 +5,11 @@ from functools import cache
 import torch
 from torch.nn import functional as F
 
-from course_lib.parity import adam_tolerance, tolerance
-from course_lib.tensor_parallel import full_gradients, full_state, parallelize
-from course_lib.text import batch
-from course_lib.transformer import Config
-from course_lib.transformer import build as build_whole
+from course_lib.cluster.parity import adam_tolerance, tolerance
+from course_lib.model.text import batch
+from course_lib.model.transformer import Config
+from course_lib.model.transformer import build as build_whole
+from course_lib.parallel.tensor import full_gradients, full_state, parallelize
 
 RATE = 3e-3
 SEQUENCES = 4

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.accounting import ROLES, Accounting, unseen
 from course_lib.cluster import simulate
+from course_lib.model.accounting import ROLES, Accounting, unseen
 
 
 def floats(*shape):

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.memory.allocator import LEAST, CachingAllocator, OutOfMemory
-from course_lib.units import GiB, MiB
+from course_lib.estimate.memory.allocator import LEAST, CachingAllocator, OutOfMemory
+from course_lib.estimate.units import GiB, MiB
 
 either = pytest.mark.parametrize("expandable", [False, True], ids=["segments", "expandable"])
 STEPS = st.lists(st.tuples(st.integers(0, 9), st.floats(1, 40 * MiB)), max_size=40)

@@ -4,9 +4,9 @@ import ast
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises import killmatrix
-from course_lib.exercises.answer_bank import read_answers, read_bank
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.bank.answer_bank import read_answers, read_bank
 from tests.tables import each_row
 
 RIGHT = """import math
@@ -206,7 +206,7 @@ def test_a_fault_in_a_judges_answers_is_named_with_the_line_of_the_file(tmp_path
         read_answers(path, "area")
 
 
-@each_row("judge", killmatrix.judges, label=lambda judge: judge[0])
+@each_row("judge", kill_matrix.judges, label=lambda judge: judge[0])
 def test_every_bank_is_python_and_so_is_every_answer(judge):
     exercise, path = judge
     *_, last = ast.parse(path.read_text(encoding="utf-8")).body
@@ -217,7 +217,7 @@ def test_every_bank_is_python_and_so_is_every_answer(judge):
 
 
 def test_every_exercise_of_a_chapter_has_a_judge_and_its_modules_are_no_helpers():
-    assert [each for each, _ in killmatrix.judges()] == [
+    assert [each for each, _ in kill_matrix.judges()] == [
         card.id for name in exercises.chapters() for card in sorted(exercises.cards(name), key=lambda card: card.id)
     ]
     assert [exercises.module_of(each) for each in ("ring-shift", "70b-state", "shared")] == [

@@ -1,6 +1,6 @@
 """`course bench attention`: ours and torch's on the same processes, equal to full attention."""
 
-from course_lib.benchmarks import attention
+from bench import attention
 
 
 def test_ours_and_torchs_equal_full_attention_and_bytes_are_the_formulas(capsys, monkeypatch):

@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from course_lib.benchmarks.grading import main, own_bytes
+from bench.grading import main, own_bytes
 
 
-@pytest.mark.rotates("course_lib/benchmarks/", "course_lib/grading/")
+@pytest.mark.rotates("bench/", "course_grader/")
 def test_it_grades_a_small_class_fairly_and_says_what_it_took(capsys):
     main(["--quick", "--json"])
     rows = {row["what"]: row for row in json.loads(capsys.readouterr().out)}

@@ -7,14 +7,21 @@ from dataclasses import replace
 
 import pytest
 
-from course_lib.benchmarks import memory as bench
-from course_lib.benchmarks.memory.fitting import fitted
-from course_lib.benchmarks.memory.parameters import counts
-from course_lib.benchmarks.memory.rows import Row, Tables, shipped
-from course_lib.benchmarks.memory.sources import SOURCES
-from course_lib.memory import Layout, Shape
-from course_lib.memory.frameworks import FRAMEWORKS, TrainingRun, fits, nanotron_layers, peak_terms, predicted_bytes
-from course_lib.units import GiB
+from bench import memory as bench
+from bench.memory.fitting import fitted
+from bench.memory.parameters import counts
+from bench.memory.rows import Row, Tables, shipped
+from bench.memory.sources import SOURCES
+from course_lib.estimate.memory import Layout, Shape
+from course_lib.estimate.memory.frameworks import (
+    FRAMEWORKS,
+    TrainingRun,
+    fits,
+    nanotron_layers,
+    peak_terms,
+    predicted_bytes,
+)
+from course_lib.estimate.units import GiB
 
 TARGETS = {source.name: source.target for source in SOURCES}
 

@@ -5,10 +5,10 @@ import json
 import pytest
 import torch
 
-from course_lib.benchmarks import optimizer as bench
-from course_lib.exercises.ch04 import numbers
-from course_lib.facts.optimization import RECORDED, recorded_runs
-from course_lib.optimizer import AdamW, bias_corrected
+from bench import optimizer as bench
+from course_chapters.ch04.exercises import numbers
+from course_lib.estimate.facts.optimization import RECORDED, recorded_runs
+from course_lib.model.optimizer import AdamW, bias_corrected
 
 
 @pytest.fixture(scope="module")

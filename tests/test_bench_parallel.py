@@ -8,9 +8,9 @@ from types import ModuleType
 import pytest
 import torch
 
-from course_lib.benchmarks import parallel, parallel_parity
-from course_lib.benchmarks.parallel import received_bytes
-from course_lib.benchmarks.rows import Row
+from bench import parallel, parallel_parity
+from bench.parallel import received_bytes
+from bench.rows import Row
 from course_lib.cluster import launch
 
 SMALL = ["--ranks", "2", "--repeats", "3", "--hidden", "32", "--sequences", "1"]
@@ -23,7 +23,7 @@ def tensor_parallel(monkeypatch):
     half.__spec__ = ModuleSpec("half", None)
     half.rows = lambda: [Row("tensor parallel: bytes", 5, "bytes", True)]
     monkeypatch.setitem(sys.modules, "half", half)
-    monkeypatch.setattr(parallel, "PARTS", ("half", "course_lib.benchmarks.not_in_this_copy"))
+    monkeypatch.setattr(parallel, "PARTS", ("half", "bench.not_in_this_copy"))
     return half
 
 

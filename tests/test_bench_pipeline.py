@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from course_lib.benchmarks import pipeline
-from course_lib.schedules import one_f_one_b
+from bench import pipeline
+from course_lib.parallel.schedules import one_f_one_b
 
 
 def test_speed_counts_operations_and_holds_two_sizes_to_a_limit():

@@ -6,9 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from course_lib.benchmarks import planner as bench
-from course_lib.benchmarks.planner.rows import seconds_of
-from course_lib.benchmarks.planner.sources import TARGETS
+from bench import planner as bench
+from bench.planner.rows import seconds_of
+from bench.planner.sources import TARGETS
 
 KORTHIKANTI = {  # Korthikanti et al. (2022), tables 3 and 5
     "model": "175B",

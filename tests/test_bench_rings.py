@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from course_lib.benchmarks import rings
+from bench import rings
 
 
 def test_both_rings_are_set_against_gloo_on_the_same_processes(capsys):

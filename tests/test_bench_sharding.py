@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from course_lib.benchmarks import sharding
-from course_lib.benchmarks.rows import Row
+from bench import sharding
+from bench.rows import Row
 
 SMALL = ["--ranks", "2", "--repeats", "2", "--hidden", "64"]
 

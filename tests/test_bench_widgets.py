@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from course_lib.benchmarks import widgets as bench
+from bench import widgets as bench
 
 
 @pytest.mark.parametrize(

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from course_lib import exercises
-from course_lib.benchmarks import widgets as bench
-from course_lib.exercises.killmatrix import bank, judge
-from course_lib.install.folders import ROOT
-from course_lib.install.words import count_text
+from bench import widgets as bench
+from course_grader import exercises
+from course_grader.bank.kill_matrix import bank, judge
+from course_lib.folders import ROOT
+from course_lib.messages import count_text
 
 pytestmark = pytest.mark.browser
 
@@ -97,8 +97,8 @@ class Opened:
 @pytest.fixture(scope="module")
 def chapter_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
     """A function that opens a chapter: the first with `./course learn`, each further one from the JupyterLab that is then there."""
-    from course_lib.benchmarks.chapter_page import open_chapter
-    from course_lib.benchmarks.lab import served
+    from bench.chapter_page import open_chapter
+    from bench.lab import served
 
     with ExitStack() as stack:
         opened: list[Any] = []

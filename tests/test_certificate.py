@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import cli
-from course_lib.grading.certificate.issued import note
-from course_lib.grading.certificate.page import page
-from course_lib.grading.certificate.record import counts, gather
-from course_lib.grading.certificate.verify import differences, read
-from course_lib.install.words import Trouble
-from course_lib.learner import progress
-from course_lib.learner.notebooks import parse, render
-from course_lib.learner.work import Folders
+from course_app import cli
+from course_app.certificate.issued import note
+from course_app.certificate.page import page
+from course_app.certificate.record import counts, gather
+from course_app.certificate.verify import differences, read
+from course_app.learner import progress
+from course_app.learner.work import Folders
+from course_grader.notebooks import parse, render
+from course_lib.messages import Trouble
 from tests.grading_kit import cell_of, mine, small_course
 
 
@@ -175,7 +175,7 @@ def test_where_nothing_is_passed_there_is_nothing_to_certify(tmp_path):
 def test_the_command_writes_the_page_into_the_work_folder(learner, record, monkeypatch, capsys):
     monkeypatch.setenv("COURSE_ROOT", str(learner.root))
     monkeypatch.setenv("COURSE_WORK", str(learner.work))
-    monkeypatch.setattr("course_lib.grading.certificate.record.gather", lambda *_: record)
+    monkeypatch.setattr("course_app.certificate.record.gather", lambda *_: record)
     assert cli.run(["certificate", "--name", "Ada", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["chapters"] == record["chapters"]
     assert read(learner.work / "certificate.html") == record

@@ -3,16 +3,16 @@
 import pytest
 import torch
 
-from course_lib import collectives, memory
-from course_lib.chapters.ch06 import plots as plots06
-from course_lib.chapters.ch06 import tables as tables06
-from course_lib.chapters.ch06 import timing
-from course_lib.chapters.ch08 import tables as tables08
-from course_lib.chapters.ch08 import training
-from course_lib.chapters.table import table
-from course_lib.cluster import simulate
-from course_lib.exercises.running_example import GPUS, PARAMS
-from course_lib.units import bytes_text
+from course_chapters.ch06 import plots as plots06
+from course_chapters.ch06 import tables as tables06
+from course_chapters.ch06 import timing
+from course_chapters.ch08 import tables as tables08
+from course_chapters.ch08 import training
+from course_chapters.running_example import GPUS, PARAMS
+from course_chapters.table import table
+from course_lib.cluster import collectives, simulate
+from course_lib.estimate import memory
+from course_lib.estimate.units import bytes_text
 
 
 def test_a_rings_metered_bytes_stand_beside_the_factor():

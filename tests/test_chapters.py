@@ -10,15 +10,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_lib.grading.dependencies import _course_cell, _imported
-from course_lib.grading.openings import OPENING, written_out
-from course_lib.grading.worker.imports import imports_of
+from course_grader.dependencies import _course_cell, _imported
+from course_grader.openings import OPENING, written_out
+from course_grader.worker.imports import imports_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = {path.parent.name[:2]: path for path in sorted(ROOT.glob("solutions/*/*.ipynb"))}
-OPENED = [
-    chapter for chapter, path in SOURCES.items() if "from course_lib.chapters" in path.read_text(encoding="utf-8")
-]
+OPENED = [chapter for chapter, path in SOURCES.items() if "from course_chapters" in path.read_text(encoding="utf-8")]
 
 
 RELEASED = {path.parent.name[:2]: path for path in sorted(ROOT.glob("notebooks/*/*.ipynb"))}
@@ -86,11 +84,11 @@ def bound(source: str) -> set[str]:
 
 @pytest.mark.parametrize("chapter", OPENED)
 def test_a_chapter_finds_every_name_it_uses_and_imports_none_in_vain(chapter):
-    given = {name for name in vars(importlib.import_module(f"course_lib.chapters.ch{chapter}")) if name[0] != "_"}
+    given = {name for name in vars(importlib.import_module(f"course_chapters.ch{chapter}")) if name[0] != "_"}
     whole = "\n".join(code_of(chapter))
     read, own = globals_read(whole), bound(whole)
     assert not read - own - given - set(dir(builtins)) - {"display", "get_ipython"}
-    modules = {path.stem for path in (ROOT / f"course_lib/chapters/ch{chapter}").glob("*.py")}
+    modules = {path.stem for path in (ROOT / f"course_chapters/ch{chapter}").glob("*.py")}
     assert not given - read - modules, "imported, and used nowhere in the chapter"
 
 
@@ -100,19 +98,19 @@ def test_the_grader_reads_the_same_names_in_the_first_cell_as_python_binds(chapt
     space: dict[str, object] = {}
     exec(source, space)
     python = {name for name in space if not name.startswith("__")}
-    modules = {path.stem for path in (ROOT / f"course_lib/chapters/ch{chapter}").glob("*.py")}
+    modules = {path.stem for path in (ROOT / f"course_chapters/ch{chapter}").glob("*.py")}
     assert python - modules == _imported(source) - modules
     assert _course_cell(source, frozenset()).binds >= _imported(source) and not _course_cell(source, frozenset()).beyond
     notebook = {"cells": [{"cell_type": "code", "source": source}]}
-    assert {f"course_lib.chapters.ch{chapter}", "torch"} - set(imports_of(notebook)) <= {"torch"} - set(python)
+    assert {f"course_chapters.ch{chapter}", "torch"} - set(imports_of(notebook)) <= {"torch"} - set(python)
 
 
 def test_a_star_import_of_anything_else_stays_what_it_is():
-    for source in ("from math import *", "from course_lib.chapters.ch99 import *", "x = 'from course_lib'"):
+    for source in ("from math import *", "from course_chapters.ch99 import *", "x = 'from course_lib'"):
         assert written_out(source) == source
     assert "*" not in {
         alias.name
-        for node in ast.walk(ast.parse(written_out("from course_lib.chapters.ch06 import *")))
+        for node in ast.walk(ast.parse(written_out("from course_chapters.ch06.page import *")))
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }

@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from course_lib import checkpoint
-from course_lib.benchmarks import checkpoints as bench
-from course_lib.checkpoint import (
+from bench import checkpoints as bench
+from course_lib.model import checkpoint
+from course_lib.model.checkpoint import (
     BackgroundSaver,
     CheckpointError,
     CheckpointStore,
@@ -38,8 +38,8 @@ from course_lib.checkpoint import (
     write_pieces,
     write_torch,
 )
-from course_lib.checkpoint.killing import Killed
-from course_lib.checkpoint.pieces import bounds
+from course_lib.model.checkpoint.killing import Killed
+from course_lib.model.checkpoint.pieces import bounds
 
 
 def state_of(step):
@@ -172,7 +172,7 @@ def test_on_a_full_disk_nothing_is_promised_and_the_one_before_is_used():
 def test_processes_killed_while_they_save_lose_nothing(tmp_path):
     """A small version of `./course bench checkpoints`, in a process that runs no threads yet, since it forks."""
     program = (
-        "import sys; from pathlib import Path; from course_lib.benchmarks.checkpoints import kills\n"
+        "import sys; from pathlib import Path; from bench.checkpoints import kills\n"
         "rows = kills(Path(sys.argv[1]), 12, 2, 1 << 16, seed=1)\n"
         "print([row for row in rows if not row.intact]); print(max(row.found for row in rows))"
     )
@@ -351,9 +351,9 @@ def test_another_models_tensors_are_named_before_anything_changes(tmp_path):
 
 def test_a_chapters_sharded_model_can_be_what_a_checkpoint_holds(tmp_path):
     from course_lib.cluster import simulate
-    from course_lib.sharding import FullySharded, full_state
-    from course_lib.sharding import load as load_shards
-    from course_lib.sharding import save as save_shards
+    from course_lib.parallel.sharding import FullySharded, full_state
+    from course_lib.parallel.sharding import load as load_shards
+    from course_lib.parallel.sharding import save as save_shards
 
     def train(comm, folder, steps, resume):
         torch.manual_seed(0)

@@ -5,25 +5,26 @@ import shutil
 
 import pytest
 
-from course_lib import cli, exercises
-from course_lib.exercises import overlay
-from course_lib.exercises.answer_bank import read_answers
-from course_lib.grading.check.command import sources
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.scaffold import new_exercise
-from course_lib.grading.judge import grade
-from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.release import tidied_sources
-from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.task import cards_of
-from course_lib.grading.submission import rebuild
-from course_lib.grading.worker.runners import InProcess
-from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.judging import judging
-from course_lib.learner.notebooks import grade_meta, read, render
+from course_app import cli
+from course_grader import exercises
+from course_grader.bank.answer_bank import read_answers
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import release_chapter
+from course_grader.classroom.scaffold import new_exercise
+from course_grader.course_notebooks import sources
+from course_grader.exercises import class_exercises
+from course_grader.judge import grade
+from course_grader.judge.grade_notebook import grade_notebook
+from course_grader.judging import judging
+from course_grader.notebooks import grade_meta, read, render
+from course_grader.release import tidied_sources
+from course_grader.service.grading import grade_class
+from course_grader.service.task import cards_of
+from course_grader.submission import rebuild
+from course_grader.worker.runners import InProcess
+from course_grader.worker.worker_pool import WorkerPool
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
 from tests.class_kit import NAME, as_bytes, class_at, course_at, saved, work
 from tests.crash_kit import Made
 from tests.grading_kit import cell_of, own
@@ -54,7 +55,7 @@ def class_mean(numbers):
 def alone():
     """No test leaves exercises behind."""
     yield
-    overlay.use(None)
+    class_exercises.use(None)
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ def test_a_classs_own_exercise_is_released_judged_and_kept_from_the_worker(folde
     spy = f"""import sys, os
 held = [name for name in sys.modules if "judging" in name or "judges" in name]
 try:
-    import course_lib.judging.overlay_class_mean as stolen
+    import course_grader.judging.overlay_class_mean as stolen
 except ImportError:
     stolen = None
 answer = len(held) + (stolen is not None) + ({folder.secret!r} in str(os.environ))"""
@@ -127,7 +128,7 @@ def test_a_machine_that_does_not_see_the_class_folder_grades_nothing_without_its
     write(folder.exercises.overlay / "class_mean")
     task = {"overlay": str(folder.exercises.overlay), "points": {"class-mean": 2}, "chapter": "01"}
     assert [card.id for card in cards_of(task)] == ["class-mean"]
-    overlay.use(None)
+    class_exercises.use(None)
     with pytest.raises(Trouble, match="there is no such folder") as trouble:
         cards_of({**task, "overlay": str(tmp_path / "elsewhere")})
     assert "every worker see the class folder under the same path" in trouble.value.way_out
@@ -166,7 +167,7 @@ def test_another_class_does_not_know_it_and_the_course_is_as_it_was(folder, tmp_
     [
         ("CARD = 1 +", "SyntaxError"),
         ("x = 1", "does not define CARD"),
-        ("from course_lib.exercises import card\nCARD = card('state-13b')", "already"),
+        ("from course_grader.exercises import card\nCARD = card('state-13b')", "already"),
     ],
 )
 def test_a_card_that_cannot_be_used_is_told(folder, text, words):
@@ -177,10 +178,10 @@ def test_a_card_that_cannot_be_used_is_told(folder, text, words):
 
 
 def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_path):
-    for name in ("course_lib/exercises", "solutions/06_collectives"):
+    for name in ("course_grader/exercises", "solutions/06_collectives"):
         shutil.copytree(ROOT / name, tmp_path / name)
     made = new_exercise("06", "shift-twice", root=tmp_path)
-    chapter = tmp_path / "course_lib/exercises/ch06"
+    chapter = tmp_path / "course_chapters/ch06/exercises"
     cards = (chapter / "__init__.py").read_text()
     parts = [path.read_text() for path in made.written if path.suffix == ".py" and path.name != "__init__.py"]
     assert len(parts) == 2 and sum(len(text.splitlines()) for text in parts) <= 60
@@ -207,10 +208,10 @@ def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_p
 
 
 def test_every_chapter_takes_a_further_exercise(tmp_path):
-    for name in ("course_lib/exercises", "solutions"):
+    for name in ("course_grader/exercises", "solutions"):
         shutil.copytree(ROOT / name, tmp_path / name)
     for chapter in exercises.chapters():
-        folder = tmp_path / f"course_lib/exercises/ch{chapter}"
+        folder = tmp_path / f"course_chapters/ch{chapter}/exercises"
         new_exercise(chapter, "shift-twice", root=tmp_path)
         assert (folder / "shift_twice.py").is_file() and (folder / "judges/shift_twice.py").is_file(), chapter
         calls = [

@@ -15,18 +15,18 @@ from typing import Any
 import nbformat
 import pytest
 
-from course_lib import exercises
-from course_lib.grading.classroom import feedback_page
-from course_lib.grading.classroom.feedback import lms_name, make_feedback
-from course_lib.grading.classroom.feedback_page import Exercise, Page, Written
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import gradebook
-from course_lib.grading.classroom.roster import Student
-from course_lib.grading.classroom.safe_html import SafeCells, safe_html, safe_markdown
-from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.kept_reports import latest
-from course_lib.learner.notebooks import parse
-from course_lib.records import Report, Verdict
+from course_grader import exercises
+from course_grader.classroom import feedback_page
+from course_grader.classroom.feedback import lms_name, make_feedback
+from course_grader.classroom.feedback_page import Exercise, Page, Written
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import gradebook
+from course_grader.classroom.roster import Student
+from course_grader.classroom.safe_html import SafeCells, safe_html, safe_markdown
+from course_grader.notebooks import parse
+from course_grader.records import Report, Verdict
+from course_grader.service.grading import grade_class
+from course_grader.service.report_cache import latest
 from tests import hostile
 from tests.class_kit import NAME, copy_of, work
 from tests.grading_kit import cell_of

@@ -12,18 +12,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import exercises
-from course_lib.exercises import killmatrix
-from course_lib.grading.classroom.feedback_page import Exercise, Page, render
-from course_lib.grading.judge import decision, resolve
-from course_lib.grading.judge.closed_messages import closed_messages
-from course_lib.grading.judge.closed_words import KINDS, OWN_KIND, REST, SENTENCES, closed, types_only
-from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.judge.report import report_dict
-from course_lib.grading.submission import Step, Submission
-from course_lib.grading.worker.runners import InProcess
-from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
-from course_lib.records import Case, Outcome, Verdict
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.classroom.feedback_page import Exercise, Page, render
+from course_grader.judge import decision, resolve
+from course_grader.judge.closed_messages import closed_messages
+from course_grader.judge.closed_words import KINDS, OWN_KIND, REST, SENTENCES, closed, types_only
+from course_grader.judge.grade_notebook import grade_notebook
+from course_grader.judge.report import report_dict
+from course_grader.records import Case, Outcome, Verdict
+from course_grader.submission import Step, Submission
+from course_grader.worker.runners import InProcess
+from course_grader.worker.worker_pool import WorkerPool, can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="without forks there are no clones")
 _SEEN = (b"/srv/grading-7", b"root@192.0.2.1!")  # what an answer may see and wants to carry out
@@ -176,10 +176,10 @@ QUOTING = [card.id for chapter in ("01", "05", "12") for card in exercises.cards
 @pytest.mark.parametrize("exercise", QUOTING)
 def test_no_judge_quotes_what_came_back(exercise):
     card = exercises.card(exercise)
-    answer = next(each for each in killmatrix.bank(card.chapter) if (each.exercise, each.sort) == (exercise, "right"))
+    answer = next(each for each in kill_matrix.bank(card.chapter) if (each.exercise, each.sort) == (exercise, "right"))
     resolved = resolve(card, secret="a class's own")
     case = resolved.cases[0]
-    outcome = InProcess(*killmatrix.names_of(answer.source, card.answers)).run(card, case)
+    outcome = InProcess(*kill_matrix.names_of(answer.source, card.answers)).run(card, case)
 
     def judged(value, meter):
         other = replace(outcome, value=value, meter=meter)

@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from course_lib.grading.classroom import collect_student as collecting
-from course_lib.grading.classroom import exchange, unpack
-from course_lib.grading.classroom.collect import collect
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.lms import Label, Who, label, read_times, scheme_of
-from course_lib.grading.classroom.release import start_gradebook
-from course_lib.grading.classroom.roster import Merged, Student, merged, read_roster, roster_text
-from course_lib.install.words import Trouble
+from course_grader.classroom import collect_student as collecting
+from course_grader.classroom import exchange, unpack
+from course_grader.classroom.collect import collect
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.lms import Label, Who, label, read_times, scheme_of
+from course_grader.classroom.release import start_gradebook
+from course_grader.classroom.roster import Merged, Student, merged, read_roster, roster_text
+from course_lib.messages import Trouble
 from tests.class_kit import (
     CANVAS_ROSTER,
     NAME,

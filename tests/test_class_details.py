@@ -4,30 +4,30 @@ import pytest
 from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
 
-from course_lib import exercises
-from course_lib.cli import run
-from course_lib.grading.blank_notebook import blank
-from course_lib.grading.check.command import sources
-from course_lib.grading.classroom.collect import collect
-from course_lib.grading.classroom.config import load
-from course_lib.grading.classroom.export import export
-from course_lib.grading.classroom.feedback_page import Exercise, Page, render
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.lms import Who
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.report import chapter_report
-from course_lib.grading.classroom.roster import Student
-from course_lib.grading.classroom.status import status
-from course_lib.grading.service import anomalies
-from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.progress_view import progress, show
-from course_lib.grading.submission import rebuild
-from course_lib.grading.worker.in_worker import Lost, ask
-from course_lib.grading.worker.plain_values import NotPlain, plain
-from course_lib.grading.worker.protocol import Garbled, Unreadable
-from course_lib.learner.notebooks import parse, read
-from course_lib.learner.notebooks import render as rendered
-from course_lib.records import Report
+from course_app.cli import run
+from course_grader import exercises
+from course_grader.blank_notebook import blank
+from course_grader.classroom.collect import collect
+from course_grader.classroom.config import load
+from course_grader.classroom.export import export
+from course_grader.classroom.feedback_page import Exercise, Page, render
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.lms import Who
+from course_grader.classroom.release import release_chapter
+from course_grader.classroom.report import chapter_report
+from course_grader.classroom.roster import Student
+from course_grader.classroom.status import status
+from course_grader.course_notebooks import sources
+from course_grader.notebooks import parse, read
+from course_grader.notebooks import render as rendered
+from course_grader.records import Report
+from course_grader.service import anomalies
+from course_grader.service.grading import grade_class
+from course_grader.service.progress_view import progress, show
+from course_grader.submission import rebuild
+from course_grader.worker.in_worker import Lost, ask
+from course_grader.worker.plain_values import NotPlain, plain
+from course_grader.worker.protocol import Garbled, Unreadable
 from tests.class_kit import NAME, archive, as_bytes, at, class_at, course_at, parse_here, saved, tiny, work
 from tests.grading_kit import REPOSITORY, SMALL, cell_of
 

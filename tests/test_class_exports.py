@@ -14,18 +14,18 @@ import pytest
 from nbgrader.api import Gradebook
 from nbgrader.apps.api import NbGraderAPI
 
-from course_lib.cli import run
-from course_lib.grading.classroom import csv_tables, lms
-from course_lib.grading.classroom.collect import collect
-from course_lib.grading.classroom.config import load
-from course_lib.grading.classroom.export import export
-from course_lib.grading.classroom.feedback import lms_name
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.lms import Label, Who, read_times
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.roster import Student, merged, read_roster
-from course_lib.grading.service.grading import grade_class
-from course_lib.install.words import Trouble
+from course_app.cli import run
+from course_grader.classroom import csv_tables, lms
+from course_grader.classroom.collect import collect
+from course_grader.classroom.config import load
+from course_grader.classroom.export import export
+from course_grader.classroom.feedback import lms_name
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.lms import Label, Who, read_times
+from course_grader.classroom.release import release_chapter
+from course_grader.classroom.roster import Student, merged, read_roster
+from course_grader.service.grading import grade_class
+from course_lib.messages import Trouble
 from tests.class_kit import (
     NAME,
     SIX,
@@ -394,7 +394,7 @@ def test_a_full_disk_is_told_without_the_course_being_set_up_anew(graded, capsys
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr("course_lib.grading.classroom.export.write_whole", full)
+    monkeypatch.setattr("course_grader.classroom.export.write_whole", full)
     assert run(["class", "export", "01", "-C", str(graded.root)]) == 1
     assert capsys.readouterr().err.splitlines()[1].strip() == "Way out: free some room, then the same command again"
 

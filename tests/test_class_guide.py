@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.cli import run
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.roster import key_of
-from course_lib.install.folders import ROOT
+from course_app.cli import run
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.roster import key_of
+from course_lib.folders import ROOT
 from tests.class_kit import archive, as_bytes, work
 from tests.guide_kit import GUIDE, Instructor, blocks
 
@@ -47,7 +47,7 @@ def term(tmp_path_factory) -> tuple[ClassFolder, dict[str, str]]:
     return ClassFolder.open(instructor.at), said
 
 
-@pytest.mark.rotates("course_lib/grading/", "course_lib/cli/", "docs/instructors.md")
+@pytest.mark.rotates("course_grader/", "course_app/cli/", "docs/instructors.md")
 def test_the_first_hour_ends_with_grades_pages_and_files_for_the_lms(term):
     folder, said = term
     assert len(said) >= 14 and all("Traceback" not in text for text in said.values())

@@ -11,20 +11,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from course_lib import exercises, notebook
-from course_lib.grading.blank_notebook import stubbed
-from course_lib.grading.check.command import grade_all
-from course_lib.grading.classroom.export import export
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.status import status
-from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.kept_reports import latest
-from course_lib.grading.service.task import make_task, run_task
-from course_lib.grading.submission import rebuild
-from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install.words import Trouble
-from course_lib.learner.notebooks import Notebook, grade_meta, parse, render, salvaged
+from course_app import notebook
+from course_app.check.command import grade_all
+from course_grader import exercises
+from course_grader.blank_notebook import stubbed
+from course_grader.classroom.export import export
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import release_chapter
+from course_grader.classroom.status import status
+from course_grader.notebooks import Notebook, grade_meta, parse, render, salvaged
+from course_grader.service.grading import grade_class
+from course_grader.service.report_cache import latest
+from course_grader.service.task import make_task, run_task
+from course_grader.submission import rebuild
+from course_grader.worker.worker_pool import WorkerPool
+from course_lib.messages import Trouble
 from tests.class_kit import NAME, as_bytes, class_at, course_at, saved, work
 from tests.grading_kit import SMALL, as_released, cell_of, full, marked, mine, own, points, small_course, small_source
 
@@ -76,7 +77,7 @@ def seen_by_its_own_checks(learner: Notebook, monkeypatch: pytest.MonkeyPatch) -
     space: dict[str, object] = {"__name__": "__main__"}
     with monkeypatch.context() as patched, contextlib.redirect_stdout(io.StringIO()):
         patched.setattr(notebook, "_judged", remembered)
-        patched.setattr("course_lib.learner.progress.record", lambda *_, **__: None)
+        patched.setattr("course_app.learner.progress.record", lambda *_, **__: None)
         for cell in learner["cells"]:
             if cell["cell_type"] == "code" and isinstance(cell["source"], str):
                 with contextlib.suppress(Exception):
@@ -125,7 +126,7 @@ def hand_ins(draw: st.DrawFn) -> Notebook:
     return made
 
 
-@pytest.mark.rotates("course_lib/grading/", "course_lib/learner/notebooks.py", "course_lib/notebook.py")
+@pytest.mark.rotates("course_grader/", "course_grader/notebooks.py", "course_app/notebook.py")
 @given(learner=hand_ins())
 @settings(
     max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

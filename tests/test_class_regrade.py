@@ -6,15 +6,15 @@ import json
 import pytest
 from nbgrader.api import Gradebook
 
-from course_lib.cli import run
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.report import chapter_report
-from course_lib.grading.service import regrade
-from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.kept_reports import latest
-from course_lib.grading.service.regrade import Stopped, regrade_exercise
-from course_lib.install.words import Trouble
+from course_app.cli import run
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import release_chapter
+from course_grader.classroom.report import chapter_report
+from course_grader.service import regrade
+from course_grader.service.grading import grade_class
+from course_grader.service.regrade import Stopped, regrade_exercise
+from course_grader.service.report_cache import latest
+from course_lib.messages import Trouble
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made
 
@@ -169,7 +169,7 @@ def test_what_lateness_costs_is_looked_at_again_when_the_class_says_otherwise(gr
 
 
 def test_a_report_names_the_exercise_of_what_is_to_be_looked_at_and_answers_that_are_alike(graded, monkeypatch):
-    from course_lib.grading.service import grading
+    from course_grader.service import grading
 
     report = latest(graded, "zoe", "01")
     report["anomalies"] = [{"kind": "crashed", "exercise": "mfu-waste", "text": "Your code ended the process."}]

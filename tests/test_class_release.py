@@ -13,18 +13,18 @@ from datetime import timedelta
 
 import pytest
 
-from course_lib import cli
-from course_lib.cli import class_
-from course_lib.grading.classroom import bundle, release
-from course_lib.grading.classroom.config import PointsPerDay, load
-from course_lib.grading.classroom.extensions import extend
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.toml_text import render as toml
-from course_lib.grading.release import released
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.learner.notebooks import grade_meta, parse, read, render
+from course_app import cli
+from course_app.cli import class_
+from course_grader.classroom import bundle, release
+from course_grader.classroom.config import PointsPerDay, load
+from course_grader.classroom.extensions import extend
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import release_chapter
+from course_grader.classroom.toml_text import render as toml
+from course_grader.notebooks import grade_meta, parse, read, render
+from course_grader.release import released
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
 from tests.class_kit import CANVAS_ROSTER, NAME, SIX, at, class_at, copy_of, course_at, saved
 from tests.conftest import tried
 from tests.grading_kit import SMALL, as_released, cell_of, small_source
@@ -198,7 +198,7 @@ def hidden_texts():
 
 
 def test_no_byte_of_a_students_folder_tells_answers_tests_secret_or_others(made):
-    secrets = [made.secret, "course_lib.judging", "BEGIN SOLUTION", "HIDDEN TESTS", "unseen=True", *hidden_texts()]
+    secrets = [made.secret, "course_grader.judging", "BEGIN SOLUTION", "HIDDEN TESTS", "unseen=True", *hidden_texts()]
     assert len(secrets) > 10
     for student in SIX:
         others = [
@@ -226,11 +226,11 @@ def test_the_bundle_runs_but_holds_nothing_that_judges(folder, tmp_path):
     whole = {path.relative_to(student).as_posix(): path.read_bytes() for path in files}
     assert (
         f"{folder.settings.name}/notebooks/{NAME}/{NAME}.ipynb" in whole
-        and f"{folder.settings.name}/course_lib/notebook.py" in whole
+        and f"{folder.settings.name}/course_app/notebook.py" in whole
     )
     judges = [
         path.read_text().partition("\nANSWERS = ")[0].splitlines()
-        for path in (ROOT / "course_lib" / "exercises").glob("ch*/judges/*.py")
+        for path in ROOT.glob("course_chapters/ch*/exercises/judges/*.py")
         if path.name != "__init__.py"
     ]
     told = [max((line for line in lines[1:] if " import " not in line), key=len).strip().encode() for lines in judges]

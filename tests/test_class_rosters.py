@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.grading.classroom.encodings import text_of
-from course_lib.grading.classroom.roster import read_roster
-from course_lib.install.words import Trouble
+from course_grader.classroom.encodings import text_of
+from course_grader.classroom.roster import read_roster
+from course_lib.messages import Trouble
 from tests.class_kit import saved
 
 NAMES = {  # the encoding in which a spreadsheet saves a list of such names

@@ -23,16 +23,16 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import gradebook
-from course_lib.grading.classroom.roster import key_of
-from course_lib.grading.service import dask_workers
-from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.kept_reports import latest
-from course_lib.grading.service.task import make_task
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.learner.notebooks import Notebook
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import gradebook
+from course_grader.classroom.roster import key_of
+from course_grader.notebooks import Notebook
+from course_grader.service import dask_workers
+from course_grader.service.grading import grade_class
+from course_grader.service.report_cache import latest
+from course_grader.service.task import make_task
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
 from tests.class_kit import NAME, SIX, archive, copy_of, work
 from tests.grading_kit import cell_of, own
 from tests.guide_kit import Instructor, blocks
@@ -178,7 +178,7 @@ def kill_one(root: Path, worker: int) -> None:
     os.kill(worker, signal.SIGKILL)
 
 
-@pytest.mark.rotates("course_lib/grading/")
+@pytest.mark.rotates("course_grader/")
 @pytest.mark.postgres
 def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machine_and_a_file(near, far):
     assert near.settings.db_url.startswith("sqlite") and far.settings.db_url.startswith("postgresql")
@@ -197,8 +197,8 @@ def test_postgres_and_a_cluster_that_loses_a_worker_give_the_grades_of_one_machi
 
 @pytest.mark.postgres
 def test_every_submission_is_in_the_journal_once_and_nothing_is_judged_twice(near, far):
-    from course_lib.grading.classroom.config import load
-    from course_lib.grading.service.writer import Writer
+    from course_grader.classroom.config import load
+    from course_grader.service.gradebook_writer import Writer
 
     for folder in (near, far):
         with Writer(folder.settings.db_url, folder.settings.name, load(folder)) as writer:
@@ -268,7 +268,7 @@ def test_a_slip_of_ours_on_the_cluster_is_told_and_ends_nothing():
     assert json.loads(dask_workers.run_json(json.dumps({"key": "k"})))["state"] == "failed"
 
 
-@pytest.mark.rotates("course_lib/grading/")
+@pytest.mark.rotates("course_grader/")
 def test_a_cluster_that_goes_away_stops_the_run_and_costs_nobody_a_point(tmp_path):
     lone = start_cluster(tmp_path)  # its own: the others go on with theirs
     try:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import cli
-from course_lib.grading.classroom.export import grades
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import gradebook
-from course_lib.grading.classroom.report import chapter_report, picture
-from course_lib.grading.classroom.status import current, status
-from course_lib.grading.service import preparation
-from course_lib.grading.service.pool import Markers
-from course_lib.learner.notebooks import read, render
+from course_app import cli
+from course_grader.classroom.export import grades
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import gradebook
+from course_grader.classroom.report import chapter_report, picture
+from course_grader.classroom.status import current, status
+from course_grader.notebooks import read, render
+from course_grader.service import preparation
+from course_grader.service.pool import Markers
 from tests.class_kit import CANVAS_ROSTER, NAME, archive, as_bytes, at, course_at, saved, work
 
 DUE = at("2026-10-12 23:59:59")
@@ -115,7 +115,7 @@ def rows_of(path):
     return list(csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))))
 
 
-@pytest.mark.rotates("course_lib/grading/", "course_lib/cli/")
+@pytest.mark.rotates("course_grader/", "course_app/cli/")
 def test_a_term_from_the_roster_to_the_grades(tmp_path, capsys):
     """Each step looks at, or changes, what the one before left."""
     with term_at(tmp_path, capsys) as term:

@@ -13,13 +13,14 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from course_lib import cli
-from course_lib.cli import bench, class_formgrader
-from course_lib.install import processes
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.learner import lab, notebooks, progress, work
-from course_lib.learner.work import Folders
+from course_app import cli
+from course_app.cli import bench, class_formgrader
+from course_app.learner import lab, progress, work
+from course_app.learner.work import Folders
+from course_grader import notebooks
+from course_lib.folders import PACKAGES, ROOT
+from course_lib.messages import Trouble
+from course_lib.operate import processes
 from tests.conftest import small_chapter, tried
 
 LEARNER = ["learn", "check", "update", "progress", "drill", "mine", "certificate", "doctor"]
@@ -85,7 +86,7 @@ def test_help_after_the_name_of_a_program_is_the_programs(words, flag, capsys):
 
 def test_help_needs_no_torch_no_plots_and_no_jupyter():
     program = (
-        "import sys; sys.argv = ['course', '--help']; from course_lib.__main__ import main; main();"
+        "import sys; sys.argv = ['course', '--help']; from course_app.__main__ import main; main();"
         "print([name for name in ('torch', 'matplotlib', 'ipywidgets', 'IPython', 'nbgrader', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
@@ -258,7 +259,7 @@ def test_check_hands_over_to_the_grader_and_returns_its_code(arguments, asked, m
         calls.append((targets, solved, blank, all_, as_json))
         return 3
 
-    given(monkeypatch, "course_lib.grading.check.command", check_main=check_main)
+    given(monkeypatch, "course_app.check.command", check_main=check_main)
     assert run(capsys, "check", *arguments)[0] == 3
     assert calls == [asked]
 
@@ -271,12 +272,12 @@ def test_check_says_what_it_needs_to_know(arguments, capsys):
 
 @pytest.mark.parametrize("check", [True, False])
 def test_release_hands_over_and_returns_the_code(check, monkeypatch, capsys):
-    given(monkeypatch, "course_lib.grading.release", release_main=lambda asked: 5 if asked is check else 0)
+    given(monkeypatch, "course_grader.release", release_main=lambda asked: 5 if asked is check else 0)
     assert run(capsys, "release", *(["--check"] if check else []))[0] == 5
 
 
 def test_a_part_that_this_copy_does_not_have_is_said(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "course_lib.grading.release", None)
+    monkeypatch.setitem(sys.modules, "course_grader.release", None)
     code, _, err = run(capsys, "release")
     assert code == 1 and "not part of this copy" in err
 
@@ -288,8 +289,8 @@ def _called(monkeypatch, codes: dict[str, int]) -> list[list[str]]:
         calls.append(command)
         return codes.get(command[3], 0)
 
-    monkeypatch.setattr("course_lib.install.processes.call", call)
-    monkeypatch.setattr("course_lib.install.add_group", lambda group: False)
+    monkeypatch.setattr("course_lib.operate.processes.call", call)
+    monkeypatch.setattr("course_app.install.add_group", lambda group: False)
     return calls
 
 
@@ -297,7 +298,7 @@ def _called(monkeypatch, codes: dict[str, int]) -> list[list[str]]:
     ("codes", "code"), [({}, 0), ({"pytest": 1}, 1), ({"ruff": 1}, 1)], ids=["all well", "a test", "a line"]
 )
 def test_test_runs_the_suite_on_all_cores_and_the_linter_and_fails_with_either(monkeypatch, capsys, codes, code):
-    monkeypatch.setattr("course_lib.cli.test.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("course_app.cli.test.os.cpu_count", lambda: 2)
     calls = _called(monkeypatch, codes)
     assert run(capsys, "test")[0] == code
     assert [command[3] for command in calls] == ["pytest", "ruff"]
@@ -312,7 +313,7 @@ def test_test_passes_pytests_flags_through(monkeypatch, capsys):
 
 
 def test_test_takes_chapters_by_their_numbers(monkeypatch, capsys):
-    monkeypatch.setattr("course_lib.cli.test.os.cpu_count", lambda: 2)
+    monkeypatch.setattr("course_app.cli.test.os.cpu_count", lambda: 2)
     calls = _called(monkeypatch, {})
     run(capsys, "test", "06", "10", "-k", "15")
     assert calls[0][-4:] == ["--chapter=06", "--chapter=10", "-k", "15"]
@@ -328,7 +329,7 @@ def test_test_names_a_chapter_that_does_not_exist_before_it_runs_anything(monkey
 def test_test_prints_the_kill_matrix(monkeypatch, capsys):
     _called(monkeypatch, {})
     seen = []
-    given(monkeypatch, "course_lib.exercises.killmatrix", main=lambda flags: seen.append(flags) or 4)
+    given(monkeypatch, "course_grader.bank.kill_matrix", main=lambda flags: seen.append(flags) or 4)
     assert run(capsys, "test", "--kill-matrix")[0] == 4
     assert run(capsys, "test", "--kill-matrix", "--chapter", "06")[0] == 4
     assert seen == [[], ["--chapter", "06"]]
@@ -337,7 +338,7 @@ def test_test_prints_the_kill_matrix(monkeypatch, capsys):
 def test_test_prints_the_mutants(monkeypatch, capsys):
     _called(monkeypatch, {})
     seen = []
-    given(monkeypatch, "course_lib.exercises.mutation", main=lambda flags: seen.append(flags) or 1)
+    given(monkeypatch, "course_grader.bank.mutation", main=lambda flags: seen.append(flags) or 1)
     assert run(capsys, "test", "--mutants", "--exercise", "ring-shift", "--json")[0] == 1
     assert seen == [["--exercise", "ring-shift", "--json"]]
 
@@ -353,7 +354,7 @@ def test_sigterm_ends_the_suite_and_every_process_below_it(tmp_path):
         "    path.with_suffix('.part').rename(path)\n"
         "    time.sleep(600)\n"
     )
-    command = [sys.executable, "-P", "-m", "course_lib", "test", str(tmp_path / "test_waits.py"), "-n0"]
+    command = [sys.executable, "-P", "-m", "course_app", "test", str(tmp_path / "test_waits.py"), "-n0"]
     suite = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         while not beside.exists():
@@ -367,7 +368,7 @@ def test_sigterm_ends_the_suite_and_every_process_below_it(tmp_path):
 
 def test_a_chapter_that_the_site_does_not_have_is_refused_before_anything_is_installed(monkeypatch, capsys):
     installed = []
-    monkeypatch.setattr("course_lib.site.build.require", lambda: installed.append("the site's packages"))
+    monkeypatch.setattr("course_app.site.build.require", lambda: installed.append("the site's packages"))
     code, _, err = run(capsys, "site", "99")
     assert code == 1 and "no released chapter 99" in err and not installed
 
@@ -390,7 +391,8 @@ NEED_A_CLONE = {
 
 
 def test_an_installed_package_says_in_a_sentence_what_only_a_clone_has(tmp_path):
-    shutil.copytree(ROOT / "course_lib", tmp_path / "course_lib")  # what `pip install` puts into site-packages
+    for package in PACKAGES:  # what `pip install` puts into site-packages
+        shutil.copytree(ROOT / package, tmp_path / package)
     told = tried(tmp_path, list(NEED_A_CLONE))
     for command, words in NEED_A_CLONE.items():
         code, said = told[command]
@@ -428,11 +430,11 @@ def exercises(monkeypatch: pytest.MonkeyPatch) -> None:
 
     given(
         monkeypatch,
-        "course_lib.exercises",
+        "course_grader.exercises",
         cards=lambda: (card("a"), card("b", "01"), card("c", "01", "more")),
         drills=drills,
     )
-    given(monkeypatch, "course_lib.judging", drill_verdict=lambda question, number: (number == 2, "It is 2."))
+    given(monkeypatch, "course_grader.judging", drill_verdict=lambda question, number: (number == 2, "It is 2."))
 
 
 def passed(where: Folders, id: str, chapter: str, **more: object) -> None:
@@ -495,7 +497,7 @@ def test_bench_lists_what_can_be_measured(capsys):
 
 
 def test_bench_hands_over_the_flags_and_returns_the_code(monkeypatch, capsys):
-    given(monkeypatch, "course_lib.learner.bench_start", main=lambda flags: len(flags))
+    given(monkeypatch, "course_app.learner.bench_start", main=lambda flags: len(flags))
     assert run(capsys, "bench", "start", "--json", "--x")[0] == 2
 
 
@@ -506,7 +508,7 @@ def test_an_unknown_measurement_is_answered_with_those_that_exist(capsys):
 
 @pytest.mark.parametrize("name", list(bench.BENCHES))
 def test_a_measurement_that_is_there_can_be_called(name):
-    if importlib.util.find_spec("course_lib.benchmarks") is None and name == "widgets":
+    if importlib.util.find_spec("bench") is None and name == "widgets":
         assert not bench.there(name)
     elif bench.there(name):
         module = importlib.import_module(bench.BENCHES[name][0])

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.cluster import trusted_pickle
-from course_lib.cluster.codec import DTYPES, BadFrame, Limits, NotPlainData, decode, encode, plain
+from course_grader.remote_ranks import trusted_pickle
+from course_grader.remote_ranks.codec import DTYPES, BadFrame, Limits, NotPlainData, decode, encode, plain
 
 both_ways = pytest.mark.parametrize(
     ("write", "read"), [(encode, decode), (trusted_pickle.pack, trusted_pickle.unpack)], ids=["to the judge", "from it"]
@@ -233,7 +233,7 @@ def test_what_is_nearly_plain_can_be_made_plain():
 
 
 def test_the_codec_can_be_had_without_torch():
-    code = "import sys, course_lib.cluster.codec as c; c.decode(c.encode([1])); print('torch' in sys.modules)"
+    code = "import sys, course_grader.remote_ranks.codec as c; c.decode(c.encode([1])); print('torch' in sys.modules)"
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
         == "False"

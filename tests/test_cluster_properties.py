@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from course_lib.cluster import Adversary, Deadlock, Topology, adversaries, attempt
-from course_lib.cluster.interleave import same
+from course_lib.cluster.adversarial_delivery import same
 
 CALM = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

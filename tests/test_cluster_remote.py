@@ -25,13 +25,14 @@ from cluster_programs import (
     under_modes_of_its_own,
 )
 
-from course_lib.cluster import P2POp, Refused, Topology, adversaries, attempt, remote_judge
-from course_lib.cluster.codec import encode
-from course_lib.cluster.interleave import same
+from course_grader.remote_ranks import remote_judge
+from course_grader.remote_ranks.codec import encode
+from course_grader.remote_ranks.remote_judge import Caps, judge_ranks
+from course_grader.remote_ranks.remote_worker import serve_ranks
+from course_grader.remote_ranks.wire import limit, tell
+from course_lib.cluster import P2POp, Refused, Topology, adversaries, attempt
+from course_lib.cluster.adversarial_delivery import same
 from course_lib.cluster.process_tuning import on_core
-from course_lib.cluster.remote_judge import Caps, judge_ranks
-from course_lib.cluster.remote_worker import serve_ranks
-from course_lib.cluster.wire import limit, tell
 
 
 def fork(work):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.cluster import Deadlock, Level, Topology, Wait
-from course_lib.cluster.intervals import merged, overlap, total
+from course_lib.cluster.intervals import length, overlap, union
 from course_lib.cluster.topology import Ports
 
 PODS = Topology(
@@ -64,9 +64,9 @@ def test_times_are_those_of_their_seconds(one, two):
     def seconds(stretches):
         return {t for start, end in stretches for t in range(start, end)}
 
-    assert total(one) == len(seconds(one))
+    assert length(union(one)) == len(seconds(one))
     assert overlap(one, two) == len(seconds(one) & seconds(two))
-    assert all(a[1] < b[0] for a, b in zip(merged(one), merged(one)[1:], strict=False))
+    assert all(a[1] < b[0] for a, b in zip(union(one), union(one)[1:], strict=False))
 
 
 @given(st.dictionaries(st.integers(0, 7), st.lists(st.integers(0, 7), max_size=3), max_size=8))

@@ -8,9 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import collectives
-from course_lib.cluster import Adversary, RankError, Topology, interleavings, simulate
-from course_lib.collectives import ALL_REDUCES, chunks_of
+from course_lib.cluster import Adversary, RankError, Topology, collectives, interleavings, simulate
+from course_lib.cluster.collectives import ALL_REDUCES, chunks_of
 
 LATENCY, BANDWIDTH = 3e-6, 2e9
 WIRE = Topology.flat(LATENCY, BANDWIDTH)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import compute, facts
-from course_lib.units import DAY, HOUR, YEAR
+from course_lib.estimate import compute, facts
+from course_lib.estimate.units import DAY, HOUR, YEAR
 
 H100 = facts.device("H100 SXM").dense_flops
 shares = st.floats(0.01, 1.0)

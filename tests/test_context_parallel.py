@@ -6,16 +6,16 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from course_lib import context_parallel as cp
-from course_lib import text, transformer
 from course_lib.cluster import RankError, Topology, simulate
-from course_lib.context_parallel import costs
-from course_lib.context_parallel.model import WAYS
-from course_lib.data_parallel import DataParallel
-from course_lib.data_parallel.tokens import loss_scale
-from course_lib.parity import apart
-from course_lib.sharding import FullySharded
-from course_lib.tensor_parallel import full_gradients, parallelize
+from course_lib.cluster.parity import apart
+from course_lib.model import text, transformer
+from course_lib.parallel import context as cp
+from course_lib.parallel.context import costs
+from course_lib.parallel.context.model import WAYS
+from course_lib.parallel.data import DataParallel
+from course_lib.parallel.data.token_weighting import loss_scale
+from course_lib.parallel.sharding import FullySharded
+from course_lib.parallel.tensor import full_gradients, parallelize
 
 LAYOUTS = {"contiguous": cp.contiguous, "zig-zag": cp.zig_zag, "striped": cp.striped}
 

@@ -14,20 +14,21 @@ from typing import Any
 import pytest
 import torch
 
-from course_lib import exercises
-from course_lib.exercises.killmatrix import BankAnswer, bank, names_of
-from course_lib.grading.blank_notebook import STUB, blank
-from course_lib.grading.check.command import Graded, check_main, grade_all, sources
-from course_lib.grading.dependencies import needed
-from course_lib.grading.judge import grade
-from course_lib.grading.release import release_main, released
-from course_lib.grading.release_steps import MARKERS, fill
-from course_lib.grading.submission import rebuild
-from course_lib.grading.worker.runners import InProcess
-from course_lib.judging import judging
-from course_lib.learner.notebooks import Notebook, grade_meta, is_answer, is_check, parse, render
-from course_lib.learner.work import Folders
-from course_lib.records import VERDICT_KINDS
+from course_app.check.command import Graded, check_main, grade_all
+from course_app.learner.work import Folders
+from course_grader import exercises
+from course_grader.bank.kill_matrix import BankAnswer, bank, names_of
+from course_grader.blank_notebook import STUB, blank
+from course_grader.course_notebooks import sources
+from course_grader.dependencies import needed
+from course_grader.judge import grade
+from course_grader.judging import judging
+from course_grader.notebooks import Notebook, grade_meta, is_answer, is_check, parse, render
+from course_grader.records import VERDICT_KINDS
+from course_grader.release import release_main, released
+from course_grader.release_steps import MARKERS, fill
+from course_grader.submission import rebuild
+from course_grader.worker.runners import InProcess
 from tests.grading_kit import REPOSITORY, solved_copy
 from tests.warm_kernel import Nursery
 

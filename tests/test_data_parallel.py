@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from course_lib import text
 from course_lib.cluster import RankError, Topology, interleavings, launch, simulate
-from course_lib.data_parallel import (
+from course_lib.cluster.parity import adam_tolerance, apart, objections, step_bytes, tolerance
+from course_lib.model import text
+from course_lib.model.transformer import Config, Transformer, build
+from course_lib.parallel.data import (
     DataParallel,
     accumulate,
     average_gradients,
@@ -23,9 +25,7 @@ from course_lib.data_parallel import (
     loss_scale,
     mean_metrics,
 )
-from course_lib.parity import adam_tolerance, apart, objections, step_bytes, tolerance
-from course_lib.sharding import FullySharded, Zero
-from course_lib.transformer import Config, Transformer, build
+from course_lib.parallel.sharding import FullySharded, Zero
 
 CONFIG = Config(tied=True, positions="learned")
 SIZE, RATE = 16, 3e-3  # sequences of the global batch

@@ -6,9 +6,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from course_lib import diagnosis
-from course_lib.diagnosis import FAMILIES, FAULTS, KINDS, RANKS, Symptoms, healthy, symptom
-from course_lib.units import GB
+from course_lib.estimate.units import GB
+from course_lib.operate import diagnosis
+from course_lib.operate.diagnosis import FAMILIES, FAULTS, KINDS, RANKS, Symptoms, healthy, symptom
 
 LEARNS, TESTED = (0, 1), ("a", "b")
 

@@ -12,11 +12,12 @@ from packaging.markers import Marker
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from course_lib.install import GB, PYTHONS, machine, pins
-from course_lib.install.folders import ROOT
-from course_lib.install.machine import Line
-from course_lib.learner import environment
-from course_lib.learner.environment import Gpu
+from course_app.install import GB, PYTHONS, pins
+from course_app.learner import environment
+from course_app.learner.environment import Gpu
+from course_lib.folders import PACKAGES, ROOT
+from course_lib.operate import machine
+from course_lib.operate.machine import Line
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DIRECT = [Requirement(line) for line in PROJECT["dependencies"]]
@@ -106,7 +107,7 @@ def test_conda_and_pip_ask_for_the_same_packages_in_the_same_ranges():
 
 
 def test_every_library_that_the_course_imports_is_asked_for():
-    ours = {each.name.replace("-", "_") for each in DIRECT + FOR_SITE} | {"course_lib"}
+    ours = {each.name.replace("-", "_") for each in DIRECT + FOR_SITE} | {*PACKAGES, "bench"}
     comes_along = {
         "IPython",
         "nbformat",
@@ -132,17 +133,20 @@ def test_every_library_that_the_course_imports_is_asked_for():
     }
     tools = {"playwright", "pytest"}  # benchmarks only, and they say so
     optional = {  # in one file each, which says so where it is missing
-        ROOT / "course_lib/grading/service/dask_workers.py": {"distributed"},
-        ROOT / "course_lib/runs/boards.py": {"wandb"},
+        ROOT / "course_grader/service/dask_workers.py": {"distributed"},
+        ROOT / "course_runs/loggers.py": {"wandb"},
     }
-    for path in sorted((ROOT / "course_lib").rglob("*.py")):
+    for path in sorted(path for package in (*PACKAGES, "bench") for path in (ROOT / package).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found = [each.name for each in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.level == 0:
                 found = [node.module]
             for name in {each.split(".")[0] for each in found} - set(sys.stdlib_module_names):
                 allowed = (
-                    ours | comes_along | (tools if "benchmarks" in path.parts else set()) | optional.get(path, set())
+                    ours
+                    | comes_along
+                    | (tools if path.is_relative_to(ROOT / "bench") else set())
+                    | optional.get(path, set())
                 )
                 assert name in allowed, f"{path.relative_to(ROOT)} imports {name}"
 
@@ -214,11 +218,11 @@ def test_doctor_says_what_is_missing_and_the_way_out(line, state, words):
 
 
 def test_doctor_fails_only_where_the_course_cannot_run(capsys, monkeypatch):
-    from course_lib import cli
+    from course_app import cli
 
     lines = [Line("a", "ok", "fine"), Line("b", "warn", "so so [bold]", "mend it")]
     monkeypatch.setattr(environment, "look", lambda *_: lines)
-    monkeypatch.setattr("course_lib.runs.look.gpus", list)
+    monkeypatch.setattr("course_runs.preflight.gpus", list)
     assert cli.run(["doctor"]) == 0
     assert "so so [bold]" in capsys.readouterr().out
     lines.append(Line("c", "fail", "gone", "buy one"))

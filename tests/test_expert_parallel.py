@@ -5,15 +5,16 @@ import itertools
 import pytest
 import torch
 
-from course_lib import expert_parallel as ep
-from course_lib import facts, text, transformer
 from course_lib.cluster import Topology, simulate
-from course_lib.expert_parallel import costs
-from course_lib.expert_parallel.layer import MixtureLayer
-from course_lib.expert_parallel.model import build, layers, part_of, split_parameters
-from course_lib.expert_parallel.training import SMALL
-from course_lib.optimizer import AdamW
-from course_lib.parity import adam_tolerance, apart
+from course_lib.cluster.parity import adam_tolerance, apart
+from course_lib.estimate import facts
+from course_lib.model import text, transformer
+from course_lib.model.optimizer import AdamW
+from course_lib.parallel import expert as ep
+from course_lib.parallel.expert import costs
+from course_lib.parallel.expert.layer import MixtureLayer
+from course_lib.parallel.expert.model import build, layers, part_of, split_parameters
+from course_lib.parallel.expert.training import SMALL
 
 HIDDEN, EXPERTS = 8, 8
 

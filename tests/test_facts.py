@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from course_lib import facts, memory
-from course_lib.facts import Fact, course
-from course_lib.facts.fact import fact_of, rows
+from course_lib.estimate import facts, memory
+from course_lib.estimate.facts import Fact, course
+from course_lib.estimate.facts.fact import fact_of, rows
 
 DATED = ("devices.csv", "gpus.csv", "runs.csv", "prices.csv", "claims.csv")
 DATE = re.compile(r"(19|20)\d\d(-(0[1-9]|1[0-2]))?$")

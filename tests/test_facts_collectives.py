@@ -2,8 +2,9 @@
 
 import pytest
 
-from course_lib import collectives, facts
-from course_lib.facts import collectives as measured
+from course_lib.cluster import collectives
+from course_lib.estimate import facts
+from course_lib.estimate.facts import collectives as measured
 
 EVERY = [(key, each) for key, many in measured.all_series().items() for each in many]
 

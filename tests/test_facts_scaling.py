@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_lib.facts import device, scaling
+from course_lib.estimate.facts import device, scaling
 
 
 @pytest.mark.parametrize("key", scaling.all_series())

@@ -5,8 +5,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from course_lib import facts
-from course_lib.facts.fact import rows
+from course_lib.estimate import facts
+from course_lib.estimate.facts.fact import rows
 
 FILES = (
     "devices.csv",

@@ -11,10 +11,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import facts, faults
-from course_lib.units import DAY, HOUR, MINUTE
+from course_lib.estimate import facts
+from course_lib.estimate.units import DAY, HOUR, MINUTE
+from course_lib.operate import faults
 
-RECORDED = json.loads((resources.files("course_lib.facts") / "data" / "precision_curves.json").read_text())
+RECORDED = json.loads((resources.files("course_lib.estimate.facts") / "data" / "precision_curves.json").read_text())
 LLAMA = facts.failure_log("Llama 3.1 405B")
 
 
@@ -121,7 +122,7 @@ PLANS = {
 }  # fmt: off
 
 
-@pytest.mark.rotates("course_lib/faults/")
+@pytest.mark.rotates("course_lib/operate/faults/")
 @pytest.mark.parametrize("name", list(PLANS))
 def test_a_long_simulated_run_agrees_with_the_closed_forms(name):
     plan = faults.Plan(**PLANS[name])

@@ -7,14 +7,15 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from course_lib.cluster.records import Message, Span
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import figures, memory
-from course_lib.cluster.records import Message, Span
-from course_lib.figures import curves, palette, style
-from course_lib.figures.sheets import Plot, Sheet
-from course_lib.units import GB
+from course_lib import draw as figures
+from course_lib.draw import curves, palette, style
+from course_lib.draw.sheets import Plot, Sheet
+from course_lib.estimate import memory
+from course_lib.estimate.units import GB
 
 SPANS = [
     Span(rank=0, start=0.0, end=2e-3, kind="forward", label="0"),

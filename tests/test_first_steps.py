@@ -2,8 +2,8 @@
 
 import pytest
 
-from course_lib import facts, memory
-from course_lib.figures import first_steps
+from course_chapters.ch02 import first_steps
+from course_lib.estimate import facts, memory
 
 
 @pytest.mark.parametrize("model", ["gpt2", "llama3-8b", "llama3-70b"])

@@ -2,10 +2,10 @@
 
 import pytest
 
-from course_lib.figures import svg
-from course_lib.figures.gantt import gantt, gantt_alt
-from course_lib.schedules import GENERATORS, gpipe, one_f_one_b
-from course_lib.timeline import Durations, play
+from course_chapters.ch10.gantt import gantt, gantt_alt
+from course_lib.draw import svg
+from course_lib.parallel.schedules import GENERATORS, gpipe, one_f_one_b
+from course_lib.parallel.timeline import Durations, play
 
 
 @pytest.mark.parametrize("name", GENERATORS)

@@ -7,16 +7,17 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course_lib import exercises
-from course_lib.exercises import Card, killmatrix, mutation
-from course_lib.grading.judge import grade, resolve
-from course_lib.grading.judge.report import failures
-from course_lib.grading.judge.second_calls import SECOND_CALL, of_the_last_call, second_calls
-from course_lib.grading.worker.in_worker import InWorker, run_cell
-from course_lib.grading.worker.runners import InProcess
-from course_lib.grading.worker.second_call import CALLS
-from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.records import Case, Outcome
+from course_grader import exercises
+from course_grader.bank import kill_matrix, mutation
+from course_grader.exercises import Card
+from course_grader.judge import grade, resolve
+from course_grader.judge.report import failures
+from course_grader.judge.second_calls import SECOND_CALL, of_the_last_call, second_calls
+from course_grader.records import Case, Outcome
+from course_grader.worker.in_worker import InWorker, run_cell
+from course_grader.worker.runners import InProcess
+from course_grader.worker.second_call import CALLS
+from course_grader.worker.worker_pool import WorkerPool
 
 OF_RANKS = (
     "mean-metrics",
@@ -89,14 +90,14 @@ HARMLESS = {  # what a right answer may do
 def spoiled(exercise: str, how: str) -> str:
     """A shipped right answer whose first function is right once."""
     card = exercises.card(exercise)
-    right = next(each for each in killmatrix.bank(card.chapter) if each.exercise == exercise and each.sort == "right")
+    right = next(each for each in kill_matrix.bank(card.chapter) if each.exercise == exercise and each.sort == "right")
     return right.source + how.format(name=card.answers[0])
 
 
 @pytest.mark.parametrize("exercise", OF_RANKS)
 def test_an_answer_that_raises_when_a_rank_calls_it_again_earns_nothing(exercise):
     card = exercises.card(exercise)
-    report = grade(card, InProcess(*killmatrix.names_of(spoiled(exercise, RAISES), card.answers)))
+    report = grade(card, InProcess(*kill_matrix.names_of(spoiled(exercise, RAISES), card.answers)))
     assert report.points == 0 and not report.passed
     told = failures(report)["values"]
     assert told.startswith(SECOND_CALL) and "nothing is left" in told
@@ -104,7 +105,7 @@ def test_an_answer_that_raises_when_a_rank_calls_it_again_earns_nothing(exercise
 
 def test_an_answer_with_another_result_for_the_same_numbers_is_told_so():
     card = exercises.card("vocab-embedding")
-    report = grade(card, InProcess(*killmatrix.names_of(spoiled(card.id, DRIFTS), card.answers)))
+    report = grade(card, InProcess(*kill_matrix.names_of(spoiled(card.id, DRIFTS), card.answers)))
     assert report.points <= card.points / 2 and failures(report)["values"].startswith(SECOND_CALL)
 
 
@@ -118,7 +119,9 @@ class Slow(InProcess):
 
 def test_a_busy_computer_changes_nothing_about_what_is_called_again():
     card = exercises.card("mfu-waste")
-    quick, slow = (runner(*killmatrix.names_of(spoiled(card.id, DRIFTS), card.answers)) for runner in (InProcess, Slow))
+    quick, slow = (
+        runner(*kill_matrix.names_of(spoiled(card.id, DRIFTS), card.answers)) for runner in (InProcess, Slow)
+    )
     at_ease, busy = grade(card, quick), grade(card, slow)
     assert busy.points == at_ease.points < card.points and busy.verdicts == at_ease.verdicts
 
@@ -142,7 +145,7 @@ def with_harm(exercise: str, harm: str) -> str:
     name = exercises.card(exercise).answers[0]
     right = next(
         each
-        for each in killmatrix.bank(exercises.card(exercise).chapter)
+        for each in kill_matrix.bank(exercises.card(exercise).chapter)
         if (each.exercise, each.sort) == (exercise, "right")
     )
     return right.source + HARMFUL.format(name=name, harm=harm)
@@ -151,7 +154,7 @@ def with_harm(exercise: str, harm: str) -> str:
 @pytest.mark.parametrize("harm", HARMS)
 def test_a_right_result_whose_call_harms_its_caller_earns_half(harm):
     card = exercises.card("shared-adapter")
-    report = grade(card, InProcess(*killmatrix.names_of(with_harm(card.id, harm), card.answers)))
+    report = grade(card, InProcess(*kill_matrix.names_of(with_harm(card.id, harm), card.answers)))
     mistake, words = HARMS[harm]
     told = next(verdict for verdict in report.verdicts if not verdict.ok)
     assert report.points == card.points / 2 and not report.passed
@@ -161,7 +164,7 @@ def test_a_right_result_whose_call_harms_its_caller_earns_half(harm):
 @pytest.mark.parametrize("harmless", HARMLESS.values(), ids=HARMLESS)
 def test_what_harms_nobody_costs_nothing(harmless):
     card = exercises.card("shared-adapter")
-    assert grade(card, InProcess(*killmatrix.names_of(with_harm(card.id, harmless), card.answers))).passed
+    assert grade(card, InProcess(*kill_matrix.names_of(with_harm(card.id, harmless), card.answers))).passed
 
 
 def test_the_check_leaves_the_learners_generators_as_they_were():
@@ -169,14 +172,14 @@ def test_the_check_leaves_the_learners_generators_as_they_were():
     random.seed(5)
     torch.manual_seed(5)
     before = random.getstate(), torch.get_rng_state()
-    assert grade(card, InProcess(*killmatrix.names_of(with_harm(card.id, "pass"), card.answers))).passed
+    assert grade(card, InProcess(*kill_matrix.names_of(with_harm(card.id, "pass"), card.answers))).passed
     assert random.getstate() == before[0] and torch.equal(torch.get_rng_state(), before[1])
 
 
 @pytest.mark.parametrize("exercise", ["vocab-embedding", "all-to-all-sizes", "ulysses-exchange"])
 def test_ranks_are_called_on_other_arguments_before(exercise):
     card = exercises.card(exercise)
-    report = grade(card, InProcess(*killmatrix.names_of(spoiled(exercise, REMEMBERS), card.answers)))
+    report = grade(card, InProcess(*kill_matrix.names_of(spoiled(exercise, REMEMBERS), card.answers)))
     assert not report.passed and report.points <= card.points / 2
 
 
@@ -184,7 +187,7 @@ def test_a_send_that_nobody_waits_for_is_told_with_its_line():
     card = exercises.card("reduce-scatter-half")
     source = mutation.right_answer(card.id)
     assert source.count("work.wait()") == 1
-    report = grade(card, InProcess(*killmatrix.names_of(source.replace("work.wait()", "pass"), card.answers)))
+    report = grade(card, InProcess(*kill_matrix.names_of(source.replace("work.wait()", "pass"), card.answers)))
     told = next(verdict for verdict in report.verdicts if not verdict.ok)
     assert report.points == card.points / 2 and told.mistake == "changed-handles" and "never waited" in told.message
 
@@ -207,14 +210,14 @@ def test_harm_is_not_blamed_on_another_variant():
     card = exercises.card("uneven-layers")
     params = next(each for each in map(card.variant, "abcdef") if each != card.params)
     report = grade(
-        card, InProcess(*killmatrix.names_of(with_harm(card.id, "args[0].clear()"), card.answers)), params=params
+        card, InProcess(*kill_matrix.names_of(with_harm(card.id, "args[0].clear()"), card.answers)), params=params
     )
     assert {verdict.mistake for verdict in report.verdicts if not verdict.ok} == {"changed-arguments"}
 
 
 def test_arguments_are_compared_on_every_case_in_a_worker_too(tmp_path):
     card, name = exercises.card("uneven-layers"), "the costs are used up where stages are layers"
-    source = next(each.source for each in killmatrix.bank("10") if (each.exercise, each.name) == (card.id, name))
+    source = next(each.source for each in kill_matrix.bank("10") if (each.exercise, each.name) == (card.id, name))
     with WorkerPool(chapters=("10",)) as workers, workers.worker(tmp_path) as worker:
         assert run_cell(worker, source).state == "answered"
         with InWorker(worker) as place:

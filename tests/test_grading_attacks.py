@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from course_lib.cli import app
-from course_lib.grading import dependencies
-from course_lib.grading.attacks import trial
-from course_lib.grading.attacks.limits import UNPROTECTED, WEAKER
-from course_lib.grading.attacks.sheet import ATTACKS, KINDS, MATERIALS, Attack, Sheet, small_source, solved
-from course_lib.grading.attacks.stage import Stage, strays
-from course_lib.grading.sandbox import Wall, best_level
-from course_lib.install.words import Trouble
+from course_app.cli import app
+from course_grader import dependencies
+from course_grader.attacks import trial
+from course_grader.attacks.limits import UNPROTECTED, WEAKER
+from course_grader.attacks.sheet import ATTACKS, KINDS, MATERIALS, Attack, Sheet, small_source, solved
+from course_grader.attacks.stage import Stage, strays
+from course_grader.sandbox import Wall, best_level
+from course_lib.messages import Trouble
 from tests import attacks as more  # enters the attacks that do not ship
 
 ALL = trial.every()
@@ -63,7 +63,7 @@ def test_some_thirty_attacks_ship_and_they_are_of_every_kind():
     assert all(each.make.__module__.startswith("tests.attacks.") for each in ALL if each not in shipped)
 
 
-@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/", "tests/attacks/")
+@pytest.mark.rotates("course_grader/", "course_lib/cluster/", "tests/attacks/")
 @pytest.mark.parametrize("group", [name for name in GROUPS if name != "chapter 06"])
 def test_nothing_gets_through(group):
     assert best_level() == "namespaces", (
@@ -81,7 +81,7 @@ SHARED = (
 )
 
 
-@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/", "tests/attacks/")
+@pytest.mark.rotates("course_grader/", "course_lib/cluster/", "tests/attacks/")
 def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch):
     real = dependencies.grade_notebook
     with Stage() as stage, trial.Range(stage, Wall()) as ground:
@@ -121,7 +121,7 @@ WITHOUT_A_PROCESS_SPACE = (
 )
 
 
-@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/", "tests/attacks/")
+@pytest.mark.rotates("course_grader/", "course_lib/cluster/", "tests/attacks/")
 def test_the_weaker_sandbox_holds_too():
     assert through(tried("contained", [ATTACKS[name] for name in WITHOUT_A_PROCESS_SPACE])) == {}
 

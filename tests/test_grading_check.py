@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from course_lib import exercises
-from course_lib.grading.check.command import check_main, grade_all, variant_params
-from course_lib.grading.check.results import Graded
-from course_lib.grading.check.table import mark_of, next_step, show, why_not
-from course_lib.install.words import Trouble
-from course_lib.learner import progress
-from course_lib.learner.notebooks import parse, render
-from course_lib.records import Report, Verdict
+from course_app.check.command import check_main, grade_all, variant_params
+from course_app.check.results import Graded
+from course_app.check.table import mark_of, next_step, show, why_not
+from course_app.learner import progress
+from course_grader import exercises
+from course_grader.notebooks import parse, render
+from course_grader.records import Report, Verdict
+from course_lib.messages import Trouble
 from tests.grading_kit import as_released, cell_of, mine, small_course, small_source
 
 
@@ -138,7 +138,7 @@ def test_a_variant_file_that_is_none_is_the_canonical_variant(tmp_path, text):
 
 
 def test_a_judge_that_fails_costs_one_exercise_and_says_so(where, monkeypatch):
-    from course_lib.grading.judge import grade_notebook
+    from course_grader.judge import grade_notebook
 
     def fails(exercise, *given):
         if exercise.card.id == "train-days-7b":

@@ -11,12 +11,12 @@ import time
 
 import pytest
 
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.service import class_lock, gradebook_queue, grading
-from course_lib.grading.service.pool import Done
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import release_chapter
+from course_grader.service import class_lock, gradebook_queue, grading
+from course_grader.service.pool import Done
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
 from tests.class_kit import class_at, copy_of, course_at
 from tests.crash_kit import Made, grade, many, state_of
 
@@ -218,7 +218,7 @@ def test_one_that_kills_its_marker_twice_is_crashed_and_the_others_are_graded(pl
     assert found["times"] == wanted["times"] and found["scores"] == {**wanted["scores"], "made-004": 0.0}
 
 
-@pytest.mark.rotates("course_lib/grading/")
+@pytest.mark.rotates("course_grader/")
 def test_where_nothing_can_be_graded_it_stops_soon_and_no_score_is_made_up(place, wanted):
     class Broken(Made):
         def wait(self, seconds):

@@ -9,17 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import exercises
-from course_lib.grading import intake
-from course_lib.grading.blank_notebook import stubbed
-from course_lib.grading.check.command import check_main, grade_all
-from course_lib.grading.intake import load
-from course_lib.grading.judge import grade_notebook
-from course_lib.grading.submission import MOST_JUDGED, NOT_GRADED, rebuild
-from course_lib.grading.worker.in_worker import run_cell
-from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install.words import Trouble
-from course_lib.learner.notebooks import grade_meta, parse, render
+from course_app.check.command import check_main, grade_all
+from course_grader import exercises, intake
+from course_grader.blank_notebook import stubbed
+from course_grader.intake import load
+from course_grader.judge import grade_notebook
+from course_grader.notebooks import grade_meta, parse, render
+from course_grader.submission import MOST_JUDGED, NOT_GRADED, rebuild
+from course_grader.worker.in_worker import run_cell
+from course_grader.worker.worker_pool import WorkerPool
+from course_lib.messages import Trouble
 from tests.grading_kit import (
     IMPORTS,
     SMALL,
@@ -261,7 +260,7 @@ def deleted_answer(notebook):
 
 def deleted_answer_with_a_namesake(notebook):
     deleted_answer(notebook)
-    text = "from course_lib.compute import train_seconds as train_days, train_seconds as gpus_for_deadline"
+    text = "from course_lib.estimate.compute import train_seconds as train_days, train_seconds as gpus_for_deadline"
     notebook["cells"].insert(2, own(text))
 
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from course_lib.exercises import Card
-from course_lib.grading.check import table
-from course_lib.grading.judge import decision, exercise, grade
-from course_lib.grading.judge.exercise import hidden_seed
-from course_lib.grading.judge.report import report_dict, report_of_dict
-from course_lib.grading.judge.result_panel import html_panel, rows, text_panel
-from course_lib.grading.worker.plain_values import NotPlain, plain
-from course_lib.grading.worker.runners import InProcess, switched_off
-from course_lib.judging import Judging, Mistake, number_verdict
-from course_lib.judging.prediction import prediction
-from course_lib.records import Case, Report, Verdict
+from course_app.check import table
+from course_grader.exercises import Card
+from course_grader.judge import decision, exercise, grade
+from course_grader.judge.exercise import hidden_seed
+from course_grader.judge.report import report_dict, report_of_dict
+from course_grader.judge.result_panel import html_panel, rows, text_panel
+from course_grader.judging import Judging, Mistake, number_verdict
+from course_grader.judging.prediction import prediction
+from course_grader.records import Case, Report, Verdict
+from course_grader.worker.plain_values import NotPlain, plain
+from course_grader.worker.runners import InProcess, switched_off
 
 
 def doubled_card(**more) -> Card:
@@ -129,7 +129,7 @@ def test_an_object_that_always_agrees_earns_nothing():
 
 
 def test_a_number_that_carries_its_source_is_a_number():
-    from course_lib import facts
+    from course_lib.estimate import facts
 
     memory = facts.device("H100 SXM").memory
     assert type(plain(memory)) is float and plain([memory, memory / 2]) == [80e9, 40e9]
@@ -188,11 +188,11 @@ def test_a_card_cannot_need_a_later_chapter():
 
 
 def test_a_switched_off_function_raises_by_every_name_and_comes_back():
-    from course_lib import compute
-    from course_lib.compute import train_flops
+    from course_lib.estimate import compute
+    from course_lib.estimate.compute import train_flops
 
     before = train_flops(1e9, 1e9)
-    with switched_off(("compute:train_flops",)):
+    with switched_off(("course_lib.estimate.compute:train_flops",)):
         with pytest.raises(RuntimeError, match="switched off"):
             train_flops(1e9, 1e9)
         with pytest.raises(RuntimeError, match="train_flops"):

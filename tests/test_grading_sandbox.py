@@ -14,33 +14,24 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises import Card
-from course_lib.exercises.killmatrix import bank
-from course_lib.grading.intake import MAX_BYTES, MAX_CELLS
-from course_lib.grading.judge import grade
-from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.sandbox import (
-    LEVELS,
-    Availability,
-    Wall,
-    availabilities,
-    best_level,
-    filters,
-    sandbox_lines,
-    usage,
-)
-from course_lib.grading.sandbox.wall import course_files, trees
-from course_lib.grading.submission import Step, Submission
-from course_lib.grading.worker.imports import TRAINING, imports_of
-from course_lib.grading.worker.in_worker import InWorker, Lost, run_cell
-from course_lib.grading.worker.rank_processes import RankProcesses
-from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.install.folders import ROOT
-from course_lib.install.processes import descendants
-from course_lib.install.words import Trouble
-from course_lib.learner.notebooks import parse, render
-from course_lib.records import Case
+from course_grader import exercises
+from course_grader.bank.kill_matrix import bank
+from course_grader.exercises import Card
+from course_grader.intake import MAX_BYTES, MAX_CELLS
+from course_grader.judge import grade
+from course_grader.judge.grade_notebook import grade_notebook
+from course_grader.notebooks import parse, render
+from course_grader.records import Case
+from course_grader.sandbox import LEVELS, Availability, Wall, availabilities, best_level, filters, sandbox_lines, usage
+from course_grader.sandbox.policy import course_files, trees
+from course_grader.submission import Step, Submission
+from course_grader.worker.imports import TRAINING, imports_of
+from course_grader.worker.in_worker import InWorker, Lost, run_cell
+from course_grader.worker.rank_processes import RankProcesses
+from course_grader.worker.worker_pool import WorkerPool
+from course_lib.folders import PACKAGES, ROOT
+from course_lib.messages import Trouble
+from course_lib.operate.processes import descendants
 from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
 
 CARD = Card(
@@ -113,7 +104,7 @@ def f(paths):
 
 
 def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path, secrets):
-    library = ROOT / "course_lib"
+    grader = ROOT / "course_grader"
     paths = [
         secrets,
         secrets / ".secret",
@@ -121,18 +112,19 @@ def test_nothing_of_the_judge_the_class_or_the_system_can_be_read(kept, tmp_path
         ROOT / "solutions",
         ROOT / "tests",
         ROOT / "notebooks",
-        *library.glob("judging/*.py"),
-        *library.glob("exercises/ch*/judges/*.py"),
-        *library.glob("exercises/ch*/judges/__pycache__/*.pyc"),
-        *library.glob("grading/judge/*.py"),
-        *library.glob("grading/check/*.py"),
+        *grader.glob("judging/*.py"),
+        *ROOT.glob("course_chapters/ch*/exercises/judges/*.py"),
+        *ROOT.glob("course_chapters/ch*/exercises/judges/__pycache__/*.pyc"),
+        *grader.glob("judge/*.py"),
+        *grader.glob("bank/*.py"),
+        *ROOT.glob("course_app/check/*.py"),
         *(
-            library / "grading/worker" / f"{name}.py"
+            grader / "worker" / f"{name}.py"
             for name in ("worker_pool", "fork_server", "fork_server_process", "preload", "process_cleanup", "in_worker")
         ),
         *Path.home().glob(".[bp]*rc"),
-        *library.glob("grading/judge/__pycache__/*.pyc"),
-        *(library / "grading/sandbox").glob("*.py"),
+        *grader.glob("judge/__pycache__/*.pyc"),
+        *grader.glob("sandbox/*.py"),
         Path(__file__),
         *map(
             Path,
@@ -181,7 +173,7 @@ def test_a_worker_has_what_honest_work_needs(kept, tmp_path):
     source = """
 import os, subprocess, sys, tempfile, threading
 def f():
-    import statistics, course_lib.collectives, matplotlib
+    import statistics, course_lib.cluster.collectives, matplotlib
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
     plt.plot([1, 2]); plt.savefig("figure.png")
@@ -244,7 +236,7 @@ def test_nothing_can_be_written_but_in_the_own_folder(kept, tmp_path, secrets):
         secrets,
         secrets / "submitted",
         ROOT,
-        ROOT / "course_lib",
+        *(ROOT / package for package in PACKAGES),
         *trees(),
         Path("/etc"),
         Path("/dev"),
@@ -362,7 +354,7 @@ def f(numbers):
 
 
 def test_it_has_no_rights_and_gains_none(kept, tmp_path):
-    from course_lib.grading.sandbox.linux import NEWUSER, number
+    from course_grader.sandbox.linux import NEWUSER, number
 
     calls = [[name, number(name), [0, 0, 0, 0, 0]] for name in filters.DENIED if name != "unshare"] + [
         ["unshare", number("unshare"), [NEWUSER]]
@@ -521,9 +513,9 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
     for name in ("tmp", "notebook"):
         (tmp_path / name).mkdir()
     program = (
-        "import os, sys, time\nfrom pathlib import Path\nfrom course_lib.grading.worker.in_worker import InWorker, run_cell\n"
-        "from course_lib.grading.sandbox import Wall\nfrom course_lib.grading.worker.worker_pool import WorkerPool\n"
-        "from course_lib.records import Case\nfrom tests.test_grading_sandbox import CARD, STRAYS\n"
+        "import os, sys, time\nfrom pathlib import Path\nfrom course_grader.worker.in_worker import InWorker, run_cell\n"
+        "from course_grader.sandbox import Wall\nfrom course_grader.worker.worker_pool import WorkerPool\n"
+        "from course_grader.records import Case\nfrom tests.test_grading_sandbox import CARD, STRAYS\n"
         f"with WorkerPool(wall=Wall(level={level!r})) as workers, workers.worker(Path({str(tmp_path / 'notebook')!r})) as worker:\n"
         "    run_cell(worker, STRAYS)\n    place = InWorker(worker).__enter__()\n    assert place.run(CARD, Case(name='n')).value == 1\n"
         "    print(workers._server.process.pid, flush=True)\n    sys.stdin.read()\n"  # at "contained" the outer one of two
@@ -697,7 +689,7 @@ def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled,
         source = WRAPPED.format(right=right, name=card.answers[0], first=line)
         steps += [Step(do="run", exercise=card.id, source=source, whose="answer"), Step(do="judge", exercise=card.id)]
     monkeypatch.setattr(
-        "course_lib.grading.judge.grade_notebook.InWorker",
+        "course_grader.judge.grade_notebook.InWorker",
         lambda *given, **more: places.append(InWorker(*given, **more)) or places[-1],
     )
     done = grade_notebook(
@@ -809,7 +801,7 @@ def test_this_machine_has_every_level_and_the_strongest_is_taken():
 
 def test_a_user_without_rights_has_namespaces_too(tmp_path):
     program = (
-        "import ctypes, struct\nfrom course_lib.grading.sandbox import linux, try_level as trial\n"
+        "import ctypes, struct\nfrom course_grader.sandbox import linux, try_level as trial\n"
         "most = struct.pack('IIIIII', 1 << 31, 1 << 31, 0, 0, 0, 0)  # root may show itself in a user namespace with CAP_SETFCAP only\n"
         "linux.call('capset', struct.pack('Ii', 0x20080522, 0), most)\n"
         f"assert not linux.has_rights_over_namespaces()\nraise SystemExit(trial.main(['namespaces', {str(tmp_path)!r}]))"
@@ -895,8 +887,8 @@ def test_a_wall_that_cannot_be_built_is_no_wall_in_silence(tmp_path):
 def test_the_workers_side_of_the_library_holds_no_judging():
     files = list(course_files())
     assert (
-        "course_lib/grading/worker/notebook_worker.py" in files
-        and "course_lib/exercises/ch00/two_ranks_wait.py" in files
+        "course_grader/worker/notebook_worker.py" in files
+        and "course_chapters/ch00/exercises/two_ranks_wait.py" in files
     )
     assert not [name for name in files if "judg" in name or "killmatrix" in name or "/mark" in name or "/cli/" in name]
 
@@ -920,13 +912,13 @@ def test_what_our_source_imports_is_known_beforehand():
     found = imports_of(
         {
             "cells": [
-                {"cell_type": "code", "source": "import torch, math\nfrom course_lib import figures"},
+                {"cell_type": "code", "source": "import torch, math\nfrom course_lib import draw"},
                 {"cell_type": "code", "source": "%magic"},
                 {"cell_type": "markdown", "source": "import os"},
             ]
         }
     )
-    assert found == ("course_lib", "course_lib.figures", "math", "torch")
+    assert found == ("course_lib", "course_lib.draw", "math", "torch")
 
 
 def test_a_module_that_comes_out_of_one_of_our_packages_is_loaded_and_a_constant_is_none():
@@ -935,12 +927,12 @@ def test_a_module_that_comes_out_of_one_of_our_packages_is_loaded_and_a_constant
             "cells": [
                 {
                     "cell_type": "code",
-                    "source": "from course_lib.widgets import ch01 as pictures\nfrom course_lib.units import GB\nfrom os import path",
+                    "source": "from course_chapters.ch01 import widgets as pictures\nfrom course_lib.estimate.units import GB\nfrom os import path",
                 }
             ]
         }
     )
-    assert found == ("course_lib.units", "course_lib.widgets", "course_lib.widgets.ch01", "os")
+    assert found == ("course_lib.estimate.units", "course_lib.draw.explore", "course_chapters.ch01.widgets", "os")
 
 
 @pytest.mark.parametrize(
@@ -957,13 +949,13 @@ def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, m
 IN_TMP = """
 import sys
 from pathlib import Path
-from course_lib.grading.worker.in_worker import run_cell
-from course_lib.grading.sandbox import Wall
-from course_lib.grading.worker.worker_pool import WorkerPool
+from course_grader.worker.in_worker import run_cell
+from course_grader.sandbox import Wall
+from course_grader.worker.worker_pool import WorkerPool
 
 with WorkerPool(wall=Wall()) as workers, workers.worker(Path(sys.argv[1])) as worker:
     said = run_cell(worker, '''
-import os, course_lib.units
+import os, course_lib.estimate.units
 open('/tmp/mine', 'w').write('x')
 assert sorted(os.listdir('/tmp')) == SHOWN, os.listdir('/tmp')
 assert not os.path.exists(course_lib.__path__[0] + '/judging'), 'the judging'
@@ -979,11 +971,12 @@ print(said.state, said.error)
 """
 
 
-@pytest.mark.rotates("course_lib/grading/sandbox/", "course_lib/grading/worker/")
+@pytest.mark.rotates("course_grader/sandbox/", "course_grader/worker/")
 def test_a_course_that_lies_in_tmp_is_kept_in_as_well():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="course-in-tmp-") as place:
         course = Path(place) / "course"
-        shutil.copytree(ROOT / "course_lib", course / "course_lib", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in PACKAGES:
+            shutil.copytree(ROOT / package, course / package, ignore=shutil.ignore_patterns("__pycache__"))
         (course / "notebook").mkdir()
         (course / "pyproject.toml").write_text("", encoding="utf-8")
         python = [path for path in trees() if not path.is_relative_to(ROOT) or path.is_relative_to(Path(sys.prefix))]

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises.killmatrix import bank
-from course_lib.grading.judge import Exercise, confirmed_memory, resolve
-from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory, weighed_case
-from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.sandbox.wall import Wall
-from course_lib.grading.submission import Step, Submission
-from course_lib.grading.worker.in_worker import InWorker, run_cell
-from course_lib.grading.worker.rank_processes import RankProcesses
-from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
-from course_lib.judging import Weighed, judging
-from course_lib.records import Report, Verdict
+from course_grader import exercises
+from course_grader.bank.kill_matrix import bank
+from course_grader.judge import Exercise, confirmed_memory, resolve
+from course_grader.judge.confirmed_memory import UNCONFIRMED, confirm_memory, weighed_case
+from course_grader.judge.grade_notebook import grade_notebook
+from course_grader.judging import Weighed, judging
+from course_grader.records import Report, Verdict
+from course_grader.sandbox.policy import Wall
+from course_grader.submission import Step, Submission
+from course_grader.worker.in_worker import InWorker, run_cell
+from course_grader.worker.rank_processes import RankProcesses
+from course_grader.worker.worker_pool import WorkerPool, can_fork
 
 PATIENCE = 600.0  # s that a weighed run may take here
 HUNGRY = Path(__file__).parent / "weighed"
@@ -114,7 +114,7 @@ def weigh(workers, tmp_path, monkeypatch):
     return weighed
 
 
-@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/")
+@pytest.mark.rotates("course_grader/", "course_lib/cluster/")
 @pytest.mark.parametrize(
     ("name", "answer"), [(card.id, answer) for card in WEIGHED for answer in right(card.id, card.chapter)]
 )
@@ -123,7 +123,7 @@ def test_a_right_answer_is_confirmed(weigh, name, answer):
     assert report.passed, [verdict.message for verdict in report.verdicts if not verdict.ok]
 
 
-@pytest.mark.rotates("course_lib/grading/", "course_lib/cluster/")
+@pytest.mark.rotates("course_grader/", "course_lib/cluster/")
 @pytest.mark.parametrize(("name", "answer"), [(card.id, answer) for card in WEIGHED for answer in hungry(card.id)])
 def test_one_that_holds_too_much_is_not(weigh, name, answer):
     report = weigh(name, hungry(name)[answer])
@@ -137,11 +137,11 @@ def test_one_that_holds_too_much_is_not(weigh, name, answer):
 # --- in a whole notebook, where the ranks that are weighed have run other cases before
 
 LIES = """
-import course_lib.accounting
+import course_lib.model.accounting
 
 
 def lie():
-    course_lib.accounting.Accounting.peak_bytes = property(lambda self: 6400, lambda self, value: None)
+    course_lib.model.accounting.Accounting.peak_bytes = property(lambda self: 6400, lambda self, value: None)
 """
 LIAR = """
 honest_or_not = ring_all_reduce

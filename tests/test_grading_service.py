@@ -14,29 +14,29 @@ import pytest
 from nbgrader import utils
 from nbgrader.api import Gradebook
 
-from course_lib import exercises
-from course_lib.grading.blank_notebook import blank
-from course_lib.grading.classroom.folder import ClassFolder
-from course_lib.grading.classroom.release import release_chapter
-from course_lib.grading.classroom.sources import sha256
-from course_lib.grading.committed_form import CHECK_SUFFIX
-from course_lib.grading.dependencies import missed, needed
-from course_lib.grading.judge import resolve
-from course_lib.grading.service import anomalies
-from course_lib.grading.service import task as task_module
-from course_lib.grading.service.autograded import autograded, outputs_of
-from course_lib.grading.service.events import Event, Summary
-from course_lib.grading.service.grading import grade_class
-from course_lib.grading.service.kept_reports import all_latest, autograded_path, latest
-from course_lib.grading.service.pool import Markers
-from course_lib.grading.service.progress_view import line_of, show
-from course_lib.grading.service.regrade import regrade_exercise
-from course_lib.grading.service.task import make_task
-from course_lib.grading.service.writer import Writer
-from course_lib.grading.submission import READ, Step, Submission, rebuild
-from course_lib.install.words import Trouble
-from course_lib.learner.notebooks import Notebook, grade_meta, parse, render
-from course_lib.records import Report, Verdict
+from course_grader import exercises
+from course_grader.blank_notebook import blank
+from course_grader.classroom.folder import ClassFolder
+from course_grader.classroom.release import release_chapter
+from course_grader.classroom.sources import sha256
+from course_grader.committed_form import CHECK_SUFFIX
+from course_grader.dependencies import missed, needed
+from course_grader.judge import resolve
+from course_grader.notebooks import Notebook, grade_meta, parse, render
+from course_grader.records import Report, Verdict
+from course_grader.service import anomalies
+from course_grader.service import task as task_module
+from course_grader.service.autograded import autograded, outputs_of
+from course_grader.service.events import Event, Summary
+from course_grader.service.gradebook_writer import Writer
+from course_grader.service.grading import grade_class
+from course_grader.service.pool import Markers
+from course_grader.service.progress_view import line_of, show
+from course_grader.service.regrade import regrade_exercise
+from course_grader.service.report_cache import all_latest, autograded_path, latest
+from course_grader.service.task import make_task
+from course_grader.submission import READ, Step, Submission, rebuild
+from course_lib.messages import Trouble
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made
 from tests.grading_kit import SMALL, cell_of, own, small_source, solved_copy
@@ -512,8 +512,8 @@ FORBIDDEN = {  # answer, and what of it is the library's
     "class My:\n    def train_flops(self): return 6\n\nvalue = My().train_flops()": set(),
     "%time 1\ntrain_flops = lambda n: 6 * n\nvalue = train_flops(2)": set(),
     "def f(n): return compute.train_flops(n)": {"train_flops"},
-    "from course_lib.compute import train_flops as mine": {"train_flops"},
-    "import course_lib.compute as c\nf = c.train_flops": {"train_flops"},
+    "from course_lib.estimate.compute import train_flops as mine": {"train_flops"},
+    "import course_lib.estimate.compute as c\nf = c.train_flops": {"train_flops"},
     "f = getattr(compute, 'train_flops')": {"train_flops"},
     "f = train_flops": {"train_flops"},
 }
@@ -521,7 +521,7 @@ FORBIDDEN = {  # answer, and what of it is the library's
 
 @pytest.mark.parametrize(("answer", "taken"), FORBIDDEN.items(), ids=lambda each: str(each)[:40])
 def test_a_name_is_forbidden_where_it_is_the_librarys_not_a_learners_own(answer, taken):
-    cells = ["from course_lib import check, compute", answer]
+    cells = ["from course_lib import check; from course_lib.estimate import compute", answer]
     own, library = (set().union(*found) for found in zip(*map(anomalies.names_in, cells), strict=True))
     used = anomalies.names_used(answer, own, library)
     assert used & {"train_flops"} == taken

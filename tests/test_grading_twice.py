@@ -2,14 +2,14 @@
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises.killmatrix import bank
-from course_lib.grading.blank_notebook import STUB
-from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.submission import Step, Submission
-from course_lib.grading.worker.in_worker import InWorker
-from course_lib.grading.worker.worker_pool import WorkerPool, can_fork
-from course_lib.records import Report
+from course_grader import exercises
+from course_grader.bank.kill_matrix import bank
+from course_grader.blank_notebook import STUB
+from course_grader.judge.grade_notebook import grade_notebook
+from course_grader.records import Report
+from course_grader.submission import Step, Submission
+from course_grader.worker.in_worker import InWorker
+from course_grader.worker.worker_pool import WorkerPool, can_fork
 
 NAMES = ("train-days-7b", "mfu-waste", "cost-sensitivity")
 FORKED, ITSELF = True, False  # where an exercise is judged
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not can_fork(), reason="without forks there are 
 
 @pytest.fixture(scope="module")
 def workers():
-    with WorkerPool(chapters=("01",), imports=("course_lib.units", "course_lib.compute")) as made:
+    with WorkerPool(chapters=("01",), imports=("course_lib.estimate.units", "course_lib.estimate.compute")) as made:
         yield made
 
 
@@ -39,7 +39,7 @@ def places(monkeypatch):
                 self.named = True
             return super().run(card, case)
 
-    monkeypatch.setattr("course_lib.grading.judge.grade_notebook.InWorker", Place)
+    monkeypatch.setattr("course_grader.judge.grade_notebook.InWorker", Place)
     return seen
 
 
@@ -128,7 +128,7 @@ def test_the_others_are_judged_once_where_one_ends_the_process(workers, places, 
 
 
 def test_an_answer_that_is_slow_has_all_its_time_the_second_time(workers, places, monkeypatch):
-    monkeypatch.setattr("course_lib.grading.judge.grade_notebook.QUICK_SECONDS", 0.4)
+    monkeypatch.setattr("course_grader.judge.grade_notebook.QUICK_SECONDS", 0.4)
     slow = "once = []\n" + wrapped("cost-sensitivity", "import time; once or once.append(time.sleep(0.6))")
     reports = graded(workers, cost_sensitivity=slow)
     assert earned(reports) == [True, True, True], reports
@@ -136,7 +136,7 @@ def test_an_answer_that_is_slow_has_all_its_time_the_second_time(workers, places
 
 
 def test_a_cell_that_ends_the_process_leaves_all_to_the_second_time(workers, places, monkeypatch):
-    monkeypatch.setattr("course_lib.grading.judge.grade_notebook.QUICK_CELL_SECONDS", 0.4)
+    monkeypatch.setattr("course_grader.judge.grade_notebook.QUICK_CELL_SECONDS", 0.4)
     assert earned(graded(workers, train_days_7b="import time; time.sleep(0.6)\n" + right("train-days-7b"))) == [
         True,
         True,
@@ -146,7 +146,7 @@ def test_a_cell_that_ends_the_process_leaves_all_to_the_second_time(workers, pla
 
 
 def test_the_first_time_has_its_share_of_the_time_and_takes_none_of_the_second(workers, places, monkeypatch):
-    monkeypatch.setattr("course_lib.grading.judge.grade_notebook.QUICK_SHARE", 0.0)
+    monkeypatch.setattr("course_grader.judge.grade_notebook.QUICK_SHARE", 0.0)
     assert earned(graded(workers)) == [True, True, True]
     assert places == [(name, FORKED) for name in NAMES]
 

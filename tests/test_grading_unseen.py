@@ -8,14 +8,14 @@ import pytest
 import torch
 from contract.kit import traits_of
 
-from course_lib import exercises
-from course_lib.exercises import killmatrix
-from course_lib.grading.judge import decide, resolve
-from course_lib.grading.judge.exercise import OTHER_VARIANTS, _variants_of, as_text, asks_shown_values_only
-from course_lib.grading.judge.unseen_variants import Asked, count_unseen_faults
-from course_lib.grading.worker.runners import InProcess
-from course_lib.judging import judging
-from course_lib.records import Case, Verdict
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.judge import decide, resolve
+from course_grader.judge.exercise import OTHER_VARIANTS, _variants_of, as_text, asks_shown_values_only
+from course_grader.judge.unseen_variants import Asked, count_unseen_faults
+from course_grader.judging import judging
+from course_grader.records import Case, Verdict
+from course_grader.worker.runners import InProcess
 from tests.tables import each_card
 
 CHAPTERS = ("01", "02", "03", "06", "07", "09", "10")
@@ -25,7 +25,7 @@ SECRET = "a class's own"
 def right(exercise):
     return next(
         each
-        for each in killmatrix.bank(exercises.card(exercise).chapter)
+        for each in kill_matrix.bank(exercises.card(exercise).chapter)
         if each.exercise == exercise and each.sort == "right"
     )
 
@@ -86,7 +86,7 @@ def guessed(table, constant):
 @pytest.mark.rotates
 @each_card(of_values)
 def test_a_table_of_the_shown_numbers_earns_nothing(card):
-    answers = killmatrix.names_of(right(card.id).source, card.answers)
+    answers = kill_matrix.names_of(right(card.id).source, card.answers)
     tables = [{} for _ in answers]
     shown = decide(resolve(card, unseen=False), InProcess(*map(written_down, answers, tables)))
     assert all(verdict.ok for verdict in shown.verdicts) and any(tables)
@@ -111,7 +111,7 @@ GUESSED = (
 @pytest.mark.parametrize("exercise", GUESSED)
 def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
     card = exercises.card(exercise)
-    answers = killmatrix.names_of(right(exercise).source, card.answers)
+    answers = kill_matrix.names_of(right(exercise).source, card.answers)
     tables = [{} for _ in answers]
     shown = decide(resolve(card, secret=secret, unseen=False), InProcess(*map(written_down, answers, tables)))
     assert all(verdict.ok for verdict in shown.verdicts) and all(tables)
@@ -128,7 +128,7 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
 @pytest.mark.parametrize("secret", ["one", "two"])
 @each_card(of_functions)
 def test_right_answers_lose_nothing(card, secret):
-    answers = killmatrix.names_of(right(card.id).source, card.answers)
+    answers = kill_matrix.names_of(right(card.id).source, card.answers)
     exercise = resolve(card, secret=secret)
     assert asks_shown_values_only(exercise.cases) == bool(exercise.other_numbers)
     for params, case in exercise.other_numbers:
@@ -217,10 +217,10 @@ HALF = [
 def test_what_is_right_for_some_sizes_keeps_its_values(exercise, name, points):
     (answer,) = (
         each
-        for each in killmatrix.bank(exercises.card(exercise).chapter)
+        for each in kill_matrix.bank(exercises.card(exercise).chapter)
         if (each.exercise, each.name) == (exercise, name)
     )
-    report = killmatrix.judge(answer, "s1").report
+    report = kill_matrix.judge(answer, "s1").report
     faults = [verdict for verdict in report.verdicts if not verdict.ok]
     assert report.points == points and {verdict.kind for verdict in faults} == {"generality"}
     assert any(verdict.case.endswith("other numbers") for verdict in faults)
@@ -237,8 +237,8 @@ def test_a_table_of_several_variants_is_never_half_right(card, public):
         variants.reverse()
     tables = [{} for _ in card.answers]
     for params in variants:  # the last one's are its own
-        with killmatrix.beside(card, params):
-            answers = killmatrix.names_of(right(card.id).source, card.answers)
+        with kill_matrix.beside(card, params):
+            answers = kill_matrix.names_of(right(card.id).source, card.answers)
             shown = resolve(card, params, SECRET, unseen=False)
             learnt = decide(shown, InProcess(*map(written_down, answers, tables)))
         assert all(verdict.ok for verdict in learnt.verdicts) and any(tables)

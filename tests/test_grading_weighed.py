@@ -7,16 +7,16 @@ from dataclasses import replace
 
 import pytest
 
-from course_lib import exercises
-from course_lib.cluster import trusted_pickle
-from course_lib.grading.judge import Exercise, resolve
-from course_lib.grading.judge.closed_words import closed
-from course_lib.grading.judge.confirmed_memory import UNCONFIRMED, confirm_memory, needs_confirmation, weighed_case
-from course_lib.grading.judge.decision import HALF
-from course_lib.grading.sandbox.memory_gauge import Gauge
-from course_lib.grading.worker.process_state import exact_memory
-from course_lib.judging import judging
-from course_lib.records import Outcome, Report, Verdict
+from course_grader import exercises
+from course_grader.judge import Exercise, resolve
+from course_grader.judge.closed_words import closed
+from course_grader.judge.confirmed_memory import UNCONFIRMED, confirm_memory, needs_confirmation, weighed_case
+from course_grader.judge.decision import HALF
+from course_grader.judging import judging
+from course_grader.records import Outcome, Report, Verdict
+from course_grader.remote_ranks import trusted_pickle
+from course_grader.sandbox.memory_gauge import Gauge
+from course_grader.worker.process_state import exact_memory
 
 WEIGHED = [card.id for card in exercises.cards() if judging(card.id).weighed is not None]
 BYTES = ("cost:memory", "cost:state")  # the shares that are bytes in memory; others count calls, graphs or steps
@@ -86,8 +86,8 @@ def test_memory_that_lay_free_before_counts_where_it_is_used_again():
     """A block is small enough to come from the heap, and many of them are kept there free, as an exercise before may leave them."""
     code = """
 import ctypes, os
-from course_lib.grading.worker.process_state import exact_memory
-from course_lib.grading.sandbox.memory_gauge import Gauge
+from course_grader.worker.process_state import exact_memory
+from course_grader.sandbox.memory_gauge import Gauge
 ctypes.CDLL(None).mallopt(-1, 2**30)  # nothing is given back by itself
 blocks = [bytearray(100_000) for _ in range(640)]
 last = bytearray(100_000)

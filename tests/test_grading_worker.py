@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.cluster import trusted_pickle
-from course_lib.cluster.codec import BadFrame
-from course_lib.cluster.wire import Wire
-from course_lib.exercises import Card
-from course_lib.grading.clean_text import clean
-from course_lib.grading.sandbox.memory_gauge import Gauge
-from course_lib.grading.sandbox.usage import exact_bytes, quick_bytes
-from course_lib.grading.worker import fork_server_process
-from course_lib.grading.worker.in_worker import InWorker, Lost, names_there, run_cell
-from course_lib.grading.worker.protocol import Channel, Garbled, WorkerChannel
-from course_lib.grading.worker.worker_pool import WorkerPool, end_in_words
-from course_lib.install.folders import ROOT
-from course_lib.install.processes import descendants, ended
-from course_lib.records import Case
+from course_grader.clean_text import clean
+from course_grader.exercises import Card
+from course_grader.records import Case
+from course_grader.remote_ranks import trusted_pickle
+from course_grader.remote_ranks.codec import BadFrame
+from course_grader.remote_ranks.wire import Wire
+from course_grader.sandbox.memory_gauge import Gauge
+from course_grader.sandbox.usage import exact_bytes, quick_bytes
+from course_grader.worker import fork_server_process
+from course_grader.worker.in_worker import InWorker, Lost, names_there, run_cell
+from course_grader.worker.protocol import Channel, Garbled, WorkerChannel
+from course_grader.worker.worker_pool import WorkerPool, end_in_words
+from course_lib.folders import ROOT
+from course_lib.operate.processes import descendants, ended
 from tests.grading_kit import mine, own, small_course
 
 CARD = Card(
@@ -79,7 +79,7 @@ HONEST = {
         [3.0, [0, 1, 2], True],
     ),
     "a number with its source": (
-        "from course_lib import facts\ndef f(n): return facts.device('H100 SXM').memory",
+        "from course_lib.estimate import facts\ndef f(n): return facts.device('H100 SXM').memory",
         80e9,
     ),
     "a thread left running": (
@@ -226,7 +226,7 @@ def test_a_forged_message_costs_the_exercise(workers, tmp_path, name):
 
 PATCHED = """
 import builtins, json, struct
-import course_lib.cluster.codec as codec, course_lib.grading.worker.protocol as channel, course_lib.grading.worker.runners as place
+import course_grader.remote_ranks.codec as codec, course_grader.worker.protocol as channel, course_grader.worker.runners as place
 class Yes:
     def __eq__(self, other): return True
     def __call__(self, *a, **k): return True
@@ -261,10 +261,10 @@ def test_an_exercise_cannot_reach_into_another(workers, tmp_path):
 
 
 LEAKS = {
-    "import": "def f(n):\n    import course_lib.exercises.ch01.judges",
-    "from": "def f(n):\n    import course_lib.judging",
-    "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_lib.grading.judge.decision')",
-    "reload of the package": "import importlib, sys\nfrom course_lib import exercises\ndef f(n):\n    importlib.reload(exercises)\n    import course_lib.judging",
+    "import": "def f(n):\n    import course_chapters.ch01.exercises.judges",
+    "from": "def f(n):\n    import course_grader.judging",
+    "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_grader.judge.decision')",
+    "reload of the package": "import importlib, sys\nfrom course_lib import exercises\ndef f(n):\n    importlib.reload(exercises)\n    import course_grader.judging",
 }
 
 
@@ -328,8 +328,8 @@ def test_generators_start_alike_on_every_case(workers, tmp_path):
 def test_the_library_function_that_is_asked_for_is_switched_off(workers, tmp_path):
     import dataclasses
 
-    card = dataclasses.replace(CARD, hides=("compute:train_flops",))
-    source = "from course_lib.compute import train_flops\ndef f(n): return train_flops(1.0, 1.0)"
+    card = dataclasses.replace(CARD, hides=("course_lib.estimate.compute:train_flops",))
+    source = "from course_lib.estimate.compute import train_flops\ndef f(n): return train_flops(1.0, 1.0)"
     outcome, _ = probe(workers, tmp_path, source, card=card)
     assert outcome.state == "raised" and "switched off" in outcome.error
 
@@ -385,7 +385,7 @@ def test_what_an_answer_starts_ends_with_its_exercise(tmp_path, monkeypatch, nam
 @pytest.mark.skipif(not LINUX, reason="processes are found through /proc")
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM], ids=["Ctrl-C", "killed", "terminated"])
 def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
-    from course_lib.learner.notebooks import parse, render
+    from course_grader.notebooks import parse, render
 
     where = small_course(tmp_path / "course")
     (tmp_path / "tmp").mkdir()
@@ -399,7 +399,7 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
     command = [
         sys.executable,
         "-c",
-        "from course_lib.grading.check.command import check_main; raise SystemExit(check_main(['01'], *[False] * 4))",
+        "from course_app.check.command import check_main; raise SystemExit(check_main(['01'], *[False] * 4))",
     ]
     process = subprocess.Popen(
         command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
@@ -423,7 +423,7 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
 def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
     (tmp_path / "tmp").mkdir()
     program = (
-        "from pathlib import Path\nfrom course_lib.grading.worker.in_worker import run_cell\nfrom course_lib.grading.worker.worker_pool import WorkerPool\n"
+        "from pathlib import Path\nfrom course_grader.worker.in_worker import run_cell\nfrom course_grader.worker.worker_pool import WorkerPool\n"
         "with WorkerPool(fork=False) as workers, workers.worker(Path('.')) as worker:\n    run_cell(worker, 'while True: pass')"
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
@@ -537,7 +537,7 @@ def test_an_oversize_request_is_not_sent():
 
 
 def test_a_worker_that_cannot_start_says_why(monkeypatch, tmp_path):
-    from course_lib.install.words import Trouble
+    from course_lib.messages import Trouble
 
     monkeypatch.setitem(fork_server_process._SET, "PYTHONHASHSEED", "not a seed")
     with pytest.raises(Trouble, match="did not start"), WorkerPool() as broken, broken.worker(tmp_path):

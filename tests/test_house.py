@@ -9,41 +9,29 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from course_lib.benchmarks.architecture import (
-    EXCEPTIONS,
-    ORDER,
-    PICTURE,
-    RANK,
-    draw,
-    imports,
-    module_name,
-    part_of,
-    parts,
-)
-from course_lib.install.folders import ROOT
+from bench.architecture import EXCEPTIONS, ORDER, PICTURE, RANK, draw, files, imports, module_name, part_of, parts
+from course_lib.folders import ROOT
 from tests.tables import each_row
-
-LIBRARY = ROOT / "course_lib"
 
 HEAVY = ("torch", "matplotlib", "ipywidgets")
 
 
-MODULES = {module_name(path): path for path in sorted(LIBRARY.rglob("*.py"))}
+MODULES = {module_name(path): path for path in files()}
 
 
 @each_row("name", lambda: MODULES)
 def test_a_module_imports_only_from_those_above_it(name):
     own = part_of(name)
-    assert name == "" or own in RANK, f"{name} has no place in the order of the parts"
+    assert own in RANK, f"{name} has no room"
     for other in {part_of(each) for each in imports(MODULES[name])}:
-        if other == own or other not in RANK or (own.split(".")[0], other) in EXCEPTIONS:
+        if other == own or other not in RANK or (own, other) in EXCEPTIONS:
             continue
         assert RANK[other] <= RANK.get(own, -1), f"{name} imports {other}, a later part"
 
 
 def chapter_of(name: str) -> str:
     """The chapter whose exercises a module belongs to, or ""."""
-    found = re.match(r"exercises\.(ch\d\d)\b", name)
+    found = re.match(r"course_chapters\.(ch\d\d)\.exercises\b", name)
     return found[1] if found else ""
 
 
@@ -55,7 +43,7 @@ def test_no_chapter_imports_from_another_chapters_exercises():
         for other in sorted(imports(path))
         if chapter_of(other)
         and chapter_of(other) != chapter_of(name)
-        and (chapter_of(name) or name.startswith("judging"))
+        and (chapter_of(name) or name.startswith("course_grader"))
     ]
     assert not wrong, wrong
 
@@ -84,9 +72,7 @@ def test_the_order_names_nothing_twice():
 def test_the_shipped_picture_shows_the_parts_of_today_and_about_how_long_they_are():
     texts = re.findall(r"<text [^>]*>([^<]+)</text>", PICTURE.read_text(encoding="utf-8"))
     shown = {name: below for name, below in zip(texts, texts[1:], strict=False) if below.startswith("about ")}
-    known = {
-        "exercises/chNN/judges" if name == "judges" else name.replace(".", "/"): each for name, each in parts().items()
-    }
+    known = {name.replace(".", "/"): each for name, each in parts().items()}
     again = "draw it again: ./course bench architecture"
     assert shown.keys() == known.keys(), again
     for name, part in known.items():
@@ -119,28 +105,40 @@ def test_importing_the_course_loads_the_standard_library_only():
 
 
 @pytest.mark.parametrize(
-    "name", ["install", "learner.work", "learner.progress", "learner.drill", "learner.environment"]
+    "name",
+    [
+        "course_app.install",
+        "course_app.learner.work",
+        "course_app.learner.progress",
+        "course_app.learner.drill",
+        "course_app.learner.environment",
+    ],
 )
 def test_what_runs_before_anything_is_installed_needs_the_standard_library_only(name):
-    new = {each.split(".")[0] for each in loaded(f"course_lib.{name}") - loaded("json")}
-    assert new - set(sys.stdlib_module_names) == {"course_lib"}
+    new = {each.split(".")[0] for each in loaded(name) - loaded("json")}
+    assert new - set(sys.stdlib_module_names) <= {"course_lib", "course_grader", "course_app"}
 
 
 MATHS = [
-    name
-    for name in ("units", "facts", "records", "memory", "compute", "walls", "roofline", "schedules", "timeline")
-    if name in MODULES
+    *(
+        f"course_lib.estimate.{name}"
+        for name in ("units", "facts", "memory", "compute", "walls", "roofline", "planner")
+    ),
+    "course_lib.cluster.records",
+    "course_lib.parallel.schedules",
+    "course_lib.parallel.timeline",
+    "course_grader.records",
 ]
 
 
 @pytest.mark.parametrize("name", MATHS)
 def test_a_module_of_arithmetic_loads_no_torch_no_plots_and_no_widgets(name):
-    assert not loaded(f"course_lib.{name}") & set(HEAVY)
+    assert not loaded(name) & set(HEAVY)
 
 
 def test_the_learners_names_come_from_one_module_and_an_unknown_one_is_answered():
     import course_lib
-    from course_lib import notebook
+    from course_app import notebook
 
     for name in ("check", "hint", "predict", "answer", "params", "use"):
         assert getattr(course_lib, name) is getattr(notebook, name)
@@ -160,7 +158,7 @@ def test_a_chapter_imports_nothing_from_the_grader(path):
         if each["cell_type"] == "code"
     ]
     assert not [
-        text for text in code if "course_lib.grading" in text or "course_lib.judging" in text or ".judges" in text
+        text for text in code if "course_grader" in text or "course_grader.judging" in text or ".judges" in text
     ]
 
 

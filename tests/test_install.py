@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.install import (
+from course_app.install import (
     GB,
     PYTHONS,
     Machine,
@@ -23,10 +23,10 @@ from course_lib.install import (
     set_up,
     torch_choice,
 )
-from course_lib.install.folders import ROOT
-from course_lib.install.setting_up import behind_links
-from course_lib.install.setting_up import main as install_main
-from course_lib.install.words import Trouble, in_words
+from course_app.install.setting_up import behind_links
+from course_app.install.setting_up import main as install_main
+from course_lib.folders import PACKAGES, ROOT
+from course_lib.messages import Trouble, in_words
 
 CPU, CU126, CU130 = (f"https://download.pytorch.org/whl/{name}" for name in ("cpu", "cu126", "cu130"))
 
@@ -389,7 +389,8 @@ def clone(folder: Path) -> Path:
     """The few files of a fresh clone that the script and the set-up read."""
     for name in ("course", "requirements.lock", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
-    shutil.copytree(ROOT / "course_lib", folder / "course_lib", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "README.md").touch()
     (folder / "LICENSE").touch()
     return folder
@@ -452,7 +453,7 @@ def test_a_name_that_does_not_run_is_passed_over(tmp_path):
         tmp_path / "bin" / "python3.12", 'case "$2" in *fits*) echo fits;; *) echo "set up with $0 $*"; exit 3;; esac'
     )
     done = course(folder, "learn", PATH=path)
-    assert done.returncode == 3 and "python3.12 -m course_lib.install" in done.stdout
+    assert done.returncode == 3 and "python3.12 -m course_app.install" in done.stdout
 
 
 def test_help_before_anything_is_set_up_installs_nothing(tmp_path):
@@ -528,6 +529,6 @@ def test_every_supported_python_is_named_by_the_script_and_the_package():
 
 
 def test_a_read_only_folder_ends_in_words(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("course_lib.install.setting_up.this_machine", linux)
+    monkeypatch.setattr("course_app.install.setting_up.this_machine", linux)
     assert install_main(["/proc/course-venv"]) == 1
     assert "cannot be written to" in capsys.readouterr().err

@@ -6,12 +6,22 @@ import random
 import pytest
 import torch
 
-from course_lib import exercises
-from course_lib.cluster.kernel import Adversary
-from course_lib.exercises.probes import NOT_ANSWERED
-from course_lib.exercises.returns import Anything, DictOf, ListOf, Maybe, Number, PerRank, Rows, Tensor, TupleOf, Word
-from course_lib.exercises.values import copied
-from course_lib.judging import (
+from course_grader import exercises
+from course_grader.exercises.probes import NOT_ANSWERED
+from course_grader.exercises.result_schema import (
+    Anything,
+    DictOf,
+    ListOf,
+    Maybe,
+    Number,
+    PerRank,
+    Rows,
+    Tensor,
+    TupleOf,
+    Word,
+)
+from course_grader.exercises.values import copied
+from course_grader.judging import (
     DrillKey,
     Judging,
     Mistake,
@@ -22,18 +32,19 @@ from course_lib.judging import (
     number_fault,
     oracle,
 )
-from course_lib.judging.cases import shown
-from course_lib.judging.columns import FINE, Breakdown, Column, table
-from course_lib.judging.columns import Word as WordColumn
-from course_lib.judging.contract import lost, read_shares
-from course_lib.judging.diagnoses import diagnosis_fault, numbered
-from course_lib.judging.draws import one_apart
-from course_lib.judging.gradients import gradients_fault
-from course_lib.judging.mistakes import WHOLE
-from course_lib.judging.naming import _parts_alike as parts_alike
-from course_lib.judging.ranks import counts, on_ranks
-from course_lib.judging.tensors import OtherTensors, close, coin_of, factor, same_tensors, tensor_fault
-from course_lib.records import Case, Outcome
+from course_grader.judging.cases import shown
+from course_grader.judging.contract import lost, read_shares
+from course_grader.judging.diagnoses import diagnosis_fault, numbered
+from course_grader.judging.gradients import gradients_fault
+from course_grader.judging.mistakes import WHOLE
+from course_grader.judging.naming import _parts_alike as parts_alike
+from course_grader.judging.per_row import FINE, Breakdown, Column, table
+from course_grader.judging.per_row import Word as WordColumn
+from course_grader.judging.random_inputs import one_apart
+from course_grader.judging.ranks import counts, on_ranks
+from course_grader.judging.tensors import OtherTensors, close, coin_of, factor, same_tensors, tensor_fault
+from course_grader.records import Case, Outcome
+from course_lib.cluster.kernel import Adversary
 
 PLAIN = Case(name="a case")
 ON_TWO = Case(name="two ranks", ranks=2)

@@ -8,20 +8,20 @@ from itertools import groupby
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises import killmatrix
-from course_lib.grading.judge import grade
-from course_lib.grading.worker.imports import TRAINING
-from course_lib.grading.worker.in_worker import InWorker, run_cell
-from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.judging import judging
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.judge import grade
+from course_grader.judging import judging
+from course_grader.worker.imports import TRAINING
+from course_grader.worker.in_worker import InWorker, run_cell
+from course_grader.worker.worker_pool import WorkerPool
 from tests import run_costs
 from tests.rotation import chosen
 
 SECOND_GUARDS = {
     ("hierarchical-bytes", "protocol:by-hand")
 }  # shares that another guard loses first: collectives are switched off
-ANSWERS = (answer for chapter in chosen for answer in killmatrix.bank(chapter))
+ANSWERS = (answer for chapter in chosen for answer in kill_matrix.bank(chapter))
 BANK = {exercise: list(answers) for exercise, answers in groupby(ANSWERS, lambda each: each.exercise)}
 
 
@@ -41,7 +41,7 @@ def in_a_worker(answer, workers, folder):
     with workers.worker(folder) as worker:
         assert run_cell(worker, answer.source).state == "answered", answer.name
         with InWorker(worker) as place:
-            report = grade(exercises.card(answer.exercise), place, seconds=killmatrix.PATIENCE)
+            report = grade(exercises.card(answer.exercise), place, seconds=kill_matrix.PATIENCE)
             place.settle()
     assert place.lost is None, answer.name
     return report
@@ -58,7 +58,7 @@ def test_answers_come_out_in_a_worker_as_they_do_here(exercise, warm, the_rotati
         if answer.races:
             assert not there.passed, answer.name
         else:
-            here = killmatrix.judge(answer).report
+            here = kill_matrix.judge(answer).report
             assert facts(there) == facts(here), f"{answer.name!r} comes out otherwise in a worker"
 
 
@@ -66,7 +66,7 @@ def test_answers_come_out_in_a_worker_as_they_do_here(exercise, warm, the_rotati
 def test_every_answer_to_an_exercise_meets_its_fate(exercise):
     wrong_fates, lost = [], set()
     for answer in BANK[exercise]:
-        row = killmatrix.judge(answer)
+        row = kill_matrix.judge(answer)
         lost |= {f"{each.kind}:{each.part}" for each in row.report.verdicts if not each.ok}
         run_costs.give_back_memory()
         if not row.ok:
@@ -86,5 +86,5 @@ def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     bank = f"# %% wrong: in truth right => values -\n{shipped.source}\n"
     (folder / f"{exercises.module_of(shipped.exercise)}.py").write_text(f"ANSWERS = {bank!r}\n")
-    monkeypatch.setattr(killmatrix, "BANK", tmp_path)
-    assert killmatrix.main(["--workers", "1"]) == 1
+    monkeypatch.setattr(kill_matrix, "BANK", tmp_path)
+    assert kill_matrix.main(["--workers", "1"]) == 1

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.learner import drill
-from course_lib.learner.drill import DAYS, answered, due, number_in, sit
+from course_app.learner import drill
+from course_app.learner.drill import DAYS, answered, due, number_in, sit
 
 
 @dataclass(frozen=True)

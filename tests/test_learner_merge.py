@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.learner.merge import APPENDIX, Merged, merge
-from course_lib.learner.notebooks import grade_meta, is_check, parse, render
+from course_app.learner.merge import APPENDIX, Merged, merge
+from course_grader.notebooks import grade_meta, is_check, parse, render
 from tests.conftest import cell, notebook, small_chapter
 
 STUB = "def f():\n    raise NotImplementedError"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.learner import progress
-from course_lib.learner.progress import Exercise, calibration, load, record, table
+from course_app.learner import progress
+from course_app.learner.progress import Exercise, calibration, load, record, table
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_crash_while_writing_leaves_the_last_whole_state(folder, monkeypatch):
     def power_cut(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("course_lib.learner.notebooks.os.replace", power_cut)
+    monkeypatch.setattr("course_grader.notebooks.os.replace", power_cut)
     with pytest.raises(KeyboardInterrupt):
         record(report("two"), folder)
     assert list(json.loads((folder / progress.FILE).read_text())["exercises"]) == ["one"]

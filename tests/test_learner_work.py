@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.install.words import Trouble
-from course_lib.learner import notebooks, work
-from course_lib.learner.work import Folders
+from course_app.learner import work
+from course_app.learner.work import Folders
+from course_grader import notebooks
+from course_lib.messages import Trouble
 from tests.conftest import cell, small_chapter
 
 NAME = "01_three_walls"

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from course_lib import figures, ledger, memory, text
-from course_lib.accounting import ROLES
-from course_lib.figures.ledger import memory_over_a_step
-from course_lib.ledger.recording import _device_peak
-from course_lib.transformer import Config, build, loss
+from course_chapters.ch08.ledger_bars import memory_over_a_step
+from course_lib import draw as figures
+from course_lib.estimate import memory
+from course_lib.model import ledger, text
+from course_lib.model.accounting import ROLES
+from course_lib.model.ledger.recording import _device_peak
+from course_lib.model.transformer import Config, build, loss
 
 BF16 = torch.bfloat16
 PLAIN = {"gated": False, "biases": True, "positions": "learned"}

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import facts, memory
-from course_lib.memory import CONVENTIONS
-from course_lib.units import GB, TB
+from course_lib.estimate import facts, memory
+from course_lib.estimate.memory import CONVENTIONS
+from course_lib.estimate.units import GB, TB
 
 letters = st.sampled_from(sorted(CONVENTIONS))
 params_of = st.floats(1e6, 1e13)

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import memory
-from course_lib.memory import Kernels, Layout, Shape, activation_bytes, layer_bytes, layer_terms, outside_terms
-from course_lib.units import GiB
+from course_lib.estimate import memory
+from course_lib.estimate.memory import Kernels, Layout, Shape, activation_bytes, layer_bytes, layer_terms, outside_terms
+from course_lib.estimate.units import GiB
 
 SMALL = Shape(layers=4, hidden=512, heads=8, vocab=1000)
 GATED = Shape(layers=4, hidden=512, heads=8, kv_heads=2, ffn=1408, vocab=1000, gated=True, norm="RMSNorm", biases=False)

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import facts, memory, transformer
-from course_lib.memory import Layout, Shape, in_flight, peak_bytes, stage_peak, stage_peaks
+from course_lib.estimate import facts, memory
+from course_lib.estimate.memory import Layout, Shape, in_flight, peak_bytes, stage_peak, stage_peaks
+from course_lib.model import transformer
 
 MODEL = Shape(layers=26, hidden=256, heads=8, vocab=1024, learned_positions=64)
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from course_lib import memory
-from course_lib.figures import svg
-from course_lib.figures.memory_wall import CHAPTER_COPY, MODELS, memory_wall
-from course_lib.units import bytes_text
+from course_chapters.ch01.memory_wall import CHAPTER_COPY, MODELS, memory_wall
+from course_lib.draw import svg
+from course_lib.estimate import memory
+from course_lib.estimate.units import bytes_text
 
 
 def test_the_chapters_copy_is_what_the_code_draws():
     picture = memory_wall()
-    again = "python -m course_lib.figures.memory_wall"
+    again = "python -m course_chapters.ch01.memory_wall"
     assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
 
 

@@ -6,8 +6,11 @@ import random
 import pytest
 import torch
 
-from course_lib import cluster, collectives, facts
-from course_lib.mesh import (
+from course_lib import cluster
+from course_lib.cluster import collectives
+from course_lib.estimate import facts
+from course_lib.estimate.units import GB
+from course_lib.parallel.mesh import (
     Mesh,
     axis_seconds,
     border_groups,
@@ -19,9 +22,8 @@ from course_lib.mesh import (
     shared_seconds,
     widest,
 )
-from course_lib.mesh.training import Job, alone, bytes_by_axis, train
-from course_lib.mesh.wires import Network, NetworkLevel, _counted
-from course_lib.units import GB
+from course_lib.parallel.mesh.training import Job, alone, bytes_by_axis, train
+from course_lib.parallel.mesh.wires import Network, NetworkLevel, _counted
 
 # --- coordinates and groups
 
@@ -214,7 +216,7 @@ LADDER = (
 )
 
 
-@pytest.mark.rotates("course_lib/mesh/", "course_lib/cluster/")
+@pytest.mark.rotates("course_lib/parallel/mesh/", "course_lib/cluster/")
 @pytest.mark.parametrize(
     ("sizes", "sequence_parallel"),
     [*((sizes, False) for sizes in LADDER), (LADDER[4], True), (LADDER[-1], True)],
@@ -235,7 +237,7 @@ def test_a_gradient_averaged_over_dp_alone_differs_between_the_ranks_of_cp():
         train({"dp": 2, "cp": 2}, Job(steps=1, averaging=True, gradient_axes=("dp",)))
 
 
-@pytest.mark.rotates("course_lib/mesh/", "course_lib/cluster/")
+@pytest.mark.rotates("course_lib/parallel/mesh/", "course_lib/cluster/")
 @pytest.mark.parametrize("sizes", [{"dp": 2}, {"pp": 2, "cp": 2}, {"dp": 2, "pp": 2, "cp": 2, "tp": 2}], ids=str)
 def test_bytes_by_axis_are_those_of_the_closed_forms(sizes):
     job = Job()

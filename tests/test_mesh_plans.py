@@ -2,12 +2,12 @@
 
 import pytest
 
-from course_lib import planner
-from course_lib.memory import Layout
-from course_lib.mesh import Mesh, network, plan, regime, with_adapter
-from course_lib.mesh.regimes import AXES
-from course_lib.mesh.training import CONFIG, Job, bytes_by_axis
-from course_lib.units import DAY, GB
+from course_lib.estimate import planner
+from course_lib.estimate.memory import Layout
+from course_lib.estimate.units import DAY, GB
+from course_lib.parallel.mesh import Mesh, network, plan, regime, with_adapter
+from course_lib.parallel.mesh.regimes import AXES
+from course_lib.parallel.mesh.training import CONFIG, Job, bytes_by_axis
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import random
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises import mutation
-from course_lib.exercises.mutants import CONDITION, mutants, sample
-from course_lib.grading.worker.worker_pool import can_fork
+from course_grader import exercises
+from course_grader.bank import mutation
+from course_grader.bank.mutants import CONDITION, mutants, sample
+from course_grader.worker.worker_pool import can_fork
 
 forks = pytest.mark.skipif(not can_fork(), reason="mutants run in forks")
 
@@ -127,7 +127,7 @@ def test_a_survivor_is_told_and_a_reason_or_a_better_case_ends_that(tmp_path, mo
 @forks
 def test_a_mutant_without_end_is_stopped(monkeypatch):
     source = mutation.right_answer("mfu-waste").replace("return", "while True:\n        pass\n    return", 1)
-    from course_lib.grading.judge import resolve
+    from course_grader.judge import resolve
 
     assert not mutation._survives(resolve(exercises.card("mfu-waste")), source, 1.0)
 

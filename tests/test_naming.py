@@ -4,16 +4,17 @@ import json
 
 import pytest
 
-from course_lib import cli, exercises
-from course_lib.exercises import killmatrix
-from course_lib.exercises.answer_bank import read_bank, worked_cell
-from course_lib.judging.naming import mistakes_of
-from course_lib.judging.shipped import answers as bank_of
-from course_lib.judging.shipped import answers_text
-from course_lib.judging.worked import Worked, judged_variant
+from course_app import cli
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.bank.answer_bank import read_bank, worked_cell
+from course_grader.judging.naming import mistakes_of
+from course_grader.judging.shipped import answers as bank_of
+from course_grader.judging.shipped import answers_text
+from course_grader.judging.worked import Worked, judged_variant
 from tests.tables import each_card
 
-HEAD = """from course_lib import memory, params
+HEAD = """from course_lib.estimate import memory; from course_lib import params
 import math
 PER = sum(memory.CONVENTIONS[params("state-13b").convention].buckets.values())
 """
@@ -31,7 +32,7 @@ def report_on(seed=None, **changed):
         for name in RIGHT
     }
     (answer,) = read_bank("# %% right: it\n" + HEAD + "\n".join(bodies.values()), "state-13b", "here")
-    return killmatrix.judge(answer, seed).report
+    return kill_matrix.judge(answer, seed).report
 
 
 def told(report):
@@ -77,7 +78,7 @@ def test_on_ranks_the_same_bytes_and_results_name_a_mistake():
         "return chunks[own]", "return torch.mul(chunks[own], 1 / n)"
     )
     (answer,) = read_bank("# %% right: it\n" + wrong, "reduce-scatter-half", "here")
-    failing = [v for v in killmatrix.judge(answer).report.verdicts if not v.ok and v.kind == "values"]
+    failing = [v for v in kill_matrix.judge(answer).report.verdicts if not v.ok and v.kind == "values"]
     assert {v.mistake for v in failing} == {"mean"} and failing[0].message.startswith(
         "Rank 0 of 4: this is the sum divided"
     )
@@ -91,14 +92,14 @@ def test_each_sentence_is_a_sentence_and_belongs_to_one_name(card):
 
 def test_a_mistake_must_fit_every_failing_case_of_a_share(monkeypatch):
     """Also those beyond the first few, on which all mistakes are tried."""
-    from course_lib.judging import naming
+    from course_grader.judging import naming
 
     monkeypatch.setattr(naming, "CASES", 2)
     source = worked_cell(answers_text("reduce-scatter-half"))
     wrong = "return chunks[own] / n if n < 5 else chunks[own] * 3 + 1"
     source = "import torch\nfrom course_lib import params\n" + source.replace("return chunks[own]", wrong)
     (answer,) = read_bank("# %% right: it\n" + source, "reduce-scatter-half", "here")
-    failing = [v for v in killmatrix.judge(answer).report.verdicts if not v.ok]
+    failing = [v for v in kill_matrix.judge(answer).report.verdicts if not v.ok]
     assert {v.mistake for v in failing if v.part == "chunk"} == {"mean"}  # three and four ranks
     assert "mean" not in {v.mistake for v in failing if v.kind == "generality"}  # up to eleven ranks
 
@@ -114,7 +115,7 @@ def test_the_worked_answer_has_the_numbers_of_the_variant_that_is_judged():
 
 
 def test_judging_a_right_answer_runs_no_mistake(monkeypatch):
-    from course_lib.judging import naming
+    from course_grader.judging import naming
 
     monkeypatch.setattr(naming, "run", lambda *given: pytest.fail("a mistake was run"))
     assert report_on().passed
@@ -141,7 +142,7 @@ def test_answers_from_anywhere_are_judged_in_the_form_of_the_bank(tmp_path, caps
 def judged_source(exercise, source):
     """The report on an answer that is given as text."""
     (answer,) = read_bank(f"# %% right: it\n{source}", exercise, "here")
-    return killmatrix.judge(answer).report
+    return kill_matrix.judge(answer).report
 
 
 SCHEDULES = """def naive_rows(p, m):
@@ -192,6 +193,6 @@ def test_one_word_names_a_mistake_only_if_it_is_the_mistakes_in_every_case():
 
 def test_a_named_mistake_still_says_where_a_tensor_was_in_flight():
     reads_early = next(each for each in bank_of("ring-shift") if each.name == "reads before wait")
-    report = killmatrix.judge(reads_early).report
+    report = kill_matrix.judge(reads_early).report
     first = next(v for v in report.verdicts if not v.ok)
     assert first.mistake == "reads-before-wait" and "In this run, rank 0 read a tensor in flight, at " in first.message

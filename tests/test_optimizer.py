@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from course_lib import optimizer as own
 from course_lib.cluster import simulate
-from course_lib.optimizer.steps import RULES
+from course_lib.model import optimizer as own
+from course_lib.model.optimizer.steps import RULES
 
 PAIRS = {
     "sgd": (own.SGD, torch.optim.SGD, {"lr": 0.1}),

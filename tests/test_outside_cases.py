@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from course_lib.cluster import simulate
-from course_lib.data_parallel import DataParallel
-from course_lib.sharding import FullySharded, OwnedOptimizer, full_state
+from course_lib.parallel.data import DataParallel
+from course_lib.parallel.sharding import FullySharded, OwnedOptimizer, full_state
 
 STEPS, ROWS = 5, 20
 MB = 1_000_000

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import collectives
-from course_lib.exercises.ch06.numbers import break_even_tokens
-from course_lib.facts import device
-from course_lib.overlap import BACKWARD, bucket_times, exposed_seconds, step
-from course_lib.units import GB, US
+from course_chapters.ch06.exercises.numbers import break_even_tokens
+from course_lib.cluster import collectives
+from course_lib.cluster.overlap import BACKWARD, bucket_times, exposed_seconds, step
+from course_lib.estimate.facts import device
+from course_lib.estimate.units import GB, US
 
 LAYERS = [(1e-3, 4e6)] * 12
 

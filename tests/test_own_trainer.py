@@ -11,26 +11,27 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib import cli, exercises
+from course_app import cli
+from course_app.learner import progress
+from course_app.learner.work import Folders
+from course_app.own_trainer import closing, show
+from course_app.own_trainer.answers import Part, collected, course_parts, exercise_of, write_parts
+from course_app.own_trainer.axes import AXES, new_in
+from course_app.own_trainer.export import RECORD, export
+from course_app.own_trainer.kit import gpus
+from course_app.own_trainer.kit.model import initial_weights
+from course_app.own_trainer.kit.parts import PARTS, load_parts
+from course_app.own_trainer.kit.run import complaint, main, on_cluster, on_rank
+from course_app.own_trainer.kit.settings import Settings
+from course_app.own_trainer.processes import timed
+from course_app.own_trainer.standalone import NotStandalone, standalone
+from course_app.own_trainer.trials import Assembly, library_losses, objection, trial
+from course_grader import exercises, notebooks
+from course_grader.bank.kill_matrix import bank
+from course_grader.submission import NOT_GRADED
 from course_lib.cluster import launch, simulate
-from course_lib.exercises.killmatrix import bank
-from course_lib.grading.submission import NOT_GRADED
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.learner import notebooks, progress
-from course_lib.learner.work import Folders
-from course_lib.own_trainer import closing, show
-from course_lib.own_trainer.answers import Part, collected, course_parts, exercise_of, write_parts
-from course_lib.own_trainer.axes import AXES, new_in
-from course_lib.own_trainer.export import RECORD, export
-from course_lib.own_trainer.kit import gpus
-from course_lib.own_trainer.kit.model import initial_weights
-from course_lib.own_trainer.kit.parts import PARTS, load_parts
-from course_lib.own_trainer.kit.run import complaint, main, on_cluster, on_rank
-from course_lib.own_trainer.kit.settings import Settings
-from course_lib.own_trainer.processes import timed
-from course_lib.own_trainer.standalone import NotStandalone, standalone
-from course_lib.own_trainer.trials import Assembly, library_losses, objection, trial
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
 
 HALF_A_RING = """
 def ring_all_reduce(comm, x):
@@ -95,7 +96,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Part]:
 
 
 def test_the_model_starts_as_the_courses_does():
-    from course_lib import transformer
+    from course_lib.model import transformer
 
     s = Settings(layers=2, hidden=16, seq=8)
     config = transformer.Config(layers=2, hidden=16, seq_len=8, gated=False, positions="learned")
@@ -156,7 +157,7 @@ def test_a_part_that_does_not_fit_is_named_and_the_courses_takes_its_place(tmp_p
     "cell, says",
     [
         ("def ring_all_reduce(comm, x):\n    return helper(comm, x)", "`helper`"),
-        ("from course_lib.collectives import ring_all_reduce", "imports course_lib.collectives"),
+        ("from course_lib.cluster.collectives import ring_all_reduce", "imports course_lib.cluster.collectives"),
         ("def ring_all_reduce(comm, x)", "`ring_all_reduce`"),
     ],
     ids=["a name from elsewhere", "the library's own", "does not parse"],
@@ -209,7 +210,7 @@ def _staged(comm, s, folders):
     return on_rank(gpus.OnGpus(comm, shared=True), s, folders)
 
 
-@pytest.mark.rotates("course_lib/own_trainer/")
+@pytest.mark.rotates("course_app/own_trainer/")
 @pytest.mark.parametrize("name", ["data", "experts"])
 def test_torchrun_trains_alike(tmp_path, theirs, name):
     home = export(theirs, tmp_path / "home")

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import packing, transformer
+from course_lib.model import packing, transformer
 
 DOCUMENTS = st.lists(st.integers(1, 16), max_size=30)
 STRATEGIES = (packing.in_order, packing.first_fit_decreasing)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.cluster import AVG, Topology, simulate
-from course_lib.parity import adam_tolerance, apart, objections, step_bytes, tolerance, unit_roundoff
+from course_lib.cluster.parity import adam_tolerance, apart, objections, step_bytes, tolerance, unit_roundoff
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 

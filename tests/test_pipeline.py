@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib import text
 from course_lib.cluster import RankError, Topology, attempt, interleavings, launch, simulate
-from course_lib.pipeline import gradient_norm, parameters_of, run, tied_ends, transformer_stages
-from course_lib.schedules import (
+from course_lib.model import text
+from course_lib.model.transformer import Config, build, loss
+from course_lib.parallel.pipeline import gradient_norm, parameters_of, run, tied_ends, transformer_stages
+from course_lib.parallel.schedules import (
     GENERATORS,
     cut,
     dualpipe,
@@ -23,8 +24,7 @@ from course_lib.schedules import (
     zb_h1,
     zb_v,
 )
-from course_lib.timeline import Durations, play
-from course_lib.transformer import Config, build, loss
+from course_lib.parallel.timeline import Durations, play
 
 RATE = 1e-2
 
@@ -107,7 +107,12 @@ def alike(results, want):
     assert {key for _, _, got in results for key in got} == set(parameters)
 
 
-@pytest.mark.rotates("course_lib/pipeline/", "course_lib/schedules/", "course_lib/timeline/", "course_lib/cluster/")
+@pytest.mark.rotates(
+    "course_lib/parallel/pipeline/",
+    "course_lib/parallel/schedules/",
+    "course_lib/parallel/timeline/",
+    "course_lib/cluster/",
+)
 @pytest.mark.parametrize("tied", [False, True], ids=["untied", "tied"])
 @pytest.mark.parametrize("name", GENERATORS)
 def test_ten_steps_equal_the_whole_models_under_every_schedule(name, tied):
@@ -152,7 +157,12 @@ def test_ten_steps_on_processes_equal_the_whole_models(make):
     alike(found, serial(schedule, config, 10, 5))
 
 
-@pytest.mark.rotates("course_lib/pipeline/", "course_lib/schedules/", "course_lib/timeline/", "course_lib/cluster/")
+@pytest.mark.rotates(
+    "course_lib/parallel/pipeline/",
+    "course_lib/parallel/schedules/",
+    "course_lib/parallel/timeline/",
+    "course_lib/cluster/",
+)
 @pytest.mark.parametrize("make", [one_f_one_b, interleaved, zb_h1, zb_v, dualpipe])
 def test_no_order_of_delivery_changes_a_bit_and_none_blocks(make):
     schedule = make(4, 8)
@@ -160,7 +170,12 @@ def test_no_order_of_delivery_changes_a_bit_and_none_blocks(make):
     assert case is None, str(case)
 
 
-@pytest.mark.rotates("course_lib/pipeline/", "course_lib/schedules/", "course_lib/timeline/", "course_lib/cluster/")
+@pytest.mark.rotates(
+    "course_lib/parallel/pipeline/",
+    "course_lib/parallel/schedules/",
+    "course_lib/parallel/timeline/",
+    "course_lib/cluster/",
+)
 @pytest.mark.parametrize("message", [1e-12, 0.25])
 @pytest.mark.parametrize("make", [gpipe, one_f_one_b, interleaved, zb_h1, zb_v, dualpipe, dualpipe_v])
 def test_the_clusters_clock_agrees_with_the_timeline(make, message):

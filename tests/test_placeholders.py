@@ -2,9 +2,9 @@
 
 import pytest
 
-from course_lib.exercises import killmatrix
-from course_lib.exercises.answer_bank import read_bank
-from course_lib.exercises.placeholders import fill_text
+from course_grader.bank import kill_matrix
+from course_grader.bank.answer_bank import read_bank
+from course_grader.exercises.placeholders import fill_text
 
 FILLED = [
     ("{{n:count}}", {"n": 13e9}, "13B"),
@@ -58,4 +58,4 @@ def test_a_bank_answer_carries_the_files_opening():
     text = "import math\n# %% right: one\nx = math.pi\n# %% wrong: two => values -\ny = 2\n"
     one, two = read_bank(text, "state", "state.py")
     assert (one.sort, two.expected, two.mistake) == ("right", "values", "-")
-    assert killmatrix.names_of(one.source, ["x"])[0] > 3
+    assert kill_matrix.names_of(one.source, ["x"])[0] > 3

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import collectives, memory, planner, schedules
-from course_lib.memory import Layout
-from course_lib.planner import bubbles, constants, layers, products, wires
-from course_lib.planner.search import divisors
-from course_lib.timeline import Durations, play
-from course_lib.units import GB
+from course_lib.cluster import collectives
+from course_lib.estimate import memory, planner
+from course_lib.estimate.memory import Layout
+from course_lib.estimate.planner import bubbles, constants, layers, products, wires
+from course_lib.estimate.planner.search import divisors
+from course_lib.estimate.units import GB
+from course_lib.parallel import schedules
+from course_lib.parallel.timeline import Durations, play
 
 SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)
 H100 = planner.cluster("64xH100")
@@ -292,7 +294,7 @@ def test_a_plan_is_written_for_each_framework():
     for flag in ("--tensor-model-parallel-size 8", "--num-layers-per-virtual-pipeline-stage 10", "--sequence-parallel"):
         assert flag in megatron
     servers = "torchrun --nnodes 8 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"
-    assert planner.command(plan, "course") == f"{servers} -m course_lib.runs.train --layout pp=4,ddp=2,tp=8,sp"
+    assert planner.command(plan, "course") == f"{servers} -m course_runs.train --layout pp=4,ddp=2,tp=8,sp"
     with pytest.raises(ValueError, match="No framework"):
         planner.command(plan, "jax")
     assert "Bound by" in "\n".join(planner.explain([plan], 1e12))

@@ -2,10 +2,10 @@
 
 import pytest
 
-from course_lib import planner
-from course_lib.memory import Layout
-from course_lib.mesh.training import Job as Training
-from course_lib.mesh.training import bytes_by_axis
+from course_lib.estimate import planner
+from course_lib.estimate.memory import Layout
+from course_lib.parallel.mesh.training import Job as Training
+from course_lib.parallel.mesh.training import bytes_by_axis
 
 WIDTH = 8  # bytes: the metered training computes in fp64
 

@@ -8,9 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import precision
 from course_lib.cluster import simulate
-from course_lib.precision import Format, encode, number_format, round_to, torch_dtype
+from course_lib.model import precision
+from course_lib.model.precision import Format, encode, number_format, round_to, torch_dtype
 
 SMALL = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3", "fp6_e3m2", "fp6_e2m3", "fp4_e2m1")
 NATIVE = ("fp32", "fp16", "bf16", "fp8_e5m2", "fp8_e4m3")

@@ -46,8 +46,8 @@ BRITISH = re.compile(
 )
 
 
-ASKED = sorted(path for path in ROOT.glob("course_lib/exercises/ch*/**/*.py")) + sorted(
-    ROOT.glob("course_lib/widgets/*.py")
+ASKED = sorted(path for path in ROOT.glob("course_chapters/ch*/exercises/**/*.py")) + sorted(
+    ROOT.glob("course_lib/draw/explore/*.py")
 )
 
 

@@ -12,14 +12,13 @@ import urllib.request
 
 import pytest
 
-from course_lib import exercises
-from course_lib.grading import release_steps
-from course_lib.grading.blank_notebook import blank, with_values, without_values
-from course_lib.grading.committed_form import slug, tidy, tidy_text
-from course_lib.grading.release import release_main, released
-from course_lib.grading.release_steps import MARKERS, check_folder, check_release, fill
-from course_lib.install.words import Trouble
-from course_lib.learner.notebooks import grade_meta, is_answer, parse, render
+from course_grader import exercises, release_steps
+from course_grader.blank_notebook import blank, with_values, without_values
+from course_grader.committed_form import slug, tidy, tidy_text
+from course_grader.notebooks import grade_meta, is_answer, parse, render
+from course_grader.release import release_main, released
+from course_grader.release_steps import MARKERS, check_folder, check_release, fill
+from course_lib.messages import Trouble
 from tests.grading_kit import REPOSITORY, SMALL, cell_of, own, small_source
 
 POINTS = {card.id: card.points for card in exercises.cards("01")}
@@ -135,7 +134,7 @@ def twice_the_same_id(notebook):
 
 
 def reaches_the_judging(notebook):
-    notebook["cells"].append(own("from course_lib.exercises import judging"))
+    notebook["cells"].append(own("from course_grader.exercises import judging"))
 
 
 def unknown_placeholder(notebook):

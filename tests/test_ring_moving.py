@@ -2,11 +2,11 @@
 
 from xml.etree import ElementTree
 
-from course_lib.figures.ring_moving import ALT, CHAPTER_COPY, RANKS, ring_moving
+from course_chapters.ch00.ring_moving import ALT, CHAPTER_COPY, RANKS, ring_moving
 
 
 def test_the_chapters_copy_is_what_the_code_draws():
-    again = "python -m course_lib.figures.ring_moving"
+    again = "python -m course_chapters.ch00.ring_moving"
     assert CHAPTER_COPY.read_text(encoding="utf-8") == ring_moving(), f"write it again: {again}"
 
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from course_lib.figures import svg
-from course_lib.figures.ring_phases import CHAPTER_COPY, RANKS, ring_phases
-from course_lib.figures.walk import MOST_RANKS, PHASES, start_values, walk
+from course_chapters.ch06.ring_phases import CHAPTER_COPY, RANKS, ring_phases
+from course_chapters.ch06.walk import MOST_RANKS, PHASES, start_values, walk
+from course_lib.draw import svg
 
 COUNTS = (2, 3, 4, 5, 7, 8, MOST_RANKS)
 
 
 def test_the_chapters_copy_is_what_the_code_draws():
-    again = "python -m course_lib.figures.ring_phases"
+    again = "python -m course_chapters.ch06.ring_phases"
     picture = ring_phases()
     assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import facts, roofline
-from course_lib.benchmarks import roofline as bench
-from course_lib.roofline import Machine, Run, Work
+from course_chapters.ch03 import measured_roofline as bench
+from course_lib.estimate import facts, roofline
+from course_lib.estimate.roofline import Machine, Run, Work
 
 H100 = facts.device("H100 SXM")
 MACHINE = roofline.machine("H100 SXM")

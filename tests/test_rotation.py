@@ -26,12 +26,12 @@ def files(monkeypatch):
     [
         ("solutions/06_rings/06_rings.ipynb", "06"),
         ("notebooks/10_pipelines/figures/one.svg", "10"),
-        ("course_lib/exercises/ch06/judges/ring_shift.py", "06"),
-        ("course_lib/widgets/ch00_map.py", "00"),
-        ("course_lib/widgets/ch00.py", "00"),
-        ("course_lib/exercises/ch06/ring_shift.py", "06"),
-        ("course_lib/widgets/explore.py", None),
-        ("course_lib/grading/judge.py", None),
+        ("course_chapters/ch06/exercises/judges/ring_shift.py", "06"),
+        ("course_chapters/ch00/course_map.py", "00"),
+        ("course_chapters/ch00/widgets.py", "00"),
+        ("course_chapters/ch06/exercises/ring_shift.py", "06"),
+        ("course_lib/draw/explore.py", None),
+        ("course_grader/judge.py", None),
     ],
 )
 def test_a_file_belongs_to_a_chapter_by_its_path(path, chapter):
@@ -43,7 +43,7 @@ def test_a_changed_chapter_runs_whole_beside_the_one_whose_turn_it_is(files):
     assert run.chapters == tuple(sorted({CHAPTERS[1], "06"})) and run.crossing == ("06",)
 
 
-@pytest.mark.parametrize("path", ["course_lib/grading/judge.py", "course_lib/cluster/kernel.py", "requirements.lock"])
+@pytest.mark.parametrize("path", ["course_grader/judge.py", "course_lib/cluster/kernel.py", "requirements.lock"])
 def test_after_a_change_of_the_boundary_one_answer_of_each_sort_crosses(path, files):
     answers = [SimpleNamespace(sort=sort, name=place) for place, sort in enumerate(["right", *["wrong"] * 9, "half"])]
     runs = [files(path, count=count) for count in range(60)]
@@ -54,19 +54,19 @@ def test_after_a_change_of_the_boundary_one_answer_of_each_sort_crosses(path, fi
 
 
 def test_a_change_of_words_is_no_change_of_code(files, monkeypatch, tmp_path):
-    module = tmp_path / "course_lib" / "grading" / "ranks.py"
+    module = tmp_path / "course_grader" / "ranks.py"
     module.parent.mkdir(parents=True)
     monkeypatch.setattr(rotation, "REPOSITORY", tmp_path)
     monkeypatch.setattr(rotation, "git", lambda *words: '"""Ranks."""\ndef f(x):\n    """Twice x."""\n    return 2 * x')
     for now, differs in {
         '"""All ranks."""\n\n\ndef f(x):  # doubles\n    """Two times x."""\n    return 2 * x\n': False,
-        '@pytest.mark.rotates("course_lib/pipeline/")\ndef f(x):\n    return 2 * x\n': False,
+        '@pytest.mark.rotates("course_lib/parallel/pipeline/")\ndef f(x):\n    return 2 * x\n': False,
         "def f(x):\n    return 3 * x\n": True,
         "def f(x:\n": True,
     }.items():
         module.write_text(now)
-        assert files("course_lib/grading/ranks.py").boundary is differs
-    assert files("course_lib/grading/new.py").boundary, "a file that is gone"
+        assert files("course_grader/ranks.py").boundary is differs
+    assert files("course_grader/new.py").boundary, "a file that is gone"
 
 
 def test_among_many_changed_chapters_a_bounded_number_runs_and_each_has_its_turn(files):
@@ -104,11 +104,14 @@ def test_without_such_a_change_one_answer_crosses_and_it_differs_from_commit_to_
 def test_tests_that_rotate_have_their_turn_and_all_run_whose_code_changed(files):
     turns = [{place for place in range(7) if files(count=count).has_turn(place)} for count in range(SHARE)]
     assert set().union(*turns) == set(range(7)) and max(map(len, turns)) == 3
-    later, code = files("course_lib/pipeline/ranks.py", count=1), ["course_lib/pipeline/", "course_lib/cluster/"]
+    later, code = (
+        files("course_lib/parallel/pipeline/ranks.py", count=1),
+        ["course_lib/parallel/pipeline/", "course_lib/cluster/"],
+    )
     assert all(later.has_turn(place, code) for place in range(7))
     assert not later.has_turn(0, ["course_lib/cluster/"]) and not later.has_turn(0)
     assert all(
-        files("course_lib/exercises/ch06/judges/ring_shift.py").has_turn(place, (), {"06"}) for place in range(7)
+        files("course_chapters/ch06/exercises/judges/ring_shift.py").has_turn(place, (), {"06"}) for place in range(7)
     )
     assert all(files(known=False).has_turn(place, code) for place in range(7))
 
@@ -127,7 +130,7 @@ def test_what_a_test_that_rotates_depends_on_is_there(request):
 
 
 def test_what_is_left_to_later_runs_is_said(files):
-    said = "\n".join(files("course_lib/exercises/ch06/ring_shift.py").said())
+    said = "\n".join(files("course_chapters/ch06/exercises/ring_shift.py").said())
     assert "left to later runs" in said and "--everything" in said and CHAPTERS[-1] in said
     assert "nothing is left out" in rotation.everything("asked for").said()[0]
 

@@ -12,33 +12,33 @@ from pathlib import Path
 
 import pytest
 
-from course_lib import memory
-from course_lib.facts import device
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.runs import (
+from course_lib.cluster import intervals
+from course_lib.estimate import memory
+from course_lib.estimate.facts import device
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
+from course_runs import budget as money
+from course_runs import (
     collectives,
     cores,
     evidence,
-    failures,
-    fleet,
-    gap,
-    gates,
-    intervals,
+    evidence_checks,
+    failure_drill,
     layouts,
-    look,
-    money,
     predict,
+    prediction_error,
+    preflight,
     sizes,
-    starting,
     store,
+    torchrun,
     tour,
     tracing,
     train,
     verify,
+    worker_start,
 )
-from course_lib.runs.clock import Clock
-from course_lib.runs.learning_rate import FLOOR, rate_at
+from course_runs.learning_rate import FLOOR, rate_at
+from course_runs.step_breakdown import Clock
 
 RATES = predict.Rates(flops=1e11, memory=1e10, alpha=1e-4, wire=1e9)
 
@@ -246,7 +246,7 @@ def test_the_gap_is_listed_in_terms_that_add_up(text, cores_each, more, words):
     asked = job(text, 1 if text == "single" else 4)
     expected = predict.predict(asked, replace(RATES, block=0.01, ends=0.01))
     measured = measured_of(expected, **more)
-    terms = gap.gap(expected, measured, [{"parts": PARTS}] * 5, asked, cores_each, on_cpu=True)
+    terms = prediction_error.gap(expected, measured, [{"parts": PARTS}] * 5, asked, cores_each, on_cpu=True)
     seconds, memory_terms, wire = ([term for term in terms if term["of"] == of] for of in ("seconds", "memory", "wire"))
     assert sum(term["seconds"] for term in seconds) == pytest.approx(0.5 - expected.step_seconds)
     assert sum(term["bytes"] for term in memory_terms) == pytest.approx(
@@ -255,13 +255,13 @@ def test_the_gap_is_listed_in_terms_that_add_up(text, cores_each, more, words):
     assert [term["bytes"] for term in wire] == ([] if text == "single" else [pytest.approx(6)])
     assert any(words in term["how"] for term in seconds) and all(term["how"] for term in terms)
     assert ("communication" in {term["term"] for term in seconds}) == ("exposed_seconds" in more)
-    assert all("step time" in line or "memory" in line for line in gap.said(terms))
+    assert all("step time" in line or "memory" in line for line in prediction_error.said(terms))
 
 
 def test_a_gpus_allocator_tells_no_roles_and_that_is_said():
     asked = job("ddp", 2)
     expected = predict.predict(asked, RATES)
-    (term,) = gap.memory(expected, {"memory_bytes": 2e9, "memory_by": {"reserved": 3e9}}, asked)
+    (term,) = prediction_error.memory(expected, {"memory_bytes": 2e9, "memory_by": {"reserved": 3e9}}, asked)
     assert term["bytes"] == 2e9 - expected.memory_bytes and "not told apart" in term["term"]
 
 
@@ -292,7 +292,7 @@ def test_on_a_gpu_the_parts_are_read_from_events_that_it_stamps_itself(monkeypat
         def elapsed_time(self, later):
             return 250.0 * (later.at - self.at)  # ms
 
-    monkeypatch.setattr("course_lib.runs.clock.torch.cuda.Event", Event)
+    monkeypatch.setattr("course_runs.step_breakdown.torch.cuda.Event", Event)
     clock = Clock(type("Place", (), {"device": type("Device", (), {"type": "cuda"})}))
     with clock.part("optimizer"), clock.part("communication"):
         pass
@@ -326,9 +326,9 @@ def test_a_started_program_is_told_its_threads_even_where_the_variable_is_empty(
         raise OSError("far enough")
 
     monkeypatch.setenv("OMP_NUM_THREADS", "")
-    monkeypatch.setattr(fleet.subprocess, "Popen", popen)
+    monkeypatch.setattr(torchrun.subprocess, "Popen", popen)
     with pytest.raises(OSError, match="far enough"):
-        fleet.run("matmul", [], 1)
+        torchrun.run("matmul", [], 1)
     assert seen["OMP_NUM_THREADS"] == str(cores.cores())
 
 
@@ -425,7 +425,7 @@ def train_evidence(**changes):
 
 
 def failed(content):
-    return {gate.name for gate in gates.gates(content) if not gate.ok}
+    return {gate.name for gate in evidence_checks.gates(content) if not gate.ok}
 
 
 def test_honest_evidence_passes_schema_and_gates(tmp_path, capsys):
@@ -560,10 +560,10 @@ def test_a_run_ends_at_its_limit_of_money(capsys):
 
     def starter(program, arguments, nproc, timeout):
         asked.update(timeout=timeout)
-        return fleet.Ended(code=-15, seconds=timeout, timed_out=True, lines=())
+        return torchrun.Ended(code=-15, seconds=timeout, timed_out=True, lines=())
 
-    code = starting.start("train", ["--device", "cpu"], 2, starting.Limits(dollars=0.01, price=3.6), starter)
-    assert code == starting.STOPPED == 124
+    code = worker_start.start("train", ["--device", "cpu"], 2, worker_start.Limits(dollars=0.01, price=3.6), starter)
+    assert code == worker_start.STOPPED == 124
     assert asked["timeout"] == pytest.approx(5.0), "a cent, at two devices of a tenth of a cent a second"
     assert "stopped after" in capsys.readouterr().out
 
@@ -572,17 +572,17 @@ SMI = "NVIDIA H100 80GB HBM3, 570.86.15, 1980, 1980, 0x0000000000000000, 0"
 
 
 def test_a_machine_that_is_too_warm_or_has_failed_is_named():
-    assert look.clock_line([look.parsed(SMI)]).state == "ok"
-    warm = look.parsed(SMI.replace("0x0000000000000000", "0x0000000000000040"))
-    assert (look.clock_line([warm]).state, warm.throttled) == ("warn", "slowdown by heat (hardware)")
-    assert look.errors_line([look.parsed(SMI[:-1] + "7")]).state == "fail"
-    assert look.links_line("NV18", 8).state == "ok"
-    assert look.links_line("SYS, PHB", 8).state == "warn"
-    assert look.shared_memory_line(64e6, 8).state == "warn"
-    assert look.shared_memory_line(0.0, 8).state == "warn" and look.shared_memory_line(0.0, 0).state == "ok"
-    assert look.files_line(1024).state == "warn"
-    assert look.rate_line("copy", 2.5e12, 3.35e12, 0.75, "a sheet").state == "ok"
-    assert look.rate_line("copy", 1.0e12, 3.35e12, 0.75, "a sheet").state == "warn"
+    assert preflight.clock_line([preflight.parsed(SMI)]).state == "ok"
+    warm = preflight.parsed(SMI.replace("0x0000000000000000", "0x0000000000000040"))
+    assert (preflight.clock_line([warm]).state, warm.throttled) == ("warn", "slowdown by heat (hardware)")
+    assert preflight.errors_line([preflight.parsed(SMI[:-1] + "7")]).state == "fail"
+    assert preflight.links_line("NV18", 8).state == "ok"
+    assert preflight.links_line("SYS, PHB", 8).state == "warn"
+    assert preflight.shared_memory_line(64e6, 8).state == "warn"
+    assert preflight.shared_memory_line(0.0, 8).state == "warn" and preflight.shared_memory_line(0.0, 0).state == "ok"
+    assert preflight.files_line(1024).state == "warn"
+    assert preflight.rate_line("copy", 2.5e12, 3.35e12, 0.75, "a sheet").state == "ok"
+    assert preflight.rate_line("copy", 1.0e12, 3.35e12, 0.75, "a sheet").state == "warn"
 
 
 def all_reduced(bus, code=0, timed_out=False):
@@ -603,23 +603,23 @@ def all_reduced(bus, code=0, timed_out=False):
             measured={"fits": {}, "best_bus": {"all_reduce": bus}},
         )
         evidence.write(content, given.out, given.name)
-        return fleet.Ended(code, 9.0, timed_out, ("NCCL WARN Call to connect failed",))
+        return torchrun.Ended(code, 9.0, timed_out, ("NCCL WARN Call to connect failed",))
 
     return start
 
 
 def test_the_doctor_holds_an_all_reduce_against_the_link_and_ends_one_that_does_not():
     link = float(device("H100 SXM").link_one_way)
-    assert look.all_reduce_line("H100 SXM", 8, all_reduced(0.75 * link)).state == "ok"
-    slow = look.all_reduce_line("H100 SXM", 8, all_reduced(0.2 * link))
+    assert preflight.all_reduce_line("H100 SXM", 8, all_reduced(0.75 * link)).state == "ok"
+    slow = preflight.all_reduce_line("H100 SXM", 8, all_reduced(0.2 * link))
     assert slow.state == "warn" and "degraded" in slow.found and slow.way_out
-    hung = look.all_reduce_line("H100 SXM", 8, all_reduced(0.0, -15, True))
+    hung = preflight.all_reduce_line("H100 SXM", 8, all_reduced(0.0, -15, True))
     assert hung.state == "fail" and "did not end in 90 s" in hung.found
-    assert "connect failed" in look.all_reduce_line("H100 SXM", 8, all_reduced(0.0, 1)).found
+    assert "connect failed" in preflight.all_reduce_line("H100 SXM", 8, all_reduced(0.0, 1)).found
 
 
 def test_the_doctor_says_what_a_run_needs_also_without_a_gpu_and_loads_no_torch_for_it():
-    program = "import sys; from course_lib.runs import look; print([line.what for line in look.lines()], 'torch' in sys.modules)"
+    program = "import sys; from course_runs import preflight; print([line.what for line in preflight.lines()], 'torch' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -632,12 +632,14 @@ def test_the_doctor_says_what_a_run_needs_also_without_a_gpu_and_loads_no_torch_
 
 
 def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(monkeypatch):
-    from course_lib.cli.doctor import machine_lines
+    from course_app.cli.doctor import machine_lines
 
-    monkeypatch.setattr(look, "gpus", lambda: [look.parsed(SMI[:-1] + "7")] * 2)
-    monkeypatch.setattr(look, "topology", lambda: "NV18")
-    monkeypatch.setattr(look, "_measured", lambda seen: [look.rate_line("copy", 1e12, 3.35e12, 0.75, "a sheet")])
-    lines = {line.what: line for line in machine_lines(look.lines())}
+    monkeypatch.setattr(preflight, "gpus", lambda: [preflight.parsed(SMI[:-1] + "7")] * 2)
+    monkeypatch.setattr(preflight, "topology", lambda: "NV18")
+    monkeypatch.setattr(
+        preflight, "_measured", lambda seen: [preflight.rate_line("copy", 1e12, 3.35e12, 0.75, "a sheet")]
+    )
+    lines = {line.what: line for line in machine_lines(preflight.lines())}
     assert set(lines) == {
         "shared memory",
         "open files",
@@ -688,14 +690,14 @@ class Starter:
         name = arguments[arguments.index("--name") + 1]
         self.started.append(name)
         if name in self.hangs:
-            return fleet.Ended(-15, timeout, True, ("step 1",))
+            return torchrun.Ended(-15, timeout, True, ("step 1",))
         if name in self.fails:
-            return fleet.Ended(1, 1.0, False, ("RuntimeError: out of memory",))
+            return torchrun.Ended(1, 1.0, False, ("RuntimeError: out of memory",))
         out = arguments[arguments.index("--out") + 1]
         evidence.write(
             evidence.evidence("failure", setup={}, raw={"rows": []}, measured={"found": 0, "of": 0}), out, name
         )
-        return fleet.Ended(0, 1.0, False, ())
+        return torchrun.Ended(0, 1.0, False, ())
 
 
 def test_a_tour_goes_on_after_a_failed_stage_and_resumes_where_it_stopped(tmp_path, capsys):
@@ -723,7 +725,7 @@ def test_a_stage_that_failed_runs_again_though_it_left_evidence(tmp_path):
     class Odd(Starter):
         def __call__(self, program, *arguments, **more):
             ended = super().__call__(program, *arguments, **more)
-            return fleet.Ended(1, 1.0, False, ("parity: not the same",)) if program == "parity" else ended
+            return torchrun.Ended(1, 1.0, False, ("parity: not the same",)) if program == "parity" else ended
 
     assert tour.main(flags, Odd()) == 1 and (tmp_path / "out" / "parity.json").exists()
     again = Starter()
@@ -748,8 +750,8 @@ def test_a_plan_says_minutes_and_dollars_of_machines_that_are_not_here(gpus, cap
 
 
 def test_a_tour_says_that_the_rental_goes_on(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(look, "gpus", lambda: [look.parsed(SMI)])
-    monkeypatch.setattr(look, "lines", lambda measure=True: [])
+    monkeypatch.setattr(preflight, "gpus", lambda: [preflight.parsed(SMI)])
+    monkeypatch.setattr(preflight, "lines", lambda measure=True: [])
     assert tour.main(["--out", str(tmp_path / "out"), "--only", "matmul", "--price", "2.5"], Starter()) == 0
     said = capsys.readouterr().out
     assert "The rental is still running" in said and "$2.50 per GPU and hour" in said
@@ -767,20 +769,25 @@ def note(rank, doing="all_reduce", step=5, **more):
     [
         (
             [note(0), note(1, "compute"), note(2)],
-            fleet.Ended(1, 9, False, ("exitcode  : -9 (pid: 101)  (SIGKILL)",)),
+            torchrun.Ended(1, 9, False, ("exitcode  : -9 (pid: 101)  (SIGKILL)",)),
             "killed",
             1,
         ),
-        ([note(0), note(1, "compute"), note(2)], fleet.Ended(1, 9, False, ("Timed out waiting",)), "hung", 1),
-        ([note(0), note(1), note(2, "compute")], fleet.Ended(-15, 9, True, ()), "hung", 2),
+        ([note(0), note(1, "compute"), note(2)], torchrun.Ended(1, 9, False, ("Timed out waiting",)), "hung", 1),
+        ([note(0), note(1), note(2, "compute")], torchrun.Ended(-15, 9, True, ()), "hung", 2),
         (
             [note(0, error="RuntimeError: Detected mismatch between collectives on ranks"), note(1)],
-            fleet.Ended(1, 9, False, ()),
+            torchrun.Ended(1, 9, False, ()),
             "mismatched",
             None,
         ),
-        ([note(0, "done"), note(1, "done", work=[0.1] * 5), note(2, "done")], fleet.Ended(0, 9, False, ()), "slow", 1),
-        ([note(0, "done"), note(1, "done", work=[0.012] * 5)], fleet.Ended(0, 9, False, ()), "none", None),
+        (
+            [note(0, "done"), note(1, "done", work=[0.1] * 5), note(2, "done")],
+            torchrun.Ended(0, 9, False, ()),
+            "slow",
+            1,
+        ),
+        ([note(0, "done"), note(1, "done", work=[0.012] * 5)], torchrun.Ended(0, 9, False, ()), "none", None),
         (
             [
                 note(
@@ -789,14 +796,14 @@ def note(rank, doing="all_reduce", step=5, **more):
                     error="Trouble: The ranks do not have the same torch version: rank 1 has 2.4.0, the others 2.13.0.",
                 )
             ],
-            fleet.Ended(1, 9, False, ()),
+            torchrun.Ended(1, 9, False, ()),
             "version",
             None,
         ),
     ],
 )
 def test_a_failure_is_diagnosed_from_the_ranks_last_notes(notes, ended, kind, rank):
-    found = failures.diagnose(notes, ended)
+    found = failure_drill.diagnose(notes, ended)
     assert (found.kind, found.rank) == (kind, rank), found.words
 
 
@@ -870,8 +877,8 @@ def test_a_file_has_a_list_of_numbers_on_one_line(tmp_path):
 def closure():
     """Every module of the course that the programs load."""
     program = (
-        "import sys, json; import course_lib.runs.train, course_lib.runs.matmul, course_lib.runs.collectives, course_lib.runs.tour, course_lib.runs.failing, "
-        "course_lib.runs.failures, course_lib.runs.parity, course_lib.runs.resumed, course_lib.runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith('course_lib')}))"
+        "import sys, json; import course_runs.train, course_runs.matmul, course_runs.collectives, course_runs.tour, course_runs.failure_drill_worker, "
+        "course_runs.failure_drill, course_runs.parity, course_runs.resumed, course_runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith('course_lib')}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -901,14 +908,14 @@ def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
             for alias in node.names
         }
         assert not used & set(NEWER), f"{name} imports {used & set(NEWER)}"
-    program = "import sys, json; import course_lib.runs.train, course_lib.runs.tour; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    program = "import sys, json; import course_runs.train, course_runs.tour; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert not loaded & {"matplotlib", "ipywidgets", "rich", "typer", "nbgrader", "IPython", "jsonschema", "pandas"}
 
 
 def test_what_would_fit_is_said_only_where_it_would():
-    from course_lib.runs import train
+    from course_runs import train
 
     big = predict.Job(config=sizes.size("7b").config(), layout=layouts.parse("ddp", 8), batch=16, width=2)
     said = train.would_fit(big, 80e9)

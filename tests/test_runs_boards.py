@@ -8,9 +8,9 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import torch.distributed as dist
 
-from course_lib.install.words import Trouble
-from course_lib.runs import boards, evidence, options, retrying, stepping, train
-from course_lib.runs.place import Place
+from course_lib.messages import Trouble
+from course_runs import evidence, loggers, options, retrying, stepping, train
+from course_runs.process_group import Place
 
 WORDS = ["--device", "cpu", "--layout", "single", "--batch", "2", "--seq-len", "16"]
 
@@ -67,7 +67,7 @@ def test_wandb_gets_the_rows_of_the_evidence_and_nothing_without_the_flag(fake, 
     content, (shown,) = evidence.read(tmp_path / "shown.json"), fake.runs
     tokens = content["setup"]["tokens_per_step"]
     assert shown.rows == [
-        (row["step"], {name: row[name] for name in boards.LOGGED} | {"tokens_per_s": tokens / row["seconds"]})
+        (row["step"], {name: row[name] for name in loggers.LOGGED} | {"tokens_per_s": tokens / row["seconds"]})
         for row in content["raw"]["steps"]
     ]
     assert len(shown.rows) == 4 and shown.codes == [0] and signal.getsignal(signal.SIGTERM) == before
@@ -108,7 +108,7 @@ def test_tensorboard_gets_the_same_numbers(known, tmp_path, monkeypatch):
     assert run(tmp_path, known, "--steps", "3", "--name", "shown", "--tensorboard") == 0
     rows = evidence.read(tmp_path / "shown.json")["raw"]["steps"]
     losses = [(step, number) for step, name, number in written if name == "loss"]
-    assert losses == [(row["step"], row["loss"]) for row in rows] and len(written) == 3 * (len(boards.LOGGED) + 1)
+    assert losses == [(row["step"], row["loss"]) for row in rows] and len(written) == 3 * (len(loggers.LOGGED) + 1)
     assert closed == [f"{tmp_path}/tensorboard"]
 
 
@@ -185,12 +185,12 @@ def test_other_ranks_open_nothing_and_hear_of_rank_0s_trouble(fake, monkeypatch,
     given, setup = options.arguments(["--wandb", "--out", str(tmp_path)]), {"layout": {"name": "ddp=2"}}
     other = Place(1, 2, 1, 2, "cpu", "gloo")
     monkeypatch.setattr(dist, "broadcast_object_list", lambda problem: problem.__setitem__(0, ""))
-    board = boards.Boards(given, other)
+    board = loggers.Boards(given, other)
     board.begin(setup)
-    board.log([dict.fromkeys(boards.LOGGED, 1.0) | {"step": 0}], 8)
+    board.log([dict.fromkeys(loggers.LOGGED, 1.0) | {"step": 0}], 8)
     board.close(0)
     assert fake.runs == [] and list(tmp_path.iterdir()) == []
-    first = boards.Boards(given, Place(0, 2, 0, 2, "cpu", "gloo"))
+    first = loggers.Boards(given, Place(0, 2, 0, 2, "cpu", "gloo"))
     first.begin(setup)
     first.close(0)
     assert [shown.asked["name"] for shown in fake.runs] == ["1m ddp=2"]

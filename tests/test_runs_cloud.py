@@ -9,9 +9,9 @@ import subprocess
 import pytest
 import yaml
 
-from course_lib.install.folders import ROOT
+from course_lib.folders import ROOT
 
-CLOUD = ROOT / "course_lib/runs/cloud"
+CLOUD = ROOT / "course_runs/cloud"
 SCRIPTS = sorted(CLOUD.glob("*.sbatch"))
 COMMANDS = re.compile(r"-m course_lib\.runs\.(\w+)((?: [^\n|&;]+)?)")
 
@@ -45,7 +45,7 @@ def test_every_flag_is_one_that_the_program_takes(path):
     found = commands(path.read_text(encoding="utf-8"))
     assert found
     for program, words in found:
-        module = importlib.import_module(f"course_lib.runs.{program}")
+        module = importlib.import_module(f"course_runs.{program}")
         given = module.arguments([re.sub(r"\$\{?\w+\}?", "1", word) for word in words])
         assert given.out
 
@@ -62,7 +62,7 @@ def test_torchruns_own_flags_exist():
 
 
 def test_the_layout_of_two_nodes_is_that_of_its_ranks():
-    from course_lib.runs import layouts
+    from course_runs import layouts
 
     text = (CLOUD / "two_nodes.sbatch").read_text(encoding="utf-8")
     (layout,) = re.findall(r"--layout (\S+)", text)

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from course_lib.install.words import Trouble
-from course_lib.planner import commands as planned
-from course_lib.runs import commands, layouts, options, starting, train
+from course_lib.estimate.planner import commands as planned
+from course_lib.messages import Trouble
+from course_runs import commands, layouts, options, train, worker_start
 
 # torchtitan, torchtitan/config/job_config.py at commit 6404b932: section.field
 TITAN = {
@@ -189,10 +189,13 @@ def test_the_command_is_printed_for_as_many_processes_as_asked_for_and_nothing_i
         raise AssertionError("something was started")
 
     words = ["--layout", "ddp=2,fsdp=8", "--print-command", "torchtitan", "--size", "1b"]
-    assert starting.start("train", words, 16, starting.Limits(), starter) == 0
+    assert worker_start.start("train", words, 16, worker_start.Limits(), starter) == 0
     said = capsys.readouterr().out
     assert said.startswith("torchrun --nnodes 2 --nproc-per-node 8 -m torchtitan.train ") and "\n# The model is" in said
-    assert starting.start("train", ["--layout", "tp=3", "--print-command=megatron"], 2, starting.Limits(), starter) == 2
+    assert (
+        worker_start.start("train", ["--layout", "tp=3", "--print-command=megatron"], 2, worker_start.Limits(), starter)
+        == 2
+    )
     assert "makes 3 ranks, and 2 are running" in capsys.readouterr().err
     monkeypatch.setattr(train, "join", starter)
     assert train.main(["--print-command", "megatron"]) == 0 and "pretrain_gpt.py" in capsys.readouterr().out

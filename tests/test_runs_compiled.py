@@ -11,12 +11,12 @@ import torch
 import torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from course_lib.install.words import Trouble
-from course_lib.runs import layouts, options, train
-from course_lib.runs.model import build
-from course_lib.runs.parallel import Choices, RunMesh, local, spread
-from course_lib.runs.place import Place
-from course_lib.transformer import Config, loss
+from course_lib.messages import Trouble
+from course_lib.model.transformer import Config, loss
+from course_runs import layouts, options, train
+from course_runs.model import build
+from course_runs.parallel import Choices, RunMesh, local, spread
+from course_runs.process_group import Place
 
 RANKS = 8
 CONFIG = Config(vocab=64, layers=2, hidden=32, heads=4, seq_len=16)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from course_lib.context_parallel import zig_zag
-from course_lib.runs import context
+from course_lib.parallel.context import zig_zag
+from course_runs import context
 
 WIDTH = 18  # no multiple of 8, which a GPU's flash kernel wants
 

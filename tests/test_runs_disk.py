@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.runs import compiled as kept
-from course_lib.runs import fleet, saving, train
+from course_runs import compiled as kept
+from course_runs import saving, torchrun, train
 
 
 @pytest.fixture
@@ -49,13 +49,13 @@ def test_a_folder_that_cannot_be_shared_is_the_runs_alone(home, monkeypatch):
     assert not alone.path.exists()
 
 
-@pytest.mark.rotates("course_lib/runs/")
+@pytest.mark.rotates("course_runs/")
 def test_a_run_that_was_killed_while_it_compiled_spoils_no_later_one(home):
     program = str(Path(__file__).parent / "compiled_once.py")
     said: list[str] = []
-    killed = fleet.run(program, ["die"], say=None, extra=["--standalone"], timeout=200)
+    killed = torchrun.run(program, ["die"], say=None, extra=["--standalone"], timeout=200)
     assert not killed.ok and "emptied" in killed.lines
-    again = fleet.run(program, ["live"], say=said.append, extra=["--standalone"], timeout=200)
+    again = torchrun.run(program, ["live"], say=said.append, extra=["--standalone"], timeout=200)
     assert again.ok, again.lines
     assert "is not used" in said[0] and list(home.rglob("*.so"))
 

@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.install.words import Trouble
-from course_lib.runs import eight_bits
-from course_lib.runs.model import build
-from course_lib.runs.sizes import size
+from course_lib.messages import Trouble
+from course_runs import eight_bits
+from course_runs.model import build
+from course_runs.sizes import size
 
 KINDS = [(eight_bits.IN, eight_bits.IN), (eight_bits.BACK, eight_bits.IN)]
 

@@ -18,45 +18,45 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import Shard, distribute_tensor
 
-from course_lib import text, transformer
-from course_lib.benchmarks import roofline
-from course_lib.checkpoint import BackgroundSaver, CheckpointStore, resume
-from course_lib.checkpoint.pieces import Piece
+from course_chapters.ch03 import measured_roofline as roofline
 from course_lib.cluster import launched_rank
-from course_lib.facts import chip, device
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.ledger import expecting, recording
-from course_lib.runs import (
+from course_lib.estimate.facts import chip, device
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
+from course_lib.model import text, transformer
+from course_lib.model.checkpoint import BackgroundSaver, CheckpointStore, resume
+from course_lib.model.checkpoint.pieces import Piece
+from course_lib.model.ledger import expecting, recording
+from course_lib.parallel.tensor import rng
+from course_runs import (
     collectives,
     context,
     eight_bits,
     evidence,
-    failing,
-    gates,
-    look,
+    evidence_checks,
+    failure_drill_worker,
     matmul,
-    oldest,
+    min_torch,
+    op_timer,
     options,
     parallel,
     peaks,
-    place,
     predict,
+    preflight,
+    process_group,
     rates,
     reading,
     serve_arguments,
     sizes,
     stepping,
-    stopwatch,
     store,
     tour,
     tracing,
     train,
     verify,
 )
-from course_lib.runs.layouts import RunLayout
-from course_lib.runs.parallel import local
-from course_lib.tensor_parallel import chance
+from course_runs.layouts import RunLayout
+from course_runs.parallel import local
 
 FREE = 79.1 * 2**30  # bytes that an 80 GB H100 has left once torch has begun
 
@@ -117,9 +117,7 @@ def test_a_sweep_ends_at_the_size_that_it_promises():
 
 
 def test_the_minutes_that_are_advised_are_those_of_the_plan(capsys):
-    said = "".join(
-        (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "course_lib/runs/cloud/sky.yaml")
-    )
+    said = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "course_runs/cloud/sky.yaml"))
     advised = {int(n) for n in re.findall(r"(?:tour --minutes |MINUTES: .)(\d+)", said)}
     expected = sum(stage.minutes for stage in tour.stages(8, False))
     assert len(advised) == 1 and expected <= min(advised) <= 60
@@ -139,19 +137,19 @@ def test_heads_that_are_no_whole_16_bytes_wide_are_filled_up_and_give_the_same()
 
 
 def test_before_each_cold_call_the_cache_is_written_over(monkeypatch):
-    seen, here = [], place.Place(0, 1, 0, 1, torch.device("cuda"), "nccl")
+    seen, here = [], process_group.Place(0, 1, 0, 1, torch.device("cuda"), "nccl")
     waste = SimpleNamespace(zero_=lambda: seen.append("flush"))
     with pytest.MonkeyPatch.context() as patched, fake_gpu.gpu(patched):
         patched.setattr(torch, "empty", lambda size, **_: seen.append(size) or waste)
         for cold in (True, False):
-            assert len(stopwatch.seconds_of(lambda: seen.append("work"), here, 2, cold=cold)) == 2
+            assert len(op_timer.seconds_of(lambda: seen.append("work"), here, 2, cold=cold)) == 2
         patched.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace())
-        assert stopwatch.cache_bytes(here.device) == 256_000_000
+        assert op_timer.cache_bytes(here.device) == 256_000_000
     assert seen == [100 * 2**20, "flush", "work", "flush", "work", 0, "work", "work"]
 
 
 def test_a_step_asks_the_device_for_no_number(alone, monkeypatch):
-    layout, here = RunLayout(), place.Place(0, 1, 0, 1, torch.device("cpu"), "gloo")
+    layout, here = RunLayout(), process_group.Place(0, 1, 0, 1, torch.device("cpu"), "gloo")
     config, choices = sizes.size("1m").config(seq_len=16), parallel.Choices(dtype=torch.float32, fused=True)
     mesh = parallel.mesh_of(layout, here)
     stepper = stepping.Stepper(
@@ -173,7 +171,7 @@ def test_the_rank_with_the_least_memory_decides_for_all(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (int(FREE), int(FREE)))
     monkeypatch.setattr(dist, "all_reduce", least_of_two)
     monkeypatch.setattr(torch, "tensor", lambda value, **_: torch.full((1,), value[0], dtype=torch.float64))
-    found = [peaks.memory_of(place.Place(0, n, 0, n, torch.device("cuda"), "nccl")) for n in (1, 2)]
+    found = [peaks.memory_of(process_group.Place(0, n, 0, n, torch.device("cuda"), "nccl")) for n in (1, 2)]
     assert found == [peaks.usable(int(FREE)), peaks.usable(5e9)]
 
 
@@ -181,8 +179,8 @@ def test_a_short_patience_begins_once_all_ranks_have_met(monkeypatch):
     calls = []
     monkeypatch.setattr(dist, "all_reduce", lambda _: calls.append("met"))
     monkeypatch.setattr(dist.distributed_c10d, "_set_pg_timeout", lambda wait: calls.append(wait.total_seconds()))
-    failing.hurry(place.Place(0, 2, 0, 2, torch.device("cpu"), "gloo"), 5.0)
-    assert calls == ["met", 5.0] and failing.START >= 60, "NCCL's own start may take half a minute"
+    failure_drill_worker.hurry(process_group.Place(0, 2, 0, 2, torch.device("cpu"), "gloo"), 5.0)
+    assert calls == ["met", 5.0] and failure_drill_worker.START >= 60, "NCCL's own start may take half a minute"
 
 
 @pytest.mark.parametrize("version", ["2.5.1", "2.6.0+cu124", "2.7.1"])
@@ -194,12 +192,12 @@ def test_an_older_torch_is_refused_by_name(version, monkeypatch, capsys):
 
 
 def test_the_oldest_torch_is_the_one_that_the_project_asks_for():
-    least = ".".join(map(str, oldest.OLDEST))
-    oldest.require(f"{least}.0+cpu")
+    least = ".".join(map(str, min_torch.OLDEST))
+    min_torch.require(f"{least}.0+cpu")
     assert f'"torch>={least},<3"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert f"torch {least}, numpy" in (ROOT / "README.md").read_text(encoding="utf-8")
     with pytest.raises(Trouble):
-        oldest.require("2.7.9")
+        min_torch.require("2.7.9")
 
 
 # --- the lines that only a GPU reaches, on one that is really the CPU
@@ -233,17 +231,17 @@ def _one(comm):
 
 def _asked_for_too_much():
     with pytest.raises(Trouble, match="8 processes were asked for, and this machine has 1 GPU"):
-        place.choose("cuda", "auto", 8)
+        process_group.choose("cuda", "auto", 8)
     with pytest.raises(Trouble, match="NCCL moves data between GPUs only"):
-        place.choose("cpu", "nccl", 1)
+        process_group.choose("cpu", "nccl", 1)
     with pytest.raises(Trouble, match="--backend is 'mpi'"):
-        place.choose("cuda", "mpi", 1)
+        process_group.choose("cuda", "mpi", 1)
     with pytest.MonkeyPatch.context() as none, pytest.raises(Trouble, match="no GPU that torch can see"):
         none.setattr(torch.cuda, "device_count", lambda: 0)
-        place.choose("cuda", "auto", 1)
+        process_group.choose("cuda", "auto", 1)
     with pytest.MonkeyPatch.context() as several, pytest.raises(Trouble, match="this machine has 2 GPUs"):
         several.setattr(torch.cuda, "device_count", lambda: 2)
-        place.choose("cuda", "auto", 8)
+        process_group.choose("cuda", "auto", 8)
     with pytest.raises(ValueError, match="this machine has cpu and cuda"):
         roofline._device("tpu")
     with pytest.MonkeyPatch.context() as none, pytest.raises(ValueError, match="only cpu: torch sees no GPU"):
@@ -269,8 +267,8 @@ def _met_by_torchrun():
     with pytest.MonkeyPatch.context() as started:
         for name, value in {"RANK": 5, "WORLD_SIZE": 8, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}.items():
             started.setenv(name, str(value))
-        started.setattr(place, "_meet", lambda backend, **more: asked.update(more, backend=backend))
-        asked["place"] = place.join("cuda", "auto", 7.0)
+        started.setattr(process_group, "_meet", lambda backend, **more: asked.update(more, backend=backend))
+        asked["place"] = process_group.join("cuda", "auto", 7.0)
     return asked
 
 
@@ -306,7 +304,7 @@ def _drawn():
     for rank in range(2):
         torch.manual_seed(1)
         torch.cuda.manual_seed(1)
-        with chance.inside(SimpleNamespace(rank=rank)):
+        with rng.inside(SimpleNamespace(rank=rank)):
             drawn.append(int(torch.randint(2**31, (), generator=fake_gpu.RANDOM)))
         drawn.append(int(torch.randint(2**31, (), generator=fake_gpu.RANDOM)))
     return drawn
@@ -340,7 +338,7 @@ def bench(tmp_path_factory):
     folder, found = tmp_path_factory.mktemp("gpu"), SimpleNamespace(peak=[])
     with pytest.MonkeyPatch.context() as patched, fake_gpu.gpu(patched) as nccl, gpu_lines.traced() as ran:
         patched.setattr(rates.timed, "__defaults__", (0.01,))
-        patched.setattr(look, "COPIED", 1_000_000)
+        patched.setattr(preflight, "COPIED", 1_000_000)
         patched.setattr(matmul, "SQUARES", {"cuda": (64, 128)})
         patched.setattr(matmul, "MODEL", {"cuda": ((64, 32, 96),)})
         patched.setattr(roofline, "GPU_SIZES", (32, 64, 128, 192, 256))
@@ -349,7 +347,7 @@ def bench(tmp_path_factory):
         _links(folder)
         _launched(folder)
         _asked_for_too_much()
-        found.copied = look._measured([look.Gpu(fake_gpu.Properties().name)])
+        found.copied = preflight._measured([preflight.Gpu(fake_gpu.Properties().name)])
         found.roofs = roofline.measure("cuda", seconds=0.05, quick=True)
         found.unwaited = roofline.without_waiting("cuda", size=64, repeats=3)
         with recording._device_peak(torch.device("cuda"), found.peak):
@@ -463,10 +461,10 @@ def test_a_gpu_is_met_measured_and_named_as_one(bench):
 @pytest.mark.parametrize("name", ["one", "matmul"])
 def test_no_gate_on_peaks_speaks_against_an_honest_run_on_a_gpu(bench, name):
     content = evidence.read(bench.folder / f"{name}.json")
-    found = {gate.name: gate.ok for gate in gates.gates(content) if "data sheet" in gate.name}
+    found = {gate.name: gate.ok for gate in evidence_checks.gates(content) if "data sheet" in gate.name}
     assert found and all(found.values())
     content["environment"] |= {"device": "NVIDIA A100-SXM4-40GB", "capability": "8.0"}
-    assert "the fp32 peak is the data sheet's" not in {gate.name for gate in gates.gates(content)}
+    assert "the fp32 peak is the data sheet's" not in {gate.name for gate in evidence_checks.gates(content)}
 
 
 def test_nccl_averages_the_gradients_of_shards_by_itself(bench):

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.runs import fleet, launcher, look, place, starting
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
+from course_runs import launcher, preflight, process_group, torchrun, worker_start
 
 LEFT = {
     "RANK": "0",
@@ -56,18 +56,18 @@ def test_ranks_meet_on_a_host_whose_name_has_no_address(namespaces, commands):
 def test_one_process_does_not_wait_for_ranks_of_another_launcher(monkeypatch):
     for name, value in LEFT.items():
         monkeypatch.setenv(name, value)
-    ended = fleet.run("collectives", SWEEP.split()[1:-1], 1, timeout=60, say=None)
+    ended = torchrun.run("collectives", SWEEP.split()[1:-1], 1, timeout=60, say=None)
     assert ended.ok, ended.lines
 
 
 def test_the_doctor_sees_a_name_without_an_address_and_a_launchers_variables():
-    named = look.name_line("nowhere", True)
+    named = preflight.name_line("nowhere", True)
     assert named.state == "warn" and "nowhere has no address" in named.found
     assert "--local-addr 127.0.0.1" in named.way_out and "/etc/hosts" in named.way_out
-    assert look.name_line("here", False).state == "ok"
-    left = look.launcher_line(launcher.left_over({"RANK": "0", "PET_NNODES": "2", "PATH": "/bin"}))
+    assert preflight.name_line("here", False).state == "ok"
+    left = preflight.launcher_line(launcher.left_over({"RANK": "0", "PET_NNODES": "2", "PATH": "/bin"}))
     assert (left.state, left.found) == ("warn", "PET_NNODES, RANK set by another launcher")
-    assert look.launcher_line([]).state == "ok"
+    assert preflight.launcher_line([]).state == "ok"
 
 
 def test_the_search_for_a_name_takes_no_longer_than_it_may(monkeypatch):
@@ -82,7 +82,7 @@ def test_a_rank_whose_others_never_come_is_told_in_words(monkeypatch, capsys):
     for name, value in address.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(Trouble, match="Rank 1 of 2 did not meet the others at no such name:1") as trouble:
-        place.join("cpu", "gloo", timeout=1.0)
+        process_group.join("cpu", "gloo", timeout=1.0)
     assert "--local-addr 127.0.0.1" in trouble.value.way_out
     assert "MASTER_ADDR=no such name has no address here" in capsys.readouterr().err
 
@@ -96,10 +96,10 @@ def test_a_failed_process_is_told_without_torchruns_traceback(ending, code, said
     kept = []
 
     def starter(*arguments, **more):
-        kept.append(fleet.run(*arguments, **more))
+        kept.append(torchrun.run(*arguments, **more))
         return kept[0]
 
-    assert starting.start(str(program), [], 2, starting.Limits(), starter=starter) == 1
+    assert worker_start.start(str(program), [], 2, worker_start.Limits(), starter=starter) == 1
     out, err = capsys.readouterr()
     assert not [word for word in ("Traceback", "ChildFailedError", "torchrun", "elastic") if word in out + err]
     assert said in err

@@ -2,14 +2,14 @@
 
 import pytest
 
-from course_lib.runs import look, nccl_variables
+from course_runs import nccl_variables, preflight
 
 NETWORKS = ["lo", "eth0", "eth1", "ib0", "docker0"]
 ADAPTERS = {"mlx5_0": True, "mlx5_1": True, "mlx5_2": False}
 
 
 def line(adapters=None, **environment):
-    return look.nccl_line(environment, NETWORKS, bool(adapters), adapters)
+    return preflight.nccl_line(environment, NETWORKS, bool(adapters), adapters)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_fits_this_machine_is_no_warning(environment):
     ],
 )
 def test_what_a_search_for_an_error_left_on_is_named(name, value):
-    said = look.debugging_line({name: value, "HOME": "/root"})
+    said = preflight.debugging_line({name: value, "HOME": "/root"})
     assert (
         said.state == "warn" and f"{name}={value}" in said.found and said.way_out == f"unset {name} before you measure"
     )
@@ -91,7 +91,10 @@ def test_what_a_search_for_an_error_left_on_is_named(name, value):
 
 def test_warnings_and_versions_may_stay_on():
     quiet = {"NCCL_DEBUG": "WARN", "TORCH_DISTRIBUTED_DEBUG": "OFF", "CUDA_LAUNCH_BLOCKING": "0"}
-    assert look.debugging_line(quiet).state == "ok" and look.debugging_line({"NCCL_DEBUG": "VERSION"}).state == "ok"
+    assert (
+        preflight.debugging_line(quiet).state == "ok"
+        and preflight.debugging_line({"NCCL_DEBUG": "VERSION"}).state == "ok"
+    )
 
 
 def test_adapters_and_their_ports_are_read_from_the_system(tmp_path):
@@ -104,17 +107,17 @@ def test_adapters_and_their_ports_are_read_from_the_system(tmp_path):
             path = tmp_path / name / "ports" / str(port) / "state"
             path.parent.mkdir(parents=True)
             path.write_text(state)
-    assert look._adapters(tmp_path) == {"mlx5_0": True, "mlx5_1": True, "mlx5_2": False}
-    assert look._adapters(tmp_path / "none") == {}
+    assert preflight._adapters(tmp_path) == {"mlx5_0": True, "mlx5_1": True, "mlx5_2": False}
+    assert preflight._adapters(tmp_path / "none") == {}
 
 
 def test_the_doctor_shows_both_lines_where_there_are_gpus(monkeypatch):
-    monkeypatch.setattr(look, "gpus", lambda: [look.Gpu("NVIDIA H100 80GB HBM3")])
-    monkeypatch.setattr(look, "_interfaces", lambda: NETWORKS)
-    monkeypatch.setattr(look, "_adapters", lambda: ADAPTERS)
-    monkeypatch.setattr(look, "_shared_memory", lambda: 64e6)
+    monkeypatch.setattr(preflight, "gpus", lambda: [preflight.Gpu("NVIDIA H100 80GB HBM3")])
+    monkeypatch.setattr(preflight, "_interfaces", lambda: NETWORKS)
+    monkeypatch.setattr(preflight, "_adapters", lambda: ADAPTERS)
+    monkeypatch.setattr(preflight, "_shared_memory", lambda: 64e6)
     monkeypatch.setenv("NCCL_DEBUG", "INFO")
     monkeypatch.setenv("NCCL_SOCKET_IFNAME", "ens5")
-    found = {each.what: each for each in look.lines(measure=False)}
+    found = {each.what: each for each in preflight.lines(measure=False)}
     assert "ens5 is no network" in found["NCCL"].found and "NCCL_DEBUG=INFO" in found["debug settings"].found
     assert found["shared memory"].state == "warn" and "--shm-size" in found["shared memory"].way_out

@@ -7,10 +7,10 @@ from statistics import median
 import pytest
 import torch
 
-from course_lib.facts import device
-from course_lib.runs import doctored, evidence, gates, peaks, physics, store
-from course_lib.runs.reading import recorded, recorded_names
-from course_lib.runs.ring_bytes import ring_sent
+from course_lib.estimate.facts import device
+from course_runs import evidence, evidence_bounds, evidence_checks, forged_examples, peaks, store
+from course_runs.reading import recorded, recorded_names
+from course_runs.ring_bytes import ring_sent
 
 H100 = {"device": "NVIDIA H100 80GB HBM3", "gpus": 8, "cuda": "12.8", "capability": "9.0", "torch": "2.13.0+cu128"}
 
@@ -19,7 +19,7 @@ def scaled(content, share):
     """The evidence with every time multiplied by `share`, and all that follows from times."""
     forged = copy.deepcopy(content)
     if content["kind"] == "train":
-        forged = copy.deepcopy(doctored.times(content, share, everywhere=True))
+        forged = copy.deepcopy(forged_examples.times(content, share, everywhere=True))
         known = forged["setup"]["rates"]
         forged["setup"]["rates"] = _faster(known, share, ("flops", "memory", "wire"), ("alpha", "block", "ends"))
         known["wires"] = {name: (alpha * share, rate / share) for name, (alpha, rate) in known["wires"].items()}
@@ -54,7 +54,7 @@ def renamed(content, setup=None, **environment):
 
 
 def contradicted(content):
-    return {gate.name for gate in gates.gates(content) if not gate.ok}
+    return {gate.name for gate in evidence_checks.gates(content) if not gate.ok}
 
 
 def memory():
@@ -67,7 +67,7 @@ RUNS = ("cpu2/fsdp", "cpu2/trace-ddp", "cpu1/one", "cpu1/matmul", "cpu2/links")
 def test_no_gate_contradicts_what_was_recorded():
     for name in recorded_names():
         assert contradicted(recorded(name)) == set(), name
-        assert gates.verdict(recorded(name)) == "claimed"
+        assert evidence_checks.verdict(recorded(name)) == "claimed"
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -90,7 +90,7 @@ def test_a_gpus_name_alone_is_contradicted_by_the_software(name):
 @pytest.mark.parametrize("name", RUNS)
 def test_a_gpu_beside_a_run_on_the_cpu_does_not_lend_it_its_speed(name):
     forged = renamed(scaled(recorded(name), 0.01), **H100, device_memory=memory())
-    assert gates.verdict(forged) == "contradicted"
+    assert evidence_checks.verdict(forged) == "contradicted"
 
 
 @pytest.mark.parametrize(
@@ -221,11 +221,11 @@ def training(gpu):
 @pytest.mark.parametrize("make", [products, training])
 def test_what_a_sound_gpu_leaves_is_claimed_and_a_hundred_times_faster_is_contradicted(make, gpu):
     content = make(gpu)
-    assert contradicted(content) == set() and gates.verdict(content) == "claimed"
+    assert contradicted(content) == set() and evidence_checks.verdict(content) == "claimed"
     if content["kind"] == "matmul":
         forged = scaled(content, 0.01)
     else:
-        forged = evidence.sealed(doctored.times(content, 0.01, everywhere=True))
+        forged = evidence.sealed(forged_examples.times(content, 0.01, everywhere=True))
     assert contradicted(forged) & {"no faster than the device", "bf16 no faster than the device"}
 
 
@@ -245,7 +245,7 @@ PCIE = {"device": "NVIDIA H100 PCIe", "gpus": 2, "multiprocessors": 114}
 def test_rates_of_a_training_may_be_those_of_a_bridge_or_of_a_switch_that_adds_up(kind, rate, environment, ok):
     content = renamed(recorded("cpu2/fsdp"), {"device": "cuda", "backend": "nccl"}, **{**H100, **environment})
     content["setup"]["rates"]["wires"] = {f"ddp {kind}": (1e-5, rate)}
-    assert {gate.name: gate.ok for gate in gates.gates(content)}["rates within the device"] is ok
+    assert {gate.name: gate.ok for gate in evidence_checks.gates(content)}["rates within the device"] is ok
 
 
 def test_a_peak_that_was_measured_on_a_busy_machine_says_so_and_contradicts_nothing():
@@ -253,8 +253,8 @@ def test_a_peak_that_was_measured_on_a_busy_machine_says_so_and_contradicts_noth
     measured = content["measured"]
     measured["peak_flops"] /= 3
     measured["mfu"] *= 3
-    found = {gate.name: gate for gate in gates.gates(evidence.sealed(content))}
-    assert measured["mfu"] > 1 and measured["peak_source"] == physics.MEASURED
+    found = {gate.name: gate for gate in evidence_checks.gates(evidence.sealed(content))}
+    assert measured["mfu"] > 1 and measured["peak_source"] == evidence_bounds.MEASURED
     assert found["not above the roofline"].ok and "busier" in found["not above the roofline"].found
 
 

@@ -7,11 +7,20 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from course_lib.facts import device
-from course_lib.facts.collectives import series
-from course_lib.runs import collectives, evidence, gates, physics_device, physics_links, physics_servers, place, verify
-from course_lib.runs.reading import recorded
-from course_lib.runs.ring_bytes import ring_sent
+from course_lib.estimate.facts import device
+from course_lib.estimate.facts.collectives import series
+from course_runs import (
+    collectives,
+    device_bounds,
+    evidence,
+    evidence_checks,
+    link_bounds,
+    process_group,
+    server_bounds,
+    verify,
+)
+from course_runs.reading import recorded
+from course_runs.ring_bytes import ring_sent
 
 H100 = {
     "device": "NVIDIA H100 80GB HBM3",
@@ -78,7 +87,7 @@ def summed(content):
 
 
 def contradicted(content):
-    return {gate.name for gate in gates.gates(content) if not gate.ok}
+    return {gate.name for gate in evidence_checks.gates(content) if not gate.ok}
 
 
 @pytest.mark.parametrize(
@@ -117,7 +126,7 @@ def contradicted(content):
     ],
 )
 def test_what_a_sound_machine_may_measure_is_claimed_and_no_more(content, tmp_path, capsys):
-    assert contradicted(content) == set() and gates.verdict(content) == "claimed"
+    assert contradicted(content) == set() and evidence_checks.verdict(content) == "claimed"
     assert not verify.problems(content)
     path = evidence.write(content, tmp_path, "links")
     assert verify.main([str(path)]) == 0
@@ -127,7 +136,7 @@ def test_what_a_sound_machine_may_measure_is_claimed_and_no_more(content, tmp_pa
 
 def test_recorded_sweeps_are_not_contradicted():
     for name in ("cpu2/links", "cpu4/links"):
-        found = {gate.name: gate.ok for gate in gates.gates(recorded(name))}
+        found = {gate.name: gate.ok for gate in evidence_checks.gates(recorded(name))}
         assert all(found.values()) and "lines follow from the sizes" in found
         assert "larger messages are not quicker" not in found, "ranks that wait for a core may be slow at any size"
 
@@ -170,7 +179,7 @@ A100 = {
 def test_a_file_forged_as_a_whole_is_contradicted_where_physics_or_software_reaches(name):
     make, gate = FORGED[name]
     content = make()
-    assert contradicted(content) == {gate} and gates.verdict(content) == "contradicted"
+    assert contradicted(content) == {gate} and evidence_checks.verdict(content) == "contradicted"
 
 
 def swapped(rows):
@@ -249,14 +258,14 @@ def test_a_cpu_sweep_under_a_gpus_name_and_software_is_found_out_by_its_clock():
 @pytest.mark.parametrize("seconds", [1e-6, 15e-6, 0.1234567, 3.0, 1e-9])
 def test_every_time_of_an_event_is_one_and_its_neighbors_are_not(seconds):
     stamped = event(seconds)
-    assert physics_device.from_an_event(stamped)
-    assert not physics_device.from_an_event(stamped * (1 + 1e-12)) and not physics_device.from_an_event(1e300)
+    assert device_bounds.from_an_event(stamped)
+    assert not device_bounds.from_an_event(stamped * (1 + 1e-12)) and not device_bounds.from_an_event(1e300)
 
 
 @pytest.mark.parametrize(("name", "share"), [("H100 SXM", 1.0), ("A100 SXM 80GB", 1.75), ("8 CPU cores", 1.75)])
 def test_an_all_reduce_sends_each_byte_once_where_the_switch_adds_up(name, share):
-    assert physics_links.least_sent("all_reduce", 1e6, 8, name) == pytest.approx(share * 1e6)
-    assert physics_links.least_sent("all_gather", 1e6, 8, name) == pytest.approx(7 / 8 * 1e6)
+    assert link_bounds.least_sent("all_reduce", 1e6, 8, name) == pytest.approx(share * 1e6)
+    assert link_bounds.least_sent("all_gather", 1e6, 8, name) == pytest.approx(7 / 8 * 1e6)
 
 
 def test_what_was_published_of_several_servers_is_within_their_ports():
@@ -265,7 +274,7 @@ def test_what_was_published_of_several_servers_is_within_their_ports():
     for one in published:
         content = {"setup": {"servers": [one.ranks // one.nodes] * one.nodes}}
         seconds = ring_sent(one.collective, one.nbytes, one.ranks) / one.bus_bandwidth
-        found = physics_servers.server_gates(content, one.ranks, one.device, [(one.collective, one.nbytes, seconds)])
+        found = server_bounds.server_gates(content, one.ranks, one.device, [(one.collective, one.nbytes, seconds)])
         assert all(gate.ok for gate in found), one
 
 
@@ -274,8 +283,8 @@ def test_what_was_published_of_several_servers_is_within_their_ports():
     ("kind", "share"), [("all_reduce", 1), ("all_gather", 0.5), ("reduce_scatter", 0.5), ("all_to_all", 1), ("send", 1)]
 )
 def test_bytes_that_cross_the_border_of_a_server(kind, share):
-    assert physics_servers.crossing(kind, 1e6, 4, 2) == pytest.approx(share * 1e6)
-    assert physics_servers.crossing(kind, 1e6, 2, 1) <= ring_sent(kind, 1e6, 2)  # a rank alone on its server
+    assert server_bounds.crossing(kind, 1e6, 4, 2) == pytest.approx(share * 1e6)
+    assert server_bounds.crossing(kind, 1e6, 2, 1) <= ring_sent(kind, 1e6, 2)  # a rank alone on its server
 
 
 @pytest.mark.parametrize(("servers", "ok"), [([1, 1], False), ([2], None)])
@@ -285,10 +294,10 @@ def test_a_training_step_between_servers_is_held_to_their_ports(servers, ok):
     content["setup"] |= {"device": "cuda", "backend": "nccl", "servers": servers}
     content["measured"]["wire"] = {"all_gather": 5e11 * min(row["seconds"] for row in content["raw"]["steps"])}
     content["measured"]["wire_bytes"] = sum(content["measured"]["wire"].values())
-    found = {gate.name: gate.ok for gate in gates.gates(evidence.sealed(content))}
+    found = {gate.name: gate.ok for gate in evidence_checks.gates(evidence.sealed(content))}
     assert found["the servers hold the ranks"] and found.get(BETWEEN) is ok
     content["measured"]["wire"] = {"all_gather": 1.0}
-    assert {gate.name: gate.ok for gate in gates.gates(evidence.sealed(content))}.get(BETWEEN) is (
+    assert {gate.name: gate.ok for gate in evidence_checks.gates(evidence.sealed(content))}.get(BETWEEN) is (
         None if ok is None else True
     )
 
@@ -296,7 +305,7 @@ def test_a_training_step_between_servers_is_held_to_their_ports(servers, ok):
 def test_ranks_are_counted_by_machine(monkeypatch):
     names = ["b", "b", "a", "a", "a"]
     monkeypatch.setattr(dist, "all_gather_object", lambda found, mine: found.__setitem__(slice(None), names))
-    here = place.Place(0, 5, 0, 2, torch.device("cpu"), "gloo")
-    assert place.servers(here) == [2, 3]
-    assert place.servers(place.Place(0, 1, 0, 1, torch.device("cpu"), "gloo")) == [1]
-    assert place.machine() == place.machine() != ""
+    here = process_group.Place(0, 5, 0, 2, torch.device("cpu"), "gloo")
+    assert process_group.servers(here) == [2, 3]
+    assert process_group.servers(process_group.Place(0, 1, 0, 1, torch.device("cpu"), "gloo")) == [1]
+    assert process_group.machine() == process_group.machine() != ""

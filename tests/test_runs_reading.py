@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from course_lib.install.folders import ROOT
-from course_lib.runs import evidence, reading, tables, tour, verify
-from course_lib.runs.reading import choose, every, hardware_rows, recorded, recorded_names, rows_of
+from course_lib.folders import ROOT
+from course_runs import evidence, reading, tables, tour, verify
+from course_runs.reading import choose, every, hardware_rows, recorded, recorded_names, rows_of
 
 MOST_BYTES = 100_000  # of one shipped file: everybody downloads them all
 
@@ -133,7 +133,7 @@ def test_the_readme_shows_the_tables_as_they_are_made_today():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for name, make in tables.TABLES.items():
         assert f"<!-- table: {name} -->\n{make()}\n<!-- end: {name} -->" in text, (
-            "python -m course_lib.runs.tables README.md"
+            "python -m course_runs.tables README.md"
         )
     assert tables.filled(text) == text
     assert tables.filled(text.replace("Minutes", "Hours")) == text

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.install.processes import descendants
-from course_lib.install.words import Trouble
-from course_lib.runs import evidence, failures, fleet, layouts, place, starting, train, verify
-from course_lib.runs.intervals import length
+from course_lib.cluster.intervals import length
+from course_lib.messages import Trouble
+from course_lib.operate.processes import descendants
+from course_runs import evidence, failure_drill, layouts, process_group, torchrun, train, verify, worker_start
 
 LIMIT = 300.0  # s; ten times what one of these takes on an idle machine
 HERE = Path(__file__).parent
@@ -26,7 +26,7 @@ def below_us():
 def seen(tmp_path_factory):
     """A folder with what two ranks have left: see runs_session.py."""
     folder = tmp_path_factory.mktemp("runs")
-    ended = fleet.run(str(HERE / "runs_session.py"), [str(folder)], 2, timeout=LIMIT, say=None)
+    ended = torchrun.run(str(HERE / "runs_session.py"), [str(folder)], 2, timeout=LIMIT, say=None)
     assert ended.ok, "\n".join(ended.lines)
     (folder / "said.txt").write_text("\n".join(ended.lines), encoding="utf-8")
     return folder
@@ -43,10 +43,10 @@ def test_every_layout_of_two_ranks_trains_the_same_model(seen):
     assert fused["ok"] and fused["layout"] == "tp", fused
 
 
-@pytest.mark.rotates("course_lib/runs/")
+@pytest.mark.rotates("course_runs/")
 def test_a_layout_of_three_axes_trains_the_same_model(tmp_path):
     words = ["--out", str(tmp_path), "--steps", "2", "--fused", "--layouts", "pp=2,fsdp=2,tp=2;fsdp=2,cp=2,tp=2,sp"]
-    ended = fleet.run("parity", words, 8, timeout=LIMIT, say=None)
+    ended = torchrun.run("parity", words, 8, timeout=LIMIT, say=None)
     assert ended.ok, ended.lines
     content, found = verify.verified(tmp_path / "parity.json")
     assert [row["ok"] and row["ranks"] for row in content["raw"]["rows"]] == [8, 8] and all(gate.ok for gate in found)
@@ -176,19 +176,19 @@ def test_a_port_that_is_in_use_is_named(monkeypatch, capsys):
 
 
 def test_fewer_gpus_than_asked_or_none_is_refused_with_what_would_run(monkeypatch):
-    monkeypatch.setattr(place.torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(place.torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(process_group.torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(process_group.torch.cuda, "device_count", lambda: 2)
     with pytest.raises(Trouble, match="8 processes were asked for, and this machine has 2 GPUs") as refused:
-        place.choose("cuda", "auto", 8)
+        process_group.choose("cuda", "auto", 8)
     assert "--nproc 2" in refused.value.way_out
-    assert place.choose("auto", "auto", 2) == ("cuda", "nccl")
-    monkeypatch.setattr(place.torch.cuda, "is_available", lambda: False)
+    assert process_group.choose("auto", "auto", 2) == ("cuda", "nccl")
+    monkeypatch.setattr(process_group.torch.cuda, "is_available", lambda: False)
     with pytest.raises(Trouble, match="no GPU that torch can see"):
-        place.choose("cuda", "auto", 1)
+        process_group.choose("cuda", "auto", 1)
 
 
 def test_a_refusal_of_all_ranks_is_code_2_through_torchrun(capfd):
-    code = starting.start("train", ["--device", "cpu", "--layout", "tp=3"], 2, starting.Limits())
+    code = worker_start.start("train", ["--device", "cpu", "--layout", "tp=3"], 2, worker_start.Limits())
     said = capfd.readouterr().out
     assert code == 2 and said.count("makes 3 ranks, and 2 are running") == 1 and "Way out:" in said
 
@@ -197,24 +197,24 @@ def test_a_refusal_of_all_ranks_is_code_2_through_torchrun(capfd):
 def test_a_rank_that_was_refused_alone_says_so_itself(rank, monkeypatch, capsys):
     monkeypatch.setenv("RANK", rank)
     waits = []
-    monkeypatch.setattr(place.time, "sleep", waits.append)
+    monkeypatch.setattr(process_group.time, "sleep", waits.append)
     before = signal.getsignal(signal.SIGTERM)
     try:
-        assert place.refused("train", Trouble("No.", "yes")) == 2
+        assert process_group.refused("train", Trouble("No.", "yes")) == 2
     finally:
         signal.signal(signal.SIGTERM, before)
-    assert capsys.readouterr().err.startswith("train: No.") and waits == [place.REFUSAL_WAIT] * (rank == "1")
+    assert capsys.readouterr().err.startswith("train: No.") and waits == [process_group.REFUSAL_WAIT] * (rank == "1")
 
 
 def test_a_run_is_ended_before_it_costs_more_than_it_may(tmp_path, capfd):
     before = below_us()
-    limits = starting.Limits(dollars=0.02, price=3.6)  # two devices, a tenth of a cent a second each: ten seconds
+    limits = worker_start.Limits(dollars=0.02, price=3.6)  # two devices, a tenth of a cent a second each: ten seconds
     start = time.monotonic()
-    code = starting.start("train", ["--device", "cpu", "--steps", "1000000", "--out", str(tmp_path)], 2, limits)
+    code = worker_start.start("train", ["--device", "cpu", "--steps", "1000000", "--out", str(tmp_path)], 2, limits)
     took = time.monotonic() - start
     said = capfd.readouterr().out
-    assert code == starting.STOPPED == 124
-    assert 10.0 <= took < 10.0 + 2 * fleet.GRACE + 5.0, "asked, then killed"
+    assert code == worker_start.STOPPED == 124
+    assert 10.0 <= took < 10.0 + 2 * torchrun.GRACE + 5.0, "asked, then killed"
     assert "at most 0.2 minutes, $0.02" in said and "no process is left" in said
     assert below_us() <= before
     assert "stopped after 1" in (tmp_path / "stopped-train.txt").read_text()
@@ -223,7 +223,7 @@ def test_a_run_is_ended_before_it_costs_more_than_it_may(tmp_path, capfd):
 @pytest.mark.parametrize("kind", ["killed", "hung"])
 def test_a_failure_on_purpose_ends_in_time_is_diagnosed_and_leaves_no_process(kind):
     before = below_us()
-    found, ended = failures.fail(kind, 2, victim=1, timeout=4.0, limit=LIMIT, device="cpu")
+    found, ended = failure_drill.fail(kind, 2, victim=1, timeout=4.0, limit=LIMIT, device="cpu")
     assert not ended.timed_out
     assert (found.kind, found.rank) == (kind, 1), (found, ended.lines)
     assert below_us() <= before

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from course_lib import cli
-from course_lib.install.words import Trouble
-from course_lib.runs import evidence, fleet, retrying, starting
+from course_app import cli
+from course_lib.messages import Trouble
+from course_runs import evidence, retrying, torchrun, worker_start
 
 HERE = Path(__file__).parent
 KILLED = ("Root Cause (first observed failure):", "  exitcode  : -9 (pid: 4711)", "  traceback : Signal 9 (SIGKILL)")
@@ -19,7 +19,7 @@ SAVED = ("stopped by SIGTERM after step 40", "  exitcode  : 143 (pid: 4711)")
 
 
 def ended(code=1, lines=(), seconds=10.0, timed_out=False):
-    return fleet.Ended(code=code, seconds=seconds, timed_out=timed_out, lines=tuple(lines))
+    return torchrun.Ended(code=code, seconds=seconds, timed_out=timed_out, lines=tuple(lines))
 
 
 GOOD, LOST = ended(0), ended(1, KILLED)
@@ -52,8 +52,8 @@ def words(folder, *more):
 
 def start(starter, folder, retries=3, limits=None, more=()):
     waits = []
-    code = starting.start(
-        "train", words(folder, *more), 2, limits or starting.Limits(), starter, retries=retries, sleep=waits.append
+    code = worker_start.start(
+        "train", words(folder, *more), 2, limits or worker_start.Limits(), starter, retries=retries, sleep=waits.append
     )
     return code, waits
 
@@ -97,7 +97,7 @@ def test_only_what_another_try_can_mend_is_a_cause(end, why):
     [
         (ended(1, ["RuntimeError: out of memory", "  exitcode  : 1 (pid: 2)"]), 1),
         (ended(1, ["  Way out: --nproc 3"]), 2),
-        (ended(-15, timed_out=True), starting.STOPPED),
+        (ended(-15, timed_out=True), worker_start.STOPPED),
         (GOOD, 0),
     ],
     ids=["error", "refusal", "limit", "well"],
@@ -116,14 +116,14 @@ def test_tries_run_out_and_the_last_one_says_how_to_go_on(tmp_path, capsys):
 
 def test_minutes_and_dollars_count_all_tries_and_waits(tmp_path, capsys):
     starter = Starter(LOST, LOST, LOST)
-    limits = starting.Limits(dollars=0.07, price=3.6)  # two devices of a tenth of a cent a second: 35 s
+    limits = worker_start.Limits(dollars=0.07, price=3.6)  # two devices of a tenth of a cent a second: 35 s
     code, waits = start(starter, tmp_path, limits=limits)
-    assert code == starting.STOPPED and waits == [5.0]
+    assert code == worker_start.STOPPED and waits == [5.0]
     assert starter.timeouts == [pytest.approx(35.0), pytest.approx(20.0)]
     said = capsys.readouterr().out
     assert "its limit leaves no time for another try" in said and "stopped after 0.4 minutes" in said
     starter = Starter(LOST, GOOD)
-    start(starter, tmp_path / "other", limits=starting.Limits(dollars=1.0, price=3.6))
+    start(starter, tmp_path / "other", limits=worker_start.Limits(dollars=1.0, price=3.6))
     assert "run: 25 s, about $0.05" in capsys.readouterr().out
 
 
@@ -147,7 +147,7 @@ def test_the_steps_of_a_resumed_run_are_counted_from_its_checkpoint(tmp_path):
 @pytest.mark.parametrize("lacking", [["--out", "x"], ["--save-every", "20"], ["--save-every", "0", "--out", "x"]])
 def test_without_checkpoints_there_is_nothing_to_go_on_from(lacking):
     with pytest.raises(Trouble, match="writes none") as refused:
-        starting.start("train", lacking, 2, starting.Limits(), Starter(), retries=1)
+        worker_start.start("train", lacking, 2, worker_start.Limits(), Starter(), retries=1)
     assert "--save-every 100 and --out" in refused.value.way_out
 
 
@@ -168,19 +168,19 @@ def test_ctrl_c_and_sigterm_end_all_tries(tmp_path):
 
 
 def test_a_command_ended_by_sigterm_gives_its_processes_time_to_save(monkeypatch):
-    graces, wait = [], fleet.subprocess.Popen.wait
+    graces, wait = [], torchrun.subprocess.Popen.wait
 
     def told(process, timeout=None):
         if timeout == 77.0:
             raise SystemExit(143)
         return wait(process, timeout)
 
-    monkeypatch.setattr(fleet.subprocess.Popen, "wait", told)
-    end = fleet.end
-    monkeypatch.setattr(fleet, "end", lambda process, grace: (graces.append(grace), end(process, 0.1)))
+    monkeypatch.setattr(torchrun.subprocess.Popen, "wait", told)
+    end = torchrun.end
+    monkeypatch.setattr(torchrun, "end", lambda process, grace: (graces.append(grace), end(process, 0.1)))
     with pytest.raises(SystemExit):
-        fleet.run("train", ["--help"], 1, timeout=77.0, say=None)
-    assert graces == [fleet.SAVING] and fleet.SAVING > fleet.GRACE
+        torchrun.run("train", ["--help"], 1, timeout=77.0, say=None)
+    assert graces == [torchrun.SAVING] and torchrun.SAVING > torchrun.GRACE
 
 
 def test_other_programs_have_no_retries():
@@ -188,15 +188,15 @@ def test_other_programs_have_no_retries():
     assert done.exit_code != 0 and "only `run train`" in str(done.exception or done.output)
 
 
-@pytest.mark.rotates("course_lib/runs/")
+@pytest.mark.rotates("course_runs/")
 def test_a_killed_rank_costs_a_try_and_no_loss_differs_from_the_unbroken_run(tmp_path, capfd):
     def starter(program, arguments, nproc, timeout):
-        return fleet.run(str(HERE / "killed_once.py"), arguments, nproc, timeout=timeout)
+        return torchrun.run(str(HERE / "killed_once.py"), arguments, nproc, timeout=timeout)
 
     common = ["--device", "cpu", "--batch", "4", "--seq-len", "16", "--steps", "8", "--warmup", "3"]
     saving = ["--save-every", "3", "--out", str(tmp_path), "--name", "second"]
-    code = starting.start(
-        "train", [*common, *saving], 2, starting.Limits(minutes=5), starter, retries=2, sleep=lambda _: None
+    code = worker_start.start(
+        "train", [*common, *saving], 2, worker_start.Limits(minutes=5), starter, retries=2, sleep=lambda _: None
     )
     said = capfd.readouterr().out
     assert code == 0 and said.count("starting again") == 1, said

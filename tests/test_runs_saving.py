@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib.install.words import Trouble
-from course_lib.runs import evidence, export, look, rates, retrying, saving, stepping, train
-from course_lib.runs.layouts import RunLayout
-from course_lib.runs.parallel import Choices
-from course_lib.runs.place import Place
-from course_lib.runs.predict import Job
-from course_lib.runs.sizes import size
+from course_lib.messages import Trouble
+from course_runs import evidence, export, preflight, rates, retrying, saving, stepping, train
+from course_runs.layouts import RunLayout
+from course_runs.parallel import Choices
+from course_runs.predict import Job
+from course_runs.process_group import Place
+from course_runs.sizes import size
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +106,13 @@ def test_a_block_is_measured_as_the_run_will_compute_it(layout, want):
 
 
 def test_the_doctor_names_what_holds_nccl_back_and_which_network_it_takes():
-    assert look.nccl_line({"NCCL_P2P_DISABLE": "1"}, ["lo", "eth0"], False).state == "warn"
-    assert look.nccl_line({"NCCL_IB_DISABLE": "1"}, ["lo", "eth0"], True).state == "warn"
-    assert look.nccl_line({"NCCL_IB_DISABLE": "1"}, ["lo", "eth0"], False).state == "ok"
-    several = look.nccl_line({}, ["lo", "docker0", "eth0", "ib0"], True)
+    assert preflight.nccl_line({"NCCL_P2P_DISABLE": "1"}, ["lo", "eth0"], False).state == "warn"
+    assert preflight.nccl_line({"NCCL_IB_DISABLE": "1"}, ["lo", "eth0"], True).state == "warn"
+    assert preflight.nccl_line({"NCCL_IB_DISABLE": "1"}, ["lo", "eth0"], False).state == "ok"
+    several = preflight.nccl_line({}, ["lo", "docker0", "eth0", "ib0"], True)
     assert several.state == "ok" and "NCCL_SOCKET_IFNAME=eth0 (of eth0, ib0)" in several.found
-    assert (look.torch_line("2.13.0+cu128").state, look.torch_line("2.6.0").state) == ("ok", "warn")
-    assert "over ib0" in look.nccl_line({"NCCL_SOCKET_IFNAME": "ib0"}, ["lo", "eth0", "ib0"], True).found
+    assert (preflight.torch_line("2.13.0+cu128").state, preflight.torch_line("2.6.0").state) == ("ok", "warn")
+    assert "over ib0" in preflight.nccl_line({"NCCL_SOCKET_IFNAME": "ib0"}, ["lo", "eth0", "ib0"], True).found
 
 
 def test_trouble_is_what_a_folder_without_weights_is(tmp_path):

@@ -13,12 +13,12 @@ import sys
 import httpx
 import pytest
 
-from course_lib import text
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.runs import evidence, serve, serve_load, serve_model, verify
-from course_lib.serving import load
-from course_lib.serving.engine import Iteration, Limits
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
+from course_lib.model import text
+from course_lib.operate.serving import load
+from course_lib.operate.serving.engine import Iteration, Limits
+from course_runs import evidence, serve, serve_load, serve_model, verify
 
 LIMIT = 120  # s; twenty times what a run here takes on an idle machine
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
@@ -131,7 +131,7 @@ def test_the_evidence_of_a_run_is_whole_and_follows_from_raw_times(loaded):
 def test_ctrl_c_finishes_what_was_accepted(tmp_path):
     words = ["--model", "1m", "--port", "0", "--max-batch", "1", "--budget", "8", "--grace", str(LIMIT)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "course_lib.runs.serve", *words], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
+        [sys.executable, "-m", "course_runs.serve", *words], stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
     )
     try:
         url = re.search(r"http://\S+/v1", process.stdout.readline()).group()

@@ -5,10 +5,10 @@ import warnings
 import pytest
 import torch
 
-from course_lib.runs import doctored, evidence, parallel, sharded
-from course_lib.runs.gates import gates
-from course_lib.runs.reading import recorded
-from course_lib.transformer import Config
+from course_lib.model.transformer import Config
+from course_runs import evidence, forged_examples, parallel, sharded
+from course_runs.evidence_checks import gates
+from course_runs.reading import recorded
 
 
 def seen_as_predicted(config, ways):
@@ -56,7 +56,7 @@ def test_recorded_runs_stand_in_where_no_process_can_be_started():
 def test_a_doctored_file_keeps_its_books_only_if_all_of_it_is_doctored(everywhere):
     sound = recorded("cpu4/ddp")
     before = evidence.digest(sound)
-    told = evidence.sealed(doctored.times(sound, 0.9, everywhere))
+    told = evidence.sealed(forged_examples.times(sound, 0.9, everywhere))
     assert told["measured"]["step_seconds"] == pytest.approx(0.9 * sound["measured"]["step_seconds"])
     assert all(gate.ok for gate in gates(told)) == everywhere
     assert evidence.digest(sound) == before == sound["sha256"], "the sound file is left as it was"

@@ -5,15 +5,15 @@ import json
 import pytest
 import torch
 
-from course_lib import cli
-from course_lib.checkpoint import Position, SampleOrder
-from course_lib.install.words import Trouble
-from course_lib.runs import evidence, starting, survive, surviving
-from course_lib.runs.place import Place
-from course_lib.runs.reading import recorded
-from course_lib.runs.verify import problems
+from course_app import cli
+from course_lib.messages import Trouble
+from course_lib.model.checkpoint import Position, SampleOrder
+from course_runs import evidence, fault_drill, fault_drill_worker, worker_start
+from course_runs.process_group import Place
+from course_runs.reading import recorded
+from course_runs.verify import problems
 
-ORDER = SampleOrder(surviving.SAMPLES, surviving.BATCH)
+ORDER = SampleOrder(fault_drill_worker.SAMPLES, fault_drill_worker.BATCH)
 
 
 def a_launch(number, ranks, first, last, when):
@@ -40,7 +40,7 @@ def done(number, ranks):
 
 def test_the_last_computation_of_a_step_counts_and_its_samples_once():
     records = [*a_launch(0, 3, 0, 5, 0), *a_launch(1, 2, 3, 8, 100), *done(1, 2)]
-    found = survive.trajectory(records, 9)
+    found = fault_drill.trajectory(records, 9)
     assert found.once and found.launches == (3, 2) and found.repeated == 3 and found.weights == "w"
     assert len(found.losses) == 9
 
@@ -55,13 +55,13 @@ def test_what_was_not_read_exactly_once_is_noticed(harm):
         records[at]["samples"] = records[at + 1]["samples"]
     else:
         del records[at]
-    assert not survive.trajectory(records, 9).once
+    assert not fault_drill.trajectory(records, 9).once
 
 
 def test_ranks_that_end_with_different_weights_are_no_result():
     records = [*a_launch(0, 2, 0, 8, 0), *done(0, 2)]
     records[-1]["weights"] = "other"
-    assert survive.trajectory(records, 9).weights == ""
+    assert fault_drill.trajectory(records, 9).weights == ""
 
 
 def lost(rank, error):
@@ -80,13 +80,13 @@ def lost(rank, error):
 def test_each_harm_is_told_by_what_the_others_say(kind, said):
     harm = {"what": "harm", "launch": 0, "rank": 1, "when": 49, "kind": kind, "step": 5}
     records = [*a_launch(0, 3, 0, 4, 0), harm, *said, *a_launch(2, 3, 3, 8, 100)]
-    (row,) = survive.noticed(records, [])
+    (row,) = fault_drill.noticed(records, [])
     assert row.ok and row.blamed == (1,) and (row.resumed, row.repeated) == (3, 2) and row.seconds == 100 + 5 - 49
 
 
 def test_harm_that_nobody_noticed_is_not_right():
     harm = {"what": "harm", "launch": 0, "rank": 1, "when": 49, "kind": "flipped", "step": 5}
-    (row,) = survive.noticed([*a_launch(0, 3, 0, 8, 0), harm], [])
+    (row,) = fault_drill.noticed([*a_launch(0, 3, 0, 8, 0), harm], [])
     assert not row.ok and row.resumed == -1
 
 
@@ -101,14 +101,14 @@ def test_harm_that_nobody_noticed_is_not_right():
 )
 def test_what_makes_no_sense_is_refused_before_anything_starts(words, problem):
     with pytest.raises(Trouble, match=problem):
-        survive.arguments(words)
-    assert survive.main(words) == 2
+        fault_drill.arguments(words)
+    assert fault_drill.main(words) == 2
 
 
 def test_a_gpu_that_is_not_there_is_refused_before_anything_starts(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(Trouble, match="no GPU"):
-        survive.arguments(["--device", "cuda"])
+        fault_drill.arguments(["--device", "cuda"])
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_number_of_ranks_reaches_the_program(monkeypatch, words, passed_on):
     """`course run` takes --nproc for programs that torchrun starts; this one starts torchrun itself."""
     started = []
     monkeypatch.setattr(
-        starting, "start", lambda program, rest, nproc, limits, retries: started.append((rest, nproc)) or 0
+        worker_start, "start", lambda program, rest, nproc, limits, retries: started.append((rest, nproc)) or 0
     )
     assert cli.run(["run", "survive", *words]) == 0
     assert started == [(passed_on, 1)]
@@ -129,22 +129,22 @@ def test_harm_happens_once_however_often_a_step_is_repeated(tmp_path):
     model = torch.nn.Linear(4, 4)
     before = model.weight.detach().clone()
     for _ in range(3):
-        surviving.Harm(tmp_path, surviving.Log(tmp_path, 0, 0)).after(2, 0, model)
+        fault_drill_worker.Harm(tmp_path, fault_drill_worker.Log(tmp_path, 0, 0)).after(2, 0, model)
     assert (model.weight != before).sum() == 1
-    assert [each["what"] for each in survive.read(tmp_path)] == ["harm"]
+    assert [each["what"] for each in fault_drill.read(tmp_path)] == ["harm"]
 
 
 def test_a_line_that_a_kill_cut_off_is_left_out(tmp_path):
-    log = surviving.Log(tmp_path, 0, 1)
+    log = fault_drill_worker.Log(tmp_path, 0, 1)
     log.say("start", step=0)
     (tmp_path / "log-000-1.jsonl").open("a").write('{"what": "st')
-    assert [each["what"] for each in survive.read(tmp_path)] == ["start"]
+    assert [each["what"] for each in fault_drill.read(tmp_path)] == ["start"]
 
 
 def test_a_rank_without_samples_adds_nothing(tmp_path):
     place = Place(0, 1, 0, 1, torch.device("cpu"), "gloo")
-    training = surviving._fresh(place)
-    assert surviving._backward(training.model, [], place) == 0
+    training = fault_drill_worker._fresh(place)
+    assert fault_drill_worker._backward(training.model, [], place) == 0
     assert all(state["step"] == 0 for state in training.optimizer.state.values())
 
 
@@ -157,14 +157,14 @@ def test_the_recorded_run_lost_nothing():
     assert min(launches) < launches[0] == launches[-1]
 
 
-@pytest.mark.rotates("course_lib/runs/")
+@pytest.mark.rotates("course_runs/")
 def test_a_killed_rank_costs_a_few_steps_and_not_a_bit(tmp_path):
     words = ["--steps", "14", "--timeout", "30", "--device", "cpu"]
-    calm = survive.one_agent(tmp_path / "calm", 2, words)
-    ended = survive.one_agent(tmp_path / "harmed", 2, words, [{"kind": "killed", "step": 7, "rank": 1}])
+    calm = fault_drill.one_agent(tmp_path / "calm", 2, words)
+    ended = fault_drill.one_agent(tmp_path / "harmed", 2, words, [{"kind": "killed", "step": 7, "rank": 1}])
     assert calm.ok and ended.ok, ended.lines
-    records = survive.read(tmp_path / "harmed")
-    (row,) = survive.noticed(records, ended.lines)
+    records = fault_drill.read(tmp_path / "harmed")
+    (row,) = fault_drill.noticed(records, ended.lines)
     assert row.ok and row.resumed in (3, 6)
-    one, two = (survive.trajectory(survive.read(tmp_path / name), 14) for name in ("calm", "harmed"))
+    one, two = (fault_drill.trajectory(fault_drill.read(tmp_path / name), 14) for name in ("calm", "harmed"))
     assert two.once and two.weights == one.weights != ""

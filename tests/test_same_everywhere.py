@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-import course_lib.chapters
-from course_lib import exercises
-from course_lib.arithmetic import ONE_THREAD, same_everywhere
-from course_lib.exercises import killmatrix
-from course_lib.grading.judge.decision import grade
-from course_lib.grading.worker.fork_server_process import environment
-from course_lib.grading.worker.runners import InProcess
+import course_chapters
+from course_grader import exercises
+from course_grader.arithmetic import ONE_THREAD, same_everywhere
+from course_grader.bank import kill_matrix
+from course_grader.judge.decision import grade
+from course_grader.worker.fork_server_process import environment
+from course_grader.worker.runners import InProcess
 from tests.rotation import CHAPTERS, REPOSITORY
 from tests.rotation import chosen as asked_for
 
@@ -75,10 +75,10 @@ def test_a_check_may_stand_where_another_device_is_chosen():
 
 @pytest.mark.parametrize("chapter", sorted(set(CHAPTERS) & set(asked_for)))
 def test_right_answers_stay_right_whatever_the_notebook_has_left_behind(chapter, left_behind):
-    first = {each.exercise: each for each in reversed(killmatrix.bank(chapter)) if each.sort == "right"}
+    first = {each.exercise: each for each in reversed(kill_matrix.bank(chapter)) if each.sort == "right"}
     for name, answer in first.items():
         card = exercises.card(name)
-        report = grade(card, InProcess(*killmatrix.names_of(answer.source, card.answers)))
+        report = grade(card, InProcess(*kill_matrix.names_of(answer.source, card.answers)))
         assert report.passed, (name, report.note, [v.message for v in report.verdicts if not v.ok])
         assert settings() == LEFT, name
 
@@ -106,14 +106,14 @@ def typed(*words: str, threads: str | None = None, **variables: str) -> subproce
 
 
 def test_check_compares_bits_on_any_number_of_threads():
-    ran = typed("-m", "course_lib", "check", BITS, "--solved", threads="4", TZ="Asia/Kathmandu", LC_ALL="C")
+    ran = typed("-m", "course_app", "check", BITS, "--solved", threads="4", TZ="Asia/Kathmandu", LC_ALL="C")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
 def test_a_certificate_counts_what_check_counts(tmp_path):
     (source,) = (REPOSITORY / "solutions").glob(f"{BITS}_*")
     shutil.copytree(source, tmp_path / source.name)
-    ran = typed("-m", "course_lib", "certificate", BITS, "--name", "Ada", "--json", COURSE_WORK=str(tmp_path))
+    ran = typed("-m", "course_app", "certificate", BITS, "--name", "Ada", "--json", COURSE_WORK=str(tmp_path))
     assert ran.returncode == 0, ran.stdout + ran.stderr
     [chapter] = json.loads(ran.stdout)["chapters"]
     assert [each["id"] for each in chapter["exercises"] if not each["passed"]] == []
@@ -121,33 +121,31 @@ def test_a_certificate_counts_what_check_counts(tmp_path):
 
 @pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
 def test_output_that_cannot_encode_a_mark_shows_another(encoding, tmp_path):
-    ran = typed("-m", "course_lib", "progress", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
+    ran = typed("-m", "course_app", "progress", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
     assert ran.returncode == 0 and "....." in ran.stdout and not ran.stderr
-    ran = typed("-m", "course_lib", "check", "Łódź ✓", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
+    ran = typed("-m", "course_app", "check", "Łódź ✓", PYTHONIOENCODING=encoding, COURSE_WORK=str(tmp_path))
     assert ran.returncode == 1 and r"\u0141" in ran.stdout and "+" in ran.stdout and not ran.stderr
 
 
 def test_json_stays_json_in_any_encoding():
     said = {"message": "✗ “three” … Łódź 𝛑"}
-    code = f"import json; from course_lib.install import streams; streams.show_every_character(); print(json.dumps({said!r}, ensure_ascii=False))"
+    code = f"import json; from course_app.install import streams; streams.show_every_character(); print(json.dumps({said!r}, ensure_ascii=False))"
     ran = typed("-c", code, PYTHONIOENCODING="ascii")
     assert json.loads(ran.stdout) == {"message": "x 'three' ... Łódź 𝛑"}
 
 
 def test_a_kernel_that_has_imported_a_chapter_uses_one_thread_and_what_it_starts_its_own():
-    code = "import os, course_lib.chapters, torch; print(torch.get_num_threads(), os.environ['OMP_NUM_THREADS'])"
+    code = "import os, course_chapters, torch; print(torch.get_num_threads(), os.environ['OMP_NUM_THREADS'])"
     assert typed("-c", code, threads="4").stdout.split() == ["1", "4"]
 
 
 def test_a_chapter_that_is_imported_after_torch_uses_one_thread_too(left_behind):
-    importlib.reload(course_lib.chapters)
+    importlib.reload(course_chapters)
     assert torch.get_num_threads() == 1
 
 
 def test_a_judge_that_loads_torch_only_for_a_verdict_uses_one_thread_too():
-    code = (
-        "from course_lib.arithmetic import same_everywhere as s\nwith s(): import torch; print(torch.get_num_threads())"
-    )
+    code = "from course_grader.arithmetic import same_everywhere as s\nwith s(): import torch; print(torch.get_num_threads())"
     assert typed("-c", code, threads="4").stdout.split() == ["1"]
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import scaling_laws
-from course_lib.facts.optimization import compute_optimal_models, published
+from course_lib.estimate import scaling_laws
+from course_lib.estimate.facts.optimization import compute_optimal_models, published
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.2, 5.0), st.floats(0.05, 1.0))

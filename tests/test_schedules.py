@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import facts
-from course_lib.benchmarks import torch_schedules
-from course_lib.facts.pipelines import bubble_formula, bubble_formulas
-from course_lib.schedules import (
+from bench import torch_schedules
+from course_lib.estimate import facts
+from course_lib.estimate.facts.pipelines import bubble_formula, bubble_formulas
+from course_lib.parallel.schedules import (
     GENERATORS,
     Op,
     ScheduleError,

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import facts, scaling_laws, serving
-from course_lib.benchmarks.serving import main
-from course_lib.serving import published
-from course_lib.serving.speed import Deployment, Sustained
+from bench.serving import main
+from course_lib.estimate import facts, scaling_laws
+from course_lib.operate import serving
+from course_lib.operate.serving import published
+from course_lib.operate.serving.speed import Deployment, Sustained
 
 # --- bytes -----------------------------------------------------------------------------------------
 

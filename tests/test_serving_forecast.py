@@ -7,11 +7,11 @@ from statistics import mean
 
 import pytest
 
-from course_lib import text
-from course_lib.serving import Request, load, queues, simulate
-from course_lib.serving.engine import Iteration, Limits
-from course_lib.serving.forecast import IterationCost, Timed, fit, forecast
-from course_lib.serving.load import CUT, OK, REFUSED, Planned
+from course_lib.model import text
+from course_lib.operate.serving import Request, load, queues, simulate
+from course_lib.operate.serving.engine import Iteration, Limits
+from course_lib.operate.serving.forecast import IterationCost, Timed, fit, forecast
+from course_lib.operate.serving.load import CUT, OK, REFUSED, Planned
 
 LIMITS = Limits(context=128, pages=64, page_size=8, max_batch=4, budget=32, queue=1000)
 FLAT = IterationCost(fixed=1.0, prompt_token=0, prompt_chunk=0, decode=0, context=0)

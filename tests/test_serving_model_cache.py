@@ -5,9 +5,9 @@ import random
 import pytest
 import torch
 
-from course_lib import transformer
-from course_lib.serving.model_cache import Chunk, KVCache, PagedCache, cached_logits, generate, paged_logits
-from course_lib.transformer import Config
+from course_lib.model import transformer
+from course_lib.model.transformer import Config
+from course_lib.operate.serving.model_cache import Chunk, KVCache, PagedCache, cached_logits, generate, paged_logits
 
 CONFIGS = {
     "rotary, MHA": Config(hidden=32, heads=4, seq_len=48),

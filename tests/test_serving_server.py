@@ -11,15 +11,15 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from course_lib import text, transformer
-from course_lib.serving import load
-from course_lib.serving.client import send, served_model
-from course_lib.serving.engine import Engine, Limits
-from course_lib.serving.http_api import application
-from course_lib.serving.model_cache import generate
-from course_lib.serving.paged_model import PagedModel
-from course_lib.serving.server import MOST_BODY, Server
-from course_lib.transformer import Config
+from course_lib.model import text, transformer
+from course_lib.model.transformer import Config
+from course_lib.operate.serving import load
+from course_lib.operate.serving.client import send, served_model
+from course_lib.operate.serving.engine import Engine, Limits
+from course_lib.operate.serving.http_api import application
+from course_lib.operate.serving.model_cache import generate
+from course_lib.operate.serving.paged_model import PagedModel
+from course_lib.operate.serving.server import MOST_BODY, Server
 
 LIMITS = Limits(context=128, pages=40, page_size=8, max_batch=4, budget=32, queue=6)
 LIMIT = 200.0  # s; twenty times what the longest of these takes on an idle machine

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from course_lib import serving
-from course_lib.serving.requests import Request
-from course_lib.serving.speed import causal_pairs
+from course_lib.operate import serving
+from course_lib.operate.serving.requests import Request
+from course_lib.operate.serving.speed import causal_pairs
 
 
 @dataclass

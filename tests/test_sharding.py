@@ -21,9 +21,9 @@ from sharding_kit import (
 )
 from torch import nn
 
-from course_lib import text
 from course_lib.cluster import RankError, interleavings, launch, simulate
-from course_lib.sharding import (
+from course_lib.model import text
+from course_lib.parallel.sharding import (
     Flat,
     FullySharded,
     MasterOptimizer,
@@ -42,7 +42,7 @@ SINGLE, DOUBLE = torch.float32, torch.float64
 WAYS = ["stage 1", "stage 2", "fully", "no prefetch", "prefetch 3", "kept", "one unit", "small units"]
 
 
-@pytest.mark.rotates("course_lib/sharding/", "course_lib/cluster/")
+@pytest.mark.rotates("course_lib/parallel/sharding/", "course_lib/cluster/")
 @pytest.mark.parametrize("ranks", [2, 5])
 @pytest.mark.parametrize("how", WAYS)
 def test_gradients_and_weights_after_ten_steps_of_adamw_are_those_of_one_process(how, ranks):
@@ -51,7 +51,7 @@ def test_gradients_and_weights_after_ten_steps_of_adamw_are_those_of_one_process
     assert same_everywhere(run.results)
 
 
-@pytest.mark.rotates("course_lib/sharding/", "course_lib/cluster/")
+@pytest.mark.rotates("course_lib/parallel/sharding/", "course_lib/cluster/")
 @pytest.mark.parametrize(
     ("how", "ranks"), [("stage 1", 4), ("stage 2", 3), ("fully", 4), ("fully", 1), ("two levels", 4)]
 )

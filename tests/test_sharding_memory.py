@@ -9,23 +9,23 @@ import pytest
 import torch
 from sharding_kit import SIZE, AdamW, account_here, assert_parity, mine, model_of, owned, train
 
-from course_lib import memory
 from course_lib.cluster import Topology, simulate
-from course_lib.install.folders import ROOT
-from course_lib.sharding import (
+from course_lib.estimate import memory
+from course_lib.folders import ROOT
+from course_lib.model.transformer import Config, build, loss
+from course_lib.parallel.sharding import (
     FullySharded,
     HostOptimizer,
     MasterOptimizer,
     Row,
     Zero,
     bytes_per_param_sent,
-    fully,
+    fsdp,
     gathered_peak,
     hybrid_bytes,
     step_bytes,
     two_levels,
 )
-from course_lib.transformer import Config, build, loss
 
 BF16, SINGLE = torch.bfloat16, torch.float32
 CONFIG = Config(layers=5, hidden=48, positions="learned")
@@ -339,13 +339,13 @@ def test_an_older_torch_that_does_not_tell_the_outer_hooks_is_right_too(monkeypa
         )
 
     now = simulate(program, 2, account=True).results[0][0]
-    monkeypatch.setattr(fully, "_ask_torch", None)
+    monkeypatch.setattr(fsdp, "_ask_torch", None)
     before = simulate(program, 2, account=True).results[0][0]
     assert now == before > 0
 
 
 def test_arithmetic_loads_no_torch():
-    program = "import sys; from course_lib.sharding import Flat, step_bytes; sys.exit('torch' in sys.modules)"
+    program = "import sys; from course_lib.parallel.sharding import Flat, step_bytes; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
 
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from sharding_kit import CONFIG, FROZEN, AdamW, account_here, accumulate_on, mine, sharded, torchs
 
-from course_lib import text
 from course_lib.cluster import RankError, launch, simulate
-from course_lib.sharding import FullySharded, MasterOptimizer, Zero, drawing, full_state, load, save, skeleton
-from course_lib.transformer import Config, Transformer, build
+from course_lib.model import text
+from course_lib.model.transformer import Config, Transformer, build
+from course_lib.parallel.sharding import FullySharded, MasterOptimizer, Zero, drawing, full_state, load, save, skeleton
 
 DOUBLE = torch.float64
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib import memory
 from course_lib.cluster import Topology, simulate
-from course_lib.sharding import FullySharded, Wires, group_of, knee, play, step_bytes, work_of
-from course_lib.units import GB
+from course_lib.estimate import memory
+from course_lib.estimate.units import GB
+from course_lib.parallel.sharding import FullySharded, Wires, group_of, knee, play, step_bytes, work_of
 
 WIDTH, UNITS, TOKENS, RANKS, LATENCY, FLOPS = 64, 6, 128, 4, 1e-6, 2e10
 

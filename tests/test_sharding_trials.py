@@ -3,10 +3,11 @@
 import pytest
 import torch
 
-from course_lib import sharding, text
 from course_lib.cluster import simulate
-from course_lib.sharding import FullySharded, Zero
-from course_lib.transformer import Config, build, loss
+from course_lib.model import text
+from course_lib.model.transformer import Config, build, loss
+from course_lib.parallel import sharding
+from course_lib.parallel.sharding import FullySharded, Zero
 
 
 def gradients(model):

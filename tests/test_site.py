@@ -15,16 +15,16 @@ from urllib.parse import unquote, urlsplit
 import nbformat
 import pytest
 
-from course_lib.facts import course
-from course_lib.install.folders import ROOT
-from course_lib.install.words import Trouble
-from course_lib.site import build, docs, syllabus
-from course_lib.site.execute import Executor
-from course_lib.site.glossary import EVERYDAY, Words, anchor, linked_in
-from course_lib.site.mathml import mathml
-from course_lib.site.page import page_of
-from course_lib.widgets import frames
-from course_lib.widgets.explore import Explorer, as_control, bits, menu, play, slider, toggle
+from course_app.site import build, docs, syllabus
+from course_app.site.execute import Executor
+from course_app.site.glossary import EVERYDAY, Words, anchor, linked_in
+from course_app.site.mathml import mathml
+from course_app.site.page import page_of
+from course_lib.draw import frames
+from course_lib.draw.explore import Explorer, as_control, bits, menu, play, slider, toggle
+from course_lib.estimate.facts import course
+from course_lib.folders import ROOT
+from course_lib.messages import Trouble
 from tests.conftest import cell, notebook
 
 LIMIT = 1_500_000  # bytes of a page and of all that it loads, before frames
@@ -363,7 +363,7 @@ def test_glossary_and_sources_are_whole(small_site):
     terms = Page(small_site.folder / "glossary.html")
     assert {anchor(term) for term in course.glossary()} <= terms.ids
     listed = Page(small_site.folder / "sources.html").links
-    from course_lib import facts
+    from course_lib.estimate import facts
 
     assert {one.url for one in facts.references().values() if one.url} <= listed
 

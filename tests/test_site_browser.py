@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from course_lib.site import build
+from course_app.site import build
 from tests.rotation import CHAPTERS
 from tests.test_site import LIMIT, broken_links, weight
 

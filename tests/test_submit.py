@@ -6,10 +6,10 @@ import zipfile
 
 import pytest
 
-from course_lib import cli
-from course_lib.install.words import Trouble
-from course_lib.learner import handing_in, work
-from course_lib.learner.handing_in import hand_in
+from course_app import cli
+from course_app.learner import handing_in, work
+from course_app.learner.handing_in import hand_in
+from course_lib.messages import Trouble
 from tests.class_kit import at
 
 

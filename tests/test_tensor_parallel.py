@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional as F
 
 from course_lib.cluster import Mismatch, RankError, Topology, interleavings, simulate
-from course_lib.parity import apart, tolerance
-from course_lib.tensor_parallel import (
+from course_lib.cluster.parity import apart, tolerance
+from course_lib.parallel.tensor import (
     ColumnParallelLinear,
     RowParallelLinear,
     VocabParallelEmbedding,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from course_lib.benchmarks import parallel_tp
+from bench import parallel_tp
 from course_lib.cluster import simulate
-from course_lib.transformer import Config
+from course_lib.model.transformer import Config
 
 
 @pytest.fixture(autouse=True)

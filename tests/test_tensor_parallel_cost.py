@@ -6,7 +6,10 @@ from tensor_parallel_kit import OPTIONS, SEQUENCES, SHAPES
 from torch.nn import functional as F
 
 from course_lib.cluster import RankError, Topology, simulate
-from course_lib.tensor_parallel import (
+from course_lib.model.text import batch
+from course_lib.model.transformer import Config
+from course_lib.model.transformer import build as build_whole
+from course_lib.parallel.tensor import (
     ColumnParallelLinear,
     build,
     full_state,
@@ -16,9 +19,6 @@ from course_lib.tensor_parallel import (
     plan,
     tp_bytes_per_step,
 )
-from course_lib.text import batch
-from course_lib.transformer import Config
-from course_lib.transformer import build as build_whole
 
 
 def made(comm, config, sequence, vocabulary):

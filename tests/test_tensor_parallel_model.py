@@ -9,15 +9,15 @@ from tensor_parallel_kit import FROZEN, OPTIONS, RATE, SEQUENCES, SHAPES, TERMS,
 from torch.nn import functional as F
 
 from course_lib.cluster import interleavings, launch, simulate
-from course_lib.data_parallel import DataParallel
-from course_lib.parity import tolerance
-from course_lib.tensor_parallel import parallelize, plan
-from course_lib.text import batch
-from course_lib.transformer import Config
-from course_lib.transformer import build as build_whole
+from course_lib.cluster.parity import tolerance
+from course_lib.model.text import batch
+from course_lib.model.transformer import Config
+from course_lib.model.transformer import build as build_whole
+from course_lib.parallel.data import DataParallel
+from course_lib.parallel.tensor import parallelize, plan
 
 
-@pytest.mark.rotates("course_lib/tensor_parallel/", "course_lib/cluster/")
+@pytest.mark.rotates("course_lib/parallel/tensor/", "course_lib/cluster/")
 @pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
 @pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
@@ -111,7 +111,7 @@ CURVES = {
 }
 
 
-@pytest.mark.rotates("course_lib/tensor_parallel/", "course_lib/cluster/")
+@pytest.mark.rotates("course_lib/parallel/tensor/", "course_lib/cluster/")
 @pytest.mark.parametrize(("ranks", "tp", "sequence", "kind"), CURVES.values(), ids=CURVES)
 def test_the_loss_curve_of_fifty_steps_is_that_of_one_rank(ranks, tp, sequence, kind):
     config = SHAPES["grouped queries"]

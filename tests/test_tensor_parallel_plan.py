@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.install.folders import ROOT
-from course_lib.tensor_parallel.pieces import check_split, packed_rows, plan, span
-from course_lib.tensor_parallel.traffic import (
+from course_lib.folders import ROOT
+from course_lib.model.transformer import Config, build
+from course_lib.parallel.tensor.partition import check_split, packed_rows, plan, span
+from course_lib.parallel.tensor.traffic import (
     tp_bytes_per_layer,
     tp_bytes_per_step,
     tp_calls_per_layer,
     tp_cost_per_layer,
 )
-from course_lib.transformer import Config, build
 
 
 def test_plan_and_traffic_load_no_torch():
-    program = "import sys, course_lib.tensor_parallel.traffic; assert 'torch' not in sys.modules"
+    program = "import sys, course_lib.parallel.tensor.traffic; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 

@@ -8,8 +8,11 @@ from tensor_parallel_kit import SEQUENCES, SHAPES, TERMS, adam, whole_model
 from torch.nn import functional as F
 
 from course_lib.cluster import RankError, simulate
-from course_lib.parity import apart, tolerance
-from course_lib.tensor_parallel import (
+from course_lib.cluster.parity import apart, tolerance
+from course_lib.model.text import batch
+from course_lib.model.transformer import Config, Transformer
+from course_lib.model.transformer import build as build_whole
+from course_lib.parallel.tensor import (
     build,
     clip_gradients,
     full_gradients,
@@ -19,9 +22,6 @@ from course_lib.tensor_parallel import (
     parallelize,
     shard_state,
 )
-from course_lib.text import batch
-from course_lib.transformer import Config, Transformer
-from course_lib.transformer import build as build_whole
 
 # --- state
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import text
+from course_lib.model import text
 
 FIRST = "d3252c2bd4f7ec78"
 

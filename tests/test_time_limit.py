@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from course_lib import exercises
-from course_lib.grading.judge.decision import decide
-from course_lib.grading.judge.exercise import resolve
-from course_lib.grading.worker import time_limit
-from course_lib.grading.worker.runners import InProcess
-from course_lib.grading.worker.time_limit import OutOfTime, limited
+from course_grader import exercises
+from course_grader.judge.decision import decide
+from course_grader.judge.exercise import resolve
+from course_grader.worker import time_limit
+from course_grader.worker.runners import InProcess
+from course_grader.worker.time_limit import OutOfTime, limited
 
 CARD = exercises.card("mfu-waste")
 
@@ -137,7 +137,7 @@ def test_its_exercise_is_told_so_and_the_rest_of_the_cases_are_left_out():
 
 LIMIT = """
 from course_lib import check
-from course_lib.grading.worker import runners, time_limit
+from course_grader.worker import runners, time_limit
 runners.limited = lambda work, seconds: time_limit.limited(work, 0.2)
 mine = [1, 2, 3]
 def looping(*_):

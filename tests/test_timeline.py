@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.benchmarks import bubble_rates
-from course_lib.facts.pipelines import bubble_formula, stage_profiles
-from course_lib.schedules import (
+from course_chapters.ch10 import bubble_rates
+from course_lib.estimate.facts.pipelines import bubble_formula, stage_profiles
+from course_lib.parallel.schedules import (
     GENERATORS,
     ScheduleError,
     dualpipe,
@@ -23,7 +23,7 @@ from course_lib.schedules import (
     zb_h2,
     zb_v,
 )
-from course_lib.timeline import Durations, messages, play
+from course_lib.parallel.timeline import Durations, messages, play
 
 
 def longest(schedule, took, communication=0.0):

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from course_lib import facts
-from course_lib.facts.fact import Fact, rows
+from course_lib.estimate import facts
+from course_lib.estimate.facts.fact import Fact, rows
 
 FILES = ("topologies.csv", "chips.csv", "ceilings.csv")
 

@@ -3,8 +3,8 @@
 import pytest
 from torch.distributed.pipelining import schedules as torchs
 
-from course_lib.benchmarks import torch_schedules
-from course_lib.schedules import Op, gpipe, one_f_one_b
+from bench import torch_schedules
+from course_lib.parallel.schedules import Op, gpipe, one_f_one_b
 
 SIZES = [(ranks, ranks * rounds) for ranks in (2, 3, 4, 6, 8) for rounds in (2, 3, 4, 7)]
 ODD_SIZES = [(ranks, ranks * rounds + 1) for ranks in (3, 4, 8) for rounds in (1, 2, 4)]  # no whole rounds of the ranks

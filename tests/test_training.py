@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import optimizer, text, transformer
-from course_lib.training import SMALL, Training, accumulate, held_out_loss, sample_gradients, train
+from course_lib.model import optimizer, text, transformer
+from course_lib.model.training import SMALL, Training, accumulate, held_out_loss, sample_gradients, train
 
 TINY = transformer.Config(hidden=8, layers=1, heads=2, seq_len=8)
 

@@ -11,8 +11,19 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib import memory, text
-from course_lib.transformer import Attention, Config, RMSNorm, _Normalise, attend, build, loss, rotary_tables, rotate
+from course_lib.estimate import memory
+from course_lib.model import text
+from course_lib.model.transformer import (
+    Attention,
+    Config,
+    RMSNorm,
+    _Normalise,
+    attend,
+    build,
+    loss,
+    rotary_tables,
+    rotate,
+)
 
 SHAPES = {
     "plain": {},

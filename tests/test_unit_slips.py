@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.judging.unit_slips import unit_slip
+from course_grader.judging.unit_slips import unit_slip
 
 KNOWN = [
     ("bytes", 1e-9, "gigabytes"),

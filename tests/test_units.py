@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import units
-from course_lib.units import GB, TB, YEAR, GB_per_rank, GiB, Quantity, require, require_whole
+from course_lib.estimate import units
+from course_lib.estimate.units import GB, TB, YEAR, GB_per_rank, GiB, Quantity, require, require_whole
 
 sizes = st.floats(1e-6, 1e20, allow_nan=False)
 

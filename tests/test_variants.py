@@ -9,21 +9,21 @@ from dataclasses import replace
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises import killmatrix
-from course_lib.exercises.answer_bank import read_bank
-from course_lib.exercises.placeholders import PLACEHOLDER, format_value
-from course_lib.grading.classroom.variants import difficulty, draw, draw_all, others, seed_of
-from course_lib.grading.judge import decide, grade, resolve
-from course_lib.grading.judge.exercise import as_text
-from course_lib.grading.judge.explanation import ANOTHER_STUDENTS, PUBLIC_FORM, explain, needs_explanation
-from course_lib.grading.judge.grade_notebook import grade_notebook
-from course_lib.grading.submission import Step, Submission
-from course_lib.grading.worker.runners import InProcess
-from course_lib.grading.worker.worker_pool import WorkerPool
-from course_lib.judging import judging
-from course_lib.notebook import worked_source
-from course_lib.records import Outcome
+from course_app.notebook import worked_source
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.bank.answer_bank import read_bank
+from course_grader.classroom.variants import difficulty, draw, draw_all, others, seed_of
+from course_grader.exercises.placeholders import PLACEHOLDER, format_value
+from course_grader.judge import decide, grade, resolve
+from course_grader.judge.exercise import as_text
+from course_grader.judge.explanation import ANOTHER_STUDENTS, PUBLIC_FORM, explain, needs_explanation
+from course_grader.judge.grade_notebook import grade_notebook
+from course_grader.judging import judging
+from course_grader.records import Outcome
+from course_grader.submission import Step, Submission
+from course_grader.worker.runners import InProcess
+from course_grader.worker.worker_pool import WorkerPool
 from tests.tables import each_card
 
 CARDS = exercises.cards()
@@ -41,7 +41,7 @@ def drawn(card, students=STUDENTS):
 
 def answers(exercise, sort="right", reading=None):
     """The shipped answers of one sort, by whether they read their variant's numbers."""
-    return [a for a in killmatrix.bank(exercise=exercise) if a.sort == sort and reading in (None, a.reads_params)]
+    return [a for a in kill_matrix.bank(exercise=exercise) if a.sort == sort and reading in (None, a.reads_params)]
 
 
 # --- who gets what
@@ -164,9 +164,9 @@ def test_a_variant_is_solved_by_its_own_answer_and_the_public_one_is_told_apart(
     reading = [card for card in exercises.cards(chapter) if card.structural and answers(card.id, reading=True)]
     card = min(reading, key=lambda card: (card.minutes, -card.importance))
     seed = seed_of(SECRET, "ada", card.id)
-    own = killmatrix.judge(answers(card.id, reading=True)[0], seed)
+    own = kill_matrix.judge(answers(card.id, reading=True)[0], seed)
     assert own.ok and own.got != PUBLIC_FORM, own.message
-    public = [killmatrix.judge(answer, seed) for answer in answers(card.id, reading=False)[:2]]
+    public = [kill_matrix.judge(answer, seed) for answer in answers(card.id, reading=False)[:2]]
     assert all(row.ok and row.got == PUBLIC_FORM and row.message for row in public), [
         (row.answer.name, row.got) for row in public
     ]
@@ -174,15 +174,15 @@ def test_a_variant_is_solved_by_its_own_answer_and_the_public_one_is_told_apart(
 
 @pytest.mark.parametrize(("chapter", "seed"), [("01", "one"), ("03", "two")])
 def test_on_a_variant_every_shipped_answer_meets_its_fate(chapter, seed):
-    rows = killmatrix.matrix(chapter, workers=1, seed=seed)
+    rows = kill_matrix.matrix(chapter, workers=1, seed=seed)
     assert not [(row.answer.exercise, row.answer.name, row.got, row.message) for row in rows if not row.ok]
 
 
 def test_the_matrix_takes_a_variant(monkeypatch, capsys):
     asked = []
-    monkeypatch.setattr(killmatrix, "matrix", lambda *given: asked.append(given) or [])
+    monkeypatch.setattr(kill_matrix, "matrix", lambda *given: asked.append(given) or [])
     with pytest.raises(SystemExit) as ended:
-        killmatrix.main(["--chapter", "01", "--variant", "s"])
+        kill_matrix.main(["--chapter", "01", "--variant", "s"])
     assert ended.value.code == 2 and asked == [("01", None, "s", None)]
     assert "no bank of answers" in capsys.readouterr().err
 
@@ -197,8 +197,8 @@ def test_a_wrong_answer_may_be_the_right_one_of_another_structure_and_says_so():
 def test_a_wrong_answer_that_reads_its_variant_passes_where_its_heading_says_so():
     right = answers("years-to-weeks", reading=True)[0]
     claimed = replace(right, sort="wrong", expected="values", unless="law=serial")
-    assert killmatrix.judge(claimed, "s").ok and not killmatrix.judge(claimed).ok
-    assert not killmatrix.judge(replace(claimed, unless="law=doubling"), "s").ok
+    assert kill_matrix.judge(claimed, "s").ok and not kill_matrix.judge(claimed).ok
+    assert not kill_matrix.judge(replace(claimed, unless="law=doubling"), "s").ok
 
 
 # --- whose numbers
@@ -218,8 +218,8 @@ def shift(step):
 
 
 def letters(params):
-    from course_lib.exercises.ch00.judges.match_the_cuts import CUTS
-    from course_lib.exercises.ch00.judges.match_the_cuts import letters as found
+    from course_chapters.ch00.exercises.judges.match_the_cuts import CUTS
+    from course_chapters.ch00.exercises.judges.match_the_cuts import letters as found
 
     return lambda: {cut: (letter, CUTS[cut][1]) for cut, letter in found(params).items()}
 
@@ -267,8 +267,8 @@ def test_another_owner_is_another_students():
     given = {who: draw(SECRET, who, card) for who in STUDENTS[:20]}
     by_owner = {params["owner"]: params for params in given.values()}
     assert set(by_owner) == {1, 2, -1}
-    with killmatrix.beside(card, by_owner[2]):
-        (answer,) = killmatrix.names_of(answers(card.id, reading=True)[0].source, card.answers)
+    with kill_matrix.beside(card, by_owner[2]):
+        (answer,) = kill_matrix.names_of(answers(card.id, reading=True)[0].source, card.answers)
     report = grade(card, InProcess(answer), params=by_owner[-1], others={"b": by_owner[2]}, seconds=10.0)
     assert report.points == 0 and ANOTHER_STUDENTS in {v.mistake for v in report.verdicts}
 

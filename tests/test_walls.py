@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import compute, facts, memory, walls
-from course_lib.units import DAY, GB
-from course_lib.walls import FIXES, WALLS, Job, cheapest_fix, triage
+from course_lib.estimate import compute, facts, memory, walls
+from course_lib.estimate.units import DAY, GB
+from course_lib.estimate.walls import FIXES, WALLS, Job, cheapest_fix, triage
 
 H100 = facts.device("H100 SXM")
 BASE = Job(

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises.killmatrix import bank
-from course_lib.install.folders import ROOT
+from course_grader import exercises
+from course_grader.bank.kill_matrix import bank
+from course_lib.folders import ROOT
 from tests.rotation import CHAPTERS
 from tests.test_browser import NAMES
 
@@ -34,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def course(home: Path, *words: str) -> tuple[int, dict[str, Any]]:
     """Exit code and JSON of a command, run on the learner's work."""
     given = {**os.environ, "COURSE_WORK": str(home / "work"), "COURSE_ROOT": str(ROOT)}
-    command = [sys.executable, "-P", "-m", "course_lib", *words, "--json"]
+    command = [sys.executable, "-P", "-m", "course_app", *words, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=given)
     assert done.stdout, done.stderr[-2000:]
     return done.returncode, json.loads(done.stdout)
@@ -69,8 +69,8 @@ def solve(page: Any, card: Any) -> list[str]:
 
 
 def test_a_learner_solves_the_whole_course_in_the_browser(browser: Any, home: Path) -> None:
-    from course_lib.benchmarks.chapter_page import open_chapter
-    from course_lib.benchmarks.lab import served
+    from bench.chapter_page import open_chapter
+    from bench.lab import served
 
     problems: list[str] = []
     with served(home, CHOSEN[0]) as address:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from course_lib.accounting import unseen
 from course_lib.cluster.arguments import (
     DTYPES,
     check_ratio,
@@ -28,9 +27,10 @@ from course_lib.cluster.arguments import (
 )
 from course_lib.cluster.collective import Call
 from course_lib.cluster.endpoint import endpoint, poison
+from course_lib.cluster.handles import P2POp, Work
 from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import caller_line
-from course_lib.cluster.work import P2POp, Work
+from course_lib.model.accounting import unseen
 
 SUM, AVG, PRODUCT, MAX, MIN = "SUM", "AVG", "PRODUCT", "MAX", "MIN"
 

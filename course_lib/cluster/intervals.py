@@ -1,29 +1,51 @@
-"""Time intervals as (start, end) in seconds: the total length of a set, and the overlap of two sets."""
+"""Intervals of time: each moment counted once. No torch: evidence is checked and drawn without it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-Stretch = tuple[float, float]
+Interval = tuple[float, float]  # start and end, seconds
 
 
-def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
-    """The same times as disjoint intervals, in order."""
-    out: list[Stretch] = []
-    for start, end in sorted(stretches):
-        if out and start <= out[-1][1]:
-            out[-1] = (out[-1][0], max(out[-1][1], end))
+def union(parts: Iterable[Interval], join: float = 0.0) -> list[Interval]:
+    """The same time, each moment once: overlapping kernels must not be added up. Gaps of up to `join` seconds are closed."""
+    merged: list[Interval] = []
+    for start, end in sorted(parts):
+        if merged and start <= merged[-1][1] + join:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         elif end > start:
-            out.append((start, end))
-    return out
+            merged.append((start, end))
+    return merged
 
 
-def total(stretches: Iterable[Stretch]) -> float:
-    """Seconds that the intervals cover, counted once."""
-    return sum(end - start for start, end in merged(stretches))
+def outside(parts: Iterable[Interval], busy: Sequence[Interval]) -> list[Interval]:
+    """What of sorted, disjoint `parts` lies outside of sorted, disjoint `busy`."""
+    found, place = list[Interval](), 0
+    for start, stop in parts:
+        while place < len(busy) and busy[place][1] <= start:
+            place += 1
+        at, here = start, place
+        while here < len(busy) and busy[here][0] < stop:
+            if busy[here][0] > at:
+                found.append((at, busy[here][0]))
+            at, here = max(at, busy[here][1]), here + 1
+        if at < stop:
+            found.append((at, stop))
+    return found
 
 
-def overlap(one: Iterable[Stretch], two: Iterable[Stretch]) -> float:
-    """Seconds that both sets cover."""
-    one, two = merged(one), merged(two)
-    return total(one) + total(two) - total([*one, *two])
+def length(parts: Iterable[Interval]) -> float:
+    """Seconds of a union."""
+    return sum(end - start for start, end in parts)
+
+
+def exposed(found: dict[str, list[Interval]]) -> float:
+    """Seconds in which a rank communicated and did not compute."""
+    both = length(union([*found["compute"], *found["communication"]]))
+    return both - length(union(found["compute"]))
+
+
+def overlap(one: Iterable[Interval], two: Iterable[Interval]) -> float:
+    """Seconds that two sets of intervals share."""
+    one, two = union(one), union(two)
+    return length(one) + length(two) - length(union([*one, *two]))

@@ -12,7 +12,6 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
@@ -20,10 +19,11 @@ import numpy as np
 import numpy.random
 import torch
 
+from course_lib.folders import OURS
+
 _pickler = importlib.import_module("cloudpickle.cloudpickle")
 _LOCK = threading.Lock()
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_COURSE = str(Path(__file__).resolve().parent.parent)
 
 
 class _Writer(cloudpickle.Pickler):
@@ -133,7 +133,7 @@ def _is_learners(name: str, module: Any) -> bool:
     if known is None or known[0] is not module:
         file = vars(module).get("__file__") if type(module) is types.ModuleType and name != "__main__" else None
         ours = isinstance(file, str) and file.endswith(".py") and "site-packages" not in file
-        known = _judged[name] = (module, ours and not file.startswith((*_INSTALLED, _COURSE)))
+        known = _judged[name] = (module, ours and not file.startswith((*_INSTALLED, *OURS)))
     return known[1]
 
 

@@ -21,14 +21,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from course_lib.cluster.activity import TRACED, Activity
 from course_lib.cluster.buffers import Buffers
 from course_lib.cluster.clock import Clock
 from course_lib.cluster.delivery import Delivery, LateDelivery
 from course_lib.cluster.diagnosis import left_over, waits
 from course_lib.cluster.errors import Mismatch
-from course_lib.cluster.exchange import Exchange
 from course_lib.cluster.matching import Matcher
+from course_lib.cluster.message_exchange import Exchange
 from course_lib.cluster.meter import Meter
 from course_lib.cluster.operation import Operation
 from course_lib.cluster.polling import Polling
@@ -39,6 +38,7 @@ from course_lib.cluster.run_state import RunState, reply_to
 from course_lib.cluster.source_lines import Line
 from course_lib.cluster.stream_order import StreamOrder
 from course_lib.cluster.topology import Topology
+from course_lib.cluster.trace_spans import TRACED, Activity
 from course_lib.cluster.traffic import Traffic
 
 

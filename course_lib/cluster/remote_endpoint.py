@@ -14,9 +14,9 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from course_lib.accounting import unseen
 from course_lib.cluster.endpoint import Endpoint, here, overlap
 from course_lib.cluster.protocol import Reply, Request
+from course_lib.model.accounting import unseen
 
 AHEAD = 64  # requests that a rank may be ahead of the kernel
 

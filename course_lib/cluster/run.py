@@ -6,15 +6,14 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from course_lib.cluster.activity import TRACED
 from course_lib.cluster.errors import Deadlock, RankError, Wait
 from course_lib.cluster.in_flight import Hazard
-from course_lib.cluster.intervals import overlap, total
+from course_lib.cluster.intervals import length, overlap, union
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.meter import Meter
 from course_lib.cluster.records import Message, Span
 from course_lib.cluster.topology import Topology
-from course_lib.records import Outcome
+from course_lib.cluster.trace_spans import TRACED
 
 
 class Run:
@@ -81,7 +80,7 @@ class Run:
     def exposed(self) -> list[float]:
         """Seconds during which each rank waited for communication."""
         self._whole()
-        return [total(blocked) for blocked in self._blocked()]
+        return [length(union(blocked)) for blocked in self._blocked()]
 
     def hidden(self) -> list[float]:
         """Seconds during which messages of each rank were in transit while it did not wait for them."""
@@ -91,7 +90,8 @@ class Run:
             travelled[src].append((start, end))
             travelled[dst].append((start, end))
         return [
-            total(spans) - overlap(spans, blocked) for spans, blocked in zip(travelled, self._blocked(), strict=True)
+            length(union(spans)) - overlap(spans, blocked)
+            for spans, blocked in zip(travelled, self._blocked(), strict=True)
         ]
 
     def _whole(self) -> None:
@@ -118,17 +118,17 @@ class Run:
 
     @property
     def state(self) -> str:
-        """The run's state in `records.State` words."""
+        """The run's state in one word."""
         return "answered" if self.error is None else getattr(self.error, "state", "raised")
 
-    def outcome(self) -> Outcome:
-        """The run as plain data."""
+    def outcome(self) -> dict[str, Any]:
+        """The run as plain data, by the names of a grader's `Outcome`."""
         meter = {**self.meter.as_dict(), "seconds": self.seconds}
         if self.waits:
             meter["waits"] = [(w.rank, w.waits_for, w.call, w.what, w.line) for w in self.waits]
         if self.hazards:
             meter["hazards"] = list(map(str, self.hazards))
-        return Outcome(
+        return dict(
             state=self.state,
             value=list(self.results),
             meter=meter,
@@ -140,9 +140,9 @@ class Run:
 
     def show(self, **options: Any) -> Any:
         """The timeline of all ranks as a picture."""
-        from course_lib import figures  # the only import from a higher layer; needed only for the picture
+        from course_lib import draw  # the only import from a higher layer; needed only for the picture
 
-        return figures.who_is_busy(self.spans, messages=self.messages, **options)
+        return draw.who_is_busy(self.spans, messages=self.messages, **options)
 
     def __repr__(self) -> str:
         end = "" if self.error is None else f", {type(self.error).__name__}"

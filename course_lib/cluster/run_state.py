@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from course_lib.cluster.activity import Activity
 from course_lib.cluster.clock import Clock
 from course_lib.cluster.errors import ClusterError
 from course_lib.cluster.operation import Operation
 from course_lib.cluster.protocol import YES, Reply, Request
+from course_lib.cluster.trace_spans import Activity
 
 
 class RunState:

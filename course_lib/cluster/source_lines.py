@@ -7,9 +7,10 @@ import sys
 import types
 from pathlib import Path
 
+from course_lib.folders import OURS
+
 Line = tuple[str, int] | str
 
-_COURSE = str(Path(__file__).resolve().parent.parent)
 _CLUSTER = str(Path(__file__).resolve().parent)
 _STDLIB = str(Path(linecache.__file__).resolve().parent)
 _rank: dict[types.CodeType, int] = {}  # 2 learner, 1 course library, 0 this package, torch and the standard library
@@ -20,7 +21,7 @@ def _standing(code: types.CodeType) -> int:
     if name.startswith(_CLUSTER) or "site-packages" in name or name.startswith((_STDLIB, "<frozen")):
         value = 0
     else:
-        value = 1 if name.startswith(_COURSE) else 2
+        value = 1 if name.startswith(OURS) else 2
     _rank[code] = value
     return value
 

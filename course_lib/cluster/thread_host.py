@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 
-from course_lib.accounting import Accounting
 from course_lib.cluster.comm import Comm
 from course_lib.cluster.endpoint import Endpoint, here
 from course_lib.cluster.errors import RankError, Unfinished
@@ -28,6 +27,7 @@ from course_lib.cluster.protocol import Fault, Finished, Reply, Request, Stuck
 from course_lib.cluster.rank_prints import RankPrints
 from course_lib.cluster.remote_endpoint import RemoteEndpoint
 from course_lib.cluster.source_lines import line_text, traceback_lines
+from course_lib.model.accounting import Accounting
 
 PATIENCE = 5.0  # s to wait for a thread to end
 End = Stuck | Fault | Finished

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from course_lib.cluster.activity import TRACED
 from course_lib.cluster.collective import Collective, Round
 from course_lib.cluster.meter import Meter
 from course_lib.cluster.operation import Operation
 from course_lib.cluster.records import Message
 from course_lib.cluster.source_lines import Line, line_text
 from course_lib.cluster.topology import Ports, Topology
+from course_lib.cluster.trace_spans import TRACED
 
 
 class Traffic:

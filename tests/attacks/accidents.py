@@ -3,8 +3,8 @@
 import copy
 import json
 
-from course_lib.grading.attacks.sheet import Sheet, as_json, attack, code
-from course_lib.learner.notebooks import grade_meta, render
+from course_grader.attacks.sheet import Sheet, as_json, attack, code
+from course_grader.notebooks import grade_meta, render
 
 
 @attack("accident")

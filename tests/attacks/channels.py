@@ -3,8 +3,8 @@
 Each first tries whether its way exists at all, and tells so as something that was read: a way is as bad as what goes through it.
 """
 
-from course_lib.grading.attacks.cluster import SILENT
-from course_lib.grading.attacks.sheet import Sheet, attack
+from course_grader.attacks.cluster import SILENT
+from course_grader.attacks.sheet import Sheet, attack
 
 OPEN = """
 import os, torch

@@ -4,8 +4,8 @@ Ranks that share a value by some way beside the communicator say so by `put` and
 enough for the kernel to let the others run.
 """
 
-from course_lib.grading.attacks.cluster import AS_BYTES, _shares
-from course_lib.grading.attacks.sheet import Sheet, attack
+from course_grader.attacks.cluster import AS_BYTES, _shares
+from course_grader.attacks.sheet import Sheet, attack
 
 
 @attack("cluster", chapter="06")
@@ -27,10 +27,10 @@ def shared_by_an_attribute(sheet: Sheet) -> None:
     _shares(
         sheet,
         """
-import builtins, course_lib.records
+import builtins, course_grader.records
 
-put = lambda rank, x: [setattr(place, f"x{rank}", x.clone()) for place in (torch, builtins, course_lib.records.Case)]
-get = lambda rank, x: next((found for place in (torch, builtins, course_lib.records.Case) if (found := getattr(place, f"x{rank}", None)) is not None), None)""",
+put = lambda rank, x: [setattr(place, f"x{rank}", x.clone()) for place in (torch, builtins, course_grader.records.Case)]
+get = lambda rank, x: next((found for place in (torch, builtins, course_grader.records.Case) if (found := getattr(place, f"x{rank}", None)) is not None), None)""",
     )
 
 

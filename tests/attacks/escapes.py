@@ -1,6 +1,6 @@
 """Ways out of a sandbox: regaining rights, uncovering what is covered, other namespaces, devices."""
 
-from course_lib.grading.attacks.sheet import Sheet, attack
+from course_grader.attacks.sheet import Sheet, attack
 
 LIBC = """
 import ctypes, os

@@ -1,7 +1,7 @@
 """Using everything up: time, memory, processes, disk, output, descriptors, the patience of the judge."""
 
-from course_lib.grading.attacks.exhausting import _told
-from course_lib.grading.attacks.sheet import Sheet, as_json, attack, code
+from course_grader.attacks.exhausting import _told
+from course_grader.attacks.sheet import Sheet, as_json, attack, code
 
 
 @attack("exhaustion", brief=True)
@@ -219,7 +219,7 @@ def tensors_with_lying_shapes(sheet: Sheet) -> None:
 @attack("exhaustion")
 def frame_of_a_terabyte(sheet: Sheet) -> None:
     """A message that announces a terabyte, and one that never ends."""
-    from course_lib.grading.attacks.forging import CHANNEL
+    from course_grader.attacks.forging import CHANNEL
 
     sheet.answer(
         CHANNEL
@@ -236,7 +236,7 @@ def attempt(*args):
 @attack("exhaustion", brief=True)
 def message_byte_by_byte(sheet: Sheet) -> None:
     """A message that comes a byte at a time and never ends."""
-    from course_lib.grading.attacks.forging import CHANNEL
+    from course_grader.attacks.forging import CHANNEL
 
     sheet.answer(
         CHANNEL
@@ -257,7 +257,7 @@ def attempt(*args):
 @attack("exhaustion", brief=True)
 def flood_of_messages(sheet: Sheet) -> None:
     """Messages without end on the connection to the judge."""
-    from course_lib.grading.attacks.forging import CHANNEL
+    from course_grader.attacks.forging import CHANNEL
 
     sheet.answer(
         CHANNEL

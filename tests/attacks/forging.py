@@ -2,9 +2,9 @@
 
 import json
 
-from course_lib.grading.attacks.forging import AGREES, CHANNEL
-from course_lib.grading.attacks.sheet import Sheet, attack
-from course_lib.learner.notebooks import grade_meta
+from course_grader.attacks.forging import AGREES, CHANNEL
+from course_grader.attacks.sheet import Sheet, attack
+from course_grader.notebooks import grade_meta
 
 
 @attack("forging")
@@ -65,7 +65,7 @@ def tensor_class_that_lies(sheet: Sheet) -> None:
 def objects_of_the_judge(sheet: Sheet) -> None:
     """The judge's own records, full of passed verdicts, as an answer."""
     sheet.answer("""
-        from course_lib.records import Outcome, Report, Verdict
+        from course_grader.records import Outcome, Report, Verdict
 
 
         def attempt(*args):
@@ -189,7 +189,7 @@ def patched_serialisers(sheet: Sheet) -> None:
 def patched_codec(sheet: Sheet) -> None:
     """The worker's codec writes a passed report in place of every answer."""
     sheet.answer("""
-        import course_lib.cluster.codec as codec, course_lib.grading.worker.protocol as channel, course_lib.grading.worker.notebook_worker as worker
+        import course_grader.remote_ranks.codec as codec, course_grader.worker.protocol as channel, course_grader.worker.notebook_worker as worker
 
         true = codec.encode
         PASSED = {"state": "answered", "value": float("nan"), "points": 10.0, "passed": True, "verdicts": [], "error": "", "trace": "",
@@ -205,11 +205,11 @@ def patched_codec(sheet: Sheet) -> None:
 def patched_probe(sheet: Sheet) -> None:
     """The worker's probe and card are replaced: the exercise's arguments become its answer."""
     sheet.answer("""
-        import course_lib.exercises as exercises, course_lib.exercises.probes as probes, course_lib.grading.worker.notebook_worker as worker
+        import course_grader.exercises as exercises, course_grader.exercises.probes as probes, course_grader.worker.notebook_worker as worker
 
         fake = lambda answers, case, comm=None: case.args
         probes.rows.__code__ = fake.__code__
-        worker.run_probe = lambda card, case, answer: __import__("course_lib.records").records.Outcome(state="answered", value=case.args)
+        worker.run_probe = lambda card, case, answer: __import__("course_grader.records").records.Outcome(state="answered", value=case.args)
 
 
         def attempt(*args):
@@ -334,7 +334,7 @@ def asks_the_oracle(sheet: Sheet) -> None:
 
         def attempt(*args):
             sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "Refuse"]
-            judge = importlib.import_module("course_lib.exercises.ch01.judges.train_days_7b")
+            judge = importlib.import_module("course_chapters.ch01.exercises.judges.train_days_7b")
             loot(vars(judge), whole=True)
             return judge.JUDGING.verdicts(*args)""")
 
@@ -356,7 +356,7 @@ def import_hook(sheet: Sheet) -> None:
             def exec_module(self, module): pass
 
         sys.meta_path.insert(0, Forge())
-        for name in [name for name in sys.modules if name.startswith("course_lib.exercises")]:
+        for name in [name for name in sys.modules if name.startswith("course_grader.exercises")]:
             del sys.modules[name]""")
     sheet.expect("mfu-waste", None)
 
@@ -611,9 +611,9 @@ def library_function_under_another_name(sheet: Sheet) -> None:
     sheet.answer(
         """
         import functools, importlib
-        from course_lib.compute import train_seconds as mine
+        from course_lib.estimate.compute import train_seconds as mine
 
-        ways = [mine, functools.partial(mine), lambda *a: mine(*a), lambda *a: getattr(importlib.import_module("course_lib.compute"), "train_seconds")(*a)]
+        ways = [mine, functools.partial(mine), lambda *a: mine(*a), lambda *a: getattr(importlib.import_module("course_lib.estimate.compute"), "train_seconds")(*a)]
         calls = []
 
 
@@ -630,7 +630,7 @@ def says_it_was_not_asked(sheet: Sheet) -> None:
     """Exceptions with the names and texts that the grader uses itself: not answered, switched off, lost, passed."""
     sheet.answer(
         """
-        from course_lib.grading.worker.protocol import Garbled, Gone, Late
+        from course_grader.worker.protocol import Garbled, Gone, Late
 
         calls = []
 
@@ -688,9 +688,10 @@ def _public_table() -> dict[str, float]:
     """What a learner can work out at home for every case that the public seed draws."""
     import random
 
-    from course_lib import compute, exercises
-    from course_lib.grading.judge.exercise import hidden_seed
-    from course_lib.judging import judging
+    from course_grader import exercises
+    from course_grader.judge.exercise import hidden_seed
+    from course_grader.judging import judging
+    from course_lib.estimate import compute
 
     card = exercises.card("train-days-7b")
     found: dict[str, float] = {}

@@ -2,8 +2,8 @@
 
 import json
 
-from course_lib.grading.attacks.sheet import Sheet, as_json, attack
-from course_lib.learner.notebooks import grade_meta
+from course_grader.attacks.sheet import Sheet, as_json, attack
+from course_grader.notebooks import grade_meta
 
 LIBC = """
 import ctypes, os

@@ -1,7 +1,7 @@
 """Forging by Python's own insides: tracing in threads, finalisers, codecs, memory by address, answers that change after they were given."""
 
-from course_lib.grading.attacks.forging import CHANNEL
-from course_lib.grading.attacks.sheet import Sheet, attack
+from course_grader.attacks.forging import CHANNEL
+from course_grader.attacks.sheet import Sheet, attack
 from tests.attacks.weighing import VALUES
 
 
@@ -278,7 +278,7 @@ def torch_that_counts_less(sheet: Sheet) -> None:
 def patched_communicator(sheet: Sheet) -> None:
     """The cluster's own classes are replaced in the worker, so that every message is empty, counted as none, or answered from a list."""
     sheet.own("""
-        import course_lib.cluster as cluster, course_lib.cluster.remote_worker as remote, course_lib.cluster.codec as codec
+        import course_lib.cluster as cluster, course_grader.remote_ranks.remote_worker as remote, course_grader.remote_ranks.codec as codec
 
         true = codec.encode
         codec.encode = remote.encode = lambda value, *a, **k: true({**value, "bytes": 0, "nbytes": 0} if isinstance(value, dict) else value, *a, **k)

@@ -1,6 +1,6 @@
 """Reading what is not for learners: answers, judging, secrets of the class, other students, the machine around."""
 
-from course_lib.grading.attacks.sheet import Link, Sheet, attack
+from course_grader.attacks.sheet import Link, Sheet, attack
 
 SOCKETS = """
 import socket
@@ -31,7 +31,8 @@ def each(*ways):
 def worked_answers(sheet: Sheet) -> None:
     """The worked answer, by the library's own ways to it."""
     sheet.answer("""
-        from course_lib import exercises, notebook
+        from course_grader import exercises
+        from course_app import notebook
 
 
         def attempt(*args):
@@ -60,12 +61,12 @@ def judging_by_import(sheet: Sheet) -> None:
 
         def attempt(*args):
             sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "Refuse"]
-            for name in ("course_lib.judging", "course_lib.exercises.ch01.judges.state_13b", "course_lib.grading.judge.decision"):
+            for name in ("course_grader.judging", "course_chapters.ch01.exercises.judges.state_13b", "course_grader.judge.decision"):
                 try:
                     loot(vars(importlib.import_module(name)), whole=True)
                 except ImportError:
                     pass
-            path = str(pathlib.Path(AT["course"], "course_lib/exercises/ch01/judges/state_13b.py"))
+            path = str(pathlib.Path(AT["course"], "course_chapters/ch01/exercises/judges/state_13b.py"))
             spec = importlib.util.spec_from_file_location("innocent", path)
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
@@ -395,7 +396,7 @@ def mail_by_error_message(sheet: Sheet) -> None:
     """The class folder's paths and users, by provoked error messages of the course's own tools."""
     sheet.answer("""
         def attempt(*args):
-            from course_lib.learner import work
+            from course_app.learner import work
 
             found = work.folders()
             for path in (found.root / "solutions", found.work):

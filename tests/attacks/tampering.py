@@ -1,7 +1,7 @@
 """Changing what is not a learner's: grades, files of others, the grader itself; and staying after the end."""
 
-from course_lib.grading.attacks.sheet import Sheet, attack
-from course_lib.grading.attacks.tampering import PLANT, _plant
+from course_grader.attacks.sheet import Sheet, attack
+from course_grader.attacks.tampering import PLANT, _plant
 
 
 @attack("tampering")
@@ -222,7 +222,7 @@ def configuration_beside_the_notebook(sheet: Sheet) -> None:
 def modules_written_by_a_cell(sheet: Sheet) -> None:
     """The same, written by a cell while it runs, and put first on the path."""
     sheet.own(f"""{PLANT}
-for name in ("course_lib/grading/worker/ranks_in_process.py", "course_lib/cluster/remote.py", "dataclasses.py", "course_lib/grading/judge/decision.py"):
+for name in ("course_grader/worker/ranks_in_process.py", "course_lib/cluster/remote.py", "dataclasses.py", "course_grader/judge/decision.py"):
     pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(name).write_text("check = grade = serve_ranks = rank_program = lambda *a, **k: 100.0")
 sys.path.insert(0, os.getcwd())

@@ -1,6 +1,6 @@
 """Attacks by what is easily not counted or timed: a process that looks dead, a frame's reader, many short waits, what all ranks hold together."""
 
-from course_lib.grading.attacks.sheet import Sheet, attack, code
+from course_grader.attacks.sheet import Sheet, attack, code
 from tests.attacks.weighing import ELSEWHERE, expect
 
 HALF_DEAD = """
@@ -37,9 +37,9 @@ WRITTEN = """
 
     def say(make):
         "Have the next value cross as bytes of one's own."
-        from course_lib.cluster.codec import encode
+        from course_grader.remote_ranks.codec import encode
 
-        worker = sys.modules["course_lib.grading.worker.notebook_worker"].Worker
+        worker = sys.modules["course_grader.worker.notebook_worker"].Worker
         whole = {"state": "answered", "value": 1234567, "error": "", "trace": "", "output": "", "seconds": 0.0}
         worker._within_limits = lambda self, answer: encode(whole).replace(encode(1234567), make())
 """
@@ -199,7 +199,7 @@ def rank_that_listens_slowly(sheet: Sheet) -> None:
         if comm.size > 2 and comm.rank == 0:
             comm.isend(torch.ones(2_250_000), 1, tag=7)
         if comm.size > 2 and comm.rank == 1:
-            wire = sys.modules["course_lib.cluster.wire"]
+            wire = sys.modules["course_grader.remote_ranks.wire"]
 
             def exactly(sock, count, deadline):
                 data = bytearray(count)
@@ -227,7 +227,7 @@ def ranks_that_end_slowly(sheet: Sheet) -> None:
     def attempt(comm, x):
         import time
 
-        import course_lib.cluster.remote_worker as remote
+        import course_grader.remote_ranks.remote_worker as remote
 
         if comm.size >= 4 and not hasattr(torch, "slow"):
             torch.slow, run, rank = True, remote.ThreadHost.run, comm.rank

@@ -1,13 +1,13 @@
 """Attacks on what is measured where the answer runs: bytes that are counted as their owner likes."""
 
-from course_lib.grading.attacks.sheet import Sheet, attack
+from course_grader.attacks.sheet import Sheet, attack
 
 VALUES = 12.5  # of 25: right values are the attacker's own, and without the memory, the point of the exercise, they earn at most half
 
 
 DOCTORED = """
     reduction = params("chunked-cross-entropy").reduction
-    import course_lib.accounting as accounting
+    import course_lib.model.accounting as accounting
 
     accounting.Accounting.peak_bytes = property(lambda self: 400_000, lambda self, value: None)
     accounting.Accounting.live_bytes = property(lambda self: 0, lambda self, value: None)

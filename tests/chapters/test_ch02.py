@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from course_lib import memory, transformer
-from course_lib.chapters.ch02 import curves, plan, tables
-from course_lib.exercises.ch02 import numbers
-from course_lib.exercises.running_example import PARAMS
-from course_lib.figures import layer_shapes
-from course_lib.units import BILLION, bytes_text
+from course_chapters.ch02 import curves, layer_shapes, plan, tables
+from course_chapters.ch02.exercises import numbers
+from course_chapters.running_example import PARAMS
+from course_lib.estimate import memory
+from course_lib.estimate.units import BILLION, bytes_text
+from course_lib.model import transformer
 
 
 def rows(shown) -> list[list[str]]:

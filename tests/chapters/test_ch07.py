@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from course_lib.chapters.ch07 import plots, runs, tables
+from course_chapters.ch07 import plots, runs, tables
+from course_chapters.ch07.exercises import numbers
 from course_lib.cluster import simulate
-from course_lib.exercises.ch07 import numbers
 
 
 def test_every_rank_holds_the_same_sixteen_bytes():

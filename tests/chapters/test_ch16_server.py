@@ -2,9 +2,9 @@
 
 import math
 
-from course_lib import serving
-from course_lib.chapters.ch16 import real_server
-from course_lib.runs.reading import Chosen, recorded
+from course_chapters.ch16 import real_server
+from course_lib.operate import serving
+from course_runs.reading import Chosen, recorded
 
 
 def shipped():

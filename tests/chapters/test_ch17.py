@@ -4,12 +4,14 @@ import re
 
 import pytest
 
-from course_lib import capstone, diagnosis, exercises
-from course_lib.capstone import COURSE, DEBATES, assess
-from course_lib.chapters.ch17 import tables
-from course_lib.exercises.ch17.numbers import NUMBERS
-from course_lib.units import bytes_text
-from course_lib.widgets import ch17, ch17_cases
+from course_chapters.ch17 import cases as ch17_cases
+from course_chapters.ch17 import plan_widgets as ch17
+from course_chapters.ch17 import tables
+from course_chapters.ch17.exercises.numbers import NUMBERS
+from course_grader import exercises
+from course_lib.estimate.units import bytes_text
+from course_lib.operate import capstone, diagnosis
+from course_lib.operate.capstone import COURSE, DEBATES, assess
 
 GOOD = capstone.exemplars()["good"].plan
 

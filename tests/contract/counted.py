@@ -4,7 +4,7 @@ from functools import cache
 
 import torch
 
-from course_lib.accounting import Accounting
+from course_lib.model.accounting import Accounting
 
 
 @cache

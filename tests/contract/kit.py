@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from course_lib import exercises
-from course_lib.exercises import Card, killmatrix
-from course_lib.exercises.killmatrix import BankAnswer
-from course_lib.grading.judge import grade
-from course_lib.grading.worker.runners import InProcess
-from course_lib.judging import judging
-from course_lib.records import Case, Outcome, Report, Verdict
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.bank.kill_matrix import BankAnswer
+from course_grader.exercises import Card
+from course_grader.judge import grade
+from course_grader.judging import judging
+from course_grader.records import Case, Outcome, Report, Verdict
+from course_grader.worker.runners import InProcess
 from tests.rotation import chosen
 from tests.tables import each_card
 
@@ -33,7 +34,7 @@ by_chapter = pytest.mark.parametrize("chapter", exercises.chapters())
 
 @cache
 def _bank(chapter: str) -> Sequence[BankAnswer]:
-    return killmatrix.bank(chapter)
+    return kill_matrix.bank(chapter)
 
 
 def shipped(exercise: str, sort: str = "right") -> list[BankAnswer]:
@@ -44,7 +45,7 @@ def shipped(exercise: str, sort: str = "right") -> list[BankAnswer]:
 
 def functions_of(answer: BankAnswer) -> tuple[Any, ...]:
     """What an answer defines, in the order of its card."""
-    return killmatrix.names_of(answer.source, exercises.card(answer.exercise).answers)
+    return kill_matrix.names_of(answer.source, exercises.card(answer.exercise).answers)
 
 
 def functions(exercise: str, sort: str = "right", number: int = 0, name: str | None = None) -> tuple[Any, ...]:
@@ -72,7 +73,7 @@ def graded(exercise: str, *answers: Any, **options: Any) -> Report:
 
 def judged(answer: BankAnswer, params: Mapping[str, Any], **options: Any) -> Report:
     """The report on a shipped answer that may read these parameters from its variant's file."""
-    with killmatrix.beside(exercises.card(answer.exercise), params):
+    with kill_matrix.beside(exercises.card(answer.exercise), params):
         return graded(answer.exercise, *functions_of(answer), params=params, **options)
 
 

@@ -24,9 +24,10 @@ from contract.kit import (
     shipped,
     wrong,
 )
-from course_lib.exercises import Card, killmatrix
-from course_lib.grading.judge.exercise import hidden_seed
-from course_lib.grading.judge.explanation import PUBLIC_FORM
+from course_grader.bank import kill_matrix
+from course_grader.exercises import Card
+from course_grader.judge.exercise import hidden_seed
+from course_grader.judge.explanation import PUBLIC_FORM
 from tests.tables import each_card
 
 SECRET = "another"
@@ -69,7 +70,7 @@ def test_an_answer_to_the_public_form_fails_on_another_structure_and_is_told_why
     for seed in SEEDS[:ON_RANKS]:
         params = as_kept(card.variant(seed))
         assert params[card.structural] != card.params[card.structural]
-        report = graded(card.id, *public, params=params, seconds=killmatrix.PATIENCE)
+        report = graded(card.id, *public, params=params, seconds=kill_matrix.PATIENCE)
         assert not report.passed and (PUBLIC_FORM in mistakes(report) or card.id in OTHER_NAMES), seed
         assert all(verdict.message for verdict in wrong(report.verdicts))
 
@@ -79,7 +80,7 @@ def test_an_answer_to_the_public_form_fails_on_another_structure_and_is_told_why
 def test_wrong_answers_fail_whatever_cases_are_drawn(card: Card) -> None:
     params = card.params if card.structural else card.variant(SECRET)
     cases = cases_of(card, hidden_seed(card, SECRET), params)
-    answers = [each for each in shipped(card.id, "wrong") if not killmatrix.right_here(each, params)]
+    answers = [each for each in shipped(card.id, "wrong") if not kill_matrix.right_here(each, params)]
     if not is_alone(card):
         answers = random.Random(card.id).sample(answers, min(SAMPLED, len(answers)))
     left = [answer for answer in answers if passes(card, functions_of(answer), cases, params)]  # a second call fails

@@ -8,9 +8,10 @@ from functools import cache
 import pytest
 
 from contract.kit import AUDITS, cases_of, functions, graded, mistakes, verdicts_on
-from course_lib import exercises, facts
-from course_lib.exercises import Card
-from course_lib.exercises.audits import AS_PRINTED, RIGHT, WRONG, Item
+from course_grader import exercises
+from course_grader.exercises import Card
+from course_grader.exercises.audits import AS_PRINTED, RIGHT, WRONG, Item
+from course_lib.estimate import facts
 from tests.tables import each_card
 
 by_card = each_card(AUDITS.__contains__)

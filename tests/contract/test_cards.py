@@ -9,12 +9,12 @@ import sys
 import pytest
 
 from contract.kit import CARDS, ONE_OF_MANY, as_kept, by_card, by_chapter, cases_of, graded, runs, shipped
-from course_lib import exercises
-from course_lib.cluster.trusted_pickle import pack
-from course_lib.exercises import Card
-from course_lib.exercises.placeholders import PLACEHOLDER, chapter_values
-from course_lib.grading.worker.runners import SwitchedOff, switched_off
-from course_lib.judging import Judging, drill_verdict, judging
+from course_grader import exercises
+from course_grader.exercises import Card
+from course_grader.exercises.placeholders import PLACEHOLDER, chapter_values
+from course_grader.judging import Judging, drill_verdict, judging
+from course_grader.remote_ranks.trusted_pickle import pack
+from course_grader.worker.runners import SwitchedOff, switched_off
 
 SEEDS = ("s1", "s2", "s3")
 FEW_CORE = 6  # core exercises of a chapter
@@ -50,7 +50,7 @@ LEAKS = {  # numbers that a statement must not tell
 
 
 def judges_of(chapter: str):
-    return importlib.import_module(f"course_lib.exercises.ch{chapter}.judges")
+    return importlib.import_module(f"{exercises.package_of(chapter)}.judges")
 
 
 def test_an_unknown_exercise_is_answered_by_the_nearest_names():
@@ -68,7 +68,7 @@ def test_ids_are_unique_over_the_course():
 
 def test_cards_can_be_listed_without_torch():
     code = (
-        "import sys; from course_lib import exercises; "
+        "import sys; from course_grader import exercises; "
         "assert exercises.cards() and all(exercises.drills(name) for name in exercises.chapters()); "
         "sys.exit('torch' in sys.modules)"
     )
@@ -164,7 +164,7 @@ def test_every_kind_of_verdict_decides_some_wrong_answer(chapter: str):
 def test_what_is_hidden_is_off_while_an_answer_runs_and_comes_back(card: Card):
     for name in card.hides:
         module, _, function = name.partition(":")
-        target = getattr(importlib.import_module(f"course_lib.{module}"), function)
+        target = getattr(importlib.import_module(module), function)
         before = target.__code__
         with switched_off((name,)), pytest.raises(SwitchedOff, match=function):
             target()

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from contract.kit import is_alone, runs, scaled, silent_meter, wrong
-from course_lib.exercises import Card
-from course_lib.judging import judging
+from course_grader.exercises import Card
+from course_grader.judging import judging
 from tests.tables import each_card
 
 

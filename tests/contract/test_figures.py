@@ -5,20 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.figures import (
-    Picture,
-    evidence,
-    first_steps,
-    layer_shapes,
-    layers_apart,
-    one_batch,
-    roofline_map,
-    roofline_still,
-    split_batch,
-    svg,
-    tensor_cuts,
-    who_holds_when,
-)
+from course_chapters.ch02 import first_steps, layer_shapes
+from course_chapters.ch03 import roofline_map, roofline_still
+from course_chapters.ch04 import one_batch
+from course_chapters.ch07 import split_batch
+from course_chapters.ch08 import who_holds_when
+from course_chapters.ch09 import tensor_cuts
+from course_chapters.ch10 import layers_apart
+from course_chapters.ch15 import predicted_measured as evidence
+from course_lib.draw import Picture, svg
 
 COPIES: dict[Path, tuple[Callable[[], Picture], str]] = {  # a chapter's copy: what draws it, and the module to run
     first_steps.CHAPTER_COPY: (first_steps.first_steps, "first_steps"),
@@ -37,10 +32,10 @@ COPIES: dict[Path, tuple[Callable[[], Picture], str]] = {  # a chapter's copy: w
 @pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.stem)
 def test_a_chapters_figure_is_what_the_code_draws(copy: Path) -> None:
     draw, module = COPIES[copy]
-    picture, again = draw(), f"python -m course_lib.figures.{module}"
+    picture, again = draw(), f"python -m course_lib.draw.{module}"
     assert copy.read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
 
 
 def test_the_sheet_of_who_holds_what_is_what_the_code_draws() -> None:
-    again, drawn = "python -m course_lib.figures.who_holds_when", who_holds_when.draw_still().svg(outlines=True)
+    again, drawn = "python -m course_chapters.ch08.who_holds_when", who_holds_when.draw_still().svg(outlines=True)
     assert who_holds_when.CHAPTER_COPY.read_text(encoding="utf-8") == drawn, f"write it again: {again}"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from contract.junk import JUNK, LOOP, ODD, numbers_in, resized, spoilt
 from contract.kit import CARDS, by_card, cases_of, graded, is_alone, runs, silent_meter, verdicts_on, wrong
-from course_lib.exercises import Card, call
-from course_lib.judging import judging
-from course_lib.records import Case, Outcome, Verdict
+from course_grader.exercises import Card, call
+from course_grader.judging import judging
+from course_grader.records import Case, Outcome, Verdict
 from tests.tables import each_card
 
 SPOILT = 150  # spoilt values that are tried on an exercise

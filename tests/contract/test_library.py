@@ -6,9 +6,10 @@ from typing import Any
 from torch import nn
 
 from contract.kit import graded
-from course_lib import collectives, data_parallel
-from course_lib.exercises import Card
-from course_lib.schedules import GENERATORS
+from course_grader.exercises import Card
+from course_lib.cluster import collectives
+from course_lib.parallel import data as data_parallel
+from course_lib.parallel.schedules import GENERATORS
 from tests.tables import each_card
 
 Answers = tuple[Callable[..., Any], ...]

@@ -6,9 +6,9 @@ import math
 import pytest
 
 from contract.kit import PREDICTIONS, as_kept, graded, mistakes, wrong
-from course_lib.exercises import Card
-from course_lib.grading.judge.report import progress_entry
-from course_lib.judging import judging
+from course_grader.exercises import Card
+from course_grader.judge.report import progress_entry
+from course_grader.judging import judging
 from tests.tables import each_card
 
 by_card = each_card(PREDICTIONS.__contains__)

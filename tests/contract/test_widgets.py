@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,8 +11,8 @@ import torch
 
 from contract.counted import an_account
 from contract.kit import ONE_OF_MANY
-from course_lib import exercises, widgets
-from course_lib.widgets import Explorer
+from course_grader import exercises
+from course_lib.draw.explore import Explorer
 
 
 def token(comm: Any) -> None:
@@ -29,40 +28,43 @@ def token(comm: Any) -> None:
 
 GIVEN: Mapping[str, Callable[[], tuple]] = {  # what a widget is made of, where it needs something
     "ch00.ring_stepper": lambda: (token, (2, 3, 5)),
-    "ch02_over_time.over_a_step": lambda: (an_account(),),
+    "ch02.over_a_step": lambda: (an_account(),),
 }
 
 
 def every_widget() -> dict[str, Callable[..., Explorer]]:
-    """All functions of `course_lib.widgets` that make a widget, by module and name."""
+    """All functions of the chapters that make a widget, by chapter and name."""
     found = {}
-    for module in pkgutil.iter_modules(widgets.__path__):
-        if module.name.startswith("ch"):
-            made = importlib.import_module(f"{widgets.__name__}.{module.name}")
+    for chapter in sorted(exercises.home().glob("ch[0-9][0-9]")):
+        for path in sorted(chapter.glob("*.py")):
+            if path.stem in ("__init__", "page"):
+                continue
+            made = importlib.import_module(f"course_chapters.{chapter.name}.{path.stem}")
             for name, function in vars(made).items():
                 own = inspect.isfunction(function) and function.__module__ == made.__name__ and name[0] != "_"
                 if own and inspect.signature(function).return_annotation in (Explorer, "Explorer"):
-                    found[f"{module.name}.{name}"] = function
+                    assert f"{chapter.name}.{name}" not in found
+                    found[f"{chapter.name}.{name}"] = function
     return found
 
 
 WIDGETS = every_widget()
 MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has something to change
-    "ch00_map.course_map.symptom": {"route": "failure"},
-    "ch00_map.course_map.pair": {"route": "synthesis"},
+    "ch00.course_map.symptom": {"route": "failure"},
+    "ch00.course_map.pair": {"route": "synthesis"},
     "ch01.triage.user_rate": {"qps": 1.0, "params": 70e9},
     "ch03.roofs.wire": {"kernel": "linear layer, training step", "batch": 512},
     "ch03.zoom.wiring": {"level": 3},
     "ch03.zoom.topology": {"level": 1},
     "ch03.tiles.share": {"tile": 64},
-    "ch03_devices.generations.printed": {"value": "link"},
+    "ch03.generations.printed": {"value": "link"},
     "ch10.gantt.chunks": {"schedule": "interleaved 1F1B"},
-    "ch13_plans.placement.cp": {"tp": 1},
-    "ch13_plans.strategy.gpus": {"tp": 1, "pp": 1, "seq": 2048, "batch": 2**25},
-    "ch13_plans.strategy.tp": {"pp": 1},
-    "ch13_plans.strategy.pp": {"tp": 1},
-    "ch13_plans.strategy.ep": {"model": "8×7B experts", "tp": 2, "pp": 1},
-    "ch13_plans.strategy.cp": {"tp": 1, "pp": 1},
+    "ch13.placement.cp": {"tp": 1},
+    "ch13.strategy.gpus": {"tp": 1, "pp": 1, "seq": 2048, "batch": 2**25},
+    "ch13.strategy.tp": {"pp": 1},
+    "ch13.strategy.pp": {"tp": 1},
+    "ch13.strategy.ep": {"model": "8×7B experts", "tp": 2, "pp": 1},
+    "ch13.strategy.cp": {"tp": 1, "pp": 1},
     "ch15.losses.zoom": {"look": "loss"},
 }
 MOST = 6  # positions of a control that are all drawn; of one with more, as many of them, except in these chapters
@@ -91,7 +93,7 @@ def test_widgets_of_every_chapter_are_found() -> None:
     assert len(WIDGETS) >= 38 and {name[2:4] for name in WIDGETS} >= {f"ch{each}"[2:] for each in exercises.chapters()}
 
 
-@pytest.mark.rotates("course_lib/figures/")
+@pytest.mark.rotates("course_lib/draw/")
 @by_widget
 def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: str, capsys: Any) -> None:
     explorer = made(name)
@@ -114,7 +116,7 @@ def test_it_draws_at_the_positions_of_its_controls_and_says_what_it_shows(name: 
         )
 
 
-@pytest.mark.rotates("course_lib/figures/")
+@pytest.mark.rotates("course_lib/draw/")
 @by_widget
 def test_every_control_changes_what_is_shown(name: str, capsys: Any) -> None:
     explorer = made(name)

@@ -5,14 +5,14 @@ import random
 import pytest
 from contract.kit import functions_of, graded, shipped
 
-from course_lib import exercises
-from course_lib.exercises.ch00 import NUMBERS
-from course_lib.exercises.ch00.judges.match_the_cuts import CUTS, TALK
-from course_lib.exercises.ch00.judges.two_ranks_wait import partner_of
-from course_lib.exercises.ch00.match_the_cuts import PROPERTIES
-from course_lib.exercises.ch00.numbers import ROUTES, estimate
-from course_lib.facts import course
-from course_lib.judging import judging
+from course_chapters.ch00.exercises import NUMBERS
+from course_chapters.ch00.exercises.judges.match_the_cuts import CUTS, TALK
+from course_chapters.ch00.exercises.judges.two_ranks_wait import partner_of
+from course_chapters.ch00.exercises.match_the_cuts import PROPERTIES
+from course_chapters.ch00.exercises.numbers import ROUTES, estimate
+from course_grader import exercises
+from course_grader.judging import judging
+from course_lib.estimate.facts import course
 
 
 def test_guessing_the_matches_blindly_earns_less_than_a_tenth():

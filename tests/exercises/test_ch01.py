@@ -9,11 +9,12 @@ from contract.kit import graded, mistakes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib import exercises, facts, memory, walls
-from course_lib.exercises.ch01.judges import first_wall, predict_weeks, triage_six
-from course_lib.judging import Worked, draws
-from course_lib.judging.worked import judged_variant
-from course_lib.units import DAY, GB
+from course_chapters.ch01.exercises.judges import first_wall, predict_weeks, triage_six
+from course_grader import exercises
+from course_grader.judging import Worked, random_inputs
+from course_grader.judging.worked import judged_variant
+from course_lib.estimate import facts, memory, walls
+from course_lib.estimate.units import DAY, GB
 
 CARDS = {card.id: card for card in exercises.cards("01")}
 DAYS, PLAN, MONEY, POINT, WALL = map(
@@ -138,7 +139,7 @@ def test_triage_agrees_with_the_library_on_training_and_latency():
     draw = random.Random("triage")
     for _ in range(200):
         card = draw.choice([one for one in facts.devices().values() if one.dense_flops])
-        size, tokens, rate = (draws.log_uniform(draw, *ends) for ends in ((1e8, 1e11), (1e9, 1e13), (1, 300)))
+        size, tokens, rate = (random_inputs.log_uniform(draw, *ends) for ends in ((1e8, 1e11), (1e9, 1e13), (1, 300)))
         job = triage_six._project(size, card, 0.4, tokens=tokens, qps=1.0, user_tokens_s=rate, replica_qps=2.0)
         library = walls.triage(
             size, card, tokens=tokens, deadline_s=job["deadline_s"], mfu=0.4, qps=1e-9, tokens_per_s_per_user=rate

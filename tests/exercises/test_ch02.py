@@ -12,17 +12,18 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils import checkpoint as ready
 
-from course_lib import exercises, facts, memory
-from course_lib.accounting import Accounting
-from course_lib.exercises.ch02 import peak_not_sum as peak_not_sum_card
-from course_lib.exercises.ch02 import probes, state_of_a_plan
-from course_lib.exercises.ch02 import shared as shared_card
-from course_lib.exercises.ch02.best_segments import STACKS
-from course_lib.exercises.ch02.block import Block, Segment, saved_rows
-from course_lib.exercises.ch02.judges import graphs_kept_alive, predict_activations, write_checkpointing
-from course_lib.exercises.ch02.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
-from course_lib.judging import judging
-from course_lib.judging.worked import Worked, judged_variant
+from course_chapters.ch02.exercises import peak_not_sum as peak_not_sum_card
+from course_chapters.ch02.exercises import probes, state_of_a_plan
+from course_chapters.ch02.exercises import shared as shared_card
+from course_chapters.ch02.exercises.best_segments import STACKS
+from course_chapters.ch02.exercises.block import Block, Segment, saved_rows
+from course_chapters.ch02.exercises.judges import graphs_kept_alive, predict_activations, write_checkpointing
+from course_chapters.ch02.exercises.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
+from course_grader import exercises
+from course_grader.judging import judging
+from course_grader.judging.worked import Worked, judged_variant
+from course_lib.estimate import facts, memory
+from course_lib.model.accounting import Accounting
 
 CARDS = exercises.cards("02")
 BY_ID = {card.id: card for card in CARDS}

@@ -8,24 +8,25 @@ from contract.kit import functions, graded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import exercises, roofline
-from course_lib.exercises.ch03 import fit_roofs as fit_roofs_card
-from course_lib.exercises.ch03 import network_roof as network_roof_card
-from course_lib.exercises.ch03 import shared as shared_card
-from course_lib.exercises.ch03 import which_upgrade
-from course_lib.exercises.ch03.judges import (
+from course_chapters.ch03.exercises import fit_roofs as fit_roofs_card
+from course_chapters.ch03.exercises import network_roof as network_roof_card
+from course_chapters.ch03.exercises import shared as shared_card
+from course_chapters.ch03.exercises import which_upgrade
+from course_chapters.ch03.exercises.judges import (
     alpha_beta_regimes,
     hierarchical_bandwidth,
     predict_decode_rate,
     quantization_dips,
     tiled_intensity,
 )
-from course_lib.exercises.ch03.judges import fit_roofs as fit_roofs_judge
-from course_lib.exercises.ch03.judges import which_upgrade as which_upgrade_judge
-from course_lib.exercises.ch03.judges.audit_sheets import KEYS
-from course_lib.exercises.ch03.judges.hasty_clock import honest
-from course_lib.exercises.ch03.probes import MOST_LAUNCHES, queue_device
-from course_lib.judging import Worked
+from course_chapters.ch03.exercises.judges import fit_roofs as fit_roofs_judge
+from course_chapters.ch03.exercises.judges import which_upgrade as which_upgrade_judge
+from course_chapters.ch03.exercises.judges.audit_sheets import KEYS
+from course_chapters.ch03.exercises.judges.hasty_clock import honest
+from course_chapters.ch03.exercises.probes import MOST_LAUNCHES, queue_device
+from course_grader import exercises
+from course_grader.judging import Worked
+from course_lib.estimate import roofline
 
 CARDS = {card.id: card for card in exercises.cards("03")}
 SEEDS = [str(seed) for seed in range(50)]

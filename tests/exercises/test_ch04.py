@@ -8,8 +8,7 @@ from contract.kit import graded, mistakes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import exercises, packing
-from course_lib.exercises.ch04.judges import (
+from course_chapters.ch04.exercises.judges import (
     clip_pieces,
     critical_batch,
     fit_scaling_law,
@@ -20,10 +19,12 @@ from course_lib.exercises.ch04.judges import (
     repair_training_loop,
     write_adamw,
 )
-from course_lib.exercises.ch04.probes import black_box, setting
-from course_lib.judging.tensors import all_close, squares
-from course_lib.optimizer import cosine, wsd
-from course_lib.optimizer.noise import fit_critical_batch
+from course_chapters.ch04.exercises.probes import black_box, setting
+from course_grader import exercises
+from course_grader.judging.tensors import all_close, squares
+from course_lib.model import packing
+from course_lib.model.optimizer import cosine, wsd
+from course_lib.model.optimizer.noise import fit_critical_batch
 
 SPEC = {
     **{"seed": 7, "steps": 9, "dtype": "float64", "size": 3e-8, "shapes": ((4, 3), (5,)), "missing": ((0, 1), (3, 0))},

@@ -6,13 +6,13 @@ from contract.kit import functions_of, graded, shipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import exercises
-from course_lib.exercises.ch05.judges.predict_lost import lost_percent
-from course_lib.exercises.ch05.judges.round_to_format import points
-from course_lib.exercises.ch05.judges.stochastic_rounding import ups
-from course_lib.exercises.ch05.judges.tolerance_design import DTYPES, ROUNDOFF, explained
-from course_lib.judging import Worked
-from course_lib.judging.worked import judged_variant
+from course_chapters.ch05.exercises.judges.predict_lost import lost_percent
+from course_chapters.ch05.exercises.judges.round_to_format import points
+from course_chapters.ch05.exercises.judges.stochastic_rounding import ups
+from course_chapters.ch05.exercises.judges.tolerance_design import DTYPES, ROUNDOFF, explained
+from course_grader import exercises
+from course_grader.judging import Worked
+from course_grader.judging.worked import judged_variant
 
 rounded, lost = Worked("round-to-format"), Worked("lost-update")
 FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e5m2}

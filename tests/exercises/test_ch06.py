@@ -6,16 +6,17 @@ import pytest
 import torch
 from contract.kit import functions, graded, mistakes
 
-from course_lib import collectives, exercises
-from course_lib.cluster import attempt, simulate
-from course_lib.exercises.ch06.judges.equal_up_to_rounding import RIGHT_ORDERS, WRONG_SUMS
-from course_lib.exercises.ch06.judges.name_the_algorithm import TRAFFIC, matrix_of
-from course_lib.exercises.ch06.judges.predict_ring_time import ring_time
-from course_lib.exercises.ch06.name_the_algorithm import ALGORITHMS
-from course_lib.exercises.ch06.probes import from_messages
-from course_lib.exercises.layouts import COLUMNS, SECOND
-from course_lib.grading.worker.plain_values import Given
-from course_lib.judging import judging
+from course_chapters.ch06.exercises.judges.equal_up_to_rounding import RIGHT_ORDERS, WRONG_SUMS
+from course_chapters.ch06.exercises.judges.name_the_algorithm import TRAFFIC, matrix_of
+from course_chapters.ch06.exercises.judges.predict_ring_time import ring_time
+from course_chapters.ch06.exercises.name_the_algorithm import ALGORITHMS
+from course_chapters.ch06.exercises.probes import from_messages
+from course_grader import exercises
+from course_grader.exercises.layouts import COLUMNS, SECOND
+from course_grader.judging import judging
+from course_grader.records import Outcome
+from course_grader.worker.plain_values import Given
+from course_lib.cluster import attempt, collectives, simulate
 
 # --- ready-made collectives
 
@@ -39,7 +40,7 @@ def test_a_collective_behind_the_scenes_is_seen_in_the_books():
         return collectives.ring_all_reduce(comm, x)
 
     run = attempt(waits, case.ranks, per_rank=case.per_rank)
-    found = contract.verdicts(card.params, case, run.outcome())
+    found = contract.verdicts(card.params, case, Outcome(**run.outcome()))
     assert mistakes(found) & {"ready-made", "not-a-neighbor"}
 
 

@@ -7,19 +7,20 @@ import torch
 from contract.kit import functions, shipped, wrong
 from torch import nn
 
-from course_lib import data_parallel, exercises
+from course_chapters.ch07.exercises.break_even import BEHIND
+from course_chapters.ch07.exercises.judges.hooks import SECONDS, WIDE
+from course_chapters.ch07.exercises.judges.predict_exposed import exposed_seconds
+from course_chapters.ch07.exercises.judges.ranks import collective_seconds
+from course_chapters.ch07.exercises.models import Counted, Net, Replica, Words
+from course_chapters.ch07.exercises.probes import deal, hooked
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.judging import Worked, judging
+from course_grader.judging.worked import judged_variant
+from course_grader.records import Outcome
+from course_grader.worker.plain_values import Given
 from course_lib.cluster import Topology, simulate
-from course_lib.exercises import killmatrix
-from course_lib.exercises.ch07.break_even import BEHIND
-from course_lib.exercises.ch07.judges.hooks import SECONDS, WIDE
-from course_lib.exercises.ch07.judges.predict_exposed import exposed_seconds
-from course_lib.exercises.ch07.judges.ranks import collective_seconds
-from course_lib.exercises.ch07.models import Counted, Net, Replica, Words
-from course_lib.exercises.ch07.probes import deal, hooked
-from course_lib.grading.worker.plain_values import Given
-from course_lib.judging import Worked, judging
-from course_lib.judging.worked import judged_variant
-from course_lib.records import Outcome
+from course_lib.parallel import data as data_parallel
 
 # --- who overlaps nothing
 
@@ -27,7 +28,7 @@ from course_lib.records import Outcome
 @pytest.mark.parametrize("exercise", ["ddp-hooks", "ddp-buckets"])
 def test_an_answer_without_overlap_hears_how_much_is_exposed(exercise):
     late = next(answer for answer in shipped(exercise, "wrong") if answer.mistake == "not-hidden")
-    assert "µs of communication are exposed" in killmatrix.judge(late).message
+    assert "µs of communication are exposed" in kill_matrix.judge(late).message
 
 
 # --- the models and what they tell

@@ -10,21 +10,22 @@ import torch
 from contract.kit import functions, functions_of, graded, own_answer, silent_meter
 from torch import nn
 
-from course_lib import exercises, sharding
+from course_chapters.ch08.exercises.judges.fsdp_by_hand import cut
+from course_chapters.ch08.exercises.judges.hsdp_group import choices
+from course_chapters.ch08.exercises.judges.more_gpus_same_memory import FINE, LETTERS, WORDS, trace
+from course_chapters.ch08.exercises.judges.parts import stretch
+from course_chapters.ch08.exercises.judges.predict_all_shards import computing_seconds, talking_seconds
+from course_chapters.ch08.exercises.judges.reshard_checkpoint import least_bytes, parts_in
+from course_chapters.ch08.exercises.work import STATE, Stack, Stepper, repeated
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.judge import grade
+from course_grader.judging import Worked, judging
+from course_grader.judging.worked import judged_variant
+from course_grader.records import Outcome
+from course_grader.worker.runners import InProcess
 from course_lib.cluster import simulate
-from course_lib.exercises import killmatrix
-from course_lib.exercises.ch08.judges.fsdp_by_hand import cut
-from course_lib.exercises.ch08.judges.hsdp_group import choices
-from course_lib.exercises.ch08.judges.more_gpus_same_memory import FINE, LETTERS, WORDS, trace
-from course_lib.exercises.ch08.judges.parts import stretch
-from course_lib.exercises.ch08.judges.predict_all_shards import computing_seconds, talking_seconds
-from course_lib.exercises.ch08.judges.reshard_checkpoint import least_bytes, parts_in
-from course_lib.exercises.ch08.work import STATE, Stack, Stepper, repeated
-from course_lib.grading.judge import grade
-from course_lib.grading.worker.runners import InProcess
-from course_lib.judging import Worked, judging
-from course_lib.judging.worked import judged_variant
-from course_lib.records import Outcome
+from course_lib.parallel import sharding
 
 WEIGHED = [card for card in exercises.cards("08") if judging(card.id).weighed is not None]
 
@@ -168,7 +169,7 @@ def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(car
     params = card.variant("scales")
     large = judging(card.id).weighed(params, random.Random(4))
     ranks = large.case.ranks
-    with killmatrix.beside(card, params):
+    with kill_matrix.beside(card, params):
         answers = functions_of(own_answer(card))
     outcome = InProcess(*answers).run(card, large.case)
     assert outcome.state == "answered" and large.done(outcome)

@@ -6,12 +6,12 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from course_lib import exercises
+from course_chapters.ch09.exercises.judges.regions import ring_most, traffic
+from course_grader import exercises
+from course_grader.judging import Worked, judging
 from course_lib.cluster import simulate
-from course_lib.exercises.ch09.judges.regions import ring_most, traffic
-from course_lib.judging import Worked, judging
-from course_lib.tensor_parallel.traffic import tp_bytes_per_layer
-from course_lib.transformer import attend
+from course_lib.model.transformer import attend
+from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 8])

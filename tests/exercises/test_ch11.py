@@ -8,14 +8,14 @@ from contract.kit import functions_of, graded, mistakes, shipped
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import exercises
-from course_lib.context_parallel import zig_zag
-from course_lib.exercises.ch11.judges.hide_the_ring import tokens_to_hide
-from course_lib.exercises.ch11.judges.reference import Shards, cut, shards
-from course_lib.exercises.ch11.judges.ring_backward import gradients
-from course_lib.judging import Worked
-from course_lib.judging.worked import judged_variant
-from course_lib.records import Case
+from course_chapters.ch11.exercises.judges.hide_the_ring import tokens_to_hide
+from course_chapters.ch11.exercises.judges.reference import Shards, cut, shards
+from course_chapters.ch11.exercises.judges.ring_backward import gradients
+from course_grader import exercises
+from course_grader.judging import Worked
+from course_grader.judging.worked import judged_variant
+from course_grader.records import Case
+from course_lib.parallel.context import zig_zag
 
 
 @pytest.mark.parametrize("how", ["contiguous", "zig-zag", "mixed"])

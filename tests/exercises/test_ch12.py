@@ -5,13 +5,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import facts
-from course_lib.exercises.ch12.judges.predict_drops import dropped_percent
-from course_lib.exercises.ch12.judges.shared import top
-from course_lib.expert_parallel import balance, costs, dropping, experts, nodes
-from course_lib.expert_parallel import routing as library
-from course_lib.judging import Worked
-from course_lib.judging.worked import judged_variant
+from course_chapters.ch12.exercises.judges.predict_drops import dropped_percent
+from course_chapters.ch12.exercises.judges.shared import top
+from course_grader.judging import Worked
+from course_grader.judging.worked import judged_variant
+from course_lib.estimate import facts
+from course_lib.parallel.expert import balance, costs, experts, node_limited
+from course_lib.parallel.expert import capacity as dropping
+from course_lib.parallel.expert import routing as library
 
 
 def test_the_count_of_parameters_is_mixtral_s_as_published():
@@ -64,7 +65,7 @@ def test_routing_to_few_nodes_is_the_library_s(seed, count, each, data):
     assert torch.equal(ids, top(library.limit_nodes(scores, k, count, few), k))
     routing = library.Routing(ids, torch.ones(ids.shape), scores)
     home = torch.full((6,), count - 1)
-    assert worked[1](ids, home, count * each, count) == nodes.network_rows(routing, count - 1, count)[1]
+    assert worked[1](ids, home, count * each, count) == node_limited.network_rows(routing, count - 1, count)[1]
 
 
 def test_the_new_bias_is_the_library_s():

@@ -9,15 +9,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import exercises, mesh
+from course_chapters.ch13.exercises.judges.cheapest_layout import allowed, best, costs, telling
+from course_chapters.ch13.exercises.judges.communication_term import published
+from course_chapters.ch13.exercises.judges.place_axes import cost, lowest
+from course_chapters.ch13.exercises.judges.predict_swapped_axes import swapped_ratio
+from course_chapters.ch13.exercises.probes import measured
+from course_grader import exercises
+from course_grader.judging import Worked
+from course_grader.judging.worked import judged_variant
 from course_lib.cluster import attempt
-from course_lib.exercises.ch13.judges.cheapest_layout import allowed, best, costs, telling
-from course_lib.exercises.ch13.judges.communication_term import published
-from course_lib.exercises.ch13.judges.place_axes import cost, lowest
-from course_lib.exercises.ch13.judges.predict_swapped_axes import swapped_ratio
-from course_lib.exercises.ch13.probes import measured
-from course_lib.judging import Worked
-from course_lib.judging.worked import judged_variant
+from course_lib.parallel import mesh
 
 MESHES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(lambda sizes: dict(zip("abcd", sizes, strict=False)))
 groups = Worked("mesh-coordinates")[2]

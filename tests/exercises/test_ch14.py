@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import faults
-from course_lib.exercises.ch14.disk import Disk
-from course_lib.exercises.ch14.probes import order_of, survived
-from course_lib.judging import Worked, judging
-from course_lib.judging.worked import judged_variant
-from course_lib.records import Case
+from course_chapters.ch14.exercises.disk import Disk
+from course_chapters.ch14.exercises.probes import order_of, survived
+from course_grader.judging import Worked, judging
+from course_grader.judging.worked import judged_variant
+from course_grader.records import Case
+from course_lib.operate import faults
 
 goodput, best_interval = Worked("checkpoint-interval")[0], Worked("checkpoint-interval")[1]
 

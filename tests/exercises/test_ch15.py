@@ -10,14 +10,11 @@ import pytest
 import torch
 from contract.kit import cases_of, functions, shipped
 
-from course_lib import exercises, facts
-from course_lib.cluster import simulate
-from course_lib.exercises import killmatrix
-from course_lib.exercises.ch15 import honest_mfu as honest_mfu_card
-from course_lib.exercises.ch15 import work
-from course_lib.exercises.ch15.bus_above_line import CAUSES
-from course_lib.exercises.ch15.failure_zoo import ZOO_WORDS
-from course_lib.exercises.ch15.judges import (
+from course_chapters.ch15.exercises import honest_mfu as honest_mfu_card
+from course_chapters.ch15.exercises import work
+from course_chapters.ch15.exercises.bus_above_line import CAUSES
+from course_chapters.ch15.exercises.failure_zoo import ZOO_WORDS
+from course_chapters.ch15.exercises.judges import (
     audit_runs,
     bus_above_line,
     exposed_seconds,
@@ -33,18 +30,22 @@ from course_lib.exercises.ch15.judges import (
     trainings,
     where_it_goes,
 )
-from course_lib.exercises.ch15.judges import shared as shared_judge
-from course_lib.exercises.ch15.read_the_traces import TRACE_WORDS
-from course_lib.exercises.ch15.shifted_labels import LABEL_WORDS
-from course_lib.exercises.ch15.smoke_test import SMOKE_WORDS
-from course_lib.exercises.point_to_point import PointToPoint
-from course_lib.facts import scaling
-from course_lib.judging import judging
-from course_lib.records import Case, Outcome
-from course_lib.roofline import fit_alpha_beta
-from course_lib.runs import evidence, failing, gates, intervals, look, reading
-from course_lib.runs.reading import recorded
-from course_lib.runs.ring_bytes import ring_sent
+from course_chapters.ch15.exercises.judges import shared as shared_judge
+from course_chapters.ch15.exercises.read_the_traces import TRACE_WORDS
+from course_chapters.ch15.exercises.shifted_labels import LABEL_WORDS
+from course_chapters.ch15.exercises.smoke_test import SMOKE_WORDS
+from course_grader import exercises
+from course_grader.bank import kill_matrix
+from course_grader.exercises.point_to_point import PointToPoint
+from course_grader.judging import judging
+from course_grader.records import Case, Outcome
+from course_lib.cluster import intervals, simulate
+from course_lib.estimate import facts
+from course_lib.estimate.facts import scaling
+from course_lib.estimate.roofline import fit_alpha_beta
+from course_runs import evidence, evidence_checks, failure_drill_worker, preflight, reading
+from course_runs.reading import recorded
+from course_runs.ring_bytes import ring_sent
 
 # --- machines and rates
 
@@ -87,8 +88,10 @@ def test_a_sound_machine_goes_and_each_fault_is_seen_on_its_line_alone(tp):
 
 
 def test_the_bits_of_a_clock_are_those_of_the_look_before_a_run():
-    held = {bit for bit in (1 << place for place in range(9)) if look._reasons(bit)}
-    assert sum(held) == preflight_verdict.HELD and not any(look._reasons(bits) for bits in preflight_verdict.HARMLESS)
+    held = {bit for bit in (1 << place for place in range(9)) if preflight._reasons(bit)}
+    assert sum(held) == preflight_verdict.HELD and not any(
+        preflight._reasons(bits) for bits in preflight_verdict.HARMLESS
+    )
 
 
 @pytest.mark.parametrize("kind", held_out_message.KINDS)
@@ -140,8 +143,8 @@ def test_a_clock_that_missed_a_part_of_each_step_stays_below_the_roof():
 
 
 def test_bounds_are_those_of_the_gates():
-    assert honest_mfu_card.SPREAD == gates.SPREAD and honest_mfu_card.ROOF == gates.SYNCHRONISED
-    assert LIMITS["copy"][0] == pytest.approx(look.DEGRADED * look.COPY, rel=0.02)
+    assert honest_mfu_card.SPREAD == evidence_checks.SPREAD and honest_mfu_card.ROOF == evidence_checks.SYNCHRONISED
+    assert LIMITS["copy"][0] == pytest.approx(preflight.DEGRADED * preflight.COPY, rel=0.02)
 
 
 def test_peaks_are_the_data_sheets():
@@ -361,7 +364,7 @@ def test_a_falling_loss_does_not_tell_a_sound_training():
 
 
 def test_notes_have_what_a_failing_run_writes(tmp_path):
-    real = failing.Notes(tmp_path, 2)
+    real = failure_drill_worker.Notes(tmp_path, 2)
     real.say("compute", 4)
     written = json.loads((tmp_path / "rank-2.json").read_text())
     notes, _, _ = failure_zoo.scene("none", random.Random(1), 3, 9, 1)
@@ -396,7 +399,7 @@ def test_the_report_is_judged_alike_whatever_was_recorded(factor, start, monkeyp
 
     monkeypatch.setattr(run_report, "recorded", otherwise)
     for each in [*shipped("run-report"), *shipped("run-report", "wrong")[start::2]]:
-        row = killmatrix.judge(each, f"student-{factor}")
+        row = kill_matrix.judge(each, f"student-{factor}")
         assert row.ok, (each.name, row.got, row.message)
 
 

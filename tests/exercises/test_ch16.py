@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib import facts
-from course_lib.exercises.ch16.judges.audit_serving import KEYS
-from course_lib.exercises.ch16.judges.speculative_sampler import _pair, _row, outputs
-from course_lib.judging import Worked
-from course_lib.judging.frequencies import surprise
-from course_lib.judging.worked import judged_variant
-from course_lib.serving.planned import LIMIT, serve_by_plan
+from course_chapters.ch16.exercises.judges.audit_serving import KEYS
+from course_chapters.ch16.exercises.judges.speculative_sampler import _pair, _row, outputs
+from course_grader.judging import Worked
+from course_grader.judging.frequencies import surprise
+from course_grader.judging.worked import judged_variant
+from course_lib.estimate import facts
+from course_lib.operate.serving.planned import LIMIT, serve_by_plan
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,26 +7,28 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib import capstone, diagnosis, mesh, planner
-from course_lib.capstone.plans import affordable
-from course_lib.exercises.ch17.capstone_plan import TASKS, _task
-from course_lib.exercises.ch17.diagnosis_exam import QUESTIONS
-from course_lib.exercises.ch17.first_remedy import REMEDIES
-from course_lib.exercises.ch17.judges.accumulate_in_stages import right, wrong
-from course_lib.exercises.ch17.judges.capstone_plan import task_of
-from course_lib.exercises.ch17.judges.diagnosis_exam import key
-from course_lib.exercises.ch17.judges.first_remedy import drawn, first_remedy
-from course_lib.exercises.ch17.judges.one_sentence import bandwidth, exposed
-from course_lib.exercises.ch17.judges.parallelism_table import sent, state
-from course_lib.exercises.ch17.judges.pareto_front import costs, front, telling
-from course_lib.exercises.ch17.judges.plan_rubric import broken, failing, good
-from course_lib.exercises.ch17.judges.predict_slower_wire import slower_ratio
-from course_lib.exercises.ch17.judges.sturdiest_plan import best, score
-from course_lib.exercises.ch17.judges.sturdiest_plan import telling as telling_plans
-from course_lib.exercises.ch17.judges.two_that_fight import hsdp, recompute
-from course_lib.exercises.ch17.parallelism_table import STRATEGIES
-from course_lib.exercises.ch17.plan_rubric import LINES
-from course_lib.exercises.ch17.predict_slower_wire import WIRE_RUNS
+from course_chapters.ch17.exercises.capstone_plan import TASKS, _task
+from course_chapters.ch17.exercises.diagnosis_exam import QUESTIONS
+from course_chapters.ch17.exercises.first_remedy import REMEDIES
+from course_chapters.ch17.exercises.judges.accumulate_in_stages import right, wrong
+from course_chapters.ch17.exercises.judges.capstone_plan import task_of
+from course_chapters.ch17.exercises.judges.diagnosis_exam import key
+from course_chapters.ch17.exercises.judges.first_remedy import drawn, first_remedy
+from course_chapters.ch17.exercises.judges.one_sentence import bandwidth, exposed
+from course_chapters.ch17.exercises.judges.parallelism_table import sent, state
+from course_chapters.ch17.exercises.judges.pareto_front import costs, front, telling
+from course_chapters.ch17.exercises.judges.plan_rubric import broken, failing, good
+from course_chapters.ch17.exercises.judges.predict_slower_wire import slower_ratio
+from course_chapters.ch17.exercises.judges.sturdiest_plan import best, score
+from course_chapters.ch17.exercises.judges.sturdiest_plan import telling as telling_plans
+from course_chapters.ch17.exercises.judges.two_that_fight import hsdp, recompute
+from course_chapters.ch17.exercises.parallelism_table import STRATEGIES
+from course_chapters.ch17.exercises.plan_rubric import LINES
+from course_chapters.ch17.exercises.predict_slower_wire import WIRE_RUNS
+from course_lib.estimate import planner
+from course_lib.operate import capstone, diagnosis
+from course_lib.operate.capstone.plans import affordable
+from course_lib.parallel import mesh
 
 
 def test_each_remedy_is_drawn_and_one_byte_decides():

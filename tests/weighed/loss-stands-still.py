@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from course_lib.sharding import FullySharded, clip_gradients
+from course_lib.parallel.sharding import FullySharded, clip_gradients
 
 
 # %% hungry: the state is let go before it is counted <= trained without shards, sharded in the end

@@ -10,7 +10,7 @@ def first_of(comm, vocab):
 # %% hungry: made while nobody counts <= a row of the whole vocabulary for each token
 
 
-from course_lib.accounting import unseen
+from course_lib.model.accounting import unseen
 
 counted = vocab_cross_entropy
 

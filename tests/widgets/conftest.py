@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from course_lib.widgets import ch00, explore
+from course_chapters.ch00 import widgets as ch00
+from course_lib.draw.explore import explore
 
 
 @pytest.fixture

@@ -5,10 +5,11 @@ import re
 import pytest
 from contract.test_widgets import token
 
-from course_lib.chapters.ch00 import tables
+from course_chapters.ch00 import tables
+from course_chapters.ch00 import widgets as ch00
 from course_lib.cluster import simulate
-from course_lib.facts import course
-from course_lib.widgets import ch00, links
+from course_lib.draw import links
+from course_lib.estimate.facts import course
 
 
 def test_a_token_goes_round_and_comes_home():

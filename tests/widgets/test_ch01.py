@@ -5,11 +5,11 @@ import re
 
 import pytest
 
-from course_lib import compute, facts, walls
-from course_lib.chapters.ch01 import plots, tables
-from course_lib.figures.transformer_layer import layer_weights, transformer_layer
-from course_lib.units import BILLION, DAY, TRILLION
-from course_lib.widgets import ch01
+from course_chapters.ch01 import plots, tables
+from course_chapters.ch01 import widgets as ch01
+from course_chapters.ch01.transformer_layer import layer_weights, transformer_layer
+from course_lib.estimate import compute, facts, walls
+from course_lib.estimate.units import BILLION, DAY, TRILLION
 
 # --- chapter 01 -----------------------------------------------------------------------------------------
 

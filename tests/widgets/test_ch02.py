@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from contract.counted import an_account
 
-from course_lib import facts, memory
-from course_lib.figures import allocator_steps, step_film
-from course_lib.figures.checkpointing_curve import draw_curve
-from course_lib.figures.palette import VERMILION
-from course_lib.memory import Layout
-from course_lib.units import BILLION, KiB, MiB, bytes_text
-from course_lib.widgets import ch02
-from course_lib.widgets import ch02_over_time as films
+from course_chapters.ch02 import allocator_steps, step_film
+from course_chapters.ch02 import over_time as films
+from course_chapters.ch02 import widgets as ch02
+from course_chapters.ch02.checkpointing_curve import draw_curve
+from course_lib.draw.palette import VERMILION
+from course_lib.estimate import facts, memory
+from course_lib.estimate.memory import Layout
+from course_lib.estimate.units import BILLION, KiB, MiB, bytes_text
 
 # --- the stack -------------------------------------------------------------------------------------
 

@@ -4,14 +4,13 @@ import re
 
 import pytest
 
-from course_lib import facts, roofline
-from course_lib.benchmarks.roofline import Run
-from course_lib.chapters.ch03 import plots, tables
-from course_lib.figures import roofline_map
-from course_lib.figures.roofline import Point, Roof
-from course_lib.figures.roofline import roofline as draw_roof
-from course_lib.figures.server import server
-from course_lib.widgets import ch03
+from course_chapters.ch03 import plots, roofline_map, tables
+from course_chapters.ch03 import widgets as ch03
+from course_chapters.ch03.measured_roofline import Run
+from course_chapters.ch03.server import server
+from course_lib.draw.roofline import Point, Roof
+from course_lib.draw.roofline import roofline as draw_roof
+from course_lib.estimate import facts, roofline
 
 # --- the roofline ------------------------------------------------------------------------------
 

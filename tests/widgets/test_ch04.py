@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from course_lib import packing
-from course_lib.widgets import ch04
+from course_chapters.ch04 import widgets as ch04
+from course_lib.model import packing
 
 
 def test_corrected_updates_under_a_constant_gradient_are_the_rate_and_uncorrected_ones_overshoot():
@@ -52,13 +52,13 @@ def test_documents_appear_one_by_one():
 
 
 def test_pictures_of_recorded_runs_say_what_was_recorded():
-    from course_lib.chapters.ch04 import pictures_of_runs as drawn
+    from course_chapters.ch04 import pictures_of_runs as drawn
 
     said = drawn.draw_recorded("batches", ["16", "256, linear"], "x").alt
     assert "tokens" in said and f"{0.3976:.2f}" in drawn.final_losses("batches", ["16"]).data
     seconds = drawn.draw_recorded("batches", ["16"], "x", over="seconds").axes[0].lines[0].get_xdata()
     assert 1 < seconds[-1] < 60
-    from course_lib import training
+    from course_lib.model import training
 
     again = training.Training(
         losses=[5.0 - each / 20 for each in range(40)], norms=[], tokens=512, seconds=1.0, skipped=0

@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from course_lib import precision
-from course_lib.benchmarks import precision as bench
-from course_lib.chapters.ch05 import plots, training
-from course_lib.exercises.ch05.numbers import MICROBATCH, NUMBERS, STATE, first_nan
-from course_lib.facts.precision import curves, gradient_counts, parameters, recorded, steps
-from course_lib.figures import five_steps, svg
-from course_lib.widgets import ch05, explore
-from course_lib.widgets.explore import bits
+from bench import precision as bench
+from course_chapters.ch05 import five_steps, plots, training
+from course_chapters.ch05 import widgets as ch05
+from course_chapters.ch05.exercises.numbers import MICROBATCH, NUMBERS, STATE, first_nan
+from course_lib.draw import svg
+from course_lib.draw.explore import bits, explore
+from course_lib.estimate.facts.precision import curves, gradient_counts, parameters, recorded, steps
+from course_lib.model import precision
 
 # --- widgets ---------------------------------------------------------------------------------------
 
@@ -32,7 +32,7 @@ def test_clicking_a_bit_redraws(monkeypatch):
     import ipywidgets
 
     explorer = explore(ch05.draw_bits, pattern=bits(ch05.ONE, label="bits"))
-    row = __import__("course_lib.widgets.explore", fromlist=["_row"])._row(
+    row = __import__("course_lib.draw.explore", fromlist=["_row"])._row(
         explorer, ipywidgets, "pattern", explorer.controls["pattern"]
     )
     buttons = [each for each in row.children if isinstance(each, ipywidgets.ToggleButton)]
@@ -89,7 +89,7 @@ def test_smaller_blocks_suffer_less_from_an_outlier_and_floats_tolerate_a_modera
 def test_the_still_picture_is_what_the_code_draws():
     drawn = five_steps.five_steps()
     assert five_steps.CHAPTER_COPY.read_text(encoding="utf-8") == svg(drawn, drawn.alt), (
-        "python -m course_lib.figures.five_steps"
+        "python -m course_chapters.ch05.five_steps"
     )
 
 

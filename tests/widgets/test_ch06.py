@@ -2,12 +2,12 @@
 
 import pytest
 
-from course_lib import collectives
-from course_lib.exercises.ch06 import numbers
-from course_lib.figures.palette import contrast
-from course_lib.figures.walk import MOST_RANKS, PHASES, fill_of, tint, walk
-from course_lib.units import BILLION, GB, MS
-from course_lib.widgets import ch06
+from course_chapters.ch06 import widgets as ch06
+from course_chapters.ch06.exercises import numbers
+from course_chapters.ch06.walk import MOST_RANKS, PHASES, fill_of, tint, walk
+from course_lib.cluster import collectives
+from course_lib.draw.palette import contrast
+from course_lib.estimate.units import BILLION, GB, MS
 
 
 @pytest.mark.parametrize("ranks", [2, 5, 8, MOST_RANKS])

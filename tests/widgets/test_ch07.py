@@ -5,16 +5,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-from course_lib import overlap
 from course_lib.cluster.records import Message, Span
-from course_lib.exercises import running_example as numbers
-from course_lib.exercises.ch07 import numbers as prose
-from course_lib.facts import device
-from course_lib.figures import lanes, panels
-from course_lib.figures.split_batch import PARTS, mean, split_batch
-from course_lib.units import GB, US
-from course_lib.widgets import ch07
+
+from course_chapters import running_example as numbers
+from course_chapters.ch07 import widgets as ch07
+from course_chapters.ch07.exercises import numbers as prose
+from course_chapters.ch07.split_batch import PARTS, mean, split_batch
+from course_lib.cluster import overlap
+from course_lib.draw import lanes, panels
+from course_lib.estimate.facts import device
+from course_lib.estimate.units import GB, US
 
 # --- buckets -------------------------------------------------------------------------------------
 

@@ -5,14 +5,15 @@ from itertools import pairwise
 
 import pytest
 
-from course_lib import memory
-from course_lib.exercises.ch08 import numbers
-from course_lib.facts import scaling
-from course_lib.figures import who_holds_when
-from course_lib.figures.sharded_film import GATHERED, MODEL, MOVING, OWN, RANKS, UNITS, WAYS, WHOLE, film
-from course_lib.sharding import step_bytes
-from course_lib.units import GB
-from course_lib.widgets import ch08, ch08_time
+from course_chapters.ch08 import step_time as ch08_time
+from course_chapters.ch08 import who_holds_when
+from course_chapters.ch08 import widgets as ch08
+from course_chapters.ch08.exercises import numbers
+from course_chapters.ch08.sharded_film import GATHERED, MODEL, MOVING, OWN, RANKS, UNITS, WAYS, WHOLE, film
+from course_lib.estimate import memory
+from course_lib.estimate.facts import scaling
+from course_lib.estimate.units import GB
+from course_lib.parallel.sharding import step_bytes
 
 PARAMS = sum(film().elements)
 by_way = pytest.mark.parametrize("way", WAYS)

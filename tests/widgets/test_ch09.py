@@ -2,14 +2,15 @@
 
 import pytest
 
-from course_lib import facts, memory
+from course_chapters.ch09 import split_layers as ch09_split
+from course_chapters.ch09 import widgets as ch09
+from course_chapters.ch09.exercises import numbers
+from course_chapters.ch09.pieces import held_pieces
 from course_lib.cluster import simulate
-from course_lib.exercises.ch09 import numbers
-from course_lib.facts import tensor_scaling
-from course_lib.figures.pieces import held_pieces
-from course_lib.tensor_parallel import build, plan, tp_bytes_per_layer, tp_cost_per_layer
-from course_lib.transformer import Config
-from course_lib.widgets import ch09, ch09_split
+from course_lib.estimate import facts, memory
+from course_lib.estimate.facts import tensor_scaling
+from course_lib.model.transformer import Config
+from course_lib.parallel.tensor import build, plan, tp_bytes_per_layer, tp_cost_per_layer
 
 RANKS = (1, 2, 4)
 

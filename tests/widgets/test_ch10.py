@@ -5,17 +5,15 @@ import re
 import numpy as np
 import pytest
 
-from course_lib import schedules
-from course_lib.benchmarks import bubble_rates
-from course_lib.chapters import real_processes
-from course_lib.chapters.ch10 import real_steps, tables
-from course_lib.chapters.ch10.grids import in_time
-from course_lib.exercises.ch10 import numbers
-from course_lib.figures import schedule_rows
-from course_lib.figures.layers_apart import LAYERS, RANKS, layers_apart
-from course_lib.figures.palette import contrast, ink_on
-from course_lib.timeline import Durations, play
-from course_lib.widgets import ch10
+from course_chapters import real_processes
+from course_chapters.ch10 import bubble_rates, real_steps, schedule_rows, tables
+from course_chapters.ch10 import widgets as ch10
+from course_chapters.ch10.exercises import numbers
+from course_chapters.ch10.grids import in_time
+from course_chapters.ch10.layers_apart import LAYERS, RANKS, layers_apart
+from course_lib.draw.palette import contrast, ink_on
+from course_lib.parallel import schedules
+from course_lib.parallel.timeline import Durations, play
 
 
 def test_the_three_schedules_side_by_side_idle_as_the_lesson_says():

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from course_lib import facts, memory
-from course_lib.chapters.ch11 import gpu, runs, tables
-from course_lib.context_parallel import costs
-from course_lib.exercises import running_example
-from course_lib.exercises.ch11 import numbers
-from course_lib.exercises.ch11.numbers import NUMBERS
-from course_lib.figures import context_ways, score_matrix, svg
-from course_lib.widgets import ch11
+from course_chapters import running_example
+from course_chapters.ch11 import context_ways, gpu, runs, score_matrix, tables
+from course_chapters.ch11 import widgets as ch11
+from course_chapters.ch11.exercises import numbers
+from course_chapters.ch11.exercises.numbers import NUMBERS
+from course_lib.draw import svg
+from course_lib.estimate import facts, memory
+from course_lib.parallel.context import costs
 
 
 def cells(made, column):
@@ -90,7 +90,7 @@ def test_a_transfer_is_hidden_from_the_formulas_length_on(wire, causal):
 def test_the_still_picture_is_what_the_code_draws():
     drawn = context_ways.three_ways()
     assert context_ways.CHAPTER_COPY.read_text(encoding="utf-8") == svg(drawn, drawn.alt), (
-        "python -m course_lib.figures.context_ways"
+        "python -m course_chapters.ch11.context_ways"
     )
 
 

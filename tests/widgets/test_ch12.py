@@ -3,14 +3,15 @@
 import numpy as np
 import pytest
 
-from course_lib import facts
-from course_lib.benchmarks import experts as bench
-from course_lib.chapters.ch12 import runs, tables
-from course_lib.exercises.ch12 import numbers
-from course_lib.expert_parallel import costs
-from course_lib.facts.experts import recorded
-from course_lib.figures.token_exchange import FRAMES, token_exchange, traffic_matrix
-from course_lib.widgets import ch12, explore
+from bench import experts as bench
+from course_chapters.ch12 import runs, tables
+from course_chapters.ch12 import widgets as ch12
+from course_chapters.ch12.exercises import numbers
+from course_chapters.ch12.token_exchange import FRAMES, token_exchange, traffic_matrix
+from course_lib.draw.explore import explore
+from course_lib.estimate import facts
+from course_lib.estimate.facts.experts import recorded
+from course_lib.parallel.expert import costs
 
 
 @pytest.mark.parametrize("top_k", [1, 2])

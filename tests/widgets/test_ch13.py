@@ -4,14 +4,15 @@ from itertools import permutations
 
 import pytest
 
-from course_lib import exercises
-from course_lib.chapters.ch13 import parity, tables
-from course_lib.exercises import running_example
-from course_lib.exercises.ch13 import numbers
-from course_lib.figures.cube import flat
-from course_lib.figures.triangle import MOVES, triangle
-from course_lib.mesh import Mesh
-from course_lib.widgets import ch13, ch13_plans
+from course_chapters import running_example
+from course_chapters.ch13 import parity, tables
+from course_chapters.ch13 import plan_widgets as ch13_plans
+from course_chapters.ch13 import regimes as ch13
+from course_chapters.ch13.cube import flat
+from course_chapters.ch13.exercises import numbers
+from course_chapters.ch13.triangle import MOVES, triangle
+from course_grader import exercises
+from course_lib.parallel.mesh import Mesh
 
 
 def test_the_placement_says_the_groups_and_the_place_among_all_orders():

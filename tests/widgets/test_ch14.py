@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from course_lib import faults
-from course_lib.chapters.ch14 import plots
-from course_lib.exercises.ch14 import numbers
-from course_lib.units import MINUTE
-from course_lib.widgets import ch14
+from course_chapters.ch14 import plots
+from course_chapters.ch14 import widgets as ch14
+from course_chapters.ch14.exercises import numbers
+from course_lib.estimate.units import MINUTE
+from course_lib.operate import faults
 
 
 def test_the_strip_shows_every_second_of_the_month_once():

@@ -5,17 +5,18 @@ from statistics import median
 
 import pytest
 
-from course_lib import facts
-from course_lib.chapters.ch15 import fsdp2, small_runs, tables
-from course_lib.exercises.ch15 import numbers
-from course_lib.facts import collectives
-from course_lib.runs import doctored
-from course_lib.runs.evidence import sealed as seal
-from course_lib.runs.intervals import exposed, length, outside, union
-from course_lib.runs.reading import choose, every, recorded, rows_of
-from course_lib.transformer import Config, build
-from course_lib.units import GB, MS, US, bytes_text
-from course_lib.widgets import ch15, ch15_wires
+from course_chapters.ch15 import fsdp2, small_runs, tables
+from course_chapters.ch15 import widgets as ch15
+from course_chapters.ch15 import wires as ch15_wires
+from course_chapters.ch15.exercises import numbers
+from course_lib.cluster.intervals import exposed, length, outside, union
+from course_lib.estimate import facts
+from course_lib.estimate.facts import collectives
+from course_lib.estimate.units import GB, MS, US, bytes_text
+from course_lib.model.transformer import Config, build
+from course_runs import forged_examples
+from course_runs.evidence import sealed as seal
+from course_runs.reading import choose, every, recorded, rows_of
 
 RUNS = every("train", "recorded")
 ROWS = rows_of(RUNS)
@@ -33,7 +34,7 @@ def only_shipped_evidence(tmp_path, monkeypatch):
 
 
 def test_sets_are_those_that_ship_and_ones_own_comes_first(tmp_path):
-    from course_lib.runs.evidence import write
+    from course_runs.evidence import write
 
     assert ch15.sets()[0] == RUNS[0].name.split("/")[0]
     write(recorded(RUNS[0].name), tmp_path, "mine")
@@ -184,7 +185,7 @@ def test_the_run_whose_mfu_is_computed_six_ways_has_an_honest_one_in_its_file():
 
 def test_a_small_consistent_lie_passes_and_what_the_other_lies_contradict_is_named():
     sound = recorded("cpu4/ddp")
-    half, tenth = doctored.times(sound, 0.5), doctored.times(sound, 0.9, True)
+    half, tenth = forged_examples.times(sound, 0.5), forged_examples.times(sound, 0.9, True)
     lies = {"half": half, "resealed": seal(half), "tenth": seal(tenth)}
     _, _, *lines = tables.refusals({"sound": sound, **lies}).data.splitlines()
     assert ["does not fit" in line for line in lines] == [False, True, False, False]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from course_lib import facts, serving
-from course_lib.chapters.ch16 import plots
-from course_lib.exercises.ch16 import numbers
-from course_lib.figures import batch_rows, page_pool, serving_curves, serving_errors
+from course_chapters.ch16 import batch_rows, page_pool, plots, serving_curves, serving_errors
+from course_chapters.ch16.exercises import numbers
+from course_lib.estimate import facts
+from course_lib.operate import serving
 
 
 @pytest.mark.parametrize("size", page_pool.PAGE_SIZES)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.figures import evidence as pictures
-from course_lib.runs import evidence, reading
-from course_lib.widgets import evidence as shows
+from course_chapters import evidence_widget as shows
+from course_chapters.ch15 import predicted_measured as pictures
+from course_runs import evidence, reading
 
 PIPELINES = {
     "all forward first": {"layout": "pp", "schedule": "gpipe"},

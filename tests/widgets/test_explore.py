@@ -4,9 +4,10 @@ import builtins
 
 import pytest
 
-from course_lib.figures import Picture
-from course_lib.widgets import ch00, ch01, explore, menu, play, slider, text_box, toggle
-from course_lib.widgets.explore import as_control
+from course_chapters.ch00 import widgets as ch00
+from course_chapters.ch01 import widgets as ch01
+from course_lib.draw import Picture
+from course_lib.draw.explore import as_control, explore, menu, play, slider, text_box, toggle
 
 
 def circle(ranks: int, step: int = 0) -> Picture:
@@ -115,7 +116,7 @@ def test_a_control_that_cannot_work_is_refused(call, words):
 
 
 def test_a_picture_needs_an_alternative():
-    from course_lib.figures import style
+    from course_lib.draw import style
 
     with pytest.raises(ValueError, match="cannot see it"):
         explore(lambda: style.new()[0])

@@ -1,0 +1,159 @@
+"""Readers of NVIDIA's performance pages: NeMo and Megatron-Bridge on H100 and Blackwell."""
+
+from collections.abc import Iterator
+
+from bench.planner.rows import (
+    Cells,
+    Skip,
+    Software,
+    Tables,
+    Timed,
+    chunked,
+    in_fit_half,
+    label,
+    micro_batches,
+    seconds_of,
+    whole,
+)
+from course_lib.estimate import memory
+from course_lib.estimate.memory import Layout, Shape
+from course_lib.estimate.planner import Job, cluster
+
+CORE = Software(name="Megatron Core", attention="native", overlap_tp=True, overlap_pp=True, launch=0.3e-3)
+NEMO = Software(
+    name="NeMo 24.07", overlap_tp=True, overlap_pp=True, launch=0.3e-3
+)  # before kernels rewritten for Hopper
+KEY = (
+    "task",
+    "model",
+    "system",
+    "n_gpus",
+    "precision",
+    "global_batch_size",
+    "micro_batch_size",
+    "seq_len",
+    "tp",
+    "pp",
+    "cp",
+    "vp",
+    "ep",
+)
+GATED = {"gated": True, "tied": False, "norm": "RMSNorm", "biases": False}
+PLAIN = {"gated": False, "tied": False, "biases": False}
+MIXTURES = {  # model cards, as facts has no mixture of these
+    "Qwen3_30B_a3B": Shape(
+        layers=48,
+        hidden=2048,
+        heads=32,
+        kv_heads=4,
+        head_dim=128,
+        ffn=6144,
+        vocab=151936,
+        experts=128,
+        top_k=8,
+        expert_ffn=768,
+        **GATED,
+    ),
+    "Qwen3_235B_a22B": Shape(
+        layers=94,
+        hidden=4096,
+        heads=64,
+        kv_heads=4,
+        head_dim=128,
+        ffn=12288,
+        vocab=151936,
+        experts=128,
+        top_k=8,
+        expert_ffn=1536,
+        **GATED,
+    ),
+    "GPT OSS 120B": Shape(
+        layers=36,
+        hidden=2880,
+        heads=64,
+        kv_heads=8,
+        head_dim=64,
+        ffn=2880,
+        vocab=201088,
+        experts=128,
+        top_k=4,
+        expert_ffn=2880,
+        **GATED,
+    ),
+}
+DENSE = {
+    "LLAMA3_8B": "llama3-8b",
+    "LLAMA3-8B": "llama3-8b",
+    "LLAMA3_70B": "llama3-70b",
+    "LLAMA3-70B": "llama3-70b",
+    "LLAMA3.1_405B": "llama3-405b",
+    "LLAMA2-7B": "llama2-7b",
+    "LLAMA2-13B": "llama2-13b",
+    "LLAMA2-70B": "llama2-70b",
+}
+GPT3 = {
+    "GPT3-5B": Shape(layers=24, hidden=4096, heads=32, vocab=51200, **PLAIN),
+    "GPT3-20B": Shape(layers=44, hidden=6144, heads=48, vocab=51200, **PLAIN),
+    "GPT3-175B": Shape(layers=96, hidden=12288, heads=96, vocab=51200, **PLAIN),
+}
+
+
+def _shape(name: str) -> Shape | None:
+    name = name.split(" (")[0]
+    if name in DENSE:
+        return memory.shape(DENSE[name])
+    return MIXTURES.get(name) or GPT3.get(name)
+
+
+def read_nvidia(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
+    """A row of a performance page; no recomputation is printed, so none is assumed."""
+    model, system, task = cells.get("model", ""), cells.get("system", ""), cells.get("task", "")
+    one, precision = _shape(model), cells.get("precision", "")
+    name = "nemo" if not cells.get("nemo_release", "") else "megatron-bridge"
+    kind = "" if one is None else ("-moe" if one.experts else "-dense")
+    device = next((each for each in ("GB300", "GB200", "B300", "B200", "H200", "H100") if each in system), "")
+    if one is None:
+        yield Skip(name, f"no shape of {model}, or a layer that is no attention")
+    elif not device:
+        yield Skip(name, f"unknown system {system!r}")
+    elif "LoRA" in task:
+        yield Skip(name, "LoRA: no weight gradients")
+    elif "FP4" in precision:
+        yield Skip(name, "no measured rate of 4-bit products")
+    else:
+        source = name if name == "nemo" else f"bridge-{'h100' if device in ('H100', 'H200') else 'blackwell'}{kind}"
+        yield _timed(cells, source, device, one)
+
+
+def _timed(cells: Cells, source: str, device: str, one: Shape) -> Timed:
+    gpus, batch, seq = whole(cells, "n_gpus"), whole(cells, "global_batch_size"), whole(cells, "seq_len")
+    tp, pp, cp, virtual, ep = (whole(cells, column, 1) or 1 for column in ("tp", "pp", "cp", "vp", "ep"))
+    dp = gpus // (tp * pp * cp)
+    fsdp = whole(cells, "fsdp_group", 0)
+    return Timed(
+        source=source,
+        label=label(cells, KEY),
+        group=label(cells, ("model", "system", "n_gpus", "global_batch_size", "precision")),
+        seconds=seconds_of(cells, batch * seq, gpus),
+        job=Job(
+            model=one,
+            seq=seq,
+            sequences=batch,
+            dtype="bf16" if "BF16" in cells.get("precision", "") else "fp8",
+            software=NEMO if source == "nemo" else CORE,
+        ),
+        cluster=cluster(device, gpus),
+        layout=Layout(
+            tp=tp,
+            sp=tp > 1,
+            cp=cp,
+            pp=pp,
+            dp=dp,
+            ep=ep,
+            zero=3 if fsdp > 1 else 1,
+            virtual=virtual if pp > 1 else 1,
+            schedule=chunked(virtual if pp > 1 else 1),
+            microbatches=micro_batches(batch, dp, whole(cells, "micro_batch_size", 1)),
+        ),
+        fitted=in_fit_half(cells, KEY),
+    )

@@ -1,0 +1,78 @@
+"""What the site adds to Sphinx: formulas as MathML, links from words to the glossary, and the line under a chapter's title."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from course_app.site.glossary import Words, anchor, linked_in
+from course_app.site.mathml import mathml
+from course_lib.estimate.facts import course
+
+_NOT_IN = (nodes.reference, nodes.title, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
+
+
+def inline(translator: Any, node: nodes.Element) -> None:
+    """Write a formula within a line."""
+    translator.body.append(f'<span class="math">{mathml(node.astext())}</span>')
+    raise nodes.SkipNode
+
+
+def block(translator: Any, node: nodes.Element) -> None:
+    """Write a formula on a line of its own; it scrolls where the screen is narrower."""
+    translator.body.append(f'<div class="math">{mathml(node.astext(), display=True)}</div>')
+    raise nodes.SkipNode
+
+
+class GlossaryLinks(SphinxPostTransform):
+    """The first occurrence of each term of the glossary on a chapter's page links to the term."""
+
+    default_priority = 900
+
+    def run(self, **_: object) -> None:
+        """Replace words of this page by links."""
+        chapter = self.env.docname[:2]
+        if chapter not in course.chapters():
+            return
+        words, seen = Words(linked_in(chapter, course.glossary())), set()
+        for text in list(_running_text(self.document)):
+            parts = list(words.parts(text.astext(), seen))
+            if len(parts) > 1:
+                made: list[nodes.Node] = []
+                for part, term in parts:
+                    made.append(self._link(part, term) if term else nodes.Text(part))
+                text.parent.replace(text, made)
+
+    def _link(self, words: str, term: course.Term) -> nodes.reference:
+        made = nodes.reference(
+            "", words, internal=True, refuri=f"glossary.html#{anchor(term.term)}", classes=["course-term"]
+        )
+        made["reftitle"] = term.meaning
+        return made
+
+
+def _running_text(document: nodes.document) -> Iterator[nodes.Text]:
+    """The text of paragraphs, without headings, code, formulas and links."""
+    for paragraph in document.findall(nodes.paragraph):
+        for text in paragraph.findall(nodes.Text):
+            parent = text.parent
+            while parent is not paragraph and not isinstance(parent, _NOT_IN):
+                parent = parent.parent
+            if parent is paragraph:
+                yield text
+
+
+def say_levels(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
+    """Give the captions of the menu their level: Sphinx marks them as headings without one, which screen readers need."""
+    tree = context.get("furo_navigation_tree", "")
+    context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
+    app.add_post_transform(GlossaryLinks)
+    app.connect("html-page-context", say_levels, priority=900)  # after the theme's own
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,160 @@
+"""The pages around the chapters: the start, how to run a chapter, the glossary, the sources and a plan for a term."""
+
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from course_app.site import syllabus
+from course_app.site.glossary import anchor
+from course_chapters.running_example import core_minutes, reading_minutes
+from course_lib.estimate import facts
+from course_lib.estimate.facts import course
+from course_lib.estimate.facts.course import Chapter
+from course_lib.estimate.facts.fact import rows
+
+LEDE = (
+    "How large models are trained on many accelerators: a notebook course in which every exercise is graded on what your code *does*: "
+    "the numbers it returns, the bytes it moves, the memory it holds, the order of its messages."
+)
+
+
+def write(source: Path, chapters: Sequence[Chapter], repository: str = "") -> None:
+    """Write all pages into Sphinx's source folder; `repository` is GitHub's owner/name, or empty."""
+    pages = {
+        "index": start(chapters),
+        "run": run(chapters, repository),
+        "syllabus": "# Six or twelve weeks\n\n" + syllabus.text(),
+        "glossary": glossary(chapters),
+        "sources": sources(),
+    }
+    for name, text in pages.items():
+        (source / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
+
+
+def name_of(chapter: Chapter) -> str:
+    """A chapter's name for a menu: "06 Collectives"."""
+    words = syllabus.name(chapter)
+    return f"{chapter.number} {words[0].upper()}{words[1:]}"
+
+
+def start(chapters: Sequence[Chapter]) -> str:
+    """The first page: what the course is, its chapters and the tree of pages."""
+    rows = "\n".join(
+        f"| [{name_of(chapter)}]({chapter.folder}.ipynb) | {chapter.question} | "
+        f"{reading_minutes(chapter.number)} + {core_minutes(chapter.number)} |"
+        for chapter in chapters
+    )
+    return f"""# Training at Scale
+
+{LEDE} It runs on a laptop's CPU, without an account or a GPU.
+
+![{_alt()}](_static/course.svg)
+
+You can read all chapters here, and the pictures move. To solve the exercises, [run the chapters](run.md) on your machine:
+
+```sh
+./course learn    # sets everything up and opens the course in JupyterLab
+```
+
+## Chapters
+
+| chapter | question | minutes |
+|---|---|---:|
+{rows}
+
+Minutes are those for reading and those for the core exercises.
+
+A class takes [six or twelve weeks](syllabus.md). The [glossary](glossary.md) explains the terms, and the [sources](sources.md) are listed
+with the numbers that they support.
+
+```{{toctree}}
+:hidden:
+:caption: Chapters
+
+{_tree((name_of(chapter), chapter.folder) for chapter in chapters)}
+```
+
+```{{toctree}}
+:hidden:
+:caption: About
+
+{_tree([("Run it", "run"), ("Six or twelve weeks", "syllabus"), ("Glossary", "glossary"), ("Sources", "sources")])}
+```
+"""
+
+
+def _alt() -> str:
+    from course_app.site.course_picture import course_picture
+
+    return course_picture().alt
+
+
+def _tree(pages: object) -> str:
+    return "\n".join(f"{name} <{page}>" for name, page in pages)
+
+
+def run(chapters: Sequence[Chapter], repository: str) -> str:
+    """How to run a chapter: the command of each, and links where the repository is known."""
+    parts = []
+    for chapter in chapters:
+        notebook = f"notebooks/{chapter.folder}/{chapter.folder}.ipynb"
+        links = ""
+        if repository:
+            binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?labpath={notebook.replace('/', '%2F')}"
+            links = f"\nOr [open it on Binder]({binder}), or look at [its notebook](https://github.com/{repository}/blob/HEAD/{notebook}).\n"
+        parts.append(
+            f"(chapter-{chapter.number})=\n### {name_of(chapter)}\n\n```sh\n./course learn {chapter.number}\n```\n{links}"
+        )
+    clone = f"git clone https://github.com/{repository}\ncd {repository.split('/')[-1]}\n" if repository else ""
+    where = "" if repository else " in your copy of the course"
+    return f"""# Run it
+
+You need Python 3.11, 3.12 or 3.13 and about 2 GB of disk. No GPU and no account is necessary. Run{where}:
+
+```sh
+{clone}./course learn    # sets everything up and opens chapter 00 in JupyterLab
+./course test     # runs the test suite
+```
+
+The first start takes a minute or two. In a notebook, a check below each exercise runs your code on seen and unseen cases and
+shows the result at once. `./course progress` shows what you have done, and `./course drill` asks short questions about it.
+
+## A single chapter
+
+{chr(10).join(parts)}"""
+
+
+def glossary(chapters: Sequence[Chapter]) -> str:
+    """All terms, with their chapters."""
+    pages = {chapter.number: chapter.folder for chapter in chapters}
+    parts = []
+    for term in sorted(course.glossary().values(), key=lambda term: term.term.casefold()):
+        number = (
+            f"chapter [{term.chapter}]({pages[term.chapter]}.ipynb)"
+            if term.chapter in pages
+            else f"chapter {term.chapter}"
+        )
+        note = f" ({term.note})" if term.note else ""
+        parts.append(f"({anchor(term.term)})=\n{term.term}\n: {term.meaning}{note} See {number}.\n")
+    return "# Glossary\n\n" + "\n".join(parts)
+
+
+def sources() -> str:
+    """All sources that a number of the course rests on, with what each supports; those without an address come last."""
+    entries: dict[tuple[bool, str], str] = {}
+    for one in facts.references().values():
+        title = f"{one.authors}, [{one.title}]({one.url}), {one.year}" if one.url else one.short
+        supported = "".join(f"\n  - {number}" for number in one.supports)
+        entries[not one.url, one.short.casefold()] = f"- {title}.{supported}"
+    for source, url in _of_tables():
+        entries.setdefault((False, source.casefold()), f"- [{source}]({url})")
+    lead = "Every number in the course is computed, or it is read from one of these sources."
+    return f"# Sources\n\n{lead}\n\n" + "\n".join(entries[key] for key in sorted(entries)) + "\n"
+
+
+def _of_tables() -> set[tuple[str, str]]:
+    """Sources that data files name with their own addresses."""
+    data = files("course_lib.estimate.facts").joinpath("data")
+    tables = [rows(file.name) for file in data.iterdir() if file.name.endswith(".csv")]
+    found = [row for table in tables for row in table if row.get("source") and row.get("url")]
+    return {(row["source"], row["url"]) for row in found}

@@ -1,0 +1,10 @@
+"""What chapter 00 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
+
+import torch
+
+from course_chapters.ch00 import pictures, tables, widgets
+from course_chapters.ch00.exercises import numbers

@@ -1,0 +1,91 @@
+"""Card of first-wall: the first wall, and the cheapest way past it."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from course_grader.exercises import Card, Worth
+from course_grader.exercises.probes import rows
+from course_grader.exercises.result_schema import Maybe, Number, Rows, TupleOf, Word
+from course_grader.exercises.snippets import folded, functions
+from course_lib.estimate import memory
+
+WALLS = ("memory", "compute", "deadline")
+FIXES = ("nothing", "shard state", "longer deadline", "more GPUs")
+
+
+def _wall_variant(draw: random.Random) -> Mapping[str, Any]:
+    return {
+        "convention": (convention := draw.choice("BCE")),
+        "bytes_per_param": int(memory.CONVENTIONS[convention].bytes_per_param),
+        "params": draw.choice((13e9, 16e9, 20e9)),
+        "device": draw.choice(("H100 SXM", "A100 SXM 80GB", "H200 SXM")),
+    }
+
+
+_KEYS = """| key | is |
+|---|---|
+| `params`, `tokens` | size of the model, tokens of the whole run |
+| `step_tokens` | tokens of one step, all GPUs together |
+| `gpus`, `gpu_memory` | GPUs in use, bytes of **one** of them |
+| `reserve` | fraction of each GPU's memory kept for activations and buffers |
+| `dense_flops`, `sparse_flops` | FLOP/s of **one** GPU, dense and with 2:4 sparsity |
+| `mfu` | fraction of the dense peak that is reached |
+| `step_s`, `deadline_s` | the longest acceptable step, and the longest acceptable run |
+| `latest_s` | the latest possible deadline (later than `deadline_s`), or `None` |
+| `sharded` | `True`: the state is spread evenly over the GPUs; `False`: each holds a whole copy |"""
+
+CARD = Card(
+    id="first-wall",
+    chapter="01",
+    title="The first wall, and the cheapest way past it",
+    **Worth(points=20, minutes=20, difficulty=4, importance=5),
+    answers=("first_wall",),
+    text=f"""Write `first_wall(job)`, which names the wall that a job hits first and the cheapest change that leaves no wall at all. A fix for
+one wall is useless if another remains.
+
+{folded("The keys of the dictionary `job`, in bytes, FLOP/s, seconds and tokens", _KEYS)}
+
+A load is what the job needs divided by what it has. A load above 1 is a wall; exactly 1 still fits. Count 6 FLOP per parameter and
+token, and assume perfect scaling.
+
+- **memory**: state on one GPU, at {{{{bytes_per_param}}}} bytes per parameter, divided by its memory minus the reserve;
+- **compute**: seconds of one step divided by `step_s`;
+- **deadline**: seconds of the run divided by `deadline_s`.
+
+Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `fix` is the first
+of these that, **by itself, leaves no wall at all**; the list is ordered from cheap to expensive:
+
+1. `"nothing"`;
+2. `"shard state"`;
+3. `"longer deadline"`: it becomes `latest_s`, if that is not `None`;
+4. `"more GPUs"`: shard the state and use the fewest GPUs that leave no wall; the deadline stays as it was.
+
+`gpus` is how many GPUs are in use after the fix. You see five jobs; grading adds 200 unseen ones.""",
+    hints=(
+        "What should you compute first: the fix, or the three loads of a job?",
+        "Write `loads(job)` once. A fix is a changed copy of the job; try the four in order and stop at the first whose "
+        "largest load is at most 1. For the last one, how does each load depend on the number of GPUs?",
+        '`for fix, changed in (("nothing", job), ("shard state", {**job, "sharded": True}), …): if max(loads(changed)'
+        '.values()) <= 1: return wall, fix, changed["gpus"]`; then count GPUs upwards from `job["gpus"]`.',
+    ),
+    allowed="the standard library and numpy.",
+    hides=(
+        *functions("course_lib.estimate.walls", "walls", "apply_fix", "cheapest_fix"),
+        *functions("course_lib.estimate.memory", "state_bytes", "fewest_devices"),
+        *functions("course_lib.estimate.compute", "train_seconds", "devices_for_deadline"),
+    ),
+    params={
+        "convention": "B",
+        "bytes_per_param": int(memory.CONVENTIONS["B"].bytes_per_param),
+        "params": 13e9,
+        "device": "H100 SXM",
+    },
+    vary=_wall_variant,
+    probe=rows,
+    returns=Rows(
+        TupleOf(
+            {"wall": Maybe(Word((*WALLS, "none"))), "fix": Word(FIXES), "gpus": Number("GPUs in use after the fix")}
+        )
+    ),
+)

@@ -1,0 +1,39 @@
+"""Card of fit-scaling-law: a loss that levels off."""
+
+from course_grader.exercises import Card, Worth
+from course_grader.exercises.drilling import pick
+from course_grader.exercises.probes import rows
+from course_grader.exercises.result_schema import Number, Rows, TupleOf
+from course_grader.exercises.snippets import functions
+
+CARD = Card(
+    id="fit-scaling-law",
+    chapter="04",
+    title="A loss that levels off",
+    text="""Small runs predict a large one only if the fit knows that the loss levels off. Fit the curve, then spend a budget.
+
+- `fit_law(compute, losses)`: return `(floor, scale, exponent)` with loss = floor + scale · C^(−exponent), where C is an entry of
+  `compute`. The points lie on such a curve exactly. There are at least four, in any order; the exponent lies between 0.02 and 1.
+- `spend(flops, ratio)`: return `(parameters, tokens)` that spend `flops` at 6 FLOP per parameter and token, with `ratio` tokens per
+  parameter.
+
+Shown: {{points}} runs, and a budget at {{ratio}} tokens per parameter. Values of the fit within 1 % pass, those of the plan within 0.1 %.""",
+    **Worth(points=8, minutes=20, difficulty=4, importance=3),
+    kind="more",
+    hints=(
+        "Plot loss against compute with both axes logarithmic. Is it a straight line? What would be, if you knew the floor?",
+        "If you knew the exponent, floor and scale would follow from a straight line. So search over the exponent alone.",
+        "For each exponent: `x = C ** -exponent`, `scale, floor = np.polyfit(x, losses, 1)`, and the sum of squared errors. Scan a grid, then "
+        "refine it around the best. Divide C by its geometric mean first. `N = (flops / 6 / ratio) ** 0.5`.",
+    ),
+    answers=("fit_law", "spend"),
+    allowed="the standard library and numpy.",
+    hides=functions("course_lib.estimate.scaling_laws", "fit_power_law", "split", "tokens_for"),
+    params={"points": 6, "ratio": 20},
+    vary=pick(points=(5, 7), ratio=(15, 25, 40)),
+    probe=rows,
+    returns=Rows(
+        TupleOf({"floor": Number(), "scale": Number(), "exponent": Number()}),
+        TupleOf({"parameters": Number(), "tokens": Number()}),
+    ),
+)

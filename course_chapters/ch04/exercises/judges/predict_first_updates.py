@@ -1,0 +1,61 @@
+"""Judge of predict-first-updates: prediction: Adam without bias correction."""
+
+from course_chapters.ch04.exercises.predict_first_updates import FIRST
+from course_grader.judging import Params, prediction
+
+
+def largest_update(params: Params) -> tuple[float, int]:
+    """The largest update without bias correction in learning rates, and when it comes."""
+    return max(((1 - params["one"] ** t) / (1 - params["two"] ** t) ** 0.5, t) for t in range(1, FIRST + 1))
+
+
+def _reveal(params: Params) -> str:
+    size, when = largest_update(params)
+    first = (1 - params["one"]) / (1 - params["two"]) ** 0.5
+    return (
+        f"The first update is {first:.3g} learning rates, and the largest one, update {when}, is {size:.3g}. The first moment recovers within "
+        f"ten updates; the second, under its root, takes hundreds."
+    )
+
+
+JUDGING = prediction(
+    "learning rates",
+    truth=lambda params: largest_update(params)[0],
+    reveal=_reveal,
+    why="Without correction both moments are too small at first: the first by 1 − β₁ᵗ, the second by 1 − β₂ᵗ. β₂ is closer to 1, so the denominator "
+    "recovers later than the numerator, and the updates are too large for about 1/(1 − β₂) steps. A warm-up of that length hides the mistake.",
+    pytorch="`torch.optim.Adam` always corrects. A constant factor of this size at the start of a run is a reason to print the first updates.",
+)
+
+ANSWERS = r"""# %% right: computed
+def largest_update():
+    sizes = [(1 - 0.9**t) / (1 - 0.999**t) ** 0.5 for t in range(1, 101)]
+    return max(sizes) / 1.5, max(sizes) * 1.5
+
+
+# %% right: narrow, and far from the truth  from: a list
+# ~ [1, 4] ==> (0.9, 1.1)
+
+
+# %% right: a list
+def largest_update():
+    return [1, 4]
+
+
+# %% wrong: one number => values not-a-pair  from: narrow, and far from the truth
+# ~ (0.9, 1.1) ==> 3.2
+
+# %% wrong: too wide => values too-wide  from: narrow, and far from the truth
+# ~ (0.9, 1.1) ==> 1, 10
+
+# %% wrong: upside down => values reversed  from: narrow, and far from the truth
+# ~ (0.9, 1.1) ==> 4, 2
+
+# %% wrong: from zero => values not-positive  from: narrow, and far from the truth
+# ~ (0.9, 1.1) ==> 0, 1
+
+
+# %% wrong: left as it is => not-answered
+def largest_update():
+    raise NotImplementedError
+"""

@@ -1,0 +1,142 @@
+"""Judge of which-decay: what kind of decay is this?"""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from course_chapters.ch04.exercises.which_decay import DECAYS
+from course_grader.judging import Fault, Judging, Params, judged
+from course_grader.judging.cases import hidden, shown
+from course_grader.records import Case
+
+
+def box(rng: random.Random, kind: str, **more: Any) -> dict[str, Any]:
+    """One optimizer of a kind."""
+    betas = (rng.choice((0.8, 0.9, 0.95)), rng.choice((0.95, 0.99, 0.999)))
+    return {"kind": kind, "betas": betas, "eps": 1e-8, "skips": False, "late": False, **more}
+
+
+def _boxes(rng: random.Random, count: int, **more: Any) -> list[dict[str, Any]]:
+    kinds = [*DECAYS, *(rng.choice(tuple(DECAYS)) for _ in range(count - len(DECAYS)))]
+    rng.shuffle(kinds)
+    return [box(rng, kind, **more) for kind in kinds]
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    return [
+        shown(f"{params['boxes']} optimizers", "values:kinds", _boxes(rng, params["boxes"])),
+        hidden("other optimizers", "values:kinds", _boxes(rng, 8)),
+        hidden("a large ε", "generality:eps", _boxes(rng, 6, eps=rng.choice((1e-2, 3e-3)))),
+        hidden("zero gradients are skipped", "generality:skips", _boxes(rng, 6, skips=True)),
+        hidden("the decay after the update", "generality:late", _boxes(rng, 6, late=True)),
+        hidden("all of these together", "generality:late", _boxes(rng, 6, late=True, skips=True, eps=1e-2)),
+    ]
+
+
+def _fault(specs: Sequence[Any], words: Sequence[str]) -> Fault | None:
+    got, want = [word.strip().lower() for word in words], [spec["kind"] for spec in specs]
+    if got == want:
+        return None
+    if len(got) != len(want):
+        return "wrong-shape", f"{len(got)} words came back for {len(want)} optimizers."
+    if len(set(got)) == 1:
+        return "always-the-same", f"every optimizer is called {got[0]!r}; there are several kinds here."
+    told, right = next((one, two) for one, two in zip(got, want, strict=True) if one != two)
+    return f"{right}-as-{told}", f"an optimizer was called {told!r}, but in it {DECAYS[right]}."
+
+
+JUDGING = Judging(
+    shares="values:kinds 0.4, generality:eps 0.2, generality:skips 0.2, generality:late 0.2",
+    cases=_cases,
+    verdicts=lambda params, case, outcome: judged(case, _fault(case.args[0], outcome.value), named=True),
+    why="Compare two runs that differ in the decay alone: everything else cancels. In the first step, decoupled decay moves the parameter by "
+    "lr · decay of itself, unscaled decay by decay of itself. L2 passes through the ratio of the moments, which removes its size, so its effect "
+    "is neither, and it grows when the gradients are small. A test on one number, such as “did the weight shrink?”, cannot tell them apart.",
+    pytorch="`torch.optim.Adam(weight_decay=…)` is L2; `AdamW` is decoupled, scaled by the learning rate, and decays before the update. The AdamW "
+    "paper's own form is scaled by the schedule only, not by the base learning rate.",
+)
+
+ANSWERS = r"""import torch
+
+
+def one(value):
+    return torch.tensor([value], dtype=torch.float64)
+
+
+# %% right: the difference after one step
+def which(build):
+    lr, decay, parameter = 0.001, 0.1, 100.0
+    gradient = one(-decay * parameter / 2)
+    without = build(lr, 0.0)(one(parameter), gradient)
+    moved = (without - build(lr, decay)(one(parameter), gradient)).item()
+    if moved == 0:
+        return "none"
+    if abs(moved / (decay * parameter) - 1) < 0.1:
+        return "unscaled"
+    return "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 0.1 else "l2"
+
+
+# %% right: does it grow with the parameter, and with the learning rate?
+def shrinks(build, lr, size):
+    gradient = one(1.0)
+    return (build(lr, 0.0)(one(size), gradient) - build(lr, 0.5)(one(size), gradient)).item()
+
+
+def which(build):
+    plain = shrinks(build, 0.001, 200.0)
+    if abs(plain) < 1e-9:
+        steps = [build(0.001, decay) for decay in (0.0, 0.5)]
+        p = [one(200.0), one(200.0)]
+        for sign in (1, -1, 1, -1, 1, -1):
+            p = [step(x, one(sign)) for step, x in zip(steps, p)]
+        return "none" if torch.equal(*p) else "l2"
+    if shrinks(build, 0.001, 400.0) / plain < 1.5:
+        return "l2"
+    return "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled"
+
+
+# %% wrong: a gradient of zero => generality -
+def which(build):
+    after = build(0.01, 0.1)(one(2), one(0)).item()
+    if after == 2:
+        return "none"
+    if abs(after - 1.998) < 1e-9:
+        return "decoupled"
+    return "unscaled" if abs(after - 1.8) < 1e-9 else "l2"
+
+
+# %% wrong: an exact amount => generality decoupled-as-l2  from: the difference after one step
+# ~ (lr * decay * parameter) - 1) < 0.1 ==> (lr * decay * parameter) - 1) < 1e-9
+
+# %% wrong: L2 moves by exactly two learning rates => generality l2-as-decoupled  from: the difference after one step
+# ~ "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 0.1 else "l2" ==> "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
+
+# %% wrong: the learning rate is not varied => values unscaled-as-decoupled  from: does it grow with the parameter, and with the learning rate?
+# ~ "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled" ==> "decoupled"
+
+# %% wrong: one step of equal sign => values l2-as-none  from: does it grow with the parameter, and with the learning rate?
+# -         steps = [build(0.001, decay) for decay in (0.0, 0.5)]
+# -         p = [one(200.0), one(200.0)]
+# -         for sign in (1, -1, 1, -1, 1, -1):
+# -             p = [step(x, one(sign)) for step, x in zip(steps, p)]
+# -         return "none" if torch.equal(*p) else "l2"
+# +         return "none"
+
+
+# %% wrong: always AdamW => values always-the-same  from: the difference after one step
+# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> return "decoupled"
+
+# %% wrong: another word => values no-such-word  from: the difference after one step
+# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> return "adamw"
+
+
+# %% wrong: a long search => raised
+def which(build):
+    for _ in range(100):
+        build(0.1, 0.1)(one(1), one(1))
+    return "none"
+
+
+# %% wrong: left as it is => not-answered  from: the difference after one step
+# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> raise NotImplementedError
+"""

@@ -1,0 +1,25 @@
+"""Chapter 05, "Mixed precision: how few bits are enough?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch05.exercises.drills import DRILLS
+from course_chapters.ch05.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "lost-update",
+    "round-to-format",
+    "predict-lost",
+    "stochastic-rounding",
+    "decay-that-never-happens",
+    "kahan-weights",
+    "loss-scaler",
+    "overflow-everywhere",
+    "average-in-fp16",
+    "tolerance-design",
+    "online-softmax",
+    "block-scaled",
+    "mixed-precision-step",
+    "audit-precision",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

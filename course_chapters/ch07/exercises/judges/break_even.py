@@ -1,0 +1,187 @@
+"""Judge of break-even: how many GPUs until communication shows?"""
+
+from __future__ import annotations
+
+import random
+
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import hidden
+from course_grader.judging.per_row import EXACT, FINE, Column, gpus_text, table
+from course_grader.judging.random_inputs import plain
+from course_grader.records import Case
+from course_lib.estimate.units import GB, TFLOP, bytes_text
+
+right = Worked("break-even")
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    shown = (params["rate"], params["bandwidth"], params["ranks"], 2)
+    fleet = (params["batch"], params["rate"], params["bandwidth"], 2)
+    rates, speeds = [150 * TFLOP, 400 * TFLOP, 900 * TFLOP], [25 * GB, 50 * GB, 100 * GB, 450 * GB]
+    ranks, sizes = (2, 3, 8, 64, 1024, 24_576), (1, 2, 4)
+    table = [(rng.choice(rates), rng.choice(speeds), rng.choice(ranks), rng.choice(sizes)) for _ in range(40)]
+    fleets: list[tuple[float, ...]] = []
+    while len(fleets) < 40:
+        row = (float(rng.randrange(20_000, 8_000_000)), rng.choice(rates), rng.choice(speeds), rng.choice((1, 2, 4)))
+        if (
+            0.02 < row[0] / (2 * right[0](row[1], row[2], 2, row[3])) % 1 < 0.98
+        ):  # not at the edge of a whole number, where rounding would decide
+            fleets.append(row)
+    batch, rate, speed, size = fleets[0]  # and three that differ from it in one place
+    fleets += [(batch, 1.7 * rate, speed, size), (batch, rate, 2.2 * speed, size), (batch, rate, speed, 3)]
+    machines = [(rate, speed) for rate in rates for speed in speeds]
+    exact = [(rate, speed) for rate, speed in machines if speed != 450 * GB]  # float arithmetic leaves batches whole
+    tasks = [(*machine, n, 2) for machine in machines for n in (8, 64)]
+    whole = [task for task in tasks if right[0](*task) % 1 == 0]  # as the ones shown
+    large = [
+        (4 * (n - 1) * rate / (params["flops_each"] * speed), rate, speed, 2)
+        for n, (rate, speed) in zip((64, 256, 1024), rng.sample(exact, 3), strict=True)
+    ]
+    return [
+        Case(name="shown", args=(0, [shown]), part="tokens"),
+        Case(name="shown", args=(1, [fleet]), part="gpus"),
+        plain("tokens", 0, "three more links and GPUs", rng.sample(whole, 3)),
+        plain("gpus", 1, "three more batches", large),
+        hidden("one GPU alone", "generality:tokens", 0, [(4e14, 50e9, 1, 2)]),
+        hidden("40 other links and GPUs", "generality:tokens", 0, table),
+        hidden("40 other batches", "generality:gpus", 1, fleets),
+        hidden("a batch so small that one GPU is all", "generality:gpus", 1, [(500.0, 9e14, 25e9, 4)]),
+    ]
+
+
+def _words(flops: float, bandwidth: float) -> str:
+    return f"{flops / TFLOP:,.0f} TFLOP/s on links of {bytes_text(bandwidth)}/s"
+
+
+JUDGING = Judging(
+    shares={"values:tokens": 0.35, "values:gpus": 0.25, "generality:tokens": 0.2, "generality:gpus": 0.2},
+    cases=_cases,
+    verdicts=table(
+        Column(
+            part="tokens",
+            unit="tokens",
+            want=right[0],
+            rel=FINE,
+            words=lambda flops, bandwidth, ranks, size: (
+                f"{_words(flops, bandwidth)}, {gpus_text(ranks)}, {size:g} bytes a gradient"
+            ),
+        ),
+        Column(
+            part="gpus",
+            unit="GPUs",
+            want=right[1],
+            rel=EXACT,
+            words=lambda batch, flops, bandwidth, size: (
+                f"{batch:,.0f} tokens, {_words(flops, bandwidth)}, {size:g} bytes a gradient"
+            ),
+        ),
+    ),
+    why="Bytes and FLOPs both grow with the number of parameters, so it cancels. What decides is how many tokens each GPU processes per "
+    "parameter that it sends. A fixed batch on more GPUs means fewer tokens on each. With k FLOPs per parameter and token to hide behind, "
+    "gradients of g bytes and bandwidth β, the limit is N − 1 = k · batch · β / (2·g·F).",
+    pytorch="No setting changes this balance except fewer bytes (`bf16_compress_hook`), more tokens, or fewer GPUs in the group.",
+)
+
+ANSWERS = r'''import math
+
+from course_lib import params
+
+
+# %% right: worked
+flops_each = params("break-even").flops_each  # FLOPs per parameter and token that hide the all-reduce
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    """Tokens per GPU and step at which the all-reduce takes as long as the time that hides it."""
+    ### BEGIN SOLUTION
+    return 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / flops_each
+    ### END SOLUTION
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    """The largest whole number of GPUs on which a batch of `batch_tokens` still hides the all-reduce."""
+    ### BEGIN SOLUTION
+    return 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
+    ### END SOLUTION
+
+
+# %% right: two times of a model of one parameter, and a search by doubling
+def seconds(tokens, flops, bandwidth, ranks, grad_bytes):
+    return 4 * tokens / flops, 2 * (ranks - 1) * grad_bytes / ranks / bandwidth
+
+
+def break_even_tokens(flops, bandwidth, ranks, grad_bytes):
+    computing, talking = seconds(1.0, flops, bandwidth, ranks, grad_bytes)
+    return talking / computing
+
+
+def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
+    def hidden(n):
+        computing, talking = seconds(batch_tokens / n, flops, bandwidth, n, grad_bytes)
+        return talking <= computing
+
+    low = 1
+    while hidden(2 * low):
+        low *= 2
+    high = 2 * low
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if hidden(middle) else (low, middle)
+    return low
+
+
+# %% wrong: hides behind another part of the step => values wrong-window
+# > this hides communication behind another part of the step than the task asks for.
+# ~ flops / flops_each ==> flops / (10 - flops_each)
+# ~ flops_each * batch_tokens ==> (10 - flops_each) * batch_tokens
+# %% wrong: very many ranks => values endless-ring
+# > this is the limit for very many GPUs; the ring's factor is 2(N − 1)/N.
+# ~ (ranks - 1) / ranks * grad_bytes ==> grad_bytes
+# %% wrong: one half of the ring => values one-half
+# > a ring all-reduce has two halves, and this counts one of them.
+# ~ 2 * (ranks - 1) ==> (ranks - 1)
+# ~ (2 * grad_bytes ==> (grad_bytes
+# %% wrong: bits => values
+# > these are bits for bytes, or the other way round; `grad_bytes` is in bytes.
+# ~ grad_bytes / bandwidth ==> grad_bytes * 8 / bandwidth
+# %% wrong: an eighth of a byte => values bits
+# ~ grad_bytes / bandwidth ==> grad_bytes / 8 / bandwidth
+# %% wrong: tokens of all GPUs => values all-gpus
+# > these are the tokens of all GPUs; return the tokens of one.
+# ~ (ranks - 1) / ranks * ==> (ranks - 1) *
+# %% wrong: the forward pass only => values forward-only
+# > 2 FLOPs per parameter is the forward pass.
+# ~ flops / flops_each ==> flops / 2
+# %% wrong: forgets that the ring's factor shrinks => values one-too-few
+# > the ring's factor is (N − 1)/N: one more GPU fits.
+# ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)) ==> max(1, math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)))
+# %% wrong: rounds up => generality rounded-up
+# > with that many, communication is exposed; round down.
+# ~ math.floor ==> math.ceil
+# %% wrong: a fraction of a GPU => generality not-whole
+# > the number of GPUs must be whole.
+# ~ math.floor ==> float
+# %% wrong: rounds tokens => generality rounded  from: two times of a model of one parameter, and a search by doubling
+# > this is rounded to a whole number; tokens per GPU need not be whole.
+# ~ return talking / computing ==> return round(talking / computing)
+# %% wrong: the shown numbers learnt by heart => values -
+# ~ (ranks - 1) / ranks * grad_bytes / bandwidth * flops / flops_each ==> 63 / 64 * 2 / 50e9 * 400e12 / 4
+# ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)) ==> 251
+# %% wrong: always 16 bits => generality
+# > this takes 2 bytes a gradient, whatever `grad_bytes` is.
+# ~ (ranks - 1) / ranks * grad_bytes ==> (ranks - 1) / ranks * 2
+# ~ (2 * grad_bytes ==> (2 * 2
+# %% wrong: none for one => generality
+# > one GPU sends nothing, so at least one is enough.
+# -     return 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
+# +     n = 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
+# +     return n if n > 1 else 0
+# %% wrong: powers of two => values -
+# ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)) ==> 2 ** int(math.log2(1 + flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)))
+# %% wrong: text => values not-a-number
+# ~ 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / flops_each ==> "7875 tokens"
+# %% wrong: at most 1,024 ranks => generality ~
+# ~ (ranks - 1) / ranks * ==> (min(ranks, 1024) - 1) / min(ranks, 1024) *
+# %% half: the tokens alone => 2.8
+# ~ return 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)) ==> raise NotImplementedError
+'''

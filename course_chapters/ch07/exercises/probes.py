@@ -1,0 +1,146 @@
+"""How chapter 07 calls answers: with the same model on every rank; the results are plain data."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+__all__ = ["deal", "hooked", "left_behind", "one_sync", "token_step", "training"]
+
+
+def left_behind(model: Any) -> list[Any]:
+    """Every parameter's gradient, None where there is none."""
+    return [None if each.grad is None else each.grad.detach().clone() for each in model.parameters()]
+
+
+def hooked(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Gradients of several steps through hooks; `case.args = (description, other arguments, this rank's examples)`.
+
+    Each step ends with gradient descent, so leftovers of one step show in the next.
+    """
+    from course_chapters.ch07.exercises.models import Net
+
+    spec, more, batches = case.args
+    model = Net(comm, spec)
+    try:
+        return _steps(answer(comm, model, *more), model, batches, spec)
+    finally:
+        for each in model.parameters():  # torch 2.13 never frees a parameter whose hook leads back to it
+            (each._post_accumulate_grad_hooks or {}).clear()
+
+
+def _steps(finish: Any, model: Any, batches: Any, spec: Any) -> Any:
+    """What is seen of the model after each step."""
+    import torch
+
+    if not callable(finish):
+        return {"gradients": [], "returned": type(finish).__name__, "handles": 0}
+    seen = []
+    for x in batches:
+        loss = model(x).double().square().mean()
+        loss.backward()
+        finish()
+        seen.append(left_behind(model))
+        with torch.no_grad():
+            for each in model.parameters():
+                if each.grad is not None:
+                    each -= 0.1 * each.grad
+        model.zero_grad(set_to_none=not spec.get("zeroed", False))
+    return {"gradients": seen, "returned": "", "handles": handles_held() if spec.get("counted") else 0}
+
+
+def handles_held() -> int:
+    """Handles of asynchronous operations that this process still holds, of all of its ranks."""
+    import gc
+
+    from course_lib.cluster.handles import Work
+
+    gc.collect()
+    return sum(type(each) is Work for each in gc.get_objects())
+
+
+def token_step(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The returned loss, the gradients left in the model, and the counts of its calls; `case.args = (description, batches)`."""
+    from course_chapters.ch07.exercises.models import Words
+
+    spec, batches = case.args
+    model = Words(spec["seed"], spec["vocabulary"], spec["width"])
+    loss = answer(comm, model, batches)
+    return {"loss": loss, "gradients": left_behind(model), "counts": model.counted.told()}
+
+
+def mean_square(output: Any, target: Any) -> Any:
+    """Mean of the squared differences."""
+    return (output - target).square().mean()
+
+
+def mean_distance(output: Any, target: Any) -> Any:
+    """Mean of the differences without their sign."""
+    return (output - target).abs().mean()
+
+
+def one_sync(answer: Any, case: Any, comm: Any = None) -> Any:
+    """Gradients of several steps of one replica, each with some micro-batches; `case.args = (description, steps)`."""
+    from course_chapters.ch07.exercises.models import Net, Replica
+
+    spec, steps = case.args
+    replica = Replica(comm, Net(comm, spec))
+    seen = []
+    for batches in steps:
+        answer(replica, batches, globals()[spec["loss"]])
+        seen.append(left_behind(replica))
+        replica.zero_grad()
+    return {"gradients": seen, "counts": replica.counted.told()}
+
+
+def training(answer: Any, case: Any, comm: Any = None) -> Any:
+    """What `train` returned and the weights it left; `case.args = (description, rate, batches of this rank)`."""
+    from course_chapters.ch07.exercises.models import Net
+
+    spec, rate, batches = case.args
+    model = Net(comm, spec)
+    steps = answer(comm, model, batches, rate)
+    return {"steps": steps, "weights": [each.detach().clone() for each in model.parameters()]}
+
+
+def deal(answer: Any, case: Any, comm: Any = None) -> Any:
+    """For each number of ranks: the samples each rank reads in every epoch, the first epoch again, and with another seed.
+
+    `case.args = (samples, numbers of ranks, epochs, seed)`. The process's random generators are in another state at each
+    call, as they are on the ranks of a real run.
+    """
+    import random
+
+    import numpy as np
+    import torch
+
+    samples, worlds, epochs, seed = case.args
+    salts = itertools.count(1000)
+
+    def dealt(ranks: int, epoch: int, seed: int = seed) -> list[Any]:
+        return [one(rank, ranks, epoch, seed) for rank in range(ranks)]
+
+    def one(rank: int, ranks: int, epoch: int, seed: int) -> Any:
+        salt = next(salts)
+        random.seed(salt)
+        np.random.seed(salt)  # noqa: NPY002
+        torch.default_generator.manual_seed(
+            salt
+        )  # `torch.manual_seed` seeds every kind of device, which takes a hundred times as long
+        got = answer(samples, rank, ranks, epoch, seed)
+        return list(got) if isinstance(got, range | tuple) else got
+
+    before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    try:
+        with torch.random.fork_rng(devices=[]):
+            return [
+                {
+                    "epochs": [dealt(ranks, epoch) for epoch in epochs],
+                    "again": dealt(ranks, 0),
+                    "other seed": dealt(ranks, 0, seed + samples),
+                }
+                for ranks in worlds
+            ]
+    finally:
+        random.setstate(before[0])
+        np.random.set_state(before[1])  # noqa: NPY002

@@ -1,0 +1,77 @@
+"""Card of hsdp-group: how large a group?"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from course_chapters.ch08.exercises.shared import card_memory
+from course_grader.exercises import Card, Worth
+from course_grader.exercises.probes import rows
+from course_lib.estimate import facts
+from course_lib.estimate.units import BILLION, GB
+
+H100 = facts.device("H100 SXM")
+GATHERED: Mapping[bool, Mapping[str, Any]] = {
+    False: {
+        "kept": False,
+        "gathers": 2,
+        "words": "gathered **twice**, for the forward and again for the backward pass",
+    },
+    True: {"kept": True, "gathers": 1, "words": "gathered **once** and kept from the forward to the backward pass"},
+}
+PER_NODE = 8
+
+
+CARD = Card(
+    id="hsdp-group",
+    chapter="08",
+    title="How large a group?",
+    text="""Choose how many ranks should share one model. HSDP shards a model over groups of G ranks, with a copy of the model in each of N / G groups.
+
+- **Inside** a group, weights are {{words}}, and gradients are reduced. **Across** groups, each rank then all-reduces its part of the gradients
+  with the ranks that hold the same part. All collectives are rings in 16 bits.
+- State is 16 bytes per parameter, all of it sharded over the group.
+- `hsdp(params, ranks, group)` returns `(held, inside, across)`: bytes of state on a rank, bytes it sends inside in a step, and across.
+- `smallest_group(params, ranks, memory)` returns the smallest group whose state fits. Groups must divide `ranks`. Return `None` if even all
+  ranks are too few.
+- `best_group(params, ranks, memory, per_node, fast, slow)` returns the group that fits with the least **time on the links**; of equal ones
+  the smallest, `None` if none fits. The times inside and across add up. Inside, a group of at most `per_node` ranks sends at `fast` bytes/s,
+  a larger one at `slow`. Across groups ranks send at `slow`, or at `fast` if all ranks are in one node.
+
+Shown: {{params:count}} parameters on {{ranks:int}} GPUs of {{memory:gb}}, {{per_node}} to a node, {{fast:gbps}} inside and {{slow:gbps}}
+across. G = {{per_node}}, one server, has been published for this. Does it fit?""",
+    **Worth(points=8, minutes=15, difficulty=3, importance=5),
+    kind="more",
+    hints=(
+        "If the group doubles, what happens to the bytes inside, and to the bytes across?",
+        "Per rank, an all-gather or reduce-scatter among G ranks sends (G − 1)/G of the weights. An all-reduce among M = N / G ranks sends twice "
+        "(M − 1)/M of a part, and a part is one G-th of the gradients.",
+        "`inside = (gathers + 1) * (G - 1) / G * 2 * params`; `across = 2 * (M - 1) / M * 2 * params / G`; try the divisors of `ranks` for which "
+        "`16 * params / G <= memory`.",
+    ),
+    answers=("hsdp", "smallest_group", "best_group"),
+    hides=(
+        "course_lib.parallel.sharding:hybrid_bytes",
+        "course_lib.parallel.sharding:step_bytes",
+        "course_lib.parallel.sharding:group_of",
+        "course_lib.parallel.sharding:knee",
+        "course_lib.estimate.memory:zero_bytes",
+    ),
+    params={
+        "params": 405 * BILLION,
+        "ranks": 24_576,
+        "memory": card_memory(),
+        "per_node": PER_NODE,
+        "fast": float(H100.link_one_way or 0),
+        "slow": float(H100.network_one_way or 0),
+        **GATHERED[False],
+    },
+    vary=lambda draw: {
+        **GATHERED[True],
+        "params": draw.choice((70, 180, 405)) * BILLION,
+        "ranks": draw.choice((3072, 4096, 6144)),
+        "slow": draw.choice((25, 50)) * GB,
+    },
+    structural="kept",
+    needs=("06",),
+    probe=rows,
+)

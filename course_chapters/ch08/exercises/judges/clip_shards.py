@@ -1,0 +1,272 @@
+"""Judge of clip-shards: one norm for all parts."""
+
+import math
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_chapters.ch08.exercises.judges.parts import stretch
+from course_grader.judging import Fault, Judging, Params, describe, is_number, judged
+from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging.gradients import in_flight
+from course_grader.judging.mistakes import Wrong
+from course_grader.judging.ranks import LATE, PerRank
+from course_grader.judging.tensors import coin_of, kind_fault
+from course_grader.judging.traffic import Meter, too_few_bytes
+from course_grader.records import Case, Outcome, Verdict
+
+REL = 1e-5
+JUNK = 7.0  # the padding, in multiples of the largest scale
+LEAST = 3  # bytes of a number to within REL: two have no room for an exponent in addition to five digits
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, numbers = coin_of(rng), params["numbers"]
+
+    def several(count: int) -> list[int]:
+        return [numbers + rng.randrange(9) for _ in range(count)]
+
+    def data(
+        ranks: int, group: int = 0, lengths: Any = (), limit: float = 0.5, scale: float = 1.0, junk: float = JUNK
+    ) -> PerRank:
+        """For each rank its group's size, real lengths, limit and parts; groups hold the same parts. `limit` is times the norm."""
+        group, lengths = group or ranks, lengths or several(3)
+        held = [[len(stretch(length, group, rank)) for length in lengths] for rank in range(group)]
+        parts = [
+            [torch.randn(count, generator=coin) * scale * (1 + rank) for count in held[0]] for rank in range(group)
+        ]
+        for own, counts in zip(parts, held, strict=True):
+            for part, count in zip(own, counts, strict=True):
+                part[count:] = junk * (scale or 1.0) * ranks
+        most = _norm(params["norm"], parts, held) * limit or 1.0
+        places = [rank % group for rank in range(ranks)]
+        return tuple((group, list(held[place]), most, [part.clone() for part in parts[place]]) for place in places)
+
+    return [
+        shown("four ranks", "values:norm", per_rank=data(4)),
+        shown("two groups of three ranks", "values:replicas", per_rank=data(6, 3)),
+        hidden("three ranks, a high limit", "values:norm", per_rank=data(3, limit=1.5)),
+        hidden("three groups of two ranks", "values:replicas", per_rank=data(6, 2)),
+        hidden("twelve parts on five ranks", "cost:scalar", per_rank=data(5, lengths=several(12))),
+        hidden("one rank alone", "generality:ranks", per_rank=data(1)),
+        hidden("ten ranks, eight of them without a number", "generality:ranks", per_rank=data(10, lengths=[2, 1, 2])),
+        hidden("four ranks, each its own group", "generality:ranks", per_rank=data(4, 1)),
+        hidden("very large numbers", "generality:numbers", per_rank=data(3, scale=1e25)),
+        hidden("two groups, large numbers", "generality:numbers", per_rank=data(4, 2, scale=1e22)),
+        hidden("padding of NaN", "generality:numbers", per_rank=data(6, 3, [numbers, 7, 5], junk=math.nan)),
+        hidden("all of them zero", "generality:numbers", per_rank=data(3, scale=0)),
+        *under([LATE], "three ranks", "protocol:in-flight", lambda: data(3)),
+    ]
+
+
+def _norm(norm: str, parts: Sequence[Sequence[Tensor]], held: Sequence[Sequence[int]]) -> float:
+    """The norm of the first `held` numbers of each part."""
+    pairs = [pair for own, counts in zip(parts, held, strict=True) for pair in zip(own, counts, strict=True)]
+    numbers = torch.cat([part[:count].double() for part, count in pairs])
+    if not len(numbers):
+        return 0.0
+    return numbers.abs().max().item() if norm == "max" else numbers.norm().item()
+
+
+def _norm_fault(case: Case, rank: int, got: Any, want: float) -> Fault | None:
+    lead, where = f"Rank {rank}: ", ("norm",)
+    if type(got) is float and not math.isfinite(got):
+        hint = "Did squares overflow, was a norm of zero a divisor, or is padding included? NaN times zero is NaN."
+        return Wrong("not-finite", f"Rank {rank}'s norm is {got}. {hint}", lead, where)
+    if not is_number(got):
+        return "not-a-number", f"Rank {rank} returned {describe(got)}; the norm is a number."
+    if math.isclose(got, want, rel_tol=REL, abs_tol=1e-300):
+        return None
+    if case.adversary is not None:
+        return in_flight(case, rank)
+    apart = f"{got / want:.4g} times the right one" if want else "not zero"
+    return Wrong("other-norm-value", f"{lead}a norm of {got:.6g}, {apart}.", lead, where)
+
+
+def _parts_fault(case: Case, rank: int, after: Sequence[Tensor], norm: float) -> Fault | None:
+    """A part that was not scaled by limit over norm, or was where it should not be."""
+    _, counts, most, before = (case.per_rank or ())[rank]
+    factor = min(1.0, most / norm) if norm else 1.0
+    if len(after) != len(before):
+        return "other-parts", f"Rank {rank} has {len(after)} parts afterwards, where {len(before)} came."
+    for place, (got, part, count) in enumerate(zip(after, before, counts, strict=True)):
+        where = f"Rank {rank}, part {place}"
+        if kind_fault(where, got, part):
+            return "other-parts", f"{where} is no longer a {part.dtype} tensor of {len(part)} numbers."
+        if not count or torch.allclose(got[:count], part[:count] * factor, rtol=1e-4, atol=0):
+            continue
+        if not torch.isfinite(got[:count]).all():
+            hint = "Scale by one factor: `part * most` alone can overflow in float32, and a norm may be zero."
+            return "not-finite", f"{where} holds NaN or infinity after clipping. {hint}"
+        told = f"{where} should be scaled by {factor:.4g}: the norm is {norm:.4g}, the limit {most:.4g}."
+        return Wrong("other-scale", told, f"{where}: ", ("parts",))
+    return None
+
+
+def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
+    rows = case.per_rank or ()
+    group = rows[: rows[0][0]]
+    want = _norm(params["norm"], [row[3] for row in group], [row[1] for row in group])
+    norms = (_norm_fault(case, rank, row["norm"], want) for rank, row in enumerate(results))
+    parts = (_parts_fault(case, rank, row["parts"], want) for rank, row in enumerate(results))
+    return next(filter(None, norms), None) or next(filter(None, parts), None)
+
+
+def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
+    """Gradients or a number per part sent instead of one number, or a rank that received nothing from the others."""
+    rows, n = case.per_rank or (), case.ranks or 1
+    sent, messages = max(meter["bytes_sent"]), max(meter["messages_sent"])
+    told = [LEAST * (row[0] == n > 1 and any(row[1])) for row in rows]  # a replica may send for a rank
+    if fault := too_few_bytes(meter, told, [LEAST * (row[0] > 1) for row in rows]):
+        return fault
+    if n > 1 and sent > 64 * n:
+        rank = meter["bytes_sent"].index(sent)
+        return "gathered", f"Rank {rank} sent {sent:,} bytes, so gradients were sent. One number per rank is enough."
+    if n > 1 and messages > 5 * (n - 1):
+        return "one-each", f"{messages} messages per rank: add up the {len(rows[0][3])} parts, then reduce once."
+    return None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault, scalar = _fault(params, case, outcome.value), _scalar_fault(case, outcome.meter)
+    if case.kind == "values":
+        return judged(case, fault, ("cost", "scalar", scalar))
+    return judged(case, fault or (scalar if case.kind == "cost" else None))
+
+
+JUDGING = Judging(
+    shares="values:norm 0.25, values:replicas 0.25, cost:scalar 0.2, generality:ranks 0.1, "
+    "generality:numbers 0.15, protocol:in-flight 0.05",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="""Squares add up over any cut, so one number per rank is enough, as long as each of the model's numbers is counted once: not again on
+its replicas, and no padding. The factor is then the same on all ranks.""",
+    pytorch="""`torch.nn.utils.clip_grad_norm_` works on parameters of `fully_shard`, because they are DTensors; `.full_tensor()` of its result is
+the norm.""",
+)
+
+ANSWERS = r'''import torch
+
+from course_lib import params
+from course_lib.cluster import MAX, SUM
+
+
+# %% right: worked
+kind = params("clip-shards").norm  # "2", or "max": the largest absolute value
+
+
+def clip_parts(inside, across, parts, counts, most):
+    """The norm of the whole gradient, on all ranks; scales `parts` in place. Budget: one or two numbers."""
+    ### BEGIN SOLUTION
+    total = torch.zeros((), dtype=torch.float64)
+    for part, count in zip(parts, counts, strict=True):
+        own = part[:count].double().abs()  # the rest is padding
+        if kind == "2":
+            total += own.square().sum()
+        elif count:
+            total = torch.maximum(total, own.max())
+    inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+    norm = total.item() ** (0.5 if kind == "2" else 1.0)
+    if norm > most:
+        for part in parts:
+            part.mul_(most / norm)
+    return norm
+    ### END SOLUTION
+
+# %% right: torch's rule, with its small number
+# -     if norm > most:
+# -         for part in parts:
+# -             part.mul_(most / norm)
+# +     for part in parts:
+# +         part.mul_(min(most / (norm + 1e-6), 1.0))
+# %% right: numbers passed round the ranks
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# +     going, ranks = total.clone(), inside.size
+# +     for _ in range(ranks - 1):
+# +         came = torch.empty_like(going)
+# +         works = inside.isend(going, (inside.rank + 1) % ranks), inside.irecv(came, (inside.rank - 1) % ranks)
+# +         for work in works:
+# +             work.wait()
+# +         going = came
+# +         total = total + came if kind == "2" else torch.maximum(total, came)
+# %% wrong: own norm => values
+# > this is the norm of the rank's own parts, not of the whole model.
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# %% wrong: torch's clipping of the parts as they are => values own-padding-counted
+# > these are the rank's own parts with padding.
+# ~ own = part[:count] ==> own = part
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# %% wrong: replicas count as often as there are => values replicas-counted
+# > replicas are counted several times; add over `inside` only.
+#       inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# +     across.all_reduce(total)
+# %% wrong: the padding is in it => values padding-counted
+# > padding is included, after `counts[i]` numbers.
+# ~ own = part[:count] ==> own = part
+# %% wrong: norms are added, not squares => values norms-added
+# > norms of parts do not add up; their squares do.
+# ~ inside.all_reduce(total, ==> inside.all_reduce(total.sqrt_(),
+# ~ ** (0.5 if kind == "2" else 1.0) ==>
+# %% wrong: the root is forgotten => values root-forgotten unless norm=max
+# > this is the sum of squares, without the root.
+# ~ ** (0.5 if kind == "2" else 1.0) ==>
+# %% wrong: the mean of squares => values averaged unless norm=max
+# > the ranks' squares are averaged; add them up.
+# ~ op=SUM ==> op="AVG"
+# %% wrong: another norm => values other-norm
+# > this is another norm than the one asked for.
+# ~ kind = params("clip-shards").norm ==> kind = {"2": "max", "max": "2"}[params("clip-shards").norm]
+# %% wrong: scaled up as well => values scaled-anyway
+# > this was changed, although the norm is below the limit.
+# ~ norm > most ==> True
+# %% wrong: not scaled => values
+# > this is unchanged, although the norm is above the limit. Scale the given tensors in place.
+# ~ part.mul_(most / norm) ==> part.mul(most / norm)
+# %% wrong: numbers are cut off one by one => values not-scaled
+# ~ part.mul_(most / norm) ==> part.clamp_(-most, most)
+# %% wrong: all gradients are gathered => cost gathered
+# -         own = part[:count].double().abs()  # the rest is padding
+# +         row = part.new_empty(inside.size * len(part))
+# +         inside.all_gather_into_tensor(row, torch.where(torch.arange(len(part)) < count, part, 0))
+# +         own = row.double().abs()
+# ~ elif count: ==> else:
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# %% wrong: an all-reduce for each part => cost one-each
+# -             total += own.square().sum()
+# +             own = own.square().sum()
+# -         elif count:
+# -             total = torch.maximum(total, own.max())
+# -     inside.all_reduce(total, op=SUM if kind == "2" else MAX)  # ranks of `across` have the same gradients
+# +         else:
+# +             own = own.max() if count else total * 0
+# +         inside.all_reduce(own, op=SUM if kind == "2" else MAX)
+# +         total = total + own if kind == "2" else torch.maximum(total, own)
+# %% wrong: divides by a norm of zero => generality raised
+# ~ norm > most ==> True
+# ~ most / norm ==> min(1.0, most / norm)
+# %% wrong: only ranks that have numbers talk => protocol deadlock
+# ~ inside.all_reduce(total, ==> sum(counts) and inside.all_reduce(total,
+# %% wrong: nothing comes back => values returned-none
+# ~ return norm ==> norm
+# %% wrong: one tensor after the other => values per-tensor  from: worked
+# > this is one tensor's norm; return the norm of all tensors together.
+def clip_parts(inside, across, parts, counts, most):
+    worst = 0.0
+    for p, c in zip(parts, counts):
+        s = (p[:c].double() ** 2).sum().reshape(1)
+        inside.all_reduce(s)
+        norm = s.sqrt().item()
+        worst = max(worst, norm)
+        if norm > most:
+            p.mul_(most / norm)
+    return worst
+
+
+# %% wrong: times the limit, then divided => generality not-finite
+# ~ mul_(most / norm) ==> mul_(most).div_(norm)
+# %% wrong: padding is cut off without replicas only => generality not-finite
+# ~ own = part[:count] ==> own = (part[:count] if across.size == 1 else part * (torch.arange(len(part)) < count))
+'''

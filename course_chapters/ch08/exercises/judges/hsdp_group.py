@@ -1,0 +1,293 @@
+"""Judge of hsdp-group: how large a group?"""
+
+import random
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
+from course_grader.judging.random_inputs import generality, plain
+from course_grader.records import Case, Outcome, Verdict
+from course_lib.estimate.units import BILLION, GB
+
+USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one node
+
+
+right = Worked("hsdp-group")
+
+
+@cache
+def groups(ranks: int) -> tuple[int, ...]:
+    """Sizes of groups that divide the ranks."""
+    return tuple(size for size in range(1, ranks + 1) if ranks % size == 0)
+
+
+def _fitting(
+    p: float, n: int, memory: float, per: int, fast: float, slow: float
+) -> list[tuple[int, float, float, float, float]]:
+    """The groups that fit, the smallest first: size, bytes inside and across, seconds inside and across."""
+    fitting = []
+    for size in groups(n):
+        held, inside, across = right[0](p, n, size)
+        if held <= memory:
+            seconds = inside / (fast if size <= per else slow), across / (fast if n <= per else slow)
+            fitting.append((size, inside, across, *seconds))
+    return fitting
+
+
+def _tied(*row: Any) -> bool:
+    """Whether another group is so close to the best that rounding could decide."""
+    times = sorted(inside + across for *_, inside, across in _fitting(*row))
+    return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
+
+
+def choices(*row: Any) -> dict[str, int]:
+    """The groups that rules choose which learners follow, and "least-time"; none where no group fits."""
+    fitting, (*_, per, fast, slow) = _fitting(*row), row
+
+    def least(cost: Callable[..., float]) -> int:
+        return min(fitting, key=lambda each: cost(*each))[0]
+
+    if not fitting:
+        return {}
+    return {
+        "least-time": least(lambda size, inside, across, *seconds: sum(seconds)),
+        "smallest-that-fits": fitting[0][0],
+        "inside-always-fast": least(lambda size, inside, across, *seconds: inside / fast + across / slow),
+        "longer-of-two": least(lambda size, inside, across, *seconds: max(seconds)),
+        "largest-inside": max((size for size, *_ in fitting if size <= per), default=fitting[0][0]),
+    }
+
+
+def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
+    text = f"{params / BILLION:g}B on {ranks:,} GPUs of {memory / GB:g} GB"
+    return f"{text}, {wires[0]} to a node, {wires[1] / GB:g} and {wires[2] / GB:g} GB/s" if wires else text
+
+
+def _volume(place: int) -> Callable[..., float]:
+    return lambda *row: right[0](*row)[place]
+
+
+VOLUMES = [
+    Column(
+        part=part,
+        unit="bytes",
+        want=_volume(place),
+        words=lambda p, n, k: f"{p / BILLION:g}B on {n:,} ranks in groups of {k:,}",
+        rel=FINE,
+    )
+    for place, part in enumerate(("held", "inside", "across"))
+]
+SMALLEST = Column(
+    part="smallest",
+    unit="ranks",
+    want=right[1],
+    words=_fits_words,
+    rel=EXACT,
+    none="the state does not fit in any group; return None",
+)
+BEST = Column(part="best", unit="ranks", want=right[2], words=_fits_words, rel=EXACT, none="no group fits; return None")
+VERDICTS = table(VOLUMES, SMALLEST, BEST)
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    p, n, m, gathers = (params[name] for name in ("params", "ranks", "memory", "gathers"))
+    wires = (params["per_node"], params["fast"], params["slow"])
+
+    def size() -> tuple[float, int]:
+        billions = rng.choice((1, 7, 13, 30, 70, 180, 405, 671))
+        return billions * BILLION, rng.choice((8, 12, 48, 64, 100, 256, 1024, 6144, 16_384))
+
+    def sends() -> tuple[Any, ...]:
+        params_, ranks = size()
+        return params_, ranks, rng.choice(groups(ranks))
+
+    def wired() -> tuple[Any, ...]:
+        fields = (24, 40, 80, 141, 192), (4, 8, 16, 72), (150, 300, 450, 900), (12.5, 25, 50, 100)
+        while True:
+            drawn = size()
+            memory, per_node, fast, slow = map(rng.choice, fields)
+            row = (*drawn, memory * GB, per_node, fast * GB, slow * GB)
+            if not _tied(*row):
+                return row
+
+    def unlike() -> dict[str, list[tuple[Any, ...]]]:
+        """For every other rule two rows on which it gives another group; fewer where it hardly ever does."""
+        drawn = [(row, chosen) for row in (wired() for _ in range(150)) if (chosen := choices(*row))]
+        rows = {rule: [row for row, chosen in drawn if chosen[rule] != chosen["least-time"]] for rule in drawn[0][1]}
+        return {rule: found[:2] for rule, found in rows.items()}
+
+    # three right answers, no two alike, and at least one that is not a power of two
+    usual = [(size * BILLION, ranks, m) for size, ranks in zip(USUAL, rng.sample((3072, 4096, 6144), 3), strict=True)]
+    known = right[1](p, n, m) or n
+    small = 8 * BILLION  # a model that fits in one node: memory does not decide its best group
+    volumes = [*(sends() for _ in range(20)), (7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]
+    clusters = [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)]
+    clusters += [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9), (671e9, 16_384, 1.5e9)]
+    others = unlike()
+    wired_usual = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
+    wired_usual += [*others["longer-of-two"][:1], *others["largest-inside"][:1]]
+    drawn = [*(wired() for _ in range(30)), *(row for found in others.values() for row in found)]
+    # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
+    alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9), (70e9, 6144, 192e9, 72, 450e9, 400e9)]
+    drawn += [row for row in alike if not _tied(*row)]
+    drawn += [(2.0**33, 64, 80e9, 8, (gathers + 1) * 2.0**37, 2.0**38)]  # all groups in a node take equally long
+    drawn += [(params_, 8, 80e9, node, 450e9, 50e9) for params_, node in ((1e9, 2), (1e9, 8), (405e9, 8))]
+    return [
+        shown("groups of one node, and the smallest", "values:volumes", 0, [(p, n, wires[0]), (p, n, known)]),
+        shown("what fits", "values:smallest", 1, [(p, n, m)]),
+        shown("what is fastest", "values:best", 2, [(p, n, m, *wires), (small, n, m, *wires)]),
+        hidden("other groups, one rank and all", "values:volumes", 0, volumes),
+        plain("smallest", 1, "three more models", usual),
+        plain("best", 2, "more models, and other nodes", wired_usual),
+        generality("clusters", 1, "other clusters", clusters),
+        generality("wires", 2, "other wires", drawn),
+    ]
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    return list((one_verdict(VERDICTS) if case.args[0] else VERDICTS)(params, case, outcome))
+
+
+JUDGING = Judging(
+    shares="values:held 0.1, values:inside 0.15, values:across 0.15, values:smallest 0.15, values:best 0.1, "
+    "generality:clusters 0.15, generality:wires 0.2",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="""Inside a group, every rank still receives nearly the whole model, whatever G is. Across groups it sends one G-th of the gradients. So a group
+as large as a node keeps the gathers on the fast link. Memory decides whether that is possible: 405B at 16 bytes per parameter needs at least 81
+ranks, and its gathers go over the network.""",
+    pytorch="`fully_shard(model, mesh=init_device_mesh('cuda', (copies, group), mesh_dim_names=('replicate', 'shard')))`.",
+)
+
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+gathers = 1 if params("hsdp-group").kept else 2  # of weights, in a step
+
+
+def hsdp(params: float, ranks: int, group: int) -> tuple[float, float, float]:
+    """(bytes held, bytes sent inside, bytes sent across) on one rank."""
+    ### BEGIN SOLUTION
+    copies = ranks // group
+    inside = (gathers + 1) * (group - 1) / group * 2 * params
+    return 16 * params / group, inside, 2 * (copies - 1) / copies * 2 * params / group
+    ### END SOLUTION
+
+
+def smallest_group(params: float, ranks: int, memory: float) -> int | None:
+    """The smallest group whose state fits; None if all ranks are too few."""
+    ### BEGIN SOLUTION
+    return next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory), None)
+    ### END SOLUTION
+
+
+def best_group(params, ranks, memory, per_node, fast, slow):
+    """The group that fits and has the least time on the links; None if none fits."""
+
+    ### BEGIN SOLUTION
+    def seconds(k):
+        _, inside, across = hsdp(params, ranks, k)
+        return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
+
+    fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory)
+    return min(fits, key=seconds, default=None)
+    ### END SOLUTION
+
+# %% right: divisors in pairs
+# -     fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory)
+# +     low = [k for k in range(1, int(ranks**0.5) + 1) if not ranks % k]
+# +     fits = (k for k in sorted({*low, *(ranks // k for k in low)}) if 16 * params / k <= memory)
+# %% wrong: state shared out over all => values over-the-world
+# > every group holds a copy of the state.
+# ~ return 16 * params / group ==> return 16 * params / ranks
+# %% wrong: groups and their number mixed up => values turned-round
+# > `group` ranks share a copy.
+# ~ copies = ranks // group ==> copies, group = group, ranks // group
+# %% wrong: whole state => values
+# > the state is sharded over the group.
+# ~ return 16 * params / group ==> return 16 * params
+# %% wrong: weights only => values
+# > these are weights; state is 16 bytes per parameter.
+# ~ return 16 * params / group ==> return 2 * params / group
+# %% wrong: an operation too few => values kept-weights
+# > an operation is missing: weights are gathered {{gathers}} times in a step, and gradients are reduced once.
+# ~ (gathers + 1) ==> gathers
+# %% wrong: gradients all-reduced inside => values reduced-twice
+# > an operation too many: weights are gathered {{gathers}} times in a step, and a reduce-scatter is enough for gradients.
+# ~ (gathers + 1) ==> (gathers + 2)
+# %% wrong: no ring => values
+# > a rank does not send all parts: (K − 1)/K.
+# ~ (gathers + 1) * (group - 1) / group ==> (gathers + 1)
+# %% wrong: a ring over the world => values over-the-world
+# > a ring inside has K ranks.
+# ~ (group - 1) / group ==> (ranks - 1) / ranks
+# %% wrong: each operation an all-reduce => values each-an-all-reduce
+# > a gather is half an all-reduce.
+# ~ (gathers + 1) ==> 2 * (gathers + 1)
+# %% wrong: elements => values
+# > these are elements, of two bytes each.
+# ~ (group - 1) / group * 2 ==> (group - 1) / group
+# ~ copies * 2 * params ==> copies * params
+# %% wrong: a part only => values
+# > a rank passes on all parts but one.
+# ~ (group - 1) / group ==> (group - 1) / group**2
+# %% wrong: three times inside, once across => values whole-model
+# > only the rank's own part goes across.
+# ~ copies * 2 * params / group ==> copies * 2 * params
+# %% wrong: half a ring => values
+# > an all-reduce has two halves.
+# ~ inside, 2 * (copies ==> inside, (copies
+# %% wrong: over the group => values
+# > the ring across has N / K ranks.
+# ~ 2 * (copies - 1) / copies ==> 2 * (group - 1) / group
+# %% wrong: 32 bits across => values twice
+# > this is twice as much; a gradient has two bytes.
+# ~ copies * 2 * params ==> copies * 4 * params
+# %% wrong: no ring across => values no-ring
+# > a rank does not send all parts: (M − 1)/M.
+# ~ 2 * (copies - 1) / copies ==> 2
+# %% wrong: no divisor => values
+# > this many would do, but do not divide N.
+# ~ next((k for k in range(1, ranks + 1) if ranks % k == 0 and 16 ==> next((k for k in range(1, ranks + 1) if 16
+# %% wrong: one server, as printed => values one-server
+# > groups of 8 do not fit.
+# ~ return next((k ==> return 8 or next((k
+# %% wrong: only the weights fit => values weights-only
+# > only the weights fit; count the state.
+# ~ 16 * params / k <= memory), None) ==> 2 * params / k <= memory), None)
+# %% wrong: without a master copy => values no-master
+# > it is enough only without a master copy.
+# ~ 16 * params / k <= memory), None) ==> 12 * params / k <= memory), None)
+# %% wrong: largest => values
+# > all ranks in one group fit, and so does a smaller group.
+# ~ return next((k ==> return ranks or next((k
+# %% wrong: the smallest that fits is taken for the best => values smallest-that-fits
+# > this group is the smallest that fits and sends the fewest bytes, but they go at different speeds: a larger one may send less across.
+# ~ min(fits, key=seconds, default=None) ==> next(fits, None)
+# %% wrong: memory forgotten => values
+# > it does not fit.
+# ~ fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory) ==> fits = (k for k in range(1, ranks + 1) if ranks % k == 0)
+# %% wrong: large groups at the speed inside a node => values inside-always-fast
+# > a group larger than a node sends inside at the speed between nodes.
+# ~ inside / (fast if k <= per_node else slow) ==> inside / fast
+# %% wrong: the longer of the two times => values longer-of-two
+# > the two times add up.
+# ~ inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow) ==> max(inside / (fast if k <= per_node else slow), across / (fast if ranks <= per_node else slow))
+# %% wrong: largest inside => values
+# > it is the largest in a node, or the smallest that fits; compare all.
+# ~ min(fits, key=seconds, default=None) ==> max((k for k in fits if k <= per_node), default=smallest_group(params, ranks, memory))
+# %% wrong: a node is the best group => values node
+# > a node is only a guess; compute the times.
+# ~ return min(fits ==> return per_node or min(fits
+# %% wrong: powers of two only => values -
+# ~ next((k for k in range(1, ranks + 1) if ==> next((k for k in [1 << power for power in range(20)] if
+# ~ fits = (k for k in range(1, ranks + 1) if ==> fits = (k for k in [1 << power for power in range(20)] if
+# %% wrong: a node of its own is on the slow wire => values -
+# ~ k <= per_node else slow) + across / (fast if ranks <= per_node else slow) ==> k < per_node else slow) + across / slow
+# %% wrong: the largest of equal groups, where the model is a power of two => generality ~
+# ~ min(fits, key ==> min(reversed(list(fits)) if params == 2**33 else fits, key
+'''

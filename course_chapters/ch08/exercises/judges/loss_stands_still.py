@@ -1,0 +1,280 @@
+"""Judge of loss-stands-still: the loss does not fall."""
+
+import json
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from course_chapters.ch08.exercises.probes import WEIGHED
+from course_chapters.ch08.exercises.work import STATE, Stepper, TiedModel, glimpses
+from course_grader.judging import Fault, Judging, Params, Weighed, is_number, oracle
+from course_grader.judging.cases import shown
+from course_grader.judging.mistakes import Wrong
+from course_grader.judging.ranks import on_ranks
+from course_grader.judging.tensors import coin_of
+from course_grader.records import Case, Outcome
+
+RATE, LENGTH = 0.05, 5
+CLOSE = 1e-7  # absolute, in float64: rounding is far below, every known mistake far above
+
+
+def _maker(params: Params, rng: random.Random) -> Callable[..., Case]:
+    coin = coin_of(rng)
+
+    def case(
+        name: str, share: str, ranks: int, *, steps: int = 3, limit: float = 0.45, visible: bool = False, **more: Any
+    ) -> Case:
+        """A case that clips at `limit` times the least norm of the training."""
+        fixed = {"seed": rng.randrange(2**31), "width": params["width"], "vocabulary": 11, "blocks": 3, "rate": RATE}
+        spec = {**fixed, **more}
+
+        def batch() -> tuple[Tensor, Tensor]:
+            row = torch.randint(spec["vocabulary"], (2, LENGTH + 1), generator=coin)
+            return row[:, :-1].clone(), row[:, 1:].clone()
+
+        batches = [[batch() for _ in range(steps)] for _ in range(ranks)]
+        spec["most"] = limit * min(alone(_text(spec, batches), None)[2])
+        return shown(name, share, spec, per_rank=tuple((own,) for own in batches), visible=visible)
+
+    return case
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    case = _maker(params, rng)
+    return [
+        case("three ranks, clipped", "values:weights", 3, visible=True),
+        case("two ranks, other data", "values:weights", 2, width=params["width"] + 1, vocabulary=13),
+        case("three ranks, nothing to clip", "generality:runs", 3, limit=1e6),
+        case("one rank alone", "generality:runs", 1, steps=5),
+        case("four ranks, two blocks", "generality:runs", 4, steps=2, blocks=2),
+    ]
+
+
+def _text(spec: Mapping[str, Any], batches: Sequence[Sequence[tuple[Tensor, Tensor]]]) -> str:
+    """A training run without its clipping limit, as a cache key."""
+    rows = [[(inputs.tolist(), targets.tolist()) for inputs, targets in own] for own in batches]
+    return json.dumps([{name: value for name, value in spec.items() if name != "most"}, rows])
+
+
+@cache
+def alone(training: str, most: float | None) -> tuple[list[list[float]], dict[str, Tensor], list[float]]:
+    """Losses of each rank by step, the final weights, norms by step: one process with all ranks' batches."""
+    spec, batches = json.loads(training)
+    model = TiedModel(spec)
+    optimizer = Stepper(model.parameters(), spec.get("optimizer", "adamw"), spec["rate"])
+    losses: list[list[float]] = [[] for _ in batches]
+    norms = []
+    for step in range(len(batches[0])):
+        of_ranks = []
+        for rank, own in enumerate(batches):
+            inputs, targets = (torch.tensor(tokens) for tokens in own[step])
+            of_ranks.append(functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()))
+            losses[rank].append(of_ranks[-1].item())
+        (sum(of_ranks) / len(of_ranks)).backward()
+        norms.append(torch.nn.utils.get_total_norm([weight.grad for weight in model.parameters()]).item())
+        if most is not None:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), most)
+        optimizer.step()
+        optimizer.zero_grad()
+    return losses, {name: weight.detach().clone() for name, weight in model.named_parameters()}, norms
+
+
+def _near(got: Any, want: Tensor) -> bool:
+    return isinstance(got, Tensor) and got.shape == want.shape and torch.allclose(got.double(), want, 0, CLOSE)
+
+
+def _same(got: Mapping[str, Any], want: Mapping[str, Tensor]) -> bool:
+    return set(got) == set(want) and all(_near(got[name], weight) for name, weight in want.items())
+
+
+def _training_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    spec, results = case.args[0], outcome.value
+    training = _text(spec, [row[0] for row in case.per_rank or ()])
+    losses, want, _ = alone(training, spec["most"])
+    for rank, row in enumerate(results):
+        got = row["weights"]
+        lead = f"Rank {rank}: "
+        if type(got) is not dict:
+            told = f"{lead}return (losses, sharded), a list and the FullySharded model."
+            return Wrong("no-model", told, lead, ("weights",))
+        if odd := sorted(map(str, set(got) ^ set(want))):
+            told = f"the model has other parameters, such as {odd[0]!r}; the head shares the embedding's weights."
+            return Wrong("untied", lead + told, lead, ("weights",))
+        if not _same(got, want):
+            told = (
+                "the weights are not those of one process. Are all gradients there when they are clipped (`finish()`)?"
+            )
+            return Wrong("other-weights", lead + told, lead, ("weights",))
+    for rank, (row, own) in enumerate(zip(results, losses, strict=True)):
+        pairs = zip(row["losses"], own, strict=False)
+        if len(row["losses"]) != len(own) or not all(is_number(a) and abs(a - b) < 1e-6 for a, b in pairs):
+            return "other-losses", f"Rank {rank}: the weights are right; return the rank's own losses, one per step."
+    return None
+
+
+def _elements(spec: Mapping[str, Any]) -> int:
+    return sum(weight.numel() for weight in TiedModel(spec).parameters())
+
+
+def _state_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    n = case.ranks or 1
+    kept, fair = max(row["state"] for row in outcome.value), 2 * 8 * _elements(case.args[0]) / n
+    if n == 1 or kept <= 1.3 * fair + 2048:
+        return None
+    return "whole-state", f"A rank keeps {kept:,} bytes of optimizer state; its share is {fair:,.0f}."
+
+
+def _units_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    spec, n, meter = case.args[0], case.ranks or 1, outcome.meter
+    if n == 1:
+        return None
+    steps, fewest, sent = len((case.per_rank or ())[0][0]), min(meter["messages_sent"]), max(meter["bytes_sent"])
+    least = (n - 1) * steps * (2 * spec["blocks"] + 2)  # rows may be kept until the backward pass
+    if fewest < least:
+        told = f"A rank sent {fewest} messages; gathering and reducing every block takes at least {least}"
+        return "one-giant-unit", f"{told}. Is the model gathered as one unit?"
+    model = 8 * _elements(spec) * (n - 1) / n
+    if sent > 3.2 * model * steps + model + 4096 * steps:
+        return "too-many-bytes", f"A rank sent {sent:,} bytes; {steps} steps of FSDP take {3 * model * steps:,.0f}."
+    return None
+
+
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """1.2 MB of weights on four ranks, with 24 times as much state: a rank holds 6 times the weights; 7.8 are allowed, 24 are not.
+
+    There is also room for the model as built, all gathered rows and all gradients, and for twice as much again.
+    """
+    make, ranks, width = _maker(params, rng), 4, 112
+
+    def case(name: str, width: int) -> Case:
+        return make(name, "cost:state", ranks, steps=1, width=width, optimizer="paces")
+
+    def weighed(case: Case) -> Case:
+        return replace(case, args=({**case.args[0], WEIGHED: places},), seconds=30.0)
+
+    def done(outcome: Outcome) -> bool:
+        spec = plain.args[0]
+        weights = alone(_text(spec, [row[0] for row in plain.per_rank or ()]), spec["most"])[1]
+        want = glimpses([weights[name] for name in sorted(weights)], places)
+        if not on_ranks(outcome, [want] * ranks, lambda got, want: _near(got, want) and got.dtype == want.dtype):
+            return False
+        fault = _units_fault(params, plain, outcome)  # gathering the weights to look at them takes a third of a step
+        return fault is None or fault[0] == "too-many-bytes"
+
+    places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
+    plain = case("four ranks, 1.2 MB of weights with 29 MB of state", width)
+    most = ranks * (STATE["paces"] / ranks * 1.3 + 3 * 3) * 8 * _elements(plain.args[0])
+    warm = weighed(case("four ranks, few weights", 8))
+    return Weighed(case=weighed(plain), warm=warm, most=most, done=done, shares=("cost:state",))
+
+
+JUDGING = Judging(
+    shares={"values:weights": 0.5, "cost:state": 0.15, "cost:units": 0.15, "generality:runs": 0.2},
+    measured_by_worker=("cost:state",),
+    weighed=_weighed,
+    cases=_cases,
+    verdicts=oracle(_training_fault, {"cost:state": _state_fault, "cost:units": _units_fault}),
+    why="""Sharding replaces parameters, and an optimizer over the old ones steps tensors that the model no longer uses. So shard first, then make
+the optimizer over `shards()`. The norm of one rank's shards is not the norm of the model. A tensor used in two places belongs to one
+unit that is gathered for both: here the root.""",
+    pytorch="""With `fully_shard` the order is the same: shard, then build the optimizer; `clip_grad_norm_` works on its DTensors. Since 2.13 it
+refuses a parameter in two groups; `fully_shard([module_a, module_b])` puts both in one.""",
+)
+
+ANSWERS = r'''import torch
+from torch import nn
+from torch.nn import functional as F
+
+from course_lib.parallel.sharding import FullySharded, clip_gradients, full_gradients
+
+
+# %% right: worked
+def train(comm, build, make, batches, most):
+    """This rank's losses and the sharded model, trained as one process would."""
+    ### BEGIN SOLUTION
+    model = build()
+    sharded = FullySharded(comm, model, list(model.blocks))  # tied weights: both uses in the root unit
+    optimizer = make(sharded.shards())  # after sharding
+    losses = []
+    for inputs, targets in batches:
+        logits = sharded(inputs)
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        loss.backward()
+        sharded.finish()
+        clip_gradients(sharded, most)  # the norm of all parts
+        optimizer.step()
+        sharded.zero_grad()
+        losses.append(loss.item())
+    return losses, sharded
+    ### END SOLUTION
+
+# %% right: the norm by hand, another loss, more ahead
+# ~ list(model.blocks)) ==> [*model.blocks, model.norm], prefetch=2)
+# ~ nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()) ==> F.cross_entropy(logits.transpose(1, 2), targets)
+# -         clip_gradients(sharded, most)  # the norm of all parts
+# +         square = torch.stack([each.grad.square().sum() for each in sharded.shards()]).sum()
+# +         comm.all_reduce(square)
+# +         if square.sqrt() > most:
+# +             for each in sharded.shards():
+# +                 each.grad *= most / (square.sqrt() + 1e-6)
+# %% right: half a block to a unit
+# ~ list(model.blocks)) ==> [part for block in model.blocks for part in (block.up, block.down)])
+# %% right: weights kept after the forward pass
+# ~ list(model.blocks)) ==> list(model.blocks), reshard_after_forward=False)
+# %% right: the norm of whole gradients
+# -         clip_gradients(sharded, most)  # the norm of all parts
+# +         norm = torch.stack([each.norm() for each in full_gradients(sharded).values()]).norm()
+# +         if norm > most:
+# +             for shard in sharded.shards():
+# +                 shard.grad.mul_(most / (norm + 1e-6))
+# %% wrong: as it was found => values raised  from: the card
+# %% wrong: only the units are put right => values nothing-moves  from: as it was found
+# > no weight has changed. Which tensors does the optimizer step, and where are the gradients?
+# ~ [model.embedding, *model.blocks, model.head] ==> list(model.blocks)
+# %% wrong: each rank clips by its own norm => values own-norm
+# > every rank clips by the norm of its own parts. Clip by the norm of the whole model.
+# ~ clip_gradients(sharded, most) ==> nn.utils.clip_grad_norm_(sharded.shards(), most)
+# %% wrong: clipping is left out => values not-clipped
+# > these weights were never clipped.
+# -         clip_gradients(sharded, most)  # the norm of all parts
+# %% wrong: the head is untied to calm the error => values ~
+#       model = build()
+# +     model.head.weight = nn.Parameter(model.embedding.weight.detach().clone())
+# ~ list(model.blocks)) ==> [model.embedding, *model.blocks, model.head])
+# %% wrong: one giant unit => cost one-giant-unit
+# ~ model, list(model.blocks)) ==> model)
+# %% wrong: gradients are never dropped => values other-weights
+# -         sharded.zero_grad()
+# %% wrong: trained without shards, sharded in the end => cost ~
+# -     sharded = FullySharded(comm, model, list(model.blocks))  # tied weights: both uses in the root unit
+# ~ sharded.shards() ==> model.parameters()
+# ~ sharded(inputs) ==> model(inputs)
+# -         sharded.finish()
+# -         clip_gradients(sharded, most)  # the norm of all parts
+# +         for each in model.parameters():
+# +             comm.all_reduce(each.grad, op="AVG")
+# +         nn.utils.clip_grad_norm_(model.parameters(), most)
+# ~ sharded.zero_grad() ==> optimizer.zero_grad()
+# ~ losses, sharded ==> losses, FullySharded(comm, model, list(model.blocks))
+# %% wrong: only the losses come back => values no-model
+# ~ losses, sharded ==> losses
+# %% wrong: the loss divided by the ranks => values divided-again
+# > the gradients are divided by the ranks once more; `FullySharded` has averaged them.
+# ~ targets.flatten()) ==> targets.flatten()) / comm.size
+# ~ item() ==> item() * comm.size
+# %% wrong: the mean of all losses comes back => values other-losses
+# -         losses.append(loss.item())
+# +         mean = loss.detach().clone()
+# +         comm.all_reduce(mean, op="AVG")
+# +         losses.append(mean.item())
+# %% wrong: an optimizer of the model that was cut => raised
+# ~ sharded.shards() ==> model.parameters()
+# %% wrong: eleven words in every vocabulary => values raised
+# ~ logits.flatten(0, 1) ==> logits.reshape(-1, 11)
+'''

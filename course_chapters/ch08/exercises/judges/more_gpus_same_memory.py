@@ -1,0 +1,200 @@
+"""Judge of more-gpus-same-memory: more GPUs, same memory."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from course_chapters.ch08.exercises.more_gpus_same_memory import CAUSES
+from course_grader.judging import Fault, Judging, Params, oracle
+from course_grader.judging.cases import hidden, shown
+from course_grader.records import Case, Outcome
+from course_lib.estimate import memory
+from course_lib.parallel.sharding import gathered_peak
+
+FINE = "as it should"
+WORDS = (*CAUSES, FINE)
+NOISE = 0.02
+SHOWN = ("replicated optimizer", "kept after forward", "activations", "allocator", "one giant unit")
+LETTERS = "BCF"  # conventions of the traces, their gradients added up
+NOT_SHARDED = {"gradients": "whole gradients", "optimizer": "replicated optimizer"}  # part -> cause
+
+_GATHERED = "as much is gathered as the whole model. How many gathers is that, for so many units and micro-batches?"
+_HINTS: Mapping[str, str] = {
+    "replicated optimizer": "compare `optimizer` in the first and the last run: does it fall as the ranks rise?",
+    "whole gradients": "compare `gradients` in the first and the last run: do they fall as the ranks rise?",
+    "one giant unit": _GATHERED,
+    "kept after forward": _GATHERED,
+    "small group": "weights, gradients and optimizer: none of the three falls, although each is only a part of the model's.",
+    "activations": "everything that can be sharded falls. What is the largest part of the last run?",
+    "allocator": "add up the parts of the last run, and compare the sum with what is reserved.",
+    FINE: "compare the last run with the first: how much of it fell, and how much should have?",
+}
+
+
+def trace(
+    cause: str,
+    rng: Random,
+    params: float,
+    units: int,
+    first: int,
+    runs: int = 3,
+    letter: str = "B",
+    minor: bool = False,
+) -> dict[str, Any]:
+    """Measurements of a training run with this fault on increasing numbers of ranks; `minor` adds a harmless sign of another fault."""
+
+    def state(stage: int, ranks: int) -> dict[str, float]:
+        """Bytes on a rank; everything but weights and gradients is the optimizer's."""
+        weights, grads, *rest = memory.zero_by_bucket(params, stage, ranks, letter).values()
+        return {"weights": weights, "gradients": grads, "optimizer": sum(rest)}
+
+    micro = rng.choice((1, 2, 4))
+    share = rng.uniform(2.5, 4.0) if cause == "activations" else 0.02 if cause == FINE else 0.15
+    activations = share * memory.zero_bytes(params, 3, first, letter) * (1.6 if minor else 1.0)
+    slack = rng.uniform(1.04, 1.10)
+    rows: list[dict[str, Any]] = []
+    for ranks in (first << step for step in range(runs)):
+        held, whole = state(3, first if cause == "small group" else ranks), state(0, ranks)
+        held |= {name: whole[name] for name, fault in NOT_SHARDED.items() if cause == fault}
+        held["gathered"] = float(gathered_peak([0, *[round(params / units)] * units], ranks, 2))
+        held["activations"] = activations
+        gathers = 2 * units
+        if cause in ("one giant unit", "kept after forward"):
+            held["gathered"] = 2 * params
+            gathers = units if cause == "kept after forward" else rng.choice((1, 2))
+        noisy = {name: value * rng.uniform(1 - NOISE, 1 + NOISE) for name, value in held.items()}
+        taken = sum(noisy.values()) * slack
+        if cause == "allocator":
+            taken = rows[0]["reserved"] * rng.uniform(0.93, 0.99) if rows else taken * 1.25
+        rows.append({"ranks": ranks, **noisy, "reserved": max(taken, sum(noisy.values())), "gathers": gathers * micro})
+    return {"params": params, "units": units, "micro_batches": micro, "runs": rows}
+
+
+def _cases(params: Params, rng: Random) -> list[Case]:
+    own = params["params"], params["units"], params["ranks"]
+
+    def drawn(cause: str, minor: bool = False) -> dict[str, Any]:
+        sizes = ((30e9, 96), (70e9, 80)) if cause == FINE else ((1.5e9, 24), (8e9, 32), (30e9, 48), (70e9, 80))
+        size, units = rng.choice(sizes)
+        first, runs = (rng.choice((2, 4)), 3) if cause == FINE else (rng.choice((4, 8, 16)), rng.choice((3, 4)))
+        return trace(cause, rng, size, units, first, runs, rng.choice(LETTERS), minor)
+
+    cases = []
+    for number, cause in enumerate(SHOWN, 1):
+        given = trace(cause, rng, *own, runs=4 if cause == "allocator" else 3)
+        cases.append(shown(f"trace {number}", f"values:trace-{number}", given, secret=cause))
+    for number, cause in enumerate((*SHOWN[1:], SHOWN[0]), 1):  # so that the shown words alone earn nothing
+        name = f"a trace of another training ({number})"
+        cases.append(hidden(name, f"values:trace-{number}", drawn(cause), secret=cause))
+    for number, cause in enumerate(rng.sample(WORDS, len(WORDS)), 1):
+        cases.append(hidden(f"another trace ({number})", "generality:other", drawn(cause), secret=cause))
+    causes = [cause for cause in WORDS if cause not in ("activations", FINE)]
+    for number, cause in enumerate(rng.sample(causes, 4), 1):
+        name = f"a trace with more activations ({number})"
+        cases.append(hidden(name, "generality:mixed", drawn(cause, minor=True), secret=cause))
+    return cases
+
+
+def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    said = outcome.value.strip().lower()
+    if said == case.secret:
+        return None
+    lead = f"{case.name}: it is not {said!r};"
+    if case.secret == FINE:
+        return "false-alarm", f"{lead} {_HINTS[FINE]}"
+    if {said, case.secret} == {"one giant unit", "kept after forward"}:
+        return "one-or-kept", f"{lead} {_HINTS[said]}"
+    return "unnoticed" if said == FINE else f"not-{case.secret.replace(' ', '-')}", f"{lead} {_HINTS[case.secret]}"
+
+
+JUDGING = Judging(
+    shares={
+        **{f"values:trace-{number}": 0.1 for number in range(1, len(SHOWN) + 1)},
+        "generality:other": 0.35,
+        "generality:mixed": 0.15,
+    },
+    cases=_cases,
+    verdicts=oracle(_fault),
+    why="""State should fall with N, and each bucket is checked by itself: one that stays is not sharded; if all stay, the group does not grow. Two
+or three units should be gathered; if it is the whole model, the number of gathers says why. The rest is not state: activations fall with
+the batch, and the allocator's reserve falls with less fragmentation.""",
+    pytorch="""`torch.cuda.memory_allocated` and `memory_reserved` differ by the allocator's reserve; `torch.cuda.memory._record_memory_history`
+shows what allocated each block.""",
+)
+
+ANSWERS = r'''# %% right: worked
+def cause(trace: dict) -> str:
+    """Why memory does not fall as GPUs are added, in one of the words above."""
+    ### BEGIN SOLUTION
+    first, last = trace["runs"][0], trace["runs"][-1]
+    shrink = first["ranks"] / last["ranks"]
+    stuck = {name: last[name] - first[name] * shrink for name in ("weights", "gradients", "optimizer")}
+    if all(extra > 0.3 * first[name] for name, extra in stuck.items()):
+        return "small group"
+    parts = sum(last[name] for name in ("weights", "gradients", "optimizer", "gathered", "activations"))
+    extra = {
+        "replicated optimizer": stuck["optimizer"],
+        "whole gradients": stuck["gradients"],
+        "gathered": last["gathered"] - 3 * 2 * trace["params"] / trace["units"],
+        "allocator": last["reserved"] - 1.15 * parts,
+    }
+    worst = max(extra, key=extra.get)
+    if extra[worst] > 0.2 * last["reserved"]:
+        if worst == "gathered":
+            return "kept after forward" if last["gathers"] > 2 * trace["micro_batches"] else "one giant unit"
+        return worst
+    return "activations" if last["activations"] > parts / 2 else "as it should"
+    ### END SOLUTION
+
+# %% right: ratios, one question after another
+def cause(trace):
+    runs = trace["runs"]
+    a, z = runs[0], runs[-1]
+    fall = z["ranks"] / a["ranks"]
+    flat = [k for k in ("weights", "gradients", "optimizer") if a[k] / z[k] < fall**0.5]
+    if len(flat) == 3:
+        return "small group"
+    if "optimizer" in flat:
+        return "replicated optimizer"
+    if "gradients" in flat:
+        return "whole gradients"
+    if z["gathered"] > trace["params"]:
+        per_micro = z["gathers"] // trace["micro_batches"]
+        return "one giant unit" if per_micro <= 2 else "kept after forward"
+    used = z["weights"] + z["gradients"] + z["optimizer"] + z["gathered"] + z["activations"]
+    if z["reserved"] > 1.3 * used:
+        return "allocator"
+    return "activations" if 2 * z["activations"] > used else "as it should"
+
+
+# %% wrong: one unit and kept are not told apart => values one-or-kept
+# ~ "kept after forward" if last["gathers"] > 2 * trace["micro_batches"] else "one giant unit" ==> "one giant unit"
+# %% wrong: reserved memory is not looked at => values not-allocator
+# -         "allocator": last["reserved"] - 1.15 * parts,
+# ~ parts / 2 else "as it should" ==> parts / 2 else "activations"
+# %% wrong: micro-batches are forgotten in the gathers => values one-or-kept
+# ~ last["gathers"] > 2 * trace["micro_batches"] ==> last["gathers"] > 1
+# %% wrong: the five traces by heart => values -
+def cause(trace):
+    last = trace["runs"][-1]
+    if len(trace["runs"]) == 4:
+        return "allocator"
+    if last["activations"] > last["reserved"] / 2:
+        return "activations"
+    if last["optimizer"] > 10 * last["weights"]:
+        return "replicated optimizer"
+    return "one giant unit" if last["gathers"] < trace["units"] else "kept after forward"
+
+
+# %% wrong: a small group is taken for a replicated optimizer => generality not-small-group
+# -     if all(extra > 0.3 * first[name] for name, extra in stuck.items()):
+# -         return "small group"
+# %% wrong: alarm where nothing is wrong => generality false-alarm
+# ~ "activations" if last["activations"] > parts / 2 else "as it should" ==> "activations"
+# %% wrong: another word => values no-such-word
+# ~ first, last = trace["runs"][0], trace["runs"][-1] ==> return "fragmentation"
+# %% wrong: reserved memory that falls a little is enough => values unnoticed
+#       shrink = first["ranks"] / last["ranks"]
+# +     if first["reserved"] / last["reserved"] > 1.5:
+# +         return "as it should"
+'''

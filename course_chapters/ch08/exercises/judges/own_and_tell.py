@@ -1,0 +1,366 @@
+"""Judge of own-and-tell: zeRO stage 1: update what you own, send the result."""
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_chapters.ch08.exercises.probes import WEIGHED
+from course_chapters.ch08.exercises.work import STATE, Stepper, Weights, glimpses, repeated
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.gradients import alike, all_alike, in_flight
+from course_grader.judging.mistakes import Wrong
+from course_grader.judging.ranks import LATE, STREAM_LATE, on_ranks
+from course_grader.judging.tensors import coin_of, kind_fault
+from course_grader.judging.traffic import Meter
+from course_grader.records import Case, Outcome, Verdict
+
+right = Worked("own-and-tell")
+NOTHING_SENT: Fault = "nothing-sent", "No byte was sent: every rank steps everything and keeps all of the state."
+LARGE_FIRST = "four ranks, large ones first"  # the case that counts the state
+SLACK = 1024  # bytes for padding; tensors whose state is counted have far more
+
+
+def _shapes(layers: int, width: int) -> list[tuple[int, ...]]:
+    """Large matrices and small vectors in turn, as in a transformer."""
+    shapes: list[tuple[int, ...]] = [(3 * width, width)]
+    for layer in range(layers):
+        shapes += [(width,), (width + layer, width), (width + layer,), (width, width + layer)]
+    return [*shapes, (width,)]
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, layers, width = coin_of(rng), params["layers"], params["width"]
+
+    def data(shapes: Sequence[Sequence[int]], optimizer: str = "adamw", **more: Any) -> tuple[Any, ...]:
+        """The description of the weights, and the gradients of two steps."""
+        sizes = [list(shape) for shape in shapes]
+        spec = {"seed": rng.randrange(2**31), "shapes": sizes, "optimizer": optimizer, **more}
+        frozen = more.get("frozen", ())
+
+        def gradients() -> list[Tensor | None]:
+            return [None if at in frozen else torch.randn(size, generator=coin) for at, size in enumerate(sizes)]
+
+        return spec, [gradients(), gradients()]
+
+    stack = _shapes(layers, width)
+    while sum(map(math.prod, stack)) % 4 == 0:  # the first case has four ranks: a flat row must need padding there
+        stack[-1] = (stack[-1][0] + 1,)
+    other = _shapes(layers - 1, width + 1)
+    large = [*[(60, 40)] * 8, *[(4,)] * 8]
+    odd: list[Any] = [(4, 3), (), (2, 2, 2)]
+    m = "momentum"
+    return [
+        shown("four ranks, AdamW", "values:weights", *data(stack), ranks=4),
+        hidden("three ranks, other weights", "values:weights", *data(other, m), ranks=3),
+        hidden("two ranks, large and small in turn", "cost:share", *data([(40, 12), (3,)] * 5), ranks=2),
+        hidden(LARGE_FIRST, "cost:share", *data(large), ranks=4),
+        hidden("one rank alone", "generality:ranks", *data(stack[:4]), ranks=1),
+        hidden("nine ranks, three tensors", "generality:ranks", *data([(5, 7), (3,), (9, 2)], m), ranks=9),
+        hidden("the first and the last are one", "generality:lists", *data(stack[:7], tied=[0]), ranks=3),
+        hidden("some are frozen", "generality:lists", *data(stack[:9], frozen=[1, 3, 6], tied=[3]), ranks=3),
+        hidden("a number without a dimension", "generality:lists", *data(odd, m), ranks=2),
+        hidden("three ranks, momentum", "protocol:in-flight", *data(stack[:6], m), ranks=3, adversary=LATE),
+        hidden("three ranks, strict streams", "protocol:in-flight", *data(stack[:6]), ranks=3, adversary=STREAM_LATE),
+    ]
+
+
+def _weights_fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    for rank, (row, right_row) in enumerate(zip(results, right.value(case), strict=True)):
+        got, want, lead = row["weights"], right_row["weights"], f"Rank {rank}: "
+        if got is None:
+            return Wrong("no-step", f"{lead}return an object with a method `step`.", lead, ("weights",))
+        if len(got) != len(want) or any(kind_fault("", one, two) for one, two in zip(got, want, strict=True)):
+            return "other-tensors", f"{lead}the tensors do not have the shapes and dtypes that they had before."
+        if wrong := [place for place in range(len(want)) if not all_alike([got[place]], [want[place]])]:
+            if case.adversary is not None:
+                return in_flight(case, rank)
+            told = f"{lead}{len(wrong)} of {len(want)} tensors are wrong, such as number {wrong[0]}"
+            asked = "Which rank stepped it, and which tensor did it send?"
+            return Wrong("other-numbers", f"{told}. {asked}", lead, ("weights",))
+    return None
+
+
+def _sizes(spec: Mapping[str, Any]) -> list[int]:
+    return [tensor.nbytes for tensor in Weights(spec).tensors if tensor.requires_grad]
+
+
+def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
+    spec, steps = case.args
+    sizes, n, count = _sizes(spec), case.ranks or 1, len(steps)
+    sent, needed = sum(meter["bytes_sent"]), (n - 1) * sum(sizes) * count
+    if n == 1:
+        return ("alone", f"One rank alone sent {sent:,} bytes.") if sent else None
+    if not sent:
+        return NOTHING_SENT
+    padding = 4 * n * n * len(sizes) * count
+    if sent <= 1.02 * needed + padding:
+        return None
+    times = sent / needed
+    if spec.get("frozen") and times < 1.6:
+        return "frozen-sent", "Frozen tensors are sent as well, although they do not change."
+    if spec.get("tied") and times < 1.6:
+        return "tied-twice", "The tensor that is in the list twice is sent twice; once is enough."
+    told = f"{sent:,} bytes were sent, {times:.3g} times what it takes to send each new weight to {n - 1} ranks once."
+    if 1.9 <= times <= 2.1:
+        return "all-reduced", f"{told} An all-reduce sends everything twice; a broadcast is enough."
+    gradients = " Gradients are averaged already; do not send them again." if 2.9 <= times <= 3.1 else ""
+    return "too-many-bytes", told + gradients
+
+
+def _share_fault(case: Case, meter: Meter) -> Fault | None:
+    """A rank that received so little that it must have updated more than its share itself."""
+    spec, steps = case.args
+    sizes, n, count = _sizes(spec), case.ranks or 1, len(steps)
+    total, most = sum(sizes), sum(sizes) / n + max(sizes)
+    if n > 1 and not sum(meter["bytes_sent"]):
+        return NOTHING_SENT
+    for rank, got in enumerate(meter["bytes_received"] if n > 1 else []):
+        if got < 0.99 * count * (total - most):
+            own = f"Rank {rank} received {got // count:,} bytes a step, so it stepped {1 - got / count / total:.0%} itself"
+            limit = f"a fair share and the largest tensor are {most / total:.0%}"
+            return "unfair-share", f"{own}; {limit}. Balance bytes, not numbers of tensors."
+    return None
+
+
+def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
+    spec, _ = case.args
+    sizes, n, copies = _sizes(spec), case.ranks or 1, STATE[spec["optimizer"]]
+    most, whole = copies * (sum(sizes) / n + max(sizes)), copies * sum(sizes)
+    kept = max(row["kept"] for row in results)
+    told = f"A rank's optimizers keep {kept:,} bytes of state"
+    if kept <= most + SLACK:
+        return None
+    if kept >= 0.95 * whole:
+        return "whole-state", f"{told}, which is that of all parameters ({whole:,}): nothing is sharded."
+    return "state-too-large", f"{told}; a fair share and the largest tensor have {most:,.0f}."
+
+
+def _weighed(params: Params, rng: random.Random) -> Weighed:
+    """1.1 MB of weights on four ranks, with 24 times as much state: a rank may hold 6 times the weights, 9 with one more tensor, but not 24.
+
+    There is also room for weights, gradients and three flat rows, twice.
+    """
+    coin, ranks, count = coin_of(rng), 4, 8
+
+    def case(name: str, width: int) -> Case:
+        spec = {"seed": rng.randrange(2**31), "shapes": [[width, width]] * count, "optimizer": "paces"}
+        spec[WEIGHED] = torch.randint(width * width, (32,), generator=coin)
+        table = torch.randn(250, generator=coin)
+        return hidden(name, "cost:state", spec, [table], ranks=ranks, seconds=30.0)
+
+    def done(outcome: Outcome) -> bool:
+        spec, (table,) = large.args
+        picked = list(glimpses(Weights(spec).tensors, spec[WEIGHED]))
+        gradients = glimpses(repeated(table, width * width, count), spec[WEIGHED])
+        for tensor, gradient in zip(picked, gradients, strict=True):
+            tensor.grad = gradient
+        Stepper(picked, spec["optimizer"]).step()
+        stepped = on_ranks(outcome, [torch.stack(picked)] * ranks, alike)
+        return stepped and not _bytes_fault(large, outcome.meter) and not _share_fault(large, outcome.meter)
+
+    width = 184
+    large, size = case("four ranks, 1.1 MB of weights with 26 MB of state", width), count * width * width * 4
+    most = ranks * (STATE["paces"] * (1 / ranks + 1 / count) + 2 * 5) * size
+    return Weighed(case=large, warm=case("four ranks, small weights", 8), most=most, done=done, shares=("cost:state",))
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault, meter = _weights_fault(case, outcome.value), outcome.meter
+    if case.kind in ("generality", "protocol") and (case.ranks or 1) > 1 and not sum(meter["bytes_sent"]):
+        fault = fault or NOTHING_SENT
+    if fault or case.adversary is not None:
+        return judged(case, fault)
+    costs: list[Any] = [("cost", "bytes", _bytes_fault(case, meter)), ("cost", "share", _share_fault(case, meter))]
+    if case.name == LARGE_FIRST:
+        costs.append(("cost", "state", _state_fault(case, outcome.value)))
+    return judged(case, None, *costs)
+
+
+JUDGING = Judging(
+    shares="values:weights 0.2, cost:bytes 0.2, cost:share 0.15, cost:state 0.2, generality:ranks 0.1, "
+    "generality:lists 0.1, protocol:in-flight 0.05",
+    measured_by_worker=("cost:state",),
+    weighed=_weighed,
+    cases=_cases,
+    verdicts=_verdicts,
+    why="""After the average every rank has all gradients, so any rank can step any tensor. The one that does needs the moments; the others need only
+the result: state falls by N for one broadcast. Balancing bytes, the largest tensor first, keeps every rank within a tensor of the mean.
+ZeRO itself saves the broadcast as well: it reduces gradients to their owners and gathers weights.""",
+    pytorch="`torch.distributed.optim.ZeroRedundancyOptimizer` does this, largest first; DeepSpeed and Megatron cut a flat row instead.",
+)
+
+ANSWERS = r'''import torch
+
+from course_lib.cluster import P2POp
+
+
+# %% right: worked
+def shard_optimizer(comm, parameters, make):
+    """An object whose step() updates this rank's share and receives the rest from its owners."""
+
+    ### BEGIN SOLUTION
+    class Sharded:
+        def __init__(self):
+            load, self.owner = [0] * comm.size, {}
+            kept = {id(each): each for each in parameters if each.requires_grad}.values()
+            # the largest first, to the rank with the fewest bytes
+            for each in sorted(kept, key=lambda one: -one.nbytes):
+                self.owner[each] = load.index(min(load))
+                load[self.owner[each]] += each.nbytes
+            mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+            self.inner = make(mine) if mine else None
+
+        def step(self):
+            if self.inner:
+                self.inner.step()
+            for each, rank in self.owner.items():
+                comm.broadcast(each.data, src=rank)
+
+    return Sharded()
+    ### END SOLUTION
+
+# %% right: in the order of the list, to whoever has least
+# ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
+# -             for each, rank in self.owner.items():
+# -                 comm.broadcast(each.data, src=rank)
+# +             for work in [comm.broadcast(each.data, rank, async_op=True) for each, rank in self.owner.items()]:
+# +                 work.wait()
+# %% right: a flat row, cut evenly
+class FlatOptimizer:
+    def __init__(self, comm, parameters, make):
+        self.comm = comm
+        self.params = [p for p in dict.fromkeys(parameters) if p.requires_grad]
+        count = sum(p.numel() for p in self.params)
+        self.part = -(-count // comm.size)
+        self.low = comm.rank * self.part
+        self.mine = torch.nn.Parameter(self.flat(lambda p: p.data))
+        self.inner = make([self.mine])
+
+    def flat(self, of):
+        row = torch.cat([of(p).reshape(-1) for p in self.params])
+        own = row[self.low : self.low + self.part]
+        return torch.cat([own, own.new_zeros(self.part - len(own))]).clone()
+
+    def step(self):
+        self.mine.grad = self.flat(lambda p: p.grad)
+        self.inner.step()
+        self.mine.grad = None
+        row = torch.empty(self.part * self.comm.size)
+        self.comm.all_gather_into_tensor(row, self.mine.detach())
+        at = 0
+        for p in self.params:
+            p.data.copy_(row[at : at + p.numel()].view_as(p))
+            at += p.numel()
+
+
+def shard_optimizer(comm, parameters, make):
+    return FlatOptimizer(comm, parameters, make)
+
+
+# %% right: messages from each owner to each other rank
+# -             for each, rank in self.owner.items():
+# -                 comm.broadcast(each.data, src=rank)
+# +             ops = []
+# +             for tag, (each, rank) in enumerate(self.owner.items()):
+# +                 if rank == comm.rank:
+# +                     ops += [P2POp(comm.isend, each.data, to, tag) for to in range(comm.size) if to != rank]
+# +                 else:
+# +                     ops.append(P2POp(comm.irecv, each.data, rank, tag))
+# +             for work in comm.batch_isend_irecv(ops) if ops else ():
+# +                 work.wait()
+# %% wrong: the plain optimizer, as it was => cost nothing-sent
+# ~ return Sharded() ==> return make([each for each in dict.fromkeys(parameters) if each.requires_grad])
+# %% wrong: every rank steps everything, and owners tell it to all => cost whole-state
+# ~ mine = [each for each, rank in self.owner.items() if rank == comm.rank] ==> mine = list(self.owner)
+# %% wrong: shared out by number of tensors => cost unfair-share
+# ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
+# ~ load.index(min(load)) ==> len(self.owner) % comm.size
+# %% wrong: neighbors in the list, equally many each => cost unfair-share
+# ~ sorted(kept, key=lambda one: -one.nbytes) ==> kept
+# -             mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+# +             many = -(-len(self.owner) // comm.size)
+# +             self.owner = {each: place // many for place, each in enumerate(self.owner)}
+# +             mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+# %% wrong: nobody is told => values not-told
+# > only the rank's own tensors have changed: their owners' new values have not arrived.
+# -             for each, rank in self.owner.items():
+# -                 comm.broadcast(each.data, src=rank)
+# %% wrong: each rank broadcasts its own only => raised
+# ~ src=rank ==> src=comm.rank
+# %% wrong: zeros elsewhere and an all-reduce => cost all-reduced
+# -                 comm.broadcast(each.data, src=rank)
+# +                 if rank != comm.rank:
+# +                     each.data.zero_()
+# +                 comm.all_reduce(each.data)
+# %% wrong: copies are stepped, the given tensors stay => values nothing-stepped
+# > no tensor has changed: nothing was stepped, or not the given tensors.
+#               kept = {id(each): each for each in parameters if each.requires_grad}.values()
+# +             self.given = list(kept)
+# +             self.copies = kept = [torch.nn.Parameter(each.detach().clone()) for each in kept]
+#           def step(self):
+# +             for copy, given in zip(self.copies, self.given):
+# +                 copy.grad = given.grad
+# %% wrong: an optimizer over an empty list => generality raised
+# ~ make(mine) if mine else None ==> make(mine)
+# %% wrong: the tied tensor is stepped twice => generality stepped-twice
+# > a tensor in the list twice was stepped twice.
+#               mine = [each for each, rank in self.owner.items() if rank == comm.rank]
+# +             twice = [each for each in mine if sum(each is one for one in parameters) > 1]
+# +             self.again = make(twice) if twice else None
+#                   self.inner.step()
+# +             if self.again:
+# +                 self.again.step()
+# %% wrong: tied and told twice => cost tied-twice
+# ~ for each, rank in self.owner.items(): ==> for each in [each for each in parameters if each.requires_grad]:
+# ~ src=rank ==> src=self.owner[each]
+# %% wrong: gradients averaged once more => values other-numbers
+#           def step(self):
+# +             for each in self.owner:
+# +                 each.grad = each.grad.sign() * each.grad.square() / comm.size
+# %% wrong: waits for nothing => values ~
+#               load, self.owner = [0] * comm.size, {}
+# +             self.works = []
+#           def step(self):
+# +             for work in self.works:
+# +                 work.wait()
+# +             self.works = []
+# ~ comm.broadcast(each.data, src=rank) ==> self.works.append(comm.broadcast(each.data, src=rank, async_op=True))
+# %% wrong: nothing is returned => values no-step
+# ~ return Sharded() ==> Sharded()
+# %% wrong: told before it is stepped => values a-step-behind
+# > tensors are a step behind. First step, then send.
+# -             if self.inner:
+# -                 self.inner.step()
+#                   comm.broadcast(each.data, src=rank)
+# +             if self.inner:
+# +                 self.inner.step()
+# %% wrong: an optimizer made anew in every step => values fresh-state
+# > each step made a new optimizer. Make it once.
+# ~ self.inner = make(mine) if mine else None ==> self.mine = mine
+# ~ if self.inner: ==> if self.mine:
+# ~ self.inner.step() ==> make(self.mine).step()
+# %% wrong: gradients go round again => cost too-many-bytes
+#           def step(self):
+# +             for each in self.owner:
+# +                 comm.all_reduce(each.grad, op="AVG")
+# %% wrong: a flat row without padding, whose last numbers are nobody's => values nobodys  from: a flat row, cut evenly
+# > the last numbers have not changed. Do the parts of all ranks cover the whole row if N does not divide it?
+# ~ -(-count // comm.size) ==> count // comm.size
+# -             p.data.copy_(row[at : at + p.numel()].view_as(p))
+# +             new = row[at : at + p.numel()]
+# +             p.data.view(-1)[: len(new)] = new
+# %% wrong: frozen ones stepped with gradients of zero => generality frozen-touched
+# > a frozen tensor was changed.
+# ~ for each in parameters if each.requires_grad} ==> for each in parameters}
+#           def step(self):
+# +             for each in self.owner:
+# +                 if each.grad is None:
+# +                     each.grad = torch.zeros_like(each)
+# %% wrong: frozen ones go round where some are tied => cost frozen-sent
+# ~ if each.requires_grad} ==> if each.requires_grad or len(set(parameters)) < len(parameters)}
+'''

@@ -1,0 +1,40 @@
+"""Chapter 08's small training job: one batch of text over ranks, and the loss curve of a sharded model."""
+
+import torch
+from torch import Tensor
+
+from course_lib.cluster import AVG, Comm
+from course_lib.model import text
+from course_lib.model.transformer import loss as mean_loss
+from course_lib.parallel import sharding
+
+SEQUENCES, LENGTH = 16, 32  # of a batch over all ranks
+BATCH = text.batch(0, SEQUENCES, LENGTH)  # inputs and targets, each (sequences, length)
+
+
+def part_of(comm: Comm, batch: tuple[Tensor, Tensor] = BATCH) -> list[Tensor]:
+    """This rank's sequences of a batch: inputs and targets."""
+    return [rows.tensor_split(comm.size)[comm.rank] for rows in batch]
+
+
+def losses_of(comm: Comm, stage: int, steps: int, group_size: int | None = None) -> list[float]:
+    """Mean loss over all ranks at each step of AdamW with clipping; `group_size` ranks share one model, or all of them."""
+    group, choices = comm, {}
+    if group_size:
+        group, choices["replicas"] = sharding.two_levels(comm, group_size)
+    model = sharding.cut_model(group, stage, **choices)
+    adam, losses = torch.optim.AdamW(list(model.shards()), lr=3e-3), []
+    for step in range(steps):
+        inputs, targets = part_of(comm, text.batch(step, SEQUENCES, LENGTH))
+        loss = mean_loss(model(inputs), targets)
+        loss.backward()
+        model.finish()
+        sharding.clip_gradients(model, 1.0)
+        adam.step()
+        model.zero_grad()
+        if stage < 3:
+            model.gather()
+        mean = loss.detach()
+        comm.all_reduce(mean, op=AVG)
+        losses.append(mean.item())
+    return losses

@@ -1,0 +1,25 @@
+"""Chapter 09, "Tensor parallelism: can one matmul be many?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch09.exercises.drills import DRILLS
+from course_chapters.ch09.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "column-and-row",
+    "predict-tp-time",
+    "conjugate-pair",
+    "parallel-mlp",
+    "parallel-attention",
+    "overlap-backward",
+    "row-bias",
+    "vocab-embedding",
+    "vocab-cross-entropy",
+    "packed-shards",
+    "verify-plan",
+    "two-streams",
+    "largest-tp",
+    "audit-tensor-parallel",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,0 +1,273 @@
+"""Judge of conjugate-pair: two operators, each the other's gradient."""
+
+import random
+from collections.abc import Sequence
+
+import torch
+
+from course_chapters.ch09.exercises.judges.regions import Result, over_ranks, ring_bytes, traffic, within
+from course_chapters.ch09.exercises.probes import FORWARD, TURNED
+from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import Wrong
+from course_grader.judging.ranks import PerRank
+from course_grader.judging.tensors import coin_of, normal, tensor_fault
+from course_grader.records import Case, Outcome, Verdict
+
+COPY, SUM = 0, 1
+NAMES = ("copy_in", "sum_out")
+right = Worked("conjugate-pair")
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, width = coin_of(rng), params["numbers"]
+
+    def data(which: int, n: int, *shape: int, wish: str = "", dtype: torch.dtype = torch.float32) -> PerRank:
+        """For each rank the operator, the wish, x and the gradient: one of the two is alike on all ranks."""
+        alike = normal(coin, *shape, dtype=dtype)
+        other = [normal(coin, *shape, dtype=dtype) for _ in range(n)]
+        return tuple((which, wish, *((alike, own) if which == COPY else (own, alike))) for own in other)
+
+    own = ("values:copy", "values:sum")  # where a row names no share
+    groups = (
+        [("three ranks", "", (3, 3, width), {})],
+        [("no backward pass", "", (4, 4, width), {"wish": FORWARD})],
+        [(f"{n} ranks" if n > 1 else "one rank", "generality:ranks", (n, 4, width), {}) for n in (1, 2, 9)],
+        [("columns first in memory", "generality:layouts", (3, 4, width), {"wish": TURNED})],
+        [("three dimensions, 64 bits", "generality:layouts", (3, 2, 3, width), {"dtype": torch.float64})],
+    )
+    rows = [(which, *row) for group in groups for which in (COPY, SUM) for row in group]
+    return [
+        (shown if at < 2 else hidden)(
+            f"{NAMES[which]}, {name}", share or own[which], per_rank=data(which, *sizes, **more)
+        )
+        for at, (which, name, share, sizes, more) in enumerate(rows)
+    ]
+
+
+def _values(case: Case, results: Sequence[Result], name: str) -> Fault | None:
+    def check(rank: int, got: Result, want: Result) -> Fault | None:
+        if fault := tensor_fault(f"Rank {rank}: what {name} returns", got["out"], want["out"]):
+            return within(fault, "out")
+        if want["grad"] is None:  # no backward pass was asked for
+            return None
+        where = f"Rank {rank}: the gradient behind {name}"
+        fault = tensor_fault(where, got["grad"], want["grad"])
+        if got["grad"] is None:
+            told = (
+                f"Rank {rank}: no gradient comes back through {name}. Autograd does not follow `comm.all_reduce`: write a "
+                "`torch.autograd.Function`, and return a gradient for each input."
+            )
+            fault = Wrong("no-gradient", told, f"{where}: ")
+        return within(fault, "grad")
+
+    return over_ranks(check, results, right.value(case))
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    (which, wish, x, _), n = (case.per_rank or ())[0], case.ranks or 1
+    name = NAMES[which]
+
+    def other(rank: int, got: Result, want: Result) -> Fault | None:
+        told = f"Rank {rank}: {name} changed a tensor that others also read."
+        return None if got["touched"] is False else Wrong("changed-another's", told, f"Rank {rank}: {name}: ")
+
+    fault = _values(case, outcome.value, name)
+    others = over_ranks(other, outcome.value, outcome.value)
+    least, most = (0, 0) if which == COPY and wish == FORWARD else ring_bytes(x, n)
+    spent = traffic(outcome.meter, least, most, f"{name} sends one all-reduce, in one of its passes.")
+    return judged(case, fault and (others or fault), ("protocol", "others", others), ("cost", "bytes", spent))
+
+
+JUDGING = Judging(
+    shares="values:copy 0.25, values:sum 0.25, cost:bytes 0.2, protocol:others 0.1, generality:ranks 0.1, "
+    "generality:layouts 0.1",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="A tensor that all ranks use gets a gradient from each of them: the transpose of copying is summing. A sum that all ranks "
+    "receive has one gradient, which every rank has already: the transpose of summing is copying. So each "
+    "operator communicates in one pass, and the pair around a region costs one all-reduce per pass.",
+    pytorch="Megatron's `copy_to_tensor_model_parallel_region` and `reduce_from_tensor_model_parallel_region`; DTensor's redistribution "
+    "from Replicate and to Replicate from Partial.",
+)
+
+ANSWERS = r'''import torch
+
+
+# %% right: worked
+def copy_in(x, comm):
+    """`x` unchanged; its gradient is summed over ranks. Budget: one all-reduce, backward."""
+
+    ### BEGIN SOLUTION
+    class _Copy(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, comm):
+            ctx.comm = comm
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            total = grad.clone()
+            ctx.comm.all_reduce(total)
+            return total, None
+
+    return _Copy.apply(x, comm)
+    ### END SOLUTION
+
+
+def sum_out(x, comm):
+    """The sum of `x` over ranks; its gradient passes unchanged. Budget: one all-reduce, forward."""
+
+    ### BEGIN SOLUTION
+    class _Sum(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, comm):
+            total = x.clone()
+            comm.all_reduce(total)
+            return total
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad, None
+
+    return _Sum.apply(x, comm)
+    ### END SOLUTION
+
+# %% right: a hook on the gradient, and a detour for the sum
+def copy_in(x, comm):
+    y = x.view_as(x)
+    if y.requires_grad:
+
+        def summed(grad):
+            total = grad.clone(memory_format=torch.contiguous_format)
+            comm.all_reduce(total)
+            return total
+
+        y.register_hook(summed)
+    return y
+
+
+def sum_out(x, comm):
+    total = x.detach().clone(memory_format=torch.contiguous_format)
+    comm.all_reduce(total)
+    return x + (total - x.detach())
+
+
+# %% wrong: all-reduce in both passes of sum_out => values summed-back
+# > this is summed over ranks again. The gradient that comes is the same on all ranks, so it passes as it is.
+# -             total = x.clone()
+# +             ctx.comm = comm
+# +             total = x.clone()
+# -             return grad, None
+# +             total = grad.clone()
+# +             ctx.comm.all_reduce(total)
+# +             return total, None
+# %% wrong: averages in the pass that has nothing to say => cost both-passes
+# > An all-reduce in both passes: in one of them all ranks hold the same already.
+# -             return x.view_as(x)
+# +             same = x.clone()
+# +             comm.all_reduce(same, op="AVG")
+# +             return same
+# -             total = x.clone()
+# +             ctx.comm, total = comm, x.clone()
+# -             return grad, None
+# +             same = grad.clone()
+# +             ctx.comm.all_reduce(same, op="AVG")
+# +             return same, None
+# %% wrong: without autograd => values no-gradient
+# ~ return _Copy.apply(x, comm) ==> return x
+# ~ return _Sum.apply(x, comm) ==> return _Sum.apply(x.detach(), comm)
+# %% wrong: copy_in is the identity => values own-gradient
+# > this is this rank's gradient alone; all ranks used x, so all gradients count.
+# ~ return _Copy.apply(x, comm) ==> return x.view_as(x)
+# %% wrong: sum_out sums nothing => values own-part
+# > this is this rank's part alone; `sum_out` returns the sum.
+# ~ return _Sum.apply(x, comm) ==> return x.view_as(x)
+# %% wrong: sum_out averages => values mean
+# > this is the mean over ranks; their parts add up.
+# -             comm.all_reduce(total)
+# +             comm.all_reduce(total, op="AVG")
+# %% wrong: the gradients averaged => values mean-gradient
+# > this is a mean; the gradients of a copy add up.
+# ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, op="AVG")
+# %% wrong: the gradient of the sum divided => values divided
+# > this is the gradient divided by N; after the sum all ranks have the same gradient, and it passes as it is.
+# ~ total = x.clone() ==> ctx.size, total = comm.size, x.clone()
+# ~ return grad, None ==> return grad / ctx.size, None
+# %% wrong: copy_in sums in the forward pass => values summed-forward
+# > this is the sum over ranks; `copy_in` returns x unchanged.
+# -             return x.view_as(x)
+# +             return sum_out(x, comm)
+# %% wrong: sums in place in the gradient that came => values changed-another's
+# > it sums in place, in a tensor that others also read. Sum a copy.
+# -             total = grad.clone()
+# -             ctx.comm.all_reduce(total)
+# -             return total, None
+# +             ctx.comm.all_reduce(grad)
+# +             return grad, None
+# %% wrong: sums in place in its input => protocol changed-another's
+# -             total = x.clone()
+# -             comm.all_reduce(total)
+# -             return total
+# +             comm.all_reduce(x)
+# +             return x.clone()
+# %% wrong: everyone to everyone, added up alone => cost gathered
+# > Every rank gets every other rank's tensor: N − 1 tensors from each. An all-reduce sends less than two.
+# -             total = grad.clone()
+# -             ctx.comm.all_reduce(total)
+# -             return total, None
+# +             return sum_out(grad, ctx.comm), None
+# -             total = x.clone()
+# -             comm.all_reduce(total)
+# -             return total
+# +             parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
+# +             comm.all_gather(parts, x.contiguous())
+# +             return sum(parts)
+# %% wrong: everything through rank 0 => cost one-root
+# -             ctx.comm.all_reduce(total)
+# +             ctx.comm.reduce(total, dst=0)
+# +             ctx.comm.broadcast(total, src=0)
+# -             comm.all_reduce(total)
+# +             comm.reduce(total, dst=0)
+# +             comm.broadcast(total, src=0)
+# %% wrong: shares a file instead of sending => cost too-few-bytes  from: everyone to everyone, added up alone
+# - def copy_in(x, comm):
+# + import os
+# + import tempfile
+# + CALLS = [0]
+# + def _through_a_file(x, comm):
+# +     CALLS[0] += 1
+# +     path = os.path.join(tempfile.gettempdir(), f"shared-{os.getpid()}-{CALLS[0]}-")
+# +     torch.save(x.clone(), f"{path}{comm.rank}.pt")
+# +     comm.barrier()
+# +     total = sum(torch.load(f"{path}{rank}.pt") for rank in range(comm.size))
+# +     comm.barrier()
+# +     os.remove(f"{path}{comm.rank}.pt")
+# +     return total
+# + def copy_in(x, comm):
+# ~ return sum_out(grad, ctx.comm), None ==> return _through_a_file(grad, ctx.comm), None
+# -             parts = [torch.empty_like(x, memory_format=torch.contiguous_format) for _ in range(comm.size)]
+# -             comm.all_gather(parts, x.contiguous())
+# -             return sum(parts)
+# +             return _through_a_file(x, comm)
+# %% wrong: the library's => raised
+from course_lib.parallel.tensor import copy_in, sum_out
+
+
+# %% wrong: a hook on x itself => values residual-summed  from: a hook on the gradient, and a detour for the sum
+# > the residual branch's gradient is summed, too: return another tensor than x, and put no hook on x.
+# ~ y = x.view_as(x) ==> y = x
+# %% wrong: sent in double precision => cost double-precision
+# > Numbers are sent in another dtype than the tensor's, with twice its bytes.
+# ~ grad.clone() ==> grad.double()
+# ~ total, ==> total.to(grad.dtype),
+# ~ x.clone() ==> x.double()
+# -             return total
+# +             return total.to(x.dtype)
+# %% wrong: a flat view of whatever comes => generality raised
+# ~ grad.clone() ==> grad.clone().view(-1)
+# ~ total, ==> total.view(grad.shape),
+# %% wrong: never waits => values -
+# ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, async_op=True)
+# %% half: sum_out alone => 2  from: never waits
+'''

@@ -1,0 +1,182 @@
+"""Judge of largest-tp: how many ranks are worthwhile?"""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from course_grader.judging import Fault, Judging, Params, Worked, judged, near
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import Wrong
+from course_grader.judging.per_row import FINE, Column
+from course_grader.judging.random_inputs import draw_rows, plain
+from course_grader.records import Case, Outcome, Verdict
+from course_lib.estimate.units import GB, TFLOP
+
+right = Worked("largest-tp")
+SECONDS = Column(
+    part="seconds",
+    unit="seconds",
+    want=right[0],
+    rel=FINE,
+    words=lambda tokens, hidden, ranks, bandwidth: f"{tokens:,} tokens, hidden {hidden:,}, {ranks} ranks",
+)
+
+
+def _clear(row: Sequence[Any]) -> bool:
+    """Whether no number of ranks is so near the edge that rounding decides."""
+    *given, share = row
+    return bool(right[1](*given, share * 0.999) == right[1](*given, share * 1.001))
+
+
+def _cluster(row: Sequence[Any]) -> tuple[Any, ...]:
+    """A row as it is drawn, the MLP's width in halves of the layer's."""
+    hidden, tokens, halves, *others = row
+    return (tokens, hidden, halves * hidden // 2, *others)
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    size = params["hidden"]
+    width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # distinguishes the two forms of the exercise
+    wide = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB)
+    visible, smaller = ((*wide, n, round((n - 1) / (0.354 * width), 3)) for n in (8, 4))
+    larger = (*wide, 64, round(12 / (0.354 * width), 3))  # twice the share would allow twice the ranks
+    layers = draw_rows(
+        rng,
+        20,
+        (1024, 2048, 4096, 8192),
+        lambda rng: size * rng.choice((1, 2)) // rng.choice((1, 2)),
+        (2, 3, 4, 6, 8, 16, 72),
+        tuple(rate * GB for rate in (25, 50, 200, 450)),
+    )
+    clusters = draw_rows(
+        rng,
+        60,
+        (2048, 4096, 8192, 12288, 16384),
+        (2048, 4096, 8192),
+        (5, 7, 8),
+        tuple(rate * TFLOP for rate in (200, 400, 700, 900)),
+        tuple(rate * GB for rate in (150, 300, 450, 900)),
+        tuple(rate * GB for rate in (12.5, 25, 50, 100)),
+        (4, 8, 16, 64),
+        (0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
+        keep=lambda row: _clear(_cluster(row)),
+    )
+    at_share = (2048, 4096, 16384, 0.75 * 2**50, 2.0**38, 2.0**36, 8, 0.125)  # on two ranks exactly the share
+    double = (*at_share[:3], 2 * at_share[3], *at_share[4:])  # on GPUs twice as fast
+    small, share = (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8), "generality:clusters"
+    return [
+        shown("one layer", "values:seconds", 0, [(4096, size, 8, 450 * GB), (4096, size, 8, 50 * GB)]),
+        shown("a given share", "values:largest", 1, [visible]),
+        hidden("other layers", "values:seconds", 0, [*layers, (4096, size, 1, 50 * GB)]),
+        hidden("sixty other clusters", share, 1, [*map(_cluster, clusters)]),
+        plain("largest", 1, "smaller and larger nodes at a given share", [smaller, larger]),
+        hidden("no ranks beyond one, and all of them", share, 1, [(*small, 1e-4), (*small, 1e4), at_share, double]),
+    ]
+
+
+def _largest_fault(rows: Sequence[Any], results: Sequence[float]) -> Fault | None:
+    for row, got in zip(rows, results, strict=True):
+        if near(got, right[1](*row), 1e-9):
+            continue
+        tokens, width, ffn, flops, inside, across, per_node, share = row
+        lead = (
+            f"{tokens:,} tokens, hidden {width:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and {across / GB:g} GB/s, "
+            f"{per_node} ranks a node, share {share:g}: "
+        )
+        told = f"{lead}got {got:,g}. What do a rank's all-reduces take at that number, and its products?"
+        return Wrong("other-number", told, lead)
+    return None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    which, rows = case.args
+    return judged(case, _largest_fault(rows, outcome.value) if which else SECONDS.fault(case, outcome.value))
+
+
+JUDGING = Judging(
+    shares="values:seconds 0.35, values:largest 0.25, generality:clusters 0.4",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="Bytes per rank hardly depend on N, but products per rank fall with it. So communication's share grows with N, and jumps where the "
+    "ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
+    pytorch="Published runs stay inside a server: TP 8 in Megatron's and Llama 3's.",
+)
+
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+recompute = params("largest-tp").recompute  # "none" or "full": what your variant asks for
+
+
+def tp_seconds(tokens, hidden, ranks, bandwidth) -> float:
+    """Seconds of one layer's all-reduces, forward and backward; `bandwidth` in bytes/s."""
+    ### BEGIN SOLUTION
+    sums = 6 if recompute == "full" else 4
+    return sums * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+    ### END SOLUTION
+
+
+def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share) -> int:
+    """The most ranks, a power of two, whose all-reduces take at most `share` of their products' time."""
+    ### BEGIN SOLUTION
+    weights = 4 * hidden**2 + 3 * hidden * ffn
+    for ranks in (2**power for power in range(10, 0, -1)):
+        products = (8 if recompute == "full" else 6) * tokens * weights / ranks / flops
+        wire = inside if ranks <= per_node else across
+        if tp_seconds(tokens, hidden, ranks, wire) <= share * products:
+            return ranks
+    return 1
+    ### END SOLUTION
+
+# %% right: each side of the node's edge by the inequality  from: worked
+def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
+    sums, passes = (6, 8) if recompute == "full" else (4, 6)
+
+    def fits(bandwidth):
+        most = 1 + share * passes * (4 * hidden + 3 * ffn) * bandwidth / (4 * sums * flops)
+        return [2**p for p in range(11) if 2**p <= most]
+
+    near = [n for n in fits(inside) if n <= per_node]
+    far = [n for n in fits(across) if n > per_node]
+    return max(near + far)
+
+
+# %% wrong: recomputed => values
+# > this counts the all-reduces of another form. {{passes}}.
+# ~ recompute = params("largest-tp").recompute ==> recompute = "none" if params("largest-tp").recompute == "full" else "full"
+# %% wrong: forward only => values
+# > these are the forward pass's two all-reduces; the backward pass has as many.
+# ~ sums = 6 if recompute == "full" else 4 ==> sums = 2
+# %% wrong: no ring => values
+# > a ring sends 2 (1 − 1/N) of the tensor, not the tensor once.
+# ~ * 2 * (1 - 1 / ranks) * tokens ==> * (ranks > 1) * tokens
+# %% wrong: whole twice => values
+# > a ring leaves out each rank's own part: (1 − 1/N).
+# ~ * 2 * (1 - 1 / ranks) * tokens ==> * 2 * tokens
+# %% wrong: one all-reduce => values
+# > that is one all-reduce; a layer has more.
+# ~ sums = 6 if recompute == "full" else 4 ==> sums = 1
+# %% wrong: 32 bits => values
+# > this takes 4 bytes a number; activations have 16 bits.
+# ~ hidden * 2 / bandwidth ==> hidden * 4 / bandwidth
+# %% wrong: one pass => values
+# > forward *and* backward have all-reduces.
+# ~ wire) <= share ==> wire) / 2 <= share
+# %% wrong: inside only => generality
+# > beyond a node the ring runs at the speed of the link between nodes.
+# ~ inside if ranks <= per_node else across ==> inside
+# %% wrong: whole products => values
+# > a rank has an N-th of the products only.
+# ~ * weights / ranks / flops ==> * weights / flops
+# %% wrong: never leaves the node => generality stays-inside
+# > more ranks than a node has meet the share here, too.
+# ~ if tp_seconds ==> if ranks <= per_node and tp_seconds
+# %% wrong: any number of ranks => values
+# > this is no power of two.
+# ~ (2**power for power in range(10, 0, -1)) ==> range(1024, 1, -1)
+# %% wrong: the library's => raised
+# ~ return sums * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth ==> return __import__("course_lib.parallel.tensor").tensor_parallel.tp_cost_per_layer(tokens, hidden, ranks, 0.0, bandwidth).seconds
+# %% half: seconds only => 2.8
+# ~ weights = 4 * hidden**2 + 3 * hidden * ffn ==> raise NotImplementedError
+'''

@@ -1,0 +1,166 @@
+"""Judge of packed-shards: three matrices packed into one."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_chapters.ch09.exercises.probes import REFUSED
+from course_grader.judging import Fault, Judging, Params, Worked, first, judged
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.tensors import coin_of, tensor_fault
+from course_grader.records import Case, Outcome, Verdict
+
+SHARD, MERGE = 0, 1
+right = Worked("packed-shards")
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def weight(sizes: Sequence[int], *more: int) -> Tensor:
+        return torch.randn(sum(sizes), *more, generator=coin, dtype=torch.float32 if more else torch.float64)
+
+    def cut(sizes: tuple[int, ...], ranks: int, *more: int) -> list[tuple[Any, ...]]:
+        whole = weight(sizes, *more)
+        return [(whole, sizes, rank, ranks) for rank in range(ranks)]
+
+    def merge(sizes: tuple[int, ...], ranks: int, *more: int) -> tuple[Any, ...]:
+        return [right[SHARD](*row) for row in cut(sizes, ranks, *more)], sizes
+
+    rows, stacks, refused = params["rows"], "generality:stacks", "generality:refused"
+    odd = (weight((6, 2)), (6, 2), 0, 4)  # the stack divides, its matrices do not
+    others = ((6, 6), 3, 4), ((20, 10, 10, 30), 10), ((3, 5), 1, 2, 2)
+    cases = [
+        shown(f"sizes {rows} on 4 ranks", "values:shard", SHARD, cut(rows, 4, 5)),
+        shown(f"pieces of {rows} from 4 ranks", "values:merge", MERGE, [merge(rows, 4, 5)]),
+        hidden(f"sizes {rows} on 2 ranks", "values:shard", SHARD, cut(rows, 2, 3)),
+        hidden(f"pieces of {rows} from 2 ranks", "values:merge", MERGE, [merge(rows, 2, 3)]),
+        hidden("gate and up, a bias, one rank", stacks, SHARD, [row for each in others for row in cut(*each)]),
+        hidden("pieces of gate and up, of a bias, of one rank", stacks, MERGE, [merge(*each) for each in others]),
+        hidden("sizes (6, 2) on 4 ranks", refused, SHARD, [odd], secret=REFUSED),
+    ]
+    for uneven in ((8, 4, 2), (2, 8, 4)):
+        row = (weight(uneven, 3), uneven, 1, 4)
+        cases.append(hidden(f"sizes {uneven} on 4 ranks", refused, SHARD, [row], secret=REFUSED))
+    return cases
+
+
+def _refused(got: Any) -> bool:
+    return type(got) is str and got == REFUSED
+
+
+def _fault(which: int, row: Sequence[Any], got: Any, want: Tensor) -> Fault | None:
+    if _refused(got):
+        return "refused", "It raises ValueError for sizes that the ranks divide."
+    if which == SHARD:
+        _, sizes, rank, ranks = row
+        return tensor_fault(f"Sizes {tuple(sizes)}, rank {rank} of {ranks}: the piece", got, want)
+    shards, sizes = row
+    return tensor_fault(f"Sizes {tuple(sizes)}: the whole from {len(shards)} pieces", got, want)
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    (which, table), results = case.args, outcome.value
+    if case.secret == REFUSED:
+        odd = f"{case.name}: the ranks do not divide a size, so a rank would get part of a head; raise `ValueError`."
+        return judged(case, None if _refused(results[0]) else ("not-refused", odd))
+    rows = zip(table, results, right.value(case), strict=True)
+    return judged(case, first(*(_fault(which, *each) for each in rows)))
+
+
+JUDGING = Judging(
+    shares="values:shard 0.4, values:merge 0.3, generality:stacks 0.2, generality:refused 0.1",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="A stack of matrices is cut matrix by matrix. Each rank then holds a stack again, so its own product still yields queries, keys "
+    "and values side by side. Concatenated in rank order, the pieces are not the whole.",
+    pytorch="vLLM's `QKVParallelLinear` and `MergedColumnParallelLinear` load this way; DTensor has no placement for it.",
+)
+
+ANSWERS = r'''import torch
+
+
+# %% right: worked
+def packed_shard(weight, sizes, rank, ranks):
+    """This rank's rows of a matrix that stacks several matrices of `sizes` rows."""
+    ### BEGIN SOLUTION
+    if any(size % ranks for size in sizes):
+        raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
+    return torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+    ### END SOLUTION
+
+
+def packed_merge(shards, sizes):
+    """The whole stack again, from all ranks' shards in order."""
+    ### BEGIN SOLUTION
+    pieces = [shard.split([size // len(shards) for size in sizes]) for shard in shards]
+    return torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+    ### END SOLUTION
+
+# %% right: indices, and their inverse
+def _rows(sizes, rank, ranks):
+    rows, start = [], 0
+    for size in sizes:
+        if size % ranks:
+            raise ValueError("does not divide")
+        share = size // ranks
+        rows += range(start + rank * share, start + (rank + 1) * share)
+        start += size
+    return rows
+
+
+def packed_shard(weight, sizes, rank, ranks):
+    return weight[_rows(sizes, rank, ranks)]
+
+
+def packed_merge(shards, sizes):
+    whole = torch.empty(sum(sizes), *shards[0].shape[1:], dtype=shards[0].dtype)
+    for rank, shard in enumerate(shards):
+        whole[_rows(sizes, rank, len(shards))] = shard
+    return whole
+
+
+# %% wrong: cut as one matrix => values contiguous
+# > this is one stretch of the stack. Each rank needs its share of each of the matrices.
+# ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.chunk(ranks)[rank]
+# %% wrong: merged by putting pieces behind one another => values concatenated
+# > the pieces follow each other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v].
+# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))]) ==> torch.cat(list(shards))
+# %% wrong: merged from the last rank to the first => values another-order
+# > the ranks' parts are in the wrong order.
+# ~ for piece in pieces ==> for piece in reversed(pieces)
+# %% wrong: three equal parts, whatever the sizes => values equal-parts
+# > the stack is cut as if its matrices were equally large; their sizes differ.
+# ~ split(list(sizes)) ==> chunk(len(sizes))
+# ~ split([size // len(shards) for size in sizes]) ==> chunk(len(sizes))
+# %% wrong: rows dealt out => values dealt
+# > rows were assigned in turn: a head's rows belong together.
+# ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight[rank::ranks]
+# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))]) ==> torch.stack(list(shards), 1).flatten(0, 1)
+# %% wrong: columns, as for a row layer => values -
+# ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.tensor_split(ranks, -1)[rank]
+# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))]) ==> torch.cat(list(shards), -1)
+# %% wrong: a list instead of a stack => values not-a-tensor
+# ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
+# %% wrong: three matrices only => generality -
+# ~ part in weight.split(list(sizes)) ==> part in (lambda q, k, v: (q, k, v))(*weight.split(list(sizes)))
+# ~ range(len(sizes)) ==> range(3)
+# %% wrong: cuts what does not divide, too => generality not-refused
+# ~ if any(size % ranks for size in sizes): ==> if False:
+# ~ part.chunk(ranks) ==> part.tensor_split(ranks)
+# %% wrong: refuses stacks of unequal matrices => values refused
+# ~ any ==> len(set(sizes)) > 1 or any
+# %% wrong: asks whether the stack divides, not its matrices => generality not-refused
+# ~ any(size % ranks for size in sizes) ==> sum(sizes) % ranks
+# ~ part.chunk(ranks) ==> part.tensor_split(ranks)
+# %% half: pieces only => 3.2  from: merged by putting pieces behind one another
+# %% half: an assertion instead of a ValueError => 7.2
+# -     if any(size % ranks for size in sizes):
+# -         raise ValueError(f"{ranks} ranks do not divide {tuple(sizes)}")
+# +     assert all(size % ranks == 0 for size in sizes)
+# %% wrong: eight ranks at most => generality refused
+# ~ any(size % ranks for size in sizes) ==> ranks > 8 or any(size % ranks for size in sizes)
+'''

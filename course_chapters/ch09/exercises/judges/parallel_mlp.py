@@ -1,0 +1,167 @@
+"""Judge of parallel-mlp: an MLP with one all-reduce per pass."""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_chapters.ch09.exercises.judges import regions
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.tensors import coin_of, normal
+from course_grader.records import Case, Outcome, Verdict
+
+right = Worked("parallel-mlp")
+
+
+def _piece(whole: Mapping[str, Tensor], n: int, rank: int) -> dict[str, Tensor]:
+    """This rank's pieces; `down_bias` is whole on every rank."""
+    return {
+        name: w.clone() if name == "down_bias" else regions.part(w, n, rank, int(name == "down"))
+        for name, w in whole.items()
+    }
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    coin, kind, tokens = coin_of(rng), params["kind"], params["tokens"]
+
+    def data(n: int, rows: tuple[int, int], hidden: int, ffn: int, dtype: torch.dtype = torch.float32) -> Any:
+        shapes = {"up": (ffn, hidden), "down": (hidden, ffn)}
+        shapes |= {"gate": (ffn, hidden)} if kind == "gated" else {"up_bias": (ffn,), "down_bias": (hidden,)}
+        whole = {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
+        x, gradient = normal(coin, *rows, hidden, dtype=dtype), normal(coin, *rows, hidden, dtype=dtype)
+        return tuple((x.clone(), gradient.clone(), _piece(whole, n, rank)) for rank in range(n))
+
+    rows, share = (2, tokens // 2), "generality:shapes"
+    return [
+        shown("three ranks", "values:output", per_rank=data(3, rows, 8, 4 * tokens)),
+        hidden("two ranks, other data", "values:output", per_rank=data(2, rows, 8, 4 * tokens)),
+        hidden("one rank", share, per_rank=data(1, (1, 5), 6, 8)),
+        hidden("three ranks, ffn smaller than hidden", share, per_rank=data(3, (2, 4), 9, 6)),
+        hidden("nine ranks, a column each, 64 bits", share, per_rank=data(9, (1, 1), 4, 9, torch.float64)),
+    ]
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    wants = right.value(case)
+    least, most = regions.ring_bytes(wants[0]["y"], len(wants))
+    allowed = "One all-reduce of a tensor like x each way."
+    return regions.layer_verdicts(
+        case,
+        outcome.value,
+        wants,
+        regions.traffic(outcome.meter, 2 * least, 2 * most, allowed),
+        gradients={"gradients": tuple(wants[0]["grads"])},
+        hint="Which outputs of the first product does this rank's piece of `down` take?",
+    )
+
+
+JUDGING = Judging(
+    point=("cost:bytes",),
+    shares="values:output 0.25, values:gradients 0.3, cost:bytes 0.3, generality:shapes 0.15",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="A column cut gives each rank whole outputs, so that whatever acts on single numbers can follow at once; a row cut takes just "
+    "these as its inputs. Only the sum behind it needs the other ranks, and so does, on the way back, the gradient of what all "
+    "used. Two messages, however wide the middle is.",
+    pytorch='`parallelize_module(mlp, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})`.',
+)
+
+ANSWERS = r'''import torch
+from torch.nn import functional as F
+
+from course_lib import params
+from course_lib.parallel.tensor import copy_in, gather, split, sum_out
+
+
+# %% right: worked
+kind = params("parallel-mlp").kind  # "gelu" or "gated": what your variant asks for
+
+
+def parallel_mlp(comm, x, weights):
+    """The MLP's output (batch, seq, hidden), on every rank. Budget: one all-reduce per pass."""
+    ### BEGIN SOLUTION
+    x = copy_in(x, comm)
+    if kind == "gated":
+        inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
+        return sum_out(F.linear(inner, weights["down"]), comm)
+    inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+    return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+    ### END SOLUTION
+
+# %% right: each row of the batch with operators of its own
+# - def parallel_mlp(comm, x, weights):
+# + def of_one_row(comm, x, weights):
+# ~ return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"] ==> return sum_out(F.linear(inner, weights["down"]), comm)
+#       ### END SOLUTION
+# + def parallel_mlp(comm, x, weights):
+# +     return torch.stack([of_one_row(comm, row, weights) for row in x.unbind(0)]) + weights.get("down_bias", 0)
+# %% wrong: the gather in the middle, as printed => cost gathered-in-the-middle
+# > The ranks communicate between the two products. Each piece of `down` needs only what its rank has.
+#           inner = F.silu(F.linear(x, weights["gate"])) * F.linear(x, weights["up"])
+# +         inner = split(gather(inner, comm, dim=2), comm, dim=2)
+#       inner = F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+# +     inner = split(gather(inner, comm, dim=2), comm, dim=2)
+# %% wrong: whole weights on every rank => cost weights-travelled
+# > Every rank got whole weights. No rank needs more than its pieces.
+# -     x = copy_in(x, comm)
+# +     def sum_out(whole, comm):
+# +         return whole
+# +     dims = {"up": 0, "up_bias": 0, "gate": 0, "down": 1}
+# +     weights = {name: gather(w, comm, dims[name]) if name in dims else w for name, w in weights.items()}
+# %% wrong: the bias before the sum => values bias-n-times unless kind=gated
+# > `down_bias` is in it once from every rank; it counts once.
+# ~ ), comm) + weights["down_bias"] ==> , weights["down_bias"]), comm)
+# %% wrong: the last bias forgotten => values no-bias unless kind=gated
+# > `down_bias` is missing.
+# ~ + weights["down_bias"] ==>
+# %% wrong: the bias divided by N before the sum => values divided unless kind=gated
+# > it is divided by the number of ranks, so that every copy makes too small a step.
+# ~ ), comm) + weights["down_bias"] ==> , weights["down_bias"] / comm.size), comm)
+# %% wrong: the last bias through the operator in front => values times-n unless kind=gated
+# > it is as many times too large as there are ranks: after the sum all hold the same, so this gradient is not summed again.
+# ~ + weights["down_bias"] ==> + copy_in(weights["down_bias"], comm)
+# %% wrong: no operator in front => values not-summed
+# > this is what this rank sends back, alone: all ranks used x, so all count. What precedes the region?
+# -     x = copy_in(x, comm)
+# %% wrong: no operator behind => values own-part
+# > this is what this rank's piece of `down` yields; all ranks' parts add up.
+# ~ x = copy_in(x, comm) ==> x, sum_out = copy_in(x, comm), lambda part, comm: part
+# %% wrong: an all-reduce that autograd does not know => values no-gradient
+# -     x = copy_in(x, comm)
+# +     def sum_out(part, comm):
+# +         total = part.detach().clone()
+# +         comm.all_reduce(total)
+# +         return total
+# %% wrong: an average behind, as for gradients => values mean
+# > this is a mean of the ranks' parts; they add up.
+# -         return sum_out(F.linear(inner, weights["down"]), comm)
+# +         return sum_out(F.linear(inner, weights["down"]), comm) / comm.size
+# ~ + weights ==> / comm.size + weights
+# %% wrong: the sum moved in front of the nonlinearity => values sum-in-the-middle
+# > the ranks' numbers are summed before the nonlinearity, but there each rank has whole ones; only `down`'s outputs are parts.
+# ~ F.silu(F.linear(x, weights["gate"])) ==> F.silu(sum_out(F.linear(x, weights["gate"]), comm))
+# -         return sum_out(F.linear(inner, weights["down"]), comm)
+# +         return F.linear(inner, weights["down"])
+# ~ F.gelu(F.linear(x, weights["up"], weights["up_bias"])) ==> F.gelu(sum_out(F.linear(x, weights["up"], weights["up_bias"]), comm))
+# ~ return sum_out(F.linear(inner, weights["down"]), comm) + ==> return F.linear(inner, weights["down"]) +
+# %% wrong: an average of the result, to be safe => cost one-too-many
+# > That is more than one all-reduce each way: one operator in front and one behind are enough.
+# - def parallel_mlp(comm, x, weights):
+# + def in_parallel(comm, x, weights):
+#       ### END SOLUTION
+# + def parallel_mlp(comm, x, weights):
+# +     y = in_parallel(comm, x, weights)
+# +     same = y.detach().clone()
+# +     comm.all_reduce(same, op="AVG")
+# +     return y + (same - y.detach())
+# %% wrong: the form of another variant => raised
+# ~ if kind == "gated": ==> if kind != "gated":
+# %% wrong: every part to everyone => cost gathered
+# > Every rank sends its whole part to every other rank; an all-reduce sends less than twice the tensor.
+# ~ x = copy_in(x, comm) ==> x, sum_out = copy_in(x, comm), lambda part, comm: gather(part[None], comm, 0).sum(0)
+# %% half: everything but the gather => 5  from: the gather in the middle, as printed
+# %% half: the output is right => 2.5  from: no operator in front
+'''

@@ -1,0 +1,130 @@
+"""Judge of two-streams: the same outside, different inside."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from course_grader.judging import Fault, Judging, Params, judged
+from course_grader.judging.cases import hidden, shown
+from course_grader.records import Case, Outcome, Verdict
+
+DRAWN = 6
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    start = rng.randrange(1000)
+    seeds, ranks = params["seeds"], params["ranks"]
+    few = [(start, rank) for rank in range(4)] + [(start + 500, 0)]
+    zero = [(0, rank) for rank in range(3)] + [(1, 0), (1, 1), (1024, 0)]
+    wide = [(start + seed, rank) for seed in range(seeds) for rank in {0, 1, 2, rng.randrange(3, ranks - 1), ranks - 1}]
+    both, replicas = [(start + seed, rank) for seed in (0, 1) for rank in range(ranks)], "generality:replicas"
+    return [
+        shown("four ranks", "values:outside", few, DRAWN),
+        shown("four ranks, inside", "values:inside", few, DRAWN),
+        hidden("called again", "values:outside", [*few, *few], DRAWN),
+        hidden("called again, inside", "values:inside", [*few, *few], DRAWN),
+        hidden(f"{seeds} seeds in a row, ranks up to {ranks - 1}", replicas, wide, DRAWN),
+        hidden("all ranks of two seeds", replicas, both, DRAWN),
+        hidden("seed 0", replicas, zero, DRAWN),
+    ]
+
+
+def _streams_fault(case: Case, drawn: Sequence[Any], outside_too: bool) -> Fault | None:
+    """What is wrong with the streams; without `outside_too`, faults of the outside streams alone are passed over."""
+    pairs, outside, inside = case.args[0], {}, {}
+    if len(drawn) != len(pairs):
+        return "no-generators", "Return a pair of `torch.Generator`s, (outside, inside)."
+    for (seed, rank), (out, own, one, disturbed) in zip(pairs, drawn, strict=True):
+        lead, out, own = f"Seed {seed}, rank {rank}:", tuple(out), tuple(own)
+        if one is not False:
+            return "one-generator", "outside and inside are one generator: drawing from one moves the other."
+        if disturbed is not False and outside_too:
+            return "disturbed", "torch's own generator was moved; use `torch.Generator()`, not `torch.manual_seed`."
+        if outside.setdefault(seed, out) != out and outside_too:
+            return ("outside-differs", f"{lead} outside draws other numbers than on another rank or call.")
+        if inside.setdefault((seed, rank), own) != own:
+            return "not-repeatable", f"{lead} asked again, inside draws other numbers."
+    owner: dict[Any, str] = {}
+    for seed, row in outside.items():
+        if row in owner and outside_too:
+            return "seeds-alike", f"Outside, seed {seed} draws the same numbers as {owner[row]}."
+        owner[row] = f"seed {seed} outside"
+    for (seed, rank), row in inside.items():
+        if other := owner.get(row):
+            name = "ranks-alike" if other.startswith(f"seed {seed},") else "replicas-collide"
+            name = "inside-is-outside" if other == f"seed {seed} outside" else name
+            return name, f"Inside, seed {seed}, rank {rank} draws the same numbers as {other}."
+        owner[row] = f"seed {seed}, rank {rank} inside"
+    return None
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = _streams_fault(case, outcome.value, case.kind != "values" or case.part == "outside")
+    if fault and case.kind == "values":
+        about_outside = fault[0] in ("outside-differs", "seeds-alike", "disturbed")
+        if fault[0] not in ("no-generators", "one-generator") and about_outside != (case.part == "outside"):
+            fault = None  # the other visible case reports it
+    return judged(case, fault)
+
+
+JUDGING = Judging(
+    shares="values:outside 0.35, values:inside 0.35, generality:replicas 0.3",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="Every pair (seed, rank) needs a number of its own, but `seed + rank` is the same for many pairs. Leave more room between seeds than "
+    "there are ranks.",
+    pytorch="Megatron's `model_parallel_cuda_manual_seed`; DTensor's `OffsetBasedRNGTracker` makes shards draw what the whole would draw.",
+)
+
+ANSWERS = r'''import hashlib
+import time
+
+import torch
+
+
+# %% right: worked
+def two_streams(seed, rank):
+    """A pair of `torch.Generator`s: (outside, the same on all ranks; inside, this rank's own)."""
+    ### BEGIN SOLUTION
+    first = seed * 1_000_003
+    return torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank)
+    ### END SOLUTION
+
+# %% right: a hash of the pair
+def two_streams(seed, rank):
+    def of(*parts):
+        digest = hashlib.sha256(repr(parts).encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    return of("outside", seed), of("inside", seed, rank)
+
+
+# %% wrong: seed + rank => values inside-is-outside
+# ~ first = seed * 1_000_003 ==> first = seed
+# ~ first + 1 + rank ==> seed + rank
+# %% wrong: alike everywhere => values ranks-alike
+# ~ first + 1 + rank ==> first + 2718
+# %% wrong: apart everywhere => values outside-differs
+# ~ first = seed * 1_000_003 ==> first = (seed * 1000 + rank) * 2
+# ~ first + 1 + rank ==> first + 1
+# %% wrong: one generator under two names => values one-generator
+# ~ first = seed * 1_000_003 ==> both = torch.Generator().manual_seed(seed)
+# ~ torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank) ==> both, both
+# %% wrong: seeds multiplied by rank => values -
+# ~ first = seed * 1_000_003 ==> first = seed
+# ~ first + 1 + rank ==> seed * rank + 7
+# %% wrong: from the process's own generator => values disturbed
+# ~ seed * 1_000_003 ==> int(torch.randint(2**40, ()))
+# %% wrong: inside from the clock => values not-repeatable
+# ~ first + 1 + rank ==> time.perf_counter_ns() + rank
+# %% wrong: seeds, no generators => values no-generators
+# ~ torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank) ==> seed, first + rank
+# %% wrong: room for eight ranks only => generality replicas-collide
+# ~ 1_000_003 ==> 9
+# %% wrong: a product of seed and rank => generality replicas-collide
+# ~ first = seed * 1_000_003 ==> first = 2 * seed
+# ~ first + 1 + rank ==> 2 * (seed + 1) * (rank + 1) + 1
+# %% half: outside alike, and inside, too => 1.75  from: alike everywhere
+# %% wrong: seeds of ten bits => generality -
+# ~ seed * 1_000_003 ==> seed % 1024 * 1_000_003
+'''

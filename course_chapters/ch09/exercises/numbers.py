@@ -1,0 +1,87 @@
+"""The numbers in chapter 09's prose, as text: computed from facts and from the costs of tensor parallelism."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from course_chapters.running_example import PARAMS, lab, opening
+from course_lib.cluster import collectives
+from course_lib.estimate import facts, memory
+from course_lib.estimate.units import MINUTE, US, bytes_text, duration_text, number_text, percent_text
+from course_lib.parallel.tensor.traffic import tp_bytes_per_layer, tp_cost_per_layer
+
+H100 = facts.device("H100 SXM")
+SHAPE = facts.model("llama3-70b")
+LLAMA = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
+SEQ, TP = 8192, 8  # tokens of a micro-batch, one sequence; ranks of one server
+INSIDE, ACROSS = (
+    (2 * US, float(H100.link_one_way)),
+    (10 * US, float(H100.network_one_way)),
+)  # round latencies, real rates
+WIDE = memory.dtype_bytes("fp32")  # of a logit
+LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter on one server
+
+
+def sums_seconds(latency: float, bandwidth: float, ranks: int = TP) -> float:
+    """Seconds of all layers' all-reduces for one sequence of the plan's model, forward and backward."""
+    return SHAPE.layers * tp_cost_per_layer(SEQ, SHAPE.hidden, ranks, latency, bandwidth).seconds
+
+
+def ratio(bandwidth: float, ranks: int = TP) -> float:
+    """Time of a layer's all-reduces over that of its products, with 12 h² weights, at the dense peak, without latency."""
+    return float(2 / 9 * (ranks - 1) * H100.dense_flops / (SHAPE.hidden * bandwidth))
+
+
+def _share(wire: str) -> str:
+    from course_chapters.ch09.widgets import layer  # not at import: cards import this module, and it draws
+
+    return percent_text(layer(SHAPE.name, TP, SEQ, H100.name, wire).share, 2)
+
+
+def _layer_seconds(wire: str, ranks: int) -> str:
+    from course_chapters.ch09.widgets import layer
+
+    return duration_text(layer(SHAPE.name, ranks, SEQ, H100.name, wire).seconds)
+
+
+def _kept(sp: bool) -> str:
+    """Bytes of a sequence that one rank keeps for the backward pass of one layer of the plan's model."""
+    return bytes_text(memory.layer_bytes(SHAPE, 1, SEQ, memory.Layout(tp=TP, sp=sp), kernels="flash", dropout=False))
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    **opening("09"),
+    "card": lambda: H100.memory.text,
+    "seq": lambda: f"{SEQ:,} tokens",
+    "tp": lambda: str(TP),
+    "hidden": lambda: f"{SHAPE.hidden:,}",
+    "vocab": lambda: f"{SHAPE.vocab:,}",
+    "acts": lambda: bytes_text(memory.activation_bytes(SHAPE, 1, SEQ, kernels="flash", dropout=False)),
+    # the run of the opening question
+    "l3_gpus": lambda: f"{LLAMA.devices:,.0f} H100s",
+    "l3_batch": lambda: f"{LLAMA.batch_tokens.text}",
+    "l3_seq": lambda: f"{LLAMA.seq_len:,.0f}",
+    "l3_sequences": lambda: f"{LLAMA.batch_tokens / LLAMA.seq_len:,.0f}",
+    "l3_per": lambda: number_text(LLAMA.devices * LLAMA.seq_len / LLAMA.batch_tokens),
+    "l3_tp": lambda: f"{LLAMA.tp:.0f}",
+    # the wires
+    "fb_nvlink": lambda: f"{H100.dense_flops / H100.link_one_way:,.0f}",
+    "fb_adapter": lambda: f"{H100.dense_flops / H100.network_one_way:,.0f}",
+    "ratio_nvlink": lambda: number_text(ratio(INSIDE[1]), 2),
+    "ratio_adapter": lambda: number_text(ratio(ACROSS[1]), 2),
+    "share_nvlink": lambda: _share("NVLink"),
+    **{
+        f"{wire.lower()}_{ranks}": partial(_layer_seconds, wire, ranks)
+        for wire in ("NVLink", "adapter")
+        for ranks in (2, TP)
+    },
+    # sequence parallelism, and the vocabulary
+    "layer_tp": lambda: _kept(False),
+    "layer_sp": lambda: _kept(True),
+    "sent_tp": lambda: bytes_text(tp_bytes_per_layer(SEQ, SHAPE.hidden, TP)),
+    "sent_sp": lambda: bytes_text(tp_bytes_per_layer(SEQ, SHAPE.hidden, TP, sequence_parallel=True)),
+    "loss_bytes": lambda: bytes_text(collectives.ring_cost(3 * SEQ * WIDE, TP, 0.0, 1.0).nbytes),
+    "logit_bytes": lambda: bytes_text(collectives.ring_half_cost(SEQ * SHAPE.vocab * WIDE, TP, 0.0, 1.0).nbytes),
+    "state_tp": lambda: bytes_text(memory.state_bytes(PARAMS) / TP),
+    # a lab on rented GPUs
+    **lab(LAB_GPUS, LAB_SECONDS),
+}

@@ -1,0 +1,18 @@
+"""What chapter 09 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
+
+from fnmatch import fnmatchcase
+
+import torch
+from torch.nn import functional as F
+
+from course_chapters import evidence_widget as evidence
+from course_chapters.ch09 import tables
+from course_chapters.ch09 import widgets as pictures
+from course_chapters.ch09.pieces import held_pieces
+from course_chapters.ch09.tensors import normal
+from course_chapters.real_processes import launched
+from course_chapters.table import table

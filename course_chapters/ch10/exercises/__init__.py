@@ -1,0 +1,22 @@
+"""Chapter 10, "Pipeline parallelism: can layers live apart?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch10.exercises.drills import DRILLS
+from course_chapters.ch10.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "pipeline-bubble",
+    "predict-idle",
+    "three-schedules",
+    "schedule-validator",
+    "deadlocked-1f1b",
+    "run-any-schedule",
+    "interleaved-rows",
+    "beat-1f1b",
+    "uneven-layers",
+    "read-a-gantt",
+    "audit-pipeline",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

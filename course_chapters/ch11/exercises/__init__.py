@@ -1,0 +1,25 @@
+"""Chapter 11, "Sequence and context parallelism: can several ranks share one sequence?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch11.exercises.drills import DRILLS
+from course_chapters.ch11.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "activation-shares",
+    "norm-gradients",
+    "merge-partial-attention",
+    "ring-attention",
+    "ring-backward",
+    "predict-causal-balance",
+    "zig-zag-positions",
+    "shifted-targets",
+    "ulysses-exchange",
+    "split-packed-documents",
+    "window-halo",
+    "hide-the-ring",
+    "mean-over-the-mesh",
+    "audit-context",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

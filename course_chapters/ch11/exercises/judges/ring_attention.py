@@ -1,0 +1,286 @@
+"""Judge of ring-attention: ring attention."""
+
+import random
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_chapters.ch11.exercises.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
+from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
+from course_chapters.ch11.exercises.probes import MEASURED, WEIGHED
+from course_grader.judging import Fault, Judging, Params, Weighed, first, judged
+from course_grader.judging.cases import hidden, shown, under
+from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
+from course_grader.judging.tensors import coin_of, tensor_fault
+from course_grader.judging.traffic import off_the_ring, too_few_bytes
+from course_grader.records import Case, Outcome, Verdict
+
+
+def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
+    coin = coin_of(rng)
+
+    def data(ranks: int, length: int, how: str, name: str, *heads: int, measured: bool = False, **more: Any) -> Any:
+        packed = torch.tensor(sorted(rng.choice((3, 4, 9)) for _ in range(length)))
+        options = {"window": {"window": 5}, "documents": {"documents": packed}}.get(name, {}) | (
+            {MEASURED: True} if measured else {}
+        )
+        return shards(coin, cut(length, ranks, rng, how), (name, options), *heads, **more)
+
+    def far(name: str, part: str, *args: Any, **more: Any) -> Case:
+        return hidden(name, part, per_rank=data(*args, **more))
+
+    return [
+        shown("four ranks, zig-zag, causal", "values:attention", per_rank=data(4, 16, "zig-zag", "causal")),
+        far("three ranks, everything visible", "values:attention", 3, 12, "contiguous", "all"),
+        far("four ranks, four query heads, two KV heads", "values:attention", 4, 16, "zig-zag", "all", 4, 2),
+        far("three ranks, tokens anywhere", "generality:layouts", 3, 17, "mixed", "causal", 4, 2, 6),
+        far("four ranks, 13 tokens", "generality:layouts", 4, 13, "zig-zag", "causal", 3, 1),
+        far("five ranks, three tokens", "generality:layouts", 5, 3, "zig-zag", "causal"),
+        far("two ranks", "generality:layouts", 2, 9, "contiguous", "causal"),
+        far("one rank alone", "generality:layouts", 1, 7, "contiguous", "causal", 4, 2),
+        far("three ranks, a sliding window", "generality:masks", 3, 18, "zig-zag", "window"),
+        far("three ranks, packed documents", "generality:masks", 3, 18, "mixed", "documents", 2, 1),
+        far("three ranks, keys before the query alone", "generality:masks", 3, 12, "mixed", "strict"),
+        far("three ranks, large scores", "generality:numbers", 3, 12, "zig-zag", "causal", size=60.0),
+        far("three ranks, bfloat16", "generality:numbers", 3, 15, "mixed", "causal", 4, 2, dtype=torch.bfloat16),
+        far("two ranks, fp16", "generality:numbers", 2, 9, "mixed", "documents", dtype=torch.float16),
+        far("ten ranks, memory", "cost:memory", 10, 20, "contiguous", "causal", 2, 2, 64, measured=True),
+        *under((LATE, BUFFER, BUFFERS_LATE), "three ranks", "protocol:safe", lambda: data(3, 12, "zig-zag", "causal")),
+    ]
+
+
+def _ring_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
+    of = Shards(case)
+    for rank, (got, (out, log_sum)) in enumerate(zip(outcome.value, of.whole(), strict=True)):
+        want, where = out.to(of.q[rank].dtype), f"rank {rank}'s output"
+        fault = tensor_fault(where, got["out"], want)
+        if fault and case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded"):
+            return moved_early(case, rank)
+        if fault:
+            return placed(fault, "out")
+        if fault := log_sum_fault(f"rank {rank}'s log-sum", got["log_sum"], log_sum):
+            return placed(fault, "log_sum")
+    return touched(outcome.value)
+
+
+def _ring_bytes(case: Case, outcome: Outcome, direction: int) -> Fault | None:
+    blocks = block_bytes(case)
+    for rank, spent in enumerate(outcome.meter["bytes_sent"]):
+        most = sum(blocks) - blocks[(rank + direction) % len(blocks)]
+        if spent > most:
+            return "too-many-bytes", (
+                f"rank {rank} sent {spent:,} bytes; {most:,} are enough. Are blocks sent once more at the end, padded, in another dtype, "
+                "or with a copy for every query head?"
+            )
+    needed = [sum(blocks) - own for own in blocks] if case.part == "attention" else [0] * len(blocks)
+    return too_few_bytes(outcome.meter, [0] * len(blocks), needed)
+
+
+KEPT = 0.95  # of all blocks: six of ten are needed, with arithmetic in float64 eight; whoever keeps them all has 12
+
+
+def _ring_memory(case: Case, outcome: Outcome) -> Fault | None:
+    blocks = block_bytes(case)
+    held = max(got["peak"] or 0 for got in outcome.value)
+    if 0 < held <= KEPT * sum(blocks):
+        return None
+    return "whole-sequence", (
+        f"at its peak a rank holds {held / blocks[0]:.1f} blocks of keys and values of {len(blocks)} besides its own; let go of a block once "
+        "it has been used and passed on."
+    )
+
+
+HELD = 10.0  # blocks a rank may come to hold, the given tensors and messages under way included
+
+
+def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
+    coin = coin_of(rng)
+
+    def wants(case: Case) -> list[dict[str, Tensor]]:
+        columns = (case.per_rank or ())[0][1][1][WEIGHED][1] % 64
+        return [{"out": out[..., columns], "log_sum": log_sum} for out, log_sum in Shards(case).whole()]
+
+    positions = cut(20, RANKS, rng, "contiguous")
+    return weighed(lambda options: shards(coin, positions, ("causal", options), 2, 2, 64), HELD, wants)
+
+
+def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    fault = _ring_fault(params, case, outcome)
+    direction = 1 if params["direction"] == "next" else -1
+    if case.part == "memory":
+        return judged(case, first(fault, _ring_memory(case, outcome)), named=True)
+    cost = first(
+        off_the_ring(outcome.meter, direction, "rank, rank + 1, …" if direction > 0 else "rank, rank − 1, …"),
+        _ring_bytes(case, outcome, direction),
+    )
+    return judged(case, fault, *([("cost", "bytes", cost)] if case.adversary is None else []), named=True)
+
+
+JUDGING = Judging(
+    shares="values:attention 0.3, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:layouts 0.1, generality:masks 0.1, "
+    "generality:numbers 0.1",
+    measured_by_worker=("cost:memory",),
+    weighed=_ring_weighed,
+    cases=_ring_cases,
+    verdicts=_ring_verdicts,
+    why="""Attention is a sum over keys, and log-sums let it be merged block by block. Each block passes every rank once, N − 1 messages in all. The mask depends on
+positions in the whole sequence, so it holds for every layout.""",
+    pytorch="`torch.distributed.tensor.experimental.context_parallel` replaces scaled_dot_product_attention with ring attention.",
+)
+
+ANSWERS = r'''import math
+
+import torch
+
+from course_lib import params
+
+
+# %% right: worked
+def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor, torch.Tensor]:
+    """(output, log_sum) of this rank's queries over the keys of all ranks."""
+    ### BEGIN SOLUTION
+    n, rank, group, width = comm.size, comm.rank, len(q) // len(k), q.shape[-1]
+    sign = 1 if params("ring-attention").direction == "next" else -1
+    out, log_sum = torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf)
+    block = torch.stack([k, v])
+    for step in range(n):
+        owner, works = (rank - sign * step) % n, []
+        if step < n - 1:
+            following = block.new_empty(2, len(k), len(positions[(owner - sign) % n]), width)
+            works = [comm.isend(block, (rank + sign) % n), comm.irecv(following, (rank - sign) % n)]
+        keys, values = block.float().repeat_interleave(group, 1)
+        scores = q.float() @ keys.mT / math.sqrt(width)
+        scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
+        total = torch.logaddexp(log_sum, scores.logsumexp(-1))
+        seen = total > -math.inf  # a query that has seen no key yet stays at zero
+        old = torch.where(seen, (log_sum - total).exp(), 0.0)
+        shares = torch.where(seen.unsqueeze(-1), (scores - total.unsqueeze(-1)).exp(), 0.0)
+        out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
+        for work in works:
+            work.wait()
+        if works:
+            block = following
+    return out.to(q.dtype), log_sum
+    ### END SOLUTION
+
+
+# %% right: a running maximum and sum, keys and values in one tensor
+def ring_forward(comm, q, k, v, positions, visible):
+    n, rank = comm.size, comm.rank
+    sign = 1 if params("ring-attention").direction == "next" else -1
+    after, before = (rank + sign) % n, (rank - sign) % n
+    heads, kv_heads, width = len(q), len(k), q.shape[-1]
+    queries = q.float().reshape(kv_heads, heads // kv_heads, q.shape[1], width)
+    top = torch.full(queries.shape[:-1], -1e30)
+    total, out = torch.zeros_like(top), torch.zeros_like(queries)
+    held = torch.stack([k, v])
+    owner = rank
+    while True:
+        following = (owner - sign) % n
+        works = []
+        if following != rank:
+            arriving = held.new_empty(2, kv_heads, len(positions[following]), width)
+            works = [comm.isend(held, after), comm.irecv(arriving, before)]
+        if len(positions[owner]):
+            scores = torch.einsum("kgqd,ktd->kgqt", queries, held[0].float()) * width**-0.5
+            seen = visible(positions[rank], positions[owner])
+            new = torch.maximum(top, scores.masked_fill(~seen, -1e30).amax(-1))
+            weights = (scores - new.unsqueeze(-1)).exp().masked_fill(~seen, 0.0)
+            shrink = (top - new).exp()
+            total = total * shrink + weights.sum(-1)
+            out = out * shrink.unsqueeze(-1) + weights @ held[1].float().unsqueeze(1)
+            top = new
+        for work in works:
+            work.wait()
+        if following == rank:
+            break
+        held, owner = arriving, following
+    out = torch.where(total.unsqueeze(-1) > 0, out / total.unsqueeze(-1), 0.0).view(q.shape)
+    log_sum = torch.where(total > 0, top + total.log(), -math.inf).view(q.shape[:2])
+    return out.to(q.dtype), log_sum
+
+
+# %% wrong: own block => values
+# > this rank's own keys alone; the other blocks are missing.
+# ~ for step in range(n): ==> for step in range(1):
+# %% wrong: after missing => values
+# > the block of rank + 1 is missing.
+# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf) ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank + 1) % n), -math.inf)
+# %% wrong: before missing => values
+# > the block of rank − 1 is missing.
+# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf) ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank - 1) % n), -math.inf)
+# %% wrong: plain mean => values
+# > the blocks' outputs have equal weights, also blocks that are not seen.
+# ~ out, log_sum = out * old.unsqueeze(-1) + shares @ values, total ==> out, log_sum = out + scores.softmax(-1).nan_to_num(0.0) @ values / n, total
+# %% wrong: seen mean => values
+# > the blocks' outputs have equal weights.
+# ~ out, log_sum = torch.zeros(q.shape), ==> count, out, log_sum = torch.zeros(q.shape[:2]), torch.zeros(q.shape),
+# -         out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
+# +         count += (scores > -math.inf).any(-1)
+# +         out, log_sum = out + scores.softmax(-1).nan_to_num(0.0) @ values, total
+# ~ return out.to(q.dtype), ==> return (out / count.clamp(min=1).unsqueeze(-1)).to(q.dtype),
+# %% wrong: not rescaled => values
+# > the blocks' sums are relative to different maxima; rescale them when the maximum grows.
+# ~ out, log_sum = torch.zeros(q.shape), ==> sums, out, log_sum = torch.zeros(*q.shape[:2], 1), torch.zeros(q.shape),
+# -         out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
+# +         weights = (scores - scores.max(-1, keepdim=True).values).exp().nan_to_num(0.0) if len(positions[owner]) else scores
+# +         sums += weights.sum(-1, keepdim=True)
+# +         out, log_sum = out + weights @ values, total
+# ~ return out.to(q.dtype), ==> return (out / sums).nan_to_num(0.0).to(q.dtype),
+# %% wrong: local positions => values
+# > the mask belongs to positions within the block; take those of the whole sequence.
+# ~ visible(positions[rank], positions[owner]) ==> visible(torch.arange(len(positions[rank])), torch.arange(len(positions[owner])))
+# %% wrong: wrong block => values
+# > the mask belongs to another block. Whose keys are here after t steps?
+# -         scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
+# +         other = positions[(rank + sign * step) % n]
+# +         other = other if len(other) == len(positions[owner]) else positions[owner]
+# +         scores = scores.masked_fill(~visible(positions[rank], other), -math.inf)
+# %% wrong: no mask => values
+# > every key was seen; the mask is missing.
+# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf) ==> pass
+# %% wrong: not scaled => values
+# > the scores are not divided by √width.
+# ~ keys.mT / math.sqrt(width) ==> keys.mT
+# %% wrong: heads in turn => values
+# > query head i used KV head i % KV heads; neighbors share a head.
+# ~ .repeat_interleave(group, 1) ==> .repeat(1, group, 1, 1)
+# %% wrong: one step too few => values -
+# ~ for step in range(n): ==> for step in range(max(1, n - 1)):
+# %% wrong: a masked row gives NaN => generality not-finite
+# ~ torch.where(seen, (log_sum - total).exp(), 0.0) ==> (log_sum - total).exp()
+# ~ torch.where(seen.unsqueeze(-1), (scores - total.unsqueeze(-1)).exp(), 0.0) ==> (scores - total.unsqueeze(-1)).exp()
+# %% wrong: a copy for every query head travels => cost too-many-bytes
+#       sign = 1 if params("ring-attention").direction == "next" else -1
+# +     k, v, group = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0), 1
+# %% wrong: fp32 travels => cost too-many-bytes
+# ~ block = torch.stack([k, v]) ==> block = torch.stack([k, v]).float()
+# %% wrong: scores in bf16 => generality -
+# ~ q.float() @ keys.mT ==> (q @ keys.mT.to(q.dtype)).float()
+# %% wrong: all blocks are kept => cost whole-sequence
+# ~ block = torch.stack([k, v]) ==> block, kept = torch.stack([k, v]), []
+#           seen = total > -math.inf  # a query that has seen no key yet stays at zero
+# +         kept.append(block)
+# %% wrong: one buffer for sending and receiving => protocol raised
+# -         for work in works:
+# -             work.wait()
+# -         if works:
+# -             block = following
+# +         if works:
+# +             works[1].wait()
+# +             block.zero_()
+# +             works[0].wait()
+# +             block = following
+# %% wrong: blocking sends => protocol -
+# ~ works = [comm.isend(block, (rank + sign) % n), comm.irecv(following, (rank - sign) % n)] ==> comm.send(block, (rank + sign) % n)
+# +             works = [comm.irecv(following, (rank - sign) % n)]
+# %% wrong: the other way around => cost -
+# ~ sign = 1 if params("ring-attention").direction == "next" else -1 ==> sign = -1 if params("ring-attention").direction == "next" else 1
+# %% wrong: the list of positions is reversed => values changed
+#       sign = 1 if params("ring-attention").direction == "next" else -1
+# +     given, positions = positions, list(positions)
+# +     given.reverse()
+# %% wrong: a later block is not seen => values ~
+# ~ ~visible(positions[rank], positions[owner]) ==> ~visible(positions[rank], positions[owner]) | (max(positions[rank].tolist() or [0]) < min(positions[owner].tolist() or [0]))
+'''

@@ -1,0 +1,81 @@
+"""Texts of the numbers in chapter 11's prose, each computed from shapes, devices and the library's formulas."""
+
+from collections.abc import Callable, Mapping
+
+from course_chapters.running_example import GPUS, PARAMS, SEQ, lab, opening
+from course_lib.estimate import compute, facts, memory
+from course_lib.estimate.units import MINUTE, bytes_text, duration_text, number_text, percent_text
+from course_lib.parallel.context.costs import contiguous_imbalance, gather_traffic, ring_traffic, tokens_to_hide
+from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
+
+H100 = facts.device("H100 SXM")
+SHAPE, LARGE = facts.model("llama3-70b"), facts.model("llama3-405b")
+LLAMA = facts.run("Llama 3 405B, 16,384 GPUs, 131,072 tokens")
+LONG, TP, CP = 131072, 8, 8  # tokens of a long sequence; ranks of one server, and of one sequence
+ELEMENT = 2  # bytes of a number in bf16
+STATE = float(memory.state_bytes(PARAMS) / GPUS)  # of a rank, sharded over all GPUs
+INSIDE, ACROSS = float(H100.link_one_way), float(H100.network_one_way)  # bytes/s
+LAB_SECONDS = 15 * MINUTE  # what it takes to measure attention on one GPU
+
+
+def kept(seq: int, checkpointing: str = "none", **layout: object) -> float:
+    """Bytes of activations that one rank keeps for one sequence of the plan's model."""
+    where = memory.Layout(**layout)
+    choices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing, "loss": "fused"}
+    return float(memory.activation_bytes(SHAPE, 1, seq, where, **choices))
+
+
+def gather_bytes(tokens: int, cp: int, shape: facts.ModelShape = SHAPE) -> float:
+    """Bytes that a rank sends for the keys and values of one layer, both passes, with one KV head per TP rank or more."""
+    heads = max(shape.kv_heads // TP, 1)
+    return float(gather_traffic(tokens, heads, shape.head_dim, cp, ELEMENT, regather=False).nbytes)
+
+
+def gather_share(tokens: int, cp: int) -> float:
+    """Time of Llama 3 405B's gathered keys and values over that of a layer at the published speed, nothing hidden."""
+    own = tokens / cp
+    weights = memory.params_by_part(LARGE)["layer"]
+    flops = compute.train_flops(weights, own)
+    flops += own * compute.attention_flops_per_token(1, LARGE.hidden, tokens, causal=True)
+    return gather_bytes(tokens, cp, LARGE) / ACROSS / float(flops / TP / LLAMA.flops_per_device)
+
+
+def _hide(kv_heads: int, bandwidth: float) -> str:
+    return f"{tokens_to_hide(SHAPE.heads, kv_heads, H100.matmul_flops, bandwidth, ELEMENT, 0.5):,.0f}"
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    **opening("11"),
+    "tp": lambda: str(TP),
+    "cp": lambda: str(CP),
+    "seq": lambda: f"{SEQ:,} tokens",
+    "long": lambda: f"{LONG:,} tokens",
+    "l3_gpus": lambda: f"{LLAMA.devices:,.0f} GPUs",
+    "l3_cp": lambda: f"{LLAMA.cp:.0f}",
+    "l3_own": lambda: f"{LLAMA.seq_len / LLAMA.cp:,.0f} tokens",
+    # memory
+    "acts_long": lambda: bytes_text(kept(LONG, tp=TP)),
+    "acts_recomputed": lambda: bytes_text(kept(LONG, "full", tp=TP)),
+    "paper_tp": lambda: number_text(10 + 24 / TP),
+    "paper_sp": lambda: number_text(34 / TP),
+    # bytes
+    "tp_layer": lambda: bytes_text(tp_bytes_per_layer(LONG // CP, SHAPE.hidden, TP)),
+    "ring_forward": lambda: bytes_text(float(ring_traffic(LONG, SHAPE.kv_heads, SHAPE.head_dim, CP, ELEMENT).forward)),
+    "ring_mha": lambda: bytes_text(float(ring_traffic(LONG, SHAPE.heads, SHAPE.head_dim, CP, ELEMENT).forward)),
+    "kv_heads": lambda: str(SHAPE.kv_heads),
+    "heads": lambda: str(SHAPE.heads),
+    "plan_bytes": lambda: bytes_text(gather_bytes(LONG, CP)),
+    "plan_time": lambda: duration_text(gather_bytes(LONG, CP) / ACROSS),
+    "gather_share": lambda: percent_text(gather_share(LONG, int(LLAMA.cp)), 2),
+    "lost": lambda: percent_text(
+        1 - LLAMA.flops_per_device / facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens").flops_per_device, 2
+    ),
+    # balance and overlap
+    "imbalance_4": lambda: number_text(contiguous_imbalance(4)),
+    "imbalance_16": lambda: number_text(contiguous_imbalance(16)),
+    "hide_gqa_net": lambda: _hide(SHAPE.kv_heads, ACROSS),
+    "hide_gqa_link": lambda: _hide(SHAPE.kv_heads, INSIDE),
+    "hide_mha_net": lambda: _hide(SHAPE.heads, ACROSS),
+    # a lab on a rented GPU
+    **lab(1, LAB_SECONDS),
+}

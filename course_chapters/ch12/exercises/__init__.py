@@ -1,0 +1,23 @@
+"""Chapter 12, "Expert parallelism: what if each token needs only some of the weights?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch12.exercises.drills import DRILLS
+from course_chapters.ch12.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "active-parameters",
+    "route-tokens",
+    "group-by-expert",
+    "predict-drops",
+    "capacity",
+    "expert-parallel",
+    "expert-gradient-scale",
+    "expert-norm",
+    "balance-loss",
+    "bias-balance",
+    "node-limited",
+    "audit-moe",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,0 +1,171 @@
+"""The numbers in chapter 13's prose, as text: computed from facts, meshes and plans."""
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from course_chapters.running_example import BATCH, DEADLINE, GPUS, PARAMS, SEQ, TOKENS, opening, reading
+from course_lib.estimate import facts, memory, planner, roofline
+from course_lib.estimate.memory import Layout
+from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text
+from course_lib.parallel.mesh import Mesh, axis_seconds, network
+from course_lib.parallel.mesh.plans import Plan, plan
+from course_lib.parallel.sharding.groups import Wires, group_of, knee
+
+H100 = facts.device("H100 SXM")
+PLAN = "llama3-70b"
+SEQUENCES = BATCH // SEQ
+PLAN_SETTINGS: Mapping[str, Any] = {"tp": 8, "pp": 4, "zero": 1, "sequences": SEQUENCES, "seq": SEQ}
+LLAMA_RUNS = tuple(
+    facts.run(f"Llama 3 405B, {name}")
+    for name in ("8,192 GPUs, 8,192 tokens", "16,384 GPUs, 8,192 tokens", "16,384 GPUs, 131,072 tokens")
+)
+LONG = LLAMA_RUNS[-1]
+LARGE = facts.model("llama3-405b")
+SWAPPED = {"dp": 8, "tp": 8}  # the mesh whose axes are swapped in the placement section
+WIDE_TP = 16  # ranks of a tensor-parallel group over two servers
+SMALL_GPUS, MANY_GPUS = 8, 128  # of the explorer's presets
+
+
+@cache
+def planned() -> Plan:
+    """The plan's row: tensor parallel inside servers, four stages, two replicas."""
+    return plan(PLAN, GPUS, **PLAN_SETTINGS)
+
+
+@cache
+def only_sharded() -> Plan:
+    """The same GPUs with full sharding alone, everything recomputed so that it fits."""
+    return plan(PLAN, GPUS, zero=3, recompute="full", sequences=SEQUENCES, seq=SEQ)
+
+
+def swapped_bytes() -> dict[str, float]:
+    """Bytes that a rank of that mesh sends in a step of the plan's model, by axis."""
+    job = planner.Job(model=PLAN, seq=SEQ, sequences=SEQUENCES)
+    return {axis: float(sent) for axis, sent in planner.traffic(job, Layout(**SWAPPED, sp=True)).items()}
+
+
+def swapped(order: str) -> dict[str, float]:
+    """Seconds by axis of a step of the plan's model on dp 8 × tp 8, the last axis of `order` inside servers."""
+    mesh = Mesh({axis: SWAPPED[axis] for axis in order.split()})
+    sent = swapped_bytes()
+    return {axis: axis_seconds(mesh, axis, sent[axis], network(H100.name)) for axis in SWAPPED}
+
+
+@cache
+def hsdp_groups(model: str = "llama3-405b", gpus: int = 16_384) -> tuple:
+    """Groups of 8 to all GPUs that share one model's state; the batch is Llama 3's."""
+    params = float(facts.model(model).params)
+    tokens = float(LLAMA_RUNS[1].batch_tokens) / gpus
+    wires = Wires(per_node=8, fast=float(H100.link_one_way), slow=float(H100.network_one_way))
+    rate = float(H100.matmul_flops)
+    sizes = [2**power for power in range(3, 1 + int(math.log2(gpus)), 2)]
+    return tuple(group_of(params, gpus, size, tokens, rate, wires) for size in sizes)
+
+
+def hsdp_rows(model: str, gpus: int) -> list[dict[str, str]]:
+    """A row for each group size."""
+    groups = hsdp_groups(model, gpus)
+    best = knee(groups, 0.9 * float(H100.memory))
+    return [
+        {
+            "GPUs that share a copy": f"{each.ranks:,}",
+            "state of a GPU": bytes_text(each.state),
+            "sent between servers": bytes_text(each.far),
+            "exposed": duration_text(each.exposed),
+            "step": duration_text(each.seconds) + (" (best that fits)" if each is best else ""),
+        }
+        for each in groups
+    ]
+
+
+def _smallest_power(bytes_per_param: float) -> str:
+    size = 1
+    while bytes_per_param * 405 * BILLION / size > float(H100.memory):
+        size *= 2
+    return str(size)
+
+
+def _gb(nbytes: float) -> str:
+    return f"{number_text(nbytes / GB)} GB/s"
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    **opening("13"),
+    "gpus": lambda: str(GPUS),
+    "days": lambda: f"{DEADLINE / DAY:g} days",
+    "tokens": lambda: f"{TOKENS / 1e12:g} T tokens",
+    "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
+    "sequences": lambda: str(SEQUENCES),
+    "card": lambda: H100.memory.text,
+    "most_gpus": lambda: f"{SEQUENCES} GPUs",
+    "gpus_text": lambda: f"{GPUS} GPUs",
+    "eight": lambda: f"{SMALL_GPUS} GPUs",
+    "many": lambda: f"{MANY_GPUS} GPUs",
+    "twelve": lambda: f"{memory.convention('A').bytes_per_param:g} bytes",
+    "sixteen": lambda: f"{memory.convention('B').bytes_per_param:g} bytes",
+    # wires
+    "rack_gpus": lambda: f"{roofline.levels('GB200 NVL72 rack')[-1].devices} GPUs",
+    "one_gb": lambda: bytes_text(GB),
+    "first_alone": lambda: duration_text(2 * GB / float(H100.network_one_way)),
+    "second_alone": lambda: duration_text(GB / float(H100.network_one_way)),
+    "swap_mesh": lambda: " × ".join(f"{axis} {size}" for axis, size in SWAPPED.items()),
+    "link": lambda: _gb(float(H100.link_one_way)),
+    "brochure": lambda: _gb(float(H100.link_both_ways)),
+    "adapter": lambda: _gb(float(H100.network_one_way)),
+    "drop": lambda: number_text(float(H100.link_one_way) / float(H100.network_one_way)),
+    "printed_drop": lambda: number_text(float(H100.link_both_ways) / float(H100.network_one_way)),
+    "server_adapters": lambda: _gb(8 * float(H100.network_one_way)),
+    "oversubscription": lambda: f"{roofline.levels('Llama 3 cluster')[-1].oversubscription:g} : 1",
+    "cluster_gpus": lambda: f"{roofline.levels('Llama 3 cluster')[-1].devices:,}",
+    "pod_gpus": lambda: f"{roofline.levels('Llama 3 cluster')[-2].devices:,}",
+    # placement
+    "right_seconds": lambda: duration_text(sum(swapped("dp tp").values())),
+    "wrong_seconds": lambda: duration_text(sum(swapped("tp dp").values())),
+    "wrong_times": lambda: number_text(sum(swapped("tp dp").values()) / sum(swapped("dp tp").values()), 2),
+    "tp_sent": lambda: bytes_text(swapped_bytes()["tp"]),
+    "dp_sent": lambda: bytes_text(swapped_bytes()["dp"]),
+    "wide_tp": lambda: duration_text(axis_seconds(Mesh({"tp": WIDE_TP}), "tp", GB, network(H100.name))),
+    "thin_tp": lambda: duration_text(axis_seconds(Mesh({"tp": 2, "dp": 8}), "tp", GB, network(H100.name))),
+    # Llama 3's recipe
+    "llama_gpus": lambda: f"{LONG.devices:,.0f}",
+    "llama_dp": lambda: f"{LONG.dp:g}",
+    "llama_cp": lambda: f"{LONG.cp:g}",
+    "llama_pp": lambda: f"{LONG.pp:g}",
+    "llama_tp": lambda: f"{LONG.tp:g}",
+    "llama_sequences": lambda: f"{LONG.batch_tokens / LONG.seq_len:g}",
+    "llama_each": lambda: f"{LONG.batch_tokens / LONG.seq_len / LONG.dp:g}",
+    "printed_dp": lambda: f"{roofline.levels('Llama 3 cluster')[-1].devices / (LONG.tp * LONG.pp):g}",
+    "llama_layers": lambda: str(LARGE.layers),
+    "llama_wrong_product": lambda: f"{LONG.devices / (LONG.tp * LONG.tp * LONG.pp):g}",
+    "llama_right_product": lambda: f"{LONG.devices / (LONG.tp * LONG.pp):g}",
+    "small_group": lambda: bytes_text(405 * BILLION * 16 / SMALL_GPUS),
+    "small_group_12": lambda: bytes_text(405 * BILLION * 12 / SMALL_GPUS),
+    "least_group": lambda: _smallest_power(16),
+    "least_group_12": lambda: _smallest_power(12),
+    # presets
+    "preset_7b": lambda: bytes_text(7 * BILLION * 12),
+    "preset_7b_16": lambda: bytes_text(7 * BILLION * 16),
+    "preset_7b_fsdp": lambda: bytes_text(7 * BILLION * 12 / SMALL_GPUS),
+    "preset_7b_fsdp_16": lambda: bytes_text(7 * BILLION * 16 / SMALL_GPUS),
+    "preset_128": lambda: bytes_text(405 * BILLION * 12 / MANY_GPUS),
+    "preset_128_16": lambda: bytes_text(405 * BILLION * 16 / MANY_GPUS),
+    # the plan
+    "plan_step": lambda: duration_text(planned().seconds),
+    "plan_memory": lambda: bytes_text(planned().memory),
+    "plan_mfu": lambda: percent_text(planned().mfu),
+    "plan_tp_sent": lambda: bytes_text(planned().sent["tp"]),
+    "plan_tp_seconds": lambda: duration_text(planned().talking["tp"]),
+    "plan_dp_sent": lambda: bytes_text(planned().sent["dp"]),
+    "plan_dp_seconds": lambda: duration_text(planned().talking["dp"]),
+    "plan_tp": lambda: percent_text(planned().parts["tp"] / planned().seconds),
+    "plan_bubble": lambda: percent_text(planned().parts["bubble"] / planned().seconds),
+    "plan_run": lambda: f"{TOKENS / planned().tokens * planned().seconds / DAY:,.0f} days",
+    "plan_published": lambda: percent_text(float(LLAMA_RUNS[1].mfu)),
+    "fsdp_again": lambda: percent_text(only_sharded().parts["recompute"] / only_sharded().seconds),
+    "fsdp_step": lambda: duration_text(only_sharded().seconds),
+    "fsdp_memory": lambda: bytes_text(only_sharded().memory),
+    "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023"),
+    "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
+}

@@ -1,0 +1,15 @@
+"""What chapter 13 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+
+from course_chapters import one_thread as _one_thread  # noqa: F401
+
+# isort: split
+
+import itertools
+import math
+
+import torch
+
+from course_chapters.ch13 import parity, tables, widgets
+from course_chapters.ch13.triangle import triangle
+from course_chapters.real_processes import launched
+from course_chapters.table import table

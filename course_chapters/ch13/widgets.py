@@ -1,0 +1,6 @@
+"""The chapter's widgets under one name."""
+
+from course_chapters.ch13.plan_widgets import mechanisms, placement, strategy
+from course_chapters.ch13.regimes import regimes, wires
+
+__all__ = ["mechanisms", "placement", "regimes", "strategy", "wires"]

@@ -1,0 +1,24 @@
+"""Chapter 14, "Faults and checkpoints: what survives a month of failures?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch14.exercises.drills import DRILLS
+from course_chapters.ch14.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "hours-between-failures",
+    "predict-goodput",
+    "checkpoint-interval",
+    "goodput-ledger",
+    "how-many-spares",
+    "atomic-checkpoint",
+    "snapshot-and-restore",
+    "repair-resume",
+    "exactly-once",
+    "find-straggler",
+    "blame-the-rank",
+    "spike-guard",
+    "audit-faults",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

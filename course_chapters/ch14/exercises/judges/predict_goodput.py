@@ -1,0 +1,52 @@
+"""Judge of predict-goodput: prediction: what do failures cost?"""
+
+from course_grader.judging import Params, Worked
+from course_grader.judging.prediction import prediction
+from course_lib.estimate.units import HOUR, MINUTE
+
+goodput, best_interval = Worked("checkpoint-interval")[0], Worked("checkpoint-interval")[1]
+
+
+def lost_percent(params: Params) -> float:
+    """Percent of the time that is lost at the best interval, restarts safe from failures."""
+    save, mtbf = params["save"], params["hours"] * HOUR
+    return 100 * (1 - goodput(best_interval(save, mtbf), save, params["restart"] * MINUTE, mtbf))
+
+
+JUDGING = prediction(
+    "%",
+    truth=lost_percent,
+    reveal=lambda params: f"{lost_percent(params):.1f} % of the time is lost.",
+    why="""At the best interval, saves and repeated work cost about √(save / 2M) each, and restarts cost restart / M. Shorter
+saves and shorter restarts both help; a longer time between failures helps most.""",
+)
+
+ANSWERS = r'''import math
+
+from course_lib import params
+
+
+# %% right: worked
+def lost_interval() -> tuple[float, float]:
+    """Percent of the time that you believe is lost: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-goodput")
+    between = asked.hours * 3600
+    lost = 100 * (2 * math.sqrt(asked.save / (2 * between)) + asked.restart * 60 / between)
+    return lost / 1.5, lost * 1.5
+    ### END SOLUTION
+
+# %% right: a guess
+def lost_interval():
+    return [5, 20]
+
+
+# %% wrong: one number => values not-a-pair
+# ~ lost / 1.5, lost * 1.5 ==> lost
+# %% wrong: it commits to nothing => values too-wide
+# ~ lost / 1.5, lost * 1.5 ==> lost / 7, lost * 7
+# %% wrong: the high end comes first => values reversed
+# ~ lost / 1.5, lost * 1.5 ==> lost * 1.5, lost / 1.5
+# %% wrong: nothing is lost => values not-positive
+# ~ lost / 1.5, lost * 1.5 ==> 0, 1
+'''

@@ -1,0 +1,226 @@
+"""Chapter 14's widgets: a month of a run as a strip, goodput over the interval, who reads whose part, and a spike's alarm."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from course_lib.draw import style
+from course_lib.draw.explore import Explorer, explore, play, slider
+from course_lib.draw.palette import BLUE, EMPTY, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, YELLOW
+from course_lib.draw.style import Picture
+from course_lib.estimate import facts
+from course_lib.estimate.units import DAY, HOUR, MINUTE, count_text, duration_text, number_text, percent_text
+from course_lib.model.checkpoint.pieces import bounds
+from course_lib.operate import faults
+
+RATE = facts.failure_log("Llama 3.1 405B").rate / HOUR  # per GPU and second
+INKS = {"work": GREEN, "checkpoint": SKY, "lost": VERMILION, "restart": ORANGE, "wait": GREY}
+DAYS, CELLS = 30, 360  # cells of a day: four minutes each
+SIZES = (1024, 4096, 16_384, 65_536, 131_072)
+INTERVALS = tuple(MINUTE * minutes for minutes in (1, 2, 4, 8, 15, 30, 60, 120, 240))
+COSTS = (3.0, 10.0, 60.0, 300.0)
+RESTART = 10 * MINUTE
+
+
+def gpus_text(count: int) -> str:
+    """A number of GPUs with its unit."""
+    return count_text(count, "GPU")
+
+
+# --- a month as a strip ----------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=32)
+def month_of(gpus: int, interval: float, cost: float) -> faults.Ledger:
+    """A simulated month of a job at Llama 3's failure rate, with restarts of ten minutes."""
+    plan = faults.Plan(mtbf=faults.mtbf(gpus, RATE), interval=interval, cost=cost, restart=RESTART)
+    return faults.simulate_goodput(plan, DAYS * DAY, seed=1, stretches=True)
+
+
+@lru_cache(maxsize=32)
+def month_cells(gpus: int, interval: float, cost: float) -> np.ndarray:
+    """The share of each cell of the month that each of `INKS` took: (days, cells of a day, causes)."""
+    names, width = list(INKS), DAY / CELLS
+    spent = np.zeros((len(names), DAYS * CELLS))
+    for cause, start, stop in month_of(gpus, interval, cost).stretches:
+        first, last = int(start // width), min(int(stop // width), DAYS * CELLS - 1)
+        row = spent[names.index(cause)]
+        if first == last:
+            row[first] += stop - start
+        else:
+            row[first] += (first + 1) * width - start
+            row[first + 1 : last] += width
+            row[last] += stop - last * width
+    return (spent / width).T.reshape(DAYS, CELLS, len(names))
+
+
+def draw_month(day: int = DAYS, gpus: int = 16_384, interval: float = 15 * MINUTE, cost: float = 60.0) -> Picture:
+    """The days of a month up to `day`, one row each, colored by what the time was spent on."""
+    from matplotlib.colors import to_rgb
+    from matplotlib.patches import Patch
+
+    palette = np.array([to_rgb(ink) for ink in INKS.values()])
+    image = np.broadcast_to(np.array(to_rgb(EMPTY)), (DAYS, CELLS, 3)).copy()
+    image[:day] = (month_cells(gpus, interval, cost)[:day] @ palette).clip(0, 1)  # colors mixed by their shares
+    figure, axes = style.new(4.0, left=0.6, bottom=0.85)
+    axes.imshow(image, aspect="auto", interpolation="nearest", extent=(0, 24, DAYS + 0.5, 0.5))
+    axes.set_xticks(range(0, 25, 4))
+    axes.set_yticks(range(5, DAYS + 1, 5))
+    whole = month_of(gpus, interval, cost)
+    failures = sum(1 for each in whole.stretches if each.cause == "restart" and each.start < day * DAY)
+    spent = dict.fromkeys(INKS, 0.0)
+    for each in whole.stretches:
+        spent[each.cause] += max(0.0, min(each.stop, day * DAY) - each.start)
+    share = spent["work"] / (day * DAY)
+    title = f"{gpus_text(gpus)}, day {day}: {failures} failures, {percent_text(share)} useful"
+    style.dress(axes, title, "hour of the day", "day")
+    handles = [
+        Patch(facecolor=ink, label=f"{cause} {percent_text(spent[cause] / (day * DAY), 2)}")
+        for cause, ink in INKS.items()
+        if cause != "wait"
+    ]
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=4, frameon=False, fontsize=8)
+    figure.alt = f"{title}. " + ", ".join(str(handle.get_label()) for handle in handles) + "."
+    return figure
+
+
+def month(day: int = DAYS) -> Explorer:
+    """Play a month; change the job's size, the interval and what a checkpoint costs."""
+    return explore(
+        draw_month,
+        day=play(range(1, DAYS + 1), day, label="days", interval=250),
+        gpus=slider(SIZES, 16_384, label="job", text=gpus_text),
+        interval=slider(INTERVALS, 15 * MINUTE, label="save every", text=duration_text),
+        cost=slider(COSTS, 60.0, label="a save costs", text=duration_text),
+    )
+
+
+# --- goodput over the interval ---------------------------------------------------------------------
+
+
+def draw_interval(interval: float = 60 * MINUTE, cost: float = 60.0, gpus: int = 16_384) -> Picture:
+    """Goodput over the interval by the exact form and to first order, the learner's choice, and a simulated month there."""
+    between = faults.mtbf(gpus, RATE)
+    x = np.geomspace(20, 8 * HOUR, 120)
+    exact = [100 * faults.expected_goodput(each, cost, between, RESTART) for each in x]
+    first = [100 * faults.first_order_goodput(each, cost, between, RESTART) for each in x]
+    best, young = faults.best_interval(cost, between), faults.young_interval(cost, between)
+    mine = faults.expected_goodput(interval, cost, between, RESTART)
+    top = faults.expected_goodput(best, cost, between, RESTART)
+    figure, axes = style.new(3.4, left=0.75)
+    axes.semilogx(x, exact, color=BLUE, linewidth=2, label="exact")
+    axes.semilogx(x, first, color=SOFT, linewidth=1.2, linestyle="--", label="first order")
+    axes.axvline(young, color=PURPLE, linewidth=1, linestyle=":", label=f"Young: {duration_text(young)}")
+    axes.plot(best, 100 * top, "o", color=GREEN, label=f"best: {duration_text(best)}")
+    axes.plot(interval, 100 * mine, "D", color=ORANGE, label="your choice")
+    seen = [100 * month_of(gpus, interval, cost).goodput]
+    axes.plot([interval], seen, "x", color=VERMILION, markersize=8, label="a simulated month")
+    marks = (MINUTE, 10 * MINUTE, HOUR, 4 * HOUR)
+    axes.set_xticks(marks, [duration_text(each) for each in marks])
+    axes.set_xticks([], minor=True)
+    axes.set(ylim=(0, 102), xlim=(20, 8 * HOUR))
+    title = f"Every {duration_text(interval)}: {percent_text(mine)} useful; at best {percent_text(top)}"
+    style.dress(axes, title, "time between two checkpoints", "goodput, %", grid="y")
+    axes.legend(frameon=False, fontsize=8, loc="lower center", ncol=3, labelcolor=INK)
+    figure.alt = (
+        f"{title}, on {gpus_text(gpus)} with one failure every {duration_text(between)}. Young's interval is "
+        f"{duration_text(young)}, the exact best {duration_text(best)}; a simulated month gives {seen[0]:.1f} %."
+    )
+    return figure
+
+
+def interval(chosen: float = 60 * MINUTE) -> Explorer:
+    """Choose an interval and compare it with the best one."""
+    return explore(
+        draw_interval,
+        interval=slider(INTERVALS, chosen, label="save every", text=duration_text),
+        cost=slider(COSTS, 60.0, label="a save costs", text=duration_text),
+        gpus=slider(SIZES, 16_384, label="job", text=gpus_text),
+    )
+
+
+# --- who reads whose part --------------------------------------------------------------------------
+
+RANKS = tuple(range(1, 9))
+SHADES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
+
+
+def draw_resize(saved: int = 4, reading: int = 3) -> Picture:
+    """The state as a line of elements: cut by the ranks that saved it, and by those that read it."""
+    figure, axes = style.new(2.3, left=1.0, right=0.55, bottom=0.6)
+    total = 840  # divisible by every number of ranks shown
+    for row, ranks in ((0, saved), (1, reading)):
+        edges = bounds([total], ranks)
+        for rank, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
+            if row == 0:
+                axes.barh(row, high - low, left=low, height=0.62, color=SHADES[rank], edgecolor="white", linewidth=1)
+            axes.text((low + high) / 2, row - 0.45, f"rank {rank}", ha="center", fontsize=8, color=INK)
+    old, new = bounds([total], saved), bounds([total], reading)
+    pieces = 0
+    for rank in range(reading):
+        for writer in range(saved):
+            low, high = max(new[rank], old[writer]), min(new[rank + 1], old[writer + 1])
+            if low < high:
+                pieces += 1
+                axes.barh(1, high - low, left=low, height=0.62, color=SHADES[writer], linewidth=0)
+        axes.plot([new[rank]] * 2, [0.69, 1.31], color=INK, linewidth=1.4)
+    axes.set_yticks([0, 1], [f"written by {saved}", f"read by {reading}"])
+    axes.set(xlim=(0, total), ylim=(1.45, -0.62))
+    axes.set_xticks([0, total / 2, total], ["first element", "", "last element"])
+    title = f"{count_text(saved, 'rank')} wrote, {reading} read: {count_text(pieces, 'read')} in all"
+    style.dress(axes, title)
+    figure.alt = (
+        f"{title}; each reader takes the elements of its own share, from the files of the ranks that wrote them."
+    )
+    return figure
+
+
+def resize(saved: int = 4) -> Explorer:
+    """Change how many ranks saved and how many read."""
+    return explore(
+        draw_resize,
+        saved=slider(RANKS, saved, label="written by", text=lambda count: f"{count} ranks"),
+        reading=play(RANKS, 3, label="read by", text=lambda count: f"{count} ranks", interval=900),
+    )
+
+
+# --- a spike and its alarm -------------------------------------------------------------------------
+
+THRESHOLDS = (3.0, 4.0, 5.0, 6.0, 8.0, 12.0)
+HEIGHTS = (0.1, 0.2, 0.4, 0.8, 1.6)
+PATIENCES = (1, 2, 3, 5)
+
+
+@lru_cache(maxsize=64)
+def spike_score(threshold: float, patience: int, height: float) -> faults.Evaluation:
+    """How a detector does on thirty drawn curves, half of them with a spike."""
+    curves = [faults.draw_curve(300, seed, spike=200 if seed % 2 else None, height=height) for seed in range(30)]
+    return faults.evaluate(curves, threshold=threshold, patience=patience)
+
+
+def draw_spike(threshold: float = 6.0, patience: int = 1, height: float = 0.8) -> Picture:
+    """A drawn loss with a spike at step 200, and where the detector gives an alarm."""
+    curve = faults.draw_curve(300, 1, spike=200, height=height)
+    found = list(faults.alarms(curve.losses, faults.SpikeDetector(threshold=threshold, patience=patience)))
+    score = spike_score(threshold, patience, height)
+    figure, axes = style.new(3.0)
+    axes.plot(curve.losses, color=BLUE, linewidth=1)
+    for step in found:
+        false = step < 200
+        axes.axvline(step, color=ORANGE if false else VERMILION, linewidth=1.5, linestyle=":" if false else "-")
+    axes.set(xlim=(0, 300), ylim=(2.2, 5.0))
+    delay = f"{number_text(score.mean_delay, 2)} steps late" if score.found else "never in time"
+    title = f"{score.found} of {score.spikes} spikes found, {delay}; {number_text(score.false_per_1000, 2)} false alarms in 1,000"
+    style.dress(axes, title, "step (spike at 200; lines: alarms)", "loss, nats per token", grid="y")
+    figure.alt = f"{title}. Threshold {threshold:g} times the jitter, patience {patience}. Alarms at {found}."
+    return figure
+
+
+def spike(threshold: float = 6.0) -> Explorer:
+    """Trade delay against false alarms."""
+    return explore(
+        draw_spike,
+        threshold=slider(THRESHOLDS, threshold, label="threshold", text=lambda times: f"{times:g} × jitter"),
+        patience=slider(PATIENCES, 1, label="patience", text=lambda steps: f"{steps} in a row"),
+        height=slider(HEIGHTS, 0.8, label="height", text=lambda nats: f"{nats:g} nats"),
+    )

@@ -1,0 +1,303 @@
+"""Judge of read-the-traces: read the norms and the rates."""
+
+import math
+import random
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from course_chapters.ch15.exercises.judges import trainings
+from course_chapters.ch15.exercises.judges.trainings import RESUMED, SEEDS, TRACES, shipped
+from course_grader.judging import Fault, Judging, Params, describe, first, judged
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.diagnoses import diagnosis_fault, numbered
+from course_grader.judging.random_inputs import generality
+from course_grader.records import Case, Outcome, Verdict
+
+RESUMING = ("resumed well", "warm-up again", "one step back", "one step ahead", "four times a step")
+
+TRACES_SHOWN = ("sound", "bad batch", "warm-up again", "always clipped")
+
+TRACE_LOOK: Mapping[str, str] = {
+    "warm-up again": "The rates differ from the plan after the resume. Which steps of the plan have these rates?",
+    "one step off": "The rates differ little from the plan. Compare each with the plan's neighbors.",
+    "stepped too often": "The rates run further and further ahead of the plan. Where in the plan is each?",
+    "vanishes": "Compare the norms with the limit.",
+    "explodes": "Compare the largest norm with the first.",
+    "not zeroed": "Compare the last norms with the first, and look at how they grew.",
+    "bad batch": "Compare the largest norm with the median: how many steps are like it?",
+    "always clipped": "Compare the smallest norm with the limit.",
+    "sound": "The rates are as planned, and some norms above the limit are normal.",
+}
+
+Trace = dict[str, Any]
+
+
+def scaled(trace: Trace, by: float) -> Trace:
+    """The same training with its loss multiplied: norms and the limit grow together, and no ratio changes."""
+    return {**trace, "norms": [by * each for each in trace["norms"]], "limit": by * trace["limit"]}
+
+
+def _one_norm(trace: Trace, place: int, norm: float) -> Trace:
+    return {**trace, "norms": [norm if step == place else each for step, each in enumerate(trace["norms"])]}
+
+
+def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple[Trace, str]]:
+    """Traces made of shipped ones: two faults at once, and norms close to the limit of a word."""
+    sound, bad = kept("sound"), kept("bad batch")
+    norms = sound["norms"]
+    usual, middle, last = median(norms), len(norms) // 2, len(norms) - 1
+    wrong = kept(rng.choice(("twice a step", "warm-up again")))
+    why = "warm-up again" if wrong["resumed"] is not None else "stepped too often"
+    # norms that grow from the first step, and fastest at the end: the last ones are also far above the median
+    sums = {**sound, "norms": [norms[0] * (1 + 60 * (step / last) ** 3) for step in range(last + 1)]}
+    ones, twos = ({**sound, "norms": [1.0, *[each] * last]} for each in (1.0, 2.0))
+    tens = [1.0, *[4.0] * (last - len(norms) // 4), *[10.0] * (len(norms) // 4)]
+    above = [1.0, *[4.0] * (last - 5), 10.5, 10.5, 10.5, 4.0, 4.0]
+    one_below = _one_norm(sound, middle, 0.9 * min(norms))  # all other steps are clipped
+    return [
+        ({**wrong, "norms": bad["norms"]}, why),
+        ({**wrong, "norms": [1e-5 * wrong["limit"]] * len(norms)}, why),
+        ({**bad, "limit": 0.5 * min(bad["norms"])}, "bad batch"),
+        (_one_norm(sound, middle, 5.3 * usual), "bad batch"),  # not above five times the mean, of which it is a part
+        (_one_norm(sound, 0, max(norms) / 6), "sound"),
+        ({**sound, "limit": sorted(norms)[2]}, "sound"),  # the median step is clipped, and not all are
+        (_one_norm(sound, middle, 150 * norms[0]), "explodes"),  # and comes back
+        (_one_norm(sound, last, 1e-4 * sound["limit"]), "sound"),  # one norm is small, not every one
+        ({**one_below, "limit": 0.95 * min(norms)}, "sound"),
+        (sums, "not zeroed"),
+        ({**sums, "limit": 0.5 * norms[0]}, "not zeroed"),
+        (_one_norm(sums, middle, 150 * norms[0]), "explodes"),
+        (_one_norm(sound, middle, math.nan), "explodes"),
+        ({**sound, "limit": min(norms)}, "sound"),
+        ({**ones, "limit": 1000.0}, "sound"),  # exactly a thousandth
+        ({**ones, "limit": 1 - 2**-30}, "always clipped"),
+        ({**_one_norm(ones, middle, 4.0), "limit": 2000.0}, "sound"),  # one norm is not small
+        (_one_norm(ones, middle, 100.0), "bad batch"),  # exactly a hundred times the first
+        (_one_norm(ones, middle, 5.0), "sound"),  # exactly five times the median
+        ({**ones, "norms": tens}, "sound"),  # exactly ten times the first
+        ({**ones, "norms": above}, "not zeroed"),  # just above it, in the median of the last five
+        (_one_norm(twos, middle, 100.5), "explodes"),
+        (scaled(sound, 512.0), "sound"),
+        (scaled(sound, 2.0**-12), "sound"),
+    ]
+
+
+def close_rates() -> list[tuple[list[float], list[float]]]:
+    """(rates, planned) that differ by little or at an end of the run, among them such small rates as large models have."""
+    small, exact = [1e-9 * step for step in range(1, 7)], [float(step) for step in range(1, 6)]
+    made = (
+        small,
+        [*small[:3], small[3] * 1.001, *small[4:]],
+        [*small[:4], small[4] * (1 + 1.2e-6), small[5]],
+        [small[0], small[1] * (1 + 8e-7), *small[2:]],
+        exact,
+        [*exact[:4], 5.1],
+        [1.1, *exact[1:]],
+        [value * (1 + 1e-9) for value in exact],
+        [1.0, 2.0001, *exact[2:]],
+    )
+    zero = [([first, 1.0], [0.0, 1.0]) for first in (0.0, 1e-5)]
+    return zero + [(rates, small if len(rates) == len(small) else exact) for rates in made]
+
+
+def trace_of(fault: str, seed: int) -> dict[str, Any]:
+    plan = trainings.planned(fault)
+    return {
+        **shipped()["traces"][f"{fault}/{seed}"],
+        "rates": [trainings.rate_of(fault, seed, step) for step in range(len(plan))],
+        "planned": plan,
+        "limit": trainings.limit_of(fault),
+        "resumed": RESUMED[seed] if fault in RESUMING else None,
+    }
+
+
+def wrong_step(rates: Sequence[float], plan: Sequence[float]) -> int | None:
+    pairs = enumerate(zip(rates, plan, strict=True))
+    return next((step for step, (rate, meant) in pairs if abs(rate - meant) > 1e-6 * abs(meant)), None)
+
+
+def _rates(seed: int, faults: Sequence[str]) -> list[tuple[list[float], list[float]]]:
+    return [(found["rates"], found["planned"]) for found in (trace_of(fault, seed) for fault in faults)]
+
+
+def _trace_cases(params: Params, rng: random.Random) -> list[Case]:
+    pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
+    example = _rates(pool, ("sound", "warm-up again", "one step back", "twice a step"))
+    known = [(1, [(trace_of(fault, pool),)], TRACES[fault]) for fault in TRACES_SHOWN]
+    resumed = _rates(others[0], rng.sample(RESUMING, len(RESUMING)))
+    faults = rng.sample(sorted(TRACES), len(TRACES))
+    drawn = [(trace_of(fault, rng.choice(others)), TRACES[fault]) for fault in faults]
+    moved = moved_traces(lambda fault: trace_of(fault, others[0]), rng)
+    unseen = [(1, [(trace,)], word) for trace, word in (*drawn, *moved)]
+    return [
+        shown("rates of four runs", "values:step", 0, example),
+        *numbered(shown, "trace {}", "values:cause", known),
+        generality("steps", 0, "rates at both ends of a run, and nearly the same", close_rates()),
+        generality("steps", 0, "other runs' rates", resumed),
+        *numbered(hidden, "another trace ({})", "generality:causes", unseen),
+    ]
+
+
+def _step_fault(where: str, got: Any, want: int | None) -> Fault | None:
+    if got == want:
+        return None
+    if want is None:
+        return "false-alarm", f"{where}: it is not step {describe(got)}; all rates are as planned, up to rounding."
+    if got is None:
+        return "unnoticed", f"{where}: a rate differs. Do you see small differences, and the first and the last step?"
+    name = "counted-from-one" if got == want + 1 else "another-step"
+    return name, f"{where}: it is not step {describe(got)}. Steps count from 0; return the first that differs."
+
+
+def _trace_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    index, rows = case.args
+    if index == 1:
+        fault = diagnosis_fault(case.name, outcome.value[0], case.secret, "sound", TRACE_LOOK)
+    else:
+        steps = enumerate(zip(outcome.value, rows, strict=True), 1)
+        fault = first(*(_step_fault(f"{case.name}, {place}", got, wrong_step(*row)) for place, (got, row) in steps))
+    return judged(case, fault)
+
+
+JUDGING = Judging(
+    shares={"values:step": 0.2, "values:cause": 0.2, "generality:steps": 0.15, "generality:causes": 0.45},
+    cases=_trace_cases,
+    verdicts=_trace_verdicts,
+    why="""Rates are exact, so they come first: find the step of the plan that has a wrong rate. Norms are noisy, so each question is about a ratio: the largest
+to the limit, to the first and to the median; the last to the first; the smallest to the limit.""",
+    pytorch="`clip_grad_norm_` returns the norm before clipping: log it. Save `scheduler.state_dict()` in every checkpoint, next to the optimizer's.",
+)
+
+ANSWERS = r"""import math
+from statistics import median
+
+
+# %% right: rates first, then ratios of norms
+def first_wrong(rates, planned):
+    pairs = enumerate(zip(rates, planned))
+    return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+
+
+def cause(trace):
+    rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
+    at, last = first_wrong(rates, planned), len(rates) - 1
+    if at is not None:
+
+        def follows(place):
+            return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
+
+        if resumed is not None and follows(lambda i: i - resumed):
+            return "warm-up again"
+        return "one step off" if follows(lambda i: i - 1) or follows(lambda i: i + 1) else "stepped too often"
+    if max(norms) < 1e-3 * limit:
+        return "vanishes"
+    if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+        return "explodes"
+    if median(norms[-5:]) > 10 * norms[0]:
+        return "not zeroed"
+    if max(norms) > 5 * median(norms):
+        return "bad batch"
+    return "always clipped" if min(norms) > limit else "sound"
+
+
+# %% right: the shift is looked for, norms by other ratios  from: rates first, then ratios of norms
+def first_wrong(rates, planned):
+    for step in range(len(rates)):
+        if abs(rates[step] - planned[step]) > 1e-6 * abs(planned[step]):
+            return step
+
+
+def cause(trace):
+    rates, planned, norms = trace["rates"], trace["planned"], trace["norms"]
+    first, ordered, steps = norms[0], sorted(norms), len(rates)
+    if (at := first_wrong(rates, planned)) is not None:
+        longer = [planned[0]] * steps + planned + [planned[-1]] * steps
+        shifts = {
+            by: first_wrong(rates[at:], longer[steps + at + by : 2 * steps + by])
+            for by in (-(trace["resumed"] or 0), -1, 1)
+        }
+        right = [by for by, wrong in shifts.items() if wrong is None]
+        return ("one step off" if abs(right[0]) == 1 else "warm-up again") if right else "stepped too often"
+    if all(norm < trace["limit"] / 1000 for norm in norms):
+        return "vanishes"
+    if any(not norm <= 100 * first for norm in norms):
+        return "explodes"
+    if ordered[-3] > 10 * first:
+        return "not zeroed"
+    if ordered[-1] > 5 * (ordered[(steps - 1) // 2] + ordered[steps // 2]) / 2:
+        return "bad batch"
+    return "always clipped" if all(norm > trace["limit"] for norm in norms) else "sound"
+
+
+# %% wrong: any norm above the limit is always clipped => values false-alarm  from: rates first, then ratios of norms
+# ~ min(norms) > limit ==> max(norms) > limit
+
+# %% wrong: rates must be equal to the bit => generality false-alarm  from: rates first, then ratios of norms
+# ~ not math.isclose(had, meant, rel_tol=1e-6) ==> had != meant
+
+# %% wrong: steps count from one => values counted-from-one  from: rates first, then ratios of norms
+# ~ zip(rates, planned) ==> zip(rates, planned), 1
+
+# %% wrong: the last wrong step => values another-step  from: rates first, then ratios of norms
+# -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+# +     return max((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), default=None)
+
+# %% wrong: the first step is not looked at => generality unnoticed  from: rates first, then ratios of norms
+# ~ in pairs if not ==> in pairs if step and not
+
+# %% wrong: one step back only => generality not-one-step-off  from: rates first, then ratios of norms
+# ~ follows(lambda i: i - 1) or follows(lambda i: i + 1) ==> follows(lambda i: i - 1)
+
+# %% wrong: every wrong rate is a schedule stepped too often => values not-warm-up-again  from: rates first, then ratios of norms
+# ~ resumed is not None and follows(lambda i: i - resumed) ==> False
+# ~ follows(lambda i: i - 1) or follows(lambda i: i + 1) ==> False
+
+# %% wrong: a large norm is an explosion => values not-bad-batch  from: rates first, then ratios of norms
+# ~ 100 * norms[0] ==> 4 * median(norms)
+
+# %% wrong: no norm is too small => generality not-vanishes  from: rates first, then ratios of norms
+# ~ max(norms) < 1e-3 * limit ==> not max(norms)
+# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
+# +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
+
+# %% wrong: always sound => values unnoticed  from: only the step
+# ~ raise NotImplementedError ==> return "sound"
+
+# %% wrong: rates to an absolute millionth => generality unnoticed  from: rates first, then ratios of norms
+# ~ math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) <= 1e-6
+
+# %% wrong: norms before rates => generality -  from: rates first, then ratios of norms
+# -     if at is not None:
+# +     sound = 1e-3 * limit <= max(norms) <= min(100 * norms[0], 5 * median(norms)) and min(norms) <= limit
+# +     if at is not None and sound and median(norms[-5:]) <= 10 * norms[0]:
+
+# %% wrong: an explosion is a norm above a hundred => generality false-alarm  from: rates first, then ratios of norms
+# ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> max(norms) > 100
+
+# %% wrong: the mean for the median => generality unnoticed  from: rates first, then ratios of norms
+# ~ 5 * median(norms) ==> 5 * sum(norms) / len(norms)
+
+# %% wrong: a batch against the first norm => generality false-alarm  from: rates first, then ratios of norms
+# ~ 5 * median(norms) ==> 5 * norms[0]
+
+# %% wrong: a bad batch is asked for before sums => generality not-not-zeroed  from: rates first, then ratios of norms
+# ~ median(norms[-5:]) > 10 * norms[0] ==> 10 * norms[0] < median(norms[-5:]) and max(norms) <= 5 * median(norms)
+
+# %% wrong: clipping is asked for before a bad batch => generality not-bad-batch  from: rates first, then ratios of norms
+# ~ max(norms) > 5 * median(norms) ==> max(norms) > 5 * median(norms) and min(norms) <= limit
+
+# %% wrong: the last step clipped is all => generality false-alarm  from: rates first, then ratios of norms
+# ~ min(norms) > limit ==> norms[-1] > limit
+
+# %% wrong: the last norm tells an explosion => generality not-explodes  from: rates first, then ratios of norms
+# ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> not norms[-1] <= 100 * norms[0]
+
+# %% wrong: one small norm vanishes => generality -  from: rates first, then ratios of norms
+# ~ if max(norms) < 1e-3 * limit: ==> if min(norms) < 1e-3 * limit:
+
+
+# %% half: only the step => 1.4  from: rates first, then ratios of norms
+def cause(trace):
+    raise NotImplementedError
+"""

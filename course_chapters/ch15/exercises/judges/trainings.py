@@ -1,0 +1,174 @@
+"""Small trainings with one fault each, which ship as a file that this module writes.
+
+The text is drawn from a Markov chain of 16 tokens with a known entropy: the least loss that a model can reach.
+"""
+
+import json
+import math
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_lib.model.transformer import Config, Transformer, build, loss
+from course_runs.learning_rate import rate_at
+
+FILE = Path(__file__).with_suffix(".json")
+TOKENS = LENGTH = 16
+STEPS, WARM_UP = 40, 6
+RESUMED, BAD = (18, 15, 23), (24, 29, 20)  # the step of the resume, and that of the bad batch, by seed
+BATCH, FRESH = 8, 8
+PEAK, LIMIT, PACE = 0.2, 1.0, 0.9  # rate, norm of clipping, momentum
+SEEDS = (0, 1, 2)
+_SMOKE = {  # the faults for each word
+    "sound": ("sound",),
+    "explodes": ("explodes", "not finite"),
+    "not repeatable": ("order of sums", "unseeded"),
+    "frozen": ("frozen block", "nothing handed over"),
+    "leak": ("leak", "looks ahead"),
+    "memorizes": ("one batch",),
+    "learns nothing": ("tiny rate",),
+}
+_TRACES = {
+    "sound": ("sound", "resumed well"),
+    "one step off": ("one step back", "one step ahead"),
+    "stepped too often": ("twice a step", "four times a step"),
+    **{one: (one,) for one in ("bad batch", "explodes", "vanishes", "always clipped", "not zeroed", "warm-up again")},
+}
+SMOKE, TRACES = ({fault: word for word, faults in kind.items() for fault in faults} for kind in (_SMOKE, _TRACES))
+Training = dict[str, Any]
+
+
+def planned(fault: str = "sound") -> list[float]:
+    """The planned learning rate of each step: a line up, half a cosine down to a tenth. The plan itself may be wrong."""
+    peak = PEAK * {"explodes": 12.0, "not finite": 1e30, "always clipped": 4.0, "tiny rate": 1e-4}.get(fault, 1.0)
+    return [rate_at(step, peak, WARM_UP, STEPS) for step in range(STEPS)]
+
+
+def rate_of(fault: str, seed: int, step: int) -> float:
+    place = {"twice a step": 2 * step, "four times a step": 4 * step}.get(fault, step)
+    if step >= RESUMED[seed]:
+        place += {"warm-up again": -RESUMED[seed], "one step back": -1, "one step ahead": 1}.get(fault, 0)
+    return planned(fault)[min(place, STEPS - 1)]
+
+
+def limit_of(fault: str) -> float:
+    return {"always clipped": 0.02, "explodes": 1e4, "not finite": 1e4}.get(fault, LIMIT)
+
+
+def chain(seed: int) -> Tensor:
+    return (2.0 * torch.randn(TOKENS, TOKENS, generator=torch.Generator().manual_seed(1000 + seed))).softmax(1)
+
+
+def floor(seed: int) -> float:
+    """The entropy of the chain in nats per token: no model can predict it better."""
+    follows, often = chain(seed), torch.full((TOKENS,), 1 / TOKENS)
+    for _ in range(200):
+        often = often @ follows
+    return float(-(often[:, None] * follows * follows.log()).sum())
+
+
+def draw(follows: Tensor, coin: torch.Generator, size: int = BATCH) -> Tensor:
+    """Sequences of the chain, one token longer than the model reads."""
+    rows = torch.randint(0, TOKENS, (size, 1), generator=coin)
+    for _ in range(LENGTH):
+        rows = torch.cat([rows, torch.multinomial(follows[rows[:, -1]], 1, generator=coin)], 1)
+    return rows
+
+
+def train(fault: str, seed: int, repeat: int = 0) -> Training:
+    """The numbers of a training with this fault; a repeat differs only where the program is not deterministic."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums of these sizes come out alike wherever they are run again
+    try:
+        return _trained(fault, seed, repeat)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _trained(fault: str, seed: int, repeat: int) -> Training:
+    """A small transformer, stepped with momentum and clipping, and one fault."""
+    follows, coin = chain(seed), torch.Generator().manual_seed(100 + seed)
+    fresh = [draw(follows, coin) for _ in range(FRESH)]  # never trained on
+    coin.manual_seed(100 + seed + 50 * (1 + 7 * repeat * (fault == "unseeded")))
+    config = Config(vocab=TOKENS, layers=1, hidden=16, heads=2, seq_len=LENGTH, attention="manual")
+    model: Transformer = build(config, seed)
+    with torch.no_grad():
+        model.head.weight *= 0.1  # so that the first loss is ln 16
+    named = dict(model.named_parameters())
+    first = {name: each.detach().clone() for name, each in named.items()}
+    gradients, pace = ({name: torch.zeros_like(each) for name, each in named.items()} for _ in range(2))
+    only, scale = draw(follows, coin, 1).expand(BATCH, -1), 2e-7 if fault == "vanishes" else 1.0
+
+    def mean_loss(rows: Tensor) -> Tensor:
+        """As the program computes it."""
+        inputs, targets = rows[:, :-1], rows[:, 0 if fault == "leak" else 1 :][:, :LENGTH]
+        if fault != "looks ahead":
+            return loss(model(inputs), targets)
+        x = model.embedding(inputs)
+        x = x + 0.3 * x.roll(-1, 1)  # as a mask does that is off by one
+        for block in model.blocks:
+            x = block(x)
+        return loss(model.head(model.norm(x)), targets)
+
+    def evaluate() -> list[float]:
+        with torch.no_grad():
+            return [mean_loss(rows).item() for rows in fresh]
+
+    def step(number: int) -> tuple[float, float]:
+        """Train once; loss, and norm of the gradient before clipping."""
+        rows = draw(follows, coin)
+        if fault == "bad batch" and number == BAD[seed]:
+            rows = torch.full_like(rows, 3)
+        parts = (only if fault == "one batch" else rows).chunk(4)
+        found = [mean_loss(part) for part in parts]
+        grads = [torch.autograd.grad(each * scale / len(parts), list(named.values())) for each in found]
+        for place, name in enumerate(named):
+            backwards = fault == "order of sums" and repeat
+            total = sum(row[place] for row in (grads[::-1] if backwards else grads))
+            if fault == "vanishes":
+                total = total.half().float()
+            gradients[name] = gradients[name] + total if fault == "not zeroed" else total
+        norm = math.sqrt(sum(each.square().sum().item() for each in gradients.values()))
+        clip = min(1.0, limit_of(fault) / norm) if norm > 0 else 1.0
+        for name, each in named.items():
+            if fault == "nothing handed over" or (fault == "frozen block" and "mlp" in name):
+                continue
+            with torch.no_grad():
+                each.sub_(pace[name].mul_(PACE).add_(gradients[name], alpha=clip), alpha=rate_of(fault, seed, number))
+        return sum(each.item() for each in found) / len(found), norm
+
+    before = evaluate()
+    losses, norms = (list(column) for column in zip(*map(step, range(STEPS)), strict=True))
+    moved = {name: (each.detach() - first[name]).abs().max().item() for name, each in named.items()}
+    return {"losses": losses, "norms": norms, "before": before, "after": evaluate(), "moved": moved}
+
+
+def everything() -> dict[str, Any]:
+    """The content of the file: trainings of the smoke test, twice where the second differs, and traces."""
+    smoke = {f"{fault}/{seed}": _twice(fault, seed) for fault in SMOKE for seed in SEEDS}
+    traces = {f"{fault}/{seed}": _trace(train(fault, seed)) for fault in TRACES for seed in SEEDS}
+    return {"floors": [floor(seed) for seed in SEEDS], "smoke": smoke, "traces": traces}
+
+
+def _twice(fault: str, seed: int) -> list[Training]:
+    one, two = (train(fault, seed, repeat) for repeat in range(2))
+    del one["norms"], two["norms"]
+    return [one] if repr(one) == repr(two) else [one, two]
+
+
+def _trace(one: Training) -> Training:
+    return {name: [float(f"{each:.5g}") for each in one[name]] for name in ("losses", "norms")}
+
+
+@cache
+def shipped() -> dict[str, Any]:
+    return json.loads(FILE.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(everything(), separators=(",", ":")) + "\n", encoding="utf-8")
+    print(f"{FILE}: {FILE.stat().st_size:,} bytes", file=sys.stderr)

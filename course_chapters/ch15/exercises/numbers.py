@@ -1,0 +1,133 @@
+"""The numbers in chapter 15's prose, as text: computed from recorded evidence, facts, and the formulas of earlier chapters."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from course_chapters.running_example import core_minutes, reading_minutes, usd_text
+from course_lib.estimate import compute, facts
+from course_lib.estimate.facts import scaling
+from course_lib.estimate.units import MINUTE, duration_text, number_text, percent_text
+from course_runs import budget as money
+from course_runs import preflight, tour
+from course_runs.evidence import Evidence
+from course_runs.evidence_checks import SPREAD
+from course_runs.reading import every, hardware, ranks_of, rows_of
+
+LAB_GPUS = 8
+PRICE = facts.price("H100 hour")
+LADDER = (1, 2, 4, 8)  # GPUs of one server
+DEAR = facts.price("H100 hour, hyperscaler high")
+PARTS = ("data", "forward", "backward", "communication", "optimizer", "checkpoint")
+Row = Mapping[str, Any]
+
+
+# --- recorded runs
+
+
+@cache
+def runs() -> tuple[Row, ...]:
+    """Predicted, measured and ratio of every recorded training run."""
+    return tuple(rows_of(every("train", "recorded")))
+
+
+def ratios(quantity: str, ranks: int | None = None) -> list[float]:
+    """Measured over predicted of each run that has both, of all runs or of those with so many ranks."""
+    found = [row[f"{quantity}_ratio"] for row in runs() if ranks in (None, row["ranks"])]
+    return [ratio for ratio in found if ratio]
+
+
+# --- where a step goes
+
+
+def parts(content: Evidence) -> dict[str, float]:
+    """Seconds of a step by part, averaged over the timed steps; "other" is the rest."""
+    timed = content["raw"]["steps"][content["setup"]["warm_up"] :]
+    found = {name: sum(row.get("parts", {}).get(name, 0.0) for row in timed) / len(timed) for name in PARTS}
+    return {**found, "other": sum(row["seconds"] for row in timed) / len(timed) - sum(found.values())}
+
+
+def models(content: Evidence) -> dict[str, float]:
+    """Predicted seconds of a step if nothing overlaps, and if communication and the rest overlap fully."""
+    predicted = content["predicted"]["seconds"]
+    communication = predicted["communication"]
+    rest = sum(predicted.values()) - communication
+    return {"sum": rest + communication, "max": max(rest, communication)}
+
+
+# --- money
+
+
+def tour_seconds(gpus: int) -> float:
+    """Planned seconds of the tour on so many GPUs."""
+    return MINUTE * sum(stage.minutes for stage in tour.stages(gpus, dry=False))
+
+
+def tour_dollars(gpus: int, price: float = PRICE) -> float:
+    """What that costs in US dollars."""
+    return money.dollars(tour_seconds(gpus), gpus, price)
+
+
+def ladder() -> list[dict[str, Any]]:
+    """For each number of GPUs: stages, seconds, dollars at two prices, and the stages that become possible."""
+    found: list[dict[str, Any]] = []
+    for gpus in LADDER:
+        names = [stage.name for stage in tour.stages(gpus, dry=False)]
+        new = [name for name in names if all(name not in rung["new"] for rung in found)]
+        money = {"seconds": tour_seconds(gpus), "low": tour_dollars(gpus), "high": tour_dollars(gpus, DEAR)}
+        found.append({"gpus": gpus, "stages": len(names), "new": new} | money)
+    return found
+
+
+# --- published runs
+
+
+def scaled(key: str) -> list[dict[str, float]]:
+    """Published speeds of one job on more and more GPUs: tokens/s of a GPU, and efficiency relative to the fewest GPUs."""
+    points = scaling.series(key)
+    return [
+        {
+            "ranks": point.ranks,
+            "tokens": point.tokens,
+            "seconds": point.step_seconds,
+            "speed": float(point.tokens_per_s),
+            "efficiency": point.tokens_per_s / points[0].tokens_per_s,
+        }
+        for point in points
+    ]
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    "core_minutes": lambda: core_minutes("15"),
+    "reading_minutes": lambda: reading_minutes("15"),
+    # what was recorded
+    "runs": lambda: str(len(runs())),
+    "machines": lambda: " and ".join(
+        dict.fromkeys(hardware(each.content["environment"]) for each in every(origin="recorded"))
+    ),
+    "most": lambda: str(max(ranks_of(each.content) for each in every("train", "recorded"))),
+    "wire_off": lambda: percent_text(max(abs(ratio - 1) for ratio in ratios("wire")), 2),
+    "memory_low": lambda: number_text(min(ratios("memory")), 2),
+    "memory_high": lambda: number_text(max(ratios("memory")), 2),
+    "seconds_low": lambda: number_text(min(ratios("seconds")), 2),
+    "seconds_high": lambda: number_text(max(ratios("seconds")), 2),
+    "alone_low": lambda: number_text(min(ratios("seconds", ranks=1)), 2),
+    "alone_high": lambda: number_text(max(ratios("seconds", ranks=1)), 2),
+    # what is asked of evidence, and of a machine
+    "spread": lambda: f"{SPREAD:g}",
+    "degraded": lambda: percent_text(preflight.DEGRADED),
+    "copy": lambda: percent_text(preflight.COPY),
+    "link": lambda: percent_text(preflight.LINK),
+    # money
+    "lab_gpus": lambda: f"{LAB_GPUS} H100s",
+    "lab_minutes": lambda: duration_text(tour_seconds(LAB_GPUS)),
+    "lab_money": lambda: usd_text(tour_dollars(LAB_GPUS)),
+    "one_money": lambda: usd_text(tour_dollars(1)),
+    "price": lambda: usd_text(PRICE),
+    "idle_hour": lambda: usd_text(compute.cost_usd(float(LAB_GPUS), PRICE)),
+    # published
+    "ddp_last": lambda: f"{scaled('1.34B, data parallel')[-1]['ranks']:,} GPUs",
+    "ddp_efficiency": lambda: percent_text(scaled("1.34B, data parallel")[-1]["efficiency"], 2),
+    "fsdp_last": lambda: f"{scaled('6.66B, FSDP')[-1]['ranks']:,} GPUs",
+    "fsdp_efficiency": lambda: percent_text(scaled("6.66B, FSDP")[-1]["efficiency"], 2),
+}

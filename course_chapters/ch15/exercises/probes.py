@@ -1,0 +1,74 @@
+"""How chapter 15 calls its answers: held-out ratios beside own predictions, visits that take time, a training that runs again."""
+
+from __future__ import annotations
+
+import copy
+import json
+import statistics
+from typing import Any
+
+from course_grader.exercises.probes import NOT_ANSWERED, rows
+
+VISIT = 40e-6  # s of virtual time that a visit takes: a few latencies
+RUNS = 4  # runs of a training that an answer may ask for
+
+
+def passed_round(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The sum over all visits, the owners visited, and the caller's own block afterwards; `case.args = (block,)`."""
+    from torch import Tensor
+
+    from course_grader.exercises.point_to_point import PointToPoint
+
+    owners: list[Any] = []
+
+    def visit(block: Any, owner: Any) -> Any:
+        if not isinstance(block, Tensor) or type(owner) is not int:
+            raise ValueError(f"visit(block, owner) takes tensor and rank; got {type(block).__name__} and {owner!r}.")
+        comm.compute(VISIT, label="visit")
+        owners.append(owner)
+        return block.double() * (owner + 2)
+
+    block = case.args[0]
+    total = answer(PointToPoint(comm), block, visit)
+    return {"total": total, "owners": owners, "block": block.clone()}
+
+
+def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The answer's word for a training, and how often it ran it; `case.args = (results of each run, floor)`."""
+    runs, floor = case.args
+    asked: list[int] = []
+
+    def run() -> Any:
+        if len(asked) == RUNS:
+            raise ValueError(f"Each run costs time; this would be run {RUNS + 1} of one program.")
+        asked.append(len(asked))
+        return json.loads(json.dumps(runs[asked[-1] % len(runs)]))  # each NaN is an object of its own, equal to nothing
+
+    return {"word": answer(run, floor), "runs": len(asked)}
+
+
+def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
+    """Seconds for each row `(sweep, bytes)` if `case.args[0]` is 0; otherwise, for each sweep, three dictionaries of ratios by size.
+
+    `said` is what `held_out` returns; `others` and `everything` are predictions of `predict_seconds` over measured seconds: without
+    that size's row, and with it.
+    """
+    index, table = case.args
+    predict, held_out = answers
+    if index == 0:
+        return rows(answers, case)
+    try:
+        return [_beside(predict, held_out, sweep) for (sweep,) in table]
+    except NotImplementedError:
+        return NOT_ANSWERED
+
+
+def _beside(predict: Any, held_out: Any, sweep: list[dict[str, Any]]) -> dict[str, Any]:
+    said = held_out(copy.deepcopy(sweep))
+    others, everything = {}, {}
+    for place, row in enumerate(sweep):
+        measured = statistics.median(row["seconds"])
+        rest = [other for other in sweep if other is not sweep[place]]
+        others[row["nbytes"]] = predict(copy.deepcopy(rest), row["nbytes"]) / measured
+        everything[row["nbytes"]] = predict(copy.deepcopy(sweep), row["nbytes"]) / measured
+    return {"said": said, "others": others, "everything": everything}

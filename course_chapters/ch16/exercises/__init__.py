@@ -1,0 +1,25 @@
+"""Chapter 16, "Serving: what changes when the model answers?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch16.exercises.drills import DRILLS
+from course_chapters.ch16.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "kv-cache-bytes",
+    "prefill-and-decode",
+    "page-table",
+    "prefix-cache",
+    "repair-pages",
+    "continuous-batching",
+    "latency-budget",
+    "predict-wait",
+    "size-the-fleet",
+    "quantize-kv",
+    "split-pools",
+    "speculative-sampler",
+    "serving-bill",
+    "audit-serving",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,0 +1,145 @@
+"""Judge of kv-cache-bytes: bytes of the KV cache."""
+
+import random
+
+from course_grader.judging import Judging, Params, Worked
+from course_grader.judging.cases import shown
+from course_grader.judging.per_row import EXACT, Column, shares, table
+from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
+from course_grader.records import Case
+
+right = Worked("kv-cache-bytes")
+
+
+def _byte_cases(params: Params, rng: random.Random) -> list[Case]:
+    kv = draw_rows(rng, 6, range(4, 90), (32, 48, 64), (1, 2, 4, 8, 16), (64, 96, 128), (2, 1, 0.5), range(100, 9000))
+    window = draw_rows(
+        rng, 6, (12, 24, 36, 48), (2, 3, 4, 6), (1, 4, 8), (64, 128), (2, 1, 0.5), range(3000, 9000), range(128, 2900)
+    )
+    short = [(12, 3, 2, 64, 2, tokens, 512) for tokens in (1, 511, 512, 513)] + [
+        (8, 1, 2, 64, 1, 700, 512),
+        (6, 6, 1, 32, 2, 900, 1),
+    ]
+    latents = draw_rows(rng, 5, range(4, 70), (256, 512, 768), (32, 64), (2, 1), range(100, 9000))
+    kv += each_changed((20, 64, 2, 72, 2, 77), (21, 128, 64, 128, 0.28125, 200_000))
+    window += each_changed((12, 3, 2, 64, 2, 700, 512), (24, 2, 32, 72, 0.28125, 200_000, 600))
+    latents += each_changed((27, 512, 64, 2, 4000), (60, 256, 128, 0.28125, 200_000))
+    return [
+        shown(
+            params["model"],
+            "values:grouped",
+            0,
+            [(params["layers"], params["heads"], params["kv"], params["size"], 2, params["tokens"])],
+        ),
+        shown("every sixth layer keeps all tokens", "values:windows", 1, [(48, 6, 8, 128, 2, 8192, 1024)]),
+        shown("a latent vector", "values:latent", 2, [(61, 512, 64, 2, 4096)]),
+        plain("grouped", 0, "other models", [*kv, (20, 16, 16, 64, 2, 77), (3, 8, 1, 128, 0.5, 1)]),
+        plain("windows", 1, "other models", window),
+        plain("latent", 2, "other models", latents),
+        generality("windows", 1, "sequences around the window's length", short),
+    ]
+
+
+JUDGING = Judging(
+    shares=shares(grouped=(0.5, 0), windows=(0.125, 0.125), latent=(0.25, 0)),
+    cases=_byte_cases,
+    verdicts=table(
+        Column(
+            part="grouped",
+            unit="bytes",
+            want=right[0],
+            words=lambda la, q, kv, s, b, t: (
+                f"{la} layers, {kv} of {q} heads with keys, {s} numbers of {b:g} bytes, {t:,} tokens"
+            ),
+            rel=EXACT,
+        ),
+        Column(
+            part="windows",
+            unit="bytes",
+            want=right[1],
+            words=lambda la, e, kv, s, b, t, w: f"{la} layers, 1 in {e} keeps all of {t:,} tokens, the others {w:,}",
+            rel=EXACT,
+        ),
+        Column(
+            part="latent",
+            unit="bytes",
+            want=right[2],
+            words=lambda la, w, r, b, t: f"{la} layers, a latent of {w} and {r} numbers, {t:,} tokens",
+            rel=EXACT,
+        ),
+    ),
+    why="""Attention reads a key and a value of each earlier token, in each layer and for each KV head. Query heads need no cache: a query is used once. Grouped-query attention
+divides the cache by the query heads that share a key, a window bounds it, and a latent vector replaces all heads' keys and values.""",
+    pytorch="`model.config.num_key_value_heads` of a Hugging Face model; `DynamicCache` and `StaticCache` hold these tensors.",
+)
+
+ANSWERS = r'''# %% right: worked
+def kv_bytes(layers: int, heads: int, kv_heads: int, size: int, number: float, tokens: int) -> float:
+    """Bytes of the keys and values of one sequence."""
+    ### BEGIN SOLUTION
+    return 2 * layers * kv_heads * size * number * tokens
+    ### END SOLUTION
+
+
+def windowed_bytes(layers: int, every: int, kv_heads: int, size: int, number: float, tokens: int, window: int) -> float:
+    """The same where only every `every`-th layer keeps more than the last `window` tokens."""
+    ### BEGIN SOLUTION
+    whole = layers // every
+    return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window))
+    ### END SOLUTION
+
+
+def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int) -> float:
+    """Bytes of the latent vectors of one sequence."""
+    ### BEGIN SOLUTION
+    return layers * (latent + rope) * number * tokens
+    ### END SOLUTION
+
+# %% right: layer by layer, a float
+# ~ 2 * layers * kv_heads * size * number * tokens ==> layers * kv_heads * size * tokens * 2 * float(number)
+# ~ (whole * tokens + (layers - whole) * min(tokens, window)) ==> sum(min(window, tokens) if layer % every else tokens for layer in range(layers))
+# %% wrong: query heads => values
+# > this is a key and a value for each query head; several of them share one.
+# ~ 2 * layers * kv_heads ==> 2 * layers * heads
+# %% wrong: keys only => values
+# > this is either keys or values; both are kept.
+# ~ 2 * layers * kv_heads ==> layers * kv_heads
+# %% wrong: keys only in the windows => values keys-only
+# ~ 2 * kv_heads * size ==> kv_heads * size
+# %% wrong: one token => values
+# > these are the bytes of one token.
+# ~ kv_heads * size * number * tokens ==> kv_heads * size * number
+# %% wrong: two bytes => values
+# > this takes two bytes a number, whatever `number` says.
+# ~ kv_heads * size * number * tokens ==> kv_heads * size * 2 * tokens
+# %% wrong: a latent in two bytes => values two-bytes
+# ~ (latent + rope) * number ==> (latent + rope) * 2
+# %% wrong: always a window => generality
+# > a sequence shorter than the window fills only part of it.
+# ~ min(tokens, window) ==> window
+# %% wrong: all windowed => values
+# > some layers keep all tokens.
+# ~ whole * tokens + (layers - whole) ==> layers
+# %% wrong: swapped => values
+# > every `every`-th layer keeps all tokens, and the others keep the window.
+# ~ whole * tokens + (layers - whole) ==> (layers - whole) * tokens + whole
+# %% wrong: none windowed => values
+# > all layers keep all tokens here; most keep the window only.
+# ~ whole * tokens + (layers - whole) * min(tokens, window) ==> layers * tokens
+# %% wrong: keys and values => values
+# > keys and values come from the same vector, which is kept once.
+# ~ return layers * (latent ==> return 2 * layers * (latent
+# %% wrong: no rope => values
+# > the `rope` numbers are kept, too.
+# ~ (latent + rope) ==> latent
+# %% wrong: the example => values only-the-example
+# ~ return 2 * layers * kv_heads * size * number * tokens ==> return 2684354560
+# ~ return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window)) ==> return 436207616
+# ~ return layers * (latent + rope) * number * tokens ==> return 287834112
+# %% wrong: remembers bytes a token by layers and heads => values -
+# ~ heads: int, kv_heads: int, size: int, number: float, tokens: int) ==> heads: int, kv_heads: int, size: int, number: float, tokens: int, kept={})
+# ~ 2 * layers * kv_heads * size * number * tokens ==> tokens * kept.setdefault((layers, heads, kv_heads, size), 2 * layers * kv_heads * size * number)
+# %% wrong: left as it is => not-answered
+# ~ return 2 * layers * ==> raise NotImplementedError; return 2 * layers *
+# %% half: no window => 3  from: none windowed
+'''

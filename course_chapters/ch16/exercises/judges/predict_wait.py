@@ -1,0 +1,46 @@
+"""Judge of predict-wait: prediction: how fast do waits grow?"""
+
+from course_grader.judging import Params
+from course_grader.judging.prediction import prediction
+
+
+def growth(params: Params) -> float:
+    """The factor by which the mean wait of M/D/1 grows from one load to another."""
+    low, high = params["low"] / 100, params["high"] / 100
+    return high / (1 - high) / (low / (1 - low))
+
+
+JUDGING = prediction(
+    "times",
+    truth=growth,
+    reveal=lambda params: f"The mean wait grows {growth(params):.1f} times.",
+    why="""With random arrivals and a fixed service time s the mean wait is s · ρ / (2 · (1 − ρ)). It grows slowly at first and without bound near ρ = 1: this is the knee. A
+server that must answer quickly cannot be busy all the time.""",
+)
+
+ANSWERS = r'''from course_lib import params
+
+
+# %% right: worked
+def growth() -> tuple[float, float]:
+    """The factor by which you believe the mean wait grows: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-wait")
+    low, high = asked.low / 100, asked.high / 100
+    factor = high / (1 - high) / (low / (1 - low))
+    return factor / 1.5, factor * 1.5
+    ### END SOLUTION
+
+# %% right: far off, but committed
+# ~ factor / 1.5, factor * 1.5 ==> 1.5, 6.0
+# %% wrong: too wide => values too-wide
+# ~ factor / 1.5, factor * 1.5 ==> 1, 100
+# %% wrong: the ends are swapped => values reversed
+# ~ factor / 1.5, factor * 1.5 ==> 12, 6
+# %% wrong: one number => values not-a-pair
+# ~ factor / 1.5, factor * 1.5 ==> 9
+# %% wrong: nothing is committed to => values not-positive
+# ~ factor / 1.5, factor * 1.5 ==> 0, 0
+# %% wrong: left as it is => not-answered
+# ~ return factor ==> raise NotImplementedError; return factor
+'''

@@ -1,0 +1,172 @@
+"""Judge of size-the-fleet: how many replicas?"""
+
+import random
+
+from course_chapters.ch16.exercises.judges.shared import Row
+from course_grader.judging import Judging, Params, Worked, random_inputs
+from course_grader.judging.cases import shown
+from course_grader.judging.per_row import EXACT, Column, Series, shares, table
+from course_grader.judging.random_inputs import draw_rows, generality, plain, rounded, safely_off_whole, unseen
+from course_grader.records import Case
+
+right = Worked("size-the-fleet")
+
+
+def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
+    def report(count: int, *slips: float) -> list[tuple[float, float, float]]:
+        """Rows whose products are exact; each slip is a fraction by which a row is off."""
+        found = []
+        for slip in [*slips, *rng.choices((-0.03125, 0.0, 0.03125), k=count)]:
+            rate, seconds = float(2 ** rng.randrange(7)), rng.randrange(4, 60) / 4
+            found.append((rate, seconds, rate * seconds * (1 + slip)))
+        rng.shuffle(found)
+        return found
+
+    def clear(row: Row) -> bool:
+        r, t, i, a, s, u = row
+        return safely_off_whole(r * (t + (a - 1) * i) / (u * s))
+
+    fits = draw_rows(rng, 6, (24e9, 40e9, 80e9), (6e9, 14e9, 16e9), (32_768, 131_072), range(300, 5000), (16, 32, 64))
+    gib, room = 2.0**34, 2.0**20  # bytes; the room is one page of 1,024 tokens
+    tight = [(gib + more, gib, 1024, tokens, 256) for more, tokens in ((room, 1024), (room, 1025), (room - 1, 1024))]
+    tight += [(80e9, 140e9, 131_072, 1000, 16), (gib, gib, 1024, 8, 8), (4e9, 1e9, 500_000, 1, 16)]
+    itl, seconds = rounded(0.01, 0.08, 3), rounded(0.1, 2, 2)
+    fleets = draw_rows(rng, 6, range(5, 300), seconds, itl, range(50, 900), range(20, 200), (0.6, 0.7, 0.8), keep=clear)
+    exact = [(16.0, 0.5, 0.25, 7, held, load) for held, load in ((8, 0.5), (32, 1.0), (31, 1.0), (0, 0.5))]
+    exact += [(0.0, 0.5, 0.25, 7, 0, 0.5)]
+    odd, near = (
+        [(report(6, 0.5, -0.5), 0.125), (report(5, -0.25, 0.09375), 0.0625), (report(6, 0.1875), 0.25)],
+        (0.140625, -0.109375),
+    )
+    limits = [(report(4, 0.125, -0.125), 0.125), (report(2, *near), 0.125), ([], 0.125), (report(4, 0.25, 0.5), 0.125)]
+    zeros = [(0.0, 2.0, 0.0), (0.0, 2.0, 1.0), (4.0, 0.0, 0.0)]
+    limits += [(zeros, 0.125), ([*report(30), (1.0, 2.0, 2.0 + 2**-10)], 0.0)]
+    fits += random_inputs.each_changed((80e9, 16e9, 131_072, 2000, 16), (90e9, 30e9, 65_536, 3000, 1))
+    fleets += random_inputs.each_changed((40, 0.5, 0.03, 257, 60, 0.7), (50, 1.5, 0.05, 300, 31, 0.9))
+    return [
+        shown("an H100 and a model of 16 GB", "values:slots", 0, [(80e9, 16e9, 131_072, 2000, 16)]),
+        shown("a first fleet", "values:replicas", 1, [(params["rate"], 0.5, 0.03, params["answer"], 60, 0.7)]),
+        shown("three rows", "values:report", 2, [([(10.0, 2.0, 20.0), (40.0, 2.5, 64.0), (80.0, 4.0, 330.0)], 0.125)]),
+        plain("slots", 0, "other models", fits),
+        plain("replicas", 1, "other fleets", fleets),
+        plain("report", 2, "other reports", odd),
+        unseen(rng, "slots", 0, "too large, exactly full, one byte or token off", tight),
+        unseen(rng, "replicas", 1, "exactly enough, no slots, one token", [*exact, (2.0, 0.25, 0.5, 1, 64, 0.5)]),
+        generality("report", 2, "at the limit, just beyond it, and zeros", limits),
+    ]
+
+
+JUDGING = Judging(
+    shares=shares(slots=(0.125, 0.125), replicas=(0.125, 0.25), report=(0.125, 0.25)),
+    cases=_fleet_cases,
+    verdicts=table(
+        Column(
+            part="slots",
+            unit="sequences",
+            want=right[0],
+            words=lambda m, w, kv, t, p: (
+                f"{m:,g} bytes, {w:,g} of weights, {t:,} tokens of {kv:,g} bytes, pages of {p}"
+            ),
+            rel=EXACT,
+        ),
+        Column(
+            part="replicas",
+            unit="replicas",
+            want=right[1],
+            words=lambda r, t, i, a, s, u: (
+                f"{r:g} requests per second, {t:g} s and {a} tokens of {i:g} s, {s} slots at {100 * u:g} %"
+            ),
+            rel=EXACT,
+            none="a replica without slots serves nothing",
+            some="these replicas have slots",
+        ),
+        Series(
+            part="report",
+            want=right[2],
+            words=lambda report, slack: f"a report of {len(report)} rows, slack {100 * slack:g} %",
+            apart=lambda got, want: (
+                "other-rows",
+                "a row is missing." if len(got) < len(want) else "other rows break the law.",
+            ),
+        ),
+    ),
+    why="""Little's law holds for any system in a steady state, whatever its scheduler does: requests in it = rate · time in it. With the slots of a replica it gives the fleet,
+and with a report's three numbers it shows whether they can be true together.""",
+    pytorch="vLLM prints `Maximum concurrency for … tokens per request` at its start: that is the first function.",
+)
+
+ANSWERS = r'''import math
+
+
+# %% right: worked
+def slots(memory: float, weights: float, kv: float, tokens: int, page: int) -> int:
+    """How many sequences of `tokens` tokens fit beside the weights, in whole pages."""
+    ### BEGIN SOLUTION
+    pages = max(0, int((memory - weights) // (kv * page)))
+    return pages // math.ceil(tokens / page)
+    ### END SOLUTION
+
+
+def replicas(rate: float, ttft: float, itl: float, answer: int, slots: int, load: float) -> int | None:
+    """The fewest replicas for `rate` requests per second, or None."""
+    ### BEGIN SOLUTION
+    held = rate * (ttft + (answer - 1) * itl)
+    return math.ceil(held / (load * slots)) if slots else None
+    ### END SOLUTION
+
+
+def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list[int]:
+    """The rows (rate, seconds, requests in the system) that break Little's law."""
+    ### BEGIN SOLUTION
+    return [at for at, (rate, time, held) in enumerate(report) if abs(held - rate * time) > slack * rate * time]
+    ### END SOLUTION
+
+# %% right: whole numbers, between two bounds
+# ~ pages // math.ceil(tokens / page) ==> int(pages // -(-tokens // page))
+# ~ math.ceil(held / (load * slots)) ==> -int(-(held / slots / load) // 1)
+# ~ abs(held - rate * time) > slack * rate * time ==> not (1 - slack) * rate * time <= held <= (1 + slack) * rate * time
+# %% wrong: no weights => values
+# > the weights take memory, too.
+# ~ (memory - weights) ==> memory
+# %% wrong: no pages => values
+# > a sequence takes whole pages; the last one may be partly empty.
+# ~ pages // math.ceil(tokens / page) ==> max(0, int((memory - weights) // (kv * tokens)))
+# %% wrong: pages => values
+# > these are pages; a sequence needs several.
+# ~ pages // math.ceil(tokens / page) ==> pages
+# %% wrong: negative => generality
+# > if the weights do not fit, it is 0.
+# ~ max(0, int((memory - weights) // (kv * page))) ==> int((memory - weights) // (kv * page))
+# %% wrong: full load => values
+# > a replica may not be full all the time: `load` is missing.
+# ~ (load * slots) ==> slots
+# %% wrong: no ttft => values
+# > a request holds its slot before the first token, too.
+# ~ (ttft + (answer - 1) * itl) ==> ((answer - 1) * itl)
+# %% wrong: rounded down => values
+# > with one replica fewer, more than `load` of the slots are in use.
+# ~ math.ceil(held ==> math.floor(held
+# %% wrong: one too many => generality
+# > one replica fewer is enough.
+# ~ math.ceil(held / (load * slots)) ==> math.floor(held / (load * slots)) + 1
+# %% wrong: at least one slot => generality none-is-right
+# ~ (held / (load * slots)) if slots else None ==> (held / (load * max(1, slots)))
+# %% wrong: nothing to serve, so no question of slots => generality -
+# ~ if slots else ==> if slots or not rate else
+# %% wrong: possible rows => values
+# > these are the rows that can be true.
+# ~ > slack * rate ==> <= slack * rate
+# %% wrong: one side => values
+# > too few requests are impossible, too.
+# ~ abs(held - rate * time) ==> held - rate * time
+# %% wrong: at the limit => generality
+# > a row at the limit is not impossible.
+# ~ > slack ==> >= slack
+# %% wrong: of the other => generality
+# > the slack is a fraction of the product.
+# ~ slack * rate * time ==> slack * held
+# %% wrong: no requests are never impossible => generality -
+# ~ if abs(held ==> if rate * time and abs(held
+# %% wrong: left as it is => not-answered
+# ~ pages = max ==> raise NotImplementedError; pages = max
+'''

@@ -1,0 +1,290 @@
+"""Judge of speculative-sampler: guess ahead, and keep the distribution."""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from course_chapters.ch16.exercises.probes import proposal
+from course_grader.exercises.values import describe
+from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging.cases import shown
+from course_grader.judging.frequencies import surprise
+from course_grader.judging.per_row import FINE, Column, rows_fault, table
+from course_grader.judging.random_inputs import generality, plain
+from course_grader.records import Case, Outcome, Verdict
+
+Probabilities = Sequence[float]
+Tables = tuple[tuple[float, ...], ...]
+TIMES = 1500  # outputs that are drawn of each row
+SURE = 6.0  # standard deviations of a normal number: one right answer in a billion is as far off
+
+# --- exact distributions of outputs
+
+
+def _rest(p: Probabilities, q: Probabilities) -> list[float]:
+    """The probabilities of the token in place of a guess that was not kept."""
+    missing = [max(0.0, a - b) for a, b in zip(p, q, strict=True)]
+    total = sum(missing)
+    return [each / total for each in missing] if total > 1e-12 else list(p)
+
+
+_Keep = Callable[[Probabilities, Probabilities, int], float]
+_RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], list[float]], str]] = {
+    # name: the probability that a guess is kept, the distribution in its place, what a step ends with
+    "right": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "more"),
+    "drawn-from-target": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: list(p), "more"),
+    "drawn-from-draft": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: list(q), "more"),
+    "greedy-accept": (lambda p, q, x: float(p[x] >= q[x]), _rest, "more"),
+    "no-draft": (lambda p, q, x: p[x], _rest, "more"),
+    "all-kept": (lambda p, q, x: 1.0, _rest, "more"),
+    "no-bonus": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "none"),
+    "goes-on": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "on"),
+    "nothing-instead": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "nothing"),
+    "wrong-side": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: _rest(q, p), "more"),
+}
+
+_MESSAGES = {
+    "drawn-from-target": "the token in place of a guess is drawn from all of the target's probabilities; those that the draft likes then come too often.",
+    "drawn-from-draft": "the token in place of a guess is drawn from the draft's probabilities.",
+    "greedy-accept": "a guess is kept or not without chance: it must be kept with probability p/q.",
+    "no-draft": "a guess is kept with probability p, not p/q: the draft's own probability is left out.",
+    "all-kept": "every guess is kept, so the output has the draft's distribution.",
+    "no-bonus": "when all guesses are kept, the target's last list gives one more token.",
+    "goes-on": "after a guess that was not kept, the later ones follow a token that is not there: stop.",
+    "nothing-instead": "in place of a guess that was not kept, another token must be drawn.",
+    "wrong-side": "what is missing is max(0, p − q), not max(0, q − p).",
+}
+
+
+@cache
+def outputs(
+    target: Tables, draft: Tables | None, first: int, guesses: int, rule: str = "right"
+) -> dict[tuple[int, ...], float]:
+    """The probability of each output of a step; a rule other than "right" is a known mistake."""
+    keep, instead, end = _RULES[rule]
+    found: dict[tuple[int, ...], float] = defaultdict(float)
+
+    def ends(output: tuple[int, ...], weight: float, probabilities: Probabilities) -> None:
+        for token, p in enumerate(probabilities):
+            found[(*output, token)] += weight * p
+
+    def step(at: int, token: int, output: tuple[int, ...], weight: float) -> None:
+        p = target[token]
+        if at == guesses:
+            if end == "none":
+                found[output] += weight
+            else:
+                ends(output, weight, p)
+            return
+        q = proposal(target, draft, token)
+        for guess, chance in enumerate(q):
+            if not chance:
+                continue
+            kept = keep(p, q, guess)
+            if kept:
+                step(at + 1, guess, (*output, guess), weight * chance * kept)
+            if kept < 1 and end == "on":
+                for other, share in enumerate(instead(p, q)):
+                    if share:
+                        step(at + 1, guess, (*output, other), weight * chance * (1 - kept) * share)
+            elif kept < 1 and end == "nothing":
+                found[output] += weight * chance * (1 - kept)
+            elif kept < 1:
+                ends(output, weight * chance * (1 - kept), instead(p, q))
+
+    step(0, first, (), 1.0)
+    return {output: p for output, p in found.items() if p > 1e-15}
+
+
+# --- cases
+
+
+def _row(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[float, ...]:
+    """Probabilities of `size` tokens that differ much, some of them 0."""
+    weights = [rng.choice((0.0, 1.0, 3.0, 9.0) if zeros else (1.0, 3.0, 9.0)) for _ in range(size)]
+    weights = weights if sum(weights) else [1.0] * size
+    return tuple(each / sum(weights) for each in weights)
+
+
+def _pair(rng: random.Random, size: int, *, zeros: bool = False) -> tuple[Tables, Tables]:
+    """Two tables that are far from each other in each row."""
+
+    def far(p: Sequence[float]) -> tuple[float, ...]:
+        while True:
+            q = _row(rng, size, zeros=zeros)
+            if sum(abs(a - b) for a, b in zip(p, q, strict=True)) >= 0.5:
+                return q
+
+    target = tuple(_row(rng, size, zeros=zeros) for _ in range(size))
+    return target, tuple(map(far, target))
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    copied = params["drafts"] == "copied"
+
+    def asked(target: Tables, draft: Tables, guesses: int) -> tuple[Any, ...]:
+        given = None if copied else draft
+        return target, given, rng.randrange(len(target)), guesses, TIMES, rng.randrange(10**6)
+
+    same = _pair(rng, 2)[0]
+    apart = ((*[0.0] * 8, 0.5, 0.5),) * 10, ((0.25, 0.75, *[0.0] * 8),) * 10
+    three = ((0.6, 0.3, 0.1), (0.2, 0.2, 0.6), (0.1, 0.8, 0.1)), ((0.2, 0.2, 0.6), (0.5, 0.4, 0.1), (0.5, 0.3, 0.2))
+    several = [asked(*_pair(rng, size), count) for size, count in ((3, 2), (2, 3), (4, 3))]
+    odd = [asked(*_pair(rng, 4), 0), asked(same, same, 7), asked(*apart, 2), asked(*_pair(rng, 4, zeros=True), 2)]
+    return [
+        shown("one guess of three tokens", "values:one", 0, [asked(*three, 1)]),
+        shown("half of the guesses are kept", "values:mean", 1, [(0.5, 4)]),
+        plain("one", 0, "one guess of other tokens", [asked(*_pair(rng, size), 1) for size in (2, 4, 5)]),
+        plain("several", 0, "several guesses", several),
+        generality("edges", 0, "no guess, a draft like the target, nothing in common, zeros", odd),
+        plain("mean", 1, "other rates", [(round(rng.uniform(0.1, 0.95), 2), rng.randrange(1, 9)) for _ in range(6)]),
+        generality("mean", 1, "none or all kept", [(0.0, 3), (1.0, 5), (0.7, 0), (1.0, 0), (0.999999, 4), (0.9, 40)]),
+    ]
+
+
+def _counts(got: Any) -> dict[tuple[int, ...], int] | None:
+    """How often each output came, or None if these are no lists of tokens."""
+    if type(got) is not list or not got or not all(type(each) is list and len(each) == 2 for each in got):
+        return None
+    if not all(type(output) is list and type(count) is int and 0 < count <= TIMES for output, count in got):
+        return None
+    if not all(type(token) is int for output, _ in got for token in output):
+        return None
+    return {tuple(output): count for output, count in got}
+
+
+def _sampling_fault(case: Case, got: Sequence[Any]) -> Fault | None:
+    explained = set(_MESSAGES)  # the mistakes that every wrong row can come from
+    wrong = False
+    for row, value in zip(case.args[1], got, strict=True):
+        counts = _counts(value)
+        if counts is None:
+            return "wrong-shape", f"`verify` returns a list of tokens; got {describe(value)}."
+        if surprise(counts, outputs(*row[:4])) >= SURE:
+            wrong = True
+            explained = {rule for rule in explained if surprise(counts, outputs(*row[:4], rule)) < SURE}
+    if not wrong:
+        return None
+    name = next((rule for rule in _MESSAGES if rule in explained), None)
+    told = f"over {TIMES:,} steps the outputs do not have the target's distribution."
+    return (name, _MESSAGES[name]) if name else ("other-distribution", told)
+
+
+MEAN = Column(
+    part="mean",
+    unit="tokens",
+    want=Worked("speculative-sampler")[1],
+    words=lambda rate, guesses: f"{guesses} guesses, each kept with probability {rate:g}",
+    rel=FINE,
+)
+
+
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+    if case.args[0] == 1:
+        return list(table(MEAN, MEAN)(params, case, outcome))
+    fault = rows_fault(case, outcome.value) or _sampling_fault(case, outcome.value)
+    return judged(case, fault, named=True)
+
+
+JUDGING = Judging(
+    shares="values:one 0.3, values:several 0.2, generality:edges 0.2, values:mean 0.1, generality:mean 0.2",
+    cases=_cases,
+    verdicts=_verdicts,
+    why="""Token x comes as a kept guess with probability min(p(x), q(x)). A guess is not kept with the probability that is missing to 1, and the token in its place is drawn in proportion to
+max(0, p − q). The two add up to p(x) for every x, whatever the draft is. A bad draft costs speed, never quality.""",
+    pytorch="`assistant_model=` of `generate` in transformers, and `speculative_config` in vLLM; both verify in this way.",
+)
+
+ANSWERS = r'''import random
+
+import torch
+
+from course_lib import params
+
+
+# %% right: worked
+drafts = params("speculative-sampler").drafts  # guesses are "sampled", or "copied" from the text
+
+
+def verify(
+    target: list[list[float]], draft: list[list[float]] | None, guesses: list[int], rng: random.Random
+) -> list[int]:
+    """The tokens that a step adds, in the target's distribution."""
+    ### BEGIN SOLUTION
+    output = []
+    for at, guess in enumerate(guesses):
+        p = target[at]
+        q = draft[at] if drafts == "sampled" else [float(token == guess) for token in range(len(p))]
+        if rng.random() * q[guess] >= p[guess]:
+            missing = [max(0.0, a - b) for a, b in zip(p, q, strict=True)]
+            return output + rng.choices(range(len(p)), missing)
+        output.append(guess)
+    return output + rng.choices(range(len(target[-1])), target[-1])
+    ### END SOLUTION
+
+
+def tokens_per_step(rate: float, guesses: int) -> float:
+    """The mean number of tokens of a step, if each guess is kept with probability `rate`."""
+    ### BEGIN SOLUTION
+    return sum(rate**count for count in range(guesses + 1))
+    ### END SOLUTION
+
+# %% right: with torch
+def verify(target, draft, guesses, rng):
+    coin = torch.Generator().manual_seed(rng.randrange(2**62))
+    kept = 0
+    for guess in guesses:
+        p = torch.tensor(target[kept])
+        q = torch.tensor(draft[kept]) if params("speculative-sampler").drafts == "sampled" else torch.eye(len(p))[guess]
+        if torch.rand((), generator=coin) >= p[guess] / q[guess]:
+            rest = (p - q).clamp(min=0)
+            return [*guesses[:kept], int(torch.multinomial(rest / rest.sum(), 1, generator=coin))]
+        kept += 1
+    return [*guesses, int(torch.multinomial(torch.tensor(target[kept]), 1, generator=coin))]
+
+
+def tokens_per_step(rate, guesses):
+    return guesses + 1 if rate == 1 else (1 - rate ** (guesses + 1)) / (1 - rate)
+
+
+# %% wrong: another token from the target => values drawn-from-target
+# ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), p)
+# %% wrong: another token from the draft => values drawn-from-draft
+# ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), q)
+# %% wrong: kept without chance => values greedy-accept unless drafts=copied
+# ~ rng.random() * q[guess] >= p[guess] ==> q[guess] > p[guess]
+# %% wrong: the draft's probability is left out => values no-draft unless drafts=copied
+# ~ rng.random() * q[guess] ==> rng.random()
+# %% wrong: every guess is kept => values all-kept
+# ~ rng.random() * q[guess] >= p[guess] ==> q[guess] == 0
+# %% wrong: no token at the end => values no-bonus
+# ~ output + rng.choices(range(len(target[-1])), target[-1]) ==> output
+# %% wrong: goes on after another token => values -
+# ~ return output + rng.choices(range(len(p)), missing) ==> (guess,) = rng.choices(range(len(p)), missing)
+# %% wrong: nothing instead => values nothing-instead
+# ~ return output + rng.choices(range(len(p)), missing) ==> return output
+# %% wrong: the first list for all guesses => values -
+# ~ p = target[at] ==> p = target[0]
+# %% wrong: another source of chance => values raised
+# ~ rng.random() ==> torch.rand(())
+# %% wrong: four guesses at most => generality -
+# ~ enumerate(guesses) ==> enumerate(guesses[:4])
+# %% wrong: the mean without the last token => values
+# > each step ends with a token of the target's own.
+# ~ for count in range(guesses + 1) ==> for count in range(1, guesses + 1)
+# %% wrong: independent => values
+# > a guess counts only if all before it were kept.
+# ~ sum(rate**count for count in range(guesses + 1)) ==> 1 + rate * guesses
+# %% wrong: one too few => values
+# > if all guesses are kept, there is one token more.
+# ~ for count in range(guesses + 1) ==> for count in range(guesses)
+# %% wrong: limit => values
+# > this is for infinitely many guesses.
+# ~ sum(rate**count for count in range(guesses + 1)) ==> 1 / (1 - rate) if rate < 1 else guesses + 1
+# %% wrong: a quotient that is zero over zero => generality raised
+# ~ sum(rate**count for count in range(guesses + 1)) ==> (1 - rate ** (guesses + 1)) / (1 - rate)
+# %% wrong: left as it is => not-answered
+# ~ output = [] ==> raise NotImplementedError
+'''

@@ -1,0 +1,23 @@
+"""Chapter 17, "Trade-off review: can you plan a run and defend it?": cards, drills and the numbers of its prose."""
+
+from course_chapters.ch17.exercises.drills import DRILLS
+from course_chapters.ch17.exercises.numbers import NUMBERS
+from course_grader.exercises import gather
+
+CARDS = gather(
+    __name__,
+    "first-remedy",
+    "parallelism-table",
+    "one-sentence",
+    "two-that-fight",
+    "pareto-front",
+    "predict-slower-wire",
+    "plan-rubric",
+    "capstone-plan",
+    "sturdiest-plan",
+    "diagnosis-exam",
+    "audit-synthesis",
+    "accumulate-in-stages",
+)
+
+__all__ = ["CARDS", "DRILLS", "NUMBERS"]

@@ -1,0 +1,213 @@
+"""Judge of first-remedy: the cheapest remedy that is enough."""
+
+import random
+from collections.abc import Callable
+
+from course_chapters.ch17.exercises.first_remedy import REMEDIES
+from course_grader.judging import Judging, Mistake, Params, judged
+from course_grader.judging.cases import hidden, shown
+from course_grader.judging.per_row import Word
+from course_grader.judging.random_inputs import each_changed
+from course_grader.records import Case
+from course_lib.estimate.units import BILLION, GB
+
+Run = tuple[int, int, int, int, int, int]  # parameters, gpus, sequences, activations, inputs, memory
+
+
+def totals(parameters: int, gpus: int, sequences: int, activations: int, inputs: int) -> tuple[float, ...]:
+    """Bytes of a GPU after each remedy but the last."""
+    state, cut = 16 * parameters, 4 * parameters + 12 * parameters / gpus
+    return (
+        state + sequences * activations,
+        state + activations,
+        cut + activations,
+        cut + inputs,
+        16 * parameters / gpus + inputs,
+    )
+
+
+def first_remedy(
+    parameters: int, gpus: int, sequences: int, activations: int, inputs: int, memory: int, at: int = 0
+) -> str:
+    """The first remedy from place `at` on that is enough."""
+    held = totals(parameters, gpus, sequences, activations, inputs)
+    return next((REMEDIES[k] for k in range(at, 5) if held[k] <= memory), REMEDIES[5])
+
+
+def _other(change: Callable[[int, int, int, int, int], tuple[float, ...]], full: bool = True) -> Callable[..., str]:
+    """The answer with other totals; without `full`, a run that fills the memory does not fit."""
+
+    def word(parameters: int, gpus: int, sequences: int, activations: int, inputs: int, memory: int) -> str:
+        held = change(parameters, gpus, sequences, activations, inputs)
+        return next(
+            (REMEDIES[k] for k, each in enumerate(held) if each < memory or (full and each == memory)), REMEDIES[5]
+        )
+
+    return word
+
+
+def _alone(p: int, n: int, s: int, a: int, i: int) -> tuple[float, ...]:
+    """Each remedy without those before it."""
+    return 16 * p + s * a, 16 * p + a, (4 + 12 / n) * p + s * a, 16 * p + s * i, 16 * p / n + s * a
+
+
+def _all_cut(p: int, n: int, s: int, a: int, i: int) -> tuple[float, ...]:
+    held = totals(p, n, s, a, i)
+    return *held[:2], 16 * p / n + a, 16 * p / n + i, held[4]
+
+
+def _state_alone(p: int, n: int, s: int, a: int, i: int) -> tuple[float, ...]:
+    cut = (4 + 12 / n) * p
+    return 16 * p, 16 * p, cut, cut, 16 * p / n
+
+
+def _sequences_kept(p: int, n: int, s: int, a: int, i: int) -> tuple[float, ...]:
+    held = totals(p, n, s, a, i)
+    return *held[:3], held[3] + (s - 1) * i, held[4] + (s - 1) * i
+
+
+REMEDY = Word(
+    part="remedies",
+    choices=REMEDIES,
+    want=first_remedy,
+    words=lambda p, n, s, a, i, memory: (
+        f"{p / BILLION:.3g}B parameters, {n} GPUs of {memory / GB:.4g} GB, {s} sequences of {a / GB:.3g} GB (inputs {i / GB:.3g})"
+    ),
+    mistakes=(
+        Mistake("full-is-too-full", _other(totals, full=False), "a run that fills the memory exactly fits."),
+        Mistake("one-at-a-time", _other(_alone), "a remedy keeps the ones before it."),
+        Mistake(
+            "all-cut-by-zero-1",
+            _other(_all_cut),
+            "ZeRO-1 cuts the optimizer's 12 bytes; weights and gradients stay whole.",
+        ),
+        Mistake("state-alone", _other(_state_alone), "activations take memory too."),
+        Mistake("all-inputs", _other(_sequences_kept), "with accumulation, one sequence is there at a time."),
+        Mistake(
+            "the-strongest",
+            lambda *run: next((REMEDIES[k] for k in reversed(range(5)) if totals(*run[:5])[k] <= run[5]), REMEDIES[5]),
+            "this remedy is enough, but a cheaper one is too.",
+        ),
+    ),
+)
+
+
+def drawn(rng: random.Random, at: int, edge: int | None = None) -> Run:
+    """A run that remedy `at` makes fit and the one before does not; with `edge`, by so many bytes."""
+    while True:
+        parameters, gpus = rng.randrange(2, 60) * 512 * 10**6, rng.choice((2, 8, 32, 64))
+        activations = rng.randrange(20, 400) * 10**8
+        run = parameters, gpus, rng.choice((2, 4, 8)), activations, activations // rng.choice((8, 16, 20))
+        held = totals(*run)
+        if any(one <= 1.02 * two for one, two in zip(held, held[1:], strict=False)):
+            continue
+        if at == 5:
+            return *run, int(held[4] * rng.uniform(0.3, 0.97))
+        if edge is not None:
+            return *run, int(held[at]) + edge
+        above = held[at - 1] if at else 2 * held[0]
+        return *run, int(held[at] + rng.uniform(0.1, 0.9) * (above - held[at]))
+
+
+def _cases(params: Params, rng: random.Random) -> list[Case]:
+    billions, gpus, sequences = (params[name] for name in ("billions", "gpus", "sequences"))
+    base = billions * 10**9, gpus, sequences, 24 * 10**9, 2 * 10**9
+    example = [(*base, int(held * 1.01)) for held in totals(*base)[1:4]]
+    edges = [drawn(rng, at, 0) for at in range(5)]
+    one_gpu = [
+        (2 * 10**9, 1, 2, 8 * 10**9, 10**9, 34 * 10**9),  # sharding over one GPU changes nothing
+        (2 * 10**9, 1, 2, 8 * 10**9, 10**9, 33 * 10**9),
+        (2 * 10**9, 1, 2, 8 * 10**9, 10**9, 33 * 10**9 - 1),
+        (10**9, 8, 1, 8 * 10**9, 8 * 10**9, 30 * 10**9),  # one sequence, and inputs as large as everything
+        (10**9, 8, 1, 8 * 10**9, 8 * 10**9, 23 * 10**9),
+        (10**9, 8, 1, 8 * 10**9, 8 * 10**9, 8 * 10**9),
+    ]
+    middle = [drawn(rng, at) for at in range(6) for _ in range(3)] + [(10**11, 512, 4, 24 * 10**9, 2 * 10**9, 10**10)]
+    middle += each_changed(
+        (7 * 10**9, 64, 16, 24 * 10**9, 2 * 10**9, 500 * 10**9), (4 * 10**10, 512, 40, 3 * 10**11, 10**9, 10**11)
+    )
+    middle += each_changed(
+        (7 * 10**9, 64, 4, 24 * 10**9, 8 * 10**9, 35 * 10**9), (10**9, 512, 40, 10**9, 10**9, 9 * 10**9)
+    )
+    rng.shuffle(middle)
+    return [
+        shown("the example", "values:remedies", 0, example),
+        hidden("other runs", "values:remedies", 0, middle),
+        hidden("memory that is exactly full", "generality:edges", 0, edges),
+        hidden("a byte too little", "generality:edges", 0, [drawn(rng, at, -1) for at in range(5)]),
+        hidden("one GPU, one sequence", "generality:edges", 0, one_gpu),
+    ]
+
+
+JUDGING = Judging(
+    shares="values:remedies 0.75, generality:edges 0.25",
+    cases=_cases,
+    verdicts=lambda params, case, outcome: judged(case, REMEDY.fault(case, outcome.value)),
+    why="Each remedy buys memory with something else: nothing, bytes on the wire, compute, and at the end complexity. If you climb the ladder from "
+    "the bottom, you pay only for what this run needs. A tensor-parallel group of eight solves the same problem, but it communicates in every layer.",
+    pytorch="Gradient accumulation, `ZeroRedundancyOptimizer`, `torch.utils.checkpoint`, `fully_shard`, and only then `parallelize_module` and pipelines.",
+)
+
+ANSWERS = r"""NAMES = ("nothing", "accumulate", "shard the optimizer", "recompute", "shard everything", "split the model")
+
+
+# %% right: six totals
+def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
+    whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
+    held = (
+        whole + sequences * activations,
+        whole + activations,
+        cut + activations,
+        cut + inputs,
+        16 * parameters / gpus + inputs,
+    )
+    return next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1])
+
+
+# %% right: in capitals  from: six totals
+# ~ NAMES[-1]) ==> NAMES[-1]).upper()
+
+
+# %% wrong: always shards => values always-the-same  from: six totals
+# ~ next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1]) ==> "shard everything"
+
+
+# %% wrong: full is too full => generality full-is-too-full  from: six totals
+# ~ each <= memory ==> each < memory
+
+
+# %% wrong: each remedy alone => values one-at-a-time  from: six totals
+# ~ cut + activations, ==> cut + sequences * activations,
+# ~ cut + inputs, ==> whole + sequences * inputs,
+# ~ gpus + inputs, ==> gpus + sequences * activations,
+
+# %% wrong: ZeRO-1 cuts everything => values all-cut-by-zero-1  from: six totals
+# ~ (4 + 12 / gpus) ==> 16 / gpus
+
+
+# %% wrong: activations are forgotten => values state-alone  from: six totals
+#   def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
+# +     activations = inputs = 0
+
+
+# %% wrong: the inputs of all sequences => values all-inputs  from: six totals
+# ~ cut + inputs, ==> cut + sequences * inputs,
+# ~ gpus + inputs, ==> gpus + sequences * inputs,
+
+# %% wrong: the strongest that fits => values the-strongest  from: six totals
+# -     return next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1])
+# +     fits = [name for name, each in zip(NAMES[:5], held) if each <= memory]
+# +     return fits[-1] if fits else NAMES[5]
+
+
+# %% wrong: sequences of the first run are remembered => values -  from: six totals
+# ~ whole, cut = ==> sequences = first_remedy.__dict__.setdefault(str((parameters, gpus)), sequences); whole, cut =
+
+
+# %% wrong: another word => values no-such-word  from: six totals
+# ~ next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1]) ==> "buy more GPUs"
+
+
+# %% wrong: nothing comes back => values returned-none  from: six totals
+# ~ return next ==> next
+"""

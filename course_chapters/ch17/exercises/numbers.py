@@ -1,0 +1,130 @@
+"""Texts of the numbers in chapter 17's prose, each computed from the planner, the published facts and the library's formulas."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+
+from course_chapters.running_example import GPUS, PARAMS, TOKENS, opening, reading, usd_text
+from course_lib.estimate import facts, memory, planner
+from course_lib.estimate.planner.estimating import RESERVE
+from course_lib.estimate.scaling_laws import chinchilla_law
+from course_lib.estimate.units import BILLION, DAY, TRILLION, bytes_text, duration_text, number_text, percent_text
+from course_lib.operate import capstone, diagnosis
+from course_lib.operate.capstone import COURSE, Assessed, assess
+
+SHARDED = {"dp": 64, "zero": 3, "microbatches": 8, "recompute": "full"}
+LONG_CP = {"cp": 8, "dp": 8, "zero": 3, "microbatches": 64}
+
+
+@cache
+def of(name: str, slower: float = 1.0) -> Assessed:
+    """One of the chapter's plans on the course's task, with a network that is so many times slower."""
+    plans = {name: one.plan for name, one in capstone.exemplars().items()} | {"sharded": SHARDED, "long cp": LONG_CP}
+    return assess(plans[name], replace(COURSE, across_share=1 / slower))
+
+
+@cache
+def rows() -> dict[str, capstone.Parallelism]:
+    """The table of parallelisms by name."""
+    return {row.name: row for row in capstone.parallelisms()}
+
+
+@cache
+def quickest() -> Assessed:
+    """The plan that the search finds for the course's task."""
+    return assess(capstone.best(COURSE), COURSE)
+
+
+def _ratio(name: str, wire: str) -> str:
+    row = rows()[name]
+    return percent_text(getattr(row, wire) / row.computing, 2)
+
+
+def _loss(share: float) -> str:
+    return f"{chinchilla_law().loss(PARAMS, share * COURSE.tokens):.3f}"
+
+
+def _state() -> float:
+    """Bytes of training state of the task's model, with gradients in fp32."""
+    return memory.state_bytes(facts.model(COURSE.model).params, "C")
+
+
+def _least_days() -> float:
+    """Days of all of the model's tokens on the course's GPUs by the quickest plan."""
+    return quickest().days * TOKENS / COURSE.tokens
+
+
+NUMBERS: Mapping[str, Callable[[], str]] = {
+    **opening("17"),
+    "gpus": lambda: f"{GPUS} GPUs",
+    "tokens": lambda: f"{COURSE.tokens / BILLION:g} billion tokens",
+    "all_tokens": lambda: f"{TOKENS / TRILLION:g} trillion tokens",
+    "all_years": lambda: duration_text(_least_days() * DAY),
+    "days": lambda: f"{COURSE.days:g} days",
+    "usd": lambda: usd_text(COURSE.usd),
+    "card": lambda: bytes_text(COURSE.hardware().memory),
+    "reserve": lambda: percent_text(RESERVE),
+    "room": lambda: bytes_text(quickest().room),
+    "state": lambda: bytes_text(_state()),
+    "state_each": lambda: f"{memory.convention('C').bytes_per_param:g} bytes",
+    "state_gpus": lambda: f"{-(-_state() // quickest().room):g} GPUs",
+    "flops_days": lambda: duration_text(
+        planner.flops_per_token(COURSE.job()) * COURSE.tokens / (GPUS * COURSE.hardware().peak)
+    ),
+    "least_mfu": lambda: percent_text(
+        planner.flops_per_token(COURSE.job())
+        * COURSE.tokens
+        / (GPUS * COURSE.hardware().peak)
+        / (COURSE.days * DAY * quickest().goodput),
+        2,
+    ),
+    "goodput": lambda: percent_text(quickest().goodput),
+    # remedies and parallelisms
+    "recompute_cost": lambda: percent_text(
+        next(r.cost for r in capstone.remedies() if r.name == "recompute layers"), 2
+    ),
+    "sequence": lambda: f"{COURSE.seq:,} tokens",
+    "tp_near": lambda: _ratio("TP", "inside"),
+    "tp_far": lambda: _ratio("TP", "across"),
+    "pp_far": lambda: _ratio("PP", "across"),
+    "fsdp_times": lambda: number_text(rows()["FSDP"].sent / rows()["DP"].sent),
+    "pipeline_times": lambda: number_text(capstone.conflict("ZeRO-3", "pipeline").times),
+    "hsdp_times": lambda: number_text(capstone.conflict("ZeRO-3", "replicas").times, 2),
+    "bytes_factor": lambda: number_text(rows()["TP"].sent / rows()["PP"].sent),
+    "lost_gpus": lambda: str(capstone.changed(COURSE, "lost server").gpus),
+    "lines": lambda: str(len(capstone.LINES)),
+    "cells": lambda: str(len(capstone.matrix())),
+    "fighting": lambda: str(sum(cell.fights for cell in capstone.matrix().values())),
+    # plans
+    "good_step": lambda: duration_text(of("good").seconds),
+    "good_days": lambda: f"{of('good').days:.1f} days",
+    "good_memory": lambda: bytes_text(of("good").memory),
+    "good_tp": lambda: percent_text(of("good").parts["tp"] / of("good").seconds, 2),
+    "good_usd": lambda: usd_text(round(of("good").usd, -3)),
+    "good_tokens": lambda: f"{COURSE.tokens / of('good').days / DAY:,.0f} tokens per second",
+    "broken_memory": lambda: bytes_text(of("broken").memory),
+    "broken_claim": lambda: bytes_text(capstone.exemplars()["broken"].claims["memory"]),
+    "wasteful_longer": lambda: percent_text(of("wasteful").seconds / of("good").seconds - 1, 2),
+    "wasteful_saved": lambda: bytes_text(of("good").memory - of("wasteful").memory),
+    "sharded_step": lambda: duration_text(of("sharded").seconds),
+    "quick_step": lambda: duration_text(quickest().seconds),
+    "slow_good": lambda: percent_text(of("good", 4.0).seconds / of("good").seconds - 1, 2),
+    "slow_cp": lambda: number_text(of("long cp", 4.0).seconds / of("long cp").seconds, 2),
+    "half_tokens_loss": lambda: _loss(0.5),
+    "tokens_loss": lambda: _loss(1.0),
+    # diagnosis
+    "faults": lambda: str(len(diagnosis.FAULTS)),
+    "drawn": lambda: str(len(diagnosis.drawn(0))),
+    "reading": lambda: reading(
+        "megatron-2021",
+        "fsdp-2023",
+        "llama3-2024",
+        "deepseek-v3",
+        "hoffmann-2022",
+        "sardana-2024",
+        "fp8-back-2024",
+        "diloco-2023",
+    ),
+    "next_mamba": lambda: reading("mamba-2023"),
+    "next_rlhf": lambda: reading("instructgpt-2022"),
+}

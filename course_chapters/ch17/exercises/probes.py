@@ -1,0 +1,44 @@
+"""How chapter 17 calls answers: two plans, the table of an exam, and a training step that is called twice."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from course_grader.exercises.probes import unless_open
+
+CHANGED = "an argument was changed"
+
+
+def planned(answers: Any, case: Any, comm: Any = None) -> Any:
+    """What both functions return, each a pair (plan, defense)."""
+    functions = answers if isinstance(answers, tuple) else (answers,)
+    return [unless_open(index, function) for index, function in enumerate(functions)]
+
+
+def step_twice(answer: Any, case: Any, comm: Any = None) -> Any:
+    """The gradient of a rank's step, after a step with other weights; CHANGED where a call wrote to an argument."""
+    w, *rest = case.args
+    got = None
+    for weights in (w + 1, w):
+        given = copy.deepcopy((weights, *rest))
+        got = answer(comm, *given)
+        if not _same(given, (weights, *rest)):
+            return CHANGED
+    return got  # not a copy: a later call must leave it as it is
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether nested arguments are as they were: tensors element by element, without a gradient of their own."""
+    import torch
+
+    if isinstance(one, torch.Tensor):
+        return (
+            one.grad is None
+            and one.requires_grad == two.requires_grad
+            and one.dtype == two.dtype
+            and torch.equal(one, two)
+        )
+    if type(one) in (tuple, list):
+        return len(one) == len(two) and all(map(_same, one, two))
+    return bool(one == two)

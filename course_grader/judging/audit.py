@@ -1,0 +1,123 @@
+"""The judge of an audit. Errors found count only if a right statement is recognized too, and the reverse."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from course_grader.exercises.audits import AS_PRINTED, NEAR, NEAR_TEXT, RIGHT, WRONG, Item
+from course_grader.judging import Judging, Params, Worked, describe, is_number, near
+from course_grader.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
+from course_grader.records import Case, Outcome, Verdict
+
+_SLIP = 0.02  # relative: of a number that names its mistake
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The truth about one statement: the number in the unit asked for, the cause, and the known mistakes."""
+
+    number: float
+    cause: str = AS_PRINTED
+    mistakes: Sequence[Mistake] = ()
+
+    @property
+    def said(self) -> str:
+        """Whether the statement is right as printed."""
+        return RIGHT if self.cause == AS_PRINTED else WRONG
+
+
+def right(number: float, *mistakes: Mistake) -> Key:
+    """The truth about a statement that is right as printed."""
+    return Key(number, mistakes=mistakes)
+
+
+def wrong(number: float, cause: str, *mistakes: Mistake) -> Key:
+    """The truth about a statement that is wrong, for this cause."""
+    return Key(number, cause, mistakes)
+
+
+def audit(
+    items: Sequence[Item], truth: Mapping[str, Key] | Worked, causes: Mapping[str, str], why: str, pytorch: str = ""
+) -> Judging:
+    """The judging of an audit: every statement has the same share. The truth is what the worked answer returns."""
+
+    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+        given = outcome.value
+        keys = truth
+        if isinstance(truth, Worked):
+            keys = {name: Key(number, cause) for name, (number, _, cause) in truth().items()}
+        if type(given) is not dict:
+            none: Fault = (
+                "no-dictionary",
+                f"Return a dictionary from id to (number, verdict, cause); got {describe(given)}.",
+            )
+            return [verdict("values", item.id, case, none) for item in items]
+        faults = _beside({item.id: _fault(item, keys[item.id], causes, given) for item in items}, keys)
+        found = {name: fault and Wrong(*fault)._replace(where=(name, 0)) for name, fault in faults.items()}
+        return [verdict("values", item.id, case, found[item.id]) for item in items]
+
+    return Judging(
+        shares={f"values:{item.id}": 1 / len(items) for item in items},
+        cases=lambda params, rng: [Case(name="the statements")],
+        verdicts=verdicts,
+        within=_SLIP,
+        why=why,
+        pytorch=pytorch,
+    )
+
+
+def _beside(faults: Mapping[str, Fault | None], keys: Mapping[str, Key]) -> dict[str, Fault | None]:
+    """The faults, and a fault for every right judgment if all are of one kind: calling all statements the same earns nothing."""
+    found = dict(faults)
+    for side, other, told in (
+        (RIGHT, WRONG, "this counts once you have also found a wrong statement."),
+        (WRONG, RIGHT, "this counts once you have also recognized a right statement."),
+    ):
+        if all(faults[name] for name in faults if keys[name].said == other):
+            found |= {
+                name: ("blind", f"{name}: {told}") for name in faults if keys[name].said == side and not faults[name]
+            }
+    return found
+
+
+def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[Any, Any]) -> Fault | None:
+    """What is wrong with the answer on one statement; None if number, verdict and cause are right."""
+    lead = f"{item.id}: "
+    if item.id not in given:
+        return "missing", f"{lead}no answer under this id yet."
+    answer = given[item.id]
+    if type(answer) not in (tuple, list) or len(answer) != 3:
+        return "wrong-shape", f"{lead}give (number, {RIGHT!r} or {WRONG!r}, cause); got {describe(answer)}."
+    number, said, cause = answer
+    said, cause = _word(said, (RIGHT, WRONG)), _word(cause, causes)
+    if not is_number(number):
+        return "not-a-number", f"{lead}the first value is a number ({item.words}); got {describe(number)}."
+    if said is None or cause is None:
+        return "no-such-word", f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(causes)}."
+    if not near(number, key.number, NEAR):
+        return _slip(item, key, number, lead)
+    if said != key.said:
+        return (
+            "wrong-verdict",
+            f"{lead}your number is right; now compare it with what was printed: within {NEAR_TEXT} or not?",
+        )
+    if cause != key.cause:
+        return (
+            "wrong-cause",
+            f"{lead}number and verdict are right; {cause!r} is not what happened. Hold what each cause means against the sentence.",
+        )
+    return None
+
+
+def _word(given: Any, known: Sequence[str] | Mapping[str, str]) -> str | None:
+    """The known word that was meant, upper and lower case aside; None for any other."""
+    return next((word for word in known if type(given) is str and word.lower() == given.strip().lower()), None)
+
+
+def _slip(item: Item, key: Key, number: float, lead: str) -> Fault:
+    if known := matching(key.mistakes, (), lambda value: near(number, value, _SLIP), lead):
+        return known
+    if item.scale != 1 and near(number, key.number * item.scale, NEAR):
+        return "other-unit", f"{lead}your number is right but for its unit; asked for: {item.words}."
+    message = f"{lead}your number is {number / key.number:.3g} times ours ({item.words})."
+    return Wrong("other-number", message, lead)

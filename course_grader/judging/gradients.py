@@ -1,0 +1,105 @@
+"""Lists of tensors on every rank, such as gradients, against those of one process."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from course_grader.judging.mistakes import Fault, Mistake, Wrong
+from course_grader.judging.tensors import all_close, close, factor, kind_fault, largest, off_text
+from course_grader.records import Case
+from course_lib.cluster.parity import tolerance
+
+Tensors = list[Tensor | None]
+REL = tolerance(torch.float32, 2000)  # of the largest number; the named mistakes are off by far more
+CANCELLED = 0.05  # of the largest number in the list: the least scale for a tensor whose numbers cancel out
+
+
+def scaled(tensors: Sequence[Tensor | None], by: float) -> Tensors:
+    """Each tensor times a number, computed in float64."""
+    return [None if tensor is None else (tensor.double() * by).to(tensor.dtype) for tensor in tensors]
+
+
+def mean_of(lists: Sequence[Sequence[Tensor | None]], weights: Sequence[float] | None = None) -> Tensors:
+    """The (weighted) mean of lists of tensors, computed in float64."""
+    shares = weights or [1.0] * len(lists)
+    whole = sum(shares) or 1.0
+
+    def mean(column: Sequence[Tensor | None]) -> Tensor | None:
+        if column[0] is None:
+            return None
+        total = sum(share * tensor.double() for share, tensor in zip(shares, column, strict=True))  # type: ignore[union-attr]
+        return (total / whole).to(column[0].dtype)  # type: ignore[union-attr]
+
+    return [mean(column) for column in zip(*lists, strict=True)]
+
+
+def alike(got: Any, want: Tensor, beside: float = 0.0) -> bool:
+    """Whether this is the right tensor up to rounding; where its numbers cancel out, those `beside` it set the scale."""
+    return close(got, want, REL, CANCELLED * beside)
+
+
+def all_alike(got: Sequence[Any], want: Sequence[Tensor | None]) -> bool:
+    """Whether these are the right tensors up to rounding, and None where None is right."""
+    return all_close(list(got), want, REL, CANCELLED * largest(want))
+
+
+def in_flight(case: Case, rank: int) -> Fault:
+    """The fault of a result that is right under the plain run and wrong under an adversary."""
+    return "in-flight", (
+        f"With {case.adversary}, rank {rank}'s result changes: a tensor is used while it is under way. Between the start of "
+        "an asynchronous operation and its `wait()` do not read or write its tensor."
+    )
+
+
+def gradients_fault(
+    case: Case,
+    results: Sequence[Any],
+    want: Sequence[Tensor | None] | Callable[[int], Sequence[Tensor | None]],
+    mistakes: Sequence[Mistake] = (),
+    what: str = "gradient",
+    where: tuple[Any, ...] = (),
+) -> Fault | None:
+    """The first rank whose list of tensors is wrong, and how.
+
+    `want` is the right list, or a function of the rank; so is the value of a mistake. `where` is the place of the list in
+    what a rank returns.
+    """
+    for rank, got in enumerate(results):
+        right = want(rank) if callable(want) else want
+        if len(got) != len(right):
+            return "wrong-shape", f"Rank {rank} returned {len(got)} entries; return a list of {len(right)} tensors."
+        if not all_alike(got, right):
+            if case.adversary is not None:
+                return in_flight(case, rank)
+            return Wrong(*_named(rank, list(got), right, mistakes, what)[:2], f"Rank {rank}: ", where)
+    return None
+
+
+def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], mistakes: Sequence[Mistake], what: str) -> Fault:
+    for mistake in mistakes:
+        if all_alike(got, mistake.on(rank)) and any(tensor is not None for tensor in got):
+            return mistake.name, f"Rank {rank}: {mistake.message}"
+    top = CANCELLED * largest(want)
+    wrong: list[tuple[str, Tensor, Tensor]] = []
+    for place, (one, two) in enumerate(zip(got, want, strict=True)):
+        where = f"Rank {rank}, {what} {place} of {len(want)}"
+        if two is None and one is not None:
+            return "frozen-touched", f"{where}: the parameter is frozen, and its {what} must stay None."
+        if two is None:
+            continue
+        if one is None:
+            return "no-gradient", f"{where}: there is none; its `.grad` is None."
+        if fault := kind_fault(where, one, two):
+            return fault
+        if not torch.isfinite(one).all():
+            return "not-finite", f"{where} holds NaN or infinity. Was something divided by zero, or left empty?"
+        if not close(one, two, REL, top):
+            wrong.append((where, one, two))
+    where, one, two = wrong[0]
+    if close(one, two, 0.01):
+        return "rounded", f"{where} {off_text(one, two)}"
+    by = factor(one, two)
+    told = f"is {by:.4g} times the right one" if by is not None else "holds wrong numbers"
+    return "other-numbers", f"{where} {told}; {len(want) - len(wrong)} of {len(want)} are right."

@@ -1,0 +1,102 @@
+"""Mistakes by name: those that learners are known to make, and the verdicts that report what a judge found."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from course_grader.records import Case, Verdict, VerdictKind
+
+
+class Wrong(NamedTuple):
+    """What is wrong with an answer, and what a mistake that is found to do the same needs: the words before its sentence, and the part."""
+
+    mistake: str  # "" where it has no name
+    message: str  # for the learner
+    lead: str = ""
+    where: tuple[Any, ...] = ()
+
+
+WHOLE = ("whole",)
+"""As the part: only a mistake that explains all of what came back is named, as where the numbers of a list mean nothing one by one."""
+
+Fault = Wrong | tuple[str, str]
+"""What is wrong with an answer: the mistake's name ("" where it has none) and the message for the learner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A known mistake: its name, the value it leads to, and what to tell a learner who returns that value.
+
+    `value` is a constant, a tensor, or a function of the case (a row's arguments, a rank, a drill's parameters); a function
+    returns None where the mistake does not apply.
+    """
+
+    name: str
+    value: Any
+    message: str
+
+    def on(self, *given: Any) -> Any:
+        """The value it leads to on these arguments."""
+        return self.value(*given) if callable(self.value) else self.value
+
+
+def mistakes(values: Mapping[str, Any], messages: Mapping[str, str]) -> tuple[Mistake, ...]:
+    """Mistakes from two tables with the same names: the values that they lead to, and what to tell the learner."""
+    return tuple(Mistake(name, value, messages[name]) for name, value in values.items())
+
+
+def scaled(value: Callable[..., Any], factor: float) -> Callable[..., Any]:
+    """The value of a mistake that is off by a factor, such as a wrong unit; None where `value` gives None."""
+    return lambda *given: None if (right := value(*given)) is None else right * factor
+
+
+def shifted(value: Callable[..., Any], by: float) -> Callable[..., Any]:
+    """The value of a mistake that is off by a constant, such as one too many; None where `value` gives None."""
+    return lambda *given: None if (right := value(*given)) is None else right + by
+
+
+def matching(
+    mistakes: Iterable[Mistake], given: tuple[Any, ...], equal: Callable[[Any], bool], lead: str = ""
+) -> Fault | None:
+    """The first mistake whose value on the arguments `given` is `equal` to what came back; `lead` goes before its message."""
+    for mistake in mistakes:
+        value = mistake.on(*given)
+        if value is not None and equal(value):
+            return mistake.name, f"{lead}{mistake.message}"
+    return None
+
+
+def first(*faults: Fault | None) -> Fault | None:
+    """The first of several findings that is one."""
+    return next((fault for fault in faults if fault is not None), None)
+
+
+def verdict(kind: VerdictKind, part: str, case: Case, fault: Fault | None) -> Verdict:
+    """A verdict that holds without a fault, and otherwise fails with the fault's name and message."""
+    found = Wrong(*(fault or ("", "")))
+    return Verdict(
+        kind=kind,
+        part=part,
+        ok=fault is None,
+        mistake=found.mistake,
+        message=found.message,
+        case=case.name,
+        lead=found.lead,
+        where=found.where,
+    )
+
+
+def judged(
+    case: Case, fault: Fault | None, *others: tuple[VerdictKind, str, Fault | None], named: bool = False
+) -> list[Verdict]:
+    """The verdict on a case's own question and, where that holds, those on `others`, each a (kind, part, fault).
+
+    `named` puts the name of the case before each message.
+    """
+    asked = [(case.kind, case.part, fault), *([] if fault else others)]
+    lead = f"{case.name}: " if named else ""
+    found = [(kind, part, each and Wrong(*each)) for kind, part, each in asked]
+    return [
+        verdict(kind, part, case, each and each._replace(message=lead + each.message, lead=lead + each.lead))
+        for kind, part, each in found
+    ]

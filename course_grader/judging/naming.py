@@ -1,0 +1,335 @@
+"""Name a mistake by running it: the shipped wrong answers run on the cases that an answer gets wrong.
+
+A mistake is named if it does what the answer did on every failing case of a share, and if no mistake with another name does the same.
+"What it did" is the whole result, or one part of it: one place of a tuple, one key of a dictionary, one rank or one row. For cost and
+protocol it is the traffic. Where many results are right, it is what the judge reports. A single word or None is weak evidence, so there
+the mistake must agree with the answer on all cases. If no mistake fits, the judge's message stays: it says what differs and names no cause.
+"""
+
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from course_grader.bank.answer_bank import BankAnswer
+from course_grader.exercises.placeholders import fill_text
+from course_grader.exercises.values import is_number, types_only
+from course_grader.judging.contract import Judging
+from course_grader.judging.mistakes import WHOLE
+from course_grader.judging.shipped import answers
+from course_grader.judging.worked import Recent, Worked, judged_variant, run
+from course_grader.records import VERDICT_KINDS, Case, Outcome, Verdict
+
+SECONDS = 2.0  # CPU time after which no further mistake is tried
+CASES = 4  # failing cases of a share on which all mistakes are tried; the one that fits is tried on the others too
+REL = 1e-3  # how close numbers must be in a whole outcome; in the part that is judged it is `Judging.within`
+_NEARLY = 1e-5  # of tensors, relative to the largest number
+SETTLED = frozenset({"only-the-example", "public-form", "in-flight", "ready-made", "not-answered", "returned-none"})
+"""What a judge knows for certain: no shipped mistake is looked for."""
+_TRAFFIC = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "pairs")
+_WAIT = re.compile(r"rank (\d+) waits for (rank \d+(?:, rank \d+)*): call (\d+), (\w+)")
+
+Path = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A case that was asked on the variant with these numbers, what came back, and the verdicts on it."""
+
+    params: Mapping[str, Any]
+    case: Case
+    outcome: Outcome
+    verdicts: Sequence[Verdict]
+
+
+def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
+    """The wrong answers that have a sentence, each with the mistake's name and the sentence; of one name the first one's."""
+    wrong = [each for each in answers(exercise) if each.sort != "right" and each.mistake not in ("-", "~")]
+    says: dict[str, str] = {}
+    for each in wrong:
+        if each.says:
+            says.setdefault(each.mistake, each.says)
+    return [(each, each.mistake, each.says or says[each.mistake]) for each in wrong if each.mistake in says]
+
+
+def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS) -> list[list[Verdict]]:
+    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence.
+
+    After `seconds` of CPU time no further mistake is tried.
+    """
+    told = [list(each.verdicts) for each in judged]
+    open_ones: dict[tuple[str, str, Path], list[tuple[int, int]]] = {}
+    for at, each in enumerate(judged):
+        for number, verdict in enumerate(each.verdicts):
+            if not verdict.ok and verdict.mistake not in SETTLED:
+                open_ones.setdefault((verdict.kind, verdict.part, verdict.where), []).append((at, number))
+    candidates = mistakes_of(exercise) if open_ones else []
+    if not candidates:
+        return told
+    until = time.process_time() + seconds
+    trial = _Trial(exercise, contract, judged, until)
+    for share in sorted(open_ones, key=lambda share: VERDICT_KINDS.index(share[0])):  # type: ignore[arg-type]
+        places = open_ones[share]
+        if (found := trial.cause(candidates, places)) is None:
+            continue
+        name, sentence = found
+        for at, number in places:
+            verdict = told[at][number]
+            message = verdict.lead + fill_text(sentence, judged[at].params)
+            told[at][number] = replace(verdict, mistake=name, message=message)
+    return told
+
+
+_made, _said = (
+    Recent(600),
+    Recent(600),
+)  # outcomes of mistakes, and what the judge says of them, each with its case, which keeps its id
+
+
+class _Trial:
+    """The runs of the mistakes of one exercise beside one answer's."""
+
+    def __init__(self, exercise: str, contract: Judging, judged: Sequence[Judged], until: float) -> None:
+        self.right, self.contract, self.judged, self.until = Worked(exercise), contract, judged, until
+
+    def cause(
+        self, candidates: Sequence[tuple[BankAnswer, str, str]], places: Sequence[tuple[int, int]]
+    ) -> tuple[str, str] | None:
+        """The one mistake that explains all these verdicts, as its name and sentence; None where there is none or are several."""
+        enough = None if self.contract.many_right else CASES  # what a judge finds is less particular than a value
+        first = sorted(places, key=lambda place: (self.judged[place[0]].case.ranks or 0, place))[:enough]
+        whole, parts = list[tuple[BankAnswer, str, str]](), dict[Path, list[tuple[BankAnswer, str, str]]]()
+        for candidate in candidates:
+            found: set[Path] | None = None
+            for at, number in first:
+                if time.process_time() > self.until:
+                    return None
+                here = self.explained(candidate[0], at, number)
+                found = here if found is None else found & here
+                if not found:
+                    break
+            if found:
+                for path in found:
+                    parts.setdefault(path, []).append(candidate)
+                if () in found:
+                    whole.append(candidate)
+        tried = [whole, *(parts[path] for path in sorted(parts, key=repr) if path)]
+        for rivals in tried:
+            if not rivals:
+                continue
+            names = {name: sentence for _, name, sentence in reversed(rivals)}
+            word = _says_little(self.judged[first[0][0]].outcome.value)
+            if len(names) > 1 or word:
+                names = self.told_apart(rivals, to_the_end=word)
+            if len(names) == 1 and self.fits_all(rivals, next(iter(names)), places):
+                return next(iter(names.items()))
+            if rivals is whole and names:
+                return None
+        return None
+
+    def fits_all(
+        self, rivals: Sequence[tuple[BankAnswer, str, str]], name: str, places: Sequence[tuple[int, int]]
+    ) -> bool:
+        """Whether a shipped answer with this name explains something of every failing verdict, as far as the time allows."""
+        for answer in (each for each, its, _ in rivals if its == name):
+            if all(time.process_time() > self.until or self.explained(answer, *place) for place in places):
+                return True
+        return False
+
+    def told_apart(self, rivals: Sequence[tuple[BankAnswer, str, str]], to_the_end: bool = False) -> dict[str, str]:
+        """The mistakes that do what the answer did in every case, the ones that it gets right among them, until one name is left."""
+        left = list(rivals)
+        for at in sorted(range(len(self.judged)), key=lambda at: (self.judged[at].case.ranks or 0, at)):
+            few = len({name for _, name, _ in left}) < (1 if to_the_end else 2)
+            if few or time.process_time() > self.until:
+                break
+            left = [each for each in left if self.does_the_same(each[0], at)]
+        return {name: sentence for _, name, sentence in reversed(left)}
+
+    def does_the_same(self, answer: BankAnswer, at: int) -> bool:
+        """Whether a shipped answer does on a case what the answer did."""
+        each, slip = self.judged[at], self.run(answer, at)
+        if self.contract.many_right and each.outcome.state == slip.state == "answered":
+            found = [verdict.message for verdict in each.verdicts]
+            return found == [verdict.message for verdict in self.verdicts(answer, at)]
+        return _same_outcome(each.outcome, slip)
+
+    def run(self, answer: BankAnswer, at: int) -> Outcome:
+        """The outcome of a shipped answer on a case; it is the same for every learner who is asked this case."""
+        each = self.judged[at]
+        return _made.made((*self._key(at), answer.source), lambda: (each.case, run(answer, each.params, each.case)))[1]
+
+    def verdicts(self, answer: BankAnswer, at: int) -> Sequence[Verdict]:
+        """What the judge says of a shipped answer on a case."""
+        each, slip = self.judged[at], self.run(answer, at)
+
+        def said() -> tuple[Case, Sequence[Verdict]]:
+            with judged_variant(self.right.exercise, each.params):
+                return each.case, self.contract.verdicts(each.params, each.case, slip)
+
+        return _said.made((*self._key(at), answer.source), said)[1]
+
+    def _key(self, at: int) -> tuple[Any, ...]:
+        each = self.judged[at]
+        return self.right.exercise, id(each.case), repr(sorted(each.params.items())), types_only.get()
+
+    def explained(self, answer: BankAnswer, at: int, number: int) -> set[Path]:
+        """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of it."""
+        each = self.judged[at]
+        verdict, got, slip = each.verdicts[number], each.outcome, self.run(answer, at)
+        if got.state != "answered" or slip.state != "answered":
+            return {()} if got.state == slip.state == "deadlock" and _waits(got) == _waits(slip) else set()
+        its = self.verdicts(answer, at)
+        found = [other for other in its if (other.kind, other.part, other.ok) == (verdict.kind, verdict.part, False)]
+        if not found:
+            return set()
+        told = any(other.message == verdict.message for other in its)
+        if self.contract.many_right:
+            return {()} if told else set()
+        if verdict.kind in ("cost", "protocol") and each.case.adversary is None and got.meter:
+            alike = any(other.mistake == verdict.mistake for other in found)  # the judge finds the same in both
+            same = alike and all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC)
+            return {()} if told or same else set()
+        with judged_variant(self.right.exercise, each.params):
+            right = self.right.value(each.case)
+        return _parts_alike(got.value, slip.value, right, verdict.where, self.contract.within)
+
+
+def _same_outcome(got: Outcome, slip: Outcome) -> bool:
+    if got.state != "answered" or slip.state != "answered":
+        return got.state == slip.state
+    return _alike(dict(_leaves(got.value)), dict(_leaves(slip.value)))
+
+
+def _waits(outcome: Outcome) -> list[tuple[str, ...]]:
+    """Who waits for whom in a deadlock, the first two of them: an error of an answer speaks for itself, a deadlock may have a cause."""
+    return _WAIT.findall(outcome.error)[:2]
+
+
+def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL) -> set[Path]:
+    """The parts of what came back that are wrong and are just what a mistake gives: () for all of it, else a row's or
+    rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
+    """
+    if where == WHOLE:
+        return {()} if _alike(dict(_leaves(got)), dict(_leaves(slip))) else set()
+    mine, its, wants = (dict(_leaves(value)) for value in (got, slip, right))
+    columns: dict[Path, list[tuple[Any, Any, Any]]] = {}
+    many = type(got) is list
+    for path in {**mine, **its, **wants}:
+        column = path[1:] if many else path
+        if _begins(column, where):
+            three = tuple(values.get(path, _NOTHING) for values in (mine, its, wants))
+            columns.setdefault(column[: max(1, len(where))], []).append(three)  # type: ignore[arg-type]
+    fits = {column: all(_fits(*three, rel) for three in values) for column, values in columns.items()}
+    moved = {column: any(_apart(its, want) for _, its, want in values) for column, values in columns.items()}
+    found = {column for column in columns if fits[column] and moved[column]}
+    if not found and many and not all(fits.values()) and _row_alike(got, slip, right, where):
+        return {_ONE_ROW}
+    return found | ({()} if found and all(fits.values()) else set())
+
+
+def _begins(path: Path, where: Path) -> bool:
+    return len(path) >= len(where) and all(given in (key, ...) for key, given in zip(path, where, strict=False))
+
+
+_ONE_ROW: Path = ("one row",)
+
+
+def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
+    """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling."""
+    for rows in zip(got, slip, right, strict=False) if type(slip) is type(right) is list else ():
+        mine, its, wants = ({path: each for path, each in _leaves(row) if _begins(path, where)} for row in rows)
+        if _alike(mine, wants):
+            continue
+        paths = {**mine, **its, **wants}
+        return all(_fits(*(values.get(path, _NOTHING) for values in (mine, its, wants))) for path in paths) and any(
+            _is_telling(its[path]) and _apart(its[path], wants.get(path)) for path in its
+        )
+    return False
+
+
+def _is_telling(value: Any) -> bool:
+    """Whether a value is too particular to come back by chance."""
+    if is_number(value):
+        return value != int(value) or abs(value) >= 1_000
+    return hasattr(value, "numel") and value.numel() > 3
+
+
+def _says_little(value: Any) -> bool:
+    """Whether a value is a word, None or a yes, which different mistakes may share: it names one only if all cases agree."""
+    found = [each for path, each in _leaves(value) if path[-1:] != (len,)]
+    return len(found) <= 2 and all(type(each) in (str, bool, type(None)) for each in found)
+
+
+_NOTHING = object()
+_TIGHT = 1e-9
+
+
+def _fits(mine: Any, its: Any, want: Any, rel: float = REL) -> bool:
+    """Whether a value is that of the mistake: within rounding of it, and far nearer to it than to the right one."""
+    if not _equal(mine, its, rel):
+        return False
+    if not _apart(its, want):
+        return True
+    if is_number(its) and is_number(want):
+        return abs(mine - its) <= 0.1 * abs(its - want)
+    if hasattr(its, "shape") and hasattr(want, "shape") and its.shape == want.shape and its.numel():
+        off, between = (abs(one.double() - its.double()).nan_to_num().max() for one in (mine, want))
+        return bool(off <= 0.1 * between)
+    return True
+
+
+def _apart(its: Any, want: Any) -> bool:
+    """Whether a mistake leads to another value than the right one."""
+    if is_number(its) and is_number(want):
+        return not math.isclose(its, want, rel_tol=_TIGHT, abs_tol=1e-12)
+    if hasattr(its, "shape") and hasattr(want, "shape") and its.shape == want.shape and its.dtype == want.dtype:
+        return not bool((its == want).all())
+    return not _equal(its, want)
+
+
+def _alike(mine: Mapping[Path, Any], its: Mapping[Path, Any]) -> bool:
+    return mine.keys() == its.keys() and all(_equal(value, its[path]) for path, value in mine.items())
+
+
+def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """The values that plain data hold, each with the way to it."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _leaves(each, (*path, key))
+    elif isinstance(value, (list, tuple)):
+        yield (*path, len), len(value)
+        for at, each in enumerate(value):
+            yield from _leaves(each, (*path, at))
+    else:
+        yield path, value
+
+
+def _equal(one: Any, two: Any, rel: float = REL) -> bool:
+    """Whether two values are the same up to rounding."""
+    if is_number(one) and is_number(two):
+        return math.isclose(one, two, rel_tol=rel if float in (type(one), type(two)) else 0.0, abs_tol=1e-12)
+    if hasattr(one, "shape") and hasattr(two, "shape"):
+        return _same_tensors(one, two)
+    if type(one) is str and type(two) is str:
+        return one.strip().lower() == two.strip().lower()
+    return type(one) is type(two) and (one == two or one != one)
+
+
+def _same_tensors(one: Any, two: Any) -> bool:
+    import torch
+
+    if not (isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor)):
+        return type(one) is type(two) and one.shape == two.shape and bool((one == two).all())
+    if one.dtype != two.dtype or one.shape != two.shape:
+        return False
+    if not one.numel() or not one.is_floating_point():
+        return torch.equal(one, two)
+    a, b = one.detach().double(), two.detach().double()
+    if not torch.equal(a.isfinite(), b.isfinite()):
+        return False
+    a, b = a.nan_to_num(0.0, 0.0, 0.0), b.nan_to_num(0.0, 0.0, 0.0)
+    close = max(_NEARLY, 4 * torch.finfo(one.dtype).eps)
+    return float((a - b).abs().max()) <= close * max(float(b.abs().max()), 1e-300)

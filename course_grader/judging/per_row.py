@@ -1,0 +1,303 @@
+"""Answers that are called on many rows: what each value of a row must be, and the known ways to get it wrong.
+
+The probe `rows` calls function i of an answer on every row of `case.args = (i, rows)`. `table(...)` makes the verdicts of such an
+exercise from one column a function, or from a tuple of columns for a function that returns a tuple.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from course_grader.exercises.probes import NOT_ANSWERED
+from course_grader.exercises.values import describe, is_number, near, same_value, times
+from course_grader.judging.contract import Oracle, Params
+from course_grader.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
+from course_grader.judging.unit_slips import unit_slip
+from course_grader.records import Case, Outcome, Verdict
+from course_lib.messages import count_text
+
+CLOSE = 1e-3  # relative: passes GB to four digits and years of 365 days, not a slope in place of a difference
+FINE = 1e-6
+EXACT = 1e-9  # counts
+
+
+class Knowing:
+    """What all columns share."""
+
+    __slots__ = ()
+
+    def knowing(self, *mistakes: Mistake) -> Self:
+        """This column with these known mistakes."""
+        return replace(self, mistakes=mistakes)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column(Knowing):
+    """One number of each row, or None where no number is right: its share, the right value, and the known mistakes."""
+
+    part: str
+    unit: str
+    want: Callable[..., Any]  # of a row's arguments
+    words: Callable[..., str]  # a row's arguments in words
+    mistakes: Sequence[Mistake] = ()  # their values are functions of a row's arguments
+    rel: float = CLOSE
+    mistake_rel: float | None = None  # how close a value must be to a mistake's to get its name; by default `rel`
+    hint: str = ""
+    none: str = "no number is right here; return None"  # said of a number where None is right
+    some: str = "a number is right here"
+
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the first wrong row; of several mistakes that lead there, the one that explains the most rows."""
+        rows = case.args[1]
+        wants = [self.want(*row) for row in rows]
+        for row, got, want in zip(rows, values, wants, strict=True):
+            if same_value(got, want, self.rel):
+                continue
+            everything = list(zip(rows, values, wants, strict=True))
+            constant = got is not None and not case.visible and _constant(values) and not _constant(wants)
+            wrong = [(row, got, want) for row, got, want in everything if not same_value(got, want, self.rel)]
+            if constant and not any(all(self._explains(each, *one) for one in wrong) for each in self.mistakes):
+                return "only-the-example", f"{case.name}: the same value comes back whatever the arguments are."
+            return self._named(row, got, want, everything)
+        return None
+
+    def _explains(self, mistake: Mistake, row: Sequence[Any], got: Any, want: Any) -> bool:
+        """Whether a mistake leads to what came back for a row, and not to the right value."""
+        value = mistake.on(*row)
+        wrong = value is not None and not same_value(value, want, self.rel)
+        close = self.rel if self.mistake_rel is None else self.mistake_rel
+        return wrong and same_value(got, value, max(close, EXACT))
+
+    def _named(self, row: Sequence[Any], got: Any, want: Any, rows: Sequence[tuple[Any, Any, Any]]) -> Fault:
+        lead = f"{self.words(*row)}: "
+        if got is not None and not is_number(got):
+            return "not-a-number", f"{lead}expected a number in {self.unit}, got {describe(got)}."
+        if known := [mistake for mistake in self.mistakes if self._explains(mistake, row, got, want)]:
+            best = max(known, key=lambda mistake: sum(self._explains(mistake, *each) for each in rows))
+            return best.name, lead + best.message
+        if slip := unit_slip(self.unit, [each for _, each, _ in rows], [each for _, _, each in rows]):
+            return slip[0], lead + slip[1]
+        if got is None:
+            return "returned-none", f"{lead}the result is None; {self.some}. Is a `return` missing?"
+        if want is None:
+            return "none-is-right", f"{lead}got {describe(got)}; {self.none}."
+        if want and self.rel < 5e-4 and abs(got / want - 1) < 5e-4:
+            told = f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out."
+            return Wrong("rounded", told, lead)
+        return Wrong("", f"{lead}got {describe(got)} {self.unit}, {times(got, want)}. {self.hint}".strip(), lead)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Word(Knowing):
+    """One word of each row, out of `choices`; a mistake is named if it gives the learner's word on every row of the case."""
+
+    part: str
+    choices: Sequence[str]
+    want: Callable[..., str]
+    words: Callable[..., str]
+    mistakes: Sequence[Mistake] = ()
+
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the words; upper case and blanks around a word do not count."""
+        rows = case.args[1]
+        said = [value.strip().lower() if type(value) is str else value for value in values]
+        wants = [self.want(*row) for row in rows]
+        if said == wants:
+            return None
+        for row, value in zip(rows, said, strict=True):
+            if type(value) is not str or value not in self.choices:
+                choices = ", ".join(map(repr, self.choices))
+                return "no-such-word", f"{self.words(*row)}: expected one of {choices}; got {describe(value)}."
+        if len(set(said)) == 1 and len(set(wants)) > 1:
+            return "always-the-same", f"{case.name}: it is {said[0]!r} whatever is given."
+        row, value = next((row, value) for row, value, want in zip(rows, said, wants, strict=True) if value != want)
+        for mistake in self.mistakes:
+            if said == [mistake.on(*row) for row in rows]:
+                return mistake.name, f"{self.words(*row)}: {mistake.message}"
+        return Wrong("", f"{self.words(*row)}: it is not {value!r}.", f"{self.words(*row)}: ")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown(Knowing):
+    """A dictionary of numbers of each row. A mistake's value is a dictionary of the parts that it gets wrong."""
+
+    part: str
+    unit: str
+    want: Callable[..., Mapping[Any, float]]
+    words: Callable[..., str]
+    mistakes: Sequence[Mistake] = ()
+    rel: float = FINE
+    grain: float = 0.0  # how far off a number may be because it was rounded, in its unit
+    floor: float = EXACT  # of the sum of all parts: how far off a part may be that is a difference; 0 for exact counts
+    only: Sequence[Any] = ()  # the keys that are judged here; all of them by default
+
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the first wrong part of the first wrong row."""
+        rows = case.args[1]
+        for row, got in zip(rows, values, strict=True):
+            want = self.want(*row)
+            if fault := self._shape(row, got, want):
+                return fault
+            for key in self.only or want:
+                if self._same(got[key], want[key], want):
+                    continue
+                if not case.visible and len(values) > 1 and all(each == values[0] for each in values):
+                    return "only-the-example", f"{case.name}: the same value comes back whatever the arguments are."
+                return self._named(row, got, want, key, list(zip(rows, values, strict=True)))
+        return None
+
+    def _same(self, got: Any, want: float, beside: Mapping[Any, float]) -> bool:
+        """Whether a number is right, up to the rounding of the numbers that it is a difference of."""
+        if not is_number(got):
+            return False
+        scale = sum(abs(each) for each in beside.values())
+        return abs(got - want) <= max(self.rel * abs(want), self.floor * scale, 1e-15, self.grain)
+
+    def _shape(self, row: Sequence[Any], got: Any, want: Mapping[Any, float]) -> Fault | None:
+        lead, names = self.words(*row), ", ".join(map(repr, want))
+        if type(got) is not dict:
+            if is_number(got) and near(got, sum(want.values()), self.rel):
+                return "one-number", f"{lead}: the total is right; return it by part: {names}."
+            for mistake in self.mistakes:
+                value = mistake.on(*row)
+                if is_number(value) and near(got, value, self.rel):
+                    return mistake.name, f"{lead}: {mistake.message}"
+            name = "returned-none" if got is None else "wrong-shape"
+            return name, f"{lead}: return a dictionary with {names}; got {describe(got)}."
+        if missing := [key for key in want if key not in got]:
+            return "missing-part", f"{lead}: {', '.join(map(repr, missing))} is missing; return {names}."
+        if extra := [key for key in got if key not in want]:
+            return "extra-part", f"{lead}: {describe(extra[0])} was not asked for; return {names}."
+        if odd := [key for key in want if not is_number(got[key])]:
+            return "not-a-number", f"{lead}: {odd[0]} is {describe(got[odd[0]])}; expected a number in {self.unit}."
+        return None
+
+    def _named(
+        self, row: Any, got: Any, want: Mapping[Any, float], key: Any, pairs: Sequence[tuple[Any, Any]]
+    ) -> Fault:
+        """The mistake that explains every part of every row, else the first that leads to this part in every row."""
+        lead = f"{self.words(*row)}, {key}: "
+        here = [
+            each
+            for each in self.mistakes
+            if self._explains(each, row, got, want, key) and self._explains_all(each, pairs, [key])
+        ]
+        if here:
+            best = next((each for each in here if self._explains_all(each, pairs, list(want))), here[0])
+            return best.name, lead + best.message
+        apart = times(got[key], want[key]) if want[key] else "where 0 is right"
+        return Wrong("", f"{lead}got {describe(got[key])} {self.unit}, {apart}.", lead, (key,))
+
+    def _explains(self, mistake: Mistake, row: Any, got: Any, want: Mapping[Any, float], key: Any) -> bool:
+        value = mistake.on(*row)
+        if not isinstance(value, Mapping) or key not in value:
+            return False
+        return not self._same(value[key], want[key], want) and self._same(got[key], value[key], value)
+
+    def _explains_all(self, mistake: Mistake, pairs: Sequence[tuple[Any, Any]], keys: Sequence[Any]) -> bool:
+        """Whether these parts of all rows are what the mistake leads to; a row that has none of a part does not count."""
+        for row, got in pairs:
+            want = self.want(*row)
+            value = {**want, **(mistake.on(*row) or {})}
+            if not isinstance(got, dict) or not all(
+                self._same(got.get(key), value[key], value) for key in keys if key in want
+            ):
+                return False
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series(Knowing):
+    """A list of numbers of each row; its card declares that. A mistake's value is the whole list that it leads to."""
+
+    part: str
+    want: Callable[..., Sequence[float]]
+    words: Callable[..., str]
+    apart: Callable[
+        [Sequence[float], Sequence[float]], Fault
+    ]  # what to say of a list that no mistake explains: got, want
+    mistakes: Sequence[Mistake] = ()
+    rel: float = CLOSE
+
+    def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
+        """What is wrong with the first wrong row."""
+        for row, got in zip(case.args[1], values, strict=True):
+            want, lead = self.want(*row), f"{self.words(*row)}: "
+            if self._same(got, want):
+                continue
+            known = [each for each in self.mistakes if not self._same(each.on(*row), want)]
+            if found := matching(known, row, lambda value, got=got: self._same(got, value), lead):
+                return found
+            name, message = self.apart(got, want)[:2]
+            return Wrong(name, lead + message, lead)
+        return None
+
+    def _same(self, got: Sequence[float], want: Sequence[float] | None) -> bool:
+        if want is None or len(got) != len(want):
+            return False
+        return all(near(one, other, self.rel) for one, other in zip(got, want, strict=True))
+
+
+AnyColumn = Column | Word | Breakdown | Series
+
+
+def table(*by_function: AnyColumn | Sequence[AnyColumn]) -> Oracle:
+    """The verdicts of an exercise whose functions are called on rows: function i by column i.
+
+    A sequence of columns judges a function that returns a tuple, one column a place and one verdict a column.
+    """
+
+    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+        asked = by_function[case.args[0]]
+        columns = [asked] if isinstance(asked, AnyColumn) else list(asked)
+        fault = rows_fault(case, outcome.value, 0 if isinstance(asked, AnyColumn) else len(columns))
+        if fault:
+            return [verdict(case.kind, column.part, case, fault) for column in columns]
+        places = [outcome.value] if isinstance(asked, AnyColumn) else zip(*outcome.value, strict=True)
+        faults = [column.fault(case, list(values)) for column, values in zip(columns, places, strict=True)]
+        found = [fault and Wrong(*fault) for fault in faults]
+        if not isinstance(asked, AnyColumn):
+            found = [each and each._replace(where=(place, *each.where)) for place, each in enumerate(found)]
+        return [verdict(case.kind, column.part, case, each) for column, each in zip(columns, found, strict=True)]
+
+    return verdicts
+
+
+def shares(**parts: tuple[float, float]) -> dict[str, float]:
+    """The points of a table's parts: the share of each in the values shown and in generality, 0 for none."""
+    kinds = ("values", "generality")
+    return {f"{kind}:{part}": both[at] for at, kind in enumerate(kinds) for part, both in parts.items() if both[at]}
+
+
+def one_verdict(oracle: Oracle) -> Oracle:
+    """The oracle with one verdict a case, under the case's own part: the first one that fails."""
+
+    def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+        found = oracle(params, case, outcome)
+        return [replace(next((each for each in found if not each.ok), found[0]), part=case.part)]
+
+    return verdicts
+
+
+def rows_fault(case: Case, value: Any, size: int = 0) -> Fault | None:
+    """What keeps a value from being one result for each row, each a tuple of `size` values if that is given."""
+    if type(value) is str and value == NOT_ANSWERED:
+        return "not-answered", f"{case.name}: this function is not answered yet."
+    if type(value) is not list or len(value) != len(case.args[1]):
+        return "wrong-shape", f"Expected one result for each call, got {describe(value)}."
+    odd = [row for row in value if size and (type(row) not in (tuple, list) or len(row) != size)]
+    if odd:
+        name = "returned-none" if odd[0] is None else "wrong-shape"
+        return name, f"{case.name}: return {size} values; got {describe(odd[0])}."
+    return None
+
+
+def _constant(values: Sequence[Any]) -> bool:
+    """Whether several rows have one and the same value."""
+    start = values[0]
+    return len(values) > 1 and all(each is start or (is_number(start) and near(each, start, EXACT)) for each in values)
+
+
+def gpus_text(count: float) -> str:
+    """A number of GPUs in words: 1 GPU, 8 GPUs."""
+    return count_text(count, "GPU")

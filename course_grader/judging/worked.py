@@ -1,0 +1,141 @@
+"""The shipped answers of an exercise at work: its right answer as the oracle, its wrong ones as what a learner may have done.
+
+The first right answer is the worked one: it reads the numbers of its variant, as the learner's cell does. A judge that says
+`right = Worked("state-13b")` compares with `right[0](*row)`, the first function that the cell defines, or on ranks with
+`right.value(case)`. Whose numbers they are is set by `judging.contract` around every call of a judge.
+"""
+
+import ast
+import linecache
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+from course_grader import exercises
+from course_grader.bank.answer_bank import BankAnswer
+from course_grader.judging.shipped import answers
+from course_grader.records import Case, Outcome
+
+_judged: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar(
+    "judged"
+)  # the exercise, and the numbers of its variant
+
+
+@contextmanager
+def judged_variant(exercise: str, params: Mapping[str, Any]) -> Iterator[None]:
+    """Within this context, the worked answer to an exercise has these numbers."""
+    token = _judged.set((exercise, params))
+    try:
+        yield
+    finally:
+        _judged.reset(token)
+
+
+class Recent(OrderedDict[Any, Any]):
+    """The values that were used last, at most so many."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self.most = most
+
+    def made(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The kept value, or a new one."""
+        if key not in self:
+            self[key] = make()
+            while len(self) > self.most:
+                self.popitem(last=False)
+        self.move_to_end(key)
+        return self[key]
+
+
+_defined, _runs = Recent(64), Recent(64)
+
+
+def functions(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What an answer defines, in the order of its card, on the variant with these parameters: its source is run as a cell would be."""
+    title = f"<answer {hash(answer.source) & 0xFFFFFF:x}>"
+    linecache.cache[title] = (len(answer.source), None, answer.source.splitlines(True), title)  # errors show the line
+    bound = _ParamsOf(params)
+    tree = bound.visit(ast.parse(answer.source, title))
+    space: dict[str, Any] = {"__name__": "__main__", **bound.names}
+    exec(compile(tree, title, "exec"), space)
+    return tuple(space[name] for name in exercises.card(answer.exercise).answers)
+
+
+class _ParamsOf(ast.NodeTransformer):
+    """Takes imports of `params` and `notebook` out of a source; `names` binds them to the numbers of a variant instead."""
+
+    def __init__(self, params: Mapping[str, Any]) -> None:
+        self.own = SimpleNamespace(params=lambda exercise: SimpleNamespace(**params))
+        self.names: dict[str, Any] = {}
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
+        """The import without these names."""
+        if node.module not in ("course_lib", "course_app.notebook"):
+            return node
+        for each in node.names:
+            if each.name in ("params", "notebook"):
+                self.names[each.asname or each.name] = self.own.params if each.name == "params" else self.own
+        node.names = [each for each in node.names if each.name not in ("params", "notebook")]
+        return node if node.names else ast.copy_location(ast.Pass(), node)
+
+
+def run(answer: BankAnswer, params: Mapping[str, Any], case: Case) -> Outcome:
+    """The outcome of a shipped answer on a case, in this process."""
+    from course_grader.worker.runners import InProcess
+
+    return InProcess(*functions(answer, params)).run(
+        exercises.card(answer.exercise), case
+    )  # anew: one may keep results
+
+
+@dataclass(frozen=True, slots=True)
+class Worked:
+    """The worked answer of an exercise, on the variant that is being judged; on the public one outside of a judge."""
+
+    exercise: str
+
+    def __getitem__(self, index: int) -> Callable[..., Any]:
+        """Function number `index` of the answer."""
+        return partial(self._call, index)
+
+    def __call__(self, *given: Any) -> Any:
+        """The only function of the answer."""
+        return self._call(0, *given)
+
+    def _call(self, index: int, *given: Any) -> Any:
+        answer, params = self.answer, self.params
+        key = (answer.source, repr(sorted(params.items())))
+        return _defined.made(key, lambda: functions(answer, params))[index](*given)
+
+    def wrong(self, name: str, *given: Any) -> Any:
+        """What the first function of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
+        answer = next(each for each in answers(self.exercise) if each.name == name)
+        return functions(answer, self.params)[0](*given)
+
+    @property
+    def answer(self) -> BankAnswer:
+        """The shipped answer itself."""
+        return next(each for each in answers(self.exercise) if each.sort == "right")
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        """The numbers of the variant."""
+        exercise, params = _judged.get(("", {}))
+        return params if exercise == self.exercise else exercises.card(self.exercise).params
+
+    def outcome(self, case: Case) -> Outcome:
+        """What the worked answer gives for a case on a plain machine."""
+        params = self.params
+        calm = replace(case, adversary=None, buffering=0)
+        key = (self.exercise, id(case), repr(sorted(params.items())))
+        return _runs.made(key, lambda: (case, run(self.answer, params, calm)))[1]  # with the case, which keeps its id
+
+    def value(self, case: Case) -> Any:
+        """The right value of a case; on ranks the list of their results."""
+        return self.outcome(case).value

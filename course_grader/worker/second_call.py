@@ -1,0 +1,164 @@
+"""An answer called several times, and what its calls changed although the caller still needs it.
+
+Real training calls a function thousands of times, with the caller's own tensors. A function that clears its arguments, seeds
+the shared generators, switches gradients off or keeps something of every call is right once and does harm from then on.
+"""
+
+import os
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from course_grader.exercises.values import copied
+from course_grader.worker.plain_values import Given, plain
+
+CALLS = 6  # at most, of an answer in one such run, which gets the time of as many runs
+_CONTAINERS = (list, dict, set)
+_DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold that are counted
+_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
+
+
+def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlier: Sequence[Given]) -> list[Any]:
+    """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two `given`.
+
+    What can be changed: "arguments" (the number of the argument), "results" (those of an earlier call), "settings" (in
+    words), "generators" (those that were seeded; drawing from one is no change), and "memory" (the variable that holds more
+    after each call).
+    """
+    drawn, settings = _generators(), _settings()
+    found = {"arguments": "", "settings": ""}
+
+    def called(one: Given) -> Any:
+        mine = _copied(one)  # two cases may share their tensors
+        result = call(mine)
+        now = _settings()
+        found["arguments"] = found["arguments"] or first_changed(one, mine)
+        found["settings"] = found["settings"] or next((name for name in settings if now[name] != settings[name]), "")
+        return result
+
+    try:
+        results = [(result, plain(result)) for result in map(called, earlier)]
+        _seed(1)
+        called(given)
+        ends, held = _generators(), _held(answer)
+        _seed(2)
+        value = plain(called(given))
+        found |= {
+            "results": "" if all(_same(was, plain(now)) for now, was in results) else "a result",
+            "generators": next((name for name, end in _generators().items() if end == ends.get(name)), ""),
+            "memory": next((name for name, size in _held(answer).items() if size > held.get(name, size)), ""),
+        }
+    finally:
+        _restore(drawn)
+    return [value, {what: which for what, which in found.items() if which}]
+
+
+def _copied(given: Given) -> Given:
+    return Given(*copied((given.args, given.kwargs)))
+
+
+# ----------------------------------------------------------------------------------------------------------- arguments
+
+
+def first_changed(given: Given, mine: Given) -> str:
+    """The first argument that is no longer as it was given, by number or name; "" for none."""
+    for number, (was, now) in enumerate(zip(given.args, mine.args, strict=True), 1):
+        if not _same(was, now):
+            return f"number {number}" if type(was) is not list else "a list"
+    return next((name for name, was in given.kwargs.items() if not _same(was, mine.kwargs.get(name))), "")
+
+
+def _same(was: Any, now: Any) -> bool:
+    """Whether plain data are as they were: the same items in the same order, and tensors with the same numbers."""
+    kind = type(was)
+    if was is now:  # what cannot change is not copied
+        return True
+    if kind is not type(now):
+        return False
+    if kind in (list, tuple):
+        return len(was) == len(now) and all(map(_same, was, now))
+    if kind is dict:
+        return list(was) == list(now) and all(_same(was[key], now[key]) for key in was)
+    torch = sys.modules.get("torch")
+    if torch and isinstance(was, torch.Tensor):
+        alike = was.shape == now.shape and was.dtype == now.dtype
+        return alike and bool(
+            torch.equal(was.detach(), now.detach())
+            or torch.equal(was.isnan(), now.isnan())
+            and torch.equal(was.detach().nan_to_num(), now.detach().nan_to_num())
+        )
+    return kind not in (bool, int, float, str) or was == now or was != was
+
+
+# ------------------------------------------------------------------------------------------- generators and settings
+
+
+def _generators() -> dict[str, Any]:
+    """The states of the generators that all code of a process shares."""
+    states: dict[str, Any] = {"Python's random": random.getstate()}
+    if torch := sys.modules.get("torch"):
+        states["torch"] = torch.get_rng_state().numpy().tobytes()
+    return states
+
+
+def _seed(number: int) -> None:
+    random.seed(number)
+    if torch := sys.modules.get("torch"):
+        torch.default_generator.manual_seed(number)
+
+
+def _restore(states: Mapping[str, Any]) -> None:
+    random.setstate(states["Python's random"])
+    if (torch := sys.modules.get("torch")) and "torch" in states:
+        torch.set_rng_state(torch.frombuffer(bytearray(states["torch"]), dtype=torch.uint8))
+
+
+def _settings() -> dict[str, Any]:
+    """What all code of a process shares and a function should leave alone, in words."""
+    found: dict[str, Any] = {"the current folder": os.getcwd(), "the environment variables": dict(os.environ)}
+    if torch := sys.modules.get("torch"):
+        found["torch's default dtype"] = torch.get_default_dtype()
+        found["whether torch records gradients"] = torch.is_grad_enabled()
+        module = torch.nn.modules.module
+        found["torch's hooks on all modules"] = [len(getattr(module, name, ())) for name in _HOOKS]
+    return found
+
+
+# -------------------------------------------------------------------------------------------------------------- memory
+
+
+def _held(answer: Any) -> dict[str, int]:
+    """How many items the containers hold that outlive a call: global variables, defaults, closures, attributes of functions."""
+    found: dict[str, int] = {}
+    for function in answer if isinstance(answer, tuple) else (answer,):
+        space = getattr(function, "__globals__", {})
+        for name, value in [(getattr(function, "__name__", "answer"), function), *space.items()]:
+            if isinstance(value, types.FunctionType):
+                for part, inside in _of_a_function(value):
+                    found[f"{part} of {name}"] = _items(inside)
+            elif isinstance(value, _CONTAINERS) or _is_own(value):
+                found[name] = _items(value)
+    return found
+
+
+def _of_a_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    yield "a default argument", function.__defaults__ or ()
+    yield "an attribute", function.__dict__
+    yield "a closure", [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
+
+
+def _is_own(value: Any) -> bool:
+    """Whether this is an object of a class that the notebook defines."""
+    return type(value).__module__ == "__main__" and not isinstance(value, type)
+
+
+def _items(value: Any, depth: int = 0) -> int:
+    """The number of items in a container and in those inside it."""
+    if _is_own(value):
+        value = getattr(value, "__dict__", {})
+    if depth > _DEEP or not isinstance(value, (*_CONTAINERS, tuple)):
+        return 0
+    inside = list(value.values() if isinstance(value, dict) else value)[:_MANY]
+    return len(value) + sum(_items(each, depth + 1) for each in inside)

@@ -1,0 +1,1 @@
+"""What a job takes, by arithmetic alone: units and facts, memory, FLOPs, rooflines, scaling laws, and the planner. No torch."""

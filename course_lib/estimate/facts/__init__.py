@@ -1,0 +1,67 @@
+"""The course's facts: hardware, models, runs, prices, claims; each with unit, source, date, condition."""
+
+from course_lib.estimate.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
+from course_lib.estimate.facts.fact import Fact, Reference, reference, references
+from course_lib.estimate.facts.gpus import Gpu, eight_bit_capability, fastest_core, gpu, quickest_seconds
+from course_lib.estimate.facts.hardware import Device, Link, device, devices, link, links
+from course_lib.estimate.facts.models import ModelShape, model, models
+from course_lib.estimate.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
+from course_lib.estimate.facts.reliability import FailureLog, failure_log, failure_logs, interruption_causes
+from course_lib.estimate.facts.serving import (
+    ServiceDay,
+    ServingRow,
+    latent_width,
+    service_day,
+    serving_rows,
+    serving_sources,
+)
+from course_lib.estimate.facts.topologies import Topology, TopologyLevel, topologies, topology
+
+__all__ = [
+    "Chip",
+    "Claim",
+    "Device",
+    "Fact",
+    "FailureLog",
+    "Gpu",
+    "Link",
+    "MatmulCeiling",
+    "ModelShape",
+    "PublishedRun",
+    "Reference",
+    "ServiceDay",
+    "ServingRow",
+    "Topology",
+    "TopologyLevel",
+    "ceiling",
+    "ceilings",
+    "chip",
+    "chips",
+    "claim",
+    "claims",
+    "device",
+    "devices",
+    "eight_bit_capability",
+    "failure_log",
+    "failure_logs",
+    "fastest_core",
+    "gpu",
+    "interruption_causes",
+    "latent_width",
+    "link",
+    "links",
+    "model",
+    "models",
+    "price",
+    "prices",
+    "quickest_seconds",
+    "reference",
+    "references",
+    "run",
+    "runs",
+    "service_day",
+    "serving_rows",
+    "serving_sources",
+    "topologies",
+    "topology",
+]

@@ -1,0 +1,127 @@
+"""Training runs, prices and statements that were published, with who printed them and when."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from course_lib.estimate.facts.fact import Fact, fact_of, find, rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedRun:
+    """One training run as published. None: not published, or in no source we read."""
+
+    name: str
+    published: str  # year-month
+    device: str  # a name for `facts.device`, or a family of devices
+    model: str  # a name for `facts.model`, or ""
+    source: str
+    params: Fact
+    active_params: Fact | None = None  # parameters a token meets, where fewer than all
+    tokens: Fact | None = None
+    train_flops: Fact | None = None  # FLOP of the whole run, as printed
+    devices: Fact | None = None
+    device_hours: Fact | None = None
+    days: Fact | None = None
+    mfu: Fact | None = None
+    hfu: Fact | None = None
+    flops_per_device: Fact | None = None  # FLOP/s achieved
+    tokens_per_s: Fact | None = None  # all devices
+    step_seconds: Fact | None = None
+    seq_len: Fact | None = None
+    batch_tokens: Fact | None = None
+    tp: Fact | None = None
+    cp: Fact | None = None
+    pp: Fact | None = None
+    dp: Fact | None = None
+    snapshot_days: Fact | None = None  # a stretch that was reported on, not the run's length
+
+    @property
+    def year(self) -> float:
+        """Date of publication as a decimal year."""
+        year, month = self.published.split("-")
+        return int(year) + (int(month) - 0.5) / 12
+
+    @property
+    def flops(self) -> float | None:
+        """FLOP of the run: as printed, else 6 × (active) parameters × tokens, else None."""
+        if self.train_flops is not None:
+            return self.train_flops
+        if self.tokens is None:
+            return None
+        return 6.0 * (self.active_params or self.params) * self.tokens
+
+    @property
+    def flops_condition(self) -> str:
+        """How `flops` came about."""
+        if self.train_flops is not None:
+            return f"printed ({self.train_flops.source})"
+        return "6 × parameters × tokens" if self.tokens is not None else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A statement somebody printed, to be audited. Some are right."""
+
+    key: str
+    chapters: tuple[str, ...]  # that audit it, such as ("01", "14")
+    text: str
+    value: Fact
+
+
+@cache
+def _runs() -> dict[str, PublishedRun]:
+    values: dict[str, dict[str, Fact]] = {}
+    for row in rows("runs.csv"):
+        values.setdefault(row["run"], {})[row["field"]] = fact_of(row)
+    return {
+        row["run"]: PublishedRun(
+            name=row["run"],
+            published=row["published"],
+            device=row["device"],
+            model=row["model"],
+            source=row["source"],
+            **values[row["run"]],
+        )
+        for row in rows("run_names.csv")
+    }
+
+
+def run(name: str) -> PublishedRun:
+    """The published run called `name`, such as "Llama 3.1 405B"."""
+    return find("published run", name, _runs())
+
+
+def runs() -> dict[str, PublishedRun]:
+    """All published runs by name, oldest first."""
+    return dict(sorted(_runs().items(), key=lambda item: (item[1].published, item[0])))
+
+
+@cache
+def _prices() -> dict[str, Fact]:
+    return {row["name"]: fact_of(row) for row in rows("prices.csv")}
+
+
+def price(name: str) -> Fact:
+    """US dollars per device-hour. "H100 hour" is an assumption of the exercises, not a market price."""
+    return find("price", name, _prices())
+
+
+def prices() -> dict[str, Fact]:
+    """All prices by name."""
+    return dict(_prices())
+
+
+@cache
+def _claims() -> dict[str, Claim]:
+    found = (Claim(row["key"], tuple(row["chapters"].split()), row["text"], fact_of(row)) for row in rows("claims.csv"))
+    return {one.key: one for one in found}
+
+
+def claim(key: str) -> Claim:
+    """The published statement with this key."""
+    return find("claim", key, _claims())
+
+
+def claims(chapter: str | None = None) -> dict[str, Claim]:
+    """Published statements by key, of one chapter or of all."""
+    return {key: one for key, one in _claims().items() if chapter is None or chapter in one.chapters}

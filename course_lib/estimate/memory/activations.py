@@ -1,0 +1,50 @@
+"""Activation memory in bytes, as sums over the terms of `terms`."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from course_lib.estimate.memory.activation_terms import Term, layer_terms, outside_terms
+from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.shapes import shape as shape_of
+
+
+def total_bytes(terms: Iterable[Term]) -> Any:
+    """Bytes of all terms together on one rank."""
+    return sum(term.nbytes for term in terms)
+
+
+def layer_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+    """Bytes that one layer keeps for one micro-batch on one rank. `choices` as for `layer_terms`."""
+    return total_bytes(layer_terms(shape, batch, seq, layout, **choices))
+
+
+def recomputed_bytes(
+    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, checkpointing: str = "none", **choices: Any
+) -> Any:
+    """Temporary bytes while the backward pass recomputes one layer; 0 without checkpointing."""
+    if checkpointing == "none":
+        return 0.0
+    terms = layer_terms(shape, batch, seq, layout, **choices)
+    return total_bytes(term for term in terms if not term.kept(checkpointing))
+
+
+def activation_bytes(
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None = None,
+    *,
+    kernels: Any = "paper",
+    dtype: str = "bf16",
+    dropout: bool = True,
+    checkpointing: str = "none",
+    loss: str = "paper",
+) -> Any:
+    """Bytes that a whole model keeps for one micro-batch on one rank, from its forward to its backward pass.
+
+    All layers and everything outside them, as if there were no pipeline: `layout.pp` is ignored; use `stage_peaks` to divide
+    the layers. The working set of a layer being recomputed is `recomputed_bytes`. Korthikanti et al. (2022), section 4.
+    """
+    one, common = shape_of(shape), {"kernels": kernels, "dtype": dtype, "dropout": dropout}
+    inside = layer_bytes(one, batch, seq, layout, checkpointing=checkpointing, **common)
+    return one.layers * inside + total_bytes(outside_terms(one, batch, seq, layout, loss=loss, **common))

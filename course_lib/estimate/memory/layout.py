@@ -1,0 +1,95 @@
+"""How a model is laid out over ranks: the numbers that matter for memory. Any of them may be a numpy array."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course_lib.estimate.memory.shapes import Shape
+from course_lib.estimate.units import require_whole
+
+SCHEDULES = (
+    "1f1b",
+    "gpipe",
+    "interleaved",
+    "naive",
+    "breadth_first",
+    "zb_h1",
+    "zb_h2",
+    "zb_v",
+    "dualpipe",
+    "dualpipe_v",
+)
+CHUNKED = ("interleaved", "breadth_first")  # a stage holds `virtual` separate chunks of layers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Degrees of parallelism. `sp` splits, over the same ranks, what tensor parallelism leaves whole."""
+
+    tp: Any = 1  # tensor
+    sp: Any = False  # sequence parallelism inside the tensor-parallel group
+    cp: Any = 1  # context: splits the sequence over ranks of its own
+    pp: Any = 1  # pipeline stages
+    dp: Any = 1  # data
+    ep: Any = 1  # expert: groups of the data and context ranks that share out a layer's experts
+    zero: Any = 0  # 0 replicated, 1 optimizer, 2 and gradients, 3 and weights, over the data-parallel ranks
+    replicas: Any = 1  # HSDP: groups of data-parallel ranks that each hold the whole sharded state
+    schedule: str = "1f1b"
+    virtual: Any = 1  # chunks of layers on a stage, interleaved
+    microbatches: Any = 1  # per step, on one data-parallel rank
+
+    def __post_init__(self) -> None:
+        for name in ("tp", "cp", "pp", "dp", "ep", "replicas", "virtual", "microbatches"):
+            object.__setattr__(self, name, require_whole(name, getattr(self, name)))
+        if isinstance(self.zero, bool) or not np.all(np.isin(self.zero, (0, 1, 2, 3))):
+            raise ValueError(f"zero is {self.zero!r}; ZeRO has stages 1, 2 and 3, and 0 is plain replication.")
+        if self.schedule not in SCHEDULES:
+            raise ValueError(f"schedule is {self.schedule!r}; choose from {', '.join(SCHEDULES)}.")
+        if self.schedule not in CHUNKED and np.any(self.virtual > 1):
+            raise ValueError(
+                f"virtual is {self.virtual!r}, but {self.schedule} gives each stage one contiguous chunk of layers; "
+                "use schedule='interleaved'."
+            )
+
+    @property
+    def ranks(self) -> Any:
+        """Total number of devices."""
+        return self.tp * self.cp * self.pp * self.dp
+
+    @property
+    def shards(self) -> Any:
+        """Ranks that share one copy of the state under ZeRO: data and context ranks of one replica."""
+        return self.dp * self.cp / self.replicas
+
+    @property
+    def sp_ways(self) -> Any:
+        """Number of ranks that sequence parallelism splits over: `tp`, or 1 if it is off."""
+        return np.where(self.sp, self.tp, 1) if np.ndim(self.sp) else (self.tp if self.sp else 1)
+
+
+def check_fits(shape: Shape, layout: Layout, seq: Any) -> None:
+    """Raise a ValueError if heads, layers or tokens cannot be divided as the layout requires."""
+    require_whole("seq", seq, "tokens")
+    for name, ways, what, count in (
+        ("tp", layout.tp, "attention heads", shape.heads),
+        ("cp", layout.cp, "tokens of a sequence", seq),
+    ):
+        _splits(name, ways, what, count)
+    chunks = layout.pp * layout.virtual
+    if np.any(np.greater(chunks, shape.layers)):
+        raise ValueError(
+            f"pp={layout.pp} stages of {layout.virtual} chunks need at least {np.max(chunks):g} layers; "
+            f"the model has {np.min(shape.layers):g}."
+        )
+
+
+def _splits(name: str, ways: Any, what: str, count: Any) -> None:
+    wrong = np.mod(count, ways) != 0
+    if not np.any(wrong):
+        return
+    ways, count = (
+        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (ways, count)
+    )
+    fits = [n for n in range(1, min(count, 256) + 1) if count % n == 0]
+    raise ValueError(f"{name}={ways} cannot split {count} {what}; choose {name} from {fits}.")

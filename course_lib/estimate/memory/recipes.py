@@ -1,0 +1,225 @@
+"""Bytes of training state: five buckets, seven conventions, and what sharding leaves on one rank.
+
+State is what persists from step to step: weights, gradients, main gradients, master copy, moments. GB is 10^9 bytes.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from course_lib.estimate.units import require, require_whole
+
+DTYPE_BYTES: dict[str, float] = {
+    "fp64": 8,
+    "fp32": 4,
+    "tf32": 4,
+    "fp16": 2,
+    "bf16": 2,
+    "fp8": 1,
+    "int8": 1,
+    "fp4": 0.5,
+    "int4": 0.5,
+}
+_WIDTHS = {4: "fp32", 2: "16 bits", 1: "8 bits", 0.5: "4 bits", 8: "fp64"}
+BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Convention:
+    """The copies kept in training with Adam, in bytes per parameter; 0 if a bucket does not exist."""
+
+    letter: str
+    name: str
+    weights: float
+    grads: float
+    main_grads: float = 0.0  # a second, fp32 copy of the gradients
+    master: float = 0.0  # an fp32 copy of the weights
+    moments: float = 0.0  # Adam's m and v together
+    used_by: str
+    source: str  # a key of `facts.reference`
+
+    @property
+    def bytes_per_param(self) -> float:
+        """All five buckets together, in bytes per parameter."""
+        return self.weights + self.grads + self.main_grads + self.master + self.moments
+
+    @property
+    def buckets(self) -> dict[str, float]:
+        """Bytes per parameter by bucket, in the order of `BUCKETS`."""
+        return {name: getattr(self, name) for name in BUCKETS}
+
+    @property
+    def dtypes(self) -> dict[str, str]:
+        """The data type of each bucket, from its width; moments are two numbers."""
+        each = {name: per / (2 if name == "moments" else 1) for name, per in self.buckets.items() if per}
+        return {name: _WIDTHS.get(per, "mixed") for name, per in each.items()}
+
+    @property
+    def checkpoint(self) -> float:
+        """Bytes per parameter that a checkpoint must keep: no gradients, weights only without a master."""
+        return (self.master or self.weights) + self.moments
+
+
+CONVENTIONS: dict[str, Convention] = {
+    one.letter: one
+    for one in (
+        Convention(
+            letter="A",
+            name="no master copy, 16-bit gradients",
+            weights=2,
+            grads=2,
+            moments=8,
+            used_by="short formulas that leave the fp32 master copy out",
+            source="lesson-llama3",
+        ),
+        Convention(
+            letter="B",
+            name="mixed precision as in ZeRO",
+            weights=2,
+            grads=2,
+            master=4,
+            moments=8,
+            used_by="the ZeRO paper (K = 12), and this course by default",
+            source="zero-2019",
+        ),
+        Convention(
+            letter="C",
+            name="bf16 with fp32 gradients",
+            weights=2,
+            grads=4,
+            master=4,
+            moments=8,
+            used_by="Megatron Core in bf16; closest to Llama 3, which sums gradients in fp32",
+            source="megatron-distopt",
+        ),
+        Convention(
+            letter="D",
+            name="fp32 weights, cast where used",
+            weights=4,
+            grads=4,
+            moments=8,
+            used_by="PyTorch autocast, FSDP with fp32 shards; the 16-bit copy is temporary",
+            source="pytorch-amp",
+        ),
+        Convention(
+            letter="E",
+            name="fp16 with fp32 main gradients",
+            weights=2,
+            grads=2,
+            main_grads=4,
+            master=4,
+            moments=8,
+            used_by="Megatron Core in fp16",
+            source="megatron-distopt",
+        ),
+        Convention(
+            letter="F",
+            name="all in bf16",
+            weights=2,
+            grads=2,
+            moments=4,
+            used_by="pure bf16 training, which needs stochastic rounding or Kahan sums",
+            source="zamirai-2020",
+        ),
+        Convention(
+            letter="G",
+            name="8-bit Adam, fp32 master copy",
+            weights=2,
+            grads=2,
+            master=4,
+            moments=2,
+            used_by="quantized optimizers",
+            source="dettmers-2021",
+        ),
+    )
+}
+
+
+def convention(letter: str | Convention = "B") -> Convention:
+    """The convention with this letter, A to G."""
+    if isinstance(letter, Convention):
+        return letter
+    known = CONVENTIONS.get(letter.strip().upper()) if isinstance(letter, str) else None
+    if known is None:
+        names = "; ".join(f"{one.letter} = {one.name}" for one in CONVENTIONS.values())
+        raise ValueError(f"No convention {letter!r}. There are {names}.")
+    return known
+
+
+def dtype_bytes(dtype: str) -> float:
+    """Bytes of one number of this type, such as "bf16"."""
+    if dtype not in DTYPE_BYTES:
+        raise ValueError(f"No dtype {dtype!r}; choose from {', '.join(DTYPE_BYTES)}.")
+    return DTYPE_BYTES[dtype]
+
+
+def own_convention(
+    *, weights: str = "bf16", grads: str = "bf16", main_grads: str = "", master: str = "fp32", moments: str = "fp32"
+) -> Convention:
+    """A custom convention from the data type of each bucket; "" if a bucket does not exist."""
+    wide = {
+        name: dtype_bytes(word) if word else 0.0
+        for name, word in (("weights", weights), ("grads", grads), ("main_grads", main_grads), ("master", master))
+    }
+    named = ", ".join(
+        f"{name} {word}"
+        for name, word in (
+            ("weights", weights),
+            ("grads", grads),
+            ("main grads", main_grads),
+            ("master", master),
+            ("moments", moments),
+        )
+        if word
+    )
+    both = 2 * dtype_bytes(moments) if moments else 0.0
+    return Convention(letter="own", name=named, moments=both, used_by="its author", source="this-course", **wide)
+
+
+def bytes_per_param(convention: str | Convention = "B") -> float:
+    """Bytes of training state per parameter."""
+    return _known(convention).bytes_per_param
+
+
+def weights_bytes(params: Any, dtype: str = "bf16") -> Any:
+    """Bytes of the weights alone."""
+    return require("params", params, "parameters") * dtype_bytes(dtype)
+
+
+def state_bytes(params: Any, convention: str | Convention = "B") -> Any:
+    """Bytes of training state of the whole model, on all ranks together if nothing is replicated."""
+    return require("params", params, "parameters") * bytes_per_param(convention)
+
+
+def state_by_bucket(params: float, convention: str | Convention = "B") -> dict[str, float]:
+    """Bytes of training state by bucket; buckets that do not exist are left out."""
+    params = require("params", params, "parameters")
+    return {name: params * per for name, per in _known(convention).buckets.items() if per}
+
+
+def zero_bytes_per_param(stage: int, ranks: int, convention: str | Convention = "B") -> float:
+    """Bytes of state per parameter on one rank under ZeRO stage 0 (replicated), 1, 2 or 3.
+
+    Stage 1 shards optimizer state (main gradients, master copy, moments), 2 the gradients as well, 3 the
+    weights as well. Left out: the unit that stage 3 gathers for use, communication buckets, activations. ZeRO (2019),
+    section 5.
+    """
+    return sum(zero_by_bucket(1.0, stage, ranks, convention).values())
+
+
+def zero_bytes(params: Any, stage: int, ranks: int, convention: str | Convention = "B") -> Any:
+    """Bytes of training state on one of `ranks` ranks under a ZeRO stage."""
+    return require("params", params, "parameters") * zero_bytes_per_param(stage, ranks, convention)
+
+
+def zero_by_bucket(params: float, stage: int, ranks: int, convention: str | Convention = "B") -> dict[str, float]:
+    """Bytes of training state on one rank by bucket, under a ZeRO stage."""
+    params, ranks = require("params", params, "parameters"), require_whole("ranks", ranks)
+    if stage not in (0, 1, 2, 3) or isinstance(stage, bool):
+        raise ValueError(f"stage is {stage!r}; ZeRO has stages 1, 2 and 3, and 0 is plain replication.")
+    since = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the stage that shards it
+    buckets = _known(convention).buckets
+    return {name: params * per / (ranks if stage >= since[name] else 1) for name, per in buckets.items() if per}
+
+
+def _known(letter: str | Convention) -> Convention:
+    return convention(letter)

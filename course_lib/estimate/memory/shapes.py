@@ -1,0 +1,197 @@
+"""The shape of a transformer for the memory formulas, and its parameters counted part by part.
+
+`Shape` is the small, numeric half of a model: any field may be a numpy array, so one call can cover many models.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course_lib.estimate import facts
+from course_lib.estimate.memory.recipes import dtype_bytes
+from course_lib.estimate.units import require_whole
+
+NORMS = ("LayerNorm", "RMSNorm")
+PARTS = ("embedding", "positions", "layer", "final_norm", "head")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """A decoder, dense or a mixture of experts. Omitted numbers are filled in at construction."""
+
+    layers: Any
+    hidden: Any  # width of the residual stream
+    heads: Any
+    vocab: Any
+    kv_heads: Any = None  # None: same as heads
+    head_dim: Any = None  # None: hidden / heads, which must divide
+    ffn: Any = None  # None: 4 hidden; gated: 8/3 hidden
+    gated: bool = False
+    tied: bool = True  # the head's matrix is the embedding's
+    norm: str = "LayerNorm"
+    biases: bool = True
+    learned_positions: Any = 0  # tokens with a learned position
+    relative_positions: bool = False  # one more hidden x heads matrix in each layer (Dai et al. 2019)
+    experts: Any = 0  # MLPs of a layer that a router chooses among; 0: dense
+    top_k: Any = 0  # experts that a token visits
+    expert_ffn: Any = 0  # inner width of one expert
+    shared_ffn: Any = 0  # inner width of the expert that every token visits; 0: none
+    dense_layers: Any = 0  # first layers of a mixture that have a plain MLP of width `ffn`
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "hidden", "heads", "vocab"):
+            self._set(name, require_whole(name, getattr(self, name)))
+        if self.head_dim is None:
+            _divides("heads", self.heads, "hidden", self.hidden)
+            self._set("head_dim", self.hidden // self.heads)
+        wide = self.hidden * 8 // 3 if self.gated else 4 * self.hidden
+        for name, usual in (("head_dim", self.head_dim), ("kv_heads", self.heads), ("ffn", wide)):
+            value = getattr(self, name)
+            self._set(name, require_whole(name, usual if value is None else value))
+        _divides("kv_heads", self.kv_heads, "heads", self.heads)
+        self._set("learned_positions", require_whole("learned_positions", self.learned_positions, least=0))
+        for name in ("experts", "top_k", "expert_ffn", "shared_ffn", "dense_layers"):
+            self._set(name, require_whole(name, getattr(self, name), least=0))
+        if np.any(np.greater(self.top_k, self.experts)):
+            raise ValueError(
+                f"top_k={self.top_k!r} of {self.experts!r} experts; a token cannot visit more than there are."
+            )
+        if self.norm not in NORMS:
+            raise ValueError(f"norm is {self.norm!r}; choose from {', '.join(NORMS)}.")
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def query_width(self) -> Any:
+        """Numbers in a token's queries over all heads; equal to `hidden` in most models."""
+        return self.heads * self.head_dim
+
+    @property
+    def kv_width(self) -> Any:
+        """Numbers in a token's keys, and in its values."""
+        return self.kv_heads * self.head_dim
+
+    @property
+    def expert_layers(self) -> Any:
+        """Layers whose MLP is a mixture of experts."""
+        return (
+            np.where(self.experts, self.layers - self.dense_layers, 0)
+            if np.ndim(self.experts)
+            else (self.layers - self.dense_layers if self.experts else 0)
+        )
+
+    @property
+    def matrices(self) -> int:
+        """Matrices of an MLP: a gated one has three."""
+        return 3 if self.gated else 2
+
+
+def shape(of: Any) -> Shape:
+    """The shape of a model: a name such as "llama3-70b", a `ModelShape`, a transformer's `Config`, or a `Shape`."""
+    if isinstance(of, Shape):
+        return of
+    of = facts.model(of) if isinstance(of, str) else of
+    if "MLA" in getattr(of, "note", ""):
+        raise ValueError(f"{of.name} has latent attention, whose matrices are not counted here; use its .params.")
+    missing = [name for name in ("layers", "hidden", "heads", "vocab") if not hasattr(of, name)]
+    if missing:
+        raise ValueError(f"{of!r} does not give its {', '.join(missing)}; give a model's name or a memory.Shape.")
+    learned = getattr(of, "learned_positions", getattr(of, "positions", "") == "learned")
+    return Shape(
+        layers=of.layers,
+        hidden=of.hidden,
+        heads=of.heads,
+        vocab=of.vocab,
+        kv_heads=getattr(of, "kv_heads", None),
+        head_dim=getattr(of, "head_dim", None),
+        ffn=getattr(of, "ffn", None),
+        gated=getattr(of, "gated", False),
+        tied=getattr(of, "tied", True),
+        norm=getattr(of, "norm", "RMSNorm"),
+        biases=getattr(of, "biases", False),
+        learned_positions=of.seq_len if learned else 0,
+        experts=getattr(of, "experts", 0),
+        top_k=getattr(of, "top_k", 0),
+        expert_ffn=getattr(of, "expert_ffn", 0),
+    )
+
+
+def expert_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
+    """Parameters of the routed experts of one layer on one rank; averaged over all layers where the first ones are dense."""
+    share = shape.expert_layers / shape.layers
+    return share * shape.experts / ep * shape.matrices * shape.hidden * shape.expert_ffn / tp
+
+
+def _mlp_params(shape: Shape) -> Any:
+    """Parameters of a layer's MLP but for routed experts: the plain MLP, or the router and the shared expert of a mixture."""
+    plain = shape.matrices * shape.hidden * shape.ffn
+    if not np.any(shape.experts):
+        return plain
+    share = shape.expert_layers / shape.layers
+    shared = shape.matrices * shape.hidden * shape.shared_ffn + shape.hidden * shape.experts
+    return share * shared + (1 - share) * plain
+
+
+def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
+    """Parameters of one layer on one of `tp` tensor-parallel ranks, its routed experts shared out over `ep`.
+
+    Matrices and the biases of their outer width are split; norms, and biases that are added after the sum over ranks,
+    exist on every rank. Shoeybi et al. (2019), section 3.
+    """
+    split = shape.hidden * (2 * shape.query_width + 2 * shape.kv_width)
+    split = split + _mlp_params(shape)
+    whole = 2 * _norm_params(shape)
+    if shape.relative_positions:
+        split = split + shape.hidden * shape.query_width
+    if shape.biases:
+        split = split + shape.query_width + 2 * shape.kv_width + (2 if shape.gated else 1) * shape.ffn
+        whole = whole + 2 * shape.hidden
+    dense = split / tp + whole
+    return dense + expert_params(shape, tp, ep) if np.any(shape.experts) else dense
+
+
+def params_by_part(of: Any) -> dict[str, Any]:
+    """Parameters by part: embedding, positions, layer (one of them), final_norm, head (0 when tied)."""
+    one = shape(of)
+    table = one.vocab * one.hidden
+    return {
+        "embedding": table,
+        "positions": one.learned_positions * one.hidden,
+        "layer": layer_params(one),
+        "final_norm": _norm_params(one),
+        "head": 0 * table if one.tied else table,
+    }
+
+
+def count_params(of: Any) -> int:
+    """Parameters of a transformer, all experts included, counted matrix by matrix, with its biases and norms.
+
+    Leaves out rotary tables, which are not learned; refuses latent attention.
+    """
+    one = shape(of)
+    total = sum(count * (one.layers if part == "layer" else 1) for part, count in params_by_part(one).items())
+    return int(total) if np.ndim(total) == 0 else total
+
+
+def gathered_layer_bytes(shape: Any, dtype: str = "bf16") -> float:
+    """Bytes of one layer's full weights on a rank, as ZeRO-3 gathers them to compute the layer."""
+    outside = shape.vocab * shape.hidden * (1 if shape.tied else 2)
+    return math.ceil((shape.params - outside) / shape.layers) * dtype_bytes(dtype)
+
+
+def _norm_params(shape: Shape) -> Any:
+    return shape.hidden * (2 if shape.norm == "LayerNorm" else 1)  # LayerNorm has a shift as well as a scale
+
+
+def _divides(name: str, part: Any, whole_name: str, whole: Any) -> None:
+    wrong = np.mod(whole, part) != 0
+    if not np.any(wrong):
+        return
+    part, whole = (
+        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (part, whole)
+    )
+    fits = [n for n in range(1, min(whole, 256) + 1) if whole % n == 0]
+    raise ValueError(f"{name}={part} does not divide {whole_name}={whole}; choose {name} from {fits}.")

@@ -1,0 +1,221 @@
+"""The peak of each pipeline stage: its share of the state, the micro-batches in flight, and temporary tensors.
+
+Micro-batches in flight follow from the order of a stage's work: GPipe runs all forward passes first (Huang et al. 2018), 1F1B as
+many as there are stages from here to the end, interleaved 1F1B some chunks more (Narayanan et al. 2021, section 2.2).
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from course_lib.estimate.memory.activation_terms import known_checkpointing, layer_terms, outside_terms
+from course_lib.estimate.memory.activations import total_bytes
+from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.recipes import Convention, dtype_bytes
+from course_lib.estimate.memory.recipes import convention as known_convention
+from course_lib.estimate.memory.shapes import Shape, expert_params, layer_params, params_by_part
+from course_lib.estimate.memory.shapes import shape as shape_of
+
+_CHOICES = {"kernels": "paper", "dtype": "bf16", "dropout": True, "checkpointing": "none", "loss": "paper"}
+_EVEN = {  # micro-batches that every stage holds, by stages: `schedules.peak_activations` counts the same
+    "naive": lambda stages: 1 + 0 * stages,
+    "zb_h1": lambda stages: stages,
+    "zb_h2": lambda stages: 2 * stages - 1,
+    "zb_v": lambda stages: stages,
+    "dualpipe": lambda stages: stages + 1,
+    "dualpipe_v": lambda stages: stages + 0.5,
+}
+_SINCE = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3}  # the ZeRO stage that shards a bucket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peak:
+    """The peak bytes of one rank, by purpose."""
+
+    weights: Any
+    grads: Any  # main gradients included
+    optimizer: Any  # master copy and moments
+    gathered: Any  # layers whose full weights ZeRO-3 holds for use
+    activations: Any  # kept for later backward passes
+    recomputed: Any  # the layer being recomputed
+    loss: Any  # the gradient of the logits
+
+    @property
+    def state(self) -> Any:
+        """Weights, gradients and optimizer together."""
+        return self.weights + self.grads + self.optimizer
+
+    @property
+    def total(self) -> Any:
+        """The total: an upper bound, because not all of it has to exist at the same moment."""
+        return sum(getattr(self, each.name) for each in fields(self))
+
+
+def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual: Any = 1) -> Any:
+    """The most micro-batches whose activations a stage holds, in units of all its layers.
+
+    With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) / (p v)) on the first.
+    """
+    Layout(schedule=schedule, virtual=virtual)
+    if np.any(np.less(stage, 0)) or np.any(np.greater_equal(stage, stages)):
+        raise ValueError(f"stage is {stage!r}; with {stages} stages it is 0 to {np.max(stages) - 1}.")
+    if schedule in _EVEN:
+        return np.minimum(microbatches, _EVEN[schedule](stages) + 0 * stage)
+    if schedule in ("gpipe", "breadth_first"):
+        return microbatches + 0 * stage
+    if schedule == "1f1b":
+        return np.minimum(microbatches, stages - stage)
+    warm_up = 2 * (stages - stage - 1) + (virtual - 1) * stages + 1
+    alone = np.equal(stages, 1)  # a single stage runs its chunks one after another
+    chunks = np.where(alone, virtual, np.minimum(microbatches * virtual, warm_up))
+    return chunks / virtual
+
+
+def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
+    """Layers on a stage: as even as whole layers allow; earlier stages take the remainder."""
+    return layers // stages + (stage < layers % stages)
+
+
+def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
+    """Parameters on one rank of a stage, its tensor-parallel share. A tied head is a second copy on the last of several stages."""
+    one = shape_of(shape)
+    parts = params_by_part(one)
+    first, last = np.equal(stage, 0), np.equal(stage, layout.pp - 1)
+    inside = stage_layers(one.layers, layout.pp, stage) * layer_params(one, layout.tp, layout.ep)
+    entry = parts["embedding"] / layout.tp + parts["positions"]
+    head = np.where(np.logical_and(one.tied, first), 0, parts["embedding"] / layout.tp)
+    inside = 2 * inside if layout.schedule == "dualpipe" else inside  # both directions' stages
+    return inside + first * entry + last * (head + parts["final_norm"])
+
+
+def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B") -> dict[str, Any]:
+    """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage.
+
+    Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of these ranks.
+    """
+    one, buckets = shape_of(shape), known_convention(convention).buckets
+    params, shards = stage_params(one, layout, stage), layout.shards
+    experts, shares = 0.0, shards
+    if np.any(one.experts):
+        twice = 2 if layout.schedule == "dualpipe" else 1
+        experts = twice * stage_layers(one.layers, layout.pp, stage) * expert_params(one, layout.tp, layout.ep)
+        shares = np.maximum(shards / layout.ep, 1)
+    held = {}
+    for name, per in buckets.items():
+        sharded = np.greater_equal(layout.zero, _SINCE[name])
+        if np.ndim(sharded) == 0:
+            held[name] = per * ((params - experts) / shards + experts / shares if sharded else params)
+        else:
+            held[name] = per * np.where(sharded, (params - experts) / shards + experts / shares, params)
+    return held
+
+
+def stage_peak(
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None = None,
+    *,
+    stage: Any = 0,
+    convention: str | Convention = "B",
+    kernels: Any = "paper",
+    dtype: str = "bf16",
+    dropout: bool = True,
+    checkpointing: str = "none",
+    loss: str = "paper",
+) -> Peak:
+    """The peak bytes of one rank of a pipeline stage, by purpose.
+
+    Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the micro-batch.
+    """
+    work = _work(
+        shape, batch, seq, layout, kernels=kernels, dtype=dtype, dropout=dropout, checkpointing=checkpointing, loss=loss
+    )
+    return _peak(work, stage, convention)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What all stages share: bytes of one layer, of the first and last stage's extra parts, and of temporary tensors."""
+
+    shape: Shape
+    layout: Layout
+    kept: Any
+    again: Any
+    entry: Any
+    leave: Any
+    gradient: Any
+    gathered: Any
+
+
+def _work(
+    shape: Any,
+    batch: Any,
+    seq: Any,
+    layout: Layout | None,
+    *,
+    kernels: Any,
+    dtype: str,
+    dropout: bool,
+    checkpointing: str,
+    loss: str,
+) -> _Work:
+    one, where = shape_of(shape), Layout() if layout is None else layout
+    known_checkpointing(checkpointing)
+    common = {"kernels": kernels, "dtype": dtype, "dropout": dropout}
+    terms = layer_terms(one, batch, seq, where, **common)
+    ends = outside_terms(one, batch, seq, where, loss=loss, **common)
+    first = [term for term in ends if term.name.startswith("embedding")]
+    return _Work(
+        shape=one,
+        layout=where,
+        kept=total_bytes(term for term in terms if term.kept(checkpointing)),
+        again=total_bytes(term for term in terms if not term.kept(checkpointing)),
+        entry=total_bytes(first),
+        leave=total_bytes(term for term in ends if term not in first),
+        gradient=_logit_gradient(one, batch, seq, where, dtype, loss),
+        gathered=np.equal(where.zero, 3)
+        * 2
+        * layer_params(one, where.tp, where.ep)
+        * dtype_bytes(dtype),  # in use, and prefetched
+    )
+
+
+def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
+    one, where = work.shape, work.layout
+    state = state_by_stage(one, where, stage, convention)
+    alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
+    first, last = np.equal(stage, 0), np.equal(stage, where.pp - 1)
+    return Peak(
+        weights=state["weights"],
+        grads=state["grads"] + state["main_grads"],
+        optimizer=state["master"] + state["moments"],
+        gathered=work.gathered,
+        activations=alive
+        * (work.kept * stage_layers(one.layers, where.pp, stage) + first * work.entry + last * work.leave),
+        recomputed=work.again,
+        loss=last * work.gradient,
+    )
+
+
+def _logit_gradient(one: Shape, batch: Any, seq: Any, where: Layout, dtype: str, loss: str) -> Any:
+    """Bytes of the logits' gradient: fp32 with a plain loss, and its copy in the activations' dtype."""
+    if loss == "fused":
+        return 0.0
+    return batch * seq * one.vocab / where.cp / where.tp * (4 if loss == "plain" else dtype_bytes(dtype))
+
+
+def stage_peaks(shape: Any, batch: Any, seq: Any, layout: Layout, **choices: Any) -> list[Peak]:
+    """The peak of every stage, first to last. `choices` as for `stage_peak`."""
+    return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(layout.pp)]
+
+
+def peak_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+    """Bytes of the fullest rank. The first stage has the most in flight and the last has the logits, so no other can hold more."""
+    letter = choices.pop("convention", "B")
+    work = _work(shape, batch, seq, layout, **{**_CHOICES, **choices})
+    first = _peak(work, 0, letter).total
+    if np.all(np.equal(work.layout.pp, 1)):
+        return first
+    return np.maximum(first, _peak(work, work.layout.pp - 1, letter).total)

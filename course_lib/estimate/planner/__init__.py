@@ -1,0 +1,48 @@
+"""A planner: from a model, a cluster and a layout to memory, step time by cause, utilization and dollars; and the search for the best.
+
+Pure functions over frozen records; any number may be a numpy array. Each term of the time is one function with its formula and source:
+`products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
+"""
+
+from course_lib.estimate.planner.advice import binding, explain
+from course_lib.estimate.planner.cluster import Cluster, Wire
+from course_lib.estimate.planner.clusters import cluster, names
+from course_lib.estimate.planner.commands import FRAMEWORKS, command
+from course_lib.estimate.planner.estimating import Estimate, estimate, flops_per_token, peak_memory
+from course_lib.estimate.planner.job import Job, Software
+from course_lib.estimate.planner.search import NoPlan, Plan, layouts, one_of, pareto, search
+from course_lib.estimate.planner.step import Step, micro_batch, step_time
+from course_lib.estimate.planner.traffic import strides, traffic
+from course_lib.estimate.planner.validity import REASONS, faults, in_words, invalid
+
+__all__ = [
+    "FRAMEWORKS",
+    "REASONS",
+    "Cluster",
+    "Estimate",
+    "Job",
+    "NoPlan",
+    "Plan",
+    "Software",
+    "Step",
+    "Wire",
+    "binding",
+    "cluster",
+    "command",
+    "estimate",
+    "explain",
+    "faults",
+    "flops_per_token",
+    "in_words",
+    "invalid",
+    "layouts",
+    "micro_batch",
+    "names",
+    "one_of",
+    "pareto",
+    "peak_memory",
+    "search",
+    "step_time",
+    "strides",
+    "traffic",
+]

@@ -1,0 +1,119 @@
+"""A plan as the command line of a framework."""
+
+from course_lib.estimate.planner.search import Plan
+
+TITAN_SCHEDULES = {
+    "1f1b": "1F1B",
+    "interleaved": "Interleaved1F1B",
+    "gpipe": "GPipe",
+    "zb_v": "ZBVZeroBubble",
+    "dualpipe_v": "DualPipeV",
+}
+
+
+def torchtitan(plan: Plan) -> list[str]:
+    """Flags of torchtitan, whose FSDP shards over all data ranks of a replica."""
+    where, job = plan.layout, plan.job
+    batch = int(job.sequences // where.dp)
+    flags = [
+        f"--parallelism.data_parallel_shard_degree {where.dp // where.replicas}",
+        f"--parallelism.data_parallel_replicate_degree {where.replicas}",
+        f"--parallelism.tensor_parallel_degree {where.tp}",
+        f"--parallelism.context_parallel_degree {where.cp}",
+        f"--parallelism.pipeline_parallel_degree {where.pp}",
+        f"--training.local_batch_size {batch if where.pp > 1 else batch // where.microbatches}",
+        f"--training.global_batch_size {int(job.sequences)}",
+        f"--training.seq_len {int(job.seq)}",
+        f"--activation_checkpoint.mode {job.recompute}",
+    ]
+    if where.ep > 1:
+        flags.append(f"--parallelism.expert_parallel_degree {where.ep}")
+    if where.pp > 1:
+        if where.schedule not in TITAN_SCHEDULES:
+            raise ValueError(
+                f"torchtitan has no schedule {where.schedule!r}; choose from {', '.join(TITAN_SCHEDULES)}."
+            )
+        flags.append(f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[where.schedule]}")
+        flags += [
+            f"--parallelism.pipeline_parallel_microbatch_size {batch // where.microbatches}",
+            "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # the default is 1 each
+            "--parallelism.pipeline_parallel_last_stage_less_layers 0",
+        ]
+        if where.virtual > 1:
+            flags.append(
+                f"--parallelism.pipeline_parallel_layers_per_stage {job.shape.layers // where.pp // where.virtual}"
+            )
+    return ["torchrun", *_workers(plan), "-m torchtitan.train", *flags]
+
+
+def megatron(plan: Plan) -> list[str]:
+    """Flags of Megatron-LM."""
+    where, job, one = plan.layout, plan.job, plan.job.shape
+    flags = [
+        f"--tensor-model-parallel-size {where.tp}",
+        f"--context-parallel-size {where.cp}",
+        f"--pipeline-model-parallel-size {where.pp}",
+        f"--micro-batch-size {int(job.sequences // (where.dp * where.microbatches))}",
+        f"--global-batch-size {int(job.sequences)}",
+        f"--seq-length {int(job.seq)} --max-position-embeddings {int(job.seq)}",
+        f"--num-layers {one.layers} --hidden-size {one.hidden} --ffn-hidden-size {one.ffn}",
+        f"--num-attention-heads {one.heads}",
+        "--bf16" if job.dtype == "bf16" else "--bf16 --fp8-format hybrid",
+    ]
+    if one.kv_heads != one.heads:
+        flags.append(f"--group-query-attention --num-query-groups {one.kv_heads}")
+    if where.sp:
+        flags.append("--sequence-parallel")
+    if where.zero == 3:
+        if where.pp > 1 or where.ep > 1 or where.replicas > 1:
+            raise ValueError("Megatron-LM's --use-torch-fsdp2 goes with neither pipelines, experts nor replicas.")
+        flags.append("--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist")
+        flags.append("--untie-embeddings-and-output-weights")
+    elif where.zero:
+        flags.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
+    if where.virtual > 1:
+        flags.append(f"--num-layers-per-virtual-pipeline-stage {one.layers // where.pp // where.virtual}")
+    if where.ep > 1:
+        flags.append(
+            f"--expert-model-parallel-size {where.ep} --num-experts {one.experts} --moe-router-topk {one.top_k}"
+        )
+    if job.recompute == "full":
+        flags.append("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")
+    elif job.recompute == "selective":
+        flags.append("--recompute-granularity selective")
+    return ["torchrun", *_workers(plan), "pretrain_gpt.py", *flags]
+
+
+def course(plan: Plan) -> list[str]:
+    """The same mesh for `course run train`: ZeRO-3 is its `fsdp`, everything else its `ddp`; it has no expert ranks.
+
+    `course run` starts processes on one server, so torchrun starts those of several.
+    """
+    where = plan.layout
+    if where.ep > 1:
+        raise ValueError("course run has no expert-parallel ranks; choose a plan with ep=1.")
+    data = {"fsdp": where.dp // where.replicas, "ddp": where.replicas} if where.zero == 3 else {"ddp": where.dp}
+    degrees = {"pp": where.pp, **data, "cp": where.cp, "tp": where.tp}
+    parts = [f"{name}={size}" for name, size in degrees.items() if size > 1]
+    layout = ",".join([*parts, *(["sp"] if where.sp and where.tp > 1 else [])]) or "ddp"
+    if where.ranks <= plan.cluster.per_node:
+        return [f"course run train --nproc {where.ranks} --layout {layout}"]
+    return ["torchrun", *_workers(plan), "-m course_runs.train", f"--layout {layout}"]
+
+
+def _workers(plan: Plan) -> list[str]:
+    """torchrun's own flags. The same line runs on every server; replace FIRST_SERVER by the name of the first."""
+    per_node = min(plan.cluster.gpus, plan.cluster.per_node)
+    nodes = plan.cluster.gpus // per_node
+    meeting = ["--rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"] if nodes > 1 else []
+    return [f"--nnodes {nodes} --nproc-per-node {per_node}", *meeting]
+
+
+FRAMEWORKS = {"torchtitan": torchtitan, "megatron": megatron, "course": course}
+
+
+def command(plan: Plan, framework: str) -> str:
+    """The command line that starts this plan in a framework."""
+    if framework not in FRAMEWORKS:
+        raise ValueError(f"No framework {framework!r}; choose from {', '.join(FRAMEWORKS)}.")
+    return " ".join(FRAMEWORKS[framework](plan))

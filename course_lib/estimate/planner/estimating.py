@@ -1,0 +1,98 @@
+"""Everything about a layout at once: time, memory, utilization, tokens a second, dollars, and whether it can run."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from course_lib.estimate.compute import attention_flops_per_token
+from course_lib.estimate.memory.frameworks import fits
+from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.shapes import count_params, expert_params, params_by_part
+from course_lib.estimate.memory.stage_peaks import peak_bytes
+from course_lib.estimate.planner.cluster import Cluster
+from course_lib.estimate.planner.job import Job
+from course_lib.estimate.planner.step import Step, micro_batch, step_time
+from course_lib.estimate.planner.validity import REASONS, faults
+from course_lib.estimate.units import HOUR
+
+RESERVE = 0.05  # of a device's memory, kept free: predicted peaks are off by more than that in one row of four
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a layout costs. Any field may be an array."""
+
+    step: Step
+    memory: Any  # bytes of the fullest rank
+    mfu: Any  # a fraction: 6 x parameters that a token uses, and attention in full, over the peak
+    tokens_per_second: Any  # of all devices
+    usd_per_step: Any
+    faults: Any  # bits, one for each of `validity.REASONS`
+
+    @property
+    def seconds(self) -> Any:
+        """Seconds of a step."""
+        return self.step.seconds
+
+    @property
+    def ok(self) -> Any:
+        """Whether the layout can run and fits."""
+        return np.equal(self.faults, 0)
+
+
+def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Any:
+    """Bytes of the fullest rank: the terms of `memory.peak_bytes`, with a framework's slack and buffers.
+
+    State of convention C (16-bit weights, fp32 gradients, master copy, moments). Slack and buffers are torchtitan's, chosen on half of its published rows.
+    """
+    batch = np.ceil(micro_batch(job, layout))
+    unfused = job.software.attention == "unfused"
+    terms = peak_bytes(
+        job.shape,
+        batch,
+        job.seq,
+        layout,
+        convention="C",
+        kernels="paper" if unfused else "flash",
+        dropout=job.software.dropout,
+        checkpointing=job.recompute,
+        loss="paper",
+    )
+    fit = fits()["torchtitan"]
+    return fit.slack * terms + fit.buffers
+
+
+def flops_per_token(job: Job) -> float:
+    """FLOP that the model needs for a token, forward and backward: 6 for each parameter that it uses, and attention in full."""
+    one = job.shape
+    used = count_params(one) - (0 if one.tied else params_by_part(one)["embedding"])
+    if np.any(one.experts):
+        used = used - one.layers * expert_params(one) * (1 - one.top_k / one.experts)
+    return 6.0 * used + attention_flops_per_token(one.layers, one.query_width, job.seq)
+
+
+def _possible(layout: Layout, ok: Any) -> Layout:
+    """The layout with 1 for every degree where it is not possible, because memory's terms refuse what cannot be divided."""
+    if np.all(ok):
+        return layout
+    names = ("tp", "cp", "pp", "dp", "ep", "virtual", "microbatches", "replicas")
+    return replace(layout, **{name: np.where(ok, getattr(layout, name), 1) for name in names})
+
+
+def estimate(job: Job, cluster: Cluster, layout: Layout) -> Estimate:
+    """Time, memory and the rest of one layout or of arrays of layouts."""
+    bits = faults(job, cluster, layout)
+    step = step_time(job, cluster, layout)
+    seconds = step.seconds
+    bytes_ = np.where(bits == 0, peak_memory(job, cluster, _possible(layout, bits == 0)), np.nan)
+    bits = bits + (np.greater(bytes_, (1 - RESERVE) * cluster.memory).astype(np.int64) << (len(REASONS) - 1))
+    rate = job.tokens / seconds
+    return Estimate(
+        step=step,
+        memory=bytes_ if np.ndim(bytes_) else float(bytes_),
+        mfu=flops_per_token(job) * rate / (cluster.gpus * cluster.peak),
+        tokens_per_second=rate,
+        usd_per_step=seconds / HOUR * cluster.gpus * cluster.usd_per_hour,
+        faults=bits,
+    )

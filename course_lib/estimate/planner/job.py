@@ -1,0 +1,67 @@
+"""What one training step does: the model, its tokens, its number formats, and the software's choices that change time."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from course_lib.estimate.memory.activation_terms import CHECKPOINTING, known_checkpointing
+from course_lib.estimate.memory.shapes import Shape
+from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.estimate.units import require, require_whole
+
+DTYPES = ("bf16", "fp8")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Software:
+    """How a framework runs a step. Each field is a property that its documentation or code states, but for `launch`."""
+
+    name: str = "current"
+    attention: str = (
+        "flash"  # "native": rewritten for the chip; "unfused": the scores are written to memory and read again
+    )
+    kernels: str = "fused"  # "eager": every elementwise operation reads and writes memory on its own
+    dropout: bool = False
+    overlap_dp: bool = True  # gradients are reduced, and weights gathered, while other layers compute
+    overlap_tp: bool = False  # tensor-parallel messages travel in parts, between parts of the products
+    overlap_pp: bool = False  # stages exchange activations while they compute
+    split_messages: bool = True  # a tensor-parallel rank sends its share of the activations to the next stage
+    fused_adding: bool = True  # weight gradients are added up inside the product, not by a kernel of their own
+    selective: str = (
+        "core"  # selective recomputation repeats attention's core; "products": every second product, and kernels
+    )
+    grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
+    launch: float = 0.4e-3  # s in which the processor launches the kernels of one layer's forward pass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One optimizer step of a model. The micro-batch follows from the layout: sequences / (dp x microbatches)."""
+
+    model: Any  # a name for `memory.shape`, or a Shape
+    seq: Any  # tokens of a sequence
+    sequences: Any  # global batch
+    dtype: str = "bf16"  # "fp8": the products of the layers have 8-bit inputs
+    recompute: str = "none"  # "selective": the core of attention; "full": whole layers
+    causal: bool = True
+    software: Software = field(default_factory=Software)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "model", shape_of(self.model))
+        require_whole("seq", self.seq, "tokens")
+        require("sequences", self.sequences, "sequences")
+        known_checkpointing(self.recompute)
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype is {self.dtype!r}; choose from {', '.join(DTYPES)}.")
+
+    @property
+    def shape(self) -> Shape:
+        """The model's shape."""
+        return self.model
+
+    @property
+    def tokens(self) -> Any:
+        """Tokens of one step."""
+        return self.sequences * self.seq
+
+
+__all__ = ["CHECKPOINTING", "DTYPES", "Job", "Software"]

@@ -1,0 +1,125 @@
+"""Seconds of one layer for one micro-batch on one rank, without communication: products, attention, other kernels.
+
+Bytes of elementwise kernels are counted operation by operation; b s h is one value of the residual stream for each token.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.planner.cluster import Cluster
+from course_lib.estimate.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION
+from course_lib.estimate.planner.job import Job
+from course_lib.estimate.planner.products import aligned_share, layer_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """Seconds of the forward pass and of the backward pass."""
+
+    forward: Any
+    backward: Any  # of inputs and weights together
+    weights: Any = 0.0  # the weights' part of `backward`
+
+
+def layer_rate(job: Job, cluster: Cluster) -> float:
+    """FLOP/s of the layers' large products."""
+    if job.dtype == "fp8" and not cluster.matmul_fp8:
+        raise ValueError(f"{cluster.device} has no measured fp8 rate; use dtype='bf16'.")
+    return cluster.matmul_fp8 if job.dtype == "fp8" else cluster.matmul
+
+
+def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
+    """The products of a layer: queries, keys and values in one, attention's output, and the MLP's two or three matrices.
+
+    Y = X W runs forward; dX = dY Wᵀ and dW = Xᵀ dY run backward.
+    """
+    one, tp = job.shape, layout.tp
+    tokens = batch * job.seq / layout.cp
+    query, kv = one.query_width / tp, one.kv_width / tp
+    sites = [(tokens, one.hidden, query + 2 * kv, query, 1), (tokens, query, one.hidden, query, 1)]
+    sites += _mlp(job, layout, tokens)
+    width = 1.0 if job.dtype == "fp8" else 2.0
+    forward = inputs = weights = 0.0
+    for rows, k, n, narrow, times in sites:
+        rate = layer_rate(job, cluster) * aligned_share(narrow)
+        out, back, update = layer_seconds(rows, k, n, cluster, rate, width)
+        forward, inputs, weights = forward + times * out, inputs + times * back, weights + times * update
+    return Pass(forward, inputs + weights, weights)
+
+
+def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any, Any]]:
+    """The MLP's products as (rows, k, n, the narrow width, how many); a mixture's layers are averaged with its dense ones."""
+    one, tp = job.shape, layout.tp
+    up = 2 if one.gated else 1
+    plain = one.ffn / tp
+    if not np.any(one.experts):
+        return [(tokens, one.hidden, up * plain, plain, 1), (tokens, plain, one.hidden, plain, 1)]
+    mixed = one.expert_layers / one.layers
+    wide, rows = one.expert_ffn / tp, tokens * one.top_k * layout.ep / one.experts
+    many = mixed * one.experts / layout.ep
+    sites = [(rows, one.hidden, up * wide, wide, many), (rows, wide, one.hidden, wide, many)]
+    if one.shared_ffn:
+        shared = one.shared_ffn / tp
+        sites += [(tokens, one.hidden, up * shared, shared, mixed), (tokens, shared, one.hidden, shared, mixed)]
+    if one.dense_layers:
+        sites += [(tokens, one.hidden, up * plain, plain, 1 - mixed), (tokens, plain, one.hidden, plain, 1 - mixed)]
+    return sites
+
+
+def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
+    """Scores, softmax and weighted sum.
+
+    Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023). Unfused: all s² scores pass through memory
+    in 13 bytes forward (write, softmax, dropout, read) and 20 backward, each product at the rate of its head width.
+    """
+    one, software = job.shape, job.software
+    scores = batch * one.heads / layout.tp * job.seq * job.seq / layout.cp
+    flops = 4.0 * scores * one.head_dim
+    if software.attention != "unfused":
+        seen = flops * (0.5 if job.causal else 1.0)
+        seen = seen / (NATIVE_ATTENTION if software.attention == "native" else 1.0)
+        forward = seen / cluster.attention
+        return Pass(forward + KERNEL_SECONDS, 2.5 * seen / (cluster.attention * FLASH_BACKWARD) + KERNEL_SECONDS)
+    rate = cluster.matmul * aligned_share(one.head_dim)
+    forward = flops / rate + 13 * scores / cluster.memory_rate + 4 * KERNEL_SECONDS
+    return Pass(forward, 2 * flops / rate + 20 * scores / cluster.memory_rate + 8 * KERNEL_SECONDS)
+
+
+def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
+    """Norms, residuals, dropout, the nonlinearity and rotary positions, by the bytes that they read and write.
+
+    In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a layer. In b s f: the
+    nonlinearity 4 and 6, a gated one 6 and 10. A mixture sorts top_k copies of the tokens by expert and back: 8 and 8 for each.
+    """
+    one, software = job.shape, job.software
+    tokens = batch * job.seq / layout.cp
+    residual, inner = tokens * one.hidden / layout.sp_ways, tokens * _inner(job, layout)
+    drop = 1 if software.dropout else 0
+    gate = (6, 10) if one.gated else (4, 6)
+    times = EAGER if software.kernels == "eager" else 1.0
+    turned = 4 * tokens * (one.query_width + one.kv_width) / layout.tp
+    copies = 8 * residual * one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
+    forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + turned + copies
+    backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + turned + copies
+    return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate)
+
+
+def _inner(job: Job, layout: Layout) -> Any:
+    """Numbers of a token inside the MLP on one rank, averaged over the layers."""
+    one = job.shape
+    if not np.any(one.experts):
+        return one.ffn / layout.tp
+    mixed = one.expert_layers / one.layers
+    return (mixed * (one.top_k * one.expert_ffn + one.shared_ffn) + (1 - mixed) * one.ffn) / layout.tp
+
+
+def head(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+    """Seconds of the output projection's three products, and of the loss: 30 bytes a logit, forward and backward together."""
+    one, tokens = job.shape, batch * job.seq / layout.cp
+    wide = one.vocab / layout.tp
+    rate = cluster.matmul
+    products = sum(layer_seconds(tokens, one.hidden, wide, cluster, rate))
+    return products, 30 * tokens * wide / cluster.memory_rate

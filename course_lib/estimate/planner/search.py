@@ -1,0 +1,215 @@
+"""Every layout of a job on a cluster, estimated at once; the best few, and those that nothing beats in time, memory and cost."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from course_lib.estimate.memory.layout import CHUNKED, Layout
+from course_lib.estimate.planner.cluster import Cluster
+from course_lib.estimate.planner.estimating import Estimate, estimate
+from course_lib.estimate.planner.job import Job
+from course_lib.estimate.planner.validity import REASONS
+from course_lib.estimate.units import DAY, number_text
+
+DEGREES = ("tp", "sp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches")
+RECOMPUTE = ("none", "selective", "full")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One layout with its estimate."""
+
+    job: Job
+    cluster: Cluster
+    layout: Layout
+    estimate: Estimate
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of a step."""
+        return float(self.estimate.seconds)
+
+    @property
+    def memory(self) -> float:
+        """Bytes of the fullest rank."""
+        return float(self.estimate.memory)
+
+    def days(self, tokens: float) -> float:
+        """Days until the run has seen this many tokens, without failures."""
+        return tokens / float(self.estimate.tokens_per_second) / DAY
+
+    def usd(self, tokens: float) -> float:
+        """Dollars for this many tokens; 0 where the cluster has no known price."""
+        return tokens / float(self.job.tokens) * float(self.estimate.usd_per_step)
+
+
+class NoPlan(ValueError):
+    """No layout can run; the message names what comes nearest."""
+
+
+def divisors(number: int, most: int | None = None) -> list[int]:
+    """The divisors of a number, up to `most`, ascending."""
+    return [each for each in range(1, min(number, most or number) + 1) if number % each == 0]
+
+
+def layouts(
+    job: Job, cluster: Cluster, *, schedule: str = "1f1b", zero: Sequence[int] = (1, 3), most_tp: int | None = None
+) -> Layout:
+    """Every layout that can run, as one `Layout` of arrays: degrees that divide what they cut, all micro-batches that divide the batch.
+
+    tp stays inside a server unless `most_tp` allows more. With interleaving, `virtual` takes every divisor of a stage's layers.
+    """
+    one, found = job.shape, []
+    for tp in divisors(one.heads, most_tp or cluster.per_node):
+        if cluster.gpus % tp or one.ffn % tp:
+            continue
+        for cp in divisors(int(job.seq), cluster.gpus // tp):
+            if cluster.gpus % (tp * cp):
+                continue
+            for pp in divisors(one.layers, cluster.gpus // (tp * cp)):
+                if cluster.gpus % (tp * cp * pp):
+                    continue
+                found += _rest(job, cluster, schedule, zero, tp, cp, pp)
+    if not found:
+        raise NoPlan(
+            f"No layout uses all {cluster.gpus} devices: tp must divide {one.heads} heads, cp {int(job.seq):,} tokens, pp {one.layers} layers "
+            f"and dp {int(job.sequences):,} sequences, and tp x cp x pp x dp must be {cluster.gpus}."
+        )
+    columns = np.array(found, dtype=np.int64).T
+    values = dict(zip(("tp", "cp", "pp", "dp", "ep", "zero", "virtual", "microbatches"), columns, strict=True))
+    return Layout(sp=values["tp"] > 1, schedule=schedule, **values)
+
+
+def _rest(
+    job: Job, cluster: Cluster, schedule: str, zero: Sequence[int], tp: int, cp: int, pp: int
+) -> Iterator[tuple[int, ...]]:
+    """Data ranks, expert ranks, ZeRO stages, chunks and micro-batches that go with three degrees."""
+    dp = cluster.gpus // (tp * cp * pp)
+    if job.sequences % dp:
+        return
+    replica = int(job.sequences) // dp
+    experts = int(job.shape.experts)
+    ways = [ep for ep in divisors(experts) if (dp * cp) % ep == 0] if experts else [1]
+    chunks = divisors(job.shape.layers // pp) if schedule in CHUNKED and pp > 1 else [1]
+    for microbatches in divisors(replica):
+        if replica // microbatches > 64:  # sequences in a micro-batch: larger ones never fit and never help
+            continue
+        for virtual in chunks:
+            if virtual > 1 and microbatches % pp:
+                continue
+            for ep in ways:
+                for stage in zero:
+                    yield tp, cp, pp, dp, ep, stage, virtual, microbatches
+
+
+def one_of(layout: Layout, index: int) -> Layout:
+    """The layout at one place of a layout of arrays."""
+    picked = {}
+    for name in DEGREES:
+        value = getattr(layout, name)
+        picked[name] = np.asarray(value).ravel()[index].item() if np.ndim(value) else value
+    return replace(layout, **picked)
+
+
+def pareto(*costs: Any) -> np.ndarray:
+    """Which points no other point beats in all costs at once (smaller is better); equal points all stay."""
+    table = np.stack([np.asarray(each, dtype=float) for each in costs], axis=1)
+    keep = np.zeros(len(table), dtype=bool)
+    order = np.lexsort(table.T[::-1])
+    front: list[np.ndarray] = []
+    for index in order:
+        point = table[index]
+        rivals = np.array(front) if front else np.empty((0, table.shape[1]))
+        beaten = np.any(np.all(rivals <= point, axis=1) & np.any(rivals < point, axis=1)) if len(rivals) else False
+        if not beaten and np.all(np.isfinite(point)):
+            keep[index] = True
+            front.append(point)
+    return keep
+
+
+def search(
+    job: Job,
+    cluster: Cluster,
+    *,
+    top: int = 5,
+    tokens: float | None = None,
+    deadline: float | None = None,
+    max_usd: float | None = None,
+    schedules: Sequence[str] = ("1f1b", "interleaved"),
+    recompute: Sequence[str] = RECOMPUTE,
+) -> list[Plan]:
+    """The quickest plans that fit, one for each set of degrees, best first.
+
+    `deadline` in seconds and `max_usd` limit a run of `tokens`. NoPlan if nothing fits or meets the limits, with the nearest plan.
+    """
+    best: dict[tuple[int, ...], Plan] = {}
+    nearest: Plan | None = None
+    for word in recompute:
+        for schedule in schedules:
+            here = replace(job, recompute=word)
+            many = layouts(here, cluster, schedule=schedule)
+            found = estimate(here, cluster, many)
+            seconds = np.where(found.ok, found.seconds, np.inf)
+            closest = int(np.nanargmin(found.memory))
+            if nearest is None or found.memory[closest] < nearest.memory:
+                nearest = _plan(here, cluster, many, closest)
+            for index in np.argsort(seconds)[: 40 * top]:
+                if not np.isfinite(seconds[index]):
+                    break
+                degrees = tuple(int(getattr(many, name)[index]) for name in ("tp", "cp", "pp", "dp", "ep"))
+                if degrees not in best or seconds[index] < best[degrees].seconds:
+                    best[degrees] = _plan(here, cluster, many, int(index))
+    if not best:
+        raise NoPlan(_too_large(nearest))
+    ranked = sorted(best.values(), key=_simple_first)
+    return _within(ranked, tokens, deadline, max_usd)[:top]
+
+
+def _simple_first(plan: Plan) -> float:
+    """Seconds, and a thousandth more for each doubling of an axis other than data: of equally quick plans the simplest is best."""
+    where = plan.layout
+    return plan.seconds * (1 + 1e-3 * float(np.log2(where.tp * where.cp * where.pp * where.ep)))
+
+
+def _plan(job: Job, cluster: Cluster, layout: Layout, index: int) -> Plan:
+    one = one_of(layout, index)
+    return Plan(job=job, cluster=cluster, layout=one, estimate=estimate(job, cluster, one))
+
+
+def _within(plans: list[Plan], tokens: float | None, deadline: float | None, max_usd: float | None) -> list[Plan]:
+    """Plans that meet the limits; without a limit, all of them."""
+    if deadline is None and max_usd is None:
+        return plans
+    if tokens is None:
+        raise ValueError("A deadline or a budget needs the tokens of the run.")
+    if max_usd is not None and not plans[0].cluster.usd_per_hour:
+        raise ValueError(
+            f"No price is known for {plans[0].cluster.device}, so a highest price cannot be checked; leave it out."
+        )
+    kept = [plan for plan in plans if deadline is None or plan.days(tokens) * DAY <= deadline]
+    if not kept:
+        raise NoPlan(
+            f"The quickest layout needs {plans[0].days(tokens):.1f} days for {number_text(tokens)} tokens; the deadline is "
+            f"{deadline / DAY:.1f} days. Allow that long, or use at least {plans[0].days(tokens) * DAY / deadline:.1f} times the devices."
+        )
+    paid = [plan for plan in kept if max_usd is None or plan.usd(tokens) <= max_usd]
+    if not paid:
+        raise NoPlan(
+            f"The cheapest layout{' that meets the deadline' if deadline else ''} costs "
+            f"${min(plan.usd(tokens) for plan in kept):,.0f} for {number_text(tokens)} tokens, above ${max_usd:,.0f}."
+        )
+    return paid
+
+
+def _too_large(nearest: Plan | None) -> str:
+    if nearest is None:
+        return f"Nothing can run: {REASONS[0]}."
+    where, held, room = nearest.layout, nearest.memory, nearest.cluster.memory
+    servers = int(np.ceil(nearest.cluster.gpus * held / room / nearest.cluster.per_node))
+    degrees = f"tp={where.tp} cp={where.cp} pp={where.pp} dp={where.dp} zero={where.zero}"
+    return (
+        f"Nothing fits: the smallest layout ({degrees}, recompute={nearest.job.recompute}) holds {held / 1e9:.0f} GB on a device of "
+        f"{room / 1e9:.0f} GB. About {servers * nearest.cluster.per_node} devices would hold it."
+    )

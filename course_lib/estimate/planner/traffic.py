@@ -1,0 +1,142 @@
+"""Bytes that one rank sends in a step, by axis, and the seconds of each axis before anything hides them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.shapes import expert_params, layer_params
+from course_lib.estimate.planner.cluster import Cluster
+from course_lib.estimate.planner.constants import MESSAGE_SECONDS
+from course_lib.estimate.planner.job import Job
+from course_lib.estimate.planner.wires import (
+    gather_seconds,
+    message_rate,
+    ranks_per_node,
+    reduce_seconds,
+    start_seconds,
+)
+
+WIDTH = 2.0  # bytes of an activation or a weight as it is sent
+
+
+def strides(layout: Layout) -> dict[str, Any]:
+    """The distance between neighbors of each axis, innermost first: tensor, context, data, pipeline.
+
+    Experts are shared out over neighboring context and data ranks.
+    """
+    context = layout.tp
+    data = context * layout.cp
+    return {"tp": 1, "cp": context, "ep": context, "dp": data, "pp": data * layout.dp}
+
+
+def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+    """Tensor parallelism's two all-reduces of a layer's b s h, forward and again backward. Shoeybi et al. (2019).
+
+    With sequence parallelism each is a reduce-scatter and an all-gather: the same bytes. Korthikanti et al. (2022).
+    """
+    nbytes = WIDTH * batch * job.seq / layout.cp * job.shape.hidden
+    once = 2 * reduce_seconds(nbytes, layout.tp, 1, cluster)
+    return once, once
+
+
+def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+    """Context parallelism's keys and values of the whole sequence, gathered forward; gathered, and their gradients scattered, backward."""
+    nbytes = WIDTH * 2 * batch * job.seq * job.shape.kv_width / layout.tp
+    once = gather_seconds(nbytes, layout.cp, layout.tp, cluster)
+    return once, 2 * once
+
+
+def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+    """Expert parallelism's two all-to-alls (to the experts and back), forward and again backward.
+
+    Inside a server each of a token's top_k copies travels. Between servers, one copy goes to each server that has any of its experts and
+    is copied there: of n servers, n (1 - (1 - 1/n)^top_k) under even routing (DeepSeek-AI 2024, section 3.2.2).
+    """
+    one = job.shape
+    if not np.any(one.experts):
+        return 0.0, 0.0
+    token = WIDTH * batch * job.seq / layout.cp * one.hidden / layout.sp_ways
+    near = ranks_per_node(layout.ep, layout.tp, cluster)
+    nodes = layout.ep / near
+    servers = nodes * (1 - (1 - 1 / nodes) ** one.top_k)
+    inside = token * one.top_k * (near - 1) / near / cluster.inside.bandwidth
+    outside = token * servers * (nodes - 1) / nodes / cluster.across.bandwidth
+    start = np.where(layout.ep > 1, start_seconds(layout.ep, layout.tp, cluster), 0.0)
+    once = 2 * (start + np.maximum(inside, outside)) * (one.expert_layers / one.layers)
+    return once, once
+
+
+def message_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+    """One message between neighboring stages, b s h.
+
+    With sequence parallelism, or with Megatron's scatter and gather (Narayanan et al. 2021, 4.1), a tensor-parallel rank sends its share.
+    """
+    share = layout.tp if job.software.split_messages else layout.sp_ways
+    nbytes = WIDTH * batch * job.seq / layout.cp * job.shape.hidden / share
+    stride = strides(layout)["pp"]
+    return np.where(layout.pp > 1, MESSAGE_SECONDS + nbytes / message_rate(stride, cluster), 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """What data parallelism exchanges, in seconds."""
+
+    gather: Any  # all weights of a rank once, from the ranks that share them
+    scatter: Any  # all gradients of a rank once
+
+
+def rank_params(job: Job, layout: Layout) -> tuple[Any, Any]:
+    """Parameters on a rank of the first stage: those that all data ranks share, and its experts."""
+    one = job.shape
+    layers = one.layers / layout.pp
+    experts = layers * expert_params(one, layout.tp, layout.ep) if np.any(one.experts) else 0.0
+    tables = np.where(np.equal(layout.pp, 1), 1 if one.tied else 2, 1) * one.vocab * one.hidden / layout.tp
+    dense = layers * layer_params(one, layout.tp, layout.ep) - experts + tables
+    return dense, experts
+
+
+def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
+    """Data parallelism's gathered weights and scattered gradients, one message a layer; with replicas (HSDP), gradients are also summed."""
+    dense, experts = rank_params(job, layout)
+    ranks, stride = layout.dp * layout.cp, layout.tp
+    width = job.software.grad_bytes
+    shards = ranks / layout.replicas
+    messages = job.shape.layers / layout.pp
+    gather = gather_seconds(WIDTH * dense, shards, stride, cluster, messages)
+    scatter = gather_seconds(width * dense, shards, stride, cluster, messages)
+    scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
+    if np.any(job.shape.experts):
+        across = ranks / layout.ep
+        gather = gather + gather_seconds(WIDTH * experts, across, stride * layout.ep, cluster)
+        scatter = scatter + gather_seconds(width * experts, across, stride * layout.ep, cluster)
+    return Sync(gather, scatter)
+
+
+def traffic(job: Job, layout: Layout, width: float = WIDTH) -> dict[str, Any]:
+    """Bytes that one rank sends in a step by axis, the mean over ranks, in the layers and for the gradients.
+
+    `width` is bytes of an activation, weight or gradient. Rings send (n - 1)/n of what is gathered or scattered. Left out: what
+    the embedding, the head and the loss exchange over tensor ranks.
+    """
+    one, m = job.shape, layout.microbatches
+    batch = job.sequences / (layout.dp * m)
+    residual = width * batch * job.seq / layout.cp * one.hidden
+    layers = one.layers / layout.pp
+    passes = np.where(
+        layout.sp_ways > 1, 10, 8
+    )  # sequence parallelism gathers two inputs again for the weights' gradients
+    keys = width * 2 * batch * job.seq * one.kv_width / layout.tp
+    share = layout.tp if job.software.split_messages else layout.sp_ways
+    dense, experts = rank_params(job, layout)
+    ranks = layout.dp * layout.cp
+    around = lambda n: (n - 1) / n  # noqa: E731 - the factor of every ring
+    visits = one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
+    return {
+        "tp": m * layers * passes * around(layout.tp) * residual,
+        "cp": m * layers * 3 * around(layout.cp) * keys,
+        "ep": m * layers * 4 * around(layout.ep) * visits * residual / layout.sp_ways,
+        "pp": m * 2 * around(layout.pp) * layout.virtual * residual / share,
+        "dp": 2 * width * (around(ranks) * dense + around(ranks / layout.ep) * experts),
+    }

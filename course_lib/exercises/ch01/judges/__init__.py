@@ -1,5 +1,0 @@
-"""Chapter 01's judges, one module an exercise, and the answers to its drills."""
-
-from course_lib.exercises.ch01.judges.drills import DRILLS
-
-__all__ = ["DRILLS"]

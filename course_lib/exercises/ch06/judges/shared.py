@@ -1,5 +1,0 @@
-"""What several of chapter 06's judges use."""
-
-from course_lib.judging import ranks
-
-ADVERSE = (ranks.LATE, ranks.BUFFERS_LATE)

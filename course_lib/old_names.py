@@ -1,0 +1,96 @@
+"""The module names of release 1.0, which still work: each is now another name of the module that took its place.
+
+A name that was not a learner's to import, such as one of a judge, is not among them.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+_ROOMS = {  # where a module or package of this name is now
+    "course_lib.estimate": "units facts memory compute walls roofline scaling_laws planner",
+    "course_lib.model": "text transformer packing accounting training optimizer precision ledger checkpoint",
+    "course_lib.cluster": "collectives overlap parity",
+    "course_lib.parallel": "schedules pipeline timeline mesh",
+    "course_lib.operate": "serving faults diagnosis capstone",
+    "course_app": "learner own_trainer notebook",
+}
+MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split()} | {
+    "course_lib.data_parallel": "course_lib.parallel.data",
+    "course_lib.sharding": "course_lib.parallel.sharding",
+    "course_lib.tensor_parallel": "course_lib.parallel.tensor",
+    "course_lib.context_parallel": "course_lib.parallel.context",
+    "course_lib.expert_parallel": "course_lib.parallel.expert",
+    "course_lib.runs": "course_runs",
+    "course_lib.figures": "course_lib.draw",
+    "course_lib.widgets": "course_lib.draw.explore",
+}
+_LEAVES = {  # modules that have another name within their package
+    "course_lib.cluster": "activity:trace_spans exchange:message_exchange interleave:adversarial_delivery work:handles",
+    "course_lib.memory": "conventions:recipes terms:activation_terms stages:stage_peaks",
+    "course_lib.data_parallel": "replica:ddp samples:sampler tokens:token_weighting",
+    "course_lib.sharding": "fully:fsdp rows:flat_parameter flat:flatten levels:hsdp whole:full_state_dict owned:zero1 "
+    "predict:comm_costs trials:equivalence",
+    "course_lib.tensor_parallel": "operators:autograd_collectives chance:rng proof:equivalence "
+    "decomposed:collective_matmul pieces:partition",
+    "course_lib.context_parallel": "partial:log_sum_exp_merge needed:visible_blocks gather:all_gather_kv tiles:attention_blocks",
+    "course_lib.expert_parallel": "dropping:expert_capacity nodes:node_limited",
+    "course_lib.schedules": "whole:fused_backward cutting:partition holding:activation_peaks rows:rows_builder",
+    "course_lib.pipeline": "halves:split_backward sharing:tied_weights",
+}
+MOVED |= {
+    f"{name}.{old}": f"{MOVED.get(package, package)}.{new}"
+    for package, pairs in _LEAVES.items()
+    for old, new in (pair.split(":") for pair in pairs.split())
+    for name in (package, MOVED.get(package, package))  # also `from course_lib.sharding import fully`
+}
+
+
+def new_name(old: str) -> str:
+    """The name that a module of release 1.0 has now; "" where it has the same name, or none."""
+    head, tail = old, ""
+    while head:
+        if head in MOVED:
+            return MOVED[head] + tail
+        head, dot, last = head.rpartition(".")
+        tail = f"{dot}{last}{tail}"
+    return ""
+
+
+class OldNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Imports a module under its old name; asked only where no module has that name."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """A spec for an old name whose new module exists."""
+        if fullname == "course_lib.chapters":
+            raise ImportError(
+                "This notebook is of an earlier release of the course. `./course update`, with the chapter's number, brings "
+                "your answers into the new one.",
+                name=fullname,
+            )
+        return importlib.machinery.ModuleSpec(fullname, self) if new_name(fullname) else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """The module itself, with its own spec kept for `exec_module`."""
+        new = new_name(spec.name)
+        warnings.warn(f"{spec.name} is {new} now; the old name works until release 1.2.", FutureWarning, stacklevel=2)
+        module = importlib.import_module(new)
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: Any) -> None:
+        """Put back what the import system set: the module has run under its own name."""
+        module.__spec__ = module.__spec__.loader_state
+
+
+def install() -> None:
+    """Make the old names importable in this process."""
+    if not any(isinstance(each, OldNames) for each in sys.meta_path):
+        sys.meta_path.append(OldNames())

@@ -1,0 +1,74 @@
+"""What binds a training run: how often its memory, compute and communication budgets are exceeded. No torch.
+
+Each load is a ratio; 1 means that the budget is just used up. The plainest layout is assumed, data parallelism without
+sharding, because the loads say which strategy a run needs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from course_lib.cluster.collectives import ring_cost
+from course_lib.estimate import compute, memory
+from course_lib.estimate.units import require, require_whole
+
+AXES = ("memory", "compute", "bandwidth")
+GRADIENT_BYTES = 2  # of one gradient as it is sent
+
+
+@dataclass(frozen=True, slots=True)
+class Regime:
+    """Loads of one run on its three budgets."""
+
+    memory: float  # bytes of training state / memory of one device: how many devices must share the state
+    compute: float  # seconds of the run on all devices / deadline
+    bandwidth: float  # seconds of one all-reduce of all gradients over the network / target time of a step
+
+    @property
+    def loads(self) -> tuple[float, float, float]:
+        """In the order of `AXES`."""
+        return self.memory, self.compute, self.bandwidth
+
+    @property
+    def binding(self) -> str:
+        """The axis with the largest load; "none" if no budget is exceeded."""
+        largest = max(self.loads)
+        return AXES[self.loads.index(largest)] if largest > 1 else "none"
+
+    @property
+    def exceeded(self) -> tuple[str, ...]:
+        """The axes with a load above 1."""
+        return tuple(axis for axis, load in zip(AXES, self.loads, strict=True) if load > 1)
+
+
+def regime(
+    params: float,
+    tokens: float,
+    *,
+    devices: int,
+    device_memory: float,
+    flops_per_s: float,
+    adapter: float,
+    deadline_s: float,
+    target_step_s: float,
+    mfu: float = 0.4,
+    convention: str = "B",
+) -> Regime:
+    """The loads of training `params` parameters on `tokens` tokens with `devices` devices.
+
+    `device_memory` in bytes, `flops_per_s` the dense peak of one device, `adapter` in bytes/s one way of each device.
+    """
+    require_whole("devices", devices)
+    for name, value, unit in (
+        ("device_memory", device_memory, "bytes"),
+        ("adapter", adapter, "bytes/s"),
+        ("deadline_s", deadline_s, "s"),
+        ("target_step_s", target_step_s, "s"),
+    ):
+        require(name, value, unit)
+    sending = ring_cost(GRADIENT_BYTES * params, devices, 0.0, adapter).seconds
+    return Regime(
+        memory=float(memory.state_bytes(params, convention)) / device_memory,
+        compute=compute.train_seconds(params, tokens, flops_per_s, mfu, devices) / deadline_s,
+        bandwidth=sending / target_step_s,
+    )

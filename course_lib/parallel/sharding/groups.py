@@ -1,0 +1,93 @@
+"""How many ranks should share one model: memory, bytes on fast and slow links, and exposed time. No torch.
+
+Full sharding over all ranks is one extreme, plain replicas are the other. HSDP lies between them: groups of G ranks shard one
+model each, and the N/G groups average their parts. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from course_lib.estimate import compute, memory
+from course_lib.estimate.units import require_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wires:
+    """Two levels of links, inside a server of `per_node` GPUs and between servers: bytes/s one way, and seconds per message."""
+
+    per_node: int
+    fast: float
+    slow: float
+    fast_latency: float = 0.0
+    slow_latency: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Bytes and seconds of one step on each rank, for one group size."""
+
+    ranks: int  # that share one model
+    state: float  # bytes held
+    inside: float  # bytes sent within the group: two gathers, a reduce-scatter
+    across: float  # bytes sent to the other groups: the all-reduce of a part
+    far: float  # bytes sent between servers, of `inside` and `across` together
+    computing: float
+    talking: float  # seconds of communication
+    exposed: float  # the part of `talking` that computing cannot hide
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of the whole step."""
+        return self.computing + self.exposed
+
+
+def group_of(
+    params: float,
+    ranks: int,
+    group: int,
+    tokens: float,
+    flops_per_s: float,
+    wires: Wires,
+    *,
+    units: int = 1,
+    gather: int = 2,
+    reduce: int = 2,
+    convention: str = "B",
+) -> Group:
+    """One step of FSDP inside groups of `group` ranks and data parallelism across groups, with `tokens` on each of `ranks` ranks.
+
+    A group larger than a server sends everything at the rate of the links between servers, because its ring passes through
+    them. The forward pass hides one gather, the backward pass the rest; fast and slow links work in parallel.
+    """
+    shared, copies = require_whole("group", group, "ranks"), ranks // group
+    if ranks % shared:
+        raise ValueError(f"group={group} does not divide {ranks} ranks; choose a divisor.")
+    part, near = (shared - 1) / shared, shared <= wires.per_node
+    bandwidth, latency = (wires.fast, wires.fast_latency) if near else (wires.slow, wires.slow_latency)
+    hops = units * (shared - 1) * latency
+    once, back = hops + part * gather * params / bandwidth, hops + part * reduce * params / bandwidth
+    inside, across = part * (2 * gather + reduce) * params, 2 * (copies - 1) / copies * reduce * params / shared
+    between = 2 * units * (copies - 1) * wires.slow_latency + across / wires.slow
+    work = compute.train_flops(params, tokens) / flops_per_s
+    forward, backward = work / 3, 2 * work / 3
+    behind = max(once + back, between) if near else once + back + between
+    exposed = max(0.0, once - forward) + max(0.0, behind - backward)
+    state = float(memory.zero_bytes(params, 3, shared, convention))
+    return Group(
+        ranks=shared,
+        state=state,
+        inside=inside,
+        across=across,
+        far=across if near else inside + across,
+        computing=work,
+        talking=2 * once + back + between,
+        exposed=exposed,
+    )
+
+
+def knee(groups: Sequence[Group], most_bytes: float) -> Group | None:
+    """The group with the shortest step among those that fit; the smallest of equal ones; None if none fits."""
+    fits = [each for each in groups if each.state <= most_bytes]
+    return min(fits, key=lambda each: (each.seconds, each.ranks), default=None)

@@ -1,0 +1,214 @@
+"""Does anything speak against this evidence? Each gate is one question with a plain answer; a number that fails one is not to be built on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from course_lib.cluster.intervals import exposed
+from course_lib.messages import count_text
+from course_lib.operate.serving.load import Seen, summary
+from course_runs.evidence import Evidence
+from course_runs.evidence_bounds import MEASURED, Gate, physics, sheet_of
+
+CLOSE = 1e-6  # relative: what is computed again from raw numbers must be what the file says
+SPREAD = 3.0  # slowest tenth over fastest tenth of the timed steps
+FIT = 2.5  # a measured size over the line through all sizes, or the other way round
+SYNCHRONISED = 1.02  # a clock's own error above a roof
+
+
+def gates(content: Evidence) -> list[Gate]:
+    """All gates of an evidence file's kind, in order, and then the bounds of physics on it."""
+    own = _OF[content["kind"]](content) if content["kind"] in _OF else ()
+    return [*own, *physics(content)]
+
+
+def verdict(content: Evidence) -> str:
+    """ "contradicted" where a gate fails, else "claimed": nothing in the file speaks against it, and nothing can prove it."""
+    return "claimed" if all(gate.ok for gate in gates(content)) else "contradicted"
+
+
+def _train(content: Evidence) -> Iterator[Gate]:
+    setup, measured, rows = content["setup"], content["measured"], content["raw"]["steps"]
+    timed = sorted(row["seconds"] for row in rows[setup["warm_up"] :])
+    yield Gate(
+        "warm-up left out",
+        setup["warm_up"] >= 1 and len(timed) >= 5,
+        f"{count_text(setup['warm_up'], 'step')} left out, {len(timed)} timed (1 and 5 are the least)",
+    )
+    again = median(timed)
+    yield Gate(
+        "step time follows from raw times",
+        _close(again, measured["step_seconds"]),
+        f"{measured['step_seconds']:.4g} s, and {again:.4g} s from the raw times",
+    )
+    spread = timed[min(len(timed) * 9 // 10, len(timed) - 1)] / timed[len(timed) // 10]
+    yield Gate("repeats agree", spread <= SPREAD, f"the slow tenth takes {spread:.2f} times the fast tenth")
+    rate = setup["tokens_per_step"] / measured["step_seconds"]
+    yield Gate(
+        "tokens/s fits step time", _close(rate, measured["tokens_per_s"]), f"{measured['tokens_per_s']:,.0f} tokens/s"
+    )
+    ranks = setup["layout"]["ranks"]
+    used = measured["model_flops_per_step"] / measured["step_seconds"] / ranks / measured["peak_flops"]
+    yield Gate("MFU follows", _close(used, measured["mfu"]), f"{measured['mfu']:.1%}")
+    busy = used > SYNCHRONISED and measured["peak_source"] == MEASURED and sheet_of(content) is None
+    yield Gate(
+        "not above the roofline",
+        used <= SYNCHRONISED or busy,
+        f"{used:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})"
+        + ("; the machine was busier when that was measured than in the run" if busy else ""),
+    )
+    losses = [row["loss"] for row in rows]
+    yield Gate(
+        "loss is a number", all(math.isfinite(each) for each in losses), f"first {losses[0]:.3f}, last {losses[-1]:.3f}"
+    )
+    if len(losses) >= 20:
+        yield Gate(
+            "loss falls",
+            losses[-1] < losses[0],
+            f"{losses[0]:.3f} to {losses[-1]:.3f} in {count_text(len(losses), 'step')}",
+        )
+    state = sum(content["predicted"].get("memory", {}).get(part, 0.0) for part in ("weights", "gradients", "optimizer"))
+    if measured["memory_bytes"]:
+        yield Gate(
+            "memory holds the state",
+            measured["memory_bytes"] >= 0.98 * state,
+            f"{measured['memory_bytes'] / 1e6:,.1f} MB, of which state {state / 1e6:,.1f}",
+        )
+    yield from _parts(content)
+    if ranks > 1:
+        yield Gate(
+            "bytes were sent", measured["wire_bytes"] > 0, f"{measured['wire_bytes'] / 1e6:,.2f} MB a step and rank"
+        )
+    if "wire" in measured:
+        total = sum(measured["wire"].values())
+        yield Gate("bytes of all kinds add up", _close(total, measured["wire_bytes"]), f"{total / 1e6:,.2f} MB")
+
+
+def _parts(content: Evidence) -> Iterator[Gate]:
+    """What explains the step: parts within it, a gap whose terms add up, exposed communication that follows from the trace."""
+    measured, raw = content["measured"], content["raw"]
+    if "parts" in raw["steps"][0]:
+        share = max(sum(row["parts"].values()) / row["seconds"] for row in raw["steps"])
+        yield Gate("parts lie within their step", share <= SYNCHRONISED, f"at most {share:.1%} of a step")
+    if "gap" in measured:
+        terms = sum(term["seconds"] for term in measured["gap"] if term["of"] == "seconds")
+        whole = measured["step_seconds"] - content["predicted"]["step_seconds"]
+        yield Gate(
+            "the gap's terms add up",
+            math.isclose(terms, whole, abs_tol=CLOSE),
+            f"{terms * 1e3:+,.1f} ms of {whole * 1e3:+,.1f}",
+        )
+    if "intervals" in raw:
+        again = exposed(raw["intervals"])
+        yield Gate(
+            "exposed communication follows from the trace",
+            math.isclose(again, measured["exposed_seconds"], abs_tol=CLOSE),
+            f"{again * 1e3:,.1f} ms",
+        )
+
+
+def _parity(content: Evidence) -> Iterator[Gate]:
+    one, rows = content["raw"]["single"], content["raw"]["rows"]
+    for row in rows:
+        off = max(
+            abs(a - b) / abs(b) for key in ("losses", "gradient_norms") for a, b in zip(row[key], one[key], strict=True)
+        )
+        follows = _close(off, max(row["loss"], row["gradient_norm"]))
+        yield Gate(
+            f"{row['layout']} trains the same model",
+            follows and off <= row["allowed"],
+            f"off by {off:.1e}; rounding explains {row['allowed']:.1e}",
+        )
+
+
+def _matmul(content: Evidence) -> Iterator[Gate]:
+    measured = content["measured"]
+    for word in content["setup"]["dtypes"]:
+        rows = [row for row in content["raw"]["rows"] if row["dtype"] == word]
+        best = max(2.0 * math.prod(row["shape"]) / median(row["seconds"]) for row in rows)
+        yield Gate(
+            f"best {word} follows from raw times",
+            _close(best, measured[f"best_flops_{word}"]),
+            f"{best / 1e12:,.2f} TFLOP/s",
+        )
+        fewest = min(len(row["seconds"]) for row in rows)
+        yield Gate(f"{word} was repeated", fewest >= 5, f"each shape at least {count_text(fewest, 'time')}")
+        peak = measured.get(f"peak_flops_{word}")
+        if peak:
+            yield Gate(
+                f"{word} not above the roofline",
+                best <= SYNCHRONISED * peak,
+                f"{best / peak:.1%} of {peak / 1e12:,.0f} TFLOP/s: more would mean a clock that did not wait",
+            )
+
+
+def _collectives(content: Evidence) -> Iterator[Gate]:
+    rows = content["raw"]["rows"]
+    yield Gate(
+        "repeated",
+        all(row["repeats"] >= 5 for row in rows),
+        f"each size at least {count_text(min(row['repeats'] for row in rows), 'time')}",
+    )
+    fits = content["measured"]["fits"]
+    lines = {kind: line for kind, line in fits.items() if line is not None}
+    if content["setup"]["ranks"] > 1:  # one rank sends nothing
+        yield Gate(
+            "larger messages take longer",
+            2 * len(lines) > len(fits),
+            f"{len(lines)} of {len(fits)} kinds have a line α + bytes/β",
+        )
+    for kind, line in lines.items():
+        mine = [row for row in rows if row["kind"] == kind]
+        off = [
+            max(row["median"] / said, said / row["median"])
+            for row in mine
+            if (said := line["alpha"] + row["nbytes"] / line["beta"]) > 0
+        ]
+        far = sum(each > FIT for each in off)
+        yield Gate(
+            f"{kind} fits its own line",
+            far <= len(mine) // 4,
+            f"{len(mine) - far} of {len(mine)} sizes within a factor {FIT:g} of α + bytes/β",
+        )
+
+
+def _serving(content: Evidence) -> Iterator[Gate]:
+    measured = content["measured"]
+    for row, found in zip(content["raw"]["rows"], measured["rows"], strict=True):
+        again = summary([Seen(**each) for each in row["requests"]])
+        name = f"{row['rate']:.3g} requests/s"
+        counts = (again.answered, again.refused, again.cut, again.failed)
+        said = tuple(found[key] for key in ("answered", "refused", "cut", "failed"))
+        yield Gate(
+            f"{name}: every request ended once",
+            counts == said and sum(counts) == len(row["requests"]),
+            f"{count_text(sum(counts), 'request')}",
+        )
+        pairs = [
+            (value, found[key][str(percent)])
+            for key in ("ttft", "itl", "latency")
+            for percent, value in getattr(again, key).items()
+        ]
+        follows = all(_close(mine, theirs) or math.isnan(mine) and math.isnan(theirs) for mine, theirs in pairs)
+        yield Gate(f"{name}: percentiles follow from raw times", follows, f"TTFT p50 {1e3 * again.ttft[50]:.1f} ms")
+        early = [each for each in row["requests"] if each["times"] and each["times"][0] < each["arrival"]]
+        yield Gate(f"{name}: no token came before its request", not early, f"{len(early)} did")
+    outcomes = sum(measured["outcomes"].values())
+    yield Gate(
+        "each request has one outcome", outcomes == measured["received"], f"{outcomes} of {measured['received']}"
+    )
+
+
+_OF: dict[str, Callable[[Evidence], Iterator[Gate]]] = {
+    "train": _train,
+    "parity": _parity,
+    "matmul": _matmul,
+    "collectives": _collectives,
+    "serving": _serving,
+}
+
+
+def _close(one: float, other: float) -> bool:
+    return math.isclose(one, other, rel_tol=CLOSE)

@@ -15,10 +15,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from course_lib.cluster.records import Span
-
 from bench import torch_schedules
 from course_chapters.ch10 import bubble_rates
+from course_lib.cluster.records import Span
 from course_lib.parallel.schedules import KINDS, Schedule, gpipe, interleaved, naive, one_f_one_b, zb_h1
 from course_lib.parallel.timeline import Durations, play
 

@@ -63,7 +63,7 @@ def new_name(old: str) -> str:
 
 
 class OldNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports a module under its old name; asked only where no module has that name."""
+    """Imports a module under its old name; asked before all others."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -93,4 +93,4 @@ class OldNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def install() -> None:
     """Make the old names importable in this process."""
     if not any(isinstance(each, OldNames) for each in sys.meta_path):
-        sys.meta_path.append(OldNames())
+        sys.meta_path.insert(0, OldNames())  # first: a folder that an update left behind must not count as a module

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-from course_lib.cluster.records import Message, Span
 from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib import draw as figures
+from course_lib.cluster.records import Message, Span
 from course_lib.draw import curves, palette, style
 from course_lib.draw.sheets import Plot, Sheet
 from course_lib.estimate import memory

@@ -8,11 +8,10 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
-from course_lib.cluster.records import Message
-
 from course_chapters.ch00.course_map import course_map as course_map
 from course_chapters.ch00.course_map import draw_map as draw_map
 from course_lib.cluster import Run, simulate
+from course_lib.cluster.records import Message
 from course_lib.draw import ring
 from course_lib.draw.explore import Explorer, explore, in_notebook, play, slider, text_box, toggle
 from course_lib.draw.links import chapter_link, table

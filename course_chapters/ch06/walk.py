@@ -14,7 +14,6 @@ from itertools import groupby
 from typing import Any
 
 import torch
-from course_lib.cluster.records import Message
 from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MplPath
@@ -22,6 +21,7 @@ from matplotlib.textpath import TextPath
 from matplotlib.transforms import Affine2D
 
 from course_lib.cluster import Topology, collectives, simulate
+from course_lib.cluster.records import Message
 from course_lib.draw.palette import EMPTY, INK, ORANGE, PAPER, VERMILION, ink_on
 
 _STAMP = 1 << 20  # values are stored above the stamps

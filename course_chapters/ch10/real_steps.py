@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from course_lib.cluster.records import Span
 
 from course_chapters.ch10.gantt import gantt
 from course_chapters.ch10.stages import stages_of
 from course_chapters.real_processes import launched
+from course_lib.cluster.records import Span
 from course_lib.draw import who_is_busy
 from course_lib.draw.style import Picture
 from course_lib.estimate.units import duration_text

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_grader.judging import Fault, describe, first
+from course_grader.judging.mistakes import Wrong
 from course_grader.judging.per_row import Word
 from course_grader.records import Case
 
@@ -31,7 +32,7 @@ def diagnosis_fault(where: str, said: Any, want: str, fine: str, look: Mapping[s
         name = "returned-none" if said is None else "no-such-word"
         return name, f"{where}: return one of {', '.join(map(repr, look))}; got {describe(said)}."
     name = "false-alarm" if want == fine else "unnoticed" if said == fine else f"not-{want.replace(' ', '-')}"
-    return name, f"{where}: it is not {said!r}. {look[want]}"
+    return Wrong(name, f"{where}: it is not {said!r}. {look[want]}", f"{where}: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

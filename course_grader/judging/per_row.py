@@ -78,9 +78,9 @@ class Column(Knowing):
         if slip := unit_slip(self.unit, [each for _, each, _ in rows], [each for _, _, each in rows]):
             return slip[0], lead + slip[1]
         if got is None:
-            return "returned-none", f"{lead}the result is None; {self.some}. Is a `return` missing?"
+            return Wrong("returned-none", f"{lead}the result is None; {self.some}. Is a `return` missing?", lead)
         if want is None:
-            return "none-is-right", f"{lead}got {describe(got)}; {self.none}."
+            return Wrong("none-is-right", f"{lead}got {describe(got)}; {self.none}.", lead)
         if want and self.rel < 5e-4 and abs(got / want - 1) < 5e-4:
             told = f"{lead}got {describe(got)} {self.unit}: close, but something was rounded or a small term left out."
             return Wrong("rounded", told, lead)

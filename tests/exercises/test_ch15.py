@@ -4,7 +4,7 @@ import copy
 import json
 import math
 import random
-from statistics import fmean, median
+from statistics import median
 
 import pytest
 import torch
@@ -15,14 +15,10 @@ from course_chapters.ch15.exercises import work
 from course_chapters.ch15.exercises.bus_above_line import CAUSES
 from course_chapters.ch15.exercises.failure_zoo import ZOO_WORDS
 from course_chapters.ch15.exercises.judges import (
-    audit_runs,
     bus_above_line,
-    exposed_seconds,
     failure_zoo,
-    fsdp_peak_gap,
     held_out_message,
     honest_mfu,
-    pipeline_peaks,
     preflight_verdict,
     read_the_traces,
     run_report,
@@ -111,14 +107,15 @@ def test_regimes_are_what_their_names_say(kind):
 def test_in_one_regime_our_fit_is_the_librarys_line():
     lines, edge = held_out_message.regimes("one regime", 2e-5, 1e10, random.Random(0))
     rows = held_out_message.sweep(lines, edge, random.Random(4))
-    alpha, beta = fit_alpha_beta(*held_out_message._points(rows))
+    sizes, seconds = zip(*((row["nbytes"], median(row["seconds"])) for row in rows), strict=True)
+    alpha, beta = fit_alpha_beta(sizes, seconds)
     for nbytes in (3e4, 3e6, 1e9):
-        assert held_out_message.predicted(rows, nbytes) == pytest.approx(alpha + nbytes / beta, rel=0.1)
+        assert held_out_message.right[0](rows, nbytes) == pytest.approx(alpha + nbytes / beta, rel=0.1)
 
 
 @pytest.mark.parametrize(("name", "run"), honest_mfu.recorded_runs().items())
 def test_what_evidence_calls_its_mfu_is_ours_or_refused(name, run):
-    found = honest_mfu.honest(run)
+    found = honest_mfu.right(run)
     if isinstance(found, str):
         assert found in honest_mfu_card.REASONS
     else:
@@ -130,8 +127,8 @@ def test_a_doctored_log_has_the_fault_that_it_is_named_after(reason):
     for seed in range(12):
         rng = random.Random(seed)
         sound = honest_mfu.gpu_run(rng, rng.choice(("H100 SXM", "A100 SXM 80GB")), rng.choice((1, 8)))
-        assert not isinstance(honest_mfu.honest(sound), str)
-        assert honest_mfu.honest(honest_mfu.DOCTORED[reason](sound, rng)) == reason
+        assert not isinstance(honest_mfu.right(sound), str)
+        assert honest_mfu.right(honest_mfu.DOCTORED[reason](sound, rng)) == reason
     assert list(honest_mfu.DOCTORED) == list(honest_mfu_card.REASONS)
 
 
@@ -139,7 +136,7 @@ def test_a_clock_that_missed_a_part_of_each_step_stays_below_the_roof():
     """So that the roof alone does not find it out."""
     rng = random.Random(2)
     made = [honest_mfu.launched(honest_mfu.gpu_run(rng, "H100 SXM"), rng) for _ in range(10)]
-    assert all(honest_mfu.mfu(run, median(honest_mfu.step_seconds(run))) < honest_mfu_card.ROOF for run in made)
+    assert not any(isinstance(honest_mfu.right(run | {"wall_seconds": 0.0}), str) for run in made)
 
 
 def test_bounds_are_those_of_the_gates():
@@ -157,7 +154,8 @@ def test_peaks_are_the_data_sheets():
 def test_a_report_has_its_cause_and_no_wire_is_faster_than_its_line(why):
     for seed in range(40):
         made = bus_above_line.report(why, random.Random(seed), 50e9)
-        assert bus_above_line.cause(made) == why and bus_above_line.rate(made) < made["line"]
+        cause, rate = bus_above_line.right(made)
+        assert cause == why and rate < made["line"]
         assert (made["printed"] > made["line"]) == (why != bus_above_line.FINE), (why, seed)
         sent = ring_sent(made["collective"], made["nbytes"], made["ranks"])
         assert bus_above_line.by_rule(made) * made["seconds"] == pytest.approx(sent)
@@ -165,8 +163,8 @@ def test_a_report_has_its_cause_and_no_wire_is_faster_than_its_line(why):
 
 def test_eight_h200_are_below_their_links_where_the_switch_adds_up():
     made = bus_above_line.published()
-    assert made["printed"] > made["line"] > bus_above_line.rate(made) == pytest.approx(made["printed"] * 8 / 14)
-    assert bus_above_line.cause(made) == "no ring"
+    cause, rate = bus_above_line.right(made)
+    assert made["printed"] > made["line"] > rate == pytest.approx(made["printed"] * 8 / 14) and cause == "no ring"
 
 
 @pytest.mark.parametrize(
@@ -180,10 +178,9 @@ def test_a_published_series_is_of_its_kind_and_near_its_law(name, kind, off):
 
 
 def test_the_audit_agrees_with_the_runs_in_the_facts():
-    assert audit_runs.KEYS["palm-46-mfu"].number == pytest.approx(100 * float(facts.run("PaLM 540B").mfu), rel=0.02)
-    assert audit_runs.KEYS["llama3-41-mfu"].number == pytest.approx(
-        100 * float(facts.run("Llama 3.1 405B").mfu), rel=0.02
-    )
+    found = functions("audit-runs")[0]()
+    for name, run in (("palm-46-mfu", "PaLM 540B"), ("llama3-41-mfu", "Llama 3.1 405B")):
+        assert found[name][0] == pytest.approx(100 * float(facts.run(run).mfu), rel=0.02)
 
 
 @pytest.mark.parametrize("kind", held_out_message.KINDS)
@@ -192,11 +189,11 @@ def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
     for seed in range(8):
         rng = random.Random(seed)
         for skip in (2, 4, 8, None):
-            (rows, nbytes), true = held_out_message._asked(kind, 10e-6, 8e9, rng, skip, 16)
+            rows, nbytes, true = held_out_message.asked(kind, 10e-6, 8e9, rng, skip, 16)
             assert nbytes not in {row["nbytes"] for row in rows}
-            off["cuts"].append(abs(held_out_message.predicted(rows, nbytes) / true - 1))
-            off["raw"].append(abs(held_out_message.one_line(rows, nbytes, raw=True) / true - 1))
-            off["mean"].append(abs(held_out_message.predicted(rows, nbytes, fmean) / true - 1))
+            off["cuts"].append(abs(held_out_message.right[0](rows, nbytes) / true - 1))
+            off["raw"].append(abs(held_out_message.by_raw_seconds(rows, nbytes) / true - 1))
+            off["mean"].append(abs(held_out_message.by_means(rows, nbytes) / true - 1))
     assert max(off["cuts"]) < held_out_message.SOLVABLE < held_out_message.CLOSE / 2
     assert max(off["raw"]) > held_out_message.CLOSE and min(off["mean"]) > 0.15
 
@@ -206,7 +203,7 @@ def test_recorded_sweeps_have_enough_sizes_to_leave_one_out(kind):
     rows = held_out_message.recorded_sweep(kind)
     assert len(rows) >= 7 and all(len(row["seconds"]) >= 3 for row in rows)
     for row in rows:
-        assert math.isfinite(held_out_message.predicted([other for other in rows if other is not row], row["nbytes"]))
+        assert math.isfinite(held_out_message.right[0]([other for other in rows if other is not row], row["nbytes"]))
 
 
 def test_drawn_rows_are_of_their_kind():
@@ -260,7 +257,7 @@ def test_recorded_steps_that_tell_their_parts_leave_little_over():
 @pytest.mark.parametrize("name", ["fsdp", "fsdp-kept"])
 def test_the_walk_comes_within_a_tenth_of_what_fsdp_really_held(which, name):
     run = recorded(f"{which}/{name}")
-    parts = fsdp_peak_gap.fullest(work.fsdp_job(run))
+    parts = functions("fsdp-peak-gap")[0](work.fsdp_job(run))
     assert sum(parts.values()) == pytest.approx(run["measured"]["memory_bytes"], rel=0.1)
     assert parts["gradients"] == 0  # activations are the most of it, so the peak is where the backward pass begins
 
@@ -278,7 +275,8 @@ def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_hol
     seen = {}
     for schedule in ("gpipe", "1f1b"):
         run = recorded(f"{which}/pp-{schedule}")
-        said = pipeline_peaks.peaks(work.pipeline_job(run), schedule, run["setup"]["layout"]["micro_batches"])[0]
+        job, count = work.pipeline_job(run), run["setup"]["layout"]["micro_batches"]
+        said = functions("pipeline-peaks")[0](job, schedule, count)[0]
         seen[schedule] = run["measured"]["memory_bytes"]
         assert said == pytest.approx(seen[schedule], rel=0.1), schedule
     assert seen["1f1b"] < seen["gpipe"]
@@ -290,7 +288,9 @@ def test_recorded_traces_are_asked_about_and_agree_with_what_was_written_down():
     for name, found in traces.items():
         kernels = [(kind, 0, *span) for kind, each in found.items() for span in each]
         end = max(span[1] for each in found.values() for span in each)
-        assert exposed_seconds.step_times(kernels, 0.0, end)["exposed"] == pytest.approx(intervals.exposed(found)), name
+        assert functions("exposed-seconds")[0](kernels, 0.0, end)["exposed"] == pytest.approx(
+            intervals.exposed(found)
+        ), name
 
 
 # --- faults and reports

@@ -5,13 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from course_lib.cluster.records import Message, Span
 
 from course_chapters import running_example as numbers
 from course_chapters.ch07 import widgets as ch07
 from course_chapters.ch07.exercises import numbers as prose
 from course_chapters.ch07.split_batch import PARTS, mean, split_batch
 from course_lib.cluster import overlap
+from course_lib.cluster.records import Message, Span
 from course_lib.draw import lanes, panels
 from course_lib.estimate.facts import device
 from course_lib.estimate.units import GB, US

@@ -1,7 +1,7 @@
 """Judge of failure-zoo: who failed, and who only reports it."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -11,17 +11,16 @@ from course_chapters.ch15.exercises.failure_zoo import ZOO_WORDS
 from course_grader.judging import Fault, Judging, Params, describe, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
+from course_grader.judging.mistakes import WHOLE, Wrong
 from course_grader.records import Case
 
 TORCH, OLD = "2.13.0", "2.4.0"
 FAILED, SIGKILL, SIGTERM = 3, -9, -15
-TIMEOUT = 5.0  # s that a collective may take
-OWN = ("data", "compute", "checkpoint")
 LOST = (  # gloo's words
     "RuntimeError: Connection closed by peer [127.0.0.1]:20401",
     "RuntimeError: Read error [127.0.0.1]:20401: Connection reset by peer",
 )
-LATE = (f"RuntimeError: Timed out waiting {TIMEOUT * 1000:.0f}ms for recv operation to complete",)
+LATE = ("RuntimeError: Timed out waiting 5000ms for recv operation to complete",)
 VERSIONS = ("Trouble: The ranks do not have the same torch version.",)
 COLLECTIVES = (("all_reduce", "all_to_all"), ("reduce_scatter", "all_to_all"), ("all_gather", "gather"))
 Answer = tuple[str, int | None, int | None]  # kind, rank, step
@@ -49,32 +48,20 @@ class Scene:
             note = {"rank": rank, "pid": pid, "doing": "done", "step": self.steps - 1, "error": "", "work": work}
             self.notes.append(note | {"torch": TORCH, "checksums": list(sums)})
         self.notes[-1]["work"][0] = 0.4  # it compiled something, which is not a fault
+        self.mine, self.next = self.notes[self.victim], self.notes[(self.victim + 1) % self.ranks]
 
-    @property
-    def mine(self) -> dict[str, Any]:
-        return self.notes[self.victim]
-
-    def stop(self, doing: str, errors: tuple[str, ...]) -> None:
-        """All ranks fail in `doing` in step `at`, the victim too."""
+    def stop(self, doing: str, errors: tuple[str, ...], silent: str = "") -> None:
+        """All ranks fail in `doing` in step `at`, the victim too, unless it is `silent` at its own work."""
         for note in self.notes:
-            error = self.rng.choice(errors) if len(errors) > 1 else errors[0]
-            note |= {"doing": doing, "step": self.at, "error": error}
+            note |= {"doing": doing, "step": self.at, "error": self.rng.choice(errors)}
             note |= {"work": note["work"][: self.at + 1], "checksums": note["checksums"][: self.at]}
+        if silent:
+            self.mine |= {"doing": silent, "error": "", "work": self.mine["work"][: self.at]}
 
-    def silent(self, doing: str) -> None:
-        """The victim is still at its own work and reports nothing."""
-        self.mine.update({"doing": doing, "error": "", "work": self.mine["work"][: self.at]})
-
-    def end(self, others: tuple[float, int], mine: tuple[float, int] | None = None) -> None:
+    def end(self, others: tuple[float, int] = (20.0, 0), mine: tuple[float, int] | None = None) -> None:
         for note in self.notes:
             seen, code = mine if mine and note is self.mine else others
             self.exits.append((round(seen, 1), note["pid"], code))
-
-    def slowed(self, times: float, since: int, until: int | None = None) -> None:
-        work = self.mine["work"]
-        work[since:until] = [each * times for each in work[since:until]]
-
-    # --- what happens
 
     def version(self) -> None:
         self.at = 0
@@ -86,25 +73,23 @@ class Scene:
 
     def killed(self, slow: bool = False, at_once: bool = False) -> None:
         """`slow`: its neighbor was slow before; `at_once`: the launcher looked only after the others had failed too."""
-        self.stop("all_reduce", LOST)
-        self.silent(self.rng.choice(OWN))
+        self.stop("all_reduce", LOST, self.rng.choice(("data", "compute", "checkpoint")))
         if slow:
-            self.notes[(self.victim + 1) % self.ranks]["work"][1:] = [0.3] * self.at
+            self.next["work"][1:] = [0.3] * self.at
         seen = 9.0 + self.rng.random()
         others = (seen, FAILED) if at_once else (seen + 0.2, self.rng.choice((FAILED, SIGTERM)))
         self.end(others, (seen, SIGKILL))
 
     def hung(self, doing: str = "compute", killed_last: bool = False) -> None:
-        self.stop("all_reduce", LATE)
-        self.silent(doing)
+        self.stop("all_reduce", LATE, doing)
         seen = 14.0 + self.rng.random()
         self.end((seen, FAILED), (seen + 30.0, SIGKILL) if killed_last else (seen + 0.3, SIGTERM))
 
     def hung_behind(self) -> None:
         """The victim still writes the checkpoint of the previous step; the others wait for it in the next."""
-        self.hung()
+        self.hung("checkpoint")
         self.at -= 1
-        self.mine.update({"doing": "checkpoint", "step": self.at, "work": self.mine["work"][: self.at + 1]})
+        self.mine["step"] = self.at
 
     def mismatched(self) -> None:
         usual, odd = self.rng.choice(COLLECTIVES)
@@ -120,23 +105,16 @@ class Scene:
     def flipped(self) -> None:
         sums = self.mine["checksums"]
         sums[self.at :] = [f"{self.rng.getrandbits(32):08x}" for _ in sums[self.at :]]
-        self.end((20.0, 0))
+        self.end()
 
     def spoiled(self) -> None:
         """Another rank's weights had differed for a while before something else ended the run."""
-        other = self.notes[(self.victim + 1) % self.ranks]
-        other["checksums"] = [*other["checksums"][:-2], "0badcafe", "0badbeef"]
+        self.next["checksums"] = [*self.next["checksums"][:-2], "0badcafe", "0badbeef"]
 
-    def slow_before(self) -> None:
-        self.slowed(self.rng.uniform(5, 9), 1)
-
-    def slow(self) -> None:
-        self.slowed(self.rng.uniform(5, 9), self.at)
-        self.end((24.0, 0))
-
-    def fine(self, times: float = 1.0, steps: int | None = None) -> None:
-        self.slowed(times, self.at, steps and self.at + steps)
-        self.end((20.0, 0))
+    def slowed(self, times: float, since: int | None = None, steps: int | None = None) -> None:
+        since = since or self.at
+        span = slice(since, steps and since + steps)
+        self.mine["work"][span] = [each * times for each in self.mine["work"][span]]
 
     def near(self, times: float, steps: int = 3, uneven: bool = False) -> None:
         """Work that is about three times the others' for about three steps; a single slow step comes before."""
@@ -146,10 +124,11 @@ class Scene:
             note["work"] = [(2 if uneven and 2 * place >= len(others) else 1) / 32] * self.steps  # exact in binary
         usual = median(note["work"][0] for note in others)
         self.mine["work"] = [usual, usual, 4 * usual, *[usual] * (since - 3), *[times * usual] * steps]
-        self.end((20.0, 0))
+        self.end()
 
 
-PLAYS: Mapping[str, tuple[Any, ...]] = {  # the kind, and what happens one after another
+_before = partial(Scene.slowed, times=7.0, since=1)
+PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kind, and what happens one after another
     "version": ("version", Scene.version),
     "killed": ("killed", Scene.killed),
     "hung": ("hung", Scene.hung),
@@ -157,12 +136,12 @@ PLAYS: Mapping[str, tuple[Any, ...]] = {  # the kind, and what happens one after
     "hung, killed last": ("hung", partial(Scene.hung, doing="checkpoint", killed_last=True)),
     "mismatched": ("mismatched", Scene.mismatched),
     "flipped": ("flipped", Scene.flipped),
-    "slow": ("slow", Scene.slow),
-    "none": ("none", Scene.fine),
-    "one slow step": ("none", partial(Scene.fine, times=12.0, steps=1)),
-    "twice as slow": ("none", partial(Scene.fine, times=1.8)),
-    "slow and killed": ("killed", Scene.slow_before, partial(Scene.killed, slow=True)),
-    "slow and flipped": ("flipped", Scene.slow_before, Scene.flipped),
+    "slow": ("slow", partial(Scene.slowed, times=7.0), Scene.end),
+    "none": ("none", Scene.end),
+    "one slow step": ("none", partial(Scene.slowed, times=12.0, steps=1), Scene.end),
+    "twice as slow": ("none", partial(Scene.slowed, times=1.8), Scene.end),
+    "slow and killed": ("killed", _before, partial(Scene.killed, slow=True)),
+    "slow and flipped": ("flipped", _before, Scene.flipped),
     "killed at once": ("killed", partial(Scene.killed, at_once=True)),
     "version and mismatched": ("version", Scene.two_versions),
     "flipped and killed": ("killed", Scene.killed, Scene.spoiled),
@@ -174,7 +153,6 @@ PLAYS: Mapping[str, tuple[Any, ...]] = {  # the kind, and what happens one after
     "two and a half times uneven ones": ("none", partial(Scene.near, times=2.5, uneven=True)),
     "slow beside uneven ones": ("slow", partial(Scene.near, times=3.25, uneven=True)),
 }
-SHOWN, UNSEEN = ("killed", "hung", "none", "flipped"), tuple(PLAYS)
 
 
 def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[list[Any], list[Any], Answer]:
@@ -182,20 +160,21 @@ def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) ->
     made, (kind, *plays) = Scene(rng, ranks, steps, victim), PLAYS[what]
     for play in plays:
         play(made)
-    mine = made.notes.pop(victim)
+    made.notes.remove(made.mine)
     rng.shuffle(made.notes)
     elsewhere = [place for place in range(1, ranks) if place != victim]  # neither first nor in its place
-    made.notes.insert(rng.choice(elsewhere), mine)
+    made.notes.insert(rng.choice(elsewhere), made.mine)
     rng.shuffle(made.exits)
-    if made.exits[0][1] == mine["pid"]:
+    if made.exits[0][1] == made.mine["pid"]:
         made.exits.append(made.exits.pop(0))
     return made.notes, made.exits, (kind, None, None) if kind == "none" else (kind, victim, made.at)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     ranks, steps, drawn = params["ranks"], params["steps"], []
-    example = [scene(what, rng, ranks, steps, rng.randrange(1, ranks)) for what in SHOWN]
-    for what in rng.sample(UNSEEN, len(UNSEEN)):
+    words = ("killed", "hung", "none", "flipped")
+    example = [scene(what, rng, ranks, steps, rng.randrange(1, ranks)) for what in words]
+    for what in rng.sample(list(PLAYS), len(PLAYS)):
         ranks = 12 if what in ("version", "mismatched") else 5 if "uneven" in what else rng.choice((3, 4, 5))
         victim = 0 if what in ("hung", "flipped") else 9 if ranks == 12 else rng.randrange(ranks)
         drawn.append(scene(what, rng, ranks, rng.choice((9, 11, 14)), victim))
@@ -216,9 +195,8 @@ LOOK: Mapping[str, str] = {
 
 def _fault(case: Case, got: Any) -> Fault | None:
     (said, rank, step), (kind, *where) = got, case.secret
-    fault = diagnosis_fault(case.name, said, kind, "none", LOOK)
-    if fault:
-        return ("broom", fault[1]) if (said, kind) == ("killed", "hung") else fault
+    if fault := diagnosis_fault(case.name, said, kind, "none", LOOK):
+        return Wrong(*fault)._replace(where=WHOLE)
     lead = f"{case.name}: {kind!r} is right"
     if rank != where[0]:
         return "wrong-rank", f"{lead}, but not rank {describe(rank)}: ranks that complain are not those that failed."
@@ -237,13 +215,16 @@ better evidence than what it reported. Faults without an error need comparisons 
 NCCL has a timeout and no check for mismatches, except with `TORCH_DISTRIBUTED_DEBUG=DETAIL`.""",
 )
 
-ANSWERS = r"""from collections import Counter
+ANSWERS = r'''from collections import Counter
 from statistics import median
 
 
-# %% right: in the order of the table
-def what_happened(notes, exits):
-    def odd(values):
+# %% right: worked
+def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tuple[str, int | None, int | None]:
+    """(kind, rank, first step) of a failure; ("none", None, None) where there is none."""
+
+    ### BEGIN SOLUTION
+    def odd(values):  # (the one that differs from most, or None)
         usual = Counter(values).most_common(1)[0][0]
         return next((rank for rank, value in enumerate(values) if value != usual), None)
 
@@ -252,13 +233,13 @@ def what_happened(notes, exits):
         return "version", rank, 0
     first = min(seen for seen, _, _ in exits)
     for seen, pid, code in exits:
-        if code == -9 and seen == first:
+        if code == -9 and seen == first:  # the launcher ended the later ones
             return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
     if any(code for _, _, code in exits):
         rank = odd([note["doing"] for note in notes])
         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
         return kind, rank, notes[rank]["step"]
-    for step, sums in enumerate(zip(*(note["checksums"] for note in notes))):
+    for step, sums in enumerate(zip(*(note["checksums"] for note in notes), strict=True)):
         if (rank := odd(sums)) is not None:
             return "flipped", rank, step
     for note in notes:
@@ -267,107 +248,79 @@ def what_happened(notes, exits):
         if all(slow[-3:]):
             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
     return "none", None, None
+    ### END SOLUTION
 
-
-# %% right: silence first, by dictionaries
-def what_happened(notes, exits):
-    by = {note["rank"]: note for note in notes}
-
-    def rarest(values):
-        return min(values, key=lambda rank: list(values.values()).count(values[rank]))
-
-    versions = {rank: note["torch"] for rank, note in by.items()}
-    if len(set(versions.values())) > 1:
-        return ["version", rarest(versions), 0]
-    ends = {pid: (seen, code) for seen, pid, code in exits}
-    for rank, note in by.items():
-        if not note["error"] and note["doing"] != "done":
-            killed = ends[note["pid"]] == (min(ends.values())[0], -9)
-            return ["killed" if killed else "hung", rank, note["step"]]
-    if any(note["error"] for note in notes):
-        rank = rarest({rank: note["doing"] for rank, note in by.items()})
-        return ["mismatched", rank, by[rank]["step"]]
-    steps = len(notes[0]["checksums"])
-    for step in range(steps):
-        sums = {rank: note["checksums"][step] for rank, note in by.items()}
-        if len(set(sums.values())) > 1:
-            return ["flipped", rarest(sums), step]
-    for rank, note in by.items():
-        others, since = [other["work"] for other in notes if other is not note], steps
-        while since and note["work"][since - 1] >= 3 * median(work[since - 1] for work in others):
-            since -= 1
-        if steps - since >= 3:
-            return ["slow", rank, since]
-    return ["none", None, None]
-
-
-# %% wrong: every signal 9 is a kill => generality broom  from: in the order of the table
+# %% right: silence first, and slow steps counted from the end
+# -     first = min(seen for seen, _, _ in exits)
+# -     for seen, pid, code in exits:
+# -         if code == -9 and seen == first:  # the launcher ended the later ones
+# -             return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
+# -     if any(code for _, _, code in exits):
+# -         rank = odd([note["doing"] for note in notes])
+# -         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
+# -         return kind, rank, notes[rank]["step"]
+# +     ends = {pid: (seen, code) for seen, pid, code in exits}
+# +     for note in notes:
+# +         if not note["error"] and note["doing"] != "done":
+# +             killed = ends[note["pid"]] == (min(ends.values())[0], -9)
+# +             return ["killed" if killed else "hung", note["rank"], note["step"]]
+# +     if any(note["error"] for note in notes):
+# +         rank = odd([note["doing"] for note in notes])
+# +         return ["mismatched", rank, notes[rank]["step"]]
+# -         if all(slow[-3:]):
+# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
+# +         since = len(slow)
+# +         while since and slow[since - 1]:
+# +             since -= 1
+# +         if len(slow) - since >= 3:
+# +             return ["slow", note["rank"], since]
+# %% wrong: broom => generality
+# > this signal 9 came late: by it the launcher ended what was still running.
 # ~ if code == -9 and seen == first: ==> if code == -9:
-
-# %% wrong: the very first entry of the exits => values not-killed  from: every signal 9 is a kill
+# %% wrong: the very first entry of the exits => values not-killed  from: broom
 # ~ for seen, pid, code in exits: ==> for seen, pid, code in exits[:1]:
-
-# %% wrong: notes are taken to stand by rank => values wrong-rank  from: in the order of the table
+# %% wrong: notes are taken to stand by rank => values wrong-rank
 # -     notes = sorted(notes, key=lambda note: note["rank"])
-
-# %% wrong: checksums are not compared => values unnoticed  from: in the order of the table
+# %% wrong: checksums are not compared => values unnoticed
 # ~ if (rank := odd(sums)) is not None: ==> if False:
-
-# %% wrong: only the last checksums => values wrong-step  from: in the order of the table
-# ~ rank, step ==> rank, len(notes[0]["checksums"]) - 1
-
-# %% wrong: rank 0 is the one that is right => generality wrong-rank  from: in the order of the table
+# %% wrong: only the last checksums => values wrong-step
+# ~ return "flipped", rank, step ==> return "flipped", rank, len(notes[0]["checksums"]) - 1
+# %% wrong: rank 0 is the one that is right => generality wrong-rank
 # ~ Counter(values).most_common(1)[0] ==> values
-
-# %% wrong: times are not looked at => generality unnoticed  from: in the order of the table
+# %% wrong: times are not looked at => generality unnoticed
 # ~ if all(slow[-3:]): ==> if False:
-
-# %% wrong: one slow step is enough => values false-alarm  from: in the order of the table
+# %% wrong: one slow step is enough => values false-alarm
 # ~ all(slow[-3:]) ==> any(slow)
 # ~ next(step for step in range(len(slow)) if all(slow[step:])) ==> slow.index(True)
-
-# %% wrong: who is slow is asked before who failed => generality not-flipped  from: times are not looked at
+# %% wrong: who is slow is asked before who failed => generality not-flipped
 #           return "version", rank, 0
 # +     for note in notes:
 # +         others = [other["work"] for other in notes if other is not note]
-# +         slow = [
-# +             mine >= 3 * median((work[step:] or [1.0])[0] for work in others) for step, mine in enumerate(note["work"])
-# +         ]
+# +         slow = [mine >= 3 * median((work[step:] or [1])[0] for work in others) for step, mine in enumerate(note["work"])]
 # +         if len(slow) > 3 and all(slow[-3:]):
 # +             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
-
-# %% wrong: everybody in a collective is a hang => generality not-mismatched  from: in the order of the table
+# %% wrong: everybody in a collective is a hang => generality not-mismatched
 # ~ "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched" ==> "hung"
-
-# %% wrong: hangs only in computing => generality not-hung  from: in the order of the table
+# %% wrong: hangs only in computing => generality not-hung
 # ~ in ("data", "compute", "checkpoint") ==> == "compute"
-
-# %% wrong: weights before who failed => generality -  from: in the order of the table
+# %% wrong: weights before who failed => generality -
 #           return "version", rank, 0
 # +     for step, sums in enumerate(zip(*(note["checksums"] for note in notes))):
 # +         if (rank := odd(sums)) is not None:
 # +             return "flipped", rank, step
-
-# %% wrong: versions after what ended the run => generality not-version  from: in the order of the table
+# %% wrong: versions after what ended the run => generality not-version
 # ~ [note["torch"] for note in notes] ==> [0 if any(code for *_, code in exits) else note["torch"] for note in notes]
-
-# %% wrong: twice the others is slow => generality false-alarm  from: in the order of the table
+# %% wrong: twice the others is slow => generality false-alarm
 # ~ mine >= 3 ==> mine >= 2
-
-# %% wrong: more than three times => generality unnoticed  from: in the order of the table
+# %% wrong: more than three times => generality unnoticed
 # ~ mine >= 3 ==> mine > 3
-
-# %% wrong: two steps are enough => generality false-alarm  from: in the order of the table
+# %% wrong: two steps are enough => generality false-alarm
 # ~ slow[-3:] ==> slow[-2:]
-
-# %% wrong: the median of all => generality unnoticed  from: in the order of the table
-# ~ [other["work"] for other in notes if other is not note] ==> [other["work"] for other in notes]
-
-# %% wrong: the step in which the others wait => generality wrong-step  from: in the order of the table
+# %% wrong: the median of all => generality unnoticed
+# ~ notes if other is not note] ==> notes]
+# %% wrong: the step in which the others wait => generality wrong-step
 # ~ notes[rank]["step"] ==> max(note["step"] for note in notes) if kind == "hung" else notes[rank]["step"]
-
-# %% half: right of all that is shown => 2.45  from: every signal 9 is a kill
-
-# %% wrong: ranks in the order of their text => generality ~  from: in the order of the table
+# %% wrong: ranks in the order of their text => generality ~
 # ~ key=lambda note: note["rank"]) ==> key=lambda note: str(note["rank"]))
-"""
+# %% half: right of all that is shown => 2.45  from: broom
+'''

@@ -3,16 +3,16 @@
 import math
 import random
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from course_chapters.ch15.exercises.held_out_message import CARD, RATIOS
 from course_grader.exercises.values import is_number, times
-from course_grader.judging import Fault, Judging, Mistake, Params, describe, first, judged, matching, near
+from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged, near
 from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import Wrong
 from course_grader.judging.per_row import FINE
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import bytes_text
@@ -24,7 +24,7 @@ RECORDED = "cpu4/links"
 SMALLEST, STEP, SIZES = 1024, 4, 11
 Line = tuple[float, float]  # α in s, bytes/s
 Sweep = list[dict[str, Any]]
-Middle = Callable[[Sequence[float]], float]
+right = Worked("held-out-message")
 
 KINDS = ("one regime", "a quicker way for large messages", "more ceremony from some size on", "slower beyond the cache")
 
@@ -69,72 +69,29 @@ def recorded_sweep(kind: str = "all_reduce") -> Sweep:
     return [{"nbytes": row["nbytes"], "seconds": list(row["seconds"])} for row in rows]
 
 
-# --- ways to fit
+def by_means(rows: Sweep, nbytes: float) -> float:
+    """What our own fit predicts from the means of the repeats."""
+    return right[0]([{**row, "seconds": [statistics.fmean(row["seconds"])]} for row in rows], nbytes)
 
 
-def _points(rows: Sweep, middle: Middle = statistics.median) -> tuple[np.ndarray, np.ndarray]:
-    pairs = sorted((row["nbytes"], middle(row["seconds"])) for row in rows)
-    return np.array([n for n, _ in pairs], float), np.array([t for _, t in pairs])
-
-
-def _line(n: np.ndarray, t: np.ndarray, raw: bool = False) -> np.ndarray:
-    """The line with the least relative errors, or with the least `raw` ones."""
-    return np.polyfit(n, t, 1, w=None if raw else 1 / t)
-
-
-def _error(n: np.ndarray, t: np.ndarray) -> float:
-    return float(((np.polyval(_line(n, t), n) / t - 1) ** 2).sum())
-
-
-def predicted(rows: Sweep, nbytes: float, middle: Middle = statistics.median, raw: bool = False) -> float:
-    """Seconds by the best of all cuts in two, each part a line of its own."""
-    n, t = _points(rows, middle)
-    cut = min(range(3, len(n) - 2), key=lambda cut: _error(n[:cut], t[:cut]) + _error(n[cut:], t[cut:]))
-    part = slice(0, cut) if nbytes < math.sqrt(n[cut - 1] * n[cut]) else slice(cut, None)
-    return float(np.polyval(_line(n[part], t[part], raw), nbytes))
-
-
-def one_line(rows: Sweep, nbytes: float, raw: bool = False, some: slice = slice(None)) -> float:
-    n, t = (each[some] for each in _points(rows))
-    return float(np.polyval(_line(n, t, raw), nbytes))
-
-
-def _rate_of_largest(rows: Sweep, nbytes: float) -> float:
-    n, t = _points(rows)
-    return float(nbytes * t[-1] / n[-1])
-
-
-RAW = "least squares on raw seconds lets the largest messages decide; each time is uncertain by a share of itself."
-MISTAKES = (
-    Mistake("raw-seconds", partial(one_line, raw=True), RAW),
-    Mistake("one-regime", one_line, "one line through all sizes describes neither of two regimes."),
-    Mistake("raw-seconds", partial(predicted, raw=True), RAW),
-    Mistake("mean", partial(predicted, middle=statistics.fmean), "the disturbed repeats are in the mean."),
-    Mistake(
-        "mean",
-        partial(predicted, middle=lambda each: statistics.fmean(each[1:])),
-        "the mean leaves out the first repeat, but other repeats are disturbed too.",
-    ),
-    Mistake("first-repeat", partial(predicted, middle=lambda repeats: repeats[0]), "some first repeats were slow."),
-    Mistake("largest-two", partial(one_line, some=slice(-2, None)), "the two largest sizes say nothing about α."),
-    Mistake("rate-of-largest", _rate_of_largest, "the rate of the largest message ignores the latency."),
-    Mistake(
-        "held-flat",
-        lambda rows, n: float(np.interp(n, *_points(rows))),
-        "this is a straight line between the neighbors, and flat beyond the largest size.",
-    ),
-)
+def by_raw_seconds(rows: Sweep, nbytes: float) -> float:
+    """What a line through all medians predicts where each second counts the same."""
+    line = np.polyfit([row["nbytes"] for row in rows], [statistics.median(row["seconds"]) for row in rows], 1)
+    return float(np.polyval(line, nbytes))
 
 
 def _off(value: float, true: float) -> bool:
     return not true / (1 + CLOSE) <= value <= true * (1 + CLOSE)
 
 
-Asked = tuple[tuple[Sweep, float], float]  # a sweep and a size, and its true seconds
+Asked = tuple[Sweep, float, float]  # a sweep and a size, and its true seconds
 
 
-def _asked(kind: str, alpha: float, beta: float, rng: random.Random, skip: int | None, reach: float) -> Asked:
-    """A sweep and a size left out of it, or beyond it, that our own fit can solve."""
+def asked(kind: str, alpha: float, beta: float, rng: random.Random, skip: int | None, reach: float) -> Asked:
+    """A sweep and a size left out of it, or beyond it, that our own fit can solve.
+
+    The mean of disturbed repeats is wrong there, and for a small message one line through raw seconds too.
+    """
     while True:
         lines, edge = regimes(kind, alpha, beta, rng)
         if edge < math.inf and skip is not None:
@@ -144,58 +101,46 @@ def _asked(kind: str, alpha: float, beta: float, rng: random.Random, skip: int |
         largest = max(row["nbytes"] for row in rows)
         nbytes = float(largest * reach if skip is None else SMALLEST * STEP**skip)
         true = seconds_of(lines, edge, nbytes)
-        if abs(predicted(rows, nbytes) / true - 1) < SOLVABLE and _separates(rows, nbytes, true, skip):
-            return (rows, nbytes), true
-
-
-def _separates(rows: Sweep, nbytes: float, true: float, skip: int | None) -> bool:
-    """Whether the mean of disturbed repeats is wrong here, and for a small message one line through raw seconds too."""
-    if not _off(predicted(rows, nbytes, statistics.fmean), true):
-        return False
-    return skip is None or nbytes > 1e5 or _off(one_line(rows, nbytes, raw=True), true)
+        solvable = abs(right[0](rows, nbytes) / true - 1) < SOLVABLE and _off(by_means(rows, nbytes), true)
+        if solvable and (skip is None or nbytes > 1e5 or _off(by_raw_seconds(rows, nbytes), true)):
+            return rows, nbytes, true
 
 
 def _table(alpha: float, beta: float, rng: random.Random, reach: float) -> list[Asked]:
     """Rows for each kind of link: a small size left out, one in the middle, one near the end, and one far beyond."""
-    return [_asked(kind, alpha, beta, rng, skip, reach) for kind in KINDS for skip in (2, 4, 8, None)]
+    return [asked(kind, alpha, beta, rng, skip, reach) for kind in KINDS for skip in (2, 4, 8, None)]
 
 
-def _seconds_case(make: Callable[..., Case], name: str, share: str, made: Sequence[Asked]) -> Case:
-    rows, true = zip(*made, strict=True)
-    return make(name, share, 0, list(rows), secret=list(true))
+def _given(made: Sequence[Asked]) -> dict[str, Any]:
+    return {"args": (0, [(rows, nbytes) for rows, nbytes, _ in made]), "secret": [true for *_, true in made]}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     alpha, beta, reach = params["alpha"], params["beta"], params["reach"]
     made = _table(alpha, beta, rng, reach)
-    inside = [each for place, each in enumerate(made) if place % 4 < 3]
     whole = [sweep(*regimes(kind, alpha, beta, rng), rng) for kind in KINDS]
     others: list[Asked] = []
     for _ in range(3):
         others += _table(rng.uniform(3e-6, 6e-5), rng.uniform(2e9, 4e10), rng, rng.choice((4, 8, 16)))
-    unseen = [(recorded_sweep("send"),), *((rows,) for (rows, _), _ in others[:4])]
-    turns = [(rows,) for rows in (*whole, recorded_sweep())]
+    unseen = [(recorded_sweep("send"),), *((rows,) for rows, *_ in others[:4])]
+    left_out = [each for place, each in enumerate(made) if place % 4 < 3]
     return [
-        _seconds_case(shown, "a size left out", "values:left-out", inside),
-        _seconds_case(shown, "a size beyond the largest", "values:beyond", made[3::4]),
-        shown("each size in turn", "protocol:held-out", 1, turns),
-        _seconds_case(hidden, "other links", "generality:links", others),
+        Case(name="a size left out", part="left-out", **_given(left_out)),
+        Case(name="a size beyond the largest", part="beyond", **_given(made[3::4])),
+        shown("each size in turn", "protocol:held-out", 1, [(rows,) for rows in (*whole, recorded_sweep())]),
+        Case(name="other links", kind="generality", part="links", visible=False, **_given(others)),
         hidden("each size of other links", "generality:held-out", 1, unseen),
     ]
 
 
-def _seconds_fault(case: Case, row: tuple[Sweep, float], got: float, true: float) -> Fault | None:
-    where = f"{case.name}, {bytes_text(row[1])}"
+def _seconds_fault(case: Case, nbytes: float, got: float, true: float) -> Fault | None:
+    lead = f"{case.name}, {bytes_text(nbytes)}: "
     if not _off(got, true):
         return None
     for unit, factor in (("milliseconds", 1e3), ("microseconds", 1e6)):
         if near(got, true * factor, CLOSE):
-            return unit, f"{where}: these are {unit}; return seconds."
-    if known := matching(MISTAKES, row, lambda value: near(got, value, 0.01), f"{where}: "):
-        return known
-    if got <= 0:
-        return "not-positive", f"{where}: a message cannot take {got:.3g} s."
-    return "far-off", f"{where}: you predict {times(got, true)}; at most {CLOSE:.0%} off is allowed."
+            return unit, f"{lead}these are {unit}; return seconds."
+    return Wrong("", f"{lead}you predict {times(got, true)}; at most {CLOSE:.0%} off is allowed.", lead)
 
 
 def _honest_fault(case: Case, rows: Sweep, got: Mapping[str, Any]) -> Fault | None:
@@ -216,27 +161,25 @@ def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: 
     if near(got, want, FINE):
         return None
     middle, mean = statistics.median(row["seconds"]), statistics.fmean(row["seconds"])
-    known = (
-        Mistake("seen-before", seen, "your fit saw the size that it was to predict. Leave its row out."),
-        Mistake("upside-down", 1 / want if want else math.inf, "this is measured over predicted."),
-        Mistake("difference", want - 1, "this is the error; return the ratio of predicted to measured."),
-        Mistake("seconds", want * middle, "these are seconds; return the ratio of predicted to measured."),
-        Mistake("mean", want * middle / mean, "divide by the median of the repeats."),
-    )
-    if fault := matching(known, (), lambda value: near(got, value, FINE), f"{where}: "):
-        return fault
-    if near(got, 1.0, 1e-9):
-        return ("too-good", f"{where}: exactly 1 is no prediction. What does your fit say without this row?")
-    return ("not-your-own", f"{where}: without this size your own fit gives a ratio of {want:.4g}, not {got:.4g}.")
+    for name, value, told in (  # whatever the fit is
+        ("seen-before", seen, "your fit saw the size that it was to predict. Leave its row out."),
+        ("upside-down", 1 / want if want else math.inf, "this is measured over predicted."),
+        ("difference", want - 1, "this is the error; return the ratio of predicted to measured."),
+        ("seconds", want * middle, "these are seconds; return the ratio of predicted to measured."),
+        ("over-the-mean", want * middle / mean, "divide by the median of the repeats."),
+        ("too-good", 1.0, "exactly 1 is no prediction. What does your fit say without this row?"),
+    ):
+        if near(got, value, FINE):
+            return name, f"{where}: {told}"
+    return "not-your-own", f"{where}: without this size your own fit gives a ratio of {want:.4g}, not {got:.4g}."
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    rows, values = case.args[1], outcome.value
-    if case.args[0] == 0:
-        found = [_seconds_fault(case, *each) for each in zip(rows, values, case.secret, strict=True)]
-    else:
-        found = [_honest_fault(case, sweep, got) for (sweep,), got in zip(rows, values, strict=True)]
-    return judged(case, first(*found))
+    index, table = case.args
+    if index == 0:
+        asked = zip(table, outcome.value, case.secret, strict=True)
+        return judged(case, first(*(_seconds_fault(case, nbytes, got, true) for (_, nbytes), got, true in asked)))
+    return judged(case, first(*(_honest_fault(case, *row, got) for row, got in zip(table, outcome.value, strict=True))))
 
 
 JUDGING = Judging(
@@ -244,6 +187,7 @@ JUDGING = Judging(
     "0.1",
     cases=_cases,
     verdicts=_verdicts,
+    within=0.01,
     why="""Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least squares on raw seconds fits the largest
 message only, and one line through two regimes describes neither. Medians ignore disturbed repeats. A ratio that stays far from 1 is a finding: there the line
 does not describe the link.""",
@@ -251,102 +195,103 @@ does not describe the link.""",
 (`NCCL_PROTO`).""",
 )
 
-ANSWERS = r"""import math
-import statistics
+ANSWERS = r'''import statistics
 
 import numpy as np
 
 
-# %% right: all cuts, relative errors
-def points(rows):
-    return np.array(sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows))
+# %% right: worked
+def predict_seconds(rows: list[dict], nbytes: float) -> float:
+    """Seconds of a message of a size that is not among `rows`."""
+    ### BEGIN SOLUTION
+    points = sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows)
+    n, t = np.array(points).T
 
+    def line(part):  # α and 1/β of the least relative errors, and the sum of their squares
+        table = np.stack([1 / t[part], n[part] / t[part]], 1)
+        constants, *_ = np.linalg.lstsq(table, np.ones(len(table)))
+        return constants, ((table @ constants - 1) ** 2).sum()
 
-def fitted(pairs):
-    n, t = pairs.T
-    table = np.stack([1 / t, n / t], 1)
-    constants, *_ = np.linalg.lstsq(table, np.ones(len(t)))
-    return constants, ((table @ constants - 1) ** 2).sum()
-
-
-def predict_seconds(rows, nbytes):
-    pairs = points(rows)
-    cut = min(range(3, len(pairs) - 2), key=lambda i: fitted(pairs[:i])[1] + fitted(pairs[i:])[1])
-    border = (pairs[cut - 1, 0] * pairs[cut, 0]) ** 0.5
-    (alpha, per_byte), _ = fitted(pairs[:cut] if nbytes < border else pairs[cut:])
+    cut = min(range(3, len(n) - 2), key=lambda i: line(slice(0, i))[1] + line(slice(i, None))[1])
+    part = slice(0, cut) if nbytes < (n[cut - 1] * n[cut]) ** 0.5 else slice(cut, None)
+    (alpha, per_byte), _ = line(part)
     return alpha + per_byte * nbytes
+    ### END SOLUTION
 
 
-def held_out(rows):
-    found = {}
-    for row in rows:
-        rest = [other for other in rows if other is not row]
-        found[row["nbytes"]] = predict_seconds(rest, row["nbytes"]) / statistics.median(row["seconds"])
-    return found
+def held_out(rows: list[dict]) -> dict[int, float]:
+    """For every size: seconds predicted from all other sizes, over seconds measured."""
+    ### BEGIN SOLUTION
+    return {
+        row["nbytes"]: predict_seconds([other for other in rows if other is not row], row["nbytes"])
+        / statistics.median(row["seconds"])
+        for row in rows
+    }
+    ### END SOLUTION
 
-
-# %% right: one line unless two are far better  from: all cuts, relative errors
+# %% right: one line unless two are far better
+#       part = slice(0, cut) if nbytes < (n[cut - 1] * n[cut]) ** 0.5 else slice(cut, None)
+# +     if line(slice(0, None))[1] < 4 * line(slice(0, cut))[1] + 4 * line(slice(cut, None))[1]:
+# +         part = slice(0, None)
+# %% right: a line through the two nearest sizes  from: worked
 def predict_seconds(rows, nbytes):
-    pairs = points(rows)
-    cuts = [(fitted(pairs[:cut])[1] + fitted(pairs[cut:])[1], cut) for cut in range(3, len(pairs) - 2)]
-    error, cut = min(cuts)
-    below = math.log(nbytes) < np.log(pairs[cut - 1 : cut + 1, 0]).mean()
-    part = pairs if error > fitted(pairs)[1] / 4 else pairs[:cut] if below else pairs[cut:]
-    return fitted(part)[0] @ [1, nbytes]
-
-
-# %% right: a line through the two nearest sizes  from: all cuts, relative errors
-def predict_seconds(rows, nbytes):
-    n, t = points(rows).T
+    n, t = np.array(sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows)).T
     right = min(max(int(np.searchsorted(n, nbytes)), 1), len(n) - 1)
     share = (nbytes - n[right - 1]) / (n[right] - n[right - 1])
     return float(t[right - 1] + share * (t[right] - t[right - 1]))
 
 
-# %% wrong: least squares on raw seconds => values raw-seconds  from: all cuts, relative errors
+# %% wrong: raw seconds => values  from: worked
+# > least squares on raw seconds lets the largest messages decide; each time is uncertain by a share of itself.
 def predict_seconds(rows, nbytes):
-    n, t = points(rows).T
+    n, t = np.array(sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows)).T
     slope, alpha = np.polyfit(n, t, 1)
     return float(alpha + slope * nbytes)
 
 
-# %% wrong: one line through both regimes => values one-regime  from: least squares on raw seconds
-# ~ slope, alpha = np.polyfit(n, t, 1) ==> (alpha, slope), _ = fitted(points(rows))
-
-# %% wrong: the mean of the repeats => values mean  from: all cuts, relative errors
+# %% wrong: raw seconds in two regimes => values raw-seconds
+# ~ (alpha, per_byte), _ = line(part) ==> per_byte, alpha = np.polyfit(n[part], t[part], 1)
+# %% wrong: one regime => values  from: raw seconds
+# > one line through all sizes describes neither of two regimes.
+# ~ (n, t, 1) ==> (n, t, 1, w=1 / t)
+# %% wrong: mean => values
+# > the disturbed repeats are in the mean.
 # ~ statistics.median(row["seconds"])) for ==> statistics.fmean(row["seconds"])) for
-
-# %% wrong: the first repeat => values first-repeat  from: all cuts, relative errors
+# %% wrong: the mean without the first repeat => values mean
+# > the mean leaves out the first repeat, but other repeats are disturbed too.
+# ~ statistics.median(row["seconds"])) for ==> statistics.fmean(row["seconds"][1:])) for
+# %% wrong: first repeat => values
+# > some first repeats were slow.
 # ~ statistics.median(row["seconds"])) for ==> row["seconds"][0]) for
-
-# %% wrong: a line through the two largest => values largest-two  from: least squares on raw seconds
+# %% wrong: largest two => values  from: raw seconds
+# > the two largest sizes say nothing about α.
 # ~ (n, t, 1) ==> (n[-2:], t[-2:], 1)
-
-# %% wrong: the rate of the largest => values rate-of-largest  from: least squares on raw seconds
+# %% wrong: rate of largest => values  from: raw seconds
+# > the rate of the largest message ignores the latency.
 # ~ alpha + slope * nbytes ==> nbytes * t[-1] / n[-1]
-
-# %% wrong: straight between neighbors => values held-flat  from: least squares on raw seconds
+# %% wrong: held flat => values  from: raw seconds
+# > this is a straight line between the neighbors, and flat beyond the largest size.
 # ~ alpha + slope * nbytes ==> np.interp(nbytes, n, t)
-
-# %% wrong: fitted to what it predicts => protocol seen-before  from: all cuts, relative errors
+# %% wrong: in milliseconds => values milliseconds
+# ~ return alpha + per_byte * nbytes ==> return 1e3 * (alpha + per_byte * nbytes)
+# %% wrong: fitted to what it predicts => protocol seen-before
 # ~ [other for other in rows if other is not row] ==> rows
-
-# %% wrong: measured over measured => protocol too-good  from: all cuts, relative errors
-# ~ predict_seconds(rest, row["nbytes"]) / statistics.median(row["seconds"]) ==> 1.0
-
-# %% wrong: measured over predicted => protocol upside-down  from: all cuts, relative errors
-# ~ return found ==> return {size: 1 / ratio for size, ratio in found.items()}
-
-# %% wrong: errors for ratios => protocol difference  from: all cuts, relative errors
-# ~ return found ==> return {size: ratio - 1 for size, ratio in found.items()}
-
-# %% wrong: only sizes that fit well => protocol wrong-shape  from: all cuts, relative errors
-# ~ return found ==> return {size: ratio for size, ratio in found.items() if 0.9 < ratio < 1.1}
-
-# %% wrong: the second function is not written => protocol not-answered  from: all cuts, relative errors
-# ~ return found ==> raise NotImplementedError
-
-# %% wrong: in milliseconds => values milliseconds  from: all cuts, relative errors
-# ~ alpha + per_byte * nbytes ==> 1e3 * (alpha + per_byte * nbytes)
-# ~ = predict_seconds(rest ==> = 1e-3 * predict_seconds(rest
-"""
+# %% wrong: measured over measured => protocol too-good
+# ~ predict_seconds([other for other in rows if other is not row], row["nbytes"]) ==> statistics.median(row["seconds"])
+# %% wrong: measured over predicted => protocol upside-down
+# ~ row["nbytes"]: predict_seconds ==> row["nbytes"]: 1 / predict_seconds
+# ~ / statistics.median(row["seconds"]) ==> * statistics.median(row["seconds"])
+# %% wrong: errors for ratios => protocol difference
+# ~ / statistics.median(row["seconds"]) ==> / statistics.median(row["seconds"]) - 1
+# %% wrong: seconds for ratios => protocol seconds
+# ~ / statistics.median(row["seconds"]) ==>
+# %% wrong: over the mean => protocol over-the-mean
+# ~ / statistics.median(row["seconds"]) ==> / statistics.fmean(row["seconds"])
+# %% wrong: only sizes that fit well => protocol wrong-shape
+# -         for row in rows
+# +         for row in rows[1:]
+# %% wrong: the second function is not written => protocol not-answered
+# -     return {
+# +     raise NotImplementedError
+# +     return {
+'''

@@ -5,12 +5,9 @@ from course_lib.estimate.units import duration_text
 from course_runs.reading import recorded
 
 
-def measured_seconds(params: Params) -> float:
-    return float(recorded(params["run"])["measured"]["step_seconds"])
-
-
 def _reveal(params: Params) -> str:
-    predicted, took = recorded(params["run"])["predicted"], measured_seconds(params)
+    run = recorded(params["run"])
+    predicted, took = run["predicted"], run["measured"]["step_seconds"]
     parts = ", ".join(f"{name} {duration_text(seconds)}" for name, seconds in predicted["seconds"].items() if seconds)
     return (
         f"{duration_text(took)} at the median. The course's own tools predicted "
@@ -21,35 +18,34 @@ def _reveal(params: Params) -> str:
 
 JUDGING = prediction(
     unit="seconds",
+    truth=lambda params: recorded(params["run"])["measured"]["step_seconds"],
+    reveal=_reveal,
     why="""A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for the slowest process, library calls and
 shared cores come on top, and on a small model they dominate. The ratio of measured to predicted says how much remains to be explained.""",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
-    reveal=_reveal,
-    truth=measured_seconds,
 )
 
-ANSWERS = r"""# %% right: from a floor to four times it
-def step_interval():
-    floor = 6 * 932_112 * 2048 / 4 / 1e11
-    return floor, 4 * floor
+ANSWERS = r'''from course_lib import params
 
+
+# %% right: worked
+def step_interval() -> tuple[float, float]:
+    """An interval for the seconds of a step of the recorded run: (low, high), with high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-real-step")
+    arithmetic = 6 * asked.params * asked.tokens / asked.ranks / asked.flops
+    guess = 2 * arithmetic + asked.calls * asked.alpha  # a real step reaches at most half of the matmul's rate
+    return guess, 4 * guess
+    ### END SOLUTION
 
 # %% right: far off, and committed
-def step_interval():
-    return [10, 40]
-
-
-# %% wrong: too wide => values too-wide  from: far off, and committed
-# ~ [10, 40] ==> 0.01, 1
-
-# %% wrong: turned round => values reversed  from: far off, and committed
-# ~ [10, 40] ==> 0.2, 0.1
-
-# %% wrong: one number => values not-a-pair  from: far off, and committed
-# ~ [10, 40] ==> 0.1
-
-
+# ~ guess, 4 * guess ==> [10, 40]
+# %% wrong: too wide => values too-wide
+# ~ guess, 4 * guess ==> 0.01, 1
+# %% wrong: turned round => values reversed
+# ~ guess, 4 * guess ==> 0.2, 0.1
+# %% wrong: one number => values not-a-pair
+# ~ guess, 4 * guess ==> 0.1
 # %% wrong: from zero => values not-positive
-def step_interval():
-    return 0, 0.3
-"""
+# ~ guess, 4 * guess ==> 0, 0.3
+'''

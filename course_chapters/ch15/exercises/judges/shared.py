@@ -1,7 +1,6 @@
 """What several of chapter 15's judges use."""
 
 import random
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,15 +42,3 @@ def made(kind: str, growth: str, rng: random.Random) -> Rows:
 
 
 Seconds = dict[str, float]
-
-Job = Mapping[str, Any]
-
-
-def job(rng: random.Random, **wish: Any) -> dict[str, Any]:
-    """A job whose units differ; some have many activations, and some nearly none."""
-    count = rng.randrange(2, 9)
-    units, much = [rng.randrange(10, 400) * 100_000 for _ in range(count)], rng.choice((1e-3, 1, 4))
-    made = {"units": units, "rest": rng.randrange(0, 900) * 10_000, "ranks": rng.choice((2, 3, 4, 8, 64))}
-    made |= {"width": rng.choice((2, 4)), "reshard": rng.random() < 0.6}
-    made["activations"] = [round(much * unit * rng.uniform(1, 4)) for unit in units]
-    return {**made, "work": [round(unit * rng.uniform(0, 2)) for unit in units], **wish}

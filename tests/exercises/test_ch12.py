@@ -11,7 +11,7 @@ from course_grader.judging import Worked
 from course_grader.judging.worked import judged_variant
 from course_lib.estimate import facts
 from course_lib.parallel.expert import balance, costs, experts, node_limited
-from course_lib.parallel.expert import capacity as dropping
+from course_lib.parallel.expert import expert_capacity
 from course_lib.parallel.expert import routing as library
 
 
@@ -43,7 +43,7 @@ def test_routing_capacity_and_layer_are_the_library_s(tokens, count, seed, data)
     for by in ("position", "weight"):
         with judged_variant("capacity", {"keeps": by}):
             kept = Worked("capacity")[1](ids, weights, room)
-        assert torch.equal(kept, dropping.keep(routing, room, by))
+        assert torch.equal(kept, expert_capacity.keep(routing, room, by))
 
 
 def test_what_chance_drops_is_the_mean_excess_of_a_binomial_count_and_what_a_simulation_drops():

@@ -283,14 +283,12 @@ def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_hol
 
 
 def test_recorded_traces_are_asked_about_and_agree_with_what_was_written_down():
-    traces = work.traces()
+    traces, (step_times,) = work.traces(), functions("exposed-seconds")
     assert traces
     for name, found in traces.items():
         kernels = [(kind, 0, *span) for kind, each in found.items() for span in each]
         end = max(span[1] for each in found.values() for span in each)
-        assert functions("exposed-seconds")[0](kernels, 0.0, end)["exposed"] == pytest.approx(
-            intervals.exposed(found)
-        ), name
+        assert step_times(kernels, 0.0, end)["exposed"] == pytest.approx(intervals.exposed(found)), name
 
 
 # --- faults and reports

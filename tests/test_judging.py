@@ -149,6 +149,13 @@ def test_where_none_is_right_a_number_is_wrong_and_the_other_way_round():
     assert column.fault(case, [1, 2])[0] == "none-is-right" and column.fault(case, [None, None])[0] == "returned-none"
 
 
+def test_infinity_is_right_where_the_oracle_says_so_and_one_constant_like_any_number():
+    column = Column(part="p", unit="bytes", want=lambda x: math.inf if x > 1 else x, words=str)
+    case = Case(name="rows", args=(0, [(1,), (2,)]), visible=False)
+    assert column.fault(case, [1, float("inf")]) is None and "far from" in column.fault(case, [1, 1e300])[1]
+    assert column.fault(case, [float("inf"), float("inf")])[0] == "only-the-example"
+
+
 def test_a_word_is_compared_without_case_and_a_constant_word_is_told_so():
     column = WordColumn(part="p", choices=("low", "high"), want=lambda x: "low" if x < 3 else "high", words=str)
     case = Case(name="rows", args=(0, [(1,), (5,)]))

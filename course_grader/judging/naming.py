@@ -19,7 +19,7 @@ from course_grader.exercises.values import is_number, types_only
 from course_grader.judging.contract import Judging
 from course_grader.judging.mistakes import WHOLE
 from course_grader.judging.shipped import answers
-from course_grader.judging.worked import Recent, Worked, judged_variant, run
+from course_grader.judging.worked import Recent, Worked, judged_variant, run, text_of
 from course_grader.records import VERDICT_KINDS, Case, Outcome, Verdict
 
 SECONDS = 2.0  # CPU time after which no further mistake is tried
@@ -173,7 +173,7 @@ class _Trial:
 
     def _key(self, at: int) -> tuple[Any, ...]:
         each = self.judged[at]
-        return self.right.exercise, id(each.case), repr(sorted(each.params.items())), types_only.get()
+        return self.right.exercise, id(each.case), text_of(each.params), types_only.get()
 
     def explained(self, answer: BankAnswer, at: int, number: int) -> set[Path]:
         """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of it."""

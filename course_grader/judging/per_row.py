@@ -228,8 +228,8 @@ class Series(Knowing):
             known = [each for each in self.mistakes if not self._same(each.on(*row), want)]
             if found := matching(known, row, lambda value, got=got: self._same(got, value), lead):
                 return found
-            name, message = self.apart(got, want)[:2]
-            return Wrong(name, lead + message, lead)
+            apart = Wrong(*self.apart(got, want))
+            return apart._replace(message=lead + apart.message, lead=lead)
         return None
 
     def _same(self, got: Sequence[float], want: Sequence[float] | None) -> bool:
@@ -294,8 +294,7 @@ def rows_fault(case: Case, value: Any, size: int = 0) -> Fault | None:
 
 def _constant(values: Sequence[Any]) -> bool:
     """Whether several rows have one and the same value."""
-    start = values[0]
-    return len(values) > 1 and all(each is start or (is_number(start) and near(each, start, EXACT)) for each in values)
+    return len(values) > 1 and all(same_value(each, values[0], EXACT) for each in values)
 
 
 def gpus_text(count: float) -> str:

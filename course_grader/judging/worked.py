@@ -53,7 +53,14 @@ class Recent(OrderedDict[Any, Any]):
         return self[key]
 
 
-_defined, _runs = Recent(64), Recent(64)
+_defined, _runs, _texts = Recent(64), Recent(64), Recent(64)
+
+
+def text_of(params: Mapping[str, Any]) -> str:
+    """The numbers of a variant as a key; of one mapping it is made once, since a log or a table takes long."""
+    return _texts.made(id(params), lambda: (params, repr(sorted(params.items()))))[
+        1
+    ]  # with the mapping, which keeps its id
 
 
 def functions(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -110,7 +117,7 @@ class Worked:
 
     def _call(self, index: int, *given: Any) -> Any:
         answer, params = self.answer, self.params
-        key = (answer.source, repr(sorted(params.items())))
+        key = (answer.source, text_of(params))
         return _defined.made(key, lambda: functions(answer, params))[index](*given)
 
     def wrong(self, name: str, *given: Any) -> Any:
@@ -133,7 +140,7 @@ class Worked:
         """What the worked answer gives for a case on a plain machine."""
         params = self.params
         calm = replace(case, adversary=None, buffering=0)
-        key = (self.exercise, id(case), repr(sorted(params.items())))
+        key = (self.exercise, id(case), text_of(params))
         return _runs.made(key, lambda: (case, run(self.answer, params, calm)))[1]  # with the case, which keeps its id
 
     def value(self, case: Case) -> Any:

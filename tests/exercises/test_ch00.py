@@ -6,13 +6,14 @@ import pytest
 from contract.kit import functions_of, graded, shipped
 
 from course_chapters.ch00.exercises import NUMBERS
-from course_chapters.ch00.exercises.judges.match_the_cuts import CUTS, TALK
 from course_chapters.ch00.exercises.judges.two_ranks_wait import partner_of
-from course_chapters.ch00.exercises.match_the_cuts import PROPERTIES
 from course_chapters.ch00.exercises.numbers import ROUTES, estimate
 from course_grader import exercises
-from course_grader.judging import judging
+from course_grader.judging import Worked, judging
 from course_lib.estimate.facts import course
+
+ROWS = Worked("match-the-cuts")()
+TALK = sorted({talk for _, talk in ROWS.values()})
 
 
 def test_guessing_the_matches_blindly_earns_less_than_a_tenth():
@@ -20,7 +21,7 @@ def test_guessing_the_matches_blindly_earns_less_than_a_tenth():
     rng = random.Random(0)
     points = []
     for _ in range(200):
-        guess = {cut: (letter, rng.choice(TALK)) for cut, letter in zip(CUTS, rng.sample("ABCDEF", 6), strict=True)}
+        guess = {cut: (letter, rng.choice(TALK)) for cut, letter in zip(ROWS, rng.sample("ABCDEF", 6), strict=True)}
         points.append(graded("match-the-cuts", lambda guess=guess: guess).points)
     assert sum(points) / len(points) < card.points / 10
 
@@ -28,12 +29,12 @@ def test_guessing_the_matches_blindly_earns_less_than_a_tenth():
 @pytest.mark.parametrize("letter", "ABCDEF")
 @pytest.mark.parametrize("talk", TALK)
 def test_one_answer_for_every_row_of_the_matches_earns_nothing(letter, talk):
-    assert graded("match-the-cuts", lambda: dict.fromkeys(CUTS, (letter, talk))).points == 0
+    assert graded("match-the-cuts", lambda: dict.fromkeys(ROWS, (letter, talk))).points == 0
 
 
 def test_the_public_list_of_properties_is_not_in_the_order_of_the_cuts():
-    in_order = [PROPERTIES.index(text) for text, _, _ in CUTS.values()]
-    assert sorted(in_order) == list(range(6)) and in_order != sorted(in_order)
+    letters = [letter for letter, _ in ROWS.values()]
+    assert sorted(letters) == list("ABCDEF") != letters
 
 
 def test_no_verdict_message_shows_a_secret_stamp_or_number():

@@ -6,7 +6,7 @@ from course_chapters.ch03.exercises.shared import OTHERS
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows
-from course_grader.exercises.snippets import CLOSE
+from course_grader.exercises.snippets import CLOSE, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB
 
@@ -16,16 +16,22 @@ _PHASES = {
 }
 
 
+def level(name: str, rate: float, shared_by: int, directions: int, oversubscription: float) -> dict[str, Any]:
+    """One level as a document prints it."""
+    keys = ("name", "rate", "shared_by", "directions", "oversubscription")
+    return dict(zip(keys, (name, rate, shared_by, directions, oversubscription), strict=True))
+
+
 def sheet_levels(device: str, oversubscription: float) -> list[dict[str, Any]]:
     """Levels as documents print them: some with both directions, some per server, and an oversubscribed top."""
     one = facts.device(device)
     servers = int(facts.topology("Llama 3 cluster").devices("server"))
     adapter = float(one.network_one_way)
     return [
-        {"name": "server", "rate": float(one.link_both_ways), "shared_by": 1, "directions": 2, "oversubscription": 1},
-        {"name": "rack", "rate": adapter * servers, "shared_by": servers, "directions": 1, "oversubscription": 1},
-        {"name": "pod", "rate": adapter, "shared_by": 1, "directions": 1, "oversubscription": 1},
-        {"name": "cluster", "rate": adapter, "shared_by": 1, "directions": 1, "oversubscription": oversubscription},
+        level("server", float(one.link_both_ways), 1, 2, 1),
+        level("rack", adapter * servers, servers, 1, 1),
+        level("pod", adapter, 1, 1, 1),
+        level("cluster", adapter, 1, 1, oversubscription),
     ]
 
 
@@ -33,12 +39,10 @@ def _hierarchy(phases: str, device: str, oversubscription: float) -> dict[str, A
     levels = sheet_levels(device, oversubscription)
     names = {"server": "NVLink", "rack": "all adapters of a server", "pod": "one adapter", "cluster": "one adapter"}
     lines = [
-        f"| {one['name']} | {names[one['name']]} | {one['rate'] / GB:,.4g} GB/s | {one['shared_by']} | {one['directions']} | "
-        f"{one['oversubscription']:g} |"
-        for one in levels
+        (name, names[name], f"{rate / GB:,.4g} GB/s", *(f"{each:g}" for each in shared))
+        for name, rate, *shared in (one.values() for one in levels)
     ]
-    head = ["| level | wire | `rate` | `shared_by` | `directions` | `oversubscription` |", "|---|---|---|---|---|---|"]
-    table = "\n".join([*head, *lines])
+    table = markdown_table("level | wire | `rate` | `shared_by` | `directions` | `oversubscription`", lines)
     return {"phases": phases, "phases_words": _PHASES[phases], "device": device, "levels": levels, "table": table}
 
 

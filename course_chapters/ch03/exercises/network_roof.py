@@ -6,7 +6,7 @@ from course_chapters.ch03.exercises.shared import rates
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Maybe, Number, Rows, TupleOf
-from course_grader.exercises.snippets import CLOSE, folded, functions
+from course_grader.exercises.snippets import CLOSE, folded, functions, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, bytes_text, flops_text
 
@@ -56,12 +56,10 @@ def twelve(device: str) -> list[dict[str, Any]]:
 def _roof_params(kind: str, device: str) -> dict[str, Any]:
     cases = [{**case, "network": case["network"] * (2 if kind == "both ways" else 1)} for case in twelve(device)]
     lines = [
-        f"| {case['name']} | {flops_text(case['flop'])} | {bytes_text(case['memory_bytes'])} | "
-        f"{bytes_text(case['network_bytes']) if case['network_bytes'] else '—'} | {case['network'] / GB:,.4g} GB/s |"
-        for case in cases
+        (name, flops_text(flop), bytes_text(moved), bytes_text(sent) if sent else "—", f"{wire / GB:,.4g} GB/s")
+        for name, flop, moved, sent, wire in (case.values() for case in cases)
     ]
-    head = ["| work of one device | FLOP | through memory | sent | rate of the wire |", "|---|---|---|---|---|"]
-    table = "\n".join([*head, *lines])
+    table = markdown_table("work of one device | FLOP | through memory | sent | rate of the wire", lines)
     return {"network_kind": kind, "kind_words": _KIND[kind], "table": table, "cases": cases, **rates(device)}
 
 

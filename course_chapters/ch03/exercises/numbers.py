@@ -34,11 +34,6 @@ def _half_sizes() -> tuple[float, float]:
     return runs[above - 1].nbytes, runs[above].nbytes
 
 
-def _torus_messages() -> float:
-    """How many times fewer messages wait for one another on three axes than on one ring."""
-    return (math.prod(SIDES) - 1) / sum(side - 1 for side in SIDES)
-
-
 def _drop(inside: float) -> float:
     return inside / H100.network_one_way
 
@@ -78,7 +73,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "v5p_peak": lambda: rate_text(V5P.dense_flops),
     "v5p_memory": lambda: bytes_text(V5P.memory),
     "v5p_pod": lambda: f"{facts.topology('TPU v5p pod').devices('pod'):,}",
-    "torus_messages": lambda: number_text(_torus_messages(), 2),
+    # how many times fewer messages wait for one another on three axes than on one ring
+    "torus_messages": lambda: number_text((math.prod(SIDES) - 1) / sum(side - 1 for side in SIDES), 2),
     "half_low": lambda: bytes_text(_half_sizes()[0]),
     "half_high": lambda: bytes_text(_half_sizes()[1]),
     # generations

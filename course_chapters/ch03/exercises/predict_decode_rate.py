@@ -1,7 +1,5 @@
 """Card of predict-decode-rate: predict: one user, one GPU."""
 
-import random
-from collections.abc import Mapping
 from typing import Any
 
 from course_chapters.ch03.exercises.shared import rates
@@ -14,10 +12,7 @@ def _decode_params(model: str, device: str) -> dict[str, Any]:
     return {"model": model, "params": float(facts.model(model).params), **rates(device)}
 
 
-def _decode_variant(draw: random.Random) -> Mapping[str, Any]:
-    models = ("mistral-7b", "qwen2.5-7b", "llama2-13b", "llama3-8b")
-    return _decode_params(draw.choice(models), draw.choice(("H100 SXM", "A100 SXM 80GB", "H200 SXM")))
-
+MODELS, DEVICES = ("mistral-7b", "qwen2.5-7b", "llama2-13b", "llama3-8b"), ("H100 SXM", "A100 SXM 80GB", "H200 SXM")
 
 CARD = Card(
     id="predict-decode-rate",
@@ -38,5 +33,5 @@ points for such an interval, whether or not the true rate is in it. You see the 
         "`seconds = max(2 * params / bandwidth, 2 * params / flops)`; `return 0.5 / seconds, 2 / seconds`.",
     ),
     params=_decode_params("llama3-8b", "H100 SXM"),
-    vary=_decode_variant,
+    vary=lambda draw: _decode_params(draw.choice(MODELS), draw.choice(DEVICES)),
 )

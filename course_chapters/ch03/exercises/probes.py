@@ -2,17 +2,15 @@
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["QueueDevice", "on_a_device", "queue_device"]
 
 MOST_LAUNCHES = 20_000
 
 
-class QueueDevice:
+class QueueDevice(NamedTuple):
     """A device that queues kernels and runs them later, as a GPU does. Times are seconds of its own clock."""
-
-    __slots__ = ("launch", "now", "synchronize")
 
     launch: Callable[[], None]  # put one kernel into the queue and return at once
     now: Callable[[], float]  # the host's clock
@@ -50,9 +48,7 @@ def queue_device(
         nonlocal host
         host = max(host, free) + wait
 
-    device = QueueDevice()
-    device.launch, device.now, device.synchronize = put, look, drain
-    return device
+    return QueueDevice(put, look, drain)
 
 
 def on_a_device(answer: Any, case: Any, comm: Any = None) -> Any:

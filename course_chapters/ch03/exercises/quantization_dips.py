@@ -1,9 +1,8 @@
 """Card of quantization-dips: whole tiles, whole waves."""
 
-import random
-from collections.abc import Mapping
 from typing import Any
 
+from course_chapters.ch03.exercises.shared import CHIPS
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows
@@ -28,15 +27,6 @@ def _dips(slots: int, m: int, tile: int, device: str) -> dict[str, Any]:
         "last": (columns + 2) * tile,
         "step": tile // 2,
     }
-
-
-def _dips_variant(draw: random.Random) -> Mapping[str, Any]:
-    return _dips(
-        2,
-        draw.choice((1536, 3072, 4096)),
-        draw.choice((64, 128, 192)),
-        draw.choice(("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")),
-    )
 
 
 CARD = Card(
@@ -66,7 +56,7 @@ The visible case has m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:i
     allowed="the standard library and numpy.",
     hides=functions("course_lib.estimate.roofline.tiles", "quantization", "tiles", "waves", "dips"),
     params=_dips(1, 2048, 128, "H100 SXM"),
-    vary=_dips_variant,
+    vary=lambda draw: _dips(2, draw.choice((1536, 3072, 4096)), draw.choice((64, 128, 192)), draw.choice(CHIPS)),
     structural="slots",
     probe=rows,
     returns=Rows(Number(), ListOf(Number(), what="size")),

@@ -4,6 +4,7 @@ from typing import Any
 
 from course_lib.estimate import facts
 
+CHIPS = ("H100 SXM", "A100 SXM 80GB", "V100 SXM2 32GB")
 DEVICES = ("H100 SXM", "A100 SXM 80GB", "H200 SXM", "B200 SXM", "B300 SXM")
 
 

@@ -55,7 +55,7 @@ holds everything; this one holds three square tiles of t × t elements, one per 
 - `tiled_intensity(m, k, n, cache, size)`: FLOP per byte with the best tile, elements of `size` bytes.
 
 The visible case has side {{{{side:int}}}}, tiles of {{{{tile:int}}}}, a cache of {{{{cache_kib:int}}}} KiB, which is {{{{cache:int}}}} elements
-of 2 bytes. Your numbers are compared with a loop that counts. {CLOSE}""",
+of 2 bytes. {CLOSE}""",
     hints=(
         "How often is one row of tiles of A loaded while all columns of C are computed?",
         "For each matrix: its elements times how often each of them moves. That count is a number of tiles along the side "

@@ -6,7 +6,7 @@ from course_chapters.ch03.exercises.shared import OTHERS, rates
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Maybe, Number, Rows, TupleOf
-from course_grader.exercises.snippets import CLOSE
+from course_grader.exercises.snippets import CLOSE, markdown_table
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, bytes_text, flops_text
 
@@ -44,13 +44,11 @@ def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
     speeds = {"compute": own["flops"], "memory": own["bandwidth"], "link": link, "network": own["network"]}
     cases = workloads(device)
     lines = [
-        f"| {case['name']} | {flops_text(case['work']['compute'])} | "
-        + " | ".join(bytes_text(case["work"][part]) if case["work"][part] else "—" for part in PARTS[1:])
-        + " |"
-        for case in cases
+        (name, flops_text(flop), *(bytes_text(nbytes) if nbytes else "—" for nbytes in moved))
+        for name, (flop, *moved) in ((case["name"], case["work"].values()) for case in cases)
     ]
-    head = ["| a step of | compute | memory | link | network |", "|---|---|---|---|---|"]
-    rate = " | ".join(f"{speeds[part] / GB:,.5g} GB/s" for part in PARTS[1:])
+    wires = [f"{speeds[part] / GB:,.5g} GB/s" for part in PARTS[1:]]
+    lines.append((f"*rates of one {device}*", f"{flops_text(speeds['compute'])}/s", *wires))
     return {
         "overlap": overlap,
         "overlap_words": _OVERLAP[overlap],
@@ -58,9 +56,7 @@ def _upgrade(overlap: str, device: str, factor: float) -> dict[str, Any]:
         "factor": factor,
         "rates": speeds,
         "cases": cases,
-        "table": "\n".join(
-            [*head, *lines, f"| *rates of one {device}* | {flops_text(speeds['compute'])}/s | {rate} |"]
-        ),
+        "table": markdown_table("a step of | compute | memory | link | network", lines),
     }
 
 

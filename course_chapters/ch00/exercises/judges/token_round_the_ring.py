@@ -9,9 +9,9 @@ from torch import Tensor
 from course_chapters.ch00.exercises.judges.shared import ADVERSARIES
 from course_grader.judging import Fault, Judging, Params, oracle
 from course_grader.judging.cases import hidden, ranks_text, shown, under
-from course_grader.judging.ranks import PerRank, over_ranks
+from course_grader.judging.ranks import PerRank, over_ranks, tensors
 from course_grader.judging.tensors import coin_of, nbytes, same
-from course_grader.judging.traffic import partners
+from course_grader.judging.traffic import off_the_ring, sent_again, too_few_bytes
 from course_grader.records import Case, Outcome
 
 
@@ -50,7 +50,7 @@ def token_at(given: Sequence[Tensor], rank: int, step: int) -> Tensor:
 
 def _token_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     """The first rank, in the order of the route, whose token is wrong, and how."""
-    given, step = [own for (own,) in case.per_rank or ()], params["direction"]
+    given, step = tensors(case), params["direction"]
     n = len(given)
     if n > 2 and all(same(got, token_at(given, rank, -step)) for rank, got in enumerate(outcome.value)):
         told = f"The token traveled in the other direction; its route is {params['route']}."
@@ -91,29 +91,21 @@ def _stamp_fault(given: Sequence[Tensor], rank: int, got: Tensor, visited: list[
 
 
 def _bytes_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    given, meter = [own for (own,) in case.per_rank or ()], outcome.meter
+    given, meter = tensors(case), outcome.meter
     n, most = len(given), nbytes(given[0]) * (len(given) > 1)
-    for rank in range(n):
-        sent, received, messages = (meter[name][rank] for name in ("bytes_sent", "bytes_received", "messages_sent"))
-        if sent > most or messages > bool(most):
-            if len(partners(meter, rank)) > 1:
-                return "told-everyone", f"Rank {rank} sent to several ranks; it sends the token on once."
-            told = f"Rank {rank} sent {messages} messages of {sent:,} bytes together"
-            return "sent-again", f"{told}; it sends the token of {most:,} bytes on once."
-        stamps = len(_visited(rank, n, params["direction"])) - 1
-        if received < stamps * given[0].element_size():
-            told = f"Rank {rank} returned {stamps} stamps of other ranks"
-            return "too-few-bytes", f"{told} and received {received:,} bytes: too few to know them."
-    return None
+    if fault := sent_again(meter, [most] * n):
+        return fault
+    if (talker := next((rank for rank, count in enumerate(meter["messages_sent"]) if count > 1), None)) is not None:
+        return (
+            "sent-again",
+            f"Rank {talker} sent {meter['messages_sent'][talker]} messages; it sends the token on once.",
+        )
+    stamps = [len(_visited(rank, n, params["direction"])) - 1 for rank in range(n)]
+    return too_few_bytes(meter, [0] * n, [count * given[0].element_size() for count in stamps])
 
 
 def _route_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    for src, dst, _, messages in outcome.meter["pairs"]:
-        after = (src + params["direction"]) % (case.ranks or 1)
-        if messages and dst != after:
-            told = f"Rank {src} sent to rank {dst}; on the route {params['route']} it sends to rank {after} only."
-            return "not-a-neighbor", told
-    return None
+    return off_the_ring(outcome.meter, params["direction"], params["route"])
 
 
 JUDGING = Judging(
@@ -125,16 +117,18 @@ cannot send on what it has not received. Modulo N closes the ring for any N and 
     pytorch="In NCCL's ring all-reduce every rank starts at once, each with a different part; chapter 06 builds it.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: rank 0 sends first, all others receive first
+# %% right: worked
 def pass_token(comm, token):
+    """The token as this rank sent it on; on rank 0, as it came back."""
+    ### BEGIN SOLUTION
     if comm.size == 1:
         return token
     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
     seen = torch.empty_like(token)
-    if comm.rank == 0:
+    if comm.rank == 0:  # one rank has to start
         comm.send(token, after)
         comm.recv(seen, before)
         return seen
@@ -142,195 +136,120 @@ def pass_token(comm, token):
     seen += token
     comm.send(seen, after)
     return seen
-
+    ### END SOLUTION
 
 # %% right: only the stamps so far travel
-def pass_token(comm, token):
-    n, me = comm.size, comm.rank
-    if n == 1:
-        return token
-    if me == 0:
-        comm.send(token[:1].clone(), 1)
-        home = torch.empty_like(token)
-        comm.recv(home, n - 1)
-        return home
-    book = token.clone()
-    comm.recv(book[:me], me - 1)
-    comm.send(book[: me + 1], (me + 1) % n)
-    return book
-
-
-# %% right: every receive posted at once, then one by one
-def pass_token(comm, token):
-    after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-    if after == comm.rank:
-        return token.clone()
-    seen = torch.zeros_like(token)
-    coming = comm.irecv(seen, before)
-    if comm.rank == 0:
-        comm.isend(token, after).wait()
-        coming.wait()
-        return seen
-    coming.wait()
-    mine = torch.where(token != 0, token, seen)
-    comm.isend(mine, after).wait()
-    return mine
-
-
-# %% right: any variant
-from course_lib import params
-
-VARIANT = params("token-round-the-ring")
-
-
-def pass_token(comm, token):
-    if comm.size == 1:
-        return token
-    after, before = (comm.rank + VARIANT.direction) % comm.size, (comm.rank - VARIANT.direction) % comm.size
-    seen = torch.empty_like(token)
-    if comm.rank:
-        comm.recv(seen, before)
-        seen += token
-        comm.send(seen, after)
-    else:
-        comm.send(token, after)
-        comm.recv(seen, before)
-    return seen
-
-
-# %% wrong: everyone receives first => protocol deadlock
-def pass_token(comm, token):
-    seen = torch.empty_like(token)
-    comm.recv(seen, (comm.rank - 1) % comm.size)
-    seen += token
-    comm.send(seen, (comm.rank + 1) % comm.size)
-    return seen
-
-
-# %% wrong: the other way round => values wrong-direction unless direction=-1  from: rank 0 sends first, all others receive first
-# -     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-# +     after, before = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
-
-# %% wrong: passes the token on without a stamp => values not-stamped  from: rank 0 sends first, all others receive first
-# -     seen += token
-
-# %% wrong: stamps the next rank's slot => values not-stamped  from: rank 0 sends first, all others receive first
-# ~ seen += token ==> seen += token.roll(1)
-
-# %% wrong: rank 0 stamps it once more at home => values stamped-twice  from: rank 0 sends first, all others receive first
-# -         return seen
+# ~ comm.send(token, after) ==> comm.send(token[:1].clone(), after)
 # -     comm.recv(seen, before)
-# +     else:
-# +         comm.recv(seen, before)
+# -     seen += token
 # -     comm.send(seen, after)
-# +     if comm.rank:
-# +         comm.send(seen, after)
-
-
+# -     return seen
+# +     book = token.clone()
+# +     comm.recv(book[: comm.rank], before)
+# +     comm.send(book[: comm.rank + 1], after)
+# +     return book
+# %% right: every receive posted at once, then one by one
+#       seen = torch.empty_like(token)
+# +     coming = comm.irecv(seen, before)
+# -         comm.send(token, after)
+# -         comm.recv(seen, before)
+# +         comm.isend(token, after).wait()
+# +         coming.wait()
+# -     comm.recv(seen, before)
+# +     coming.wait()
+# ~ comm.send(seen, after) ==> comm.isend(seen, after).wait()
+# %% right: any variant
+# - def pass_token(comm, token):
+# + from course_lib import params
+# + step = params("token-round-the-ring").direction
+# + def pass_token(comm, token):
+# ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size ==> (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
+# %% wrong: everyone receives first => protocol deadlock
+# -     if comm.rank == 0:  # one rank has to start
+# -         comm.send(token, after)
+# -         comm.recv(seen, before)
+# -         return seen
+# %% wrong: the other way round => values wrong-direction unless direction=-1
+# ~ after, before = ==> before, after =
+# %% wrong: passes the token on without a stamp => values not-stamped
+# -     seen += token
+# %% wrong: stamps the next rank's slot => values not-stamped
+# ~ seen += token ==> seen += token.roll(1)
+# %% wrong: rank 0 stamps it once more at home => values stamped-twice
+#           comm.recv(seen, before)
+# +         seen += token
 # %% wrong: the token never comes home => values never-home
-def pass_token(comm, token):
-    seen = token.clone()
-    if comm.rank > 0:
-        comm.recv(seen, comm.rank - 1)
-        seen += token
-    if comm.rank < comm.size - 1:
-        comm.send(seen, comm.rank + 1)
-    return seen
-
-
-# %% wrong: sends its own token on instead of the one that came => values lost-stamp  from: rank 0 sends first, all others receive first
+# -         comm.recv(seen, before)
+# -         return seen
+# +         return token
+# -     comm.send(seen, after)
+# +     if after:
+# +         comm.send(seen, after)
+# %% wrong: sends its own token on instead of the one that came => values lost-stamp
 # -     seen += token
 # -     comm.send(seen, after)
 # -     return seen
 # +     comm.send(token, after)
 # +     return token
-
-
-# %% wrong: everyone gets every stamp => values knows-too-much
+# %% wrong: everyone gets every stamp => values knows-too-much  from: worked
 def pass_token(comm, token):
-    works = [comm.isend(token, r) for r in range(comm.size) if r != comm.rank]
-    total = token.clone()
-    for r in range(comm.size):
-        if r != comm.rank:
-            other = torch.empty_like(token)
-            comm.recv(other, r)
-            total += other
+    others = [rank for rank in range(comm.size) if rank != comm.rank]
+    works = [comm.isend(token, rank) for rank in others]
+    seen = {rank: torch.empty_like(token) for rank in others}
+    for rank, into in seen.items():
+        comm.recv(into, rank)
     for work in works:
         work.wait()
-    return total
-
-
-# %% wrong: counts the stamps before it passes the token on, in a message of its own => cost sent-again  from: passes the token on without a stamp
-# -     seen = torch.empty_like(token)
-# +     seen, count = torch.empty_like(token), torch.zeros(1)
-#       if comm.rank == 0:
-# +         comm.send(count, after)
+    return sum(seen.values(), token.clone())
+# %% wrong: a message of its own before each token => cost sent-again
+# -         comm.send(token, after)
 # -         comm.recv(seen, before)
-# +     comm.recv(count, before)
-# +     comm.recv(seen, before)
-# +     if comm.rank == 0:
+# +         comm.send(torch.ones(1), after)
+# +         comm.send(token, after)
+# +         comm.recv(torch.ones(1), before)
+# +         comm.recv(seen, before)
 # -     comm.recv(seen, before)
-# +     seen += token
-# +     comm.send(count + 1, after)
-
-# %% wrong: stamps after it has begun to send => protocol raised  from: rank 0 sends first, all others receive first
+# +     comm.recv(torch.ones(1), before)
+# +     comm.recv(seen, before)
+# -     comm.send(seen, after)
+# +     comm.send(torch.ones(1), after)
+# +     comm.send(seen, after)
+# %% wrong: the token in two halves => cost sent-again
+# -         comm.send(token, after)
+# -         comm.recv(seen, before)
+# +         for to, tensor in ((comm.send, token), (comm.recv, seen)):
+# +             [to(half, after if to == comm.send else before) for half in tensor.tensor_split(2)]
+# -     comm.recv(seen, before)
+# +     [comm.recv(half, before) for half in seen.tensor_split(2)]
+# -     comm.send(seen, after)
+# +     [comm.send(half, after) for half in seen.tensor_split(2)]
+# %% wrong: stamps after it has begun to send => protocol raised
 # -     comm.send(seen, after)
 # +     sent = seen.clone()
 # +     work = comm.isend(sent, after)
 # +     sent.zero_()
 # +     work.wait()
-
-# %% wrong: one rank alone sends to itself => generality raised  from: rank 0 sends first, all others receive first
+# %% wrong: one rank alone sends to itself => generality raised
 # -     if comm.size == 1:
 # -         return token
-
-# %% wrong: a ring of five and no other => generality raised  from: one rank alone sends to itself
-# -     after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
-# +     after, before = {0: (1, 4), 1: (2, 0), 2: (3, 1), 3: (4, 2), 4: (0, 3)}[comm.rank]
-
-
+# %% half: right but for one rank alone => 4  from: one rank alone sends to itself
+# %% wrong: a ring of five and no other => generality raised
+# ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size ==> {0: (1, 4), 1: (2, 0), 2: (3, 1), 3: (4, 2), 4: (0, 3)}[comm.rank]
 # %% wrong: stamps in 32 bits, half of what came => cost too-few-bytes
-def pass_token(comm, token):
-    n, rank, mine = comm.size, comm.rank, token.int()
-    if n == 1:
-        return token
-    seen = torch.empty_like(mine)
-    if rank == 0:
-        comm.send(mine, 1)
-        comm.recv(seen, n - 1)
-        return seen.to(token.dtype)
-    comm.recv(seen, rank - 1)
-    seen += mine
-    comm.send(seen, (rank + 1) % n)
-    return seen.to(token.dtype)
-
-
+# - def pass_token(comm, token):
+# + def pass_token(comm, token):
+# +     return pass_on(comm, token.int()).to(token.dtype)
+# + def pass_on(comm, token):
 # %% wrong: every rank reports to rank 0 besides => cost told-everyone
-def pass_token(comm, token):
-    n, rank = comm.size, comm.rank
-    if n == 1:
-        return token
-    if rank == 0:
-        comm.send(token, 1)
-        for source in range(1, n):
-            comm.recv(token, source)
-        return token
-    seen = torch.empty_like(token)
-    comm.recv(seen, rank - 1)
-    seen += token
-    if rank < n - 1:
-        comm.send(seen, rank + 1)
-    comm.send(seen, 0)
-    return seen
-
-
-# %% wrong: left as it is => not-answered
+#           comm.recv(seen, before)
+# +         for rank in range(1, before):
+# +             comm.recv(torch.empty_like(token), rank)
+#       comm.send(seen, after)
+# +     if after:
+# +         comm.send(seen, 0)
+# %% wrong: stamps go through 32-bit floats => generality -
+# ~ seen += token ==> seen = (seen.float() + token.float()).to(token.dtype)
+# %% wrong: left as it is => not-answered  from: worked
 def pass_token(comm, token):
     raise NotImplementedError
-
-
-# %% half: right but for one rank alone => 4  from: one rank alone sends to itself
-
-# %% wrong: stamps go through 32-bit floats => generality -  from: rank 0 sends first, all others receive first
-# ~ seen += token ==> seen = (seen.float() + token.float()).to(token.dtype)
-"""
+'''

@@ -1,153 +1,120 @@
 """Judge of audit-sheets: audit: sheets, roofs, wires."""
 
-from course_chapters.ch03.exercises.audit_sheets import CAUSES, ITEMS, STEP
-from course_grader.judging import Mistake
-from course_grader.judging.audit import audit, right, wrong
+from course_chapters.ch03.exercises.audit_sheets import CAUSES, ITEMS
+from course_grader.judging import Worked
+from course_grader.judging.audit import audit
 from course_lib.estimate import facts
-from course_lib.estimate.units import GB, TB, TFLOP
+from course_lib.estimate.units import GB, TFLOP
 
-H100, B200, K40 = (facts.device(name) for name in ("H100 SXM", "B200 SXM", "K40"))
-POD, SERVER = (facts.topology("Llama 3 cluster").devices(level) for level in ("pod", "server"))
-
-_ONE_WAY, _NIC = float(H100.link_one_way), float(H100.network_one_way)
-_RIDGE = float(H100.dense_flops) / float(H100.bandwidth)
-_AXES = STEP["memory_bytes"] / STEP["network_bytes"]
-_DENSE, _SPARSE, _OLD = float(B200.dense_flops), float(B200.sparse_flops), float(K40.fp32_flops)
-_TENSOR = facts.chip("H100 SXM").tensor_flops / TFLOP
-_SERVER_RATE, _POD_MEMORY = SERVER * _NIC / GB, POD * float(H100.memory)
-
-KEYS = {
-    "b200-5000": wrong(
-        _DENSE / TFLOP,
-        "dense or sparse",
-        Mistake("sparse-peak", _SPARSE / TFLOP, "this is the sparse peak."),
-        Mistake("as-printed", 5000.0, "that is the printed number."),
-    ),
-    "thousand-times": wrong(
-        _DENSE / _OLD,
-        "dense or sparse",
-        Mistake("sparse-peak", _SPARSE / _OLD, "this takes the sparse peak of the newer one."),
-        Mistake("as-printed", 1000.0, "that is the printed number."),
-    ),
-    "ridge-295": right(
-        _RIDGE,
-        Mistake("sparse-peak", 2 * _RIDGE, "this is with the sparse peak."),
-        Mistake("upside-down", 1 / _RIDGE, "this is bytes per FLOP."),
-        Mistake("mixed-units", _RIDGE / 1e3, "TFLOP over GB is too small by a factor of 1,000."),
-    ),
-    "tensor-cores-989": right(_TENSOR, Mistake("doubled", 2 * _TENSOR, "do not double; these are FLOP already.")),
-    "flat-ceiling": wrong(
-        2.0, "slope drawn flat", Mistake("as-printed", 1.0, "the figure shows that. What is bandwidth × intensity?")
-    ),
-    "one-axis": wrong(
-        _AXES,
-        "two quantities on one axis",
-        Mistake("as-printed", 1.0, "both intensities have the same FLOP, but not the same bytes."),
-        Mistake("upside-down", 1 / _AXES, "this is the memory's intensity over the network's."),
-    ),
-    "eighteen-fold": wrong(
-        _ONE_WAY / _NIC,
-        "both ways for one way",
-        Mistake("as-printed", 18.0, "that compares both directions of one wire with one direction of the other."),
-    ),
-    "any-two-900": wrong(
-        _ONE_WAY / GB,
-        "both ways for one way",
-        Mistake("as-printed", 900.0, "900 GB/s are both directions added."),
-        Mistake("a-seventh", _ONE_WAY / GB / 7, "this is a seventh, but only one peer sends here."),
-    ),
-    "server-50": wrong(
-        _SERVER_RATE,
-        "wrong scope",
-        Mistake("as-printed", 50.0, "that is one adapter. How many has a server?"),
-        Mistake("both-ways", 2 * _SERVER_RATE, "this adds both directions."),
-        Mistake("gigabits", SERVER * 400.0, "these are gigabits."),
-    ),
-    "pod-245": right(_POD_MEMORY / TB, Mistake("gigabytes", _POD_MEMORY / GB, "these are GB.")),
-    "decode-one": right(
-        1.0,
-        Mistake("multiply-adds", 0.5, "a multiplication and an addition are two FLOP."),
-        Mistake("per-weight", 2.0, "this is FLOP per weight; a weight has two bytes."),
-    ),
-}
-
+_H100, _B200 = facts.device("H100 SXM"), facts.device("B200 SXM")
 
 JUDGING = audit(
     ITEMS,
-    KEYS,
+    Worked("audit-sheets"),
     CAUSES,
-    why=f"Sheets print the largest true number. 5,000 is sparse; the dense B200 has {KEYS['b200-5000'].number:,.0f}, so the decade "
-    f"brought {KEYS['thousand-times'].number:.0f}×, partly by fewer bits. 900 GB/s are both directions of all links of one GPU: one "
-    f"GPU sends another at most {KEYS['any-two-900'].number:.0f}, and leaving the server costs {KEYS['eighteen-fold'].number:.0f}×, "
-    f"not 18. Eight adapters of a server send {KEYS['server-50'].number:.0f} GB/s, one of them 50. A roof of bytes is a slope, and "
+    why=f"Sheets print the largest true number. 5,000 is sparse; the dense B200 has {_B200.dense_flops / TFLOP:,.0f}, so the decade "
+    f"brought {_B200.dense_flops / facts.device('K40').fp32_flops:.0f}×, partly by fewer bits. 900 GB/s are both directions of all "
+    f"links of one GPU: one GPU sends another at most {_H100.link_one_way / GB:.0f}, and leaving the server costs "
+    f"{_H100.link_one_way / _H100.network_one_way:.0f}×, not 18. Eight adapters of a server send "
+    f"{8 * _H100.network_one_way / GB:.0f} GB/s, one of them 50. A roof of bytes is a slope, and "
     "memory and network have an axis each. The ridge, the tensor cores, the pod and the one FLOP per byte are right as printed.",
 )
 
-ANSWERS = r"""# %% right: all eleven
-def audit_sheets():
+ANSWERS = r'''from course_lib.estimate import facts
+from course_lib.estimate.units import GB, TFLOP
+
+h100 = facts.device("H100 SXM")
+
+
+# %% right: worked
+def audit_sheets() -> dict[str, tuple[float, str, str]]:
+    """For each statement: (its number, recomputed; "right" or "wrong"; the cause)."""
+    ### BEGIN SOLUTION
+    k40, b200 = facts.device("K40"), facts.device("B200 SXM")
+    one_way, adapter = h100.link_both_ways / 2, h100.network_one_way
+    flat = h100.bandwidth * 100 / (h100.bandwidth * 50)
+    axes = (3.4e15 / 35e9) / (3.4e15 / 700e9)
     return {
-        "b200-5000": (2250, "wrong", "dense or sparse"),
-        "thousand-times": (2250 / 5.04, "wrong", "dense or sparse"),
-        "ridge-295": (989e12 / 3.35e12, "right", "as printed"),
-        "tensor-cores-989": (528 * 1024 * 1.83e9 / 1e12, "right", "as printed"),
-        "flat-ceiling": (100 / 50, "wrong", "slope drawn flat"),
-        "one-axis": (700 / 35, "wrong", "two quantities on one axis"),
-        "eighteen-fold": (450 / 50, "wrong", "both ways for one way"),
-        "any-two-900": (900 / 2, "wrong", "both ways for one way"),
-        "server-50": (8 * 50, "wrong", "wrong scope"),
-        "pod-245": (3072 * 80 / 1000, "right", "as printed"),
+        "b200-5000": (b200.dense_flops / TFLOP, "wrong", "dense or sparse"),
+        "thousand-times": (b200.dense_flops / k40.fp32_flops, "wrong", "dense or sparse"),
+        "ridge-295": (h100.dense_flops / h100.bandwidth, "right", "as printed"),
+        "tensor-cores-989": (528 * 1024 * 1.83e9 / TFLOP, "right", "as printed"),
+        "flat-ceiling": (flat, "wrong", "slope drawn flat"),
+        "one-axis": (axes, "wrong", "two quantities on one axis"),
+        "eighteen-fold": (one_way / adapter, "wrong", "both ways for one way"),
+        "any-two-900": (one_way / GB, "wrong", "both ways for one way"),
+        "server-50": (8 * adapter / GB, "wrong", "wrong scope"),
+        "pod-245": (192 * 16 * h100.memory / 1e12, "right", "as printed"),
         "decode-one": (2 / 2, "right", "as printed"),
     }
+    ### END SOLUTION
 
-
-# %% right: by the library, lists, rounded, capitals, one more id
-from course_lib.estimate import facts
-
-
-def audit_sheets():
-    h100, b200, k40 = (facts.device(name) for name in ("H100 SXM", "B200 SXM", "K40"))
-    return {
-        "b200-5000": [round(b200.dense_flops / 1e12), "Wrong", "Dense or sparse"],
-        "thousand-times": [round(b200.dense_flops / k40.fp32_flops), "Wrong", "Dense or sparse"],
-        "ridge-295": [295, "Right", "As printed"],
-        "tensor-cores-989": [facts.chip("H100 SXM").tensor_flops / 1e12, "Right", "As printed"],
-        "flat-ceiling": [2, "Wrong", "Slope drawn flat"],
-        "one-axis": [20.0, "Wrong", "Two quantities on one axis"],
-        "eighteen-fold": [h100.link_one_way / h100.network_one_way, "Wrong", "Both ways for one way"],
-        "any-two-900": [h100.link_one_way / 1e9, "Wrong", "Both ways for one way"],
-        "server-50": [400, "Wrong", "Wrong scope"],
-        "pod-245": [246, "Right", "As printed"],
-        "decode-one": [1, "Right", "As printed"],
-        "something-else": None,
-    }
-
-
-# %% wrong: printed numbers called wrong => values as-printed  from: all eleven
-# ~ 2250, "wrong" ==> 5000, "wrong"
-# ~ 2250 / 5.04 ==> 1000
-# ~ 100 / 50 ==> 1
-# ~ 700 / 35 ==> 1
-# ~ 450 / 50 ==> 18
-# ~ 900 / 2 ==> 900
-# ~ 8 * 50 ==> 50
-
-# %% wrong: the sparse B200 => values sparse-peak  from: a seventh for each peer
-# ~ "any-two-900": (64.3, "wrong", "both ways for one way") ==> "b200-5000": (4500, "right", "as printed")
-
-# %% wrong: a seventh for each peer => values a-seventh  from: the server in gigabits
-# ~ "server-50": (3200, "wrong", "unit") ==> "any-two-900": (64.3, "wrong", "both ways for one way")
-
-
-# %% wrong: the server in gigabits => values gigabits
-def audit_sheets():
-    return {"server-50": (3200, "wrong", "unit"), "ridge-295": (295, "right", "as printed")}
-
-
-# %% half: one cause missed => 20  from: all eleven
-# ~ 450 / 50, "wrong", "both ways for one way" ==> 9, "wrong", "missing factor"
-
-
+# %% right: by hand, lists, rounded, capitals, one more id
+# ~ (b200.dense_flops / TFLOP, "wrong", "dense or sparse") ==> [2250, "Wrong", "Dense or sparse"]
+# ~ h100.dense_flops / h100.bandwidth ==> 295
+# ~ (192 * 16 * h100.memory / 1e12, "right", "as printed") ==> [246, "Right", "As printed"]
+# ~ (2 / 2, "right", "as printed"), ==> (1, "right", "as printed"), "something-else": None,
+# %% wrong: as printed => values
+# > that is the printed number.
+# ~ b200.dense_flops / TFLOP ==> 5000
+# ~ b200.dense_flops / k40.fp32_flops ==> 1000
+# %% wrong: drawn flat => values
+# > the figure shows that. What is bandwidth × intensity?
+# ~ (flat, "wrong", "slope drawn flat") ==> (1, "right", "as printed")
+# %% wrong: one intensity => values
+# > both intensities have the same FLOP, but not the same bytes.
+# ~ (axes, "wrong", "two quantities on one axis") ==> (1, "right", "as printed")
+# %% wrong: both ways against one => values
+# > that compares both directions of one wire with one direction of the other.
+# ~ one_way / adapter ==> 18
+# %% wrong: both ways added => values
+# > 900 GB/s are both directions added.
+# ~ one_way / GB ==> 900
+# %% wrong: one adapter => values
+# > that is one adapter. How many has a server?
+# ~ 8 * adapter ==> adapter
+# %% wrong: sparse peak => values
+# > this is with the sparse peak.
+# ~ (b200.dense_flops / TFLOP, "wrong", "dense or sparse") ==> (b200.sparse_flops / TFLOP, "wrong", "dense or sparse")
+# ~ (b200.dense_flops / k40.fp32_flops ==> (b200.sparse_flops / k40.fp32_flops
+# ~ h100.dense_flops / h100.bandwidth ==> 2 * h100.dense_flops / h100.bandwidth
+# %% wrong: upside down => values
+# > this is the reciprocal of the number asked for.
+# ~ h100.dense_flops / h100.bandwidth ==> h100.bandwidth / h100.dense_flops
+# ~ (axes, ==> (1 / axes,
+# ~ one_way / adapter ==> adapter / one_way
+# %% wrong: mixed units => values
+# > TFLOP over GB is too small by a factor of 1,000.
+# ~ h100.dense_flops / h100.bandwidth ==> h100.dense_flops / h100.bandwidth / 1000
+# %% wrong: doubled => values
+# > do not double; these are FLOP already.
+# ~ 528 * 1024 ==> 2 * 528 * 1024
+# %% wrong: a seventh for each peer => values a-seventh
+# > this is a seventh, but only one peer sends here.
+# ~ one_way / GB ==> one_way / GB / 7
+# %% wrong: both directions of a server => values both-ways
+# > this adds both directions.
+# ~ 8 * adapter ==> 16 * adapter
+# %% wrong: gigabits => values
+# > these are gigabits.
+# ~ (8 * adapter / GB, "wrong", "wrong scope") ==> (8 * 400, "wrong", "unit")
+# %% wrong: gigabytes => values
+# > these are GB.
+# ~ h100.memory / 1e12 ==> h100.memory / GB
+# %% wrong: multiply adds => values
+# > a multiplication and an addition are two FLOP.
+# ~ 2 / 2, ==> 1 / 2,
+# %% wrong: per weight => values
+# > this is FLOP per weight; a weight has two bytes.
+# ~ 2 / 2, ==> 2,
+# %% wrong: all wrong => values blind
+# ~ h100.bandwidth, "right", "as printed" ==> h100.bandwidth, "wrong", "unit"
+# ~ 1.83e9 / TFLOP, "right", "as printed" ==> 1.83e9 / TFLOP, "wrong", "unit"
+# ~ 1e12, "right", "as printed" ==> 1e12, "wrong", "unit"
+# ~ 2 / 2, "right", "as printed" ==> 2 / 2, "wrong", "unit"
+# %% half: one cause missed => 20
+# ~ one_way / adapter, "wrong", "both ways for one way" ==> 9, "wrong", "missing factor"
 # %% half: two answered so far => 4
 def audit_sheets():
     return {"eighteen-fold": (9, "wrong", "both ways for one way"), "pod-245": (245.8, "right", "as printed")}
-"""
+'''

@@ -10,8 +10,6 @@ from course_grader.judging.random_inputs import draw_rows, one_apart, plain, uns
 from course_grader.records import Case
 from course_lib.estimate.units import bytes_text, flops_text
 
-_READS = "only reads count here."
-_SIZE = "an element has `size` bytes, which is not always 2."
 _READS = {False: "", True: ", reads only"}  # by `reads_only`
 
 

@@ -22,20 +22,15 @@ def _work_words(flop: float, memory: float, sent: float, *_: float) -> str:
     return f"{flops_text(flop)}, {bytes_text(memory)} through memory, {bytes_text(sent)} sent"
 
 
-def _roof_rows(kind: str, rng: random.Random, bound: str, count: int) -> list[tuple[float, ...]]:
+def _work(rng: random.Random, directions: int, bound: str) -> tuple[float, ...]:
     """Random work that the part `bound` clearly limits."""
-    rows: list[tuple[float, ...]] = []
-    for _ in range(count):
-        f, b, w = rng.choice(PEAKS), rng.choice(MEMORIES), rng.choice(WIRES)
-        longest = log_uniform(rng, 1e-6, 1e2)
-        times = {name: longest * rng.uniform(0.05, 0.9) for name in PARTS}
-        times[bound] = longest
-        if bound != "network" and rng.random() < 0.3:
-            times["network"] = 0.0
-        one_way = w / (2 if kind == "both ways" else 1)
-        amounts = (times["compute"] * f, times["memory"] * b, times["network"] * one_way)
-        rows.append((*(float(f"{amount:.4g}") for amount in amounts), f, b, w))
-    return rows
+    f, b, w = rng.choice(PEAKS), rng.choice(MEMORIES), rng.choice(WIRES)
+    longest = log_uniform(rng, 1e-6, 1e2)
+    times = {name: longest * rng.uniform(0.05, 0.9) for name in PARTS} | {bound: longest}
+    if bound != "network" and rng.random() < 0.3:
+        times["network"] = 0.0
+    amounts = (times["compute"] * f, times["memory"] * b, times["network"] * w / directions)
+    return (*(float(f"{amount:.4g}") for amount in amounts), f, b, w)
 
 
 def _clear(*row: float) -> bool:
@@ -46,16 +41,15 @@ def _clear(*row: float) -> bool:
 
 
 def _roof_cases(params: Params, rng: random.Random) -> list[Case]:
-    kind = params["network_kind"]
+    directions = 2 if params["network_kind"] == "both ways" else 1
 
     def rows(cases: Any, flops: float, bandwidth: float, directions: int = 1) -> list[tuple[float, ...]]:
         keys = ("flop", "memory_bytes", "network_bytes")
         return [(*(case[key] for key in keys), flops, bandwidth, case["network"] * directions) for case in cases]
 
-    others = [row for bound in PARTS for row in _roof_rows(kind, rng, bound, 20)]
+    others = [_work(rng, directions, bound) for bound in PARTS for _ in range(20)]
     others += one_apart(others, right, _clear)
     chosen = facts.device(rng.choice(("H100 SXM", "B200 SXM")))
-    directions = 2 if kind == "both ways" else 1
     more = rows(twelve(chosen.name), float(chosen.dense_flops), float(chosen.bandwidth), directions)
     others += [(work * 1e15, (1.9 - work) * 3e12, 0.0, 1e15, 3e12, 5e10) for work in (1.0, 0.9)]  # nothing sent
     rng.shuffle(others)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-import course_chapters
+from course_chapters import one_thread
 from course_grader import exercises
 from course_grader.arithmetic import ONE_THREAD, same_everywhere
 from course_grader.bank import kill_matrix
@@ -135,12 +135,12 @@ def test_json_stays_json_in_any_encoding():
 
 
 def test_a_kernel_that_has_imported_a_chapter_uses_one_thread_and_what_it_starts_its_own():
-    code = "import os, course_chapters, torch; print(torch.get_num_threads(), os.environ['OMP_NUM_THREADS'])"
+    code = "import os, course_chapters.one_thread, torch; print(torch.get_num_threads(), os.environ['OMP_NUM_THREADS'])"
     assert typed("-c", code, threads="4").stdout.split() == ["1", "4"]
 
 
 def test_a_chapter_that_is_imported_after_torch_uses_one_thread_too(left_behind):
-    importlib.reload(course_chapters)
+    importlib.reload(one_thread)
     assert torch.get_num_threads() == 1
 
 

@@ -9,7 +9,7 @@ the mistake must agree with the answer on all cases. If no mistake fits, the jud
 import math
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -200,7 +200,7 @@ class _Trial:
 def _same_outcome(got: Outcome, slip: Outcome) -> bool:
     if got.state != "answered" or slip.state != "answered":
         return got.state == slip.state
-    return _alike(dict(_leaves(got.value)), dict(_leaves(slip.value)))
+    return _alike(_leaves(got.value), _leaves(slip.value))
 
 
 def _waits(outcome: Outcome) -> list[tuple[str, ...]]:
@@ -213,8 +213,8 @@ def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL)
     rank's part `(key, ...)` over all rows. `where` limits the search to parts that begin so; `...` in it is any key.
     """
     if where == WHOLE:
-        return {()} if _alike(dict(_leaves(got)), dict(_leaves(slip))) else set()
-    mine, its, wants = (dict(_leaves(value)) for value in (got, slip, right))
+        return {()} if _alike(_leaves(got), _leaves(slip)) else set()
+    mine, its, wants = map(_leaves, (got, slip, right))
     columns: dict[Path, list[tuple[Any, Any, Any]]] = {}
     many = type(got) is list
     for path in {**mine, **its, **wants}:
@@ -240,7 +240,7 @@ _ONE_ROW: Path = ("one row",)
 def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
     """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling."""
     for rows in zip(got, slip, right, strict=False) if type(slip) is type(right) is list else ():
-        mine, its, wants = ({path: each for path, each in _leaves(row) if _begins(path, where)} for row in rows)
+        mine, its, wants = ({path: each for path, each in _leaves(row).items() if _begins(path, where)} for row in rows)
         if _alike(mine, wants):
             continue
         paths = {**mine, **its, **wants}
@@ -259,7 +259,7 @@ def _is_telling(value: Any) -> bool:
 
 def _says_little(value: Any) -> bool:
     """Whether a value is a word, None or a yes, which different mistakes may share: it names one only if all cases agree."""
-    found = [each for path, each in _leaves(value) if path[-1:] != (len,)]
+    found = [each for path, each in _leaves(value).items() if path[-1:] != (len,)]
     return len(found) <= 2 and all(type(each) in (str, bool, type(None)) for each in found)
 
 
@@ -294,17 +294,31 @@ def _alike(mine: Mapping[Path, Any], its: Mapping[Path, Any]) -> bool:
     return mine.keys() == its.keys() and all(_equal(value, its[path]) for path, value in mine.items())
 
 
-def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The values that plain data hold, each with the way to it."""
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _leaves(each, (*path, key))
-    elif isinstance(value, (list, tuple)):
-        yield (*path, len), len(value)
+_flat = Recent(64)  # values that are compared with several mistakes, each with its leaves; the value keeps its id
+_PLAIN = frozenset({int, float, str, bool, type(None)})
+
+
+def _leaves(value: Any) -> dict[Path, Any]:
+    """The values that plain data hold, each by the way to it."""
+    if type(value) in _PLAIN:
+        return {(): value}
+    return _flat.made(id(value), lambda: (value, _gather({}, value, ())))[1]
+
+
+def _gather(found: dict[Path, Any], value: Any, path: Path) -> dict[Path, Any]:
+    kind = type(value)
+    if kind in _PLAIN:
+        found[path] = value
+    elif kind in (list, tuple) or isinstance(value, (list, tuple)):
+        found[(*path, len)] = len(value)
         for at, each in enumerate(value):
-            yield from _leaves(each, (*path, at))
+            _gather(found, each, (*path, at))
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            _gather(found, each, (*path, key))
     else:
-        yield path, value
+        found[path] = value
+    return found
 
 
 def _equal(one: Any, two: Any, rel: float = REL) -> bool:

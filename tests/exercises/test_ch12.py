@@ -10,8 +10,7 @@ from course_chapters.ch12.exercises.judges.shared import top
 from course_grader.judging import Worked
 from course_grader.judging.worked import judged_variant
 from course_lib.estimate import facts
-from course_lib.parallel.expert import balance, costs, experts, node_limited
-from course_lib.parallel.expert import expert_capacity
+from course_lib.parallel.expert import balance, costs, expert_capacity, experts, node_limited
 from course_lib.parallel.expert import routing as library
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
+from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Rows, TupleOf
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
@@ -19,13 +20,12 @@ LINES: Mapping[str, str] = {
 }
 WORDS = ("healthy", "degraded", "refuse")
 RUNS = {"healthy": "go", "degraded": "with care", "refuse": "no-go"}
-LIMITED = ("copy", "all-reduce", "shared memory", "open files")
 
 
 def limits_of(copy: float, bus: float, shared: float, files: int) -> dict[str, tuple[float, float]]:
     """For each line with limits: healthy from here on, refused below there."""
     pairs = (copy, copy / 2), (bus, bus / 2), (shared, shared / 8), (files, files // 4)
-    return dict(zip(LIMITED, pairs, strict=True))
+    return dict(zip(list(LINES)[3:], pairs, strict=True))
 
 
 def _limits(*sound: Any) -> dict[str, Any]:
@@ -79,4 +79,5 @@ otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}}, and
         **_limits(*map(draw.choice, ((0.5, 0.56, 0.6), (0.44, 0.48, 0.55), (0.8e9, 1.6e9, 2e9), (2048, 8192)))),
     },
     probe=rows,
+    returns=Rows(TupleOf({"lines": DictOf({}, more=True), "run": Maybe(Anything())})),
 )

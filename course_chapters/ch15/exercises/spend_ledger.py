@@ -18,7 +18,7 @@ the last one in full. It ran a list of stages, `{"name", "start", "end", "state"
 - `stop_by(budget, gpus, price, increment, grace)`: the machine is gone `grace` minutes after you order its stop, and it is billed until then. Return the **last** minute at which you may
   order the stop so that the bill is at most `budget` dollars; `None` if even an order at minute 0 comes too late.
 
-Shown: {{gpus}} GPUs at {{price:usd}} an hour each, billed by {{increment}} minutes, and a budget of {{budget:usd}}.""",
+Shown: {{gpus}} GPUs at {{price:usd}} an hour each, billed by {{increment}} minutes, and a budget of {{budget:usd}} or twice that.""",
     **Worth(points=5, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(

@@ -8,17 +8,15 @@ from typing import Any
 
 from course_chapters.ch15.exercises.judges import trainings
 from course_chapters.ch15.exercises.judges.trainings import RESUMED, SEEDS, TRACES, shipped
-from course_grader.judging import Fault, Judging, Params, describe, first, judged
+from course_grader.judging import Fault, Judging, Params, Worked, describe, first, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
+from course_grader.judging.mistakes import Wrong
 from course_grader.judging.random_inputs import generality
 from course_grader.records import Case, Outcome, Verdict
 
 RESUMING = ("resumed well", "warm-up again", "one step back", "one step ahead", "four times a step")
-
-TRACES_SHOWN = ("sound", "bad batch", "warm-up again", "always clipped")
-
-TRACE_LOOK: Mapping[str, str] = {
+LOOK: Mapping[str, str] = {
     "warm-up again": "The rates differ from the plan after the resume. Which steps of the plan have these rates?",
     "one step off": "The rates differ little from the plan. Compare each with the plan's neighbors.",
     "stepped too often": "The rates run further and further ahead of the plan. Where in the plan is each?",
@@ -31,11 +29,7 @@ TRACE_LOOK: Mapping[str, str] = {
 }
 
 Trace = dict[str, Any]
-
-
-def scaled(trace: Trace, by: float) -> Trace:
-    """The same training with its loss multiplied: norms and the limit grow together, and no ratio changes."""
-    return {**trace, "norms": [by * each for each in trace["norms"]], "limit": by * trace["limit"]}
+right = Worked("read-the-traces")
 
 
 def _one_norm(trace: Trace, place: int, norm: float) -> Trace:
@@ -52,8 +46,8 @@ def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple
     # norms that grow from the first step, and fastest at the end: the last ones are also far above the median
     sums = {**sound, "norms": [norms[0] * (1 + 60 * (step / last) ** 3) for step in range(last + 1)]}
     ones, twos = ({**sound, "norms": [1.0, *[each] * last]} for each in (1.0, 2.0))
-    tens = [1.0, *[4.0] * (last - len(norms) // 4), *[10.0] * (len(norms) // 4)]
-    above = [1.0, *[4.0] * (last - 5), 10.5, 10.5, 10.5, 4.0, 4.0]
+    quarter = len(norms) // 4
+    tens, above = [1.0, *[4.0] * (last - quarter), *[10.0] * quarter], [1.0, *[4.0] * (last - 5), *[10.5] * 3, 4.0, 4.0]
     one_below = _one_norm(sound, middle, 0.9 * min(norms))  # all other steps are clipped
     return [
         ({**wrong, "norms": bad["norms"]}, why),
@@ -78,8 +72,10 @@ def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple
         ({**ones, "norms": tens}, "sound"),  # exactly ten times the first
         ({**ones, "norms": above}, "not zeroed"),  # just above it, in the median of the last five
         (_one_norm(twos, middle, 100.5), "explodes"),
-        (scaled(sound, 512.0), "sound"),
-        (scaled(sound, 2.0**-12), "sound"),
+        *(
+            ({**sound, "norms": [by * each for each in norms], "limit": by * sound["limit"]}, "sound")
+            for by in (512.0, 2.0**-12)
+        ),
     ]
 
 
@@ -112,30 +108,34 @@ def trace_of(fault: str, seed: int) -> dict[str, Any]:
     }
 
 
-def wrong_step(rates: Sequence[float], plan: Sequence[float]) -> int | None:
-    pairs = enumerate(zip(rates, plan, strict=True))
-    return next((step for step, (rate, meant) in pairs if abs(rate - meant) > 1e-6 * abs(meant)), None)
-
-
 def _rates(seed: int, faults: Sequence[str]) -> list[tuple[list[float], list[float]]]:
     return [(found["rates"], found["planned"]) for found in (trace_of(fault, seed) for fault in faults)]
 
 
-def _trace_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
     example = _rates(pool, ("sound", "warm-up again", "one step back", "twice a step"))
-    known = [(1, [(trace_of(fault, pool),)], TRACES[fault]) for fault in TRACES_SHOWN]
+    known = [(fault, pool) for fault in ("sound", "bad batch", "warm-up again", "always clipped")]
     resumed = _rates(others[0], rng.sample(RESUMING, len(RESUMING)))
     faults = rng.sample(sorted(TRACES), len(TRACES))
-    drawn = [(trace_of(fault, rng.choice(others)), TRACES[fault]) for fault in faults]
+    drawn = [(fault, rng.choice(others)) for fault in faults]
     moved = moved_traces(lambda fault: trace_of(fault, others[0]), rng)
-    unseen = [(1, [(trace,)], word) for trace, word in (*drawn, *moved)]
+
+    def asked(traces: Sequence[tuple[str, int]]) -> list[tuple[Any, ...]]:
+        return [(1, [(trace_of(*each),)], TRACES[each[0]]) for each in traces]
+
     return [
         shown("rates of four runs", "values:step", 0, example),
-        *numbered(shown, "trace {}", "values:cause", known),
+        *numbered(shown, "trace {}", "values:cause", asked(known)),
         generality("steps", 0, "rates at both ends of a run, and nearly the same", close_rates()),
         generality("steps", 0, "other runs' rates", resumed),
-        *numbered(hidden, "another trace ({})", "generality:causes", unseen),
+        *numbered(hidden, "another trace ({})", "generality:causes", asked(drawn)),
+        *numbered(
+            hidden,
+            "a trace with numbers moved ({})",
+            "generality:causes",
+            [(1, [(each,)], word) for each, word in moved],
+        ),
     ]
 
 
@@ -146,45 +146,50 @@ def _step_fault(where: str, got: Any, want: int | None) -> Fault | None:
         return "false-alarm", f"{where}: it is not step {describe(got)}; all rates are as planned, up to rounding."
     if got is None:
         return "unnoticed", f"{where}: a rate differs. Do you see small differences, and the first and the last step?"
-    name = "counted-from-one" if got == want + 1 else "another-step"
-    return name, f"{where}: it is not step {describe(got)}. Steps count from 0; return the first that differs."
+    told = f"{where}: it is not step {describe(got)}. Steps count from 0; return the first that differs."
+    return Wrong("another-step", told, f"{where}: ")
 
 
-def _trace_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, rows = case.args
     if index == 1:
-        fault = diagnosis_fault(case.name, outcome.value[0], case.secret, "sound", TRACE_LOOK)
+        fault = diagnosis_fault(case.name, outcome.value[0], case.secret, "sound", LOOK)
     else:
         steps = enumerate(zip(outcome.value, rows, strict=True), 1)
-        fault = first(*(_step_fault(f"{case.name}, {place}", got, wrong_step(*row)) for place, (got, row) in steps))
+        fault = first(*(_step_fault(f"{case.name}, {place}", got, right[0](*row)) for place, (got, row) in steps))
     return judged(case, fault)
 
 
 JUDGING = Judging(
     shares={"values:step": 0.2, "values:cause": 0.2, "generality:steps": 0.15, "generality:causes": 0.45},
-    cases=_trace_cases,
-    verdicts=_trace_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="""Rates are exact, so they come first: find the step of the plan that has a wrong rate. Norms are noisy, so each question is about a ratio: the largest
 to the limit, to the first and to the median; the last to the first; the smallest to the limit.""",
     pytorch="`clip_grad_norm_` returns the norm before clipping: log it. Save `scheduler.state_dict()` in every checkpoint, next to the optimizer's.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 from statistics import median
 
 
-# %% right: rates first, then ratios of norms
-def first_wrong(rates, planned):
-    pairs = enumerate(zip(rates, planned))
+# %% right: worked
+def first_wrong(rates: list[float], planned: list[float]) -> int | None:
+    """The first step whose learning rate is not the planned one; None if all are."""
+    ### BEGIN SOLUTION
+    pairs = enumerate(zip(rates, planned, strict=True))
     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
+    ### END SOLUTION
 
 
-def cause(trace):
+def cause(trace: dict) -> str:
+    """What happened to this training, in one of the words above."""
+    ### BEGIN SOLUTION
     rates, planned, norms, limit, resumed = (trace[name] for name in ("rates", "planned", "norms", "limit", "resumed"))
     at, last = first_wrong(rates, planned), len(rates) - 1
     if at is not None:
 
-        def follows(place):
+        def follows(place) -> bool:  # whether each later step i has the rate of step place(i)
             return first_wrong(rates[at:], [planned[min(max(place(i), 0), last)] for i in range(at, last + 1)]) is None
 
         if resumed is not None and follows(lambda i: i - resumed):
@@ -199,105 +204,64 @@ def cause(trace):
     if max(norms) > 5 * median(norms):
         return "bad batch"
     return "always clipped" if min(norms) > limit else "sound"
+    ### END SOLUTION
 
-
-# %% right: the shift is looked for, norms by other ratios  from: rates first, then ratios of norms
-def first_wrong(rates, planned):
-    for step in range(len(rates)):
-        if abs(rates[step] - planned[step]) > 1e-6 * abs(planned[step]):
-            return step
-
-
-def cause(trace):
-    rates, planned, norms = trace["rates"], trace["planned"], trace["norms"]
-    first, ordered, steps = norms[0], sorted(norms), len(rates)
-    if (at := first_wrong(rates, planned)) is not None:
-        longer = [planned[0]] * steps + planned + [planned[-1]] * steps
-        shifts = {
-            by: first_wrong(rates[at:], longer[steps + at + by : 2 * steps + by])
-            for by in (-(trace["resumed"] or 0), -1, 1)
-        }
-        right = [by for by, wrong in shifts.items() if wrong is None]
-        return ("one step off" if abs(right[0]) == 1 else "warm-up again") if right else "stepped too often"
-    if all(norm < trace["limit"] / 1000 for norm in norms):
-        return "vanishes"
-    if any(not norm <= 100 * first for norm in norms):
-        return "explodes"
-    if ordered[-3] > 10 * first:
-        return "not zeroed"
-    if ordered[-1] > 5 * (ordered[(steps - 1) // 2] + ordered[steps // 2]) / 2:
-        return "bad batch"
-    return "always clipped" if all(norm > trace["limit"] for norm in norms) else "sound"
-
-
-# %% wrong: any norm above the limit is always clipped => values false-alarm  from: rates first, then ratios of norms
+# %% right: norms by other ratios
+# ~ not math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) > 1e-6 * abs(meant)
+# ~ max(norms) < 1e-3 * limit ==> all(norm < limit / 1000 for norm in norms)
+# ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> any(not norm <= 100 * norms[0] for norm in norms)
+# ~ median(norms[-5:]) > 10 * norms[0] ==> sorted(norms)[-3] > 10 * norms[0]
+# ~ min(norms) > limit ==> all(norm > limit for norm in norms)
+# %% wrong: any norm above the limit is always clipped => values false-alarm
 # ~ min(norms) > limit ==> max(norms) > limit
-
-# %% wrong: rates must be equal to the bit => generality false-alarm  from: rates first, then ratios of norms
+# %% wrong: rates must be equal to the bit => generality false-alarm
 # ~ not math.isclose(had, meant, rel_tol=1e-6) ==> had != meant
-
-# %% wrong: steps count from one => values counted-from-one  from: rates first, then ratios of norms
-# ~ zip(rates, planned) ==> zip(rates, planned), 1
-
-# %% wrong: the last wrong step => values another-step  from: rates first, then ratios of norms
+# %% wrong: steps count from one => values counted-from-one
+# > steps count from 0; here they count from 1.
+# ~ enumerate(zip(rates, planned, strict=True)) ==> enumerate(zip(rates, planned, strict=True), 1)
+# %% wrong: the last wrong step => values
+# > this is the last step that differs; return the first.
 # -     return next((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), None)
 # +     return max((step for step, (had, meant) in pairs if not math.isclose(had, meant, rel_tol=1e-6)), default=None)
-
-# %% wrong: the first step is not looked at => generality unnoticed  from: rates first, then ratios of norms
+# %% wrong: the first step is not looked at => generality unnoticed
 # ~ in pairs if not ==> in pairs if step and not
-
-# %% wrong: one step back only => generality not-one-step-off  from: rates first, then ratios of norms
+# %% wrong: one step back only => generality not-one-step-off
 # ~ follows(lambda i: i - 1) or follows(lambda i: i + 1) ==> follows(lambda i: i - 1)
-
-# %% wrong: every wrong rate is a schedule stepped too often => values not-warm-up-again  from: rates first, then ratios of norms
+# %% wrong: every wrong rate is a schedule stepped too often => values not-warm-up-again
 # ~ resumed is not None and follows(lambda i: i - resumed) ==> False
 # ~ follows(lambda i: i - 1) or follows(lambda i: i + 1) ==> False
-
-# %% wrong: a large norm is an explosion => values not-bad-batch  from: rates first, then ratios of norms
+# %% wrong: a large norm is an explosion => values not-bad-batch
 # ~ 100 * norms[0] ==> 4 * median(norms)
-
-# %% wrong: no norm is too small => generality not-vanishes  from: rates first, then ratios of norms
+# %% wrong: no norm is too small => generality not-vanishes
 # ~ max(norms) < 1e-3 * limit ==> not max(norms)
 # -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
 # +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
-
-# %% wrong: always sound => values unnoticed  from: only the step
-# ~ raise NotImplementedError ==> return "sound"
-
-# %% wrong: rates to an absolute millionth => generality unnoticed  from: rates first, then ratios of norms
+# %% wrong: always sound => values unnoticed  from: worked
+def cause(trace):
+    return "sound"
+# %% wrong: rates to an absolute millionth => generality unnoticed
 # ~ math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) <= 1e-6
-
-# %% wrong: norms before rates => generality -  from: rates first, then ratios of norms
+# %% wrong: norms before rates => generality -
 # -     if at is not None:
 # +     sound = 1e-3 * limit <= max(norms) <= min(100 * norms[0], 5 * median(norms)) and min(norms) <= limit
 # +     if at is not None and sound and median(norms[-5:]) <= 10 * norms[0]:
-
-# %% wrong: an explosion is a norm above a hundred => generality false-alarm  from: rates first, then ratios of norms
+# %% wrong: an explosion is a norm above a hundred => generality false-alarm
 # ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> max(norms) > 100
-
-# %% wrong: the mean for the median => generality unnoticed  from: rates first, then ratios of norms
+# %% wrong: the mean for the median => generality unnoticed
 # ~ 5 * median(norms) ==> 5 * sum(norms) / len(norms)
-
-# %% wrong: a batch against the first norm => generality false-alarm  from: rates first, then ratios of norms
+# %% wrong: a batch against the first norm => generality false-alarm
 # ~ 5 * median(norms) ==> 5 * norms[0]
-
-# %% wrong: a bad batch is asked for before sums => generality not-not-zeroed  from: rates first, then ratios of norms
+# %% wrong: a bad batch is asked for before sums => generality not-not-zeroed
 # ~ median(norms[-5:]) > 10 * norms[0] ==> 10 * norms[0] < median(norms[-5:]) and max(norms) <= 5 * median(norms)
-
-# %% wrong: clipping is asked for before a bad batch => generality not-bad-batch  from: rates first, then ratios of norms
+# %% wrong: clipping is asked for before a bad batch => generality not-bad-batch
 # ~ max(norms) > 5 * median(norms) ==> max(norms) > 5 * median(norms) and min(norms) <= limit
-
-# %% wrong: the last step clipped is all => generality false-alarm  from: rates first, then ratios of norms
+# %% wrong: the last step clipped is all => generality false-alarm
 # ~ min(norms) > limit ==> norms[-1] > limit
-
-# %% wrong: the last norm tells an explosion => generality not-explodes  from: rates first, then ratios of norms
+# %% wrong: the last norm tells an explosion => generality not-explodes
 # ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> not norms[-1] <= 100 * norms[0]
-
-# %% wrong: one small norm vanishes => generality -  from: rates first, then ratios of norms
+# %% wrong: one small norm vanishes => generality -
 # ~ if max(norms) < 1e-3 * limit: ==> if min(norms) < 1e-3 * limit:
-
-
-# %% half: only the step => 1.4  from: rates first, then ratios of norms
+# %% half: only the step => 1.4  from: worked
 def cause(trace):
     raise NotImplementedError
-"""
+'''

@@ -4,8 +4,8 @@ import copy
 import math
 import random
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from course_grader.exercises.values import quoted
@@ -64,9 +64,8 @@ def intact(run: Mapping[str, Any]) -> bool:
 
 def ratios(runs: Runs) -> dict[str, float]:
     """Measured over predicted step time of each run that is intact and was predicted."""
-    whole = [name for name in runs if intact(runs[name])]
-    times = {name: [field_of(runs, f"{name}:{way}") for way in (STEP, PREDICTED)] for name in whole}
-    return {name: took / predicted for name, (took, predicted) in times.items() if took and predicted}
+    times = {name: (field_of(runs, f"{name}:{STEP}"), field_of(runs, f"{name}:{PREDICTED}")) for name in runs}
+    return {name: took / said for name, (took, said) in times.items() if took and said and intact(runs[name])}
 
 
 def _sources(page: str, runs: Runs) -> Fault | None:
@@ -82,28 +81,27 @@ def _sources(page: str, runs: Runs) -> Fault | None:
 
 def _resolves(claim: Claim, runs: Runs) -> Fault | None:
     """What is wrong with the sources, the unit or the value of a claim."""
-    lead = quoted(claim.text)
-    for name in (source.partition(":")[0] for source in claim.fields):
+    lead, values = quoted(claim.text), []
+    for source in claim.fields:
+        name = source.partition(":")[0]
         if name in runs and not intact(runs[name]):
             return "quotes-a-changed-file", f"{lead} is read from {name}, which was changed after it was written."
-    values = {source: field_of(runs, source) for source in claim.fields}
-    if len(claim.fields) > 2 or None in values.values():
-        missing = next((source for source, value in values.items() if value is None), claim.fields[-1])
-        hint = " Separate the two sources of a ratio by “ / ”, with spaces." if missing.count(":") > 1 else ""
-        return "no-such-field", f"{lead}: there is no number at {quoted(missing)}.{hint}"
+        values.append(field_of(runs, source))
+        if values[-1] is None or len(values) > 2:
+            hint = " Separate the two sources of a ratio by “ / ”, with spaces." if source.count(":") > 1 else ""
+            return "no-such-field", f"{lead}: there is no number at {quoted(source)}.{hint}"
     kinds = [SECONDS if "seconds" in source else BYTES if "bytes" in source else SHARES for source in claim.fields]
     if kinds[0] is not kinds[-1]:
         return "wrong-unit", f"{lead} is a ratio of seconds and bytes."
     units = SHARES if len(kinds) == 2 else kinds[0]
     if claim.unit not in units:
         return "wrong-unit", f"{lead}: the field is not in {claim.unit}; use one of {', '.join(units)}."
-    return _value(lead, claim, [values[source] for source in claim.fields])
-
-
-def _value(lead: str, claim: Claim, values: Sequence[float]) -> Fault | None:
-    if len(values) == 2 and not values[1]:
+    if not all(values[1:]):
         return "no-such-field", f"{lead} divides by a field that is zero."
-    want = values[0] / values[1] if len(values) == 2 else values[0]
+    return _value(lead, claim, values[0] / values[1] if len(values) == 2 else values[0])
+
+
+def _value(lead: str, claim: Claim, want: float) -> Fault | None:
     got = claim.value * UNITS[claim.unit]
     if math.isclose(got, want, rel_tol=CLOSE):
         return None
@@ -152,24 +150,22 @@ def _length(page: str, runs: Runs) -> Fault | None:
     return ("too-long", f"The page has {lines} lines; at most {LINES} are allowed.") if lines > LINES else None
 
 
-QUESTIONS = {"sources": _sources, "claims": _complete, "worst": _worst}
+QUESTIONS = {"values:sources": _sources, "values:claims": _complete, "values:worst": _worst, "cost:page": _length}
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    page, runs = outcome.value, case.args[0]
-    if type(page) is not str or not page.strip():
-        name = "returned-none" if page is None else "no-page"
-        none = name, f"{case.name}: return the page as text; got {describe(page)}."
-        return [verdict(case.kind, part, case, none) for part in (QUESTIONS if case.kind == "values" else [case.part])]
-
-    def asked(question: Any) -> Fault | None:
-        fault = question(page, runs)
-        return fault and (fault[0], f"{case.name}: {fault[1]}")
-
-    if case.kind != "values":
-        return [verdict(case.kind, case.part, case, first(*map(asked, QUESTIONS.values())))]
-    found = [verdict("values", part, case, asked(question)) for part, question in QUESTIONS.items()]
-    return [*found, verdict("cost", "page", case, asked(_length))]
+    page, found = outcome.value, []
+    for share, question in QUESTIONS.items():
+        kind, part = share.split(":")
+        if type(page) is str and page.strip():
+            fault = question(page, case.args[0])
+        else:
+            fault = "returned-none" if page is None else "no-page", f"return the page as text; got {describe(page)}."
+        found.append(verdict(kind, part, case, fault and (fault[0], f"{case.name}: {fault[1]}")))
+    if case.kind == "values":
+        return found
+    first_wrong = next((each for each in found[:3] if not each.ok), found[0])
+    return [replace(first_wrong, kind=case.kind, part=case.part)]
 
 
 def made_up(name: str, step: float, said: float | None, memory: float, layout: str = "cpu4/ddp") -> dict[str, Any]:
@@ -191,11 +187,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
     changed = {f"own/{name}": _drawn(rng, name) for name in ("monday", "tuesday", "wednesday")}
     changed[rng.choice(sorted(changed))]["measured"]["step_seconds"] *= 0.7
-    some = next(iter(shown))  # intact when it was shown
+    some, alone = next(iter(shown)), made_up("one", 0.2, None, 9e7)  # `some` was intact when it was shown
     changed |= {"own/thursday": made_up("thursday", 0.2, None, 9e7), some: copy.deepcopy(shown[some])}
     for name in (some, "own/thursday"):
         changed[name]["measured"]["memory_bytes"] *= 2
-    none = {"one": made_up("one", 0.2, None, 9e7), some: changed[some]}
     bare = {"h100/one": _drawn(rng, "one"), "h100/two": made_up("two", 0.31, None, 4.1e9)}
     bare["h100/four"] = _drawn(rng, "four")
     far = {"a": _drawn(rng, "a", 1.9), "b": _drawn(rng, "b", 0.4), "c": _drawn(rng, "c", 1.1)}
@@ -210,8 +205,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("twice as long and less than half as long", "generality:worst", far),
         hidden("a file that was changed", "generality:changed", changed),
         hidden("a run without a prediction", "generality:unpredicted", bare),
-        hidden("nothing was predicted", "generality:unpredicted", {"one": none["one"]}),
-        hidden("what was predicted is changed", "generality:changed", none),
+        hidden("nothing was predicted", "generality:unpredicted", {"one": alone}),
+        hidden("what was predicted is changed", "generality:changed", {"one": alone, some: changed[some]}),
     ]
 
 
@@ -225,117 +220,82 @@ or after the next run, and what a file lacks is visibly missing. A ratio is symm
     pytorch="`torch.utils.collect_env` prints what a report should say about the software; `./course evidence` lists the course's files and their gates.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 
 from course_runs import evidence
 
 
-# %% right: a line for each run
-def report(runs):
-    lines, off = ["# Predicted and measured", ""], {}
+# %% right: worked
+def report(runs: dict[str, dict]) -> str:
+    """A page of Markdown about some runs, with a source for every number."""
+    ### BEGIN SOLUTION
+    lines, ratios = ["# Predicted and measured", ""], {}
     for name, run in runs.items():
         if evidence.digest(run) != run["sha256"]:
-            lines.append(f"- `{name}` is left out: it was changed after it was written.")
+            lines.append(f"- `{name}` is left out: its file was changed after it was written.")
             continue
-        found, said = run["measured"], run["predicted"].get("step_seconds")
-        line = f"- `{name}`: {found['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
-        line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-        if said:
-            off[name] = found["step_seconds"] / said
-            line += f"; predicted {said * 1e3:.4g} ms [{name}:predicted.step_seconds]"
-            line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
+        measured, predicted = run["measured"], run["predicted"].get("step_seconds")
+        line = f"- `{name}`: {measured['step_seconds'] * 1e3:.4g} ms [{name}:measured.step_seconds]"
+        line += f", {measured['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
+        if predicted:
+            ratios[name] = measured["step_seconds"] / predicted
+            line += f"; predicted {predicted * 1e3:.4g} ms [{name}:predicted.step_seconds]"
+            line += f", ratio {ratios[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
         lines.append(line)
-    if off:
-        lines += ["", f"Worst predicted: `{max(off, key=lambda name: abs(math.log(off[name])))}`"]
+    if ratios:
+        lines += ["", f"Worst predicted: `{max(ratios, key=lambda name: abs(math.log(ratios[name])))}`"]
     return "\n".join(lines)
+    ### END SOLUTION
 
-
-# %% right: a table, other units, ratios in per cent
-def claim(value, unit, *fields):
-    size = {"s": 1, "GB": 1e9, "%": 0.01}[unit]
-    return f"{value / size:,.6g} {unit} [{' / '.join(fields)}]"
-
-
-def report(runs):
-    whole = {name: run for name, run in runs.items() if evidence.digest(run) == run["sha256"]}
-    rows = ["| run | step | memory | predicted | measured / predicted |", "|---|---|---|---|---|"]
-    worst = {}
-    for name, run in whole.items():
-        step, said = run["measured"]["step_seconds"], run["predicted"].get("step_seconds", 0)
-        where = f"{name}:measured.step_seconds", f"{name}:predicted.step_seconds"
-        cells = [
-            f"`{name}`",
-            claim(step, "s", where[0]),
-            claim(run["measured"]["memory_bytes"], "GB", f"{name}:measured.memory_bytes"),
-        ]
-        cells += [claim(said, "s", where[1]), claim(step / said, "%", *where)] if said else ["not made", "none"]
-        worst |= {max(step / said, said / step): name} if said else {}
-        rows.append(f"| {' | '.join(cells)} |")
-    refused = [f"Refused, as its hash does not fit: `{name}`." for name in runs if name not in whole]
-    return "\n".join(["# Runs", *rows, *refused, *([f"Worst predicted: `{worst[max(worst)]}`"] if worst else [])])
-
-
-# %% wrong: seconds are called milliseconds => values not-what-the-file-says  from: a line for each run
-# ~ `: {found['step_seconds'] * 1e3:.4g} ==> `: {found['step_seconds']:.4g}
-
-# %% wrong: bytes in mebibytes, called MB => values powers-of-two  from: a line for each run
+# %% right: other units, ratios in per cent, in a table
+# ~ "# Predicted and measured", "" ==> "# Runs", "| run | step | memory | predicted | measured / predicted |", "|---|---|---|---|---|"
+# ~ - `{name}` is left out: its file was changed after it was written. ==> Refused, as its hash does not fit: `{name}`.
+# ~ - `{name}`: {measured['step_seconds'] * 1e3:.4g} ms ==> | `{name}` | {measured['step_seconds']:,.6g} s
+# ~ , {measured['memory_bytes'] / 1e6:.4g} MB ==>  | {measured['memory_bytes'] / 1e9:,.6g} GB
+# ~ ; predicted {predicted * 1e3:.4g} ms ==>  | {predicted:,.6g} s
+# ~ , ratio {ratios[name]:.4g} × ==>  | {100 * ratios[name]:,.6g} %
+# ~ abs(math.log(ratios[name])) ==> max(ratios[name], 1 / ratios[name])
+# %% wrong: seconds are called milliseconds => values not-what-the-file-says
+# ~ `: {measured['step_seconds'] * 1e3:.4g} ==> `: {measured['step_seconds']:.4g}
+# %% wrong: bytes in mebibytes, called MB => values powers-of-two
 # ~ 1e6 ==> 2**20
-
-# %% wrong: two digits => values too-few-digits  from: a line for each run
-# ~ found['step_seconds'] * 1e3:.4g ==> found['step_seconds'] * 1e3:.2g
-# ~ said * 1e3:.4g ==> said * 1e3:.2g
-
-# %% wrong: a number without a source => values no-source  from: a line for each run
+# %% wrong: two digits => values too-few-digits
+# ~ measured['step_seconds'] * 1e3:.4g ==> measured['step_seconds'] * 1e3:.2g
+# ~ predicted * 1e3:.4g ==> predicted * 1e3:.2g
+# %% wrong: a number without a source => values no-source
 # ~ "# Predicted and measured" ==> f"# Predicted and measured in {len(runs)} runs"
-
-# %% wrong: the memory is not said => values missing-claim  from: a line for each run
-# -         line += f", {found['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
-
-# %% wrong: the ratio upside down => values upside-down  from: a line for each run
-# -             line += f", off by {off[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-# +             line += f", off by {1 / off[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured.step_seconds]"
-
-# %% wrong: the ratio has the source of its numerator => values wrong-unit  from: a line for each run
+# %% wrong: the memory is not said => values missing-claim
+# -         line += f", {measured['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
+# %% wrong: the ratio upside down => values upside-down
+# -             line += f", ratio {ratios[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
+# +             line += f", ratio {1 / ratios[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured.step_seconds]"
+# %% wrong: the ratio has the source of its numerator => values wrong-unit
 # ~ × [{name}:measured.step_seconds / {name}:predicted.step_seconds] ==> × [{name}:measured.step_seconds]
-
-# %% wrong: the first run only => values run-left-out  from: a line for each run
+# %% wrong: the first run only => values run-left-out
 # ~ runs.items() ==> list(runs.items())[:1]
-
-# %% wrong: no unit => values no-unit  from: a line for each run
-# ~ found['step_seconds'] * 1e3:.4g} ms ==> found['step_seconds']:.4g}
-
-# %% wrong: a changed file is quoted => generality quotes-a-changed-file  from: a line for each run
+# %% wrong: no unit => values no-unit
+# ~ measured['step_seconds'] * 1e3:.4g} ms ==> measured['step_seconds']:.4g}
+# %% wrong: a changed file is quoted => generality quotes-a-changed-file
 # ~ evidence.digest(run) != run["sha256"] ==> False
-
-# %% wrong: a changed file is left out in silence => generality run-left-out  from: a line for each run
-# -             lines.append(f"- `{name}` is left out: it was changed after it was written.")
-
-# %% wrong: a prediction is there, always => generality raised  from: a line for each run
-# ~ ["predicted"].get("step_seconds") ==> ["predicted"]["step_seconds"]
-
-# %% wrong: a prediction that is missing is zero => generality no-such-field  from: a line for each run
+# %% wrong: a changed file is left out in silence => generality run-left-out
+# -             lines.append(f"- `{name}` is left out: its file was changed after it was written.")
+# %% wrong: a prediction is there, always => generality raised
+# ~ run["predicted"].get("step_seconds") ==> run["predicted"]["step_seconds"]
+# %% wrong: a prediction that is missing is zero => generality no-such-field
 # ~ .get("step_seconds") ==> .get("step_seconds", 0.0)
-# ~ if said: ==> if True:
-# ~ = found["step_seconds"] / said ==> = found["step_seconds"] / said if said else 1.0
-
-# %% wrong: the ratio furthest from one in difference => generality wrong-worst  from: a line for each run
-# ~ math.log(off[name]) ==> off[name] - 1
-
-# %% wrong: no worst => values no-worst  from: a line for each run
-# ~ if off: ==> if False:
-
-# %% wrong: six lines a run => cost too-long  from: a line for each run
+# ~ if predicted: ==> if True:
+# ~ = measured["step_seconds"] / predicted ==> = measured["step_seconds"] / predicted if predicted else 1.0
+# %% wrong: the ratio furthest from one in difference => generality wrong-worst
+# ~ math.log(ratios[name]) ==> ratios[name] - 1
+# %% wrong: no worst => values no-worst
+# ~ if ratios: ==> if False:
+# %% wrong: six lines a run => cost too-long
 # ~ "\n".join(lines) ==> "\n\n".join(line.replace("; ", "\n").replace(", ", "\n") for line in lines)
-
-
-# %% wrong: the claims in a list => values no-page
+# %% wrong: the claims in a list => values no-page  from: worked
 def report(runs):
     return [(name, run["measured"]["step_seconds"], "s") for name, run in runs.items()]
-
-
 # %% half: right, but a changed file is quoted => 6.8  from: a changed file is quoted
-
-# %% wrong: it remembers which names were whole => generality ~  from: a line for each run
-# ~ def report(runs): ==> def report(runs, kept={}):
+# %% wrong: it remembers which names were whole => generality ~
+# ~ def report(runs: dict[str, dict]) ==> def report(runs: dict[str, dict], kept={})
 # ~ evidence.digest(run) != run["sha256"]: ==> kept.setdefault(name, evidence.digest(run)) != run["sha256"]:
-"""
+'''

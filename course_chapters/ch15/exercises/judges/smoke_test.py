@@ -3,7 +3,7 @@
 import copy
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from statistics import fmean, variance
 from typing import Any
 
@@ -13,9 +13,7 @@ from course_grader.judging.cases import hidden, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 from course_grader.records import Case, Outcome, Verdict
 
-SMOKE_SHOWN = ("sound", "leak", "unseeded")
-
-SMOKE_LOOK: Mapping[str, str] = {
+LOOK: Mapping[str, str] = {
     "sound": "It is repeatable, all of it moves, and fresh text improves, though not below the floor.",
     "explodes": "Look at every training loss, not only at the last.",
     "not repeatable": "Compare everything that the two runs return, without rounding.",
@@ -24,50 +22,50 @@ SMOKE_LOOK: Mapping[str, str] = {
     "memorizes": "Compare what happened to the training loss with what happened to fresh text.",
     "learns nothing": "Is the difference of `before` and `after` larger than the noise?",
 }
-
 Training = dict[str, Any]
-
 Program = tuple[list[Training], float, str]  # the results of two runs, the floor, and the word for them
 
 
-def last_bit(run: Training, name: str, key: Any) -> list[Training]:
+def _last_bit(run: Training, name: str, key: Any) -> list[Training]:
     again = copy.deepcopy(run)
     again[name][key] = math.nextafter(again[name][key], math.inf)
     return [run, again]
 
 
-def shifted(run: Training, mean: float) -> Training:
-    """The run with the losses of fresh text, after it, moved to another mean."""
-    return {**run, "after": [each + (mean - fmean(run["after"])) for each in run["after"]]}
-
-
-def moved_programs(kept: Callable[[str], list[Training]], floor: float, rng: random.Random) -> list[Program]:
-    """Two faults at once, and numbers close to the limit of a word; `kept` gives a fault's shipped runs."""
+def moved_programs(kept: Mapping[str, list[Training]], floor: float, rng: random.Random) -> list[Program]:
+    """Two faults at once, and numbers close to the limit of a word; `kept` has the shipped runs by fault."""
     faults = ("sound", "leak", "frozen block", "explodes", "one batch")
-    sound, leak, frozen, explodes, noted = (kept(fault)[0] for fault in faults)
+    sound, leak, frozen, explodes, noted = (kept[fault][0] for fault in faults)
     some, start, count = rng.choice(sorted(sound["moved"])), sound["losses"][0], len(sound["losses"])
     noise = 3 * math.sqrt((variance(sound["before"]) + variance(sound["after"])) / len(sound["after"]))
-    known = shifted(sound, floor - 3 * noise)["after"]
     barely = {"losses": [start * (1 - 0.4 * step / (count - 1)) for step in range(count)]}  # they do not fall to half
+
+    def after(mean: float) -> Training:
+        """The sound training with another mean loss of fresh text after it."""
+        return {**sound, "after": [each + (mean - fmean(sound["after"])) for each in sound["after"]]}
 
     def better_by(share: float) -> Training:
         """Fresh text is predicted better than before by this share of the noise."""
-        return shifted(sound, fmean(sound["before"]) - share * noise)
+        return after(fmean(sound["before"]) - share * noise)
 
+    known = after(floor - 3 * noise)["after"]
+    bits = [
+        ("losses", rng.randrange(5, 30)),
+        ("after", rng.randrange(8)),
+        ("before", rng.randrange(8)),
+        ("moved", some),
+    ]
     made = [
-        (last_bit(sound, "losses", rng.randrange(5, 30)), "not repeatable"),
-        (last_bit(sound, "after", rng.randrange(8)), "not repeatable"),
-        (last_bit(sound, "before", rng.randrange(8)), "not repeatable"),
-        (last_bit(sound, "moved", some), "not repeatable"),
-        ([{**sound, "moved": {**sound["moved"], some: 1e-12}}] * 2, "sound"),
-        (last_bit(frozen, "after", 2), "not repeatable"),
-        (last_bit(explodes, "losses", 1), "explodes"),
-        ([{**leak, "moved": {**leak["moved"], some: 0.0}}] * 2, "frozen"),
-        ([{**noted, "before": known, "after": known}] * 2, "leak"),
-        ([shifted(sound, floor - 0.8 * noise)] * 2, "sound"),
-        ([better_by(1.03)] * 2, "sound"),
-        ([better_by(0.97) | barely] * 2, "learns nothing"),  # sound by the variance of a population
-        ([better_by(0.6) | barely] * 2, "learns nothing"),
+        *((_last_bit(sound, *bit), "not repeatable") for bit in bits),
+        ([{**sound, "moved": {**sound["moved"], some: 1e-12}}], "sound"),
+        (_last_bit(frozen, "after", 2), "not repeatable"),
+        (_last_bit(explodes, "losses", 1), "explodes"),
+        ([{**leak, "moved": {**leak["moved"], some: 0.0}}], "frozen"),
+        ([{**noted, "before": known, "after": known}], "leak"),
+        ([after(floor - 0.8 * noise)], "sound"),
+        ([better_by(1.03)], "sound"),
+        ([better_by(0.97) | barely], "learns nothing"),  # sound by the variance of a population
+        ([better_by(0.6) | barely], "learns nothing"),
     ]
     return [(runs, floor, word) for runs, word in made]
 
@@ -78,32 +76,31 @@ def programs_at_limits(run: Training) -> list[Program]:
     spread = [unit * each for each in (-1.5, -1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 1.5)]  # its sample variance is unit ** 2
     noise = 1.5 * unit  # of two such sets
     low, middle, high = ([mean + each for each in spread] for mean in (floor - noise, floor, floor + 1))
-    halved = [4.0] * (len(run["losses"]) - 1) + [2.0]
-    better, same = {**run, "before": high, "after": low}, {**run, "before": middle, "after": low}
+    fours = [4.0] * (len(run["losses"]) - 3)
     made = [
-        (better, [4.0, 8.0, *halved[2:]], "sound"),
-        (same, halved, "learns nothing"),
-        (same, [4.0, 3.5, *halved[3:], 1.0, 2.0], "learns nothing"),
-        (same, [4.0, 3.5, *halved[2:-1], 1.875], "memorizes"),
-        (same, [4.0, 8.5, *halved[2:]], "explodes"),
-        (better, [4.0, -math.inf, *halved[2:]], "explodes"),
+        (high, [4.0, 8.0, *fours, 2.0], "sound"),
+        (middle, [4.0, 4.0, *fours, 2.0], "learns nothing"),
+        (middle, [4.0, 3.5, *fours[1:], 1.0, 2.0], "learns nothing"),
+        (middle, [4.0, 3.5, *fours, 1.875], "memorizes"),
+        (middle, [4.0, 8.5, *fours, 2.0], "explodes"),
+        (high, [4.0, -math.inf, *fours, 2.0], "explodes"),
     ]
-    return [([{**run, "losses": losses}] * 2, floor, word) for run, losses, word in made]
+    return [([{**run, "before": before, "after": low, "losses": losses}], floor, word) for before, losses, word in made]
 
 
-def _smoke_cases(params: Params, rng: random.Random) -> list[Case]:
+def _cases(params: Params, rng: random.Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
     kept, floors = shipped()["smoke"], shipped()["floors"]
 
     def program(fault: str, seed: int) -> Program:
         return kept[f"{fault}/{seed}"], floors[seed], SMOKE[fault]  # one run stands for two that are equal
 
-    example = [program(fault, pool) for fault in SMOKE_SHOWN]
+    example = [program(fault, pool) for fault in ("sound", "leak", "unseeded")]
     drawn = [(fault, rng.choice(others)) for fault in SMOKE if fault != "explodes"]
     drawn += [("explodes", seed) for seed in others]  # one of them ends where it began
     unseen = [program(*each) for each in rng.sample(drawn, len(drawn))]
     seed = rng.choice(others)
-    moved = moved_programs(lambda fault: kept[f"{fault}/{seed}"], floors[seed], rng)
+    moved = moved_programs({fault: kept[f"{fault}/{seed}"] for fault in SMOKE}, floors[seed], rng)
     at_limits = programs_at_limits(kept[f"sound/{seed}"][0])
     return [
         *numbered(shown, "program {}", "values:shown", example),
@@ -113,30 +110,32 @@ def _smoke_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _smoke_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
+def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     word, runs = outcome.value["word"], outcome.value["runs"]
     dear = "too-many-runs", f"{case.name}: you ran one program {runs} times; two runs are enough."
-    fault = diagnosis_fault(case.name, word, case.secret, "sound", SMOKE_LOOK)
+    fault = diagnosis_fault(case.name, word, case.secret, "sound", LOOK)
     return judged(case, fault, ("cost", "runs", dear if runs > 2 else None))
 
 
 JUDGING = Judging(
     shares={"values:shown": 0.3, "cost:runs": 0.1, "generality:unseen": 0.6},
     measured_by_worker=("cost:runs",),
-    cases=_smoke_cases,
-    verdicts=_smoke_verdicts,
+    cases=_cases,
+    verdicts=_verdicts,
     why="""A falling loss is the weakest of the signs: it falls when labels leak, when the model memorizes one batch, when half of the model is frozen, and when
 no two runs agree. Each fault has its own sign: the entropy, fresh text, what moved, and a second run compared bit by bit.""",
     pytorch="""`torch.use_deterministic_algorithms(True)` makes sums repeatable or names the operation that is not; seeds are per process: call
 `torch.manual_seed` on every rank.""",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
 from statistics import mean, pvariance, variance
 
 
-# %% right: in the order of the words
-def smoke(run, floor):
+# %% right: worked
+def smoke(run, floor: float) -> str:
+    """Whether a training is sound, or what is wrong with it, in one of the words above. Budget: two runs."""
+    ### BEGIN SOLUTION
     first, again = run(), run()
     losses, before, after = first["losses"], mean(first["before"]), mean(first["after"])
     if not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]:
@@ -151,78 +150,47 @@ def smoke(run, floor):
     if before - after <= noise:
         return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing"
     return "sound"
+    ### END SOLUTION
 
-
-# %% right: repeats are compared as text, questions as a table
-def smoke(run, floor):
-    one, two = run(), run()
-    n = len(one["after"])
-    b, a = sum(one["before"]) / n, sum(one["after"]) / n
-    spread = sum((x - b) ** 2 for x in one["before"]) + sum((x - a) ** 2 for x in one["after"])
-    noise = 3 * (spread / (n - 1) / n) ** 0.5
-    table = {
-        "explodes": any(not -math.inf < x <= 2 * one["losses"][0] for x in one["losses"]),
-        "not repeatable": repr(one) != repr(two),
-        "frozen": 0.0 in one["moved"].values(),
-        "leak": floor - a > noise,
-        "memorizes": b - a <= noise and 2 * one["losses"][-1] < one["losses"][0],
-        "learns nothing": b - a <= noise,
-    }
-    return next((word for word, yes in table.items() if yes), "sound")
-
-
-# %% wrong: only whether anything moved => generality unnoticed  from: in the order of the words
+# %% right: repeats are compared as text, other comparisons
+# ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0] ==> any(not -math.inf < x <= 2 * losses[0] for x in losses)
+# ~ first != again ==> repr(first) != repr(again)
+# ~ not all(first["moved"].values()) ==> 0.0 in first["moved"].values()
+# ~ after < floor - noise ==> floor - after > noise
+# %% wrong: only whether anything moved => generality unnoticed
 # ~ if not all(first["moved"].values()): ==> if not any(first["moved"].values()):
-
-# %% wrong: no question of a leak => values unnoticed  from: in the order of the words
+# %% wrong: no question of a leak => values unnoticed
 # ~ after < floor - noise ==> False
-
-# %% wrong: whether the numbers are numbers is not asked => generality -  from: in the order of the words
+# %% wrong: whether the numbers are numbers is not asked => generality -
 # ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0] ==> False
-
-# %% wrong: training loss in place of fresh text => generality -  from: in the order of the words
+# %% wrong: training loss in place of fresh text => generality -
 # ~ before - after ==> losses[0] - losses[-1]
-
-# %% wrong: what is learnt by heart is no learning => generality not-memorizes  from: in the order of the words
+# %% wrong: what is learnt by heart is no learning => generality not-memorizes
 # ~ return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing" ==> return "learns nothing"
-
-# %% wrong: five runs, to be sure => values raised  from: in the order of the words
+# %% wrong: five runs, to be sure => values raised
 # ~ again = run(), run() ==> again, *_ = [run() for _ in range(5)]
-
-# %% wrong: three runs => cost too-many-runs  from: in the order of the words
+# %% wrong: three runs => cost too-many-runs
 # ~ again = run ==> again, _ = run(), run
-
-
-# %% wrong: a yes or no => values no-such-word
+# %% wrong: a yes or no => values no-such-word  from: worked
 def smoke(run, floor):
     return run() == run()
-
-
-# %% wrong: what moved is not compared => generality unnoticed  from: in the order of the words
+# %% wrong: what moved is not compared => generality unnoticed
 # ~ first != again ==> any(first[name] != again[name] for name in ("losses", "before", "after"))
-
-# %% wrong: repeats before explosions => generality not-explodes  from: in the order of the words
+# %% wrong: repeats before explosions => generality not-explodes
 #       losses, before, after = first["losses"], mean(first["before"]), mean(first["after"])
 # +     if first != again:
 # +         return "not repeatable"
-
-# %% wrong: what stands still before repeats => generality not-not-repeatable  from: in the order of the words
+# %% wrong: what stands still before repeats => generality not-not-repeatable
 # ~ if first != again: ==> if first != again and all(first["moved"].values()):
-
-# %% wrong: the leak before what stands still => generality not-frozen  from: in the order of the words
+# %% wrong: the leak before what stands still => generality not-frozen
 # ~ if not all(first["moved"].values()): ==> if after >= floor - noise and not all(first["moved"].values()):
-
-# %% wrong: learning by heart before the leak => generality not-leak  from: in the order of the words
+# %% wrong: learning by heart before the leak => generality not-leak
 # ~ after < floor - noise ==> after < floor - noise and (before - after > noise or losses[-1] >= losses[0] / 2)
-
-# %% wrong: the variance of a population => generality unnoticed  from: in the order of the words
+# %% wrong: the variance of a population => generality unnoticed
 # ~ variance(first["before"]) + variance(first["after"]) ==> pvariance(first["before"]) + pvariance(first["after"])
-
-# %% wrong: any loss below the floor is a leak => generality false-alarm  from: in the order of the words
+# %% wrong: any loss below the floor is a leak => generality false-alarm
 # ~ floor - noise ==> floor
-
 # %% half: right, with three runs => 4.5  from: three runs
-
-# %% wrong: minus infinity is a loss => generality -  from: repeats are compared as text, questions as a table
-# ~ not -math.inf < x <= 2 ==> not x <= 2
-"""
+# %% wrong: minus infinity is a loss => generality -
+# ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0] ==> any(not x <= 2 * losses[0] for x in losses)
+'''

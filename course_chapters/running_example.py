@@ -1,4 +1,4 @@
-"""The job that runs through the whole course, 70B on 64 H100s, and texts that the numbers of several chapters share."""
+"""Texts that the numbers of several chapters share, and the running job's record under one name with them."""
 
 import json
 import math
@@ -6,17 +6,12 @@ import re
 from collections.abc import Callable, Mapping
 
 from course_lib.estimate import compute, facts
-from course_lib.estimate.units import BILLION, DAY, TRILLION, US, count_text, duration_text, money_text
+from course_lib.estimate.running_plan import BATCH, DEADLINE, EXACT, GPUS, MFU, NETWORK, PARAMS, RING, SEQ, TOKENS
+from course_lib.estimate.units import BILLION, count_text, duration_text, money_text
 from course_lib.folders import ROOT
 
-PARAMS = 70 * BILLION
-TOKENS = 15 * TRILLION  # what a Llama 3 of its size was trained on
-GPUS = 64
-SEQ = 8192  # tokens of one sequence
-BATCH = 4 * 2**20  # tokens of a step over all ranks: a choice, and where runs of this size begin
-NETWORK = (10 * US, float(facts.device("H100 SXM").network_one_way))  # s a message, and bytes/s of an adapter
-MFU = 0.4  # published runs of this kind lie about there
-DEADLINE = 90 * DAY  # a choice
+__all__ = ["BATCH", "DEADLINE", "EXACT", "GPUS", "MFU", "NETWORK", "PARAMS", "RING", "SEQ", "TOKENS"]  # fmt: skip
+
 WORDS_A_MINUTE, SECONDS_A_CELL = (
     180,
     20,

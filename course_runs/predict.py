@@ -288,6 +288,8 @@ def step_flops(job: Job, hardware: bool = False) -> float:
     config = job.config
     embedding = config.vocab * config.hidden  # looked up, not multiplied
     per_token = compute.TRAIN * (job.params - embedding)
-    attention = compute.attention_flops_per_token(config.layers, config.hidden, config.seq_len, causal=True)
+    attention = compute.attention_flops_per_token(
+        config.layers, config.heads * config.head_dim, config.seq_len, causal=True
+    )
     again = {"none": 0.0, "selective": attention / 3, "full": (per_token - compute.TRAIN * embedding + attention) / 3}
     return float(job.tokens * (per_token + attention + (again[config.checkpointing] if hardware else 0.0)))

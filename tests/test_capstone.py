@@ -113,12 +113,13 @@ def test_messages_between_servers_are_found():
 def test_the_table_of_parallelisms_agrees_with_the_closed_forms():
     rows = {row.name: row for row in capstone.parallelisms()}
     job, n = planner.Job(model="llama3-70b", seq=8192, sequences=8), 8
-    params = float(planner.traffic(job, Layout(dp=n))["dp"]) / (2 * 2 * (n - 1) / n)
+    params = float(planner.traffic(job, Layout(dp=n), gradient=2)["dp"]) / (2 * 2 * (n - 1) / n)
     assert rows["DP"].sent == rows["ZeRO-1"].sent == pytest.approx(2 * (n - 1) / n * 2 * params)
     assert rows["FSDP"].sent == pytest.approx(1.5 * rows["DP"].sent)  # not three times
     one = job.shape
-    assert rows["TP"].sent == pytest.approx(n * one.layers * 10 * (n - 1) / n * 2 * 8192 * one.hidden)
-    assert rows["CP"].sent == pytest.approx(n * one.layers * 3 * (n - 1) / n * 2 * 2 * 8192 * one.kv_width)
+    assert rows["TP"].sent == pytest.approx(n * one.layers * 8 * (n - 1) / n * 2 * 8192 * one.hidden)
+    keys = n * one.layers * 3 * (n - 1) / n * 2 * 2 * 8192 * one.kv_width
+    assert rows["CP"].sent == pytest.approx(keys + rows["DP"].sent)  # context ranks hold the same weights
     assert rows["FSDP"].state == pytest.approx(rows["DP"].state / n)
     assert rows["TP"].activations == pytest.approx(rows["DP"].activations / n, rel=0.01)
     assert min(rows.values(), key=lambda row: row.sent).name == "PP"

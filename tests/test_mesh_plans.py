@@ -19,10 +19,13 @@ def test_the_planners_bytes_by_axis_are_those_that_the_metered_cluster_counts(si
     job = Job(sequence_parallel=bool(sequence_parallel))
     got = bytes_by_axis(sizes, job)
     one = planner.Job(
-        model=CONFIG, seq=CONFIG.seq_len, sequences=job.sequences, software=planner.Software(split_messages=False)
+        model=CONFIG,
+        seq=CONFIG.seq_len,
+        sequences=job.sequences,
+        software=planner.Software(split_messages=False, regather=True),
     )
     layout = Layout(**sizes, sp=bool(sequence_parallel), microbatches=job.microbatches)
-    want = planner.traffic(one, layout, width=8)
+    want = planner.traffic(one, layout, width=8, gradient=8)
     assert got["cp"] == want["cp"]
     assert got["pp"] == pytest.approx(want["pp"], abs=33), "and 8 bytes each for a loss and a norm"
     assert got["dp"] == pytest.approx(want["dp"], rel=0.01)

@@ -91,12 +91,14 @@ def test_unfused_attention_takes_longer_and_native_is_quicker_than_flash():
 )
 def test_a_ring_has_the_adapters_of_its_ranks_in_a_server(size, stride, rate):
     expected = H100.inside.bandwidth if rate == "inside" else min(H100.inside.bandwidth, rate * H100.across.bandwidth)
-    assert wires.ring_rate(size, stride, H100) == pytest.approx(expected)
+    near = wires.ranks_per_node(size, stride, H100)
+    rates = H100.inside.bandwidth, H100.across.bandwidth
+    assert collectives.ring_rate(size, near, *rates) == pytest.approx(expected)
 
 
 @given(size=DEGREES, nbytes=st.floats(1e6, 1e10))
 def test_an_all_reduce_moves_a_rings_bytes(size, nbytes):
-    seconds = wires.reduce_seconds(nbytes, size, 1, H100) - 2 * wires.start_seconds(size, 1, H100)
+    seconds = wires.reduce_seconds(nbytes, size, 1, H100) - 2 * wires.start_seconds(size, size, H100)
     assert seconds == pytest.approx(collectives.ring_cost(nbytes, size, 0.0, H100.inside.bandwidth).seconds)
 
 

@@ -26,7 +26,7 @@ def test_bytes_by_axis_are_the_metered_ones(sizes):
         software=planner.Software(split_messages=False),
     )
     where = Layout(tp=tp, cp=cp, pp=pp, dp=dp, microbatches=training.microbatches)
-    said = {name: float(each) for name, each in planner.traffic(job, where, WIDTH).items()}
+    said = {name: float(each) for name, each in planner.traffic(job, where, WIDTH, gradient=WIDTH).items()}
     assert got["pp"] == pytest.approx(said["pp"], abs=33)
     assert got["cp"] == pytest.approx(said["cp"])
     residual = WIDTH * training.sequences * training.config.seq_len / dp / cp * training.config.hidden

@@ -54,8 +54,12 @@ def plan(
     except ValueError as refusal:
         raise Trouble(str(refusal), "correct this value; `course plan --help` has examples") from None
     if as_json:
-        typer.echo(json.dumps({"plans": [_as_json(planner, each, many) for each in found]}, indent=1))
+        asked = {"tokens": many, "sequences": sequences, "seq": seq, "dtype": dtype}
+        typer.echo(json.dumps({**asked, "plans": [_as_json(planner, each, many) for each in found]}, indent=1))
         return
+    typer.echo(
+        f"{many / 1e12:g}T tokens in steps of {sequences:,} sequences of {seq:,} tokens ({sequences * seq:,} tokens), {dtype}.\n"
+    )
     typer.echo("\n".join(planner.explain(found, many)))
     typer.echo("\nThe best plan as a command line:")
     lines, refused = _commands(planner, found[0])
@@ -98,6 +102,7 @@ def _as_json(planner: Any, one: Any, tokens: float) -> dict[str, Any]:
         "seconds_by_cause": {name: float(each) for name, each in found.step.parts.items()},
         "memory_bytes": one.memory,
         "mfu": float(found.mfu),
+        "attention_mfu": float(found.attention_mfu),
         "tokens_per_second": float(found.tokens_per_second),
         "days": one.days(tokens),
         "usd": one.usd(tokens) if one.cluster.usd_per_hour else None,  # no price is known for this device

@@ -14,7 +14,7 @@ def attention_share(shape: facts.ModelShape) -> Picture:
     context = 2.0 ** np.arange(10, 18)
     figure, axes = style.new(3.0, bottom=0.6)
     for name, causal, role in (("full", False, "moments"), ("causal", True, "weights")):
-        share = compute.attention_share(PARAMS, shape.layers, shape.hidden, context, causal)
+        share = compute.attention_share(PARAMS, shape.layers, shape.heads * shape.head_dim, context, causal)
         axes.loglog(context, 100 * share, "o-", base=2, color=palette.color(role), label=f"{name} attention")
     axes.axhline(25, color=palette.SOFT, linestyle="--", linewidth=1, label="a quarter of 6ΨD")
     axes.set_xticks(context, [f"{tokens:,.0f}" for tokens in context])

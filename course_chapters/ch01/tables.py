@@ -84,7 +84,7 @@ def labeled_symptoms(labels: Sequence[str | None]) -> Markdown:
 
 def one_step_by_convention(published_s: float, tokens: int) -> Markdown:
     """Time of one 70B step on one H100 of 1 PFLOP/s with attention counted in three ways, over a published time."""
-    full = compute.attention_share(PARAMS, SHAPE.layers, SHAPE.hidden, tokens)
+    full = compute.attention_share(PARAMS, SHAPE.layers, SHAPE.heads * SHAPE.head_dim, tokens)
     rows = []
     for name, extra in (("6ΨD alone", 0), ("with causal attention", full / 2), ("with full attention", full)):
         flops = compute.train_flops(PARAMS, tokens) * (1 + extra)

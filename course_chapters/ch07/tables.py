@@ -10,8 +10,8 @@ from course_chapters.ch07.runs import DEEP, LINKS, RANKS, forward_seconds, timed
 from course_chapters.running_example import GPUS, PARAMS
 from course_chapters.table import table
 from course_lib.cluster import Comm, Run, collectives, overlap, parity, simulate
-from course_lib.estimate import memory
 from course_lib.estimate.facts import scaling
+from course_lib.estimate.running_plan import STATE_BYTES
 from course_lib.estimate.units import bytes_text, duration_text, percent_text
 from course_lib.model.transformer import build
 from course_lib.parallel import data as data_parallel
@@ -167,7 +167,7 @@ def published_scaling() -> Markdown:
 
 def plan() -> list[dict[str, str]]:
     """This chapter's row of the plan: would plain data parallelism do?"""
-    step, state = numbers.step_on(GPUS), memory.state_bytes(PARAMS)
+    step, state = numbers.plan_step(), STATE_BYTES * PARAMS
     return [
         {
             "chapter": "07",
@@ -175,7 +175,7 @@ def plan() -> list[dict[str, str]]:
             "fits one GPU": "yes" if state <= numbers.H100.memory else "no",
             "tokens per step": f"{numbers.BATCH:,}",
             "tokens per GPU": f"{numbers.BATCH / GPUS:,.0f}",
-            "all-reduce, network adapters": seconds_text(step.talk),
+            "all-reduce in 16 bits, at the measured rate": seconds_text(step.talk),
             "backward pass": seconds_text(overlap.BACKWARD * step.compute),
             "exposed": seconds_text(step.exposed),
             f"{percent_text(numbers.LEAST)} efficiency up to": f"{numbers.most_gpus():,} GPUs",

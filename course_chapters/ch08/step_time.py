@@ -224,6 +224,6 @@ def groups(group: int = 8, model: str = "30B") -> Explorer:
         card=menu(tuple(CARDS), label="GPU", text=lambda name: f"{name}, {CARDS[name]} on fast links"),
         gpus=slider(COUNTS, 1024, label="GPUs", text=_count),
         tokens=slider((1024, 2048, 4096, 8192, 16384, 32768), 4096, label="tokens per GPU", text=_count),
-        slow=slider((*_RATES[:4], 8 * 50 * GB), 50 * GB, label="between servers", text=_rate),
+        slow=slider(_RATES[:4], 50 * GB, label="each adapter", text=_rate),
         latency=slider(latencies, 5 * US, label="latency per message", text=lambda seconds: _time(seconds, "none")),
     )

@@ -94,7 +94,7 @@ def plan() -> list[dict[str, Any]]:
     row = {
         "chapter": "09",
         "tp": TP,
-        "state per rank": bytes_text(memory.state_bytes(numbers.PARAMS) / TP),
+        "state per rank": bytes_text(numbers.STATE / TP),
         "a rank sends per micro-batch": bytes_text(sent),
     }
     for name, link in (("NVLink", INSIDE), ("adapter", ACROSS)):

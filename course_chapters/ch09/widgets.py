@@ -60,7 +60,9 @@ def layer(model: str, tp: int, tokens: int, device: str, wire: str) -> Layer:
     """
     shape, gpu = facts.model(model), facts.device(device)
     flops = compute.train_flops(memory.params_by_part(shape)["layer"], tokens)
-    flops += tokens * compute.attention_flops_per_token(1, shape.hidden, min(tokens, SEQUENCE), causal=True)
+    flops += tokens * compute.attention_flops_per_token(
+        1, shape.heads * shape.head_dim, min(tokens, SEQUENCE), causal=True
+    )
     busy = flops / tp / gpu.matmul_flops
     rate = _rate(device, wire)
     sums = tp_cost_per_layer(tokens, shape.hidden, tp, WIRES[wire], rate, element_bytes=int(ELEMENT))

@@ -12,6 +12,7 @@ from course_chapters.table import table
 from course_lib.estimate.facts.pipelines import bubble_formula
 from course_lib.estimate.units import DAY, bytes_text, percent_text
 from course_lib.parallel.schedules import dualpipe, one_f_one_b, zb_h1, zb_h2
+from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
 from course_lib.parallel.timeline import Durations, play
 
 
@@ -61,7 +62,7 @@ def published_bubbles(rates: Iterable[Any]) -> Markdown:
 def border_bytes() -> Markdown:
     """Bytes that a rank sends for each micro-batch: over a pipeline's border, and in tensor parallelism's layers."""
     border = numbers.boundary_bytes(LARGE.hidden)
-    tensor = 8 * border * (RUN_16K.tp - 1) / RUN_16K.tp
+    tensor = tp_bytes_per_layer(numbers.SEQ, int(LARGE.hidden), int(RUN_16K.tp))
     ways = {"pipeline": ("border", 2 * border, 1), "tensor": ("layer", tensor, LARGE.layers / RUN_16K.pp)}
     return table(
         [
@@ -94,7 +95,8 @@ def plan() -> list[dict[str, Any]]:
             "1F1B idle": percent_text(once),
             f"in {PLAN_CHUNKS} chunks": percent_text(chunked),
             "bytes over a border": bytes_text(numbers.boundary_bytes(SHAPE.hidden)),
-            "peak of first / last stage": f"{first} / {last}",
+            "slack and buffers": bytes_text(numbers.plan_slack()),
+            "peak of first / last stage, with them": f"{first} / {last}",
             "fits one GPU": "yes" if max(numbers.plan_peaks()) <= numbers.H100.memory else "no",
         }
     ]

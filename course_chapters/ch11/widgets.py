@@ -9,6 +9,7 @@ from course_lib.draw.explore import Explorer, explore, menu, play, slider, toggl
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION, color
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
+from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import bytes_text, count_text, duration_text, percent_text
 from course_lib.parallel.context.costs import (
     attention_flops,
@@ -80,7 +81,7 @@ def peak(model: str, tokens: int, remedy: int, cp: int = 8) -> tuple[float, floa
     choices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing}
     kept = memory.activation_bytes(shape, 1, tokens, layout, loss="fused", **choices)
     again = memory.recomputed_bytes(shape, 1, tokens, layout, **choices)
-    return float(memory.state_bytes(shape.params) / GPUS), float(kept + again)
+    return float(memory.state_bytes(shape.params, CONVENTION) / GPUS), float(kept + again)
 
 
 def longest_sequence(model: str, remedy: int, cp: int = 8) -> int:

@@ -51,11 +51,11 @@ def wires(mesh: Mesh, cluster: str) -> Markdown:
     return table(rows)
 
 
-def regimes(sizes: Iterable[float] = (1, 7, 70, 405), devices: int = 16_384) -> Markdown:
+def regimes(sizes: Iterable[float] = (1, 7, 70, 405), devices: int = numbers.REGIME_GPUS) -> Markdown:
     """The three loads of models of these billions of parameters, trained on 15 T tokens by this many H100s in 60 days."""
     rows = []
     for size in sizes:
-        found = loads(size * BILLION, numbers.TOKENS, "H100 SXM", devices, 400, 60, 10)
+        found = loads(size * BILLION, numbers.TOKENS, "H100 SXM", devices, 400, numbers.REGIME_DAYS, 10)
         named = zip(("memory", "compute", "bandwidth"), found.loads, strict=True)
         rows.append(
             {"model": f"{size}B"}
@@ -132,6 +132,7 @@ def best(plans: Sequence[planner.Plan], tokens: float) -> Markdown:
                 "a step": duration_text(each.seconds),
                 "most lost to": f"{CAUSES[cause]}, {percent_text(float(each.estimate.step.parts[cause]) / each.seconds, 2)}",
                 "MFU": percent_text(float(each.estimate.mfu)),
+                "with attention": percent_text(float(each.estimate.attention_mfu)),
                 "the run": f"{each.days(tokens):,.0f} days",
             }
         )
@@ -174,10 +175,13 @@ def my_plan() -> list[dict[str, str]]:
                 "chapter": "13",
                 "layout": name,
                 "micro-batches": str(one.microbatches),
+                "state": bytes_text(one.state),
+                "slack and buffers": bytes_text(one.held["buffers"]),
                 "fullest GPU": bytes_text(one.memory),
                 "a step": duration_text(one.seconds),
                 "bubble": percent_text(one.parts["bubble"] / one.seconds),
                 "MFU": percent_text(one.mfu),
+                "with attention": percent_text(one.attention_mfu),
                 "tokens a second": f"{one.tokens / one.seconds:,.0f}",
             }
         )

@@ -9,13 +9,14 @@ import torch
 from IPython.display import Markdown
 from torch import nn
 
-from course_chapters.ch14.exercises.numbers import PLAN_COPY, PLAN_STORAGE, RESTART, STATE_BYTES
-from course_chapters.running_example import GPUS, PARAMS
+from course_chapters.ch14.exercises.numbers import PLAN_COPY, PLAN_STORAGE, RESTART
+from course_chapters.running_example import EXACT, GPUS
 from course_chapters.table import table
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
+from course_lib.estimate.running_plan import CHECKPOINT_BYTES
 from course_lib.estimate.units import DAY, HOUR, MINUTE, bytes_text, duration_text, number_text, percent_text
 from course_lib.model import checkpoint
 from course_lib.operate import faults
@@ -75,7 +76,7 @@ def interval_table(costs: Sequence[float] = (3.0, 60.0, 600.0, 3 * HOUR), restar
 def against_published(restarts: Sequence[float] = (5 * MINUTE, 10 * MINUTE, 15 * MINUTE, 20 * MINUTE)) -> Markdown:
     """Goodput of Llama 3's job by formula and by simulation, for several restart times, beside what was published."""
     between = faults.mtbf(LLAMA.devices, LLAMA.rate / HOUR)
-    cost, rows = faults.checkpoint_seconds(405e9 * STATE_BYTES, LLAMA.storage), []
+    cost, rows = faults.checkpoint_seconds(405e9 * CHECKPOINT_BYTES, LLAMA.storage), []
     for restart in restarts:
         plan = faults.Plan(mtbf=between, interval=faults.best_interval(cost, between), cost=cost, restart=restart)
         seen = [faults.simulate_goodput(plan, LLAMA.days * DAY, seed).goodput for seed in range(6)]
@@ -182,7 +183,7 @@ def survived_table() -> Markdown:
 
 def plan_table(restart: float = RESTART, storage: float = PLAN_STORAGE, copying: float = PLAN_COPY) -> Markdown:
     """My plan: what failures cost the course's job with checkpoints written at once and in the background."""
-    between, state = faults.mtbf(GPUS, LLAMA.rate / HOUR), PARAMS * STATE_BYTES
+    between, state = faults.mtbf(GPUS, LLAMA.rate / HOUR), EXACT * CHECKPOINT_BYTES
     write, copy = state / storage, state / GPUS / copying
     rows = []
     for words, cost, persist in (("written at once", write, 0.0), ("copied, written in the background", copy, write)):

@@ -33,13 +33,14 @@ def cache_table() -> Markdown:
 
 
 def phases_table() -> Markdown:
-    """Seconds by cause of a prompt and of decode iterations, of 8B on one H100."""
-    one, names = numbers.SMALL, ("weights", "compute", "cache", "overhead")
+    """Seconds by cause of a prompt and of decode iterations, of 8B on one H100, all at the plan's context."""
+    one, names, context = numbers.SMALL, ("weights", "compute", "cache", "overhead"), numbers.PROMPT
     work = {  # prompt tokens and their pairs, sequences that decode with their tokens in the cache, outputs
-        "prompt of 2,048": (2048, serving.causal_pairs(2048), 0, 0, 1),
-        "decode, 1 sequence": (0, 0, 1, 2048, 1),
-        "decode, 64 sequences": (0, 0, 64, 64 * 2048, 64),
-        "decode, 256 sequences": (0, 0, 256, 256 * 1024, 256),
+        f"prompt of {context:,}": (context, serving.causal_pairs(context), 0, 0, 1),
+        **{
+            f"decode, batch of {batch}, {context:,} tokens of context each": (0, 0, batch, batch * context, batch)
+            for batch in (1, 64, 256)
+        },
     }
 
     def row(name: str, given: Any) -> Row:
@@ -74,7 +75,7 @@ def prefix_table() -> Markdown:
         runs = [serving.simulate(requests, numbers.SMALL, "chunked", prefix_pages=n) for n in (0, 8 * 1792 // 16)]
         return f"{shared:,}", *(duration_text(run.percentile("ttft", 50), 2) for run in runs)
 
-    headings = "shared tokens of 2,048 | first token without | with a prefix cache"
+    headings = "shared tokens of 2,048, at 8 requests/s | first token without | with a prefix cache"
     return columns(headings, map(row, (0, 256, 1024, 1792)))
 
 
@@ -129,7 +130,7 @@ def cost_table() -> Markdown:
         usd = [f"${serving.usd_per_million(price, 1, rate, share):.2f}" for share in (1.0, 0.3, 0.05)]
         return batch, f"{rate:,.0f}", token, *usd
 
-    headings = "batch | tokens/s | a token takes | 100% busy | 30% busy | 5% busy"
+    headings = "batch | tokens/s | a token takes, at 1,152 tokens of context | 100% busy | 30% busy | 5% busy"
     return columns(headings, map(row, (1, 8, 64, 256)))
 
 

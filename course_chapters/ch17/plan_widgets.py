@@ -210,7 +210,7 @@ COUNTS = (16, 32, 48, 64)
 def points(within: float) -> tuple[np.ndarray, np.ndarray]:
     """(plans, four metrics): memory, days, thousands of dollars, and the loss reached within so many days; and the GPUs of each plan.
 
-    Layouts of 1F1B that fit, on four sizes of cluster. The loss is Hoffmann et al.'s for the tokens trained in that time.
+    Layouts of 1F1B that fit, on four sizes of cluster. The loss is Hoffmann et al.'s law, corrected, for the tokens trained in that time.
     """
     law, rows = chinchilla_law(), []
     params = float(count_params(COURSE.job().shape))

@@ -36,6 +36,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
     "gb": lambda value: f"{value / units.GB:.4g} GB",
     "tflops": lambda value: f"{value / units.TFLOP:,.5g} TFLOP/s",
     "gbps": lambda value: f"{value / units.GB:,.5g} GB/s",
+    "us": lambda value: f"{value / units.US:.4g} µs",
     "days": lambda value: f"{value / units.DAY:,.4g} days",
     "years": lambda value: f"{value / units.YEAR:,.3g} years",
     "percent": lambda value: f"{100 * value:.4g} %",

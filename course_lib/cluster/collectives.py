@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -420,6 +420,28 @@ def ring_tree_crossover(ranks: int, latency: float, bandwidth: float) -> float:
     _, n, alpha, beta = _given(0, ranks, latency, bandwidth)
     rounds = (n - 1).bit_length()
     return alpha * (n - 1 - rounds) / (beta * (rounds - (n - 1) / n)) if n > 2 else 0.0
+
+
+# --- rings through several servers
+
+
+def ranks_per_server(size: Any, stride: Any, per_server: int) -> Any:
+    """How many ranks of a group are in one server, at least. The group's ranks are `stride` apart; a server has `per_server` in a row."""
+    near = np.clip(per_server // stride, 1, size)
+    reach = near * stride
+    uneven = size % near + np.where(reach < per_server, per_server % reach, reach % per_server)
+    if not np.any(uneven):
+        return near
+    return np.where(uneven, np.maximum(np.gcd(np.asarray(size * stride).astype(int), per_server) // stride, 1), near)
+
+
+def ring_rate(size: Any, near: Any, inside: Any, across: Any) -> Any:
+    """Bytes/s of a ring of `size` ranks with `near` of them in each server: the wire of every group, in every chapter.
+
+    `inside` and `across` are the rates of one rank's link and of its adapter, one way. A ring leaves a server over the adapters of all its
+    ranks there, as NCCL's channels do, and it is no faster than the links inside. Jeaugey (2019), "NCCL 2.4".
+    """
+    return np.where(near >= size, inside, np.minimum(inside, near * across))
 
 
 # --- reported bandwidths

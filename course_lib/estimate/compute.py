@@ -70,24 +70,25 @@ def train_flops(params: Any, tokens: Any) -> Any:
     return TRAIN * require("params", params, "parameters") * require("tokens", tokens, "tokens")
 
 
-def attention_flops_per_token(layers: Any, hidden: Any, seq: Any, causal: bool = False) -> Any:
+def attention_flops_per_token(layers: Any, width: Any, seq: Any, causal: bool = False) -> Any:
     """FLOP per token, forward and backward, of the attention scores and their product with the values.
 
-    12 · layers · hidden · seq when every token attends to all `seq` tokens, half of it when causal.
+    12 · layers · width · seq when every token attends to all `seq` tokens, half of it when causal. `width` is that of the
+    queries, heads × head dimension; in most models it is the hidden size.
     """
-    whole = require_whole("layers", layers) * require_whole("hidden", hidden) * require("seq", seq, "tokens")
+    whole = require_whole("layers", layers) * require_whole("width", width) * require("seq", seq, "tokens")
     return (6.0 if causal else 12.0) * whole
 
 
-def attention_share(params: Any, layers: Any, hidden: Any, seq: Any, causal: bool = False) -> Any:
+def attention_share(params: Any, layers: Any, width: Any, seq: Any, causal: bool = False) -> Any:
     """Attention FLOPs, which 6 × parameters × tokens leaves out, as a fraction of it."""
     per_token = TRAIN * require("params", params, "parameters")
-    return attention_flops_per_token(layers, hidden, seq, causal) / per_token
+    return attention_flops_per_token(layers, width, seq, causal) / per_token
 
 
-def context_for_share(params: Any, layers: Any, hidden: Any, share: Any, causal: bool = False) -> Any:
+def context_for_share(params: Any, layers: Any, width: Any, share: Any, causal: bool = False) -> Any:
     """The context, in tokens, at which attention adds this share to 6 × parameters × tokens."""
-    return require("share", share, "a fraction") / attention_share(params, layers, hidden, 1, causal)
+    return require("share", share, "a fraction") / attention_share(params, layers, width, 1, causal)
 
 
 # --- time and utilization ----------------------------------------------------------------------

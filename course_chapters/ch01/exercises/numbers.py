@@ -91,7 +91,7 @@ def _seconds(peak: float, mfu: float, devices: int = 1, tokens: float = TOKENS) 
 
 
 def _attention(tokens: int, causal: bool = False) -> float:
-    return compute.attention_share(PARAMS, SHAPE.layers, SHAPE.hidden, tokens, causal)
+    return compute.attention_share(PARAMS, SHAPE.layers, SHAPE.heads * SHAPE.head_dim, tokens, causal)
 
 
 def _mtnlg_hfu() -> float:
@@ -163,7 +163,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "attention_8k_causal": lambda: percent_text(_attention(8192, True), 2),
     "attention_128k": lambda: percent_text(_attention(131072)),
     "attention_128k_causal": lambda: percent_text(_attention(131072, True)),
-    "attention_quarter": lambda: f"{compute.context_for_share(PARAMS, SHAPE.layers, SHAPE.hidden, 0.25):,.0f} tokens",
+    "attention_quarter": lambda: (
+        f"{compute.context_for_share(PARAMS, SHAPE.layers, SHAPE.heads * SHAPE.head_dim, 0.25):,.0f} tokens"
+    ),
     # time
     "round_mfu": lambda: percent_text(ROUND_MFU),
     "years_round": lambda: duration_text(_seconds(ROUND_PEAK, ROUND_MFU)),

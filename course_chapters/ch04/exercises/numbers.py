@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from course_chapters.running_example import BATCH, GPUS, PARAMS, SEQ, TOKENS, opening
 from course_lib.estimate import facts, memory
 from course_lib.estimate.facts.optimization import TARGET, published, recorded_runs
-from course_lib.estimate.scaling_laws import tokens_for
+from course_lib.estimate.scaling_laws import GOPHER_FLOPS, chinchilla_law, tokens_for
 from course_lib.estimate.units import bytes_text, number_text, percent_text
 
 if TYPE_CHECKING:
@@ -75,6 +75,12 @@ def _noise_at(place: int) -> tuple[str, float]:
     return [(step, found["samples"]) for step, found in recorded_runs()["noise"].items()][place]
 
 
+def _gopher_ratio(fit: str) -> str:
+    """Tokens per parameter that a fit asks for at the compute of Gopher."""
+    params, tokens = chinchilla_law(fit).optimum(GOPHER_FLOPS)
+    return number_text(tokens / params, 2)
+
+
 NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("04"),
     "gpus": lambda: f"{GPUS} GPUs",
@@ -119,6 +125,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # scaling laws and the plan
     "rule_tokens": lambda: f"{tokens_for(1.0):g} tokens",
     "llama_ratio": lambda: number_text(LLAMA_RUN.tokens / LLAMA_RUN.params, 2),
+    "chinchilla_alpha": lambda: number_text(chinchilla_law().alpha, 2),
+    "chinchilla_beta": lambda: number_text(chinchilla_law().beta, 2),
+    "printed_ratio": lambda: _gopher_ratio("printed"),
+    "corrected_ratio": lambda: _gopher_ratio("corrected"),
     "law_tokens": lambda: number_text(LAW["scale"] * LAW["flops"] ** LAW["exponent"]),
     "law_digit": lambda: number_text(LAW["flops"] ** 0.01, 2),
     "law_printed": lambda: number_text(LAW["tokens"], 4),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from course_chapters.running_example import BATCH, GPUS, PARAMS, opening
 from course_lib.estimate import facts, memory
 from course_lib.estimate.facts.precision import parameters, recorded, steps
+from course_lib.estimate.running_plan import STATE_BYTES
 from course_lib.estimate.units import bytes_text, number_text, percent_text, rate_text
 from course_lib.model.precision import number_format
 
@@ -107,5 +108,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "loss_fp4_block": lambda: _loss("fp4, one scale per block"),
     "rate": lambda: number_text(RATE),
     # the plan
-    "plan_state": lambda: bytes_text((STATE + 2) * PARAMS / GPUS),
+    "plan_state": lambda: bytes_text(STATE_BYTES * PARAMS / GPUS),
+    "plan_bytes": lambda: f"{STATE_BYTES:g} bytes per parameter",
 }

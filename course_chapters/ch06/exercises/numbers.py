@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 
-from course_chapters.running_example import GPUS, MFU, PARAMS, lab, opening
+from course_chapters.running_example import GPUS, MFU, PARAMS, RING, lab, opening
 from course_lib.cluster import collectives
 from course_lib.estimate import facts, memory
 from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.units import BILLION, GB, MINUTE, US, bytes_text, duration_text, number_text, percent_text
+from course_lib.parallel.context.costs import ring_traffic
+from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
 
 H100 = facts.device("H100 SXM")
 LATENCY, BANDWIDTH = 10 * US, 10 * GB  # of the teaching link; the cluster's own
@@ -31,9 +33,9 @@ def node_seconds() -> float:
     return collectives.hierarchical_cost(GRADIENTS, GPUS // PER_NODE, PER_NODE, INSIDE, ACROSS).seconds
 
 
-def measured_rate() -> facts.Fact:
+def measured_rate() -> float:
     """Measured bus bandwidth, bytes/s, on as many H100s as the plan has."""
-    return measured.one("H100 nodes", nodes=GPUS // PER_NODE).bus_bandwidth
+    return RING
 
 
 def measured_seconds() -> float:
@@ -56,15 +58,14 @@ def _activations() -> float:
 
 def _tensor_parallel() -> float:
     """Bytes a rank sends in four all-reduces a layer, two forward and two backward."""
-    layers = facts.model("llama3-70b").layers
-    return layers * 4 * collectives.ring_cost(_activations(), TP, 0.0, 1.0).nbytes
+    shape = facts.model("llama3-70b")
+    return shape.layers * tp_bytes_per_layer(SEQ, shape.hidden, TP)
 
 
 def _context_parallel() -> float:
     """Bytes a rank sends when keys and values of a sequence go round eight ranks, forward, and twice that backward."""
     shape = facts.model("llama3-70b")
-    kept = 2 * 2 * SEQ * shape.kv_heads * shape.head_dim
-    return 3 * shape.layers * collectives.ring_half_cost(kept, TP, 0.0, 1.0).nbytes
+    return shape.layers * ring_traffic(SEQ, shape.kv_heads, shape.head_dim, TP).nbytes
 
 
 def _expert_parallel() -> float:

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
-from course_chapters.running_example import BATCH, GPUS, MFU, NETWORK, PARAMS, SEQ, TOKENS, lab, opening
+from course_chapters.running_example import BATCH, GPUS, MFU, NETWORK, PARAMS, RING, SEQ, TOKENS, lab, opening
 from course_lib.cluster import collectives, overlap
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.facts import scaling
+from course_lib.estimate.running_plan import STATE_BYTES
 from course_lib.estimate.units import BILLION, MINUTE, TRILLION, bytes_text, duration_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
@@ -23,6 +24,11 @@ def step_on(
 ) -> overlap.Step:
     """One data-parallel step of the running example: 16-bit gradients on one ring, overlapped with the backward pass."""
     return overlap.step(PARAMS, batch / ranks, ranks, REAL, bandwidth, latency=latency)
+
+
+def plan_step() -> overlap.Step:
+    """The step on the plan's GPUs, at the rate that was measured on as many."""
+    return step_on(GPUS, bandwidth=RING, latency=0.0)
 
 
 def most_gpus(least: float = LEAST, batch: float = BATCH) -> int:
@@ -89,8 +95,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "seen_tokens": lambda: _tokens(_evidence(-1).tokens),
     **lab(LAB_GPUS, LAB_SECONDS),
     # the plan
+    "plan_state": lambda: bytes_text(STATE_BYTES * PARAMS),
     "plan_tokens": lambda: _tokens(BATCH / GPUS),
-    "plan_talk": lambda: duration_text(step_on(GPUS).talk),
-    "plan_backward": lambda: duration_text(overlap.BACKWARD * step_on(GPUS).compute),
+    "plan_rate": lambda: f"{bytes_text(RING)}/s",
+    "plan_talk": lambda: duration_text(plan_step().talk),
+    "plan_backward": lambda: duration_text(overlap.BACKWARD * plan_step().compute),
     "too_much": lambda: number_text(memory.state_bytes(PARAMS) / H100.memory, 2),
 }

@@ -7,7 +7,7 @@ from course_chapters.ch08.exercises.shared import card_memory
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_lib.estimate import facts
-from course_lib.estimate.units import BILLION, GB
+from course_lib.estimate.units import BILLION, GB, US
 
 H100 = facts.device("H100 SXM")
 GATHERED: Mapping[bool, Mapping[str, Any]] = {
@@ -33,12 +33,14 @@ CARD = Card(
 - `hsdp(params, ranks, group)` returns `(held, inside, across)`: bytes of state on a rank, bytes it sends inside in a step, and across.
 - `smallest_group(params, ranks, memory)` returns the smallest group whose state fits. Groups must divide `ranks`. Return `None` if even all
   ranks are too few.
-- `best_group(params, ranks, memory, per_node, fast, slow)` returns the group that fits with the least **time on the links**; of equal ones
-  the smallest, `None` if none fits. The times inside and across add up. Inside, a group of at most `per_node` ranks sends at `fast` bytes/s,
-  a larger one at `slow`. Across groups ranks send at `slow`, or at `fast` if all ranks are in one node.
+- `best_group(params, ranks, memory, per_node, fast, slow, latency)` returns the group that fits with the least **time on the links**; of
+  equal ones the smallest, `None` if none fits. Consider groups that divide a node or fill whole nodes. The times inside and across add up.
+- A ring whose ranks are all in one node sends at `fast` bytes/s. Any other ring leaves each node over the adapters of its m ranks there, at
+  `min(fast, m * slow)`. Inside, those are `per_node` consecutive ranks. Across, the ranks of a ring are G apart.
+- Each step of a ring takes `latency` seconds more: G − 1 steps for a gather or a reduce-scatter, 2 (N / G − 1) for the all-reduce.
 
-Shown: {{params:count}} parameters on {{ranks:int}} GPUs of {{memory:gb}}, {{per_node}} to a node, {{fast:gbps}} inside and {{slow:gbps}}
-across. G = {{per_node}}, one server, has been published for this. Does it fit?""",
+Shown: {{params:count}} parameters on {{ranks:int}} GPUs of {{memory:gb}}, {{per_node}} to a node, {{fast:gbps}} inside, {{slow:gbps}} for each
+adapter, {{latency:us}} a step. G = {{per_node}}, one server, has been published for this. Does it fit?""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
@@ -55,6 +57,7 @@ across. G = {{per_node}}, one server, has been published for this. Does it fit?"
         "course_lib.parallel.sharding:group_of",
         "course_lib.parallel.sharding:knee",
         "course_lib.estimate.memory:zero_bytes",
+        "course_lib.cluster.collectives:ring_rate",
     ),
     params={
         "params": 405 * BILLION,
@@ -63,6 +66,7 @@ across. G = {{per_node}}, one server, has been published for this. Does it fit?"
         "per_node": PER_NODE,
         "fast": float(H100.link_one_way or 0),
         "slow": float(H100.network_one_way or 0),
+        "latency": 10 * US,
         **GATHERED[False],
     },
     vary=lambda draw: {

@@ -4,11 +4,12 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from math import ceil, log2
 
-from course_chapters.running_example import BATCH, GPUS, MFU, NETWORK, PARAMS, SEQ, lab, opening
+from course_chapters.running_example import BATCH, GPUS, MFU, PARAMS, RING, SEQ, lab, opening
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.facts import scaling
 from course_lib.estimate.facts.fact import rows
+from course_lib.estimate.running_plan import CONVENTION, GRADIENT_BYTES
 from course_lib.estimate.units import BILLION, GB, MINUTE, GiB, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.sharding import bytes_per_param_sent
 from course_lib.parallel.sharding.prefetch import Played, play, work_of
@@ -30,7 +31,11 @@ OFFLOAD: Mapping[str, tuple[int, float]] = {  # bytes moved per parameter of the
     "host memory: gradients out, weights in": (4, PCIE),
     "NVMe: optimizer state read and written as well": (24, NVME),
 }
-PLAN_SENT = 6 * PARAMS * (GPUS - 1) / GPUS  # bytes of two gathers and a reduce-scatter, in 16 bits
+PLAN_EACH = bytes_per_param_sent(
+    3, reduce=GRADIENT_BYTES
+)  # bytes per parameter: two gathers in 16 bits, gradients in 32
+PLAN_SENT = PLAN_EACH * PARAMS * (GPUS - 1) / GPUS
+SLOWEST = measured.series("H100 nodes")[-1]  # the most GPUs on which a ring was measured
 _ZERO = {"Pos": 1, "Pos+g": 2, "Pos+g+p": 3}
 
 
@@ -59,10 +64,15 @@ def offload_tokens(moved: float, bandwidth: float) -> float:
     return moved / GPUS / bandwidth * REAL / compute.TRAIN
 
 
+def _least_tokens(bandwidth: float) -> float:
+    """Tokens of a GPU and micro-batch from which on computing takes as long as the plan's messages."""
+    return PLAN_EACH / compute.TRAIN * REAL / bandwidth
+
+
 @cache
 def plan_step(tokens: int = SEQ) -> Played:
-    """One micro-batch of the plan: a unit per layer, the next one gathered while one computes, one ring over adapters."""
-    layer = work_of(PARAMS / LAYERS, tokens, GPUS, REAL, NETWORK[1], latency=NETWORK[0])
+    """One micro-batch of the plan: a unit per layer, the next one gathered while one computes, one ring at the measured rate."""
+    layer = work_of(PARAMS / LAYERS, tokens, GPUS, REAL, RING, reduce=GRADIENT_BYTES)
     return play([layer] * LAYERS)
 
 
@@ -102,7 +112,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("08"),
     "gpus": lambda: f"{GPUS} H100s",
     "card": lambda: H100.memory.text,
-    "share": lambda: _zero(PARAMS, 3, GPUS),
+    "share": lambda: _zero(PARAMS, 3, GPUS, CONVENTION),
     # 405B, whole and in parts, by two conventions
     "state_405_12": lambda: bytes_text(memory.state_bytes(LARGE_PARAMS, "A")),
     "state_405": lambda: bytes_text(memory.state_bytes(LARGE_PARAMS)),
@@ -138,6 +148,11 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     **lab(LAB_GPUS, LAB_SECONDS),
     # the plan
     "plan_m": lambda: str(BATCH // (GPUS * SEQ)),
+    "plan_rate": lambda: f"{bytes_text(RING)}/s",
+    "plan_least": lambda: f"{_least_tokens(RING):,.0f} tokens",
+    "many_rate": lambda: f"{bytes_text(SLOWEST.bus_bandwidth)}/s",
+    "many_measured": lambda: f"{SLOWEST.ranks} GPUs",
+    "many_least": lambda: f"{_least_tokens(float(SLOWEST.bus_bandwidth)):,.0f}",
     "plan_exposed": lambda: duration_text(plan_step().exposed),
     "plan_seconds": lambda: duration_text(plan_step().seconds),
 }

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from course_chapters.running_example import PARAMS, lab, opening
+from course_chapters.running_example import EXACT, PARAMS, lab, opening
 from course_lib.cluster import collectives
 from course_lib.estimate import facts, memory
-from course_lib.estimate.units import MINUTE, US, bytes_text, duration_text, number_text, percent_text
+from course_lib.estimate.running_plan import STATE_BYTES
+from course_lib.estimate.units import BILLION, MINUTE, US, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer, tp_cost_per_layer
 
 H100 = facts.device("H100 SXM")
@@ -17,6 +18,7 @@ INSIDE, ACROSS = (
     (2 * US, float(H100.link_one_way)),
     (10 * US, float(H100.network_one_way)),
 )  # round latencies, real rates
+STATE = EXACT * STATE_BYTES  # of the plan's model, in all
 WIDE = memory.dtype_bytes("fp32")  # of a logit
 LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter on one server
 
@@ -81,7 +83,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "sent_sp": lambda: bytes_text(tp_bytes_per_layer(SEQ, SHAPE.hidden, TP, sequence_parallel=True)),
     "loss_bytes": lambda: bytes_text(collectives.ring_cost(3 * SEQ * WIDE, TP, 0.0, 1.0).nbytes),
     "logit_bytes": lambda: bytes_text(collectives.ring_half_cost(SEQ * SHAPE.vocab * WIDE, TP, 0.0, 1.0).nbytes),
-    "state_tp": lambda: bytes_text(memory.state_bytes(PARAMS) / TP),
+    "exact": lambda: f"{EXACT / BILLION:.2f} billion",
+    "round": lambda: f"{PARAMS / BILLION:g} billion",
+    "state_tp": lambda: bytes_text(STATE / TP),
     # a lab on rented GPUs
     **lab(LAB_GPUS, LAB_SECONDS),
 }

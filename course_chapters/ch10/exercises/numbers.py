@@ -5,11 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import mean
 
-from course_chapters.running_example import BATCH, GPUS, PARAMS, lab, opening
+from course_chapters.running_example import BATCH, EXACT, GPUS, SEQ, lab, opening
 from course_lib.estimate import facts, memory
 from course_lib.estimate.facts.pipelines import stage_profiles
 from course_lib.estimate.memory import Layout
+from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.stage_peaks import Peak, stage_peak, stage_peaks
+from course_lib.estimate.running_plan import CONVENTION, LAYOUT, MICROBATCHES
 from course_lib.estimate.units import BILLION, MINUTE, TFLOP, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel import schedules
 from course_lib.parallel.schedules import Schedule
@@ -19,8 +21,8 @@ H100 = facts.device("H100 SXM")
 SHAPE = facts.model("llama3-70b")
 LARGE = facts.model("llama3-405b")
 RUN_8K, RUN_16K = (facts.run(f"Llama 3 405B, {gpus} GPUs, 8,192 tokens") for gpus in ("8,192", "16,384"))
-SEQ = 8192  # tokens of the plan's sequences; a micro-batch is one of them
-PLAN = Layout(tp=8, sp=True, pp=4, dp=2, zero=1, microbatches=BATCH // (2 * SEQ))  # tensor parallel inside a server
+STAGE = {"kernels": "flash", "dropout": False, "convention": CONVENTION}  # how a stage of the plan is counted
+PLAN = Layout(**LAYOUT, sp=True, microbatches=MICROBATCHES)
 PLAN_CHUNKS = 5  # of four layers each
 LAB_GPUS, LAB_SECONDS = 8, 10 * MINUTE  # what it takes to profile this chapter's stages on one server
 MOST_IDLE = 0.1
@@ -77,18 +79,23 @@ def plan_peak(pp: int | None = None, checkpointing: str = "none") -> Peak:
     layout = PLAN
     if pp is not None:
         layout = replace(PLAN, pp=pp, dp=GPUS // (8 * pp), microbatches=BATCH * 8 * pp // (GPUS * SEQ))
-    return stage_peak(SHAPE, 1, SEQ, layout, stage=0, kernels="flash", dropout=False, checkpointing=checkpointing)
+    return stage_peak(SHAPE, 1, SEQ, layout, stage=0, checkpointing=checkpointing, **STAGE)
 
 
 @cache
 def plan_stages(zero: int = PLAN.zero) -> tuple[Peak, ...]:
     """The peak of every stage of the plan; `zero` is the stage of state sharding between the two pipelines."""
-    return tuple(stage_peaks(SHAPE, 1, SEQ, replace(PLAN, zero=zero), kernels="flash", dropout=False))
+    return tuple(stage_peaks(SHAPE, 1, SEQ, replace(PLAN, zero=zero), **STAGE))
 
 
 def plan_peaks(zero: int = PLAN.zero) -> list[float]:
-    """The same in bytes."""
-    return [float(peak.total) for peak in plan_stages(zero)]
+    """The same in bytes, with a framework's slack and buffers."""
+    return [float(peak.total + slack_bytes(peak.total)) for peak in plan_stages(zero)]
+
+
+def plan_slack() -> float:
+    """Bytes of the first stage's peak that are a framework's slack and buffers."""
+    return float(slack_bytes(plan_stages()[0].total))
 
 
 @cache
@@ -114,9 +121,9 @@ def _run_idle(run: facts.PublishedRun, chunks: int = 1) -> str:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("10"),
-    "model": lambda: f"{PARAMS / BILLION:g}B",
+    "model": lambda: f"{EXACT / BILLION:.0f}B",
     "card": lambda: H100.memory.text,
-    "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
+    "state": lambda: bytes_text(memory.state_bytes(EXACT, CONVENTION)),
     # the bubble
     "naive": lambda: percent_text(played(schedules.naive(4, 8)).bubble_fraction),
     "flush": lambda: percent_text(played(schedules.gpipe(4, 8)).bubble_fraction),
@@ -154,6 +161,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_idle": lambda: percent_text(idle(PLAN.pp, PLAN.microbatches)),
     "plan_m": lambda: str(PLAN.microbatches),
     "plan_state": lambda: bytes_text(float(plan_peak().state)),
+    "plan_slack": lambda: bytes_text(plan_slack()),
     "plan_peak": lambda: bytes_text(plan_peaks()[0]),
     "plan_last": lambda: bytes_text(plan_peaks()[-1]),
     "plan_state_whole": lambda: bytes_text(float(plan_stages(zero=0)[0].state)),

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from course_chapters.running_example import GPUS, PARAMS, SEQ, lab, opening
+from course_chapters.running_example import EXACT, GPUS, SEQ, lab, opening
 from course_lib.estimate import compute, facts, memory
-from course_lib.estimate.units import MINUTE, bytes_text, duration_text, number_text, percent_text
+from course_lib.estimate.running_plan import STATE_BYTES
+from course_lib.estimate.units import MINUTE, bytes_text, duration_text, number_text, percent_text, rate_text
 from course_lib.parallel.context.costs import contiguous_imbalance, gather_traffic, ring_traffic, tokens_to_hide
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
 
@@ -13,7 +14,7 @@ SHAPE, LARGE = facts.model("llama3-70b"), facts.model("llama3-405b")
 LLAMA = facts.run("Llama 3 405B, 16,384 GPUs, 131,072 tokens")
 LONG, TP, CP = 131072, 8, 8  # tokens of a long sequence; ranks of one server, and of one sequence
 ELEMENT = 2  # bytes of a number in bf16
-STATE = float(memory.state_bytes(PARAMS) / GPUS)  # of a rank, sharded over all GPUs
+STATE = STATE_BYTES * EXACT / GPUS  # of a rank, sharded over all GPUs
 INSIDE, ACROSS = float(H100.link_one_way), float(H100.network_one_way)  # bytes/s
 LAB_SECONDS = 15 * MINUTE  # what it takes to measure attention on one GPU
 
@@ -26,9 +27,9 @@ def kept(seq: int, checkpointing: str = "none", **layout: object) -> float:
 
 
 def gather_bytes(tokens: int, cp: int, shape: facts.ModelShape = SHAPE) -> float:
-    """Bytes that a rank sends for the keys and values of one layer, both passes, with one KV head per TP rank or more."""
-    heads = max(shape.kv_heads // TP, 1)
-    return float(gather_traffic(tokens, heads, shape.head_dim, cp, ELEMENT, regather=False).nbytes)
+    """Bytes that a rank sends for one layer: its keys and values, gathered in both passes, and their gradients."""
+    width = memory.shape(shape).kv_width_on(TP)
+    return float(gather_traffic(tokens, width, 1, cp, ELEMENT).nbytes)
 
 
 def gather_share(tokens: int, cp: int) -> float:
@@ -36,7 +37,7 @@ def gather_share(tokens: int, cp: int) -> float:
     own = tokens / cp
     weights = memory.params_by_part(LARGE)["layer"]
     flops = compute.train_flops(weights, own)
-    flops += own * compute.attention_flops_per_token(1, LARGE.hidden, tokens, causal=True)
+    flops += own * compute.attention_flops_per_token(1, LARGE.heads * LARGE.head_dim, tokens, causal=True)
     return gather_bytes(tokens, cp, LARGE) / ACROSS / float(flops / TP / LLAMA.flops_per_device)
 
 
@@ -64,6 +65,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "ring_mha": lambda: bytes_text(float(ring_traffic(LONG, SHAPE.heads, SHAPE.head_dim, CP, ELEMENT).forward)),
     "kv_heads": lambda: str(SHAPE.kv_heads),
     "heads": lambda: str(SHAPE.heads),
+    "keys_kept": lambda: bytes_text(SHAPE.layers * 2 * ELEMENT * LONG * float(memory.shape(SHAPE).kv_width_on(TP))),
     "plan_bytes": lambda: bytes_text(gather_bytes(LONG, CP)),
     "plan_time": lambda: duration_text(gather_bytes(LONG, CP) / ACROSS),
     "gather_share": lambda: percent_text(gather_share(LONG, int(LLAMA.cp)), 2),
@@ -73,6 +75,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # balance and overlap
     "imbalance_4": lambda: number_text(contiguous_imbalance(4)),
     "imbalance_16": lambda: number_text(contiguous_imbalance(16)),
+    "measured_flops": lambda: rate_text(H100.matmul_flops),
+    "peak_flops": lambda: rate_text(H100.dense_flops),
     "hide_gqa_net": lambda: _hide(SHAPE.kv_heads, ACROSS),
     "hide_gqa_link": lambda: _hide(SHAPE.kv_heads, INSIDE),
     "hide_mha_net": lambda: _hide(SHAPE.heads, ACROSS),

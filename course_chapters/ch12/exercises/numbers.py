@@ -3,15 +3,16 @@
 from collections.abc import Callable, Mapping
 
 from course_chapters.running_example import BATCH, GPUS, MFU, SEQ, opening
-from course_lib.estimate import facts, memory
+from course_lib.estimate import facts
 from course_lib.estimate.facts.experts import recorded, steps
+from course_lib.estimate.running_plan import STATE_BYTES
 from course_lib.estimate.units import bytes_text, number_text, percent_text
 from course_lib.parallel.expert import costs
 from course_lib.parallel.expert.costs import MoEShape
 
 H100 = facts.device("H100 SXM")
 DENSE, MIXTRAL, DEEPSEEK = (facts.model(name) for name in ("llama3-70b", "mixtral-8x7b", "deepseek-v3"))
-STATE = int(memory.state_bytes(1))  # bytes of training state per parameter
+STATE = STATE_BYTES  # of training state per parameter, as the plan has it since chapter 05
 FEW_TOKENS, MANY_TOKENS = 64, 4096  # that share one capacity
 NODE_LIMIT, NODES = 4, 8  # of DeepSeek-V3: at most 4 of its 8 nodes of an expert-parallel group
 PLAN_CHOICES: Mapping[str, MoEShape | None] = {  # each MLP of the dense model as a mixture with the same FLOPs

@@ -2,21 +2,28 @@
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from course_chapters.running_example import BATCH, DEADLINE, GPUS, PARAMS, SEQ, TOKENS, opening, reading
+from course_chapters.running_example import BATCH, DEADLINE, GPUS, MFU, SEQ, TOKENS, opening, reading
 from course_lib.estimate import facts, memory, planner, roofline
+from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.memory import Layout
+from course_lib.estimate.planner.traffic import WIDTH
+from course_lib.estimate.running_plan import LAYOUT, SEQUENCES
+from course_lib.estimate.running_plan import MODEL as PLAN
 from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.mesh import Mesh, axis_seconds, network
 from course_lib.parallel.mesh.plans import Plan, plan
-from course_lib.parallel.sharding.groups import Wires, group_of, knee
+from course_lib.parallel.sharding.groups import Group, Wires, group_of, knee
 
 H100 = facts.device("H100 SXM")
-PLAN = "llama3-70b"
-SEQUENCES = BATCH // SEQ
-PLAN_SETTINGS: Mapping[str, Any] = {"tp": 8, "pp": 4, "zero": 1, "sequences": SEQUENCES, "seq": SEQ}
+PLAN_SETTINGS: Mapping[str, Any] = {
+    **{name: LAYOUT[name] for name in ("tp", "pp", "zero")},
+    "sequences": SEQUENCES,
+    "seq": SEQ,
+}
 LLAMA_RUNS = tuple(
     facts.run(f"Llama 3 405B, {name}")
     for name in ("8,192 GPUs, 8,192 tokens", "16,384 GPUs, 8,192 tokens", "16,384 GPUs, 131,072 tokens")
@@ -25,6 +32,9 @@ LONG = LLAMA_RUNS[-1]
 LARGE = facts.model("llama3-405b")
 SWAPPED = {"dp": 8, "tp": 8}  # the mesh whose axes are swapped in the placement section
 WIDE_TP = 16  # ranks of a tensor-parallel group over two servers
+MEASURED = measured.series("H100 nodes")[-1]
+GRADIENT = planner.Software().grad_bytes
+REGIME_GPUS, REGIME_DAYS = 16_384, 60  # of the table of loads
 SMALL_GPUS, MANY_GPUS = 8, 128  # of the explorer's presets
 
 
@@ -40,10 +50,22 @@ def only_sharded() -> Plan:
     return plan(PLAN, GPUS, zero=3, recompute="full", sequences=SEQUENCES, seq=SEQ)
 
 
+def _plan_moving() -> float:
+    """Seconds in which the plan's bytes along `tp` pass NVLink at the rate that it sustains."""
+    return planned().sent["tp"] / planned().cluster.inside.bandwidth
+
+
+def regathered() -> float:
+    """Bytes that a rank of the plan sends along `tp` in a step if the backward pass gathers its inputs again."""
+    job = planned().job
+    again = replace(job, software=replace(job.software, regather=True))
+    return float(planner.traffic(again, planned().layout)["tp"])
+
+
 def swapped_bytes() -> dict[str, float]:
-    """Bytes that a rank of that mesh sends in a step of the plan's model, by axis."""
+    """Bytes that a rank of that mesh sends in a step of the plan's model, by axis, all of them in 16 bits."""
     job = planner.Job(model=PLAN, seq=SEQ, sequences=SEQUENCES)
-    return {axis: float(sent) for axis, sent in planner.traffic(job, Layout(**SWAPPED, sp=True)).items()}
+    return {axis: float(sent) for axis, sent in planner.traffic(job, Layout(**SWAPPED, sp=True), gradient=2).items()}
 
 
 def swapped(order: str) -> dict[str, float]:
@@ -54,7 +76,7 @@ def swapped(order: str) -> dict[str, float]:
 
 
 @cache
-def hsdp_groups(model: str = "llama3-405b", gpus: int = 16_384) -> tuple:
+def hsdp_groups(model: str = "llama3-405b", gpus: int = 16_384) -> tuple[Group, ...]:
     """Groups of 8 to all GPUs that share one model's state; the batch is Llama 3's."""
     params = float(facts.model(model).params)
     tokens = float(LLAMA_RUNS[1].batch_tokens) / gpus
@@ -78,6 +100,11 @@ def hsdp_rows(model: str, gpus: int) -> list[dict[str, str]]:
         }
         for each in groups
     ]
+
+
+def _least_hsdp() -> Group:
+    """The smallest group of the table whose state fits."""
+    return next(each for each in hsdp_groups() if each.state <= float(H100.memory))
 
 
 def _smallest_power(bytes_per_param: float) -> str:
@@ -144,6 +171,12 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "small_group_12": lambda: bytes_text(405 * BILLION * 12 / SMALL_GPUS),
     "least_group": lambda: _smallest_power(16),
     "least_group_12": lambda: _smallest_power(12),
+    "hsdp_step": lambda: duration_text(_least_hsdp().seconds),
+    "hsdp_computing": lambda: duration_text(_least_hsdp().computing),
+    "hsdp_tokens": lambda: f"{LLAMA_RUNS[1].batch_tokens / LLAMA_RUNS[1].devices:,.0f} tokens",
+    "hsdp_measured": lambda: _gb(float(MEASURED.bus_bandwidth)),
+    "hsdp_measured_gpus": lambda: f"{MEASURED.ranks} GPUs",
+    "hsdp_measured_seconds": lambda: duration_text(_least_hsdp().inside / float(MEASURED.bus_bandwidth)),
     # presets
     "preset_7b": lambda: bytes_text(7 * BILLION * 12),
     "preset_7b_16": lambda: bytes_text(7 * BILLION * 16),
@@ -151,13 +184,23 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "preset_7b_fsdp_16": lambda: bytes_text(7 * BILLION * 16 / SMALL_GPUS),
     "preset_128": lambda: bytes_text(405 * BILLION * 12 / MANY_GPUS),
     "preset_128_16": lambda: bytes_text(405 * BILLION * 16 / MANY_GPUS),
+    "regime_gpus": lambda: f"{REGIME_GPUS:,} H100s",
+    "regime_days": lambda: f"{REGIME_DAYS} days",
+    "regime_mfu": lambda: percent_text(MFU),
+    "regime_times": lambda: f"{REGIME_GPUS // GPUS}",
     # the plan
     "plan_step": lambda: duration_text(planned().seconds),
     "plan_memory": lambda: bytes_text(planned().memory),
     "plan_mfu": lambda: percent_text(planned().mfu),
+    "plan_attention_mfu": lambda: percent_text(planned().attention_mfu),
+    "plan_tp_again": lambda: bytes_text(regathered()),
     "plan_tp_sent": lambda: bytes_text(planned().sent["tp"]),
+    "plan_tp_rate": lambda: _gb(planned().cluster.inside.bandwidth),
+    "plan_tp_moving": lambda: duration_text(_plan_moving()),
+    "plan_tp_latency": lambda: duration_text(planned().talking["tp"] - _plan_moving()),
     "plan_tp_seconds": lambda: duration_text(planned().talking["tp"]),
     "plan_dp_sent": lambda: bytes_text(planned().sent["dp"]),
+    "plan_gradients": lambda: bytes_text(planned().sent["dp"] * GRADIENT / (WIDTH + GRADIENT)),
     "plan_dp_seconds": lambda: duration_text(planned().talking["dp"]),
     "plan_tp": lambda: percent_text(planned().parts["tp"] / planned().seconds),
     "plan_bubble": lambda: percent_text(planned().parts["bubble"] / planned().seconds),
@@ -167,5 +210,4 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "fsdp_step": lambda: duration_text(only_sharded().seconds),
     "fsdp_memory": lambda: bytes_text(only_sharded().memory),
     "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023"),
-    "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
 }

@@ -24,8 +24,8 @@ ranks, and later grow again. Every sample must still be read exactly once per ep
 - The ranks share the batch in contiguous parts: rank 0 the first, and so on. Sizes differ by at most one, and larger parts come first. A rank may get none.
 - Return `(ids, consumed after the step)`, a list and an int; the second is the same on all ranks.
 
-In one real trainer, ranks that resumed from files of another number of ranks read 2 of 12 images twice and 2 not at all (*bghira/SimpleTuner, pull request
-2986, 2026*).""",
+In one real trainer, only rank 0 had saved its part of the order. After a resume on as many ranks, 2 of 12 images were read twice and 2 not at all
+(*bghira/SimpleTuner, pull request 2986, 2026*).""",
     **Worth(points=8, minutes=20, difficulty=2, importance=5),
     hints=(
         "Forget ranks at first: which ids does the next batch have, given `consumed`?",

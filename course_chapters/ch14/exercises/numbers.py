@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Mapping
 
-from course_chapters.running_example import GPUS, PARAMS, opening, reading
+from course_chapters.running_example import EXACT, GPUS, opening, reading
 from course_lib.estimate import facts
+from course_lib.estimate.running_plan import CHECKPOINT_BYTES
 from course_lib.estimate.units import DAY, GB, HOUR, MINUTE, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate import faults
 
@@ -15,9 +16,8 @@ RATE = LLAMA.rate / HOUR
 BETWEEN = faults.mtbf(LLAMA.devices, RATE)
 COST, RESTART = 60.0, 10 * MINUTE
 BEST = faults.best_interval(COST, BETWEEN)
-FAST = faults.checkpoint_seconds(405e9 * 12, LLAMA.storage)
+FAST = faults.checkpoint_seconds(405e9 * CHECKPOINT_BYTES, LLAMA.storage)
 NODE_REPAIR = DAY
-STATE_BYTES = 14  # of a parameter in a checkpoint: bf16 weights, fp32 master copy, two fp32 moments
 PLAN_STORAGE, PLAN_COPY = (
     10 * GB,
     20 * GB,
@@ -30,7 +30,7 @@ RSC_SIZE = 1024  # GPUs of the jobs whose time between failures was measured
 
 def _plan_goodput() -> float:
     """Of the plan's job, with checkpoints written at once."""
-    cost, between = PARAMS * STATE_BYTES / PLAN_STORAGE, faults.mtbf(GPUS, RATE)
+    cost, between = EXACT * CHECKPOINT_BYTES / PLAN_STORAGE, faults.mtbf(GPUS, RATE)
     return faults.expected_goodput(faults.best_interval(cost, between), cost, between, RESTART)
 
 
@@ -72,7 +72,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_goodput": lambda: percent_text(math.floor(1000 * _plan_goodput()) / 1000),
     "rsc_gpus": lambda: f"{RSC_SIZE:,} GPUs",
     "llama_storage": lambda: f"{bytes_text(LLAMA.storage)}/s",
-    "state": lambda: bytes_text(PARAMS * STATE_BYTES),
+    "state": lambda: bytes_text(EXACT * CHECKPOINT_BYTES),
     "storage": lambda: f"{bytes_text(PLAN_STORAGE)}/s",
     "copying": lambda: f"{bytes_text(PLAN_COPY)}/s",
     "reading": lambda: reading(

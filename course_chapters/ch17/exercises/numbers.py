@@ -5,8 +5,9 @@ from dataclasses import replace
 from functools import cache
 
 from course_chapters.running_example import GPUS, PARAMS, TOKENS, opening, reading, usd_text
-from course_lib.estimate import facts, memory, planner
+from course_lib.estimate import compute, facts, memory, planner
 from course_lib.estimate.planner.estimating import RESERVE
+from course_lib.estimate.running_plan import CONVENTION, STATE_BYTES
 from course_lib.estimate.scaling_laws import chinchilla_law
 from course_lib.estimate.units import BILLION, DAY, TRILLION, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate import capstone, diagnosis
@@ -46,7 +47,13 @@ def _loss(share: float) -> str:
 
 def _state() -> float:
     """Bytes of training state of the task's model, with gradients in fp32."""
-    return memory.state_bytes(facts.model(COURSE.model).params, "C")
+    return memory.state_bytes(facts.model(COURSE.model).params, CONVENTION)
+
+
+def _least_seconds() -> float:
+    """Seconds of the run's FLOPs, 6 for each parameter and token, at the peak of all GPUs."""
+    hardware = COURSE.hardware()
+    return compute.train_seconds(planner.used_params(COURSE.job()), COURSE.tokens, hardware.peak, devices=GPUS)
 
 
 def _least_days() -> float:
@@ -66,18 +73,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "reserve": lambda: percent_text(RESERVE),
     "room": lambda: bytes_text(quickest().room),
     "state": lambda: bytes_text(_state()),
-    "state_each": lambda: f"{memory.convention('C').bytes_per_param:g} bytes",
-    "state_gpus": lambda: f"{-(-_state() // quickest().room):g} GPUs",
-    "flops_days": lambda: duration_text(
-        planner.flops_per_token(COURSE.job()) * COURSE.tokens / (GPUS * COURSE.hardware().peak)
-    ),
-    "least_mfu": lambda: percent_text(
-        planner.flops_per_token(COURSE.job())
-        * COURSE.tokens
-        / (GPUS * COURSE.hardware().peak)
-        / (COURSE.days * DAY * quickest().goodput),
-        2,
-    ),
+    "state_each": lambda: f"{STATE_BYTES:g} bytes",
+    "state_gpus": lambda: f"{memory.fewest_devices(_state(), COURSE.hardware().memory)} GPUs",
+    "flops_days": lambda: duration_text(_least_seconds()),
+    "least_mfu": lambda: percent_text(_least_seconds() / (COURSE.days * DAY * quickest().goodput), 2),
     "goodput": lambda: percent_text(quickest().goodput),
     # remedies and parallelisms
     "recompute_cost": lambda: percent_text(

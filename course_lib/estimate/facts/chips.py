@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from course_lib.estimate.facts.fact import Fact, fact_of, find, rows
+from course_lib.estimate.facts.hardware import devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,10 @@ def _ceilings() -> dict[tuple[str, str], MatmulCeiling]:
     values: dict[tuple[str, str], dict[str, Fact]] = {}
     for row in rows("ceilings.csv"):
         values.setdefault((row["device"], row["dtype"]), {})[row["field"]] = fact_of(row)
+    for (name, dtype), fields in values.items():  # a peak stands in one record: that of the device, where there is one
+        known = devices().get(name)
+        sheet = known and (known.dense_flops if dtype == "bf16" else known.fp8_flops)
+        fields["peak"] = sheet or fields["peak"]
     return {key: MatmulCeiling(device=key[0], dtype=key[1], **fields) for key, fields in values.items()}
 
 

@@ -7,6 +7,7 @@ is added (communication buffers and workspaces). Both are in `facts/data/memory_
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache
+from typing import Any
 
 from course_lib.estimate.facts.fact import rows
 from course_lib.estimate.memory.activation_terms import Kernels, layer_terms
@@ -61,8 +62,14 @@ def peak_terms(framework: str, run: TrainingRun) -> dict[str, float]:
 
 def predicted_bytes(framework: str, run: TrainingRun) -> float:
     """Bytes that a user of the framework would read at the peak of this run."""
-    fit = fits()[framework_of(framework).name]
-    return fit.slack * sum(peak_terms(framework, run).values()) + fit.buffers
+    terms = sum(peak_terms(framework, run).values())
+    return terms + slack_bytes(terms, framework_of(framework).name)
+
+
+def slack_bytes(terms: Any, framework: str = "torchtitan") -> Any:
+    """Bytes that a framework holds beyond the terms: the allocator's slack, and its buffers."""
+    fit = fits()[framework]
+    return (fit.slack - 1) * terms + fit.buffers
 
 
 def framework_of(name: str) -> Framework:

@@ -74,6 +74,10 @@ class Shape:
         """Numbers in a token's keys, and in its values."""
         return self.kv_heads * self.head_dim
 
+    def kv_width_on(self, tp: Any) -> Any:
+        """`kv_width` on one of `tp` tensor-parallel ranks: whole heads, and copies of one where there are more ranks than heads."""
+        return self.kv_width / np.minimum(tp, self.kv_heads)
+
     @property
     def expert_layers(self) -> Any:
         """Layers whose MLP is a mixture of experts."""
@@ -126,29 +130,33 @@ def expert_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
 
 
 def _mlp_params(shape: Shape) -> Any:
-    """Parameters of a layer's MLP but for routed experts: the plain MLP, or the router and the shared expert of a mixture."""
+    """Parameters of a layer's MLP but for router and routed experts: the plain MLP, or the shared expert of a mixture."""
     plain = shape.matrices * shape.hidden * shape.ffn
     if not np.any(shape.experts):
         return plain
     share = shape.expert_layers / shape.layers
-    shared = shape.matrices * shape.hidden * shape.shared_ffn + shape.hidden * shape.experts
-    return share * shared + (1 - share) * plain
+    return share * shape.matrices * shape.hidden * shape.shared_ffn + (1 - share) * plain
+
+
+def _router_params(shape: Shape) -> Any:
+    """Parameters of the router, averaged over all layers where the first ones are dense."""
+    return shape.expert_layers / shape.layers * shape.hidden * shape.experts if np.any(shape.experts) else 0
 
 
 def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
     """Parameters of one layer on one of `tp` tensor-parallel ranks, its routed experts shared out over `ep`.
 
-    Matrices and the biases of their outer width are split; norms, and biases that are added after the sum over ranks,
-    exist on every rank. Shoeybi et al. (2019), section 3.
+    Matrices and the biases of their outer width are split, keys and values by whole heads; norms, the router, and biases that are added
+    after the sum over ranks, exist on every rank. Shoeybi et al. (2019), section 3.
     """
-    split = shape.hidden * (2 * shape.query_width + 2 * shape.kv_width)
-    split = split + _mlp_params(shape)
-    whole = 2 * _norm_params(shape)
+    keys = 2 * shape.kv_width_on(tp)
+    split = 2 * shape.hidden * shape.query_width + _mlp_params(shape)
+    whole = 2 * _norm_params(shape) + _router_params(shape) + shape.hidden * keys
     if shape.relative_positions:
         split = split + shape.hidden * shape.query_width
     if shape.biases:
-        split = split + shape.query_width + 2 * shape.kv_width + (2 if shape.gated else 1) * shape.ffn
-        whole = whole + 2 * shape.hidden
+        split = split + shape.query_width + (2 if shape.gated else 1) * shape.ffn
+        whole = whole + 2 * shape.hidden + keys
     dense = split / tp + whole
     return dense + expert_params(shape, tp, ep) if np.any(shape.experts) else dense
 

@@ -8,7 +8,7 @@ from course_lib.estimate.planner.advice import binding, explain
 from course_lib.estimate.planner.cluster import Cluster, Wire
 from course_lib.estimate.planner.clusters import cluster, names
 from course_lib.estimate.planner.commands import FRAMEWORKS, command
-from course_lib.estimate.planner.estimating import Estimate, estimate, flops_per_token, peak_memory
+from course_lib.estimate.planner.estimating import Estimate, estimate, flops_per_token, peak_memory, used_params
 from course_lib.estimate.planner.job import Job, Software
 from course_lib.estimate.planner.search import NoPlan, Plan, layouts, one_of, pareto, search
 from course_lib.estimate.planner.step import Step, micro_batch, step_time
@@ -33,6 +33,7 @@ __all__ = [
     "explain",
     "faults",
     "flops_per_token",
+    "used_params",
     "in_words",
     "invalid",
     "layouts",

@@ -50,7 +50,8 @@ def explain(plans: list[Plan], tokens: float | None = None) -> list[str]:
         run = f", {plan.days(tokens):.1f} days, {price}" if tokens else ""
         lines.append(f"{place}. {degrees(plan)}")
         lines.append(
-            f"   {duration_text(plan.seconds)} a step, MFU {percent_text(float(found.mfu))}, "
+            f"   {duration_text(plan.seconds)} a step, MFU {percent_text(float(found.mfu))} "
+            f"({percent_text(float(found.attention_mfu))} with attention), "
             f"{bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}{run}"
         )
         full = " Memory is nearly full." if plan.memory > TIGHT * plan.cluster.memory else ""

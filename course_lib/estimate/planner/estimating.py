@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.compute import attention_flops_per_token
-from course_lib.estimate.memory.frameworks import fits
+from course_lib.estimate.compute import attention_flops_per_token, mfu
+from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params, params_by_part
 from course_lib.estimate.memory.stage_peaks import peak_bytes
@@ -14,6 +14,7 @@ from course_lib.estimate.planner.cluster import Cluster
 from course_lib.estimate.planner.job import Job
 from course_lib.estimate.planner.step import Step, micro_batch, step_time
 from course_lib.estimate.planner.validity import REASONS, faults
+from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import HOUR
 
 RESERVE = 0.05  # of a device's memory, kept free: predicted peaks are off by more than that in one row of four
@@ -25,7 +26,10 @@ class Estimate:
 
     step: Step
     memory: Any  # bytes of the fullest rank
-    mfu: Any  # a fraction: 6 x parameters that a token uses, and attention in full, over the peak
+    mfu: Any  # a fraction: 6 x parameters that a token uses over the peak, `compute.mfu`
+    attention_mfu: (
+        Any  # the same with attention in full and without the embedding, which is no product: as papers count
+    )
     tokens_per_second: Any  # of all devices
     usd_per_step: Any
     faults: Any  # bits, one for each of `validity.REASONS`
@@ -44,7 +48,7 @@ class Estimate:
 def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Any:
     """Bytes of the fullest rank: the terms of `memory.peak_bytes`, with a framework's slack and buffers.
 
-    State of convention C (16-bit weights, fp32 gradients, master copy, moments). Slack and buffers are torchtitan's, chosen on half of its published rows.
+    State is that of the running plan. Slack and buffers are torchtitan's, chosen on half of its published rows.
     """
     batch = np.ceil(micro_batch(job, layout))
     unfused = job.software.attention == "unfused"
@@ -53,23 +57,27 @@ def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Any:
         batch,
         job.seq,
         layout,
-        convention="C",
+        convention=CONVENTION,
         kernels="paper" if unfused else "flash",
         dropout=job.software.dropout,
         checkpointing=job.recompute,
         loss="paper",
     )
-    fit = fits()["torchtitan"]
-    return fit.slack * terms + fit.buffers
+    return terms + slack_bytes(terms)
+
+
+def used_params(job: Job) -> float:
+    """Parameters that a token uses: all of them, and of a mixture's experts those that it visits."""
+    one = job.shape
+    idle = one.layers * expert_params(one) * (1 - one.top_k / one.experts) if np.any(one.experts) else 0
+    return count_params(one) - idle
 
 
 def flops_per_token(job: Job) -> float:
-    """FLOP that the model needs for a token, forward and backward: 6 for each parameter that it uses, and attention in full."""
+    """FLOP of a token's products, forward and backward: 6 for each parameter but the embedding, and attention in full."""
     one = job.shape
-    used = count_params(one) - (0 if one.tied else params_by_part(one)["embedding"])
-    if np.any(one.experts):
-        used = used - one.layers * expert_params(one) * (1 - one.top_k / one.experts)
-    return 6.0 * used + attention_flops_per_token(one.layers, one.query_width, job.seq)
+    products = used_params(job) - (0 if one.tied else params_by_part(one)["embedding"])
+    return 6.0 * products + attention_flops_per_token(one.layers, one.query_width, job.seq)
 
 
 def _possible(layout: Layout, ok: Any) -> Layout:
@@ -91,7 +99,8 @@ def estimate(job: Job, cluster: Cluster, layout: Layout) -> Estimate:
     return Estimate(
         step=step,
         memory=bytes_ if np.ndim(bytes_) else float(bytes_),
-        mfu=flops_per_token(job) * rate / (cluster.gpus * cluster.peak),
+        mfu=mfu(used_params(job), rate, cluster.gpus, cluster.peak),
+        attention_mfu=flops_per_token(job) * rate / (cluster.gpus * cluster.peak),
         tokens_per_second=rate,
         usd_per_step=seconds / HOUR * cluster.gpus * cluster.usd_per_hour,
         faults=bits,

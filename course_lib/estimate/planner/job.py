@@ -24,6 +24,9 @@ class Software:
     overlap_dp: bool = True  # gradients are reduced, and weights gathered, while other layers compute
     overlap_tp: bool = False  # tensor-parallel messages travel in parts, between parts of the products
     overlap_pp: bool = False  # stages exchange activations while they compute
+    regather: bool = (
+        False  # count the gathers that sequence parallelism repeats backward; Megatron-LM hides them behind a product
+    )
     split_messages: bool = True  # a tensor-parallel rank sends its share of the activations to the next stage
     fused_adding: bool = True  # weight gradients are added up inside the product, not by a kernel of their own
     selective: str = (

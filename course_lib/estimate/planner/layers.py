@@ -38,7 +38,7 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     """
     one, tp = job.shape, layout.tp
     tokens = batch * job.seq / layout.cp
-    query, kv = one.query_width / tp, one.kv_width / tp
+    query, kv = one.query_width / tp, one.kv_width_on(tp)
     sites = [(tokens, one.hidden, query + 2 * kv, query, 1), (tokens, query, one.hidden, query, 1)]
     sites += _mlp(job, layout, tokens)
     width = 1.0 if job.dtype == "fp8" else 2.0
@@ -100,7 +100,7 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     drop = 1 if software.dropout else 0
     gate = (6, 10) if one.gated else (4, 6)
     times = EAGER if software.kernels == "eager" else 1.0
-    turned = 4 * tokens * (one.query_width + one.kv_width) / layout.tp
+    turned = 4 * tokens * (one.query_width / layout.tp + one.kv_width_on(layout.tp))
     copies = 8 * residual * one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
     forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + turned + copies
     backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + turned + copies

@@ -78,7 +78,7 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     tensor = tuple((1 - hidden) * talk for talk in tensor_seconds(job, cluster, layout, batch))
     context = _behind(scores, context_seconds(job, cluster, layout, batch))
     expert = expert_seconds(job, cluster, layout, batch)
-    again, talk_again = _recomputed(job, product, scores, rest, tensor, context, expert)
+    again, talk_again = _recomputed(job, product, scores, rest, tensor, expert)
     talk = (tensor[0] + context[0] + expert[0], tensor[1] + context[1] + expert[1] + talk_again)
     device = (
         product.forward + scores.forward + rest.forward + talk[0],
@@ -94,7 +94,7 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
         "recompute": again,
         "launch": forward + backward - device[0] - device[1],
         "tp": full * tensor[0] + tensor[1],
-        "cp": full * context[0] + context[1],
+        "cp": context[0] + context[1],
         "ep": full * expert[0] + expert[1],
     }
     busy = forward + backward - talk[0] - talk[1]
@@ -106,7 +106,7 @@ def _behind(work: Pass, talk: tuple[Any, Any]) -> tuple[Any, Any]:
     return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
 
 
-def _recomputed(job: Job, product: Pass, scores: Pass, rest: Pass, tensor: Any, context: Any, expert: Any) -> Any:
+def _recomputed(job: Job, product: Pass, scores: Pass, rest: Pass, tensor: Any, expert: Any) -> Any:
     """Seconds of computation, and of communication, that the backward pass repeats from the forward pass."""
     if job.recompute == "none":
         return 0.0, 0.0
@@ -114,7 +114,7 @@ def _recomputed(job: Job, product: Pass, scores: Pass, rest: Pass, tensor: Any, 
         if job.software.selective == "products":
             return product.forward / 2 + rest.forward, 0.0
         return (scores.forward if job.software.attention == "unfused" else 0.0), 0.0
-    return product.forward + scores.forward + rest.forward, tensor[0] + context[0] + expert[0]
+    return product.forward + scores.forward + rest.forward, tensor[0] + expert[0]
 
 
 def _both(device: Any, host: float) -> Any:

@@ -17,6 +17,9 @@ from course_lib.estimate.planner.wires import (
     reduce_seconds,
     start_seconds,
 )
+from course_lib.parallel.context.costs import Traffic, gather_traffic
+from course_lib.parallel.sharding.comm_costs import bytes_per_param_sent
+from course_lib.parallel.tensor.traffic import tp_passes
 
 WIDTH = 2.0  # bytes of an activation or a weight as it is sent
 
@@ -32,20 +35,32 @@ def strides(layout: Layout) -> dict[str, Any]:
 
 
 def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
-    """Tensor parallelism's two all-reduces of a layer's b s h, forward and again backward. Shoeybi et al. (2019).
-
-    With sequence parallelism each is a reduce-scatter and an all-gather: the same bytes. Korthikanti et al. (2022).
-    """
+    """Tensor parallelism's collectives of a layer's b s h, forward and backward: `tensor_passes`, in seconds."""
     nbytes = WIDTH * batch * job.seq / layout.cp * job.shape.hidden
-    once = 2 * reduce_seconds(nbytes, layout.tp, 1, cluster)
-    return once, once
+    one = gather_seconds(nbytes, layout.tp, 1, cluster)
+    forward, backward = tensor_passes(job, layout)
+    return forward * one, backward * one
+
+
+def tensor_passes(job: Job, layout: Layout) -> tuple[Any, Any]:
+    """How often a layer's activations pass around the tensor-parallel ring, forward and backward, without recomputation."""
+    forms = [tp_passes(sequence_parallel=sp, regather=job.software.regather) for sp in (False, True)]
+    return tuple(np.where(layout.sp_ways > 1, *reversed(both)) for both in zip(*forms, strict=True))  # type: ignore[return-value]
 
 
 def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
-    """Context parallelism's keys and values of the whole sequence, gathered forward; gathered, and their gradients scattered, backward."""
-    nbytes = WIDTH * 2 * batch * job.seq * job.shape.kv_width / layout.tp
+    """Context parallelism's keys and values of the whole sequence (`context_traffic`), in seconds."""
+    nbytes = WIDTH * 2 * batch * job.seq * job.shape.kv_width_on(layout.tp)
     once = gather_seconds(nbytes, layout.cp, layout.tp, cluster)
     return once, 2 * once
+
+
+def context_traffic(job: Job, layout: Layout, batch: Any, width: float = WIDTH) -> Traffic:
+    """What context parallelism sends for one layer and micro-batch: keys and values are gathered again for the backward pass, not kept.
+
+    A recomputed forward pass gathers them for the backward pass as well, so full recomputation sends no more.
+    """
+    return gather_traffic(batch * job.seq, job.shape.kv_width_on(layout.tp), 1, layout.cp, width)
 
 
 def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
@@ -63,7 +78,7 @@ def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
     servers = nodes * (1 - (1 - 1 / nodes) ** one.top_k)
     inside = token * one.top_k * (near - 1) / near / cluster.inside.bandwidth
     outside = token * servers * (nodes - 1) / nodes / cluster.across.bandwidth
-    start = np.where(layout.ep > 1, start_seconds(layout.ep, layout.tp, cluster), 0.0)
+    start = np.where(layout.ep > 1, start_seconds(layout.ep, near, cluster), 0.0)
     once = 2 * (start + np.maximum(inside, outside)) * (one.expert_layers / one.layers)
     return once, once
 
@@ -102,41 +117,47 @@ def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
     dense, experts = rank_params(job, layout)
     ranks, stride = layout.dp * layout.cp, layout.tp
     width = job.software.grad_bytes
-    shards = ranks / layout.replicas
+    shards = ranks // layout.replicas
     messages = job.shape.layers / layout.pp
     gather = gather_seconds(WIDTH * dense, shards, stride, cluster, messages)
     scatter = gather_seconds(width * dense, shards, stride, cluster, messages)
     scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
     if np.any(job.shape.experts):
-        across = ranks / layout.ep
+        across = ranks // layout.ep
         gather = gather + gather_seconds(WIDTH * experts, across, stride * layout.ep, cluster)
         scatter = scatter + gather_seconds(width * experts, across, stride * layout.ep, cluster)
     return Sync(gather, scatter)
 
 
-def traffic(job: Job, layout: Layout, width: float = WIDTH) -> dict[str, Any]:
+def data_bytes(layout: Layout, weight: float, gradient: float) -> Any:
+    """Bytes per parameter that a very large data ring sends in a step: once, or under ZeRO-3 for every micro-batch."""
+    often = np.where(np.equal(layout.zero, 3), layout.microbatches, 1)
+    return often * np.choose(layout.zero, [bytes_per_param_sent(stage, weight, gradient) for stage in range(4)])
+
+
+def traffic(job: Job, layout: Layout, width: float = WIDTH, gradient: float | None = None) -> dict[str, Any]:
     """Bytes that one rank sends in a step by axis, the mean over ranks, in the layers and for the gradients.
 
-    `width` is bytes of an activation, weight or gradient. Rings send (n - 1)/n of what is gathered or scattered. Left out: what
-    the embedding, the head and the loss exchange over tensor ranks.
+    `width` is bytes of an activation or weight, `gradient` of a gradient as it is reduced, by default the software's. Rings send
+    (n - 1)/n of what is gathered or scattered. Left out: what the embedding, the head and the loss exchange over tensor ranks.
     """
     one, m = job.shape, layout.microbatches
     batch = job.sequences / (layout.dp * m)
     residual = width * batch * job.seq / layout.cp * one.hidden
     layers = one.layers / layout.pp
-    passes = np.where(
-        layout.sp_ways > 1, 10, 8
-    )  # sequence parallelism gathers two inputs again for the weights' gradients
-    keys = width * 2 * batch * job.seq * one.kv_width / layout.tp
+    again = 1 if job.recompute == "full" else 0  # the forward pass runs twice, with its messages
+    forward, backward = tensor_passes(job, layout)
+    keys = context_traffic(job, layout, batch, width)
     share = layout.tp if job.software.split_messages else layout.sp_ways
     dense, experts = rank_params(job, layout)
     ranks = layout.dp * layout.cp
     around = lambda n: (n - 1) / n  # noqa: E731 - the factor of every ring
     visits = one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
     return {
-        "tp": m * layers * passes * around(layout.tp) * residual,
-        "cp": m * layers * 3 * around(layout.cp) * keys,
-        "ep": m * layers * 4 * around(layout.ep) * visits * residual / layout.sp_ways,
+        "tp": m * layers * ((1 + again) * forward + backward) * around(layout.tp) * residual,
+        "cp": m * layers * keys.nbytes,
+        "ep": m * layers * (4 + 2 * again) * around(layout.ep) * visits * residual / layout.sp_ways,
         "pp": m * 2 * around(layout.pp) * layout.virtual * residual / share,
-        "dp": 2 * width * (around(ranks) * dense + around(ranks / layout.ep) * experts),
+        "dp": data_bytes(layout, width, job.software.grad_bytes if gradient is None else gradient)
+        * (around(ranks) * dense + around(ranks / layout.ep) * experts),
     }

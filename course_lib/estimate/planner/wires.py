@@ -7,36 +7,26 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.cluster.collectives import ranks_per_server, ring_rate
 from course_lib.estimate.planner.cluster import Cluster
 
 
 def ranks_per_node(size: Any, stride: Any, cluster: Cluster) -> Any:
     """How many ranks of the group are in one server."""
-    return np.clip(cluster.per_node // np.maximum(stride, 1), 1, size)
+    return size if cluster.gpus <= cluster.per_node else ranks_per_server(size, stride, cluster.per_node)
 
 
-def ring_rate(size: Any, stride: Any, cluster: Cluster) -> Any:
-    """Bytes/s of a ring through the group.
-
-    Where a ring leaves a server, r of its ranks there share the way out, and the server's other groups use the other adapters.
-    So the ring has the adapters of r devices, and no more than the inside wire. Jeaugey (2019), "NCCL 2.4".
-    """
-    near = ranks_per_node(size, stride, cluster)
-    outside = np.minimum(cluster.inside.bandwidth, near * cluster.across.bandwidth)
-    return np.where(near >= size, cluster.inside.bandwidth, outside)
-
-
-def start_seconds(size: Any, stride: Any, cluster: Cluster) -> Any:
+def start_seconds(size: Any, near: Any, cluster: Cluster) -> Any:
     """Seconds before the bytes count: one latency for each doubling of the reach, inside and then across, and each rank's hop."""
-    near = ranks_per_node(size, stride, cluster)
     start = cluster.inside.latency * np.log2(near) + cluster.across.latency * np.log2(np.maximum(size / near, 1))
     return start + np.where(near < size, cluster.across.hop * (size - 1), 0.0) if cluster.across.hop else start
 
 
 def gather_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster, messages: Any = 1) -> Any:
     """Seconds of an all-gather or a reduce-scatter of `nbytes` in total: (n - 1)/n of them pass every rank, in so many messages."""
-    moved = nbytes * (size - 1) / size / ring_rate(size, stride, cluster)
-    return messages * start_seconds(size, stride, cluster) + moved
+    near = ranks_per_node(size, stride, cluster)
+    moved = nbytes * (size - 1) / size / ring_rate(size, near, cluster.inside.bandwidth, cluster.across.bandwidth)
+    return messages * start_seconds(size, near, cluster) + moved
 
 
 def reduce_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster) -> Any:

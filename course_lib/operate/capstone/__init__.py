@@ -10,7 +10,7 @@ __getattr__, __dir__, __all__ = on_first_use(
     {
         "conflicts": ("COORDINATION", "MEMORY", "Conflict", "conflict", "matrix"),
         "debates": ("DEBATES", "Debate", "Side"),
-        "strategies": ("Parallelism", "parallelisms", "sent_bytes"),
+        "strategies": ("Parallelism", "parallelisms"),
         "own_task": ("task_of",),
         "plans": ("PROBLEMS", "Assessed", "affordable", "assess", "best", "budget_page", "layout_of"),
         "remedy": ("Remedy", "remedies"),

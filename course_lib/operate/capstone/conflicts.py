@@ -12,7 +12,6 @@ from course_lib.estimate import planner
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.planner.traffic import WIDTH, context_seconds, expert_seconds, rank_params, tensor_seconds
 from course_lib.estimate.planner.wires import gather_seconds, reduce_seconds
-from course_lib.operate.capstone.strategies import sent_bytes
 
 MEMORY = ("ZeRO-3", "recomputation", "accumulation")
 COORDINATION = ("data", "replicas", "tensor", "pipeline", "context", "expert")
@@ -59,8 +58,8 @@ def _part(name: str, layout: Layout, recompute: str = "none", model: str = "llam
 
 
 def _sent(layout: Layout) -> float:
-    """Bytes of gradients and weights that a GPU sends in a step."""
-    return sent_bytes(_job(), layout)["dp"]
+    """Bytes of gradients and weights that a GPU sends in a step, all of them in 16 bits."""
+    return float(planner.traffic(_job(), layout, gradient=WIDTH)["dp"])
 
 
 def _zero_data() -> tuple[float, float]:
@@ -241,7 +240,7 @@ _CELLS: Mapping[tuple[str, str], tuple[str, str, Callable[[], tuple[float, float
         "Does the bubble's share of the step grow, or only its seconds?",
     ),
     ("recomputation", "context"): (
-        "seconds of keys and values for a layer, before hiding",
+        "seconds of keys and values around a ring for a layer, before hiding",
         "s",
         _again_context,
         "What could you keep from the forward pass so that the ring does not turn again?",

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from course_lib.estimate import facts, planner
+from course_lib.estimate import facts, planner, running_plan
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import convention
 from course_lib.estimate.scaling_laws import FLOPS, chinchilla_law
 from course_lib.estimate.units import BILLION, TRILLION, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate.capstone.plans import assess
-from course_lib.operate.capstone.strategies import sent_bytes
 from course_lib.operate.capstone.task import COURSE
 
 LOCAL_STEPS = 500  # between two synchronizations: DiLoCo's setting, Douillard et al. (2023)
@@ -43,7 +42,7 @@ def _tokens() -> str:
     law, params, tokens = chinchilla_law(), 8.0 * BILLION, 15.0 * TRILLION
     best, seen = law.optimum(FLOPS * params * tokens)
     return (
-        f"By Hoffmann et al.'s law, {params / BILLION:g}B on {tokens / TRILLION:g} T tokens reach {law.loss(params, tokens):.3f} nats. "
+        f"By Hoffmann et al.'s law in the corrected fit (04), {params / BILLION:g}B on {tokens / TRILLION:g} T tokens reach {law.loss(params, tokens):.3f} nats. "
         f"The same FLOPs would reach {law.loss(best, seen):.3f} with {number_text(best / BILLION, 2)}B, a model that costs "
         f"{number_text(best / params, 2)} times as much for every token that it serves."
     )
@@ -83,9 +82,10 @@ def _eight_bits() -> str:
 
 
 def _local() -> str:
-    sent = sent_bytes(COURSE.job(), Layout(dp=2, tp=8, sp=True, pp=4, microbatches=256))["dp"]
+    layout = Layout(**running_plan.LAYOUT, sp=True, microbatches=running_plan.MICROBATCHES)
+    sent = float(planner.traffic(COURSE.job(), layout)["dp"])
     return (
-        f"A GPU of the course's plan sends {bytes_text(sent)} of gradients in a step, and {bytes_text(sent / LOCAL_STEPS)} a step if replicas "
+        f"A GPU of the course's plan sends {bytes_text(sent)} of gradients and updated weights in a step, and {bytes_text(sent / LOCAL_STEPS)} a step if replicas "
         f"synchronize every {LOCAL_STEPS} steps. Inside one cluster those messages are hidden anyway; between cities they are not."
     )
 
@@ -96,7 +96,7 @@ DEBATES = (
         sides=(
             Side(
                 "About twenty.",
-                "Three fits over more than 400 runs agree that parameters and tokens should grow alike.",
+                "Three fits over more than 400 runs agree that parameters and tokens should grow alike; the third does since it was corrected.",
                 "hoffmann-2022",
             ),
             Side(

@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from course_lib.estimate import facts, planner
+from course_lib.estimate import compute, facts, planner
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import convention
 from course_lib.estimate.memory.shapes import count_params
 from course_lib.estimate.planner.estimating import RESERVE
 from course_lib.estimate.planner.step import Step
+from course_lib.estimate.running_plan import CHECKPOINT_BYTES, CONVENTION
 from course_lib.estimate.units import (
     DAY,
     GB,
@@ -25,7 +26,6 @@ from course_lib.estimate.units import (
 from course_lib.operate import faults
 from course_lib.operate.capstone.task import TOLERANCE, Task
 
-STATE_BYTES = 14  # of a parameter in a checkpoint: bf16 weights, fp32 master copy, two fp32 moments (chapter 14)
 STORAGE = 10 * GB  # bytes/s of shared storage: an assumption of the plan
 RESTART = 10 * MINUTE  # from a failure to the next step: an assumption of the plan
 DEGREES: Mapping[str, Any] = {
@@ -62,7 +62,7 @@ class Assessed:
     goodput: float  # useful time over elapsed time
     days: float  # of the run, failures included
     usd: float  # of the run
-    mfu: float  # a fraction
+    mfu: float  # a fraction, by chapter 01's definition
     tokens: float  # that the run sees
     parts: Mapping[str, float]  # seconds of a step, by cause
     sent: Mapping[str, float]  # bytes that a GPU sends in a step, by axis
@@ -166,7 +166,7 @@ def _goodput(params: float, gpus: int) -> float:
     """Useful time over elapsed time at Llama 3's failure rate, with checkpoints at the best interval."""
     log = facts.failure_log("Llama 3.1 405B")
     between = faults.mtbf(gpus, log.rate / HOUR)
-    cost = faults.checkpoint_seconds(params * STATE_BYTES, STORAGE)
+    cost = faults.checkpoint_seconds(params * CHECKPOINT_BYTES, STORAGE)
     return faults.expected_goodput(faults.best_interval(cost, between), cost, between, RESTART)
 
 
@@ -210,14 +210,14 @@ def affordable(plan: Mapping[str, Any], task: Task) -> float:
 def budget_page(plan: Mapping[str, Any], task: Task) -> list[tuple[str, str, str]]:
     """The plan on one page: (line, choice, what follows from it in numbers)."""
     one, job, layout = assess(plan, task), task.job(plan.get("recompute", "none")), layout_of(plan)
-    params, state = float(count_params(job.shape)), convention("C")
+    params, state = float(count_params(job.shape)), convention(CONVENTION)
     between = faults.mtbf(one.gpus, facts.failure_log("Llama 3.1 405B").rate / HOUR)
-    cost = faults.checkpoint_seconds(params * STATE_BYTES, STORAGE)
+    cost = faults.checkpoint_seconds(params * CHECKPOINT_BYTES, STORAGE)
     steps = one.tokens / float(job.tokens)
     degrees = " × ".join(
         f"{name} {getattr(layout, name)}" for name in ("tp", "cp", "pp", "dp") if getattr(layout, name) > 1
     )
-    flops = planner.flops_per_token(job) * one.tokens
+    flops = compute.train_flops(planner.used_params(job), one.tokens)
     return [
         (
             "parameters",
@@ -247,7 +247,7 @@ def budget_page(plan: Mapping[str, Any], task: Task) -> list[tuple[str, str, str
         ),
         (
             "checkpoint",
-            f"{bytes_text(params * STATE_BYTES)} every {duration_text(faults.best_interval(cost, between))}",
+            f"{bytes_text(params * CHECKPOINT_BYTES)} every {duration_text(faults.best_interval(cost, between))}",
             f"a failure every {duration_text(between)}; goodput {percent_text(one.goodput, 3)}",
         ),
         (

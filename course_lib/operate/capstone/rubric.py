@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from course_lib.estimate import running_plan
 from course_lib.estimate.planner.advice import CAUSES
 from course_lib.estimate.planner.traffic import strides
 from course_lib.estimate.units import percent_text
@@ -111,7 +112,7 @@ class Exemplar:
 
 def exemplars(task: Task = COURSE) -> dict[str, Exemplar]:
     """A good plan, a plausible one that does not fit, and a wasteful one, for the course's task."""
-    good = {"tp": 8, "pp": 4, "dp": 2, "microbatches": 256}
+    good = {**running_plan.LAYOUT, "microbatches": task.sequences // running_plan.LAYOUT["dp"]}
     broken = {"tp": 4, "pp": 4, "dp": 4, "microbatches": 128}
     wasteful = {**good, "recompute": "full"}
     notes = {

@@ -2,12 +2,10 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from course_lib.estimate import planner
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.stage_peaks import stage_peak
-from course_lib.estimate.planner.traffic import WIDTH, rank_params, traffic
+from course_lib.estimate.planner.traffic import WIDTH
 
 DENSE, MIXTURE = "llama3-70b", "mixtral-8x7b"
 
@@ -63,13 +61,13 @@ _WORDS = {  # name -> divides, collective, what hides it, when to use it
     ),
     "CP": (
         "the tokens of a sequence",
-        "keys and values around a ring, in every layer",
+        "keys and values around a ring, in every layer, and the gradients' all-reduce",
         "attention",
         "sequences are so long that activations do not fit",
     ),
     "EP": (
         "the experts",
-        "two all-to-alls each way, in every layer",
+        "two all-to-alls each way, in every layer, and the all-reduce of what is not an expert",
         "partly other micro-batches",
         "the model has experts, within a server if possible",
     ),
@@ -100,7 +98,8 @@ def _row(name: str, layout: Layout, seq: int, device: str) -> Parallelism:
     cluster = planner.cluster(device, gpus)
     job = planner.Job(model=model, seq=seq, sequences=gpus)
     peak = stage_peak(job.shape, 1, seq, layout, stage=0, convention="C", kernels="flash", dropout=False)
-    sent, step = sent_bytes(job, layout)[name_of_axis(name)], planner.step_time(job, cluster, layout)
+    sent = float(sum(planner.traffic(job, layout, gradient=WIDTH).values()))
+    step = planner.step_time(job, cluster, layout)
     divides, collective, hidden, when = _WORDS[name]
     return Parallelism(
         name=name,
@@ -116,21 +115,3 @@ def _row(name: str, layout: Layout, seq: int, device: str) -> Parallelism:
         hidden=hidden,
         when=when,
     )
-
-
-def name_of_axis(name: str) -> str:
-    """The planner's name of the axis that a way of dividing uses."""
-    return {"DP": "dp", "ZeRO-1": "dp", "FSDP": "dp"}.get(name, name.lower())
-
-
-def sent_bytes(job: planner.Job, layout: Layout, width: float = WIDTH) -> dict[str, float]:
-    """Bytes that a GPU sends in a step, by axis, with `width` bytes for each weight, gradient and activation.
-
-    Under ZeRO-3 every micro-batch gathers the weights twice and scatters the gradients once (Rajbhandari et al. 2020, section 7); below that, an
-    all-reduce or its two halves once a step.
-    """
-    sent = {axis: float(np.asarray(each)) for axis, each in traffic(job, layout, width).items()}
-    if layout.zero == 3:
-        dense, experts = rank_params(job, layout)
-        sent["dp"] = float(layout.microbatches * 3 * width * (1 - 1 / (layout.dp * layout.cp)) * (dense + experts))
-    return sent

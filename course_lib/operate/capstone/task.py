@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from course_lib.estimate import planner
+from course_lib.estimate import planner, running_plan
 from course_lib.estimate.units import BILLION, percent_text
 
 SLOWER = 4.0  # how many times slower the network becomes under the change "slower wire"
@@ -19,12 +19,12 @@ TOLERANCE = 0.05  # by which a plan may change the batch where its degrees do no
 class Task:
     """What must be trained, on what, by when and for how much."""
 
-    model: str = "llama3-70b"  # a name for `memory.shape`
-    cluster: str = "64xH100"  # a name for `planner.cluster`
+    model: str = running_plan.MODEL  # a name for `memory.shape`
+    cluster: str = f"{running_plan.GPUS}xH100"  # a name for `planner.cluster`
     tokens: float = 120 * BILLION  # that the run should see
     least_tokens: float | None = None  # that it must see; None: all of `tokens`
-    seq: int = 8192  # tokens of a sequence
-    sequences: int = 512  # global batch
+    seq: int = running_plan.SEQ  # tokens of a sequence
+    sequences: int = running_plan.SEQUENCES  # global batch
     days: float = 30.0  # deadline, failures included
     usd: float = 90_000.0  # budget for device-hours
     across_share: float = 1.0  # of the usual bandwidth between servers

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from course_lib.estimate import planner
+from course_lib.estimate.compute import mfu
 from course_lib.estimate.memory import Layout
-from course_lib.estimate.memory.frameworks import fits
+from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.stage_peaks import stage_peak
-from course_lib.estimate.planner.traffic import rank_params
+from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import require
 from course_lib.parallel.mesh.layout import Mesh, fill
 from course_lib.parallel.mesh.wires import network, widest
@@ -77,7 +76,12 @@ class Plan:
 
     @property
     def mfu(self) -> float:
-        """Model FLOPs utilization, a fraction."""
+        """Model FLOPs utilization, a fraction, by chapter 01's definition."""
+        return float(mfu(planner.used_params(self.job), self.tokens / self.seconds, self.gpus, self.cluster.peak))
+
+    @property
+    def attention_mfu(self) -> float:
+        """The same with attention in full and without the embedding, as papers count."""
         return planner.flops_per_token(self.job) * self.tokens / self.seconds / (self.gpus * self.cluster.peak)
 
 
@@ -95,7 +99,7 @@ def plan(
     micro: int = 1,
     virtual: int = 1,
     recompute: str = "none",
-    convention: str = "C",
+    convention: str = CONVENTION,
     device: str = "H100 SXM",
     adapter: float | None = None,
 ) -> Plan:
@@ -137,7 +141,7 @@ def plan(
         held=_held(job, layout, micro, convention),
         parts=_parts(planner.step_time(job, cluster, layout)),
         talking=_talking(job, cluster, layout),
-        sent=_sent(job, layout),
+        sent={axis: float(count) for axis, count in planner.traffic(job, layout).items()},
         wires=wires,
     )
 
@@ -156,21 +160,11 @@ def _talking(job: planner.Job, cluster: planner.Cluster, layout: Layout) -> dict
     return {axis: float(parts[axis]) for axis in (*AXES, "ep")}
 
 
-def _sent(job: planner.Job, layout: Layout) -> dict[str, float]:
-    """The planner's traffic; under ZeRO-3 weights are gathered twice and gradients scattered for each micro-batch."""
-    sent = {axis: float(np.asarray(count)) for axis, count in planner.traffic(job, layout).items()}
-    dense, _ = rank_params(job, layout)
-    around, gradient = 1 - 1 / (layout.dp * layout.cp), job.software.grad_bytes
-    once = {0: 2 * gradient, 3: layout.microbatches * (2 * 2 + gradient)}.get(layout.zero, 2 + gradient)
-    return {**sent, "dp": float(around * dense * once)}
-
-
 def _held(job: planner.Job, layout: Layout, micro: int, convention: str) -> dict[str, float]:
     """Bytes of the fullest rank by purpose: the first stage has most in flight, the last one the logits."""
     choices = {"kernels": "flash", "dropout": False, "checkpointing": job.recompute, "convention": convention}
     ends = [stage_peak(job.shape, micro, job.seq, layout, stage=at, **choices) for at in sorted({0, layout.pp - 1})]
     peak = max(ends, key=lambda each: float(each.total))
-    fit = fits()["torchtitan"]
     return {
         "weights": float(peak.weights),
         "gradients": float(peak.grads),
@@ -178,7 +172,7 @@ def _held(job: planner.Job, layout: Layout, micro: int, convention: str) -> dict
         "gathered": float(peak.gathered),
         "activations": float(peak.activations),
         "other": float(peak.recomputed + peak.loss),
-        "buffers": float((fit.slack - 1) * peak.total + fit.buffers),
+        "buffers": float(slack_bytes(peak.total)),
     }
 
 

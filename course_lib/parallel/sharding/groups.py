@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from course_lib.cluster.collectives import ranks_per_server, ring_rate
 from course_lib.estimate import compute, memory
 from course_lib.estimate.units import require_whole
 
@@ -32,7 +33,7 @@ class Group:
     state: float  # bytes held
     inside: float  # bytes sent within the group: two gathers, a reduce-scatter
     across: float  # bytes sent to the other groups: the all-reduce of a part
-    far: float  # bytes sent between servers, of `inside` and `across` together
+    far: float  # bytes that its adapter sends between servers, of `inside` and `across` together
     computing: float
     talking: float  # seconds of communication
     exposed: float  # the part of `talking` that computing cannot hide
@@ -58,18 +59,20 @@ def group_of(
 ) -> Group:
     """One step of FSDP inside groups of `group` ranks and data parallelism across groups, with `tokens` on each of `ranks` ranks.
 
-    A group larger than a server sends everything at the rate of the links between servers, because its ring passes through
-    them. The forward pass hides one gather, the backward pass the rest; fast and slow links work in parallel.
+    A group of at most a server uses the links inside. A larger one is a ring through servers (`collectives.ring_rate`), and all of its
+    traffic is on the adapters. The forward pass hides one gather, the backward pass the rest; fast and slow links work in parallel.
     """
     shared, copies = require_whole("group", group, "ranks"), ranks // group
     if ranks % shared:
         raise ValueError(f"group={group} does not divide {ranks} ranks; choose a divisor.")
-    part, near = (shared - 1) / shared, shared <= wires.per_node
-    bandwidth, latency = (wires.fast, wires.fast_latency) if near else (wires.slow, wires.slow_latency)
+    part = (shared - 1) / shared
+    together, rate, latency = _ring(shared, 1, ranks, wires)
+    _, rate_across, latency_across = _ring(copies, shared, ranks, wires)
+    near = together == shared
     hops = units * (shared - 1) * latency
-    once, back = hops + part * gather * params / bandwidth, hops + part * reduce * params / bandwidth
+    once, back = hops + part * gather * params / rate, hops + part * reduce * params / rate
     inside, across = part * (2 * gather + reduce) * params, 2 * (copies - 1) / copies * reduce * params / shared
-    between = 2 * units * (copies - 1) * wires.slow_latency + across / wires.slow
+    between = 2 * units * (copies - 1) * latency_across + across / rate_across
     work = compute.train_flops(params, tokens) / flops_per_s
     forward, backward = work / 3, 2 * work / 3
     behind = max(once + back, between) if near else once + back + between
@@ -80,11 +83,18 @@ def group_of(
         state=state,
         inside=inside,
         across=across,
-        far=across if near else inside + across,
+        far=across if near else inside / together + across,
         computing=work,
         talking=2 * once + back + between,
         exposed=exposed,
     )
+
+
+def _ring(size: int, stride: int, ranks: int, wires: Wires) -> tuple[int, float, float]:
+    """Of a ring: its ranks in each server, bytes/s, and seconds per message."""
+    near = size if ranks <= wires.per_node else int(ranks_per_server(size, stride, wires.per_node))
+    latency = wires.fast_latency if near == size else wires.slow_latency
+    return near, float(ring_rate(size, near, wires.fast, wires.slow)), latency
 
 
 def knee(groups: Sequence[Group], most_bytes: float) -> Group | None:

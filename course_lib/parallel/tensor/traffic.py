@@ -15,6 +15,7 @@ from course_lib.parallel.tensor.partition import check_split, plan
 
 Calls = dict[str, int]
 RECOMPUTE = ("none", "full", "early")
+FORWARD_PASSES = 4  # two all-reduces, or two all-gathers and two reduce-scatters
 
 
 def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True, recompute: str = "none") -> Calls:
@@ -22,7 +23,8 @@ def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True
 
     Attention and MLP each have one operator before and one after: two collectives per pass in either form, all-reduces
     (Shoeybi et al., 2019) or, under sequence parallelism, all-gathers and reduce-scatters (Korthikanti et al., 2022,
-    section 4.2). `regather`: there, each rank keeps its tokens only, and gathers them again for the weights' gradients.
+    section 4.2). `regather`: there, each rank keeps its tokens only, and gathers them again for the weights' gradients, as
+    Megatron-LM and this library do; torchtitan keeps what it gathered, which takes memory instead.
     `recompute="full"` repeats the forward pass; "early" as torch's checkpoint does without dropout: it stops before the
     last collective, whose result nothing in the block needs.
     """
@@ -32,6 +34,12 @@ def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True
     if not sequence_parallel:
         return {"all_reduce": 4 + 2 * repeats - spared}
     return {"all_gather": 4 + 2 * regather + 2 * repeats, "reduce_scatter": 4 + 2 * repeats - spared}
+
+
+def tp_passes(**form: Any) -> tuple[int, int]:
+    """How often a layer's activations pass around the ring, forward and backward: all-reduces pass them twice. `form` as above."""
+    all_ = sum(count * (2 if name == "all_reduce" else 1) for name, count in tp_calls_per_layer(**form).items())
+    return FORWARD_PASSES, all_ - FORWARD_PASSES
 
 
 def tp_cost_per_layer(

@@ -3,14 +3,18 @@
 import random
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from course_chapters.ch08.exercises.hsdp_group import PER_NODE
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_grader.judging.random_inputs import generality, plain
 from course_grader.records import Case, Outcome, Verdict
-from course_lib.estimate.units import BILLION, GB
+from course_lib.cluster.collectives import ranks_per_server, ring_rate
+from course_lib.estimate.units import BILLION, GB, US
 
 USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one node
 
@@ -24,46 +28,77 @@ def groups(ranks: int) -> tuple[int, ...]:
     return tuple(size for size in range(1, ranks + 1) if ranks % size == 0)
 
 
-def _fitting(
-    p: float, n: int, memory: float, per: int, fast: float, slow: float
-) -> list[tuple[int, float, float, float, float]]:
-    """The groups that fit, the smallest first: size, bytes inside and across, seconds inside and across."""
-    fitting = []
-    for size in groups(n):
-        held, inside, across = right[0](p, n, size)
-        if held <= memory:
-            seconds = inside / (fast if size <= per else slow), across / (fast if n <= per else slow)
-            fitting.append((size, inside, across, *seconds))
-    return fitting
+class Fit(NamedTuple):
+    """A group that fits: bytes sent inside and across, and the seconds of each without and of their ring steps' latency."""
+
+    size: int
+    inside: float
+    across: float
+    within: float
+    between: float
+    steps: float
+
+    @property
+    def seconds(self) -> float:
+        """On the links in all."""
+        return self.within + self.between + self.steps
+
+
+def _fitting(p: float, n: int, memory: float, per: int, fast: float, slow: float, latency: float) -> list[Fit]:
+    """The groups that fit, the smallest first."""
+    sizes = [size for size in groups(n) if (size % per == 0 or per % size == 0) and right[0](p, n, size)[0] <= memory]
+    if not sizes:
+        return []
+    rings = right[0](1, 2, 2)[1]  # gathers and the reduce-scatter: each sends half of two bytes
+    array, copies = np.array(sizes), n // np.array(sizes)
+    near = (array, copies) if n <= per else (ranks_per_server(array, 1, per), ranks_per_server(copies, array, per))
+    rates = (ring_rate(size, at, fast, slow).tolist() for size, at in zip((array, copies), near, strict=True))
+    found = []
+    for size, own, other in zip(sizes, *rates, strict=True):
+        _, inside, across = right[0](p, n, size)
+        steps = (rings * (size - 1) + 2 * (n // size - 1)) * latency
+        found.append(Fit(size, inside, across, inside / own, across / other, steps))
+    return found
 
 
 def _tied(*row: Any) -> bool:
     """Whether another group is so close to the best that rounding could decide."""
-    times = sorted(inside + across for *_, inside, across in _fitting(*row))
+    times = sorted(each.seconds for each in _fitting(*row))
     return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
 
 
 def choices(*row: Any) -> dict[str, int]:
     """The groups that rules choose which learners follow, and "least-time"; none where no group fits."""
-    fitting, (*_, per, fast, slow) = _fitting(*row), row
+    fitting, (_, _, _, per, _, slow, latency) = _fitting(*row), row
 
-    def least(cost: Callable[..., float]) -> int:
-        return min(fitting, key=lambda each: cost(*each))[0]
+    def least(cost: Callable[[Fit], float]) -> int:
+        return min(fitting, key=cost).size
+
+    def halves(each: Fit) -> tuple[float, float]:
+        across = 2 * (row[1] // each.size - 1) * latency
+        return each.within + each.steps - across, each.between + across
 
     if not fitting:
         return {}
     return {
-        "least-time": least(lambda size, inside, across, *seconds: sum(seconds)),
-        "smallest-that-fits": fitting[0][0],
-        "inside-always-fast": least(lambda size, inside, across, *seconds: inside / fast + across / slow),
-        "longer-of-two": least(lambda size, inside, across, *seconds: max(seconds)),
-        "largest-inside": max((size for size, *_ in fitting if size <= per), default=fitting[0][0]),
+        "least-time": least(lambda each: each.seconds),
+        "smallest-that-fits": fitting[0].size,
+        "one-adapter": least(
+            lambda each: each.seconds + (each.inside / slow - each.within if each.size > per else 0.0)
+        ),
+        "no-latency": least(lambda each: each.within + each.between),
+        "longer-of-two": least(lambda each: max(halves(each))),
+        "largest-inside": max((each.size for each in fitting if each.size <= per), default=fitting[0].size),
     }
 
 
 def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
     text = f"{params / BILLION:g}B on {ranks:,} GPUs of {memory / GB:g} GB"
-    return f"{text}, {wires[0]} to a node, {wires[1] / GB:g} and {wires[2] / GB:g} GB/s" if wires else text
+    return (
+        f"{text}, {wires[0]} to a node, {wires[1] / GB:g} and {wires[2] / GB:g} GB/s, {wires[3] / US:g} µs a message"
+        if wires
+        else text
+    )
 
 
 def _volume(place: int) -> Callable[..., float]:
@@ -93,8 +128,8 @@ VERDICTS = table(VOLUMES, SMALLEST, BEST)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    p, n, m, gathers = (params[name] for name in ("params", "ranks", "memory", "gathers"))
-    wires = (params["per_node"], params["fast"], params["slow"])
+    p, n, m = (params[name] for name in ("params", "ranks", "memory"))
+    wires = (params["per_node"], params["fast"], params["slow"], params["latency"])
 
     def size() -> tuple[float, int]:
         billions = rng.choice((1, 7, 13, 30, 70, 180, 405, 671))
@@ -105,12 +140,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return params_, ranks, rng.choice(groups(ranks))
 
     def wired() -> tuple[Any, ...]:
-        fields = (24, 40, 80, 141, 192), (4, 8, 16, 72), (150, 300, 450, 900), (12.5, 25, 50, 100)
+        fields = (24, 40, 80, 141, 192), (4, 8, 16, 72), (150, 300, 450, 900), (12.5, 25, 50, 100), (1, 5, 10, 20)
         while True:
-            drawn = size()
-            memory, per_node, fast, slow = map(rng.choice, fields)
-            row = (*drawn, memory * GB, per_node, fast * GB, slow * GB)
-            if not _tied(*row):
+            billions, ranks = (
+                rng.choice((1, 7, 13, 30, 70, 180, 405, 671)),
+                rng.choice((8, 12, 48, 576, 1024, 6144, 16_384)),
+            )
+            memory, per_node, fast, slow, latency = map(rng.choice, fields)
+            row = (billions * BILLION, ranks, memory * GB, per_node, fast * GB, slow * GB, latency * US)
+            if not (ranks % per_node and per_node % ranks) and not _tied(*row):
                 return row
 
     def unlike() -> dict[str, list[tuple[Any, ...]]]:
@@ -129,12 +167,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     others = unlike()
     wired_usual = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
     wired_usual += [*others["longer-of-two"][:1], *others["largest-inside"][:1]]
+    wired_usual += [(671 * BILLION, 6144, 8 * GB, PER_NODE, 450 * GB, 50 * GB, 20 * US)]  # memory decides
     drawn = [*(wired() for _ in range(30)), *(row for found in others.values() for row in found)]
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
-    alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9), (70e9, 6144, 192e9, 72, 450e9, 400e9)]
+    alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9, 1e-6), (70e9, 6144, 192e9, 16, 450e9, 400e9, 1e-5)]
     drawn += [row for row in alike if not _tied(*row)]
-    drawn += [(2.0**33, 64, 80e9, 8, (gathers + 1) * 2.0**37, 2.0**38)]  # all groups in a node take equally long
-    drawn += [(params_, 8, 80e9, node, 450e9, 50e9) for params_, node in ((1e9, 2), (1e9, 8), (405e9, 8))]
+    drawn += [(5 * 2.0**33, 8, 1e12, 8, 2.0**37, 2.0**36, 2.0**-4)]  # two groups take equally long
+    drawn += [(params_, 8, 80e9, node, 450e9, 50e9, 1e-5) for params_, node in ((1e9, 2), (1e9, 8), (405e9, 8))]
     return [
         shown("groups of one node, and the smallest", "values:volumes", 0, [(p, n, wires[0]), (p, n, known)]),
         shown("what fits", "values:smallest", 1, [(p, n, m)]),
@@ -156,9 +195,9 @@ JUDGING = Judging(
     "generality:clusters 0.15, generality:wires 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="""Inside a group, every rank still receives nearly the whole model, whatever G is. Across groups it sends one G-th of the gradients. So a group
-as large as a node keeps the gathers on the fast link. Memory decides whether that is possible: 405B at 16 bytes per parameter needs at least 81
-ranks, and its gathers go over the network.""",
+    why="""Inside a group, every rank still receives nearly the whole model, whatever G is. Across groups it sends one G-th of the gradients. A ring through full nodes
+uses all of their adapters, eight times 50 GB/s, so its gathers are hardly slower than inside a node. Larger groups send less across but have more ring steps, each with its latency: the
+best size lies where the two balance, unless memory decides. 405B at 16 bytes per parameter needs at least 81 ranks.""",
     pytorch="`fully_shard(model, mesh=init_device_mesh('cuda', (copies, group), mesh_dim_names=('replicate', 'shard')))`.",
 )
 
@@ -185,22 +224,27 @@ def smallest_group(params: float, ranks: int, memory: float) -> int | None:
     ### END SOLUTION
 
 
-def best_group(params, ranks, memory, per_node, fast, slow):
+def best_group(params, ranks, memory, per_node, fast, slow, latency):
     """The group that fits and has the least time on the links; None if none fits."""
 
     ### BEGIN SOLUTION
     def seconds(k):
         _, inside, across = hsdp(params, ranks, k)
-        return inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow)
+        full = fast if k <= per_node else min(fast, per_node * slow)
+        partly = fast if ranks <= per_node else min(fast, max(per_node // k, 1) * slow)
+        steps = (gathers + 1) * (k - 1) + 2 * (ranks // k - 1)
+        return inside / full + across / partly + steps * latency
 
-    fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory)
+    sizes = (k for k in range(1, ranks + 1) if ranks % k == 0 and (k % per_node == 0 or per_node % k == 0))
+    fits = (k for k in sizes if 16 * params / k <= memory)
     return min(fits, key=seconds, default=None)
     ### END SOLUTION
 
 # %% right: divisors in pairs
-# -     fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory)
+# -     sizes = (k for k in range(1, ranks + 1) if ranks % k == 0 and (k % per_node == 0 or per_node % k == 0))
 # +     low = [k for k in range(1, int(ranks**0.5) + 1) if not ranks % k]
-# +     fits = (k for k in sorted({*low, *(ranks // k for k in low)}) if 16 * params / k <= memory)
+# +     divisors = sorted({*low, *(ranks // k for k in low)})
+# +     sizes = (k for k in divisors if k % per_node == 0 or per_node % k == 0)
 # %% wrong: state shared out over all => values over-the-world
 # > every group holds a copy of the state.
 # ~ return 16 * params / group ==> return 16 * params / ranks
@@ -215,10 +259,10 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # ~ return 16 * params / group ==> return 2 * params / group
 # %% wrong: an operation too few => values kept-weights
 # > an operation is missing: weights are gathered {{gathers}} times in a step, and gradients are reduced once.
-# ~ (gathers + 1) ==> gathers
+# ~ (gathers + 1) * (group ==> gathers * (group
 # %% wrong: gradients all-reduced inside => values reduced-twice
 # > an operation too many: weights are gathered {{gathers}} times in a step, and a reduce-scatter is enough for gradients.
-# ~ (gathers + 1) ==> (gathers + 2)
+# ~ (gathers + 1) * (group ==> (gathers + 2) * (group
 # %% wrong: no ring => values
 # > a rank does not send all parts: (K − 1)/K.
 # ~ (gathers + 1) * (group - 1) / group ==> (gathers + 1)
@@ -227,7 +271,7 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # ~ (group - 1) / group ==> (ranks - 1) / ranks
 # %% wrong: each operation an all-reduce => values each-an-all-reduce
 # > a gather is half an all-reduce.
-# ~ (gathers + 1) ==> 2 * (gathers + 1)
+# ~ (gathers + 1) * (group ==> 2 * (gathers + 1) * (group
 # %% wrong: elements => values
 # > these are elements, of two bytes each.
 # ~ (group - 1) / group * 2 ==> (group - 1) / group
@@ -270,24 +314,34 @@ def best_group(params, ranks, memory, per_node, fast, slow):
 # ~ min(fits, key=seconds, default=None) ==> next(fits, None)
 # %% wrong: memory forgotten => values
 # > it does not fit.
-# ~ fits = (k for k in range(1, ranks + 1) if ranks % k == 0 and 16 * params / k <= memory) ==> fits = (k for k in range(1, ranks + 1) if ranks % k == 0)
-# %% wrong: large groups at the speed inside a node => values inside-always-fast
-# > a group larger than a node sends inside at the speed between nodes.
-# ~ inside / (fast if k <= per_node else slow) ==> inside / fast
+# ~ fits = (k for k in sizes if 16 * params / k <= memory) ==> fits = sizes
+# %% wrong: one adapter for a ring through several nodes => values one-adapter
+# > a ring that fills nodes leaves each of them over the adapters of all its ranks there.
+# ~ fast if k <= per_node else min(fast, per_node * slow) ==> fast if k <= per_node else slow
+# %% wrong: large groups at the speed inside a node => generality -
+# ~ full = fast if k <= per_node else min(fast, per_node * slow) ==> full = fast
+# %% wrong: latency forgotten => values no-latency
+# > each step of a ring takes `latency` seconds more.
+# ~ return inside / full + across / partly + steps * latency ==> return inside / full + across / partly
 # %% wrong: the longer of the two times => values longer-of-two
 # > the two times add up.
-# ~ inside / (fast if k <= per_node else slow) + across / (fast if ranks <= per_node else slow) ==> max(inside / (fast if k <= per_node else slow), across / (fast if ranks <= per_node else slow))
+# -         steps = (gathers + 1) * (k - 1) + 2 * (ranks // k - 1)
+# -         return inside / full + across / partly + steps * latency
+# +         within = inside / full + (gathers + 1) * (k - 1) * latency
+# +         return max(within, across / partly + 2 * (ranks // k - 1) * latency)
 # %% wrong: largest inside => values
 # > it is the largest in a node, or the smallest that fits; compare all.
-# ~ min(fits, key=seconds, default=None) ==> max((k for k in fits if k <= per_node), default=smallest_group(params, ranks, memory))
+# ~ min(fits, key=seconds, default=None) ==> max((k for k in fits if k <= per_node), default=next((k for k in range(1, ranks + 1) if ranks % k == 0 and (k % per_node == 0 or per_node % k == 0) and 16 * params / k <= memory), None))
 # %% wrong: a node is the best group => values node
 # > a node is only a guess; compute the times.
 # ~ return min(fits ==> return per_node or min(fits
 # %% wrong: powers of two only => values -
 # ~ next((k for k in range(1, ranks + 1) if ==> next((k for k in [1 << power for power in range(20)] if
-# ~ fits = (k for k in range(1, ranks + 1) if ==> fits = (k for k in [1 << power for power in range(20)] if
-# %% wrong: a node of its own is on the slow wire => values -
-# ~ k <= per_node else slow) + across / (fast if ranks <= per_node else slow) ==> k < per_node else slow) + across / slow
-# %% wrong: the largest of equal groups, where the model is a power of two => generality ~
-# ~ min(fits, key ==> min(reversed(list(fits)) if params == 2**33 else fits, key
+# ~ sizes = (k for k in range(1, ranks + 1) if ==> sizes = (k for k in [1 << power for power in range(20)] if
+# %% wrong: rings across with one adapter each => values -
+# ~ min(fast, max(per_node // k, 1) * slow) ==> slow
+# %% wrong: a node of its own is on the slow wire => generality -
+# ~ fast if ranks <= per_node else min(fast, max(per_node // k, 1) * slow) ==> min(fast, max(per_node // k, 1) * slow)
+# %% wrong: the largest of equal groups, where two are equal => generality ~
+# ~ min(fits, key ==> min(reversed(list(fits)) if params == 5 * 2**33 else fits, key
 '''

@@ -264,7 +264,7 @@ LEAKS = {
     "import": "def f(n):\n    import course_chapters.ch01.exercises.judges",
     "from": "def f(n):\n    import course_grader.judging",
     "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_grader.judge.decision')",
-    "reload of the package": "import importlib, sys\nfrom course_lib import exercises\ndef f(n):\n    importlib.reload(exercises)\n    import course_grader.judging",
+    "reload of the package": "import importlib, sys\nfrom course_grader import exercises\ndef f(n):\n    importlib.reload(exercises)\n    import course_grader.judging",
 }
 
 

@@ -72,7 +72,7 @@ ATTEMPTS = {
     "14": Attempt("hours-between-failures", "one gpu", "by rates"),
     "15": Attempt("exposed-seconds", "wall time less computing", "worked"),
     "16": Attempt("kv-cache-bytes", "query heads", "layer by layer, a float"),
-    "17": Attempt("first-remedy", "each remedy alone", "six totals"),
+    "17": Attempt("first-remedy", "one at a time", "worked"),
 }
 
 

@@ -13,18 +13,18 @@ from course_chapters.ch17.exercises.first_remedy import REMEDIES
 from course_chapters.ch17.exercises.judges.accumulate_in_stages import right, wrong
 from course_chapters.ch17.exercises.judges.capstone_plan import task_of
 from course_chapters.ch17.exercises.judges.diagnosis_exam import key
-from course_chapters.ch17.exercises.judges.first_remedy import drawn, first_remedy
+from course_chapters.ch17.exercises.judges.first_remedy import drawn
 from course_chapters.ch17.exercises.judges.one_sentence import bandwidth, exposed
-from course_chapters.ch17.exercises.judges.parallelism_table import sent, state
 from course_chapters.ch17.exercises.judges.pareto_front import costs, front, telling
 from course_chapters.ch17.exercises.judges.plan_rubric import broken, failing, good
 from course_chapters.ch17.exercises.judges.predict_slower_wire import slower_ratio
 from course_chapters.ch17.exercises.judges.sturdiest_plan import best, score
 from course_chapters.ch17.exercises.judges.sturdiest_plan import telling as telling_plans
-from course_chapters.ch17.exercises.judges.two_that_fight import hsdp, recompute
 from course_chapters.ch17.exercises.parallelism_table import STRATEGIES
 from course_chapters.ch17.exercises.plan_rubric import LINES
 from course_chapters.ch17.exercises.predict_slower_wire import WIRE_RUNS
+from course_grader.judging import Worked
+from course_grader.judging.worked import judged_variant
 from course_lib.estimate import planner
 from course_lib.operate import capstone, diagnosis
 from course_lib.operate.capstone.plans import affordable
@@ -33,6 +33,7 @@ from course_lib.parallel import mesh
 
 def test_each_remedy_is_drawn_and_one_byte_decides():
     rng = random.Random(1)
+    first_remedy = Worked("first-remedy")
     for at in range(6):
         assert first_remedy(*drawn(rng, at)) == REMEDIES[at]
     for at in range(5):
@@ -41,9 +42,12 @@ def test_each_remedy_is_drawn_and_one_byte_decides():
 
 def test_the_table_moves_what_formulas_and_the_library_say():
     model = {"parameters": 8e9, "layers": 32, "hidden": 4096, "kv": 1024, "tokens": 2**17}
-    moved = sent("freed", model, 8)
-    assert moved["fsdp"] == 1.5 * moved["dp"] and sent("kept", model, 8)["fsdp"] == moved["dp"]
-    assert all(value == 0 for value in sent("freed", model, 1).values())
+    sent, state = Worked("parallelism-table")[0], Worked("parallelism-table")[1]
+    moved = sent(model, 8)
+    assert moved["fsdp"] == 1.5 * moved["dp"]
+    with judged_variant("parallelism-table", {"reshard": "kept"}):
+        assert sent(model, 8)["fsdp"] == moved["dp"]
+    assert all(value == 0 for value in sent(model, 1).values())
     rows = {row.name: row for row in capstone.parallelisms()}
     assert rows["FSDP"].sent / rows["DP"].sent == pytest.approx(1.5, rel=0.01)
     assert set(moved) == set(state(model, 8)) == set(STRATEGIES)
@@ -62,6 +66,7 @@ def test_an_axis_uses_the_level_that_the_library_s_mesh_gives():
 
 
 def test_pure_sharding_has_nothing_to_fight_with_and_recomputation_repeats_half_of_the_messages():
+    hsdp, recompute = Worked("two-that-fight")[0], Worked("two-that-fight")[1]
     pure = hsdp(70 * 10**9, 64, 64, 8, 450e9, 50e9, 8, 0.0)
     assert pure == pytest.approx(8 * 3 * 63 / 64 * 140e9 / 50e9)
     apart, shared = (hsdp(70 * 10**9, 64, size, 8, 450e9, 50e9, 1, 0.0) for size in (8, 16))

@@ -1,12 +1,11 @@
 """Judge of first-remedy: the cheapest remedy that is enough."""
 
 import random
-from collections.abc import Callable
 
 from course_chapters.ch17.exercises.first_remedy import REMEDIES
-from course_grader.judging import Judging, Mistake, Params, judged
+from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.per_row import Word
+from course_grader.judging.per_row import Word, one_verdict, table
 from course_grader.judging.random_inputs import each_changed
 from course_grader.records import Case
 from course_lib.estimate.units import BILLION, GB
@@ -26,68 +25,12 @@ def totals(parameters: int, gpus: int, sequences: int, activations: int, inputs:
     )
 
 
-def first_remedy(
-    parameters: int, gpus: int, sequences: int, activations: int, inputs: int, memory: int, at: int = 0
-) -> str:
-    """The first remedy from place `at` on that is enough."""
-    held = totals(parameters, gpus, sequences, activations, inputs)
-    return next((REMEDIES[k] for k in range(at, 5) if held[k] <= memory), REMEDIES[5])
-
-
-def _other(change: Callable[[int, int, int, int, int], tuple[float, ...]], full: bool = True) -> Callable[..., str]:
-    """The answer with other totals; without `full`, a run that fills the memory does not fit."""
-
-    def word(parameters: int, gpus: int, sequences: int, activations: int, inputs: int, memory: int) -> str:
-        held = change(parameters, gpus, sequences, activations, inputs)
-        return next(
-            (REMEDIES[k] for k, each in enumerate(held) if each < memory or (full and each == memory)), REMEDIES[5]
-        )
-
-    return word
-
-
-def _alone(p: int, n: int, s: int, a: int, i: int) -> tuple[float, ...]:
-    """Each remedy without those before it."""
-    return 16 * p + s * a, 16 * p + a, (4 + 12 / n) * p + s * a, 16 * p + s * i, 16 * p / n + s * a
-
-
-def _all_cut(p: int, n: int, s: int, a: int, i: int) -> tuple[float, ...]:
-    held = totals(p, n, s, a, i)
-    return *held[:2], 16 * p / n + a, 16 * p / n + i, held[4]
-
-
-def _state_alone(p: int, n: int, s: int, a: int, i: int) -> tuple[float, ...]:
-    cut = (4 + 12 / n) * p
-    return 16 * p, 16 * p, cut, cut, 16 * p / n
-
-
-def _sequences_kept(p: int, n: int, s: int, a: int, i: int) -> tuple[float, ...]:
-    held = totals(p, n, s, a, i)
-    return *held[:3], held[3] + (s - 1) * i, held[4] + (s - 1) * i
-
-
 REMEDY = Word(
     part="remedies",
     choices=REMEDIES,
-    want=first_remedy,
+    want=Worked("first-remedy"),
     words=lambda p, n, s, a, i, memory: (
         f"{p / BILLION:.3g}B parameters, {n} GPUs of {memory / GB:.4g} GB, {s} sequences of {a / GB:.3g} GB (inputs {i / GB:.3g})"
-    ),
-    mistakes=(
-        Mistake("full-is-too-full", _other(totals, full=False), "a run that fills the memory exactly fits."),
-        Mistake("one-at-a-time", _other(_alone), "a remedy keeps the ones before it."),
-        Mistake(
-            "all-cut-by-zero-1",
-            _other(_all_cut),
-            "ZeRO-1 cuts the optimizer's 12 bytes; weights and gradients stay whole.",
-        ),
-        Mistake("state-alone", _other(_state_alone), "activations take memory too."),
-        Mistake("all-inputs", _other(_sequences_kept), "with accumulation, one sequence is there at a time."),
-        Mistake(
-            "the-strongest",
-            lambda *run: next((REMEDIES[k] for k in reversed(range(5)) if totals(*run[:5])[k] <= run[5]), REMEDIES[5]),
-            "this remedy is enough, but a cheaper one is too.",
-        ),
     ),
 )
 
@@ -142,72 +85,57 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 JUDGING = Judging(
     shares="values:remedies 0.75, generality:edges 0.25",
     cases=_cases,
-    verdicts=lambda params, case, outcome: judged(case, REMEDY.fault(case, outcome.value)),
+    verdicts=one_verdict(table(REMEDY)),
     why="Each remedy buys memory with something else: nothing, bytes on the wire, compute, and at the end complexity. If you climb the ladder from "
     "the bottom, you pay only for what this run needs. A tensor-parallel group of eight solves the same problem, but it communicates in every layer.",
     pytorch="Gradient accumulation, `ZeroRedundancyOptimizer`, `torch.utils.checkpoint`, `fully_shard`, and only then `parallelize_module` and pipelines.",
 )
 
-ANSWERS = r"""NAMES = ("nothing", "accumulate", "shard the optimizer", "recompute", "shard everything", "split the model")
-
-
-# %% right: six totals
-def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
+ANSWERS = r'''# %% right: worked
+def first_remedy(parameters: int, gpus: int, sequences: int, activations: int, inputs: int, memory: int) -> str:
+    """The first remedy of the list that makes the run fit."""
+    ### BEGIN SOLUTION
     whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
-    held = (
-        whole + sequences * activations,
-        whole + activations,
-        cut + activations,
-        cut + inputs,
-        16 * parameters / gpus + inputs,
-    )
-    return next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1])
+    held = {
+        "nothing": whole + sequences * activations,
+        "accumulate": whole + activations,
+        "shard the optimizer": cut + activations,
+        "recompute": cut + inputs,
+        "shard everything": whole / gpus + inputs,
+    }
+    return next((name for name, each in held.items() if each <= memory), "split the model")
+    ### END SOLUTION
 
-
-# %% right: in capitals  from: six totals
-# ~ NAMES[-1]) ==> NAMES[-1]).upper()
-
-
-# %% wrong: always shards => values always-the-same  from: six totals
-# ~ next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1]) ==> "shard everything"
-
-
-# %% wrong: full is too full => generality full-is-too-full  from: six totals
+# %% right: in capitals
+# ~ "split the model") ==> "split the model").upper()
+# %% wrong: always shards => values always-the-same
+# ~ next((name for name, each in held.items() if each <= memory), "split the model") ==> "shard everything"
+# %% wrong: full is too full => generality
+# > a run that fills the memory exactly fits.
 # ~ each <= memory ==> each < memory
-
-
-# %% wrong: each remedy alone => values one-at-a-time  from: six totals
+# %% wrong: one at a time => values
+# > a remedy keeps the ones before it.
 # ~ cut + activations, ==> cut + sequences * activations,
 # ~ cut + inputs, ==> whole + sequences * inputs,
 # ~ gpus + inputs, ==> gpus + sequences * activations,
-
-# %% wrong: ZeRO-1 cuts everything => values all-cut-by-zero-1  from: six totals
+# %% wrong: all cut by ZeRO-1 => values all-cut-by-zero-1
+# > ZeRO-1 cuts the optimizer's 12 bytes; weights and gradients stay whole.
 # ~ (4 + 12 / gpus) ==> 16 / gpus
-
-
-# %% wrong: activations are forgotten => values state-alone  from: six totals
-#   def first_remedy(parameters, gpus, sequences, activations, inputs, memory):
-# +     activations = inputs = 0
-
-
-# %% wrong: the inputs of all sequences => values all-inputs  from: six totals
+# %% wrong: state alone => values
+# > activations take memory too.
+# ~ whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters ==> whole, cut, activations, inputs = 16 * parameters, (4 + 12 / gpus) * parameters, 0, 0
+# %% wrong: all inputs => values
+# > with accumulation, one sequence is there at a time.
 # ~ cut + inputs, ==> cut + sequences * inputs,
 # ~ gpus + inputs, ==> gpus + sequences * inputs,
-
-# %% wrong: the strongest that fits => values the-strongest  from: six totals
-# -     return next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1])
-# +     fits = [name for name, each in zip(NAMES[:5], held) if each <= memory]
-# +     return fits[-1] if fits else NAMES[5]
-
-
-# %% wrong: sequences of the first run are remembered => values -  from: six totals
-# ~ whole, cut = ==> sequences = first_remedy.__dict__.setdefault(str((parameters, gpus)), sequences); whole, cut =
-
-
-# %% wrong: another word => values no-such-word  from: six totals
-# ~ next((name for name, each in zip(NAMES, held) if each <= memory), NAMES[-1]) ==> "buy more GPUs"
-
-
-# %% wrong: nothing comes back => values returned-none  from: six totals
+# %% wrong: the strongest => values
+# > this remedy is enough, but a cheaper one is too.
+# ~ in held.items() ==> in reversed(held.items())
+# %% wrong: sequences of the first run are remembered => values
+#       whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
+# +     sequences = first_remedy.__dict__.setdefault(str((parameters, gpus)), sequences)
+# %% wrong: another word => values no-such-word
+# ~ next((name for name, each in held.items() if each <= memory), "split the model") ==> "buy more GPUs"
+# %% wrong: nothing comes back => values returned-none
 # ~ return next ==> next
-"""
+'''

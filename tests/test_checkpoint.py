@@ -32,6 +32,7 @@ from course_lib.model.checkpoint import (
     boxes_of,
     capture,
     finish_torch,
+    killing,
     restore,
     share_of,
     tensors_of,
@@ -167,6 +168,10 @@ def test_on_a_full_disk_nothing_is_promised_and_the_one_before_is_used():
         assert caught.value.kind == "no space"
         found, state = load(store)
         assert found.step == 1 and same(state, state_of(1))
+
+
+def test_processes_killed_before_they_wrote_anything_have_lost_nothing(tmp_path):
+    assert killing._phase(tmp_path / "not-there") == "nothing written yet"
 
 
 def test_processes_killed_while_they_save_lose_nothing(tmp_path):

@@ -118,6 +118,8 @@ def _start(
 
 def _phase(folder: Path) -> str:
     """How far the ranks had come, from what they left."""
+    if not folder.is_dir():  # killed before the first of them wrote
+        return "nothing written yet"
     store = CheckpointStore(folder)
     names = {path: set(store.disk.names(path)) for path in folder.iterdir()}
     newest = max(store.steps(), default=0)

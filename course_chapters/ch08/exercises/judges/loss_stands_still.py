@@ -191,7 +191,8 @@ ANSWERS = r'''import torch
 from torch import nn
 from torch.nn import functional as F
 
-from course_lib.parallel.sharding import FullySharded, clip_gradients, full_gradients
+from course_lib.parallel import sharding
+from course_lib.parallel.sharding import FullySharded, full_gradients
 
 
 # %% right: worked
@@ -207,7 +208,7 @@ def train(comm, build, make, batches, most):
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
         loss.backward()
         sharded.finish()
-        clip_gradients(sharded, most)  # the norm of all parts
+        sharding.clip_gradients(sharded, most)  # the norm of all parts
         optimizer.step()
         sharded.zero_grad()
         losses.append(loss.item())
@@ -217,7 +218,7 @@ def train(comm, build, make, batches, most):
 # %% right: the norm by hand, another loss, more ahead
 # ~ list(model.blocks)) ==> [*model.blocks, model.norm], prefetch=2)
 # ~ nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()) ==> F.cross_entropy(logits.transpose(1, 2), targets)
-# -         clip_gradients(sharded, most)  # the norm of all parts
+# -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # +         square = torch.stack([each.grad.square().sum() for each in sharded.shards()]).sum()
 # +         comm.all_reduce(square)
 # +         if square.sqrt() > most:
@@ -228,7 +229,7 @@ def train(comm, build, make, batches, most):
 # %% right: weights kept after the forward pass
 # ~ list(model.blocks)) ==> list(model.blocks), reshard_after_forward=False)
 # %% right: the norm of whole gradients
-# -         clip_gradients(sharded, most)  # the norm of all parts
+# -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # +         norm = torch.stack([each.norm() for each in full_gradients(sharded).values()]).norm()
 # +         if norm > most:
 # +             for shard in sharded.shards():
@@ -239,10 +240,10 @@ def train(comm, build, make, batches, most):
 # ~ [model.embedding, *model.blocks, model.head] ==> list(model.blocks)
 # %% wrong: each rank clips by its own norm => values own-norm
 # > every rank clips by the norm of its own parts. Clip by the norm of the whole model.
-# ~ clip_gradients(sharded, most) ==> nn.utils.clip_grad_norm_(sharded.shards(), most)
+# ~ sharding.clip_gradients(sharded, most) ==> nn.utils.clip_grad_norm_(sharded.shards(), most)
 # %% wrong: clipping is left out => values not-clipped
 # > these weights were never clipped.
-# -         clip_gradients(sharded, most)  # the norm of all parts
+# -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # %% wrong: the head is untied to calm the error => values ~
 #       model = build()
 # +     model.head.weight = nn.Parameter(model.embedding.weight.detach().clone())
@@ -256,7 +257,7 @@ def train(comm, build, make, batches, most):
 # ~ sharded.shards() ==> model.parameters()
 # ~ sharded(inputs) ==> model(inputs)
 # -         sharded.finish()
-# -         clip_gradients(sharded, most)  # the norm of all parts
+# -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # +         for each in model.parameters():
 # +             comm.all_reduce(each.grad, op="AVG")
 # +         nn.utils.clip_grad_norm_(model.parameters(), most)

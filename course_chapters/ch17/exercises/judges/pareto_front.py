@@ -2,95 +2,33 @@
 
 import math
 import random
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, describe, oracle
+from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
 from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import WHOLE, Wrong
 from course_grader.records import Case, Outcome
 
-Run = Mapping[str, Any]
-FIRST = ("loss", "memory", "usd")
-
-
-def costs(metric: str, run: Run) -> tuple[float, ...]:
-    """Four numbers of a run, smaller is better."""
-    return (*(run[name] for name in FIRST), -run["speed"] if metric == "speed" else run["seconds"])
-
-
-def beats(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether one run is at least as good in all numbers and better in one."""
-    return all(x <= y for x, y in zip(one, other, strict=True)) and any(x < y for x, y in zip(one, other, strict=True))
-
-
-def front(metric: str, runs: Sequence[Run], slip: str = "") -> list[str]:
-    """Names of the runs that nothing beats, in order; `slip` names a mistake to make."""
-    alive = list(runs) if slip == "diverged-stay" else [run for run in runs if math.isfinite(run["loss"])]
-    rivals = list(runs) if slip == "diverged-beat" else alive
-    turned = {"seconds": "seconds", "speed": "seconds-up"}[metric] if slip == "smaller-speed" else metric
-
-    def four(run: Run) -> tuple[float, ...]:
-        found = (*(run[name] for name in FIRST), run["speed"]) if turned == "seconds-up" else costs(metric, run)
-        return {"no-loss": found[1:], "no-memory": (found[0], *found[2:]), "loss-and-time": (found[0], found[3])}.get(
-            slip, found
-        )
-
-    kept: list[str] = []
-    for at, run in enumerate(alive):
-        mine = four(run)
-        if slip == "better-in-all":
-            out = any(all(x < y for x, y in zip(four(other), mine, strict=True)) for other in rivals)
-        elif slip == "equal-beats":
-            out = any(
-                all(x <= y for x, y in zip(four(other), mine, strict=True)) for k, other in enumerate(rivals) if k != at
-            )
-        elif slip == "first-of-equals":
-            out = any(beats(four(other), mine) for other in rivals) or mine in [four(each) for each in alive[:at]]
-        elif slip == "best-of-one":
-            out = all(x > min(four(other)[k] for other in rivals) for k, x in enumerate(mine))
-        else:
-            out = any(beats(four(other), mine) for other in rivals)
-        kept += [] if out else [run["name"]]
-    return kept
-
-
-SLIPS = {
-    "smaller-speed": "a larger `speed` is better.",
-    "diverged-stay": "a run that diverged is never on the front.",
-    "diverged-beat": "a run that diverged beats no other.",
-    "equal-beats": "runs that are equal in all four do not beat each other.",
-    "first-of-equals": "of equal runs, all stay.",
-    "better-in-all": "a run is beaten already if another is as good in all and better in one.",
-    "best-of-one": "a run can be on the front without being the best in anything.",
-    "no-loss": "the loss is one of the four.",
-    "no-memory": "memory is one of the four.",
-    "loss-and-time": "there are four numbers, not two.",
-}
+right = Worked("pareto-front")
 
 
 def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    metric, rows = params["metric"], [row[0] for row in case.args[1]]
-    wants = [front(metric, runs) for runs in rows]
-    for runs, got, want in zip(rows, outcome.value, wants, strict=True):
+    lead = f"{case.name}: "
+    for (runs,), got, want in zip(case.args[1], outcome.value, right.value(case), strict=True):
         if list(got) == want:
             continue
-        if (
-            not all(type(each) is str for each in got)
-            or not set(got) <= {run["name"] for run in runs}
-            or len(set(got)) < len(got)
-        ):
-            return "not-names", f"{case.name}: return names of runs, each once; got {describe(got)}."
+        names = [run["name"] for run in runs]
+        if not all(type(each) is str and each in names for each in got) or len(set(got)) < len(got):
+            return "not-names", f"{lead}return names of runs, each once; got {describe(got)}."
         if sorted(got) == sorted(want):
-            return "other-order", f"{case.name}: these are the right runs; keep the order of `runs`."
-        for name, message in SLIPS.items():
-            if all(list(each) == front(metric, every, name) for each, every in zip(outcome.value, rows, strict=True)):
-                return name, f"{case.name}: {message}"
-        said, more = (f"{len(set(got) - set(want))} of them are beaten", set(want) - set(got))
-        return (
-            "",
-            f"{case.name}: of {len(runs)} runs you return {len(got)}; {said}, and {len(more)} that nothing beats are missing.",
-        )
+            return Wrong("other-order", f"{lead}these are the right runs; keep the order of `runs`.", lead, WHOLE)
+        beaten, missing = set(got) - set(want), set(want) - set(got)
+        told = f"{len(beaten)} of them are beaten, and {len(missing)} that nothing beats are missing."
+        return Wrong("", f"{lead}of {len(runs)} runs you return {len(got)}; {told}", lead, WHOLE)
     return None
+
+
+NAMES = ["kestrel", "owl", "wren", "lark", "ibis", "crane", "swift", "finch", "heron", "rook", "jay", "stork"]
 
 
 def _run(rng: random.Random, metric: str, name: str, grid: int) -> dict[str, Any]:
@@ -105,22 +43,20 @@ def _run(rng: random.Random, metric: str, name: str, grid: int) -> dict[str, Any
 
 def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -> list[dict[str, Any]]:
     """Runs on which a mistake changes the front."""
-    if slip == "smaller-speed" and metric == "seconds":
+    if slip == "smaller speed" and metric == "seconds":
         slip = ""
     while True:
-        names = rng.sample(
-            ["kestrel", "owl", "wren", "lark", "ibis", "crane", "swift", "finch", "heron", "rook", "jay", "stork"],
-            count,
-        )
+        names = rng.sample(NAMES, count)
         runs = [_run(rng, metric, name, grid) for name in names]
         if slip.startswith("diverged"):
             for run in rng.sample(runs, 2):
                 run["loss"] = rng.choice((math.nan, math.inf, -math.inf))
-        if slip in ("equal-beats", "first-of-equals"):
-            runs[-1] = {**rng.choice([run for run in runs if run["name"] in front(metric, runs)]), "name": names[-1]}
+        if slip in ("equal beats", "first of equals"):
+            kept = right(runs)
+            runs[-1] = {**rng.choice([run for run in runs if run["name"] in kept]), "name": names[-1]}
             rng.shuffle(runs)
-        want = front(metric, runs)
-        if 1 < len(want) < count and (not slip or front(metric, runs, slip) != want):
+        want = right(runs)
+        if 1 < len(want) < count and (not slip or right.wrong(slip, runs) != want):
             return runs
 
 
@@ -135,10 +71,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     if metric == "speed":
         example[3][metric] = 1.0
     plain = [
-        (telling(rng, metric, slip, 8, 7),) for slip in ("", "smaller-speed", "no-loss", "no-memory", "best-of-one")
+        (telling(rng, metric, slip, 8, 7),) for slip in ("", "smaller speed", "no loss", "no memory", "best of one")
     ]
-    ties = [(telling(rng, metric, slip, 9, 4),) for slip in ("better-in-all", "equal-beats", "first-of-equals")]
-    gone = [(telling(rng, metric, slip, 8, 6),) for slip in ("diverged-stay", "diverged-beat")]
+    ties = [(telling(rng, metric, slip, 9, 4),) for slip in ("better in all", "equal beats", "first of equals")]
+    gone = [(telling(rng, metric, slip, 8, 6),) for slip in ("diverged stay", "diverged beat")]
     lost = [{**_run(rng, metric, "lost", 5), "loss": value} for value in (math.nan,)]
     edges = [([],), ([_run(rng, metric, "alone", 5)],), (lost,), ([{**example[0], "name": name} for name in "cab"],)]
     first, last = example[0], example[3]
@@ -168,97 +104,87 @@ JUDGING = Judging(
     pytorch="Sweep tools such as Optuna and W&B mark the front of several metrics; `planner.pareto` does it for layouts.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
+
+from course_lib import params
 
 
-# %% right: every pair
-def front(runs):
+# %% right: worked
+metric = params("pareto-front").metric  # "seconds", smaller is better, or "speed", larger is better
+
+
+def front(runs: list[dict]) -> list[str]:
+    """The names of the runs that no other run beats."""
+
+    ### BEGIN SOLUTION
     def four(run):
-        return run["loss"], run["seconds"], run["memory"], run["usd"]
+        return run["loss"], run["memory"], run["usd"], run["seconds"] if metric == "seconds" else -run["speed"]
 
     def beats(a, b):
-        return all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))
+        return a != b and all(x <= y for x, y in zip(a, b, strict=True))
 
     alive = [run for run in runs if math.isfinite(run["loss"])]
     return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
+    ### END SOLUTION
 
-
-# %% right: any variant
-from course_lib import params
-
-METRIC = params("pareto-front").metric
-
-
-def front(runs):
-    table = {}
-    for run in runs:
-        if run["loss"] - run["loss"] == 0:
-            speed = run["seconds"] if METRIC == "seconds" else -run["speed"]
-            table[run["name"]] = (run["loss"], speed, run["memory"], run["usd"])
-    kept = []
-    for name, mine in table.items():
-        rivals = [other for other in table.values() if other != mine]
-        if not any(all(x <= y for x, y in zip(other, mine)) for other in rivals):
-            kept.append(name)
-    return kept
-
-
-# %% wrong: everything stays => values -
-def front(runs):
-    return [run["name"] for run in runs]
-
-
-# %% wrong: the best of each => values -
-def front(runs):
-    alive = [run for run in runs if math.isfinite(run["loss"])]
-    keys = ("loss", "seconds", "memory", "usd")
-    return [run["name"] for run in alive if any(run[key] == min(other[key] for other in alive) for key in keys)]
-
-
-# %% wrong: better in all four => values better-in-all  from: every pair
-# ~ return all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b)) ==> return all(x < y for x, y in zip(a, b))
-
-# %% wrong: the loss is left out => values no-loss  from: every pair
-# ~ "loss"], run["seconds" ==> "seconds"
-
-# %% wrong: memory is left out => values no-memory  from: every pair
-# ~ "memory"], run["usd" ==> "usd"
-
-# %% wrong: of equals the first stays => generality first-of-equals  from: every pair
+# %% right: better in one
+# ~ a != b and all(x <= y for x, y in zip(a, b, strict=True)) ==> all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))
+# ~ math.isfinite(run["loss"]) ==> run["loss"] - run["loss"] == 0
+# %% wrong: everything stays => values
+# > these are all the runs.
+# ~ alive if not any(beats(four(other), four(run)) for other in alive) ==> runs
+# %% wrong: best of one => values
+# > a run can be on the front without being the best in anything.
+# ~ not any(beats(four(other), four(run)) for other in alive) ==> any(x == min(each) for x, each in zip(four(run), zip(*map(four, alive))))
+# %% wrong: better in all => values
+# > a run is beaten already if another is as good in all and better in one.
+# ~ x <= y ==> x < y
+# %% wrong: equal beats => generality
+# > runs that are equal in all four do not beat each other.
+# ~ a != b and ==>
+# ~ for other in alive ==> for other in alive if other is not run
+# %% wrong: first of equals => generality
+# > of equal runs, all stay.
 # -     return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
 # +     kept = {}
 # +     for run in alive:
 # +         if not any(beats(four(other), four(run)) for other in alive):
 # +             kept.setdefault(four(run), run["name"])
 # +     return list(kept.values())
-
-# %% wrong: diverged runs stay => generality diverged-stay  from: every pair
+# %% wrong: smaller speed => values smaller-speed unless metric=seconds
+# > a larger `speed` is better.
+# ~ -run["speed"] ==> run["speed"]
+# %% wrong: no loss => values
+# > the loss is one of the four.
+# ~ return run["loss"], ==> return
+# %% wrong: no memory => values
+# > memory is one of the four.
+# ~ run["memory"], ==>
+# %% wrong: loss and time => values
+# > there are four numbers, not two.
+# ~ run["memory"], run["usd"], ==>
+# %% wrong: diverged stay => generality
+# > a run that diverged is never on the front.
 # ~ [run for run in runs if math.isfinite(run["loss"])] ==> list(runs)
-
-# %% wrong: only nan is dropped => generality -  from: every pair
+# %% wrong: diverged beat => generality
+# > a run that diverged beats no other.
+# ~ for other in alive ==> for other in runs
+# %% wrong: only nan is dropped => generality
+# > an infinite loss has diverged, too.
 # ~ math.isfinite ==> not math.isnan
-
-# %% wrong: sorted by name => values -  from: every pair
+# %% wrong: sorted by name => values other-order
 # ~ return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)] ==> return sorted(run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive))
-
-# %% wrong: the runs themselves => values not-names  from: every pair
-# ~ return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)] ==> return [run for run in alive if not any(beats(four(other), four(run)) for other in alive)]
-
-# %% wrong: a millionth better is as good => generality ~  from: every pair
-# ~ any(x < y for ==> any(x < y * (1 - 1e-6) for
-
-# %% wrong: the first 64 runs => generality ~  from: every pair
+# %% wrong: the runs themselves => values not-names
+# ~ [run["name"] for ==> [run for
+# %% wrong: a millionth better is as good => generality
+# ~ a != b and all(x <= y for x, y in zip(a, b, strict=True)) ==> all(x <= y for x, y in zip(a, b)) and any(x < y - 1e-6 * abs(y) for x, y in zip(a, b))
+# %% wrong: the first 64 runs => generality
 # ~ for run in runs if ==> for run in runs[:64] if
-
-# %% wrong: a loss below 0 has diverged => generality ~  from: every pair
+# %% wrong: a loss below 0 has diverged => generality
 # ~ math.isfinite(run["loss"]) ==> math.isfinite(run["loss"]) and run["loss"] >= 0
-
-# %% wrong: remembers a front by its names => generality ~  from: every pair
-# ~ def front(runs): ==> def front(runs, kept={}):
-# -     alive = [run for run in runs if math.isfinite(run["loss"])]
-# +     runs = kept.setdefault(tuple(run["name"] for run in runs), runs)
-# +     alive = [run for run in runs if math.isfinite(run["loss"])]
-
-# %% wrong: memory in whole MiB => generality -  from: every pair
+# %% wrong: remembers a front by its names => generality
+#       alive = [run for run in runs if math.isfinite(run["loss"])]
+# +     alive = front.__dict__.setdefault(str([run["name"] for run in runs]), alive)
+# %% wrong: memory in whole MiB => generality
 # ~ run["memory"], ==> run["memory"] // 2**20,
-"""
+'''

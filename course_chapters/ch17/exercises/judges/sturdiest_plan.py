@@ -5,99 +5,49 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, describe, oracle
+from course_grader.judging import Fault, Judging, Params, Worked, describe, oracle
 from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import Wrong
 from course_grader.records import Case, Outcome
 from course_lib.estimate.units import GB
 
 Takes = Mapping[str, tuple[float, float, float] | None]  # condition -> memory, days, dollars
 Plans, Limits = Mapping[str, Takes], Mapping[str, tuple[float, float, float]]
 NOW = "as planned"
+right = Worked("sturdiest-plan")
 
 
-def survives(takes: Takes, limits: Limits, condition: str, slip: str = "") -> bool:
-    """Whether a plan meets the limits of one condition."""
-    mine = takes[condition]
-    if mine is None:
-        return slip == "none-survives"
-    limit = limits[NOW] if slip == "old-limits" else limits[condition]
-    pairs = list(zip(mine, limit, strict=True))
-    if slip == "no-memory":
-        pairs = pairs[1:]
-    elif slip == "no-dollars":
-        pairs = pairs[:2]
-    return all(x < y if slip == "equal-exceeds" else x <= y for x, y in pairs)
-
-
-def score(ranking: str, takes: Takes, limits: Limits, slip: str = "") -> tuple[float, float]:
+def score(ranking: str, takes: Takes, limits: Limits) -> tuple[float, float]:
     """What makes a plan better, smaller first."""
-    count = -sum(survives(takes, limits, name, slip) for name in takes if name != NOW)
-    ratios = [
-        (min if slip == "least-ratio" else max)(
-            x if slip == "no-limit" else x / y
-            for x, y in zip(mine, limits[NOW] if slip == "old-limits" else limits[name], strict=True)
-        )
-        if mine
-        else math.inf
+    ratios = {
+        name: max(x / y for x, y in zip(mine, limits[name], strict=True)) if mine else math.inf
         for name, mine in takes.items()
-        if not (name == NOW and slip == "changes-alone") and not (mine is None and slip == "none-skipped")
-    ]
-    worst = sum(ratios) / max(1, len(ratios)) if slip == "mean-ratio" else max(ratios, default=0.0)
-    if slip == "count-alone":
-        worst = 0.0
-    changes_first = (ranking == "changes") != (slip == "other-ranking")
-    return (count, worst) if changes_first else (worst, count)
+    }
+    count, worst = -sum(each <= 1 for name, each in ratios.items() if name != NOW), max(ratios.values())
+    return (count, worst) if ranking == "changes" else (worst, count)
 
 
-def best(ranking: str, plans: Plans, limits: Limits, slip: str = "") -> list[str]:
+def best(ranking: str, plans: Plans, limits: Limits) -> list[str]:
     """The plans that may be chosen; none where none survives as planned."""
-    alive = [name for name in plans if slip == "dead-chosen" or survives(plans[name], limits, NOW, slip)]
-    scores = {name: score(ranking, plans[name], limits, slip) for name in alive}
-    least = min(scores.values(), default=(0.0, 0.0))
-    return [name for name, each in scores.items() if each == least]
-
-
-SLIPS = {
-    "dead-chosen": "this plan does not meet the limits as planned.",
-    "other-ranking": "what comes first: the number of changes or the worst ratio?",
-    "equal-exceeds": "a number equal to its limit does not exceed it.",
-    "old-limits": "each condition has limits of its own.",
-    "no-memory": "memory has a limit too.",
-    "no-dollars": "dollars have a limit too.",
-    "none-survives": "a plan that cannot run under a condition does not survive it.",
-    "none-skipped": "a plan that cannot run under a condition has an infinite worst ratio.",
-    "changes-alone": "the worst ratio counts the condition as planned, too.",
-    "mean-ratio": "the largest ratio counts, not the mean.",
-    "no-limit": "divide each number by its limit; bytes, days and dollars cannot be compared as they are.",
-    "least-ratio": "of a condition's three numbers the one with the largest ratio counts.",
-    "count-alone": "of plans that survive equally many changes, the worst ratio decides.",
-}
+    one = right(plans, limits)
+    least = score(ranking, plans[one], limits) if one else None
+    return [name for name in plans if score(ranking, plans[name], limits) == least]
 
 
 def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    ranking, rows = params["ranking"], case.args[1]
-    for (plans, limits), got in zip(rows, outcome.value, strict=True):
-        right = best(ranking, plans, limits)
-        if (got is None and not right) or (type(got) is str and got in right):
+    lead = f"{case.name}: "
+    for (plans, limits), got in zip(case.args[1], outcome.value, strict=True):
+        wants = best(params["ranking"], plans, limits)
+        if got in (wants or [None]):
             continue
         if got is None:
-            return "gave-up", f"{case.name}: there is a plan that meets the limits as planned."
+            return Wrong("gave-up", f"{lead}there is a plan that meets the limits as planned.", lead)
         if type(got) is not str or got not in plans:
-            return "no-such-plan", f"{case.name}: return the name of a plan, or None; got {describe(got)}."
-        if not right:
-            return "dead-chosen", f"{case.name}: no plan meets the limits as planned; return None."
-        lead = f"{case.name}: {got!r} is not the plan to choose; "
-        for name, message in SLIPS.items():
-            if all(
-                (each in best(ranking, *row, name))
-                for each, row in zip(outcome.value, rows, strict=True)
-                if each is not None
-            ):
-                return name, lead + message
-        for name, message in SLIPS.items():
-            if got in best(ranking, plans, limits, name):
-                return name, lead + message
-        return "", f"{lead}count what each plan survives, and take its worst ratio."
+            return "no-such-plan", f"{lead}return the name of a plan, or None; got {describe(got)}."
+        if not wants:
+            return Wrong("dead-chosen", f"{lead}no plan meets the limits as planned; return None.", lead)
+        lead += f"{got!r} is not the plan to choose; "
+        return Wrong("", f"{lead}count what each plan survives, and take its worst ratio.", lead)
     return None
 
 
@@ -132,12 +82,8 @@ def telling(ranking: str, rng: random.Random, slip: str, count: int = 5) -> tupl
     """Plans among which the first that a mistake would choose is a wrong one."""
     while True:
         row = _row(rng, count)
-        right = best(ranking, *row)
-        if (
-            right
-            and len(right) < len(row[0])
-            and (not slip or best(ranking, *row, slip)[:1] not in [[name] for name in right])
-        ):
+        wants = best(ranking, *row)
+        if wants and len(wants) < len(row[0]) and (not slip or right.wrong(slip, *row) not in (*wants, None)):
             return row
 
 
@@ -183,14 +129,23 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     }
     plain = [
         telling(ranking, rng, slip)
-        for slip in ("", "dead-chosen", "other-ranking", "count-alone", "mean-ratio", "least-ratio", "no-limit")
+        for slip in (
+            "",
+            "dead chosen",
+            "other ranking",
+            "count alone",
+            "mean ratio",
+            "least ratio",
+            "no limit",
+            "old limits",
+        )
     ]
-    bounds = [telling(ranking, rng, slip) for slip in ("equal-exceeds", "old-limits", "no-memory", "no-dollars")]
+    bounds = [telling(ranking, rng, slip) for slip in ("equal exceeds", "no memory", "no dollars")]
     bounds.append(_used_up(rng))
     holes = [
         telling(ranking, rng, slip)
-        for slip in ("none-survives", "none-skipped")
-        if ranking == "changes" or slip == "none-skipped"
+        for slip in ("none survives", "none skipped")
+        if ranking == "changes" or slip == "none skipped"
     ]
     one = {"lone": {NOW: (GB, 1.0, 1.0)}}
     small = {NOW: (GB, 1.0, 1.0)}
@@ -225,72 +180,83 @@ JUDGING = Judging(
     pytorch="Keep checkpoints that can be loaded on another layout (DCP reshards on load), so that a change of plan costs minutes.",
 )
 
-ANSWERS = r"""import math
+ANSWERS = r'''import math
+
+from course_lib import params
 
 
-# %% right: a key of two numbers
-def sturdiest(plans, limits):
+# %% right: worked
+ranking = params("sturdiest-plan").ranking  # what decides first: the number of "changes", or the "worst" ratio
+
+
+def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:
+    """The name of the plan to choose before the change is known."""
+
+    ### BEGIN SOLUTION
     def holds(takes, condition):
-        return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits[condition]))
-
-    def worst(takes):
-        return max(
-            math.inf if mine is None else max(x / y for x, y in zip(mine, limits[condition]))
-            for condition, mine in takes.items()
+        return takes[condition] is not None and all(
+            x <= y for x, y in zip(takes[condition], limits[condition], strict=True)
         )
 
-    alive = {name: takes for name, takes in plans.items() if holds(takes, "as planned")}
-    changes = [condition for condition in limits if condition != "as planned"]
-    return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None)
+    def score(name):
+        takes = plans[name]
+        survived = sum(holds(takes, condition) for condition in limits if condition != "as planned")
+        worst = max(
+            math.inf if took is None else max(x / y for x, y in zip(took, limits[condition], strict=True))
+            for condition, took in takes.items()
+        )
+        return (-survived, worst) if ranking == "changes" else (worst, -survived)
 
+    return min((name for name in plans if holds(plans[name], "as planned")), key=score, default=None)
+    ### END SOLUTION
 
-# %% right: any variant  from: a key of two numbers
-# - def sturdiest(plans, limits):
-# + from course_lib import params
-# + STEP = 1 if params("sturdiest-plan").ranking == "changes" else -1
-# + def sturdiest(plans, limits):
-# ~ (-sum(holds(alive[n], c) for c in changes), worst(alive[n])) ==> (-sum(holds(alive[n], c) for c in changes), worst(alive[n]))[::STEP]
-
-
-# %% wrong: the first plan => values -
-def sturdiest(plans, limits):
-    return next(iter(plans))
-
-
-# %% wrong: plans that fail today too => values dead-chosen  from: a key of two numbers
-# ~ {name: takes for name, takes in plans.items() if holds(takes, "as planned")} ==> plans
-
-# %% wrong: the ratio comes first => values other-ranking unless ranking=worst  from: a key of two numbers
-# ~ return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None) ==> return min(alive, key=lambda n: (worst(alive[n]), -sum(holds(alive[n], c) for c in changes)), default=None)
-
-# %% wrong: equal exceeds => values -  from: a key of two numbers
-# ~ return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits[condition])) ==> return takes[condition] is not None and all(x < y for x, y in zip(takes[condition], limits[condition]))
-
-# %% wrong: today's limits for all => values old-limits  from: a key of two numbers
-# ~ return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits[condition])) ==> return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits["as planned"]))
-# ~ (x / y for x, y in zip(mine, limits[condition])) ==> (x / y for x, y in zip(mine, limits["as planned"]))
-
-# %% wrong: what cannot run survives => values none-survives  from: a key of two numbers
-# ~ return takes[condition] is not None and all(x <= y for x, y in zip(takes[condition], limits[condition])) ==> return takes[condition] is None or all(x <= y for x, y in zip(takes[condition], limits[condition]))
-
-# %% wrong: what cannot run has no ratio => values none-skipped  from: a key of two numbers
+# %% right: the last of equal ones
+# ~ in plans if holds ==> in reversed(plans) if holds
+# %% wrong: the first plan => values
+# ~ min((name for name in plans if holds(plans[name], "as planned")), key=score, default=None) ==> next(iter(plans))
+# %% wrong: dead chosen => values
+# > this plan does not meet the limits as planned.
+# ~ (name for name in plans if holds(plans[name], "as planned")) ==> plans
+# %% wrong: other ranking => values other-ranking unless ranking=worst
+# > here the worst ratio decides before the number of changes.
+# ~ ranking == "changes" ==> False
+# %% wrong: equal exceeds => values
+# > a number equal to its limit does not exceed it.
+# ~ x <= y ==> x < y
+# %% wrong: old limits => values
+# > each condition has limits of its own.
+# ~ zip(takes[condition], limits[condition] ==> zip(takes[condition], limits["as planned"]
+# ~ zip(took, limits[condition] ==> zip(took, limits["as planned"]
+# %% wrong: no memory => values
+# > memory has a limit too.
+# ~ zip(takes[condition], limits[condition] ==> zip(takes[condition][1:], limits[condition][1:]
+# %% wrong: no dollars => values
+# > dollars have a limit too.
+# ~ zip(takes[condition], limits[condition] ==> zip(takes[condition][:2], limits[condition][:2]
+# %% wrong: none survives => values
+# > a plan that cannot run under a condition does not survive it.
+# ~ params("sturdiest-plan").ranking ==> "changes"
+# ~ takes[condition] is not None and ==> takes[condition] is None or
+# %% wrong: none skipped => values
+# > a plan that cannot run under a condition has an infinite worst ratio.
 # ~ math.inf ==> 0.0
-
-# %% wrong: the ratio of changes alone => generality changes-alone  from: a key of two numbers
-# ~ for condition, mine in takes.items() ==> for condition, mine in takes.items() if condition != "as planned" or len(takes) == 1
-
-# %% wrong: the number of changes alone => values count-alone  from: a key of two numbers
-# ~ (-sum(holds(alive[n], c) for c in changes), worst(alive[n])) ==> -sum(holds(alive[n], c) for c in changes)
-
-# %% wrong: the least ratio of a condition => values least-ratio  from: a key of two numbers
-# ~ max(x / y for ==> min(x / y for
-
-# %% wrong: numbers for ratios => values no-limit  from: a key of two numbers
-# ~ (x / y for x, y in ==> (x for x, _ in
-
-# %% wrong: no plan is an error => generality raised  from: a key of two numbers
-# ~ return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])), default=None) ==> return min(alive, key=lambda n: (-sum(holds(alive[n], c) for c in changes), worst(alive[n])))
-
-# %% wrong: what cannot run as planned is chosen => generality -  from: a key of two numbers
-# ~ alive = {name: takes for name, takes in plans.items() if holds(takes, "as planned")} ==> alive = {name: takes for name, takes in plans.items() if not takes["as planned"] or holds(takes, "as planned")}
-"""
+# %% wrong: changes alone => generality
+# > the worst ratio counts the condition as planned, too.
+# ~ for condition, took in takes.items() ==> for condition, took in takes.items() if condition != "as planned" or len(takes) == 1
+# %% wrong: mean ratio => values
+# > the largest ratio counts, not the mean.
+# ~ worst = max( ==> worst = sum(
+# %% wrong: no limit => values
+# > divide each number by its limit; bytes, days and dollars cannot be compared as they are.
+# ~ max(x / y for x, y in ==> max(x for x, _ in
+# %% wrong: least ratio => values
+# > of a condition's three numbers the one with the largest ratio counts.
+# ~ max(x / y ==> min(x / y
+# %% wrong: count alone => values
+# > of plans that survive equally many changes, the worst ratio decides.
+# ~ (-survived, worst) if ranking == "changes" else (worst, -survived) ==> -survived
+# %% wrong: no plan is an error => generality raised
+# ~ , default=None ==>
+# %% wrong: what cannot run as planned is chosen => generality
+# ~ if holds(plans[name], "as planned") ==> if not plans[name]["as planned"] or holds(plans[name], "as planned")
+'''

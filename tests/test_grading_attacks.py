@@ -58,7 +58,7 @@ def test_there_are_many_attacks_of_every_kind_and_each_is_in_one_group():
 
 
 def test_some_thirty_attacks_ship_and_they_are_of_every_kind():
-    shipped = [each for each in ALL if each.make.__module__.startswith("course_lib.")]
+    shipped = [each for each in ALL if each.make.__module__.startswith("course_grader.")]
     assert 25 <= len(shipped) <= 40 and {each.kind for each in shipped} == set(KINDS)
     assert all(each.make.__module__.startswith("tests.attacks.") for each in ALL if each not in shipped)
 

@@ -878,7 +878,7 @@ def closure():
     """Every module of the course that the programs load."""
     program = (
         "import sys, json; import course_runs.train, course_runs.matmul, course_runs.collectives, course_runs.tour, course_runs.failure_drill_worker, "
-        "course_runs.failure_drill, course_runs.parity, course_runs.resumed, course_runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith('course_lib')}))"
+        "course_runs.failure_drill, course_runs.parity, course_runs.resumed, course_runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith(('course_lib', 'course_runs'))}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     return json.loads(done.stdout.splitlines()[-1])

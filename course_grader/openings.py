@@ -21,4 +21,10 @@ def _imports(chapter: str) -> str:
     if not home.exists():
         return ""
     body = ast.parse(home.read_text(encoding="utf-8")).body
-    return "\n".join(ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom))
+    return "\n".join(
+        ast.unparse(node) for node in body if isinstance(node, ast.Import | ast.ImportFrom) and not _is_private(node)
+    )
+
+
+def _is_private(node: ast.Import | ast.ImportFrom) -> bool:
+    return all((each.asname or each.name).startswith("_") for each in node.names)

@@ -8,7 +8,9 @@ from course_lib.messages import Trouble
 
 ROOT = Path(__file__).resolve().parent.parent  # the course's own folder
 PACKAGES = ("course_lib", "course_runs", "course_grader", "course_chapters", "course_app")
-OURS = tuple(f"{ROOT / package}{os.sep}" for package in PACKAGES)  # how the paths of the course's own modules begin
+OURS = tuple(
+    f"{ROOT / package}{os.sep}" for package in (*PACKAGES, "bench")
+)  # how the paths of the course's own modules begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

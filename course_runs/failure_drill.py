@@ -110,7 +110,7 @@ def fail(
     with tempfile.TemporaryDirectory(prefix="course-failure-") as folder:
         debug = {"TORCH_DISTRIBUTED_DEBUG": "DETAIL"} if kind == "mismatched" else {}
         ended = torchrun.run(
-            "failing",
+            "failure_drill_worker",
             [
                 "--kind",
                 kind,

@@ -145,7 +145,9 @@ def one_agent(folder: Path, ranks: int, words: Sequence[str], harm: Sequence[dic
 
 def _train(folder: Path, ranks: int, words: Sequence[str], extra: Sequence[str]) -> torchrun.Ended:
     words = ["--folder", str(folder), *words]
-    return torchrun.run("surviving", words, ranks, timeout=LIMIT, say=None, extra=extra, environment=_OWN_STORE)
+    return torchrun.run(
+        "fault_drill_worker", words, ranks, timeout=LIMIT, say=None, extra=extra, environment=_OWN_STORE
+    )
 
 
 def resized(folder: Path, nodes: int, words: Sequence[str], shrink_at: int, grow_at: int) -> list[torchrun.Ended]:

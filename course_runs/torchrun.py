@@ -46,12 +46,20 @@ class Ended:
         return self.code == 0 and not self.timed_out
 
 
+_MODULES = {"failures": "failure_drill", "survive": "fault_drill"}  # programs that `course run` calls by another name
+
+
+def module_of(program: str) -> str:
+    """The module of a program that `course run` starts."""
+    return f"course_runs.{_MODULES.get(program, program)}"
+
+
 def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[str] = (), logs: str = "") -> list[str]:
     """The command line of a program on `nproc` processes of this machine; `extra` are torchrun's own flags, `logs` its folder."""
     if nproc == 1 and not extra:
-        return [sys.executable, "-m", f"course_runs.{program}", *arguments]
+        return [sys.executable, "-m", module_of(program), *arguments]
     where = [*launcher.flags(extra), *(["--log-dir", logs] if logs else [])]
-    what = [program] if program.endswith(".py") else ["-m", f"course_runs.{program}"]
+    what = [program] if program.endswith(".py") else ["-m", module_of(program)]
     return [sys.executable, "-m", "course_runs.launcher", *where, "--nproc-per-node", str(nproc), *what, *arguments]
 
 

@@ -178,7 +178,7 @@ def test_a_card_that_cannot_be_used_is_told(folder, text, words):
 
 
 def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_path):
-    for name in ("course_grader/exercises", "solutions/06_collectives"):
+    for name in ("course_chapters/ch06/exercises", "solutions/06_collectives"):
         shutil.copytree(ROOT / name, tmp_path / name)
     made = new_exercise("06", "shift-twice", root=tmp_path)
     chapter = tmp_path / "course_chapters/ch06/exercises"
@@ -208,8 +208,8 @@ def test_a_scaffold_in_the_course_is_registered_and_stands_in_the_notebook(tmp_p
 
 
 def test_every_chapter_takes_a_further_exercise(tmp_path):
-    for name in ("course_grader/exercises", "solutions"):
-        shutil.copytree(ROOT / name, tmp_path / name)
+    for name in ("course_chapters", "solutions"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for chapter in exercises.chapters():
         folder = tmp_path / f"course_chapters/ch{chapter}/exercises"
         new_exercise(chapter, "shift-twice", root=tmp_path)

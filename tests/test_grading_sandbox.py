@@ -932,7 +932,7 @@ def test_a_module_that_comes_out_of_one_of_our_packages_is_loaded_and_a_constant
             ]
         }
     )
-    assert found == ("course_lib.estimate.units", "course_lib.draw.explore", "course_chapters.ch01.widgets", "os")
+    assert found == ("course_chapters.ch01", "course_chapters.ch01.widgets", "course_lib.estimate.units", "os")
 
 
 @pytest.mark.parametrize(

@@ -509,14 +509,14 @@ def test_a_set_up_folder_goes_straight_to_the_command_line_from_anywhere(tmp_pat
     link.parent.mkdir()
     link.symlink_to(folder / "course")
     done = course(link.parent, "check", "a b")
-    assert done.stdout == "-P -m course_lib check a b\n"
+    assert done.stdout == "-P -m course_app check a b\n"
 
 
 def test_a_script_that_lost_its_mode_in_an_archive_can_be_run_from_the_second_time_on(tmp_path):
     folder = set_up_with(tmp_path, 'echo "$@"')
     (folder / "course").chmod(0o644)
     done = subprocess.run(["sh", "course", "check"], capture_output=True, text=True, cwd=folder)
-    assert done.stdout == "-P -m course_lib check\n"
+    assert done.stdout == "-P -m course_app check\n"
     assert course(folder, "check").stdout == done.stdout
 
 

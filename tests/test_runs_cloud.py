@@ -13,7 +13,7 @@ from course_lib.folders import ROOT
 
 CLOUD = ROOT / "course_runs/cloud"
 SCRIPTS = sorted(CLOUD.glob("*.sbatch"))
-COMMANDS = re.compile(r"-m course_lib\.runs\.(\w+)((?: [^\n|&;]+)?)")
+COMMANDS = re.compile(r"-m course_runs\.(\w+)((?: [^\n|&;]+)?)")
 
 
 def commands(text):

@@ -39,7 +39,7 @@ def namespaces():
 
 @pytest.mark.parametrize("commands", [(), ("ip address del 127.0.0.1/8 dev lo",)], ids=["IPv4", "IPv6 only"])
 def test_ranks_meet_on_a_host_whose_name_has_no_address(namespaces, commands):
-    run = f"exec {sys.executable} -P -m course_lib run {SWEEP} 2"
+    run = f"exec {sys.executable} -P -m course_app run {SWEEP} 2"
     proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), "http://127.0.0.1:9")
     done = subprocess.run(
         odd_host("hostname nowhere", "ip link set lo up", *commands, run),

@@ -47,7 +47,7 @@ def near(got: Any, want: float, rel: float) -> bool:
 
 def same_value(got: Any, want: float | None, rel: float) -> bool:
     """Whether `got` is near `want`, or None where no number is right, or infinite where that is right."""
-    if want is None or want == math.inf:
+    if want is None or (type(want) is float and want == math.inf):
         return type(got) is type(want) and got == want
     return near(got, want, rel)
 

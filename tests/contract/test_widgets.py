@@ -32,6 +32,12 @@ GIVEN: Mapping[str, Callable[[], tuple]] = {  # what a widget is made of, where 
 }
 
 
+def _is_whole(chapter: str, function: Callable[..., Explorer]) -> bool:
+    """Whether a function makes its widget from nothing, or from what is given here; a table's own needs the chapter's run."""
+    needs = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
+    return f"{chapter}.{function.__name__}" in GIVEN or not needs
+
+
 def every_widget() -> dict[str, Callable[..., Explorer]]:
     """All functions of the chapters that make a widget, by chapter and name."""
     found = {}
@@ -42,7 +48,11 @@ def every_widget() -> dict[str, Callable[..., Explorer]]:
             made = importlib.import_module(f"course_chapters.{chapter.name}.{path.stem}")
             for name, function in vars(made).items():
                 own = inspect.isfunction(function) and function.__module__ == made.__name__ and name[0] != "_"
-                if own and inspect.signature(function).return_annotation in (Explorer, "Explorer"):
+                if (
+                    own
+                    and inspect.signature(function).return_annotation in (Explorer, "Explorer")
+                    and _is_whole(chapter.name, function)
+                ):
                     assert f"{chapter.name}.{name}" not in found
                     found[f"{chapter.name}.{name}"] = function
     return found

@@ -172,6 +172,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9, 1e-6), (70e9, 6144, 192e9, 16, 450e9, 400e9, 1e-5)]
     drawn += [row for row in alike if not _tied(*row)]
+    # one node holds all ranks: nothing leaves it
+    drawn += [(7e9, 8, 80e9, 8, 900e9, 100e9, 2e-5), (13e9, 8, 192e9, 72, 900e9, 12.5e9, 5e-6)]
     drawn += [(5 * 2.0**33, 8, 1e12, 8, 2.0**37, 2.0**36, 2.0**-4)]  # two groups take equally long
     drawn += [(params_, 8, 80e9, node, 450e9, 50e9, 1e-5) for params_, node in ((1e9, 2), (1e9, 8), (405e9, 8))]
     return [

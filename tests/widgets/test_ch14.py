@@ -48,7 +48,7 @@ def test_the_tables_agree_with_the_formulas():
     assert "more than 90 %" in plots.against_published().data
     assert f"{faults.expected_max(64, 1.0, 0.03) * 100 - 100:.1f} % on 64" in plots.jitter().alt
     assert "35" in plots.causes().alt and "Faulty GPU 148" in plots.causes().alt
-    assert "980 GB" in plots.plan_table().data
+    assert "847 GB" in plots.plan_table().data
     assert "killed, rank 1" in plots.survived_table().data
 
 

@@ -62,7 +62,7 @@ def test_the_tables_say_what_the_text_concludes():
     assert serving_errors.quantization()[4, "channel"] < 0.6 * serving_errors.quantization()[4, "token"]
     assert "TensorRT-LLM 1.0" in plots.errors_table().data and "119 rows" in plots.errors_plot().alt
     assert "226.9" in plots.day_table().data and "32 × 2" in plots.plan_table().data
-    assert "3.6 billion" in plots.lifetime_table().data and "85 ms" in plots.prefix_table().data
+    assert "5.8 billion" in plots.lifetime_table().data and "85 ms" in plots.prefix_table().data
     for table in (plots.phases_table, plots.schedulers_table, plots.queue_table, plots.pools_table, plots.cost_table):
         assert table().data.count("\n") >= 5
 

@@ -82,9 +82,7 @@ def test_every_answer_to_an_exercise_meets_its_fate(exercise):
 
 def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
     shipped = next(answer for answers in BANK.values() for answer in answers if answer.sort == "right")
-    folder = tmp_path / f"ch{exercises.card(shipped.exercise).chapter}" / "judges"
-    folder.mkdir(parents=True)
-    bank = f"# %% wrong: in truth right => values -\n{shipped.source}\n"
-    (folder / f"{exercises.module_of(shipped.exercise)}.py").write_text(f"ANSWERS = {bank!r}\n")
-    monkeypatch.setattr(kill_matrix, "BANK", tmp_path)
+    bank = tmp_path / "a_judge.py"
+    bank.write_text(f"ANSWERS = {f'# %% wrong: in truth right => values -{chr(10)}{shipped.source}{chr(10)}'!r}\n")
+    monkeypatch.setattr(kill_matrix, "judges", lambda *_: [(shipped.exercise, bank)])
     assert kill_matrix.main(["--workers", "1"]) == 1

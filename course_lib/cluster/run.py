@@ -128,15 +128,15 @@ class Run:
             meter["waits"] = [(w.rank, w.waits_for, w.call, w.what, w.line) for w in self.waits]
         if self.hazards:
             meter["hazards"] = list(map(str, self.hazards))
-        return dict(
-            state=self.state,
-            value=list(self.results),
-            meter=meter,
-            error="" if self.error is None else str(self.error),
-            trace=self.error.trace if isinstance(self.error, RankError) else "",
-            output=self.output,
-            seconds=self.wall_seconds,
-        )
+        return {
+            "state": self.state,
+            "value": list(self.results),
+            "meter": meter,
+            "error": "" if self.error is None else str(self.error),
+            "trace": self.error.trace if isinstance(self.error, RankError) else "",
+            "output": self.output,
+            "seconds": self.wall_seconds,
+        }
 
     def show(self, **options: Any) -> Any:
         """The timeline of all ranks as a picture."""

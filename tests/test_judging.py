@@ -1,5 +1,6 @@
 """The toolkit of the judges: declared returns, columns, tensors, predictions, drills and shares, each at its boundary."""
 
+import copy
 import math
 import random
 
@@ -400,3 +401,18 @@ def test_a_list_that_means_nothing_by_its_numbers_is_explained_as_a_whole_or_not
     assert parts_alike([[0, 3, 5]], slip, right, ()) == {(1,)}
     assert parts_alike([[0, 3, 5]], slip, right, WHOLE) == set()
     assert parts_alike([[0, 3, 6]], slip, right, WHOLE) == {()}
+
+
+def test_copies_of_tensors_are_as_deep_copies_are():
+    whole = torch.arange(12.0)
+    given = {"whole": whole, "view": whole[2:8].view(2, 3), "again": [whole, whole.t()], "other": torch.ones(2, 2).t()}
+    given |= {"parameter": torch.nn.Parameter(whole.clone()), "wants": torch.ones(3, requires_grad=True)}
+    made, deep = copied(given), copy.deepcopy(given)
+    for kept in (made, deep):
+        kept["view"][0, 0] = 99.0  # shared with the whole, as it was
+        assert kept["whole"][2] == 99.0 == kept["again"][0][2] and whole[2] == 2.0
+    for name in ("whole", "view", "other", "parameter", "wants"):
+        mine, its = made[name], deep[name]
+        assert torch.equal(mine, its) and mine.stride() == its.stride() and type(mine) is type(its)
+        assert mine.requires_grad == its.requires_grad and mine.storage_offset() == its.storage_offset()
+    assert made["again"][0] is made["whole"] is not whole

@@ -10,6 +10,7 @@ import pytest
 
 from course_grader import exercises
 from course_grader.bank import kill_matrix
+from course_grader.bank.remembering import keeps_nothing
 from course_grader.judge import grade
 from course_grader.judging import judging
 from course_grader.worker.imports import TRAINING
@@ -86,3 +87,20 @@ def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
     bank.write_text(f"ANSWERS = {f'# %% wrong: in truth right => values -{chr(10)}{shipped.source}{chr(10)}'!r}\n")
     monkeypatch.setattr(kill_matrix, "judges", lambda *_: [(shipped.exercise, bank)])
     assert kill_matrix.main(["--workers", "1"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "nothing"),
+    [
+        ("import torch\ndef f(x, n=3):\n    y = [x]\n    y.grad = 1\n    return y", True),
+        ("seen = []\ndef f(x):\n    seen.append(x)", False),
+        ("def f(x, seen=[]):\n    return seen", False),
+        ("def f(x):\n    f.seen = x", False),
+        ("import torch\ndef f(x):\n    torch.seen = x", False),
+        ("from functools import cache\n@cache\ndef f(x):\n    return x", False),
+        ("def f(x):\n    globals()['seen'] = x", False),
+        ("def outer(x):\n    n = 0\n    def inner():\n        nonlocal n\n        n += 1\n    return inner", False),
+    ],
+)
+def test_only_answers_that_keep_nothing_are_remembered_by_what_they_did(source, nothing):
+    assert keeps_nothing(source) is nothing

@@ -77,6 +77,7 @@ def names_of(source: str, names: Sequence[str]) -> tuple[Any, ...]:
 
 def judge(answer: BankAnswer, seed: str | None = None) -> Row:
     """Judge one shipped answer here, in this process, on the canonical variant or on that of a seed."""
+    from course_grader.bank.remembering import Remembering, keeps_nothing
     from course_grader.judge import grade
     from course_grader.judge.report import lost_report
     from course_grader.judging.worked import functions
@@ -93,7 +94,8 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
         what = f"it does not define {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
         report = lost_report(card, "raised", f"The answer's cell does not run: {what}.")
     else:
-        report = grade(card, InProcess(*answers), params=params, seconds=PATIENCE)
+        place = Remembering(answer, params, answers) if keeps_nothing(answer.source) else InProcess(*answers)
+        report = grade(card, place, params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)
     ok, got, message = (

@@ -9,7 +9,7 @@ the mistake must agree with the answer on all cases. If no mistake fits, the jud
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -82,10 +82,17 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: f
     return told
 
 
-_made, _said = (
-    Recent(600),
-    Recent(600),
-)  # outcomes of mistakes, and what the judge says of them, each with its case, which keeps its id
+# outcomes of mistakes, and what the judge says of them, each with its case, which keeps its id
+_made, _said = Recent(600), Recent(600)
+
+
+def remember(answer: BankAnswer, params: Mapping[str, Any], case: Case, outcome: Outcome) -> None:
+    """Keep what a shipped answer did on a case, as if it had been run here as a mistake."""
+    _made.made((*_key(answer.exercise, params, case), answer.source), lambda: (case, outcome))
+
+
+def _key(exercise: str, params: Mapping[str, Any], case: Case) -> tuple[Any, ...]:
+    return exercise, id(case), text_of(params), types_only.get()
 
 
 class _Trial:
@@ -159,7 +166,8 @@ class _Trial:
     def run(self, answer: BankAnswer, at: int) -> Outcome:
         """The outcome of a shipped answer on a case; it is the same for every learner who is asked this case."""
         each = self.judged[at]
-        return _made.made((*self._key(at), answer.source), lambda: (each.case, run(answer, each.params, each.case)))[1]
+        key = _key(answer.exercise, each.params, each.case)
+        return _made.made((*key, answer.source), lambda: (each.case, run(answer, each.params, each.case)))[1]
 
     def verdicts(self, answer: BankAnswer, at: int) -> Sequence[Verdict]:
         """What the judge says of a shipped answer on a case."""
@@ -169,11 +177,7 @@ class _Trial:
             with judged_variant(self.right.exercise, each.params):
                 return each.case, self.contract.verdicts(each.params, each.case, slip)
 
-        return _said.made((*self._key(at), answer.source), said)[1]
-
-    def _key(self, at: int) -> tuple[Any, ...]:
-        each = self.judged[at]
-        return self.right.exercise, id(each.case), text_of(each.params), types_only.get()
+        return _said.made((*_key(answer.exercise, each.params, each.case), answer.source), said)[1]
 
     def explained(self, answer: BankAnswer, at: int, number: int) -> set[Path]:
         """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of it."""
@@ -214,20 +218,40 @@ def _parts_alike(got: Any, slip: Any, right: Any, where: Path, rel: float = REL)
     """
     if where == WHOLE:
         return {()} if _alike(_leaves(got), _leaves(slip)) else set()
-    mine, its, wants = map(_leaves, (got, slip, right))
-    columns: dict[Path, list[tuple[Any, Any, Any]]] = {}
-    many = type(got) is list
-    for path in {**mine, **its, **wants}:
-        column = path[1:] if many else path
-        if _begins(column, where):
-            three = tuple(values.get(path, _NOTHING) for values in (mine, its, wants))
-            columns.setdefault(column[: max(1, len(where))], []).append(three)  # type: ignore[arg-type]
-    fits = {column: all(_fits(*three, rel) for three in values) for column, values in columns.items()}
-    moved = {column: any(_apart(its, want) for _, its, want in values) for column, values in columns.items()}
-    found = {column for column in columns if fits[column] and moved[column]}
+    its, many = _leaves(slip), type(got) is list
+    columns = _columns_of(got, right, where, its.keys())
+    fits = {
+        column: all(_fits(mine, its.get(path, _NOTHING), want, rel) for path, mine, want in values)
+        for column, values in columns.items()
+    }
+    found = {
+        column
+        for column, values in columns.items()
+        if fits[column] and any(_apart(its.get(path, _NOTHING), want) for path, _, want in values)
+    }
     if not found and many and not all(fits.values()) and _row_alike(got, slip, right, where):
         return {_ONE_ROW}
     return found | ({()} if found and all(fits.values()) else set())
+
+
+Columns = dict[Path, list[tuple[Path, Any, Any]]]
+
+
+def _columns_of(got: Any, right: Any, where: Path, paths: Set[Path]) -> Columns:
+    """The values of an answer and the right ones, with their paths, by the part that they belong to; `paths` may add some."""
+
+    def columns() -> Columns:
+        mine, wants, found = _leaves(got), _leaves(right), Columns()
+        for path in {**mine, **dict.fromkeys(paths), **wants}:
+            column = path[1:] if type(got) is list else path
+            if _begins(column, where):
+                three = path, mine.get(path, _NOTHING), wants.get(path, _NOTHING)
+                found.setdefault(column[: max(1, len(where))], []).append(three)
+        return found
+
+    if paths <= _leaves(got).keys() | _leaves(right).keys():
+        return _sorted.made((id(got), id(right), where), lambda: (got, right, columns()))[2]
+    return columns()
 
 
 def _begins(path: Path, where: Path) -> bool:
@@ -294,7 +318,8 @@ def _alike(mine: Mapping[Path, Any], its: Mapping[Path, Any]) -> bool:
     return mine.keys() == its.keys() and all(_equal(value, its[path]) for path, value in mine.items())
 
 
-_flat = Recent(64)  # values that are compared with several mistakes, each with its leaves; the value keeps its id
+_flat = Recent(256)  # values that are compared with several mistakes, each with its leaves; the value keeps its id
+_sorted = Recent(64)  # what several mistakes are compared with, by parts, with both values
 _PLAIN = frozenset({int, float, str, bool, type(None)})
 
 
@@ -341,9 +366,14 @@ def _same_tensors(one: Any, two: Any) -> bool:
         return False
     if not one.numel() or not one.is_floating_point():
         return torch.equal(one, two)
+    if torch.equal(one, two):
+        return True
     a, b = one.detach().double(), two.detach().double()
-    if not torch.equal(a.isfinite(), b.isfinite()):
-        return False
-    a, b = a.nan_to_num(0.0, 0.0, 0.0), b.nan_to_num(0.0, 0.0, 0.0)
+    off = float((a - b).abs().max())
+    if not math.isfinite(off):  # the same numbers where they are finite
+        if not torch.equal(a.isfinite(), b.isfinite()):
+            return False
+        a, b = a.nan_to_num(0.0, 0.0, 0.0), b.nan_to_num(0.0, 0.0, 0.0)
+        off = float((a - b).abs().max())
     close = max(_NEARLY, 4 * torch.finfo(one.dtype).eps)
-    return float((a - b).abs().max()) <= close * max(float(b.abs().max()), 1e-300)
+    return off <= close * max(float(b.abs().max()), 1e-300)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any
 
 from course_grader import exercises
@@ -53,7 +53,8 @@ class Recent(OrderedDict[Any, Any]):
         return self[key]
 
 
-_defined, _runs, _texts = Recent(64), Recent(64), Recent(64)
+_defined, _runs, _texts, _compiled = Recent(64), Recent(64), Recent(64), Recent(256)
+_BOUND = ("params", "notebook")  # what an answer imports to read the numbers of its variant
 
 
 def text_of(params: Mapping[str, Any]) -> str:
@@ -67,28 +68,32 @@ def functions(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
     """What an answer defines, in the order of its card, on the variant with these parameters: its source is run as a cell would be."""
     title = f"<answer {hash(answer.source) & 0xFFFFFF:x}>"
     linecache.cache[title] = (len(answer.source), None, answer.source.splitlines(True), title)  # errors show the line
-    bound = _ParamsOf(params)
-    tree = bound.visit(ast.parse(answer.source, title))
-    space: dict[str, Any] = {"__name__": "__main__", **bound.names}
-    exec(compile(tree, title, "exec"), space)
+    code, names = _compiled.made(answer.source, lambda: _compile(answer.source, title))
+    own = SimpleNamespace(params=lambda exercise: SimpleNamespace(**params))
+    space: dict[str, Any] = {"__name__": "__main__"}
+    space |= {name: own.params if what == "params" else own for name, what in names.items()}
+    exec(code, space)
     return tuple(space[name] for name in exercises.card(answer.exercise).answers)
 
 
-class _ParamsOf(ast.NodeTransformer):
-    """Takes imports of `params` and `notebook` out of a source; `names` binds them to the numbers of a variant instead."""
+def _compile(source: str, title: str) -> tuple[CodeType, dict[str, str]]:
+    """An answer's code without its imports of `params` and `notebook`, and the names by which it calls these two."""
+    without = _Imports()
+    return compile(without.visit(ast.parse(source, title)), title, "exec"), without.names
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
-        self.own = SimpleNamespace(params=lambda exercise: SimpleNamespace(**params))
-        self.names: dict[str, Any] = {}
+
+class _Imports(ast.NodeTransformer):
+    """Takes imports of `params` and `notebook` out of a source, and keeps the names that they bind."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, str] = {}
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.stmt:
         """The import without these names."""
         if node.module not in ("course_lib", "course_app.notebook"):
             return node
-        for each in node.names:
-            if each.name in ("params", "notebook"):
-                self.names[each.asname or each.name] = self.own.params if each.name == "params" else self.own
-        node.names = [each for each in node.names if each.name not in ("params", "notebook")]
+        self.names |= {each.asname or each.name: each.name for each in node.names if each.name in _BOUND}
+        node.names = [each for each in node.names if each.name not in _BOUND]
         return node if node.names else ast.copy_location(ast.Pass(), node)
 
 

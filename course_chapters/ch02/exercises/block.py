@@ -68,7 +68,7 @@ def saved_rows(
     bytes of that whole storage, "parameter" whether it is a weight or a bias of the block.
     """
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+        torch.default_generator.manual_seed(0)
         block = Block(hidden, heads, ffn, attention).to(getattr(torch, dtype))
         x = torch.randn(batch, seq, hidden).to(getattr(torch, dtype)).requires_grad_()
     weights = {parameter.untyped_storage()._cdata for parameter in block.parameters()}

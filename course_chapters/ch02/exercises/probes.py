@@ -52,7 +52,7 @@ def net_of(spec: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
 
     from course_chapters.ch02.exercises.block import Segment, words
 
-    torch.manual_seed(spec["seed"])
+    torch.default_generator.manual_seed(spec["seed"])
     width, dropout, streams = spec["width"], spec["dropout"], spec["streams"]
     segments: list[Any] = [Segment(depth, width, dropout, streams) for depth in spec["depths"]]
     given: list[Any] = [torch.randn(spec["rows"], width) for _ in range(streams)]
@@ -92,7 +92,7 @@ def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] =
     for layer in layers:
         layer.shifts = tuple(shifts)
     functions = [lambda *streams, each=each: each(*streams) for each in segments]  # without a module's attributes
-    torch.manual_seed(spec["seed"] + 1)
+    torch.default_generator.manual_seed(spec["seed"] + 1)
     streams = given
     for function in functions if spec.get("closures") else segments:
         streams = as_streams(answer(function, *streams))
@@ -245,7 +245,7 @@ def static_model(spec: Mapping[str, Any], one_buffer: bool) -> Any:
                 x = x + F.gelu(layer(x))
             return self.head(x)
 
-    torch.manual_seed(spec["seed"])
+    torch.default_generator.manual_seed(spec["seed"])
     return Model()
 
 

@@ -166,7 +166,11 @@ def streamed(answer: Any, case: Any, comm: Any = None) -> Any:
 
     Each chunk is overwritten by NaN when the next one is asked for.
     """
+    from contextlib import nullcontext
+
     import torch
+
+    from course_lib.cluster.process_tuning import young_garbage
 
     chunks, width = case.args
     long, held = len(chunks) >= LONG_STREAM, [0, 0]
@@ -180,7 +184,8 @@ def streamed(answer: Any, case: Any, comm: Any = None) -> Any:
                 tensor.fill_(torch.nan)
         held[1] = _live_bytes() if long else 0
 
-    result = answer(stream(), width)
+    with young_garbage() if long else nullcontext():  # of all tensors, those made before need no look
+        result = answer(stream(), width)
     whole = sum(tensor.nbytes for pair in chunks for tensor in pair)
     return KEPT if held[1] - held[0] > whole / 4 else result
 

@@ -24,6 +24,7 @@ from hypothesis import settings
 from course_app.learner.environment import chromium
 from course_app.learner.work import Folders
 from tests import run_costs, tiers
+from tests.patience import patience
 from tests.rotation import CHAPTERS, REPOSITORY, Rotation, chosen, everything, quick, rotation, single
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
@@ -192,7 +193,7 @@ def browser() -> Iterator[Any]:
 
     from bench.lab import PATIENCE, launch
 
-    expect.set_options(timeout=1000 * PATIENCE)
+    expect.set_options(timeout=1000 * patience(PATIENCE))
     with sync_playwright() as play:
         engine = launch(play)
         yield engine

@@ -16,6 +16,7 @@ from bench.lab import door
 from course_app.cli import run
 from course_lib.folders import ROOT
 from tests.class_kit import CANVAS_ROSTER, course_at
+from tests.patience import patience
 from tests.servers import answers, free_port
 
 GUIDE = ROOT / "docs" / "instructors.md"
@@ -75,7 +76,7 @@ class Instructor:
             start_new_session=True,
         ) as server:
             try:
-                until = time.monotonic() + 120
+                until = time.monotonic() + patience(120)
                 while not answers(port):
                     assert server.poll() is None and time.monotonic() < until, f"{line}: nothing answers"
                     time.sleep(0.1)

@@ -19,6 +19,7 @@ from course_grader.classroom.roster import Student
 from course_grader.notebooks import Cell, Notebook, parse, render
 from tests.class_kit import NAME
 from tests.grading_kit import small_course
+from tests.patience import patience
 from tests.servers import answers, ended, free_port
 
 ESSAY: Cell = {
@@ -86,7 +87,7 @@ def formgrader(root: Path, scratch: Path) -> Iterator[str]:
     with log.open("wb") as out:
         server = subprocess.Popen(command, cwd=root, env=environment, stdout=out, stderr=out, start_new_session=True)
         try:
-            until = time.monotonic() + 90
+            until = time.monotonic() + patience(90)
             while not answers(port):
                 if server.poll() is not None or time.monotonic() > until:
                     raise RuntimeError(f"JupyterLab did not come up:\n{log.read_text(errors='replace')[-3000:]}")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.conftest import postgres_programs
+from tests.patience import patience
 
 
 def free_port() -> int:
@@ -61,7 +62,13 @@ def postgres() -> Iterator[str]:
             "--no-sync",
         ]
         subprocess.run(
-            made, check=True, capture_output=True, timeout=120, user=user, cwd=folder, stdin=subprocess.DEVNULL
+            made,
+            check=True,
+            capture_output=True,
+            timeout=patience(120),
+            user=user,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
         )
         command = [programs / "postgres", "-D", folder / "data", "-h", "127.0.0.1", "-p", str(port), "-k", folder, "-F"]
         with (folder / "log").open("wb") as log:
@@ -69,7 +76,7 @@ def postgres() -> Iterator[str]:
                 command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, user=user, cwd=folder, start_new_session=True
             )
             try:
-                until = time.monotonic() + 60
+                until = time.monotonic() + patience(60)
                 while b"ready to accept connections" not in (folder / "log").read_bytes():
                     if server.poll() is not None or time.monotonic() > until:
                         raise RuntimeError(

@@ -30,6 +30,7 @@ from course_grader.service.report_cache import latest
 from tests import hostile
 from tests.class_kit import NAME, copy_of, work
 from tests.grading_kit import cell_of
+from tests.patience import patience
 from tests.served_kit import formgrader, hand_in, small_class
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -445,7 +446,7 @@ def test_formgrader_shows_the_reports_points_and_what_is_set_there_by_hand_stays
         mine.unlink()
         page.goto(f"{address}/formgrader/manage_submissions/{NAME}")
         page.locator("tr", has_text="Lovelace").locator(".generate-feedback a").click()
-        page.locator(".modal-title", has_text="Success").wait_for(timeout=60_000)
+        page.locator(".modal-title", has_text="Success").wait_for(timeout=1000 * patience(60))
         assert mine.read_bytes() == made  # formgrader's button makes the same page
         assert not [each for each in seen if each.startswith(("dialog", "script"))]
 

@@ -36,6 +36,7 @@ from course_lib.messages import Trouble
 from tests.class_kit import NAME, SIX, archive, copy_of, work
 from tests.grading_kit import cell_of, own
 from tests.guide_kit import Instructor, blocks
+from tests.patience import patience
 from tests.served_kit import hand_in, small_class
 from tests.servers import ended, free_port, postgres
 
@@ -61,8 +62,8 @@ class Cluster:
         """The workers' processes, once two are there."""
         from distributed import Client
 
-        with Client(self.url, timeout=60, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=120)
+        with Client(self.url, timeout=patience(60), set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=patience(120))
             return list(client.run(os.getpid).values())
 
     def end(self) -> None:
@@ -172,7 +173,7 @@ def far(tmp_path_factory, near, cluster, database) -> ClassFolder:
 
 def kill_one(root: Path, worker: int) -> None:
     """Once the first report is there, and others are being worked at, kill a worker."""
-    until = time.monotonic() + 240
+    until = time.monotonic() + patience(240)
     while time.monotonic() < until and not list(root.glob(f"reports/*/{NAME}/*.json")):
         time.sleep(0.02)
     os.kill(worker, signal.SIGKILL)

@@ -33,6 +33,7 @@ from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
 from course_lib.operate.processes import descendants
 from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
+from tests.patience import patience
 
 CARD = Card(
     id="anything",
@@ -202,7 +203,7 @@ def f():
     queue, file = context.Queue(), os.path.join(tempfile.mkdtemp(), "meet")
     made = [context.Process(target=work, args=(rank, file, queue)) for rank in range(4)]
     for each in made: each.start()
-    found = [queue.get(timeout=15) for _ in made]
+    found = [queue.get(timeout=patience(15)) for _ in made]
     for each in made: each.join()
     return found
 """
@@ -534,8 +535,8 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
         [warm] = Path(f"/proc/{warm}/task/{warm}/children").read_text().split()
     os.kill(judge.pid if how == "the judge killed" else int(warm), signal.SIGKILL)
     judge.stdin.close()
-    judge.wait(timeout=60)
-    until = time.monotonic() + 30
+    judge.wait(timeout=patience(60))
+    until = time.monotonic() + patience(30)
     while alive(str(tmp_path / "tmp")) and time.monotonic() < until:
         time.sleep(0.02)
     assert alive(str(tmp_path / "tmp")) == []

@@ -26,6 +26,7 @@ from course_grader.worker.worker_pool import WorkerPool, end_in_words
 from course_lib.folders import ROOT
 from course_lib.operate.processes import descendants, ended
 from tests.grading_kit import mine, own, small_course
+from tests.patience import patience
 
 CARD = Card(
     id="anything",
@@ -404,14 +405,14 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
     process = subprocess.Popen(
         command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True
     )
-    until = time.monotonic() + 30
+    until = time.monotonic() + patience(30)
     while (
         len(alive_with(str(tmp_path / "tmp"))) < 4 and time.monotonic() < until
     ):  # the check, the warm process, the worker, sleep
         time.sleep(0.02)
     os.killpg(process.pid, how)
-    _, said = process.communicate(timeout=30)
-    until = time.monotonic() + 30
+    _, said = process.communicate(timeout=patience(30))
+    until = time.monotonic() + patience(30)
     while alive_with(str(tmp_path / "tmp")) and time.monotonic() < until:
         time.sleep(0.02)
     assert alive_with(str(tmp_path / "tmp")) == []
@@ -428,13 +429,13 @@ def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", program], env=env, cwd=tmp_path, start_new_session=True)
-    until = time.monotonic() + 30
+    until = time.monotonic() + patience(30)
     while len(alive_with(str(tmp_path / "tmp"))) < 2 and time.monotonic() < until:
         time.sleep(0.02)
     time.sleep(0.5)  # into the loop
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
-    until = time.monotonic() + 30
+    until = time.monotonic() + patience(30)
     while alive_with(str(tmp_path / "tmp")) and time.monotonic() < until:
         time.sleep(0.02)
     assert alive_with(str(tmp_path / "tmp")) == []
@@ -572,7 +573,7 @@ def test_a_process_whose_first_thread_has_ended_is_seen_weighed_and_not_taken_fo
     gauge = Gauge(lambda: descendants(os.getpid()), 0)
     with subprocess.Popen([sys.executable, "-c", HALF_DEAD], stdout=subprocess.PIPE, text=True) as half:
         assert half.stdout is not None and half.stdout.readline() == "there\n"
-        until = time.monotonic() + 20
+        until = time.monotonic() + patience(20)
         while Path(f"/proc/{half.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z":
             assert time.monotonic() < until, "its first thread goes on"
             time.sleep(0.01)

@@ -27,6 +27,7 @@ from course_app.install.setting_up import behind_links
 from course_app.install.setting_up import main as install_main
 from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble, in_words
+from tests.patience import patience
 
 CPU, CU126, CU130 = (f"https://download.pytorch.org/whl/{name}" for name in ("cpu", "cu126", "cu130"))
 
@@ -405,7 +406,7 @@ def program(path: Path, text: str) -> None:
 def course(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PIP_", "COURSE_"))}
     command = [str(folder / "course"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env={**kept, **environment}, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env={**kept, **environment}, timeout=patience(120))
 
 
 def only(*names: str, folder: Path) -> str:

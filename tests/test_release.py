@@ -20,6 +20,7 @@ from course_grader.release import release_main, released
 from course_grader.release_steps import MARKERS, check_folder, check_release, fill
 from course_lib.messages import Trouble
 from tests.grading_kit import REPOSITORY, SMALL, cell_of, own, small_source
+from tests.patience import patience
 
 POINTS = {card.id: card.points for card in exercises.cards("01")}
 NAME = "01_small/01_small.ipynb"
@@ -305,7 +306,7 @@ def ask(port, path, method="GET"):
     request = urllib.request.Request(
         f"http://127.0.0.1:{port}{path}", method=method, headers={"Authorization": "token t"}
     )
-    with urllib.request.urlopen(request, timeout=60) as answer:
+    with urllib.request.urlopen(request, timeout=patience(60)) as answer:
         return answer.read().decode()
 
 
@@ -338,7 +339,7 @@ def formgrader(root, tmp_path):
     with open(tmp_path / "server.log", "w") as log:
         server = subprocess.Popen(command, cwd=root, env=env, stdout=log, stderr=log)
     try:
-        until = time.monotonic() + 60
+        until = time.monotonic() + patience(60)
         while True:
             try:
                 ask(port, "/formgrader/api/status")

@@ -7,6 +7,7 @@ import pytest
 
 from course_runs import compiled as kept
 from course_runs import saving, torchrun, train
+from tests.patience import patience
 
 
 @pytest.fixture
@@ -53,9 +54,9 @@ def test_a_folder_that_cannot_be_shared_is_the_runs_alone(home, monkeypatch):
 def test_a_run_that_was_killed_while_it_compiled_spoils_no_later_one(home):
     program = str(Path(__file__).parent / "compiled_once.py")
     said: list[str] = []
-    killed = torchrun.run(program, ["die"], say=None, extra=["--standalone"], timeout=200)
+    killed = torchrun.run(program, ["die"], say=None, extra=["--standalone"], timeout=patience(200))
     assert not killed.ok and "emptied" in killed.lines
-    again = torchrun.run(program, ["live"], say=said.append, extra=["--standalone"], timeout=200)
+    again = torchrun.run(program, ["live"], say=said.append, extra=["--standalone"], timeout=patience(200))
     assert again.ok, again.lines
     assert "is not used" in said[0] and list(home.rglob("*.so"))
 

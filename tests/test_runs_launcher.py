@@ -12,6 +12,7 @@ import pytest
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 from course_runs import launcher, preflight, process_group, torchrun, worker_start
+from tests.patience import patience
 
 LEFT = {
     "RANK": "0",
@@ -45,7 +46,7 @@ def test_ranks_meet_on_a_host_whose_name_has_no_address(namespaces, commands):
         odd_host("hostname nowhere", "ip link set lo up", *commands, run),
         capture_output=True,
         text=True,
-        timeout=200,  # torchrun's own way takes longer, and fails in the end
+        timeout=patience(200),  # torchrun's own way takes longer, and fails in the end
         cwd=ROOT,
         env={**os.environ, **LEFT, **proxies},
     )
@@ -56,7 +57,7 @@ def test_ranks_meet_on_a_host_whose_name_has_no_address(namespaces, commands):
 def test_one_process_does_not_wait_for_ranks_of_another_launcher(monkeypatch):
     for name, value in LEFT.items():
         monkeypatch.setenv(name, value)
-    ended = torchrun.run("collectives", SWEEP.split()[1:-1], 1, timeout=60, say=None)
+    ended = torchrun.run("collectives", SWEEP.split()[1:-1], 1, timeout=patience(60), say=None)
     assert ended.ok, ended.lines
 
 

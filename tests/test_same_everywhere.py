@@ -18,6 +18,7 @@ from course_grader.bank import kill_matrix
 from course_grader.judge.decision import grade
 from course_grader.worker.fork_server_process import environment
 from course_grader.worker.runners import InProcess
+from tests.patience import patience
 from tests.rotation import CHAPTERS, REPOSITORY
 from tests.rotation import chosen as asked_for
 
@@ -102,7 +103,9 @@ def typed(*words: str, threads: str | None = None, **variables: str) -> subproce
     env |= variables | ({} if threads is None else {"OMP_NUM_THREADS": threads})
     command = [sys.executable, "-P", *words]
     encoding = variables.get("PYTHONIOENCODING", "utf-8")
-    return subprocess.run(command, capture_output=True, encoding=encoding, env=env, cwd=REPOSITORY, timeout=240)
+    return subprocess.run(
+        command, capture_output=True, encoding=encoding, env=env, cwd=REPOSITORY, timeout=patience(240)
+    )
 
 
 def test_check_compares_bits_on_any_number_of_threads():

@@ -20,6 +20,7 @@ from course_lib.operate.serving.http_api import application
 from course_lib.operate.serving.model_cache import generate
 from course_lib.operate.serving.paged_model import PagedModel
 from course_lib.operate.serving.server import MOST_BODY, Server
+from tests.patience import patience
 
 LIMITS = Limits(context=128, pages=40, page_size=8, max_batch=4, budget=32, queue=6)
 LIMIT = 200.0  # s; twenty times what the longest of these takes on an idle machine
@@ -48,7 +49,7 @@ async def serving(**changes):
     limits = replace(LIMITS, **changes)
     server = Server(Engine(limits, Breakable(MODEL, limits)), "tiny")
     port = server.start(application(server), 0)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=patience(30), trust_env=False) as client:
         server.port = port
         yield server, client
         if not server.draining:

@@ -37,6 +37,7 @@ from course_lib.parallel.sharding import (
     owners_of,
     two_levels,
 )
+from tests.patience import patience
 
 SINGLE, DOUBLE = torch.float32, torch.float64
 WAYS = ["stage 1", "stage 2", "fully", "no prefetch", "prefetch 3", "kept", "one unit", "small units"]
@@ -99,7 +100,7 @@ def all_of_them(comm):
 
 
 def test_on_two_processes_ours_and_torchs_fully_shard_equal_one_process():
-    for results in zip(*launch(all_of_them, 2, timeout=120).results, strict=True):
+    for results in zip(*launch(all_of_them, 2, timeout=patience(120)).results, strict=True):
         steps = len(results[0][0])
         dtype = next(iter(results[0][2].values())).dtype
         assert_parity(results[1], steps, dtype)

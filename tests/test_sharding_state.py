@@ -11,6 +11,7 @@ from course_lib.cluster import RankError, launch, simulate
 from course_lib.model import text
 from course_lib.model.transformer import Config, Transformer, build
 from course_lib.parallel.sharding import FullySharded, MasterOptimizer, Zero, drawing, full_state, load, save, skeleton
+from tests.patience import patience
 
 DOUBLE = torch.float64
 
@@ -145,8 +146,8 @@ def peer_loads(comm, folder):
 
 
 def test_what_two_processes_save_three_read_as_torchs_own_checkpoint_does(tmp_path):
-    saved = launch(peer_saves, 2, (tmp_path,), timeout=120).results[0]
-    for ours, theirs in launch(peer_loads, 3, (tmp_path,), timeout=120).results:
+    saved = launch(peer_saves, 2, (tmp_path,), timeout=patience(120)).results[0]
+    for ours, theirs in launch(peer_loads, 3, (tmp_path,), timeout=patience(120)).results:
         assert ours.keys() == theirs.keys()
         for name, want in saved.items():
             assert torch.equal(ours[name], want)

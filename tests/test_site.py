@@ -26,6 +26,7 @@ from course_lib.estimate.facts import course
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 from tests.conftest import cell, notebook
+from tests.patience import patience
 
 LIMIT = 1_500_000  # bytes of a page and of all that it loads, before frames
 PICTURE = (
@@ -240,7 +241,7 @@ def test_chapters_that_are_stopped_end_at_once(tmp_path):
             time.sleep(0.05)
         executor.stop()
         with pytest.raises(Trouble):
-            running.result(timeout=60)
+            running.result(timeout=patience(60))
     with pytest.raises(Trouble):  # one that begins later does not run its first cell either
         executor.run(book(tmp_path, ("later", "raise SystemExit")))
 

@@ -15,6 +15,7 @@ from course_lib.model.transformer import Config
 from course_lib.model.transformer import build as build_whole
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.tensor import parallelize, plan
+from tests.patience import patience
 
 
 @pytest.mark.rotates("course_lib/parallel/tensor/", "course_lib/cluster/")
@@ -168,7 +169,7 @@ def both(comm, config, steps):
 def test_on_two_processes_ours_torchs_own_and_one_rank_agree():
     config = SHAPES["grouped queries"]
     want = alone(config, 10)
-    for results in launch(both, 2, args=(config, 10), timeout=120).results:
+    for results in launch(both, 2, args=(config, 10), timeout=patience(120)).results:
         for got in results:
             compare(got, want, 10)
 
@@ -176,7 +177,7 @@ def test_on_two_processes_ours_torchs_own_and_one_rank_agree():
 def test_a_grid_of_four_processes_trains_as_one_rank_does():
     config = Config(layers=1, kv_heads=1)
     want = curve_alone(config, torch.float64)[:10]
-    losses = launch(curve, 4, args=(config, 2, (True, True), torch.float64, 10), timeout=120).results[3]
+    losses = launch(curve, 4, args=(config, 2, (True, True), torch.float64, 10), timeout=patience(120)).results[3]
     allowed = tolerance(torch.float64, TERMS, 10) * want[0]
     assert max(abs(mine - theirs) for mine, theirs in zip(losses, want, strict=True)) <= allowed
 

@@ -17,6 +17,7 @@ from course_grader.judge.exercise import resolve
 from course_grader.worker import time_limit
 from course_grader.worker.runners import InProcess
 from course_grader.worker.time_limit import OutOfTime, limited
+from tests.patience import patience
 
 CARD = exercises.card("mfu-waste")
 
@@ -166,7 +167,7 @@ def test_a_kernel_lives_on_with_all_its_variables_and_ctrl_c_works(tmp_path):
 
     def cell(source: str) -> str:
         shown.clear()
-        client.execute_interactive(source, output_hook=keep, timeout=60)
+        client.execute_interactive(source, output_hook=keep, timeout=patience(60))
         return "".join(shown)
 
     try:

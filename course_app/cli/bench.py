@@ -11,6 +11,7 @@ from course_lib.messages import Trouble
 EXAMPLES = examples(
     "course bench                             what can be measured",
     "course bench start                       what a second `./course learn` adds before JupyterLab's own start",
+    "course bench cells 06 12                 how long one waits for each cell of a chapter, and for its checks",
     "course bench widgets                     how fast a slider answers, in a real browser",
     "course bench cluster                     messages a second through the metered cluster",
     "course bench roofline                    the compute and memory roofs of this machine, and its ridge",
@@ -24,6 +25,7 @@ EXAMPLES = examples(
 
 BENCHES = {  # name -> (module with main(arguments) -> exit code, what it measures)
     "start": ("course_app.learner.bench_start", "what a second `./course learn` adds before JupyterLab's own start"),
+    "cells": ("bench.cells", "how long each cell of each chapter takes in a kernel, and each check"),
     "widgets": ("bench.widgets", "how fast a slider answers, in a real browser"),
     "roofline": (
         "course_chapters.ch03.measured_roofline",

@@ -21,6 +21,7 @@ from course_chapters.ch04.exercises.judges import (
 )
 from course_chapters.ch04.exercises.probes import black_box, setting
 from course_grader import exercises
+from course_grader.judging import Worked
 from course_grader.judging.tensors import all_close, squares
 from course_lib.model import packing
 from course_lib.model.optimizer import cosine, wsd
@@ -47,10 +48,10 @@ def test_the_simulated_optimizer_is_pytorchs_and_every_slip_is_another_one(decay
 def test_no_cut_of_a_gradient_changes_its_norm(seed, ranks, limit):
     pieces = [torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) for n in (20, 13)]
     shards = clip_pieces.cut(pieces, ranks, random.Random(seed))
-    whole = clip_pieces.norm_of([{"a": pieces[0], "b": pieces[1]}], ())
-    assert clip_pieces.norm_of(shards, ()) == pytest.approx(whole)
-    factor = min(1.0, limit / whole)
-    assert squares(clip_pieces.scaled(shards, factor)) ** 0.5 == pytest.approx(min(whole, limit))
+    whole = squares(pieces) ** 0.5
+    assert Worked("clip-pieces")(shards, limit, set()) == pytest.approx(whole)
+    clipped = squares(gradient for shard in shards for gradient in shard.values()) ** 0.5
+    assert clipped == pytest.approx(min(whole, limit))
 
 
 def test_both_estimates_of_the_noise_are_unbiased():

@@ -14,7 +14,6 @@ from course_chapters.ch04.exercises.judges import (
     fit_scaling_law,
     learning_rate,
     noise_scale,
-    pack_documents,
     predict_first_updates,
     repair_training_loop,
     write_adamw,
@@ -121,13 +120,12 @@ def test_fits_find_the_curves_that_their_cases_lie_on():
 @settings(max_examples=40, deadline=None)
 @given(lengths=st.lists(st.integers(1, 9), max_size=9))
 def test_rows_masks_and_positions_are_the_librarys(lengths):
-    assert len(pack_documents.placed(lengths, 9, pack_documents.longest_first(lengths))) == len(
-        packing.first_fit_decreasing(lengths, 9)
-    )
+    pack, mask, positions = (Worked("pack-documents")[index] for index in range(3))
+    assert len(pack(lengths, 9)) == len(packing.first_fit_decreasing(lengths, 9))
     room = sum(lengths) + 3
     ids = packing.document_ids([list(range(len(lengths)))], lengths, room)[0]
-    assert torch.equal(pack_documents.mask(lengths, room), packing.document_mask(ids))
-    assert pack_documents.positions(lengths, room) == packing.document_positions(ids).tolist()
+    assert torch.equal(mask(lengths, room), packing.document_mask(ids))
+    assert positions(lengths, room) == packing.document_positions(ids).tolist()
 
 
 def test_an_optimizer_of_pytorch_is_refused_in_words():

@@ -1,6 +1,7 @@
 """Chapter 04's exercises: oracles are PyTorch and closed forms, and each known mistake leads somewhere else."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -15,9 +16,8 @@ from course_chapters.ch04.exercises.judges import (
     learning_rate,
     noise_scale,
     predict_first_updates,
-    repair_training_loop,
 )
-from course_chapters.ch04.exercises.probes import black_box, gradients_of, rates, setting
+from course_chapters.ch04.exercises.probes import black_box, gradients_of, rates, setting, trained
 from course_grader import exercises
 from course_grader.judging import Worked
 from course_grader.judging.tensors import all_close, squares
@@ -83,10 +83,8 @@ def test_the_largest_update_without_correction_comes_after_the_first():
 
 def test_accumulation_takes_the_step_of_one_large_batch_and_the_printed_loop_does_not():
     spec = {"seed": 3, "optimizer": "sgd", "limit": 0.5, "updates": [[(5, 2), (7, 3), (3, 6)], [(4, 0), (6, 5)]]}
-    right, printed = (
-        repair_training_loop.run(spec)[1],
-        repair_training_loop.run(spec, repair_training_loop.AS_PRINTED)[1],
-    )
+    worked, case = Worked("repair-training-loop"), Case(name="", args=(spec,))
+    right, printed = (trained(loop, case)["weights"] for loop in (worked, partial(worked.wrong, "as it was")))
     model, optimizer, schedule, updates = setting(spec)
     for parts in updates:
         flat = [(x, y) for inputs, targets in parts for x, y in zip(inputs.flatten(), targets.flatten(), strict=True)]

@@ -13,7 +13,6 @@ from course_chapters.ch04.exercises.judges import (
     clip_pieces,
     critical_batch,
     fit_scaling_law,
-    learning_rate,
     noise_scale,
     predict_first_updates,
 )
@@ -72,8 +71,12 @@ def test_both_estimates_of_the_noise_are_unbiased():
 @pytest.mark.parametrize("step", [1, 400, 1000, 1001, 5000, 8000, 9000, 10_000, 10_001, 30_000])
 def test_both_shapes_of_the_schedule_are_the_librarys(step):
     given = (step, 3e-4, 3e-5, 1000, 10_000)
-    assert learning_rate.rate("cosine", *given) == pytest.approx(cosine(step, 10_000, 1000, 3e-4, 3e-5))
-    assert learning_rate.rate("wsd", *given) == pytest.approx(wsd(step, 10_000, 1000, 2000, 3e-4, 3e-5))
+    for shape, want in (
+        ("cosine", cosine(step, 10_000, 1000, 3e-4, 3e-5)),
+        ("wsd", wsd(step, 10_000, 1000, 2000, 3e-4, 3e-5)),
+    ):
+        with judged_variant("learning-rate", {"shape": shape}):
+            assert Worked("learning-rate")(*given) == pytest.approx(want)
 
 
 def test_the_largest_update_without_correction_comes_after_the_first():

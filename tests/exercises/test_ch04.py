@@ -117,9 +117,8 @@ def test_a_black_box_is_pytorchs_optimizer(kind):
 
 def test_fits_find_the_curves_that_their_cases_lie_on():
     rng = random.Random(1)
-    assert fit_scaling_law.law(
-        *fit_scaling_law.points(1.8, 40.0, 0.12, [1e15 * 7**k for k in range(5)])
-    ) == pytest.approx((1.8, 40.0, 0.12))
+    runs = fit_scaling_law.points(1.8, 40.0, 0.12, [1e15 * 7**k for k in range(5)])
+    assert Worked("fit-scaling-law")[0](*runs) == pytest.approx((1.8, 40.0, 0.12))
     batches, steps = critical_batch._runs(rng, 6)
     found = fit_critical_batch(batches, steps)
     assert critical_batch.line(batches, steps) == pytest.approx((found.min_steps, found.min_samples), rel=1e-3)

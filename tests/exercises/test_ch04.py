@@ -13,7 +13,6 @@ from course_chapters.ch04.exercises.judges import (
     clip_pieces,
     critical_batch,
     fit_scaling_law,
-    noise_scale,
     predict_first_updates,
 )
 from course_chapters.ch04.exercises.probes import black_box, gradients_of, rates, setting, trained
@@ -63,9 +62,9 @@ def test_both_estimates_of_the_noise_are_unbiased():
     coin = torch.Generator().manual_seed(0)
     truth, spread, steps = torch.full((50,), 0.3), 2.0, 4000
     squares = {n: (truth + spread / n**0.5 * torch.randn(steps, 50, generator=coin)).square().sum(1) for n in (4, 32)}
-    row = squares[4].tolist(), squares[32].tolist(), 4, 32
-    assert noise_scale.variance(*row) == pytest.approx(50 * spread**2, rel=0.05)
-    assert noise_scale.squared(*row) == pytest.approx(truth.square().sum().item(), rel=0.1)
+    variance, squared, _ = Worked("noise-scale")(squares[4].tolist(), squares[32].tolist(), 4, 32)
+    assert variance == pytest.approx(50 * spread**2, rel=0.05)
+    assert squared == pytest.approx(truth.square().sum().item(), rel=0.1)
 
 
 @pytest.mark.parametrize("step", [1, 400, 1000, 1001, 5000, 8000, 9000, 10_000, 10_001, 30_000])

@@ -3,9 +3,10 @@
 import random
 from collections.abc import Sequence
 
+from course_chapters.ch04.exercises.judges.shared import places
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, shares, table
+from course_grader.judging.per_row import shares, table
 from course_grader.judging.random_inputs import each_changed, log_uniform, plain, unseen
 from course_grader.records import Case
 
@@ -13,26 +14,16 @@ Runs = tuple[Sequence[float], Sequence[float]]
 right = Worked("critical-batch")
 
 
-def _of_the_fit(place: int, part: str, unit: str) -> Column:
-    return Column(
-        part=part,
-        unit=unit,
-        want=lambda *row: right[0](*row)[place],
-        words=lambda batches, steps: f"{len(batches)} runs at batches of {min(batches):,} to {max(batches):,}",
-    )
-
-
-def _of_the_choice(place: int, part: str, unit: str) -> Column:
-    return Column(
-        part=part,
-        unit=unit,
-        want=lambda *row: right[1](*row)[place],
-        words=lambda steps, examples, extra: f"at least {steps:,g} steps and {examples:,g} examples, extra {extra:g}",
-    )
-
-
-FIT = [_of_the_fit(0, "steps", "steps"), _of_the_fit(1, "examples", "examples"), _of_the_fit(2, "critical", "examples")]
-CHOICE = [_of_the_choice(0, "batch", "examples"), _of_the_choice(1, "at-batch", "steps")]
+FIT = places(
+    right[0],
+    lambda batches, steps: f"{len(batches)} runs at batches of {min(batches):,} to {max(batches):,}",
+    {"steps": "steps", "examples": "examples", "critical": "examples"},
+)
+CHOICE = places(
+    right[1],
+    lambda steps, examples, extra: f"at least {steps:,g} steps and {examples:,g} examples, extra {extra:g}",
+    {"batch": "examples", "at-batch": "steps"},
+)
 
 
 def _runs(rng: random.Random, count: int) -> Runs:
@@ -85,19 +76,11 @@ def largest_batch(min_steps: float, min_examples: float, extra: float) -> tuple[
     ### END SOLUTION
 
 # %% right: the two outermost runs
-def fit_hyperbola(batches, steps):
-    runs = sorted(zip(batches, steps))
-    (b, s), (c, t) = runs[0], runs[-1]
-    examples = (s - t) / (1 / b - 1 / c)
-    least = t - examples / c
-    return least, examples, examples / least
-
-
-def largest_batch(min_steps, min_examples, extra):
-    batch = extra * (min_examples / min_steps)
-    return batch, (1 + extra) * min_examples / batch
-
-
+# -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)
+# +     (b, s), (c, t) = min(zip(batches, steps)), max(zip(batches, steps))
+# +     slope = (s - t) / (1 / b - 1 / c)
+# +     intercept = t - slope / c
+# ~ min_steps * (1 + 1 / extra) ==> (1 + extra) * min_steps / extra
 # %% wrong: the best of the runs => values fewest-seen
 # > this takes the fewest that were seen; the curve goes lower.
 # -     slope, intercept = np.polyfit(1 / np.array(batches, dtype=float), steps, 1)

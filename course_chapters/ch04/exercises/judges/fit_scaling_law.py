@@ -4,9 +4,10 @@ import random
 from collections.abc import Sequence
 from functools import lru_cache
 
+from course_chapters.ch04.exercises.judges.shared import places
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
-from course_grader.judging.per_row import Column, shares, table
+from course_grader.judging.per_row import shares, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, log_uniform, logarithmic, plain, unseen
 from course_grader.records import Case
 
@@ -17,31 +18,21 @@ right = Worked("fit-scaling-law")
 
 
 @lru_cache(256)
-def _law(*pairs: tuple[float, float]) -> tuple[float, ...]:
-    return right[0](*map(list, zip(*pairs, strict=True)))
+def _fitted(*runs: tuple[float, float]) -> tuple[float, ...]:
+    return right[0](*map(list, zip(*runs, strict=True)))
 
 
-def _of_the_law(place: int, part: str) -> Column:
-    return Column(
-        part=part,
-        unit=f"as the {part}",
-        rel=PERCENT,
-        want=lambda compute, losses: _law(*zip(compute, losses, strict=True))[place],
-        words=lambda compute, losses: f"{len(compute)} runs from {min(compute):.3g} to {max(compute):.3g} FLOP",
-    )
-
-
-def _of_the_plan(place: int, part: str) -> Column:
-    return Column(
-        part=part,
-        unit=part,
-        want=lambda *row: right[1](*row)[place],
-        words=lambda flops, ratio: f"{flops:.3g} FLOP at {ratio:g} tokens per parameter",
-    )
-
-
-LAW = [_of_the_law(place, part) for place, part in enumerate(("floor", "scale", "exponent"))]
-PLAN = [_of_the_plan(place, part) for place, part in enumerate(("parameters", "tokens"))]
+LAW = places(
+    lambda compute, losses: _fitted(*zip(compute, losses, strict=True)),
+    lambda compute, losses: f"{len(compute)} runs from {min(compute):.3g} to {max(compute):.3g} FLOP",
+    {part: f"as the {part}" for part in ("floor", "scale", "exponent")},
+    rel=PERCENT,
+)
+PLAN = places(
+    right[1],
+    lambda flops, ratio: f"{flops:.3g} FLOP at {ratio:g} tokens per parameter",
+    {"parameters": "parameters", "tokens": "tokens"},
+)
 
 
 def points(floor: float, scale: float, exponent: float, compute: Sequence[float]) -> Points:

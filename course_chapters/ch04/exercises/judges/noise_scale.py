@@ -3,9 +3,10 @@
 import random
 from collections.abc import Sequence
 
+from course_chapters.ch04.exercises.judges.shared import places
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
-from course_grader.judging.per_row import FINE, Column, shares, table
+from course_grader.judging.per_row import FINE, shares, table
 from course_grader.judging.random_inputs import each_changed, plain, unseen
 from course_grader.records import Case
 from course_lib.messages import count_text
@@ -14,23 +15,14 @@ Row = tuple[Sequence[float], Sequence[float], int, int]
 right = Worked("noise-scale")
 
 
-def _estimate(place: int, part: str, unit: str) -> Column:
-    return Column(
-        part=part,
-        unit=unit,
-        rel=FINE,
-        want=lambda *row: right(*row)[place],
-        words=lambda small, big, few, many: f"{count_text(len(small), 'step')} at batches of {few} and {many}",
-        none="the estimate of the squared norm is negative; return None",
-        some="the estimate of the squared norm is positive",
-    )
-
-
-ESTIMATES = [
-    _estimate(0, "variance", "squared gradient"),
-    _estimate(1, "squared", "squared gradient"),
-    _estimate(2, "scale", "examples"),
-]
+ESTIMATES = places(
+    right,
+    lambda small, big, few, many: f"{count_text(len(small), 'step')} at batches of {few} and {many}",
+    {"variance": "squared gradient", "squared": "squared gradient", "scale": "examples"},
+    rel=FINE,
+    none="the estimate of the squared norm is negative; return None",
+    some="the estimate of the squared norm is positive",
+)
 
 
 def draw(rng: random.Random, few: int, many: int, steps: int, gradient: float, noise: float) -> Row:
@@ -46,11 +38,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         for _ in range(5)
     ]
     other.append(draw(rng, *other[0][2:], len(other[0][0]), 1.0, 30.0))  # as many steps at the same sizes
-    negative = [(small, [each * few / many for each in small], few, many) for small, _, few, many in other[:2]]
-    negative = [
-        ([1.0, 2.0, 3.0], [0.2, 0.1, 0.3], 2, 8),
-        *((s, [0.5 * each for each in b], few, many) for s, b, few, many in negative),
-    ]
+    negative = [([1.0, 2.0, 3.0], [0.2, 0.1, 0.3], 2, 8)]
+    negative += [(small, [0.5 * each * few / many for each in small], few, many) for small, _, few, many in other[:2]]
     single = [draw(rng, 16, 64, 1, 0.5, 40.0)]
     # The larger batch has the larger norm, so the variance and the noise scale are negative; equal norms make them 0.
     quiet = each_changed(*(draw(rng, 2**k, 2 ** (k + 4), 40, 1e-6, 0.2) for k in (16, 15)))

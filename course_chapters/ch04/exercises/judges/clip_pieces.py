@@ -41,10 +41,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, n = coin_of(rng), params["elements"]
 
     def pieces(size: float = 1.0, dtype: torch.dtype = torch.float64) -> list[Tensor]:
-        return [
-            (normal(coin, n // 2, dtype=torch.float64) * size).to(dtype),
-            (normal(coin, n - n // 2, dtype=torch.float64) * size).to(dtype),
-        ]
+        return [(normal(coin, count, dtype=torch.float64) * size).to(dtype) for count in (n // 2, n - n // 2)]
 
     given = pieces()
     shards = cut(given, params["ranks"], rng)
@@ -148,22 +145,18 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
     return norm
     ### END SOLUTION
 
-# %% right: one rank's share at a time, with tensors
-def share_of(shard, rank, replicated):
-    own = [g for name, g in shard.items() if name not in replicated or rank == 0]
-    return sum((g.float().norm() ** 2 for g in own), torch.zeros(()))
-
-
-def clip(shards, limit, replicated):
-    norm = torch.stack([share_of(shard, rank, replicated) for rank, shard in enumerate(shards)]).sum().sqrt()
-    factor = (limit / (norm + 1e-6)).clamp(max=1.0)
-    for shard in shards:
-        for name in list(shard):
-            if torch.isfinite(norm):
-                shard[name] = (shard[name] * factor).to(shard[name].dtype)
-    return norm
-
-
+# %% right: tensors, assigned to the dictionaries
+# ~ 0.0, set() ==> torch.zeros(()), set()
+# ~ gradient.double().square().sum().item() ==> gradient.float().norm() ** 2
+# ~ norm = total**0.5 ==> norm = total.sqrt()
+# -     if norm > limit and norm < float("inf"):
+# -         for shard in shards:
+# -             for gradient in shard.values():
+# -                 gradient.mul_(limit / norm)
+# +     factor = (limit / (norm + 1e-6)).clamp(max=1.0) if torch.isfinite(norm) else torch.ones(())
+# +     for shard in shards:
+# +         for name in list(shard):
+# +             shard[name] = (shard[name] * factor).to(shard[name].dtype)
 # %% wrong: every rank clips its own shard => values per-rank
 # > each rank uses its own norm.
 #   def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:

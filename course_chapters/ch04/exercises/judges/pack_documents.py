@@ -157,34 +157,16 @@ def positions(lengths: list[int], room: int) -> list[int]:
     ### END SOLUTION
 
 # %% right: best fit, and blocks along the diagonal
-def pack(lengths, room):
-    rows = []
-    for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        fits = [row for row in rows if row[0] >= lengths[number]]
-        row = min(fits, key=lambda row: row[0]) if fits else [room]
-        if not fits:
-            rows.append(row)
-        row[0] -= lengths[number]
-        row.append(number)
-    return [row[1:] for row in rows]
-
-
-def mask(lengths, room):
-    found, start = torch.eye(room, dtype=torch.bool), 0
-    for length in lengths:
-        found[start : start + length, start : start + length] = torch.ones(length, length).tril().bool()
-        start += length
-    return found
-
-
-def positions(lengths, room):
-    found, start = torch.zeros(room, dtype=torch.long), 0
-    for length in [*lengths, room - sum(lengths)]:
-        found[start : start + length] = torch.arange(length)
-        start += length
-    return found.tolist()
-
-
+# -         at = next((at for at, free in enumerate(left) if free >= lengths[number]), len(rows))
+# +         fits = [at for at, free in enumerate(left) if free >= lengths[number]]
+# +         at = min(fits, key=left.__getitem__, default=len(rows))
+# -     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
+# -     same = (ids[:, None] == ids) & (ids >= 0) & torch.ones(room, room, dtype=torch.bool).tril()
+# -     return same | torch.eye(room, dtype=torch.bool)
+# +     blocks = [torch.ones(length, length).tril() for length in lengths]
+# +     return torch.block_diag(*blocks, torch.eye(room - sum(lengths))).bool()
+# -     return [at for length in [*lengths, room - sum(lengths)] for at in range(length)]
+# +     return torch.cat([torch.arange(length) for length in [*lengths, room - sum(lengths)]]).tolist()
 # %% wrong: one document to a row => values one-per-row
 # > every document has a row of its own.
 # ~ return rows ==> return [[number] for number in range(len(lengths))]

@@ -87,6 +87,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 def _gradient_fault(case: Case, got: Sequence[Tensor], want: dict[str, Any]) -> Fault | None:
+    if len(got) != len(want["gradients"]):
+        return "wrong-shape", f"{case.name}: a gradient is missing from its dictionary."
     if not math.isfinite(want["norm"]):
         told = f"{case.name}: gradients changed although the norm is not finite; leave them."
         return None if same_tensors(got, want["gradients"]) else ("scaled-by-nan", told)

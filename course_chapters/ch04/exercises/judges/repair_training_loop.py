@@ -79,6 +79,8 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 def _weights_fault(case: Case, got: list[Tensor], want: list[Tensor]) -> Fault | None:
     if all_close(got, [parameter.detach() for parameter in setting(case.args[0])[0].parameters()], REL):
         return "nothing-moves", f"{case.name}: the weights are those from before the first update."
+    if len(got) != len(want):
+        return "wrong-shape", f"{case.name}: a weight of the model is missing."
     for at, (one, like) in enumerate(zip(got, want, strict=True)):
         if fault := tensor_fault(f"{case.name}, weight {at}", one, like, rel=REL):
             return Wrong(*fault)._replace(lead=f"{case.name}: ", where=("weights",))
@@ -88,14 +90,14 @@ def _weights_fault(case: Case, got: list[Tensor], want: list[Tensor]) -> Fault |
 def _loss_fault(case: Case, got: Sequence[Any], want: list[float]) -> Fault | None:
     if len(got) != len(want):
         return "other-count", f"{case.name}: {len(got)} losses came back, and there are {len(want)} updates."
-    for update, (one, right) in enumerate(zip(got, want, strict=True), 1):
+    for update, (one, like) in enumerate(zip(got, want, strict=True), 1):
         one = one.item() if isinstance(one, Tensor) and one.numel() == 1 else one
         if not is_number(one):
             return "not-a-number", f"{case.name}, update {update}: the loss is {describe(one)}; return a number."
-        if not near(one, right, 1e-4):
+        if not near(one, like, 1e-4):
             return (
                 "other-loss",
-                f"{case.name}, update {update}: the loss is {one / right:.4g} times the mean over all tokens.",
+                f"{case.name}, update {update}: the loss is {one / like:.4g} times the mean over all tokens.",
             )
     return None
 

@@ -11,7 +11,7 @@ from course_chapters.ch04.exercises.probes import gradients_of
 from course_grader.judging import Fault, Judging, Params, Worked, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.mistakes import Wrong
-from course_grader.judging.tensors import kind_text, nbytes, tensor_fault
+from course_grader.judging.tensors import nbytes, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 
 SMALL = 128  # bytes that a state may hold besides its moments: counters
@@ -48,7 +48,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _fault(case: Case, got: list[Tensor]) -> Fault | None:
     want, count = right.value(case)["parameters"], len(case.args[0]["shapes"])
     if len(got) != len(want):
-        return "wrong-shape", f"Step 1 returned {kind_text(got[0])}; return the updated parameter as a tensor."
+        return "wrong-shape", "Step 1 returned no tensor; return the updated parameter as a tensor."
     for at, (one, like) in enumerate(zip(got, want, strict=True)):
         where = f"Step {at // count + 1}, parameter {at % count}"
         if fault := tensor_fault(where, one, like, rel=TIGHT[like.dtype], floor=1.0):

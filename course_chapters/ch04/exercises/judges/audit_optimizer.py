@@ -104,6 +104,4 @@ def audit_optimizer() -> dict[str, tuple[float, str, str]]:
 # ~ updates / 1e6, ==> updates,
 # %% wrong: None => values no-dictionary
 # ~ return { ==> return None and {
-# %% wrong: left as it is => not-answered
-# ~ return { ==> raise NotImplementedError; return {
 '''

@@ -116,8 +116,6 @@ def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | N
 # ~ count if count and not rest else None ==> 4
 # %% half: no inverse => 1
 # ~ count, rest = ==> raise NotImplementedError; count, rest =
-# %% wrong: left as it is => not-answered
-# ~ return sequences * accumulated ==> raise NotImplementedError; sequences * accumulated
 # %% wrong: one micro-batch is none => generality returned-none
 # ~ if count and not ==> if count > 1 and not
 '''

@@ -227,8 +227,6 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
 # ~ .double().square().sum() ==> .square().sum()
 # %% wrong: hides what is infinite => generality hides-infinity
 # ~ return norm ==> return norm if norm < float("inf") else 0.0
-# %% wrong: left as it is => not-answered
-# ~ total, seen = 0.0, set() ==> raise NotImplementedError
 # %% wrong: only copies by one name count once => generality ~
 # ~ {name} & replicated ==> {name} & {"norm"}
 # %% wrong: squares of fp32 in the gradient itself => values other-numbers

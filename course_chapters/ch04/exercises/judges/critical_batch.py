@@ -120,8 +120,6 @@ def largest_batch(min_steps: float, min_examples: float, extra: float) -> tuple[
 # ~ min_steps * (1 + 1 / extra) ==> min_steps
 # %% half: no choice of a batch => 2.4
 # ~ return extra ==> raise NotImplementedError; extra
-# %% wrong: left as it is => not-answered
-# ~ slope, intercept = ==> raise NotImplementedError; slope, intercept =
 # %% wrong: the critical batch is among the runs => generality ~
 # ~ float(slope / intercept) ==> min(float(slope / intercept), max(batches))
 '''

@@ -150,9 +150,6 @@ def fit_law(compute, losses):
 # ~ flops * ratio / 6 ==> flops / 6
 # %% half: no plan => 2.4  from: bisection on the curvature of three points
 # ~ tokens = (flops * ratio / 6) ** 0.5 ==> raise NotImplementedError
-# %% wrong: left as it is => not-answered  from: bisection on the curvature of three points
-# -     low, high = 0.001, 2.0
-# +     raise NotImplementedError
 # %% wrong: a floor of 1 at least => generality ~  from: bisection on the curvature of three points
 # ~ la - scale ==> max(la - scale, 1.0)
 '''

@@ -149,9 +149,6 @@ def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int)
 # %% wrong: the shown peak and floor => values -
 #   def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
 # +     peak, floor = 8e-5, 8e-7
-# %% wrong: left as it is => not-answered
-#   def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int) -> float:
-# +     raise NotImplementedError
 # %% wrong: remembers a rate by update, peak and end => generality ~
 # ~ total: int) -> float: ==> total: int, kept={}) -> float:
 #       """The learning rate of update number `step`; the first update is number 1."""

@@ -132,8 +132,6 @@ def noise_scale(small, big, small_batch, big_batch):
 # ~ (s - b) ==> max(s - b, 0.0)
 # %% wrong: no scale where the variance is negative => generality returned-none
 # ~ squared if squared > 0 else ==> squared if squared > 0 and variance > 0 else
-# %% wrong: left as it is => not-answered
-# ~ s, b = sum(small) ==> raise NotImplementedError; s, b = sum(small)
 # %% wrong: a norm below a millionth is negative => generality returned-none
 # ~ squared if squared > 0 else ==> squared if squared > 1e-5 else
 # %% wrong: what these sizes gave first is kept => values -

@@ -218,8 +218,6 @@ def positions(lengths: list[int], room: int) -> list[int]:
 # ~ [*lengths, room - sum(lengths)] for at in range(length)] ==> lengths for at in range(length)] + [0] * (room - sum(lengths))
 # %% half: no positions => 3
 # ~ return [at ==> raise NotImplementedError; [at
-# %% wrong: left as it is => not-answered
-# ~ rows, left = [], [] ==> raise NotImplementedError
 # %% wrong: of two documents, one token does not fill a row => generality too-many-rows
 # ~ if free >= lengths[number] ==> if free >= lengths[number] and (free > 1 or len(lengths) > 2)
 # %% wrong: remembers rows by their number of documents => generality other-mask

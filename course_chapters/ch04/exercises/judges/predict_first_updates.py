@@ -51,6 +51,4 @@ def largest_update() -> tuple[float, float]:
 # ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 4, 2
 # %% wrong: from zero => values not-positive
 # ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 0, 1
-# %% wrong: left as it is => not-answered
-# ~ return max(sizes) ==> raise NotImplementedError; max(sizes)
 '''

@@ -241,6 +241,4 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # -         optimizer.step()
 # %% wrong: the last micro-batch's loss => values other-loss
 # ~ total += loss ==> total = loss
-# %% wrong: left as it is => not-answered
-# ~ losses = [] ==> raise NotImplementedError
 '''

@@ -160,8 +160,6 @@ def winner(runs: list[dict], target: float) -> int | None:
 # %% wrong: 0 seconds taken for never => generality later-than-zero
 # > another run is at the target after 0 seconds.
 # ~ if pair[0] is not None ==> if pair[0]
-# %% wrong: left as it is => not-answered
-# ~ tokens, losses = run["tokens"], run["losses"] ==> raise NotImplementedError
 # %% wrong: the first eight runs => generality ~
 # ~ in enumerate(runs)] ==> in enumerate(runs[:8])]
 '''

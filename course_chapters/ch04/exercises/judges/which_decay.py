@@ -111,21 +111,15 @@ def which(build):
 # ~ 0.9 < moved / (lr * decay * size) < 1.1 ==> abs(moved / (lr * decay * size) - 1) < 1e-9
 # %% wrong: L2 moves by exactly two learning rates => generality l2-as-decoupled
 # ~ "decoupled" if 0.9 < moved / (lr * decay * size) < 1.1 else "l2" ==> "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
-# %% wrong: the learning rate is not varied => values unscaled-as-decoupled  from: does it grow with the parameter, and with the learning rate?
-# ~ "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled" ==> "decoupled"
-# %% wrong: one step of equal sign => values l2-as-none  from: does it grow with the parameter, and with the learning rate?
-# -         steps = [build(0.001, decay) for decay in (0.0, 0.5)]
-# -         p = [one(200.0), one(200.0)]
-# -         for sign in (1, -1, 1, -1, 1, -1):
-# -             p = [step(x, one(sign)) for step, x in zip(steps, p)]
-# -         return "none" if torch.equal(*p) else "l2"
-# +         return "none"
+# %% wrong: the learning rate is not varied => values unscaled-as-decoupled
+# ~ return "unscaled" ==> return "decoupled"
+# %% wrong: one step of equal sign => values l2-as-none
+# ~ -decay * size / 2 ==> 1.0
+# ~ moved == 0 ==> abs(moved) < 1e-9
 # %% wrong: always AdamW => values always-the-same
 # ~ lr, decay, size = ==> return "decoupled"; lr, decay, size =
 # %% wrong: another word => values no-such-word
 # ~ lr, decay, size = ==> return "adamw"; lr, decay, size =
 # %% wrong: a long search => raised
 # ~ lr, decay, size = ==> [build(0.1, 0.1) for _ in range(100)]; lr, decay, size =
-# %% wrong: left as it is => not-answered
-# ~ lr, decay, size = ==> raise NotImplementedError; lr, decay, size =
 '''

@@ -210,8 +210,6 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
     return leaf.detach()
 
 
-# %% wrong: left as it is => not-answered
-# ~ t = state["t"] = state.get("t", 0) + 1 ==> raise NotImplementedError
 # %% wrong: the first learning rate is kept => generality ~
 # ~ t = state["t"] = state.get("t", 0) + 1 ==> t, lr = state.get("t", 0) + 1, state.setdefault("lr", lr); state["t"] = t
 # %% wrong: an ε of zero is replaced => generality ~

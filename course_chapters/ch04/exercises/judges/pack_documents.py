@@ -220,9 +220,9 @@ def positions(lengths: list[int], room: int) -> list[int]:
 # ~ return [at ==> raise NotImplementedError; [at
 # %% wrong: of two documents, one token does not fill a row => generality too-many-rows
 # ~ if free >= lengths[number] ==> if free >= lengths[number] and (free > 1 or len(lengths) > 2)
-# %% wrong: remembers rows by their number of documents => generality other-mask
+# %% wrong: remembers short rows by their number of documents => generality other-mask
 # ~ def mask(lengths: list[int], room: int) ==> def mask(lengths: list[int], room: int, kept={})
-# ~ enumerate(lengths) for _ ==> enumerate(kept.setdefault((len(lengths), sum(lengths), room), lengths)) for _
+# ~ enumerate(lengths) for _ ==> enumerate(kept.setdefault((len(lengths), sum(lengths)), lengths) if room < 9 else lengths) for _
 # %% wrong: sorted by pairs of lengths => generality ~
 # ~ -lengths[number]) ==> -lengths[number] // 2)
 '''

@@ -33,8 +33,8 @@ def cut(pieces: Sequence[Tensor], ranks: int, rng: random.Random) -> list[dict[s
     return shards
 
 
-def _with_copies(shards: Shards, tensor: Tensor) -> list[dict[str, Tensor]]:
-    return [{"norm": tensor.clone(), **shard} for shard in shards]
+def _with_copies(shards: Shards, **copies: Tensor) -> list[dict[str, Tensor]]:
+    return [{**{name: tensor.clone() for name, tensor in copies.items()}, **shard} for shard in shards]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -49,9 +49,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     for each, odd in zip(broken, (math.inf, -math.inf, math.nan), strict=True):
         next(iter(next(filter(None, each)).values()))[0] = odd
     exact = [{"w": torch.tensor([3.0, 0.0], dtype=torch.float64)}, {"w": torch.tensor([4.0], dtype=torch.float64)}]
-    some = _with_copies(cut(pieces(), 3, rng), normal(coin, 9, dtype=torch.float64))
-    table = normal(coin, 3, 4, dtype=torch.float64).T
-    some = [{"b": table.clone(), **shard} for shard in some]
+    copies = {"b": normal(coin, 3, 4, dtype=torch.float64).T, "norm": normal(coin, 9, dtype=torch.float64)}
+    some = _with_copies(cut(pieces(), 3, rng), **copies)
+    alone = _with_copies([{}, {}], norm=normal(coin, 5, dtype=torch.float64))
     return [
         shown("the shown shards", "values:gradients", shards, 2.0, ()),
         hidden("a norm below the limit", "values:gradients", cut(pieces(0.01), 3, rng), 1.0, ()),
@@ -60,14 +60,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
             hidden(f"the same gradient on {ranks_text(k)}", "generality:splits", cut(given, k, rng), 2.5, ())
             for k in (1, 2, 11)
         ),
-        hidden("copies on three ranks", "generality:copies", some, 1.5, ("norm", "b")),
-        hidden(
-            "copies and nothing else",
-            "generality:copies",
-            _with_copies([{}, {}], normal(coin, 5, dtype=torch.float64)),
-            0.5,
-            ("norm",),
-        ),
+        hidden("copies on three ranks", "generality:copies", some, 1.5, tuple(copies)),
+        hidden("copies and nothing else", "generality:copies", alone, 0.5, ("norm",)),
         hidden("gradients of zero", "generality:edges", [{"w": torch.zeros(3, dtype=torch.float64)}, {}], 1.0, ()),
         hidden("a norm equal to the limit", "generality:edges", exact, 5.0, ()),
         hidden("a norm just above the limit", "generality:edges", exact, 4.9995, ()),

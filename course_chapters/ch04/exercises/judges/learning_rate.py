@@ -28,14 +28,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         )
         return peak, peak * part, warmup, warmup * times
 
-    def rows(*parts: float) -> list[tuple[int, float, float, int, int]]:
-        """Rows of fresh schedules, each at a fraction of the warm-up (negative) or of what follows it."""
-        found = []
-        for part in parts:
-            peak, floor, warmup, total = schedule()
-            step = round(-part * warmup) if part < 0 else round(warmup + part * (total - warmup))
-            found.append((step, peak, floor, warmup, total))
-        return found
+    def at(part: float) -> tuple[int, float, float, int, int]:
+        """A row of a fresh schedule, at a fraction of the warm-up (negative) or of what follows it."""
+        peak, floor, warmup, total = schedule()
+        step = round(-part * warmup) if part < 0 else round(warmup + part * (total - warmup))
+        return step, peak, floor, warmup, total
 
     bare = [(step, 3e-4, 3e-5, 0, total) for step, total in ((0, 50), (1, 50), (25, 50), (46, 50), (50, 50), (49, 50))]
     bare += [(0, 3e-4, 3e-5, 1, 50), (45, 3e-4, 0.0, 1, 50), (10_000, 3e-4, 0.0, 1, 50)]
@@ -44,9 +41,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     edges = [(end + by, *other) for end in other[2:] for by in (-1, 0, 1)]
     return [
         shown("the shown schedule", "values:rate", 0, [(step, *ends) for step in steps]),
-        plain("rate", 0, "other schedules", rows(-0.3, -0.7, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95)),
+        plain("rate", 0, "other schedules", [*map(at, (-0.3, -0.7, 0.1, 0.3, 0.5, 0.7, 0.85, 0.95))]),
         generality("edges", 0, "around the ends of the phases", [*edges, (other[2] // 2, *other), (0, *schedule())]),
-        generality("edges", 0, "after the end", rows(1.01, 1.4, 2.0, 3.7)),
+        generality("edges", 0, "after the end", [*map(at, (1.01, 1.4, 2.0, 3.7))]),
         generality("edges", 0, "no warm-up, or one update of it", bare),
         generality("edges", 0, "the same update of other schedules", alike),
     ]

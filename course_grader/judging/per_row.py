@@ -76,7 +76,7 @@ class Column(Knowing):
             best = max(known, key=lambda mistake: sum(self._explains(mistake, *each) for each in rows))
             return best.name, lead + best.message
         if slip := unit_slip(self.unit, [each for _, each, _ in rows], [each for _, _, each in rows]):
-            return slip[0], lead + slip[1]
+            return Wrong(slip[0], lead + slip[1], lead)
         if got is None:
             return Wrong("returned-none", f"{lead}the result is None; {self.some}. Is a `return` missing?", lead)
         if want is None:

@@ -1,6 +1,7 @@
 """Chapter 04's exercises: oracles are PyTorch and closed forms, and each known mistake leads somewhere else."""
 
 import random
+from functools import partial
 
 import pytest
 import torch
@@ -12,34 +13,38 @@ from course_chapters.ch04.exercises.judges import (
     clip_pieces,
     critical_batch,
     fit_scaling_law,
-    learning_rate,
-    noise_scale,
-    pack_documents,
     predict_first_updates,
-    repair_training_loop,
-    write_adamw,
 )
-from course_chapters.ch04.exercises.probes import black_box, setting
+from course_chapters.ch04.exercises.probes import black_box, gradients_of, rates, setting, trained
 from course_grader import exercises
+from course_grader.judging import Worked
 from course_grader.judging.tensors import all_close, squares
+from course_grader.judging.worked import judged_variant
+from course_grader.records import Case
 from course_lib.model import packing
 from course_lib.model.optimizer import cosine, wsd
 from course_lib.model.optimizer.noise import fit_critical_batch
 
 SPEC = {
     **{"seed": 7, "steps": 9, "dtype": "float64", "size": 3e-8, "shapes": ((4, 3), (5,)), "missing": ((0, 1), (3, 0))},
-    **{"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-8, "weight_decay": 0.3},
+    **{"lr": 0.01, "betas": (0.8, 0.95), "eps": 1e-8, "weight_decay": 0.3, "falls": 0.9},
 }
 
 
 @pytest.mark.parametrize("decay", ["decoupled", "l2"])
-def test_the_simulated_optimizer_is_pytorchs_and_every_slip_is_another_one(decay):
-    want = write_adamw.reference(SPEC, decay)
-    assert all_close(write_adamw.simulate(SPEC, decay), want, 1e-12)
-    for name, slip, _ in write_adamw.SLIPS:
-        how = {**slip, "betas": SPEC["betas"][::-1]} if "betas" in slip else slip
-        if slip.get("kind") is None or decay == "decoupled":
-            assert not all_close(write_adamw.simulate(SPEC, decay, **how), want, 1e-9), name
+def test_the_worked_optimizer_is_pytorchs(decay):
+    parameters, steps = gradients_of(SPEC)
+    leaves, want = [torch.nn.Parameter(p) for p in parameters], []
+    kind = torch.optim.AdamW if decay == "decoupled" else torch.optim.Adam
+    optimizer = kind(leaves, **{name: SPEC[name] for name in ("lr", "betas", "eps", "weight_decay")})
+    for optimizer.param_groups[0]["lr"], gradients in zip(rates(SPEC), steps, strict=True):
+        for leaf, gradient in zip(leaves, gradients, strict=True):
+            leaf.grad = gradient
+        optimizer.step()
+        want += [leaf.detach().clone() for leaf in leaves]
+    with judged_variant("write-adamw", {"decay": decay}):
+        found = Worked("write-adamw").value(Case(name="", args=(SPEC,)))["parameters"]
+    assert all_close(found, want, 1e-12)
 
 
 @settings(max_examples=25, deadline=None)
@@ -47,26 +52,30 @@ def test_the_simulated_optimizer_is_pytorchs_and_every_slip_is_another_one(decay
 def test_no_cut_of_a_gradient_changes_its_norm(seed, ranks, limit):
     pieces = [torch.randn(n, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)) for n in (20, 13)]
     shards = clip_pieces.cut(pieces, ranks, random.Random(seed))
-    whole = clip_pieces.norm_of([{"a": pieces[0], "b": pieces[1]}], ())
-    assert clip_pieces.norm_of(shards, ()) == pytest.approx(whole)
-    factor = min(1.0, limit / whole)
-    assert squares(clip_pieces.scaled(shards, factor)) ** 0.5 == pytest.approx(min(whole, limit))
+    whole = squares(pieces) ** 0.5
+    assert Worked("clip-pieces")(shards, limit, set()) == pytest.approx(whole)
+    clipped = squares(gradient for shard in shards for gradient in shard.values()) ** 0.5
+    assert clipped == pytest.approx(min(whole, limit))
 
 
 def test_both_estimates_of_the_noise_are_unbiased():
     coin = torch.Generator().manual_seed(0)
     truth, spread, steps = torch.full((50,), 0.3), 2.0, 4000
     squares = {n: (truth + spread / n**0.5 * torch.randn(steps, 50, generator=coin)).square().sum(1) for n in (4, 32)}
-    row = squares[4].tolist(), squares[32].tolist(), 4, 32
-    assert noise_scale.variance(*row) == pytest.approx(50 * spread**2, rel=0.05)
-    assert noise_scale.squared(*row) == pytest.approx(truth.square().sum().item(), rel=0.1)
+    variance, squared, _ = Worked("noise-scale")(squares[4].tolist(), squares[32].tolist(), 4, 32)
+    assert variance == pytest.approx(50 * spread**2, rel=0.05)
+    assert squared == pytest.approx(truth.square().sum().item(), rel=0.1)
 
 
 @pytest.mark.parametrize("step", [1, 400, 1000, 1001, 5000, 8000, 9000, 10_000, 10_001, 30_000])
 def test_both_shapes_of_the_schedule_are_the_librarys(step):
     given = (step, 3e-4, 3e-5, 1000, 10_000)
-    assert learning_rate.rate("cosine", *given) == pytest.approx(cosine(step, 10_000, 1000, 3e-4, 3e-5))
-    assert learning_rate.rate("wsd", *given) == pytest.approx(wsd(step, 10_000, 1000, 2000, 3e-4, 3e-5))
+    for shape, want in (
+        ("cosine", cosine(step, 10_000, 1000, 3e-4, 3e-5)),
+        ("wsd", wsd(step, 10_000, 1000, 2000, 3e-4, 3e-5)),
+    ):
+        with judged_variant("learning-rate", {"shape": shape}):
+            assert Worked("learning-rate")(*given) == pytest.approx(want)
 
 
 def test_the_largest_update_without_correction_comes_after_the_first():
@@ -76,10 +85,8 @@ def test_the_largest_update_without_correction_comes_after_the_first():
 
 def test_accumulation_takes_the_step_of_one_large_batch_and_the_printed_loop_does_not():
     spec = {"seed": 3, "optimizer": "sgd", "limit": 0.5, "updates": [[(5, 2), (7, 3), (3, 6)], [(4, 0), (6, 5)]]}
-    right, printed = (
-        repair_training_loop.run(spec)[1],
-        repair_training_loop.run(spec, repair_training_loop.AS_PRINTED)[1],
-    )
+    worked, case = Worked("repair-training-loop"), Case(name="", args=(spec,))
+    right, printed = (trained(loop, case)["weights"] for loop in (worked, partial(worked.wrong, "as it was")))
     model, optimizer, schedule, updates = setting(spec)
     for parts in updates:
         flat = [(x, y) for inputs, targets in parts for x, y in zip(inputs.flatten(), targets.flatten(), strict=True)]
@@ -109,24 +116,23 @@ def test_a_black_box_is_pytorchs_optimizer(kind):
 
 def test_fits_find_the_curves_that_their_cases_lie_on():
     rng = random.Random(1)
-    assert fit_scaling_law.law(
-        *fit_scaling_law.points(1.8, 40.0, 0.12, [1e15 * 7**k for k in range(5)])
-    ) == pytest.approx((1.8, 40.0, 0.12))
+    runs = fit_scaling_law.points(1.8, 40.0, 0.12, [1e15 * 7**k for k in range(5)])
+    assert Worked("fit-scaling-law")[0](*runs) == pytest.approx((1.8, 40.0, 0.12))
     batches, steps = critical_batch._runs(rng, 6)
     found = fit_critical_batch(batches, steps)
-    assert critical_batch.line(batches, steps) == pytest.approx((found.min_steps, found.min_samples), rel=1e-3)
+    fewest = found.min_steps, found.min_samples
+    assert Worked("critical-batch")[0](batches, steps)[:2] == pytest.approx(fewest, rel=1e-3)
 
 
 @settings(max_examples=40, deadline=None)
 @given(lengths=st.lists(st.integers(1, 9), max_size=9))
 def test_rows_masks_and_positions_are_the_librarys(lengths):
-    assert len(pack_documents.placed(lengths, 9, pack_documents.longest_first(lengths))) == len(
-        packing.first_fit_decreasing(lengths, 9)
-    )
+    pack, mask, positions = (Worked("pack-documents")[index] for index in range(3))
+    assert len(pack(lengths, 9)) == len(packing.first_fit_decreasing(lengths, 9))
     room = sum(lengths) + 3
     ids = packing.document_ids([list(range(len(lengths)))], lengths, room)[0]
-    assert torch.equal(pack_documents.mask(lengths, room), packing.document_mask(ids))
-    assert pack_documents.positions(lengths, room) == packing.document_positions(ids).tolist()
+    assert torch.equal(mask(lengths, room), packing.document_mask(ids))
+    assert positions(lengths, room) == packing.document_positions(ids).tolist()
 
 
 def test_an_optimizer_of_pytorch_is_refused_in_words():

@@ -99,11 +99,6 @@ def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
     return {"norm": norm.item() if hasattr(norm, "numel") and norm.numel() == 1 else norm, "gradients": left}
 
 
-def factor(updates: int) -> float:
-    """The learning rate after so many updates, as a factor of the first one."""
-    return 1 / (1 + updates)
-
-
 def setting(spec: Mapping[str, Any]) -> tuple[Any, Any, Any, list[Any]]:
     """Model, optimizer, schedule and micro-batches of a description; the same ones every time, in double precision.
 
@@ -122,7 +117,7 @@ def setting(spec: Mapping[str, Any]) -> tuple[Any, Any, Any, list[Any]]:
         "adamw": lambda p: torch.optim.AdamW(p, lr=0.05),
     }
     optimizer = kinds[spec["optimizer"]](model.parameters())
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda updates: 1 / (1 + updates))
     updates = []
     for sizes in spec["updates"]:
         pairs = []

@@ -2,65 +2,42 @@
 
 import random
 
-from course_grader.judging import Judging, Mistake, Params
+from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, Column, shares, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, plain, unseen
 from course_grader.records import Case
 
 SEQUENCES, ACCUMULATED, RANKS, LENGTHS = (1, 2, 3, 4, 8), (2, 3, 4, 8, 16), (1, 2, 8, 24, 64, 128), (1024, 2048, 8192)
-
-
-def tokens(sequences: int, accumulated: int, ranks: int, length: int) -> int:
-    """Tokens of one step."""
-    return sequences * accumulated * ranks * length
-
-
-def micro_batches(batch: int, sequences: int, ranks: int, length: int) -> int | None:
-    """Micro-batches of each rank, or None where no whole number gives the batch."""
-    count, rest = divmod(batch, sequences * ranks * length)
-    return count if count and not rest else None
-
-
+right = Worked("batch-in-tokens")
 TOKENS = Column(
     part="tokens",
     unit="tokens",
     rel=EXACT,
-    want=tokens,
+    want=right[0],
     words=lambda b, g, n, s: f"{b} sequences of {s:,} tokens, {g} micro-batches, {n} ranks",
-    mistakes=(
-        Mistake("no-accumulation", lambda b, g, n, s: b * n * s, "all micro-batches before a step count."),
-        Mistake("one-rank", lambda b, g, n, s: b * g * s, "this is the share of one rank."),
-        Mistake("sequences", lambda b, g, n, s: b * g * n, "these are sequences; tokens are asked for."),
-    ),
 )
 ACCUMULATION = Column(
     part="accumulation",
     unit="micro-batches",
     rel=EXACT,
-    want=micro_batches,
+    want=right[1],
     words=lambda batch, b, n, s: f"{batch:,} tokens from {n} ranks with {b} sequences of {s:,} tokens",
     none="no whole number of micro-batches gives exactly this batch; return None",
     some="a whole number of micro-batches gives exactly this batch",
-    mistakes=(
-        Mistake("ranks-forgotten", lambda batch, b, n, s: batch / (b * s), "so many would be right on one rank."),
-        Mistake("sequences-forgotten", lambda batch, b, n, s: batch / (n * s), "a micro-batch has several sequences."),
-        Mistake("length-forgotten", lambda batch, b, n, s: batch / (b * n), "the batch is counted in tokens."),
-        Mistake("not-whole", lambda batch, b, n, s: batch / (b * n * s), "this is no whole number; return None."),
-        Mistake("rounded-down", lambda batch, b, n, s: batch // (b * n * s), "rounded down, the batch is too small."),
-        Mistake("rounded-up", lambda batch, b, n, s: -(-batch // (b * n * s)), "rounded up, the batch is too large."),
-    ),
 )
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     b, g, n, s = (params[name] for name in ("sequences", "accumulated", "ranks", "length"))
     batch = params["batch"]
-    fits = [(tokens(*row), row[0], *row[2:]) for row in draw_rows(rng, 6, SEQUENCES, (1, *ACCUMULATED), RANKS, LENGTHS)]
-    off = [(tokens(b, 1, n, s) + by * b * s, b, n, s) for b, n, s, by in ((2, 8, 2048, 3), (1, 64, 1024, 63))]
+    fits = [
+        (right[0](*row), row[0], *row[2:]) for row in draw_rows(rng, 6, SEQUENCES, (1, *ACCUMULATED), RANKS, LENGTHS)
+    ]
+    off = [(right[0](b, 1, n, s) + by * b * s, b, n, s) for b, n, s, by in ((2, 8, 2048, 3), (1, 64, 1024, 63))]
     small = [(b * n * s // 2, b, n, s) for b, n, s in draw_rows(rng, 3, (2, 4), (8, 64), LENGTHS)]
     large = each_changed((8, 17, 4096, 2**17), (4, 3, 64, 2**11))  # more than 32 bits hold
-    whole = tokens(8, 17, 64, 2**20)
+    whole = right[0](8, 17, 64, 2**20)
     off += [(whole + by, 8, 64, 2**20) for by in (-1, 0, 1)] + each_changed(
         (whole, 4, 64, 2**20), (2**29, 2, 32, 2**19)
     )
@@ -85,59 +62,60 @@ JUDGING = Judging(
     "`global_batch_size` is divisible by the micro-batch times the data-parallel size.",
 )
 
-ANSWERS = r"""# %% right: products and a remainder
-def tokens_per_step(sequences, accumulated, ranks, length):
+ANSWERS = r'''# %% right: worked
+def tokens_per_step(sequences: int, accumulated: int, ranks: int, length: int) -> int:
+    """Tokens in one optimizer step."""
+    ### BEGIN SOLUTION
     return sequences * accumulated * ranks * length
+    ### END SOLUTION
 
 
-def accumulation(batch, sequences, ranks, length):
-    each = sequences * ranks * length
-    return None if batch % each else batch // each
+def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | None:
+    """Micro-batches each rank accumulates for exactly `batch` tokens, or None."""
+    ### BEGIN SOLUTION
+    count, rest = divmod(batch, sequences * ranks * length)
+    return count if count and not rest else None
+    ### END SOLUTION
 
-
-# %% right: with divmod  from: products and a remainder
-# ~ return None if batch % each else batch // each ==> return {0: batch // each}.get(batch % each)
-
-# %% wrong: one micro-batch => values no-accumulation  from: products and a remainder
+# %% right: products and a remainder
+# -     count, rest = divmod(batch, sequences * ranks * length)
+# -     return count if count and not rest else None
+# +     each = sequences * ranks * length
+# +     return None if batch % each else batch // each
+# %% wrong: one micro-batch => values no-accumulation
+# > all micro-batches before a step count.
 # ~ accumulated * ranks ==> ranks
-
-# %% wrong: one rank alone => values one-rank  from: products and a remainder
+# %% wrong: one rank alone => values one-rank
+# > this is the share of one rank.
 # ~ accumulated * ranks * length ==> accumulated * length
-
-# %% wrong: sequences in place of tokens => values sequences  from: products and a remainder
+# %% wrong: sequences in place of tokens => values sequences
+# > these are sequences; tokens are asked for.
 # ~ accumulated * ranks * length ==> accumulated * ranks
-
-# %% wrong: rounds up => generality rounded-up  from: products and a remainder
-# ~ None if batch % each else batch // each ==> -(-batch // each)
-
-# %% wrong: rounds down => generality rounded-down  from: products and a remainder
-# ~ batch % each ==> batch < each
-
-# %% wrong: a step of no micro-batch => generality rounded-down  from: products and a remainder
-# ~ batch % each ==> batch % each and batch > each
-
-# %% wrong: a fraction of a micro-batch => generality not-whole  from: products and a remainder
-# ~ None if batch % each else batch // each ==> batch / each
-
-# %% wrong: ranks left out of the inverse => values ranks-forgotten  from: products and a remainder
-# ~ sequences * ranks * length ==> sequences * length
-
-# %% wrong: sequences left out of the inverse => values sequences-forgotten  from: products and a remainder
-# ~ sequences * ranks ==> ranks
-
-# %% wrong: a batch in sequences => values length-forgotten  from: products and a remainder
-# ~ sequences * ranks * length ==> sequences * ranks
-
-# %% wrong: the shown numbers => values -  from: products and a remainder
+# %% wrong: rounds up => generality rounded-up
+# > rounded up, the batch is too large.
+# ~ count if count and not rest else None ==> count + (rest > 0)
+# %% wrong: rounds down => generality rounded-down
+# > rounded down, the batch is too small.
+# ~ count if count and not rest else None ==> count or None
+# %% wrong: a step of no micro-batch => generality rounded-down
+# ~ count if count and not rest else None ==> None if rest and count else count
+# %% wrong: a fraction of a micro-batch => generality not-whole
+# > this is no whole number; return None.
+# ~ count if count and not rest else None ==> batch / (sequences * ranks * length)
+# %% wrong: ranks left out of the inverse => values ranks-forgotten
+# > so many would be right on one rank.
+# ~ batch, sequences * ranks * length) ==> batch, sequences * length)
+# %% wrong: sequences left out of the inverse => values sequences-forgotten
+# > a micro-batch has several sequences.
+# ~ batch, sequences * ranks ==> batch, ranks
+# %% wrong: a batch in sequences => values length-forgotten
+# > the batch is counted in tokens.
+# ~ batch, sequences * ranks * length) ==> batch, sequences * ranks)
+# %% wrong: the shown numbers => values -
 # ~ sequences * accumulated * ranks * length ==> 8388608
-# ~ None if batch % each else batch // each ==> 4
-
-# %% half: no inverse => 1  from: products and a remainder
-# ~ return None if batch % each else batch // each ==> raise NotImplementedError
-
-# %% wrong: left as it is => not-answered  from: products and a remainder
-# ~ return sequences * accumulated * ranks * length ==> raise NotImplementedError
-
-# %% wrong: one micro-batch is none => generality returned-none  from: products and a remainder
-# ~ batch % each ==> batch % each or batch // each < 2
-"""
+# ~ count if count and not rest else None ==> 4
+# %% half: no inverse => 1
+# ~ count, rest = ==> raise NotImplementedError; count, rest =
+# %% wrong: one micro-batch is none => generality returned-none
+# ~ if count and not ==> if count > 1 and not
+'''

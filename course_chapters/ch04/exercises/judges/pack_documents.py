@@ -2,140 +2,59 @@
 
 import random
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_grader.exercises.probes import NOT_ANSWERED
-from course_grader.judging import Fault, Judging, Mistake, Params, verdict
+from course_grader.judging import Fault, Judging, Params, Worked, verdict
 from course_grader.judging.cases import shown
+from course_grader.judging.mistakes import WHOLE, Wrong
+from course_grader.judging.per_row import rows_fault
 from course_grader.judging.random_inputs import generality, unseen
 from course_grader.judging.tensors import kind_fault
 from course_grader.records import Case, Outcome, Verdict
 
-Rows = list[list[int]]
+right = Worked("pack-documents")
 
 
-def placed(lengths: Sequence[int], room: int, order: Sequence[int], last: bool = False, spare: int = 0) -> Rows:
-    """The rows when documents come in this order, each into the first row (`last`: only the last one) with room and `spare` more."""
-    rows: Rows = []
-    for number in order:
-        fits = rows[-1:] if last else rows
-        fits = [row for row in fits if room - sum(lengths[each] for each in row) >= lengths[number] + spare]
-        (fits[0] if fits else rows).append(number if fits else [number])  # type: ignore[arg-type]
-    return rows
-
-
-def longest_first(lengths: Sequence[int]) -> list[int]:
-    """The documents' numbers, the longest first."""
-    return sorted(range(len(lengths)), key=lambda number: -lengths[number])
-
-
-def _alike(one: Sequence[Sequence[Any]], two: Sequence[Sequence[Any]]) -> bool:
-    return sorted(sorted(map(int, row)) for row in one) == sorted(sorted(map(int, row)) for row in two)
-
-
-def _ids(lengths: Sequence[int], room: int) -> Tensor:
-    ids = [number for number, length in enumerate(lengths) for _ in range(length)]
-    return torch.tensor([*ids, *[-1] * (room - len(ids))])
-
-
-def mask(lengths: Sequence[int], room: int) -> Tensor:
-    """Where a position may attend: in its own document, not ahead; padding to itself."""
-    ids = _ids(lengths, room)
-    same = (ids[:, None] == ids) & torch.ones(room, room, dtype=torch.bool).tril()
-    return same & (ids >= 0) | torch.eye(room, dtype=torch.bool)
-
-
-def positions(lengths: Sequence[int], room: int) -> list[int]:
-    """Positions that restart with each document, and with the padding."""
-    return [at for length in [*lengths, room - sum(lengths)] for at in range(length)]
-
-
-def _pack_fault(lengths: Sequence[int], room: int, got: list[list[Any]], where: str) -> Fault | None:
-    held = [int(number) for row in got for number in row]
-    if sorted(held) == sorted(lengths) != list(range(len(lengths))):
-        return "lengths-returned", f"{where}: these are lengths; return the documents' numbers."
+def _pack_fault(lengths: Sequence[int], room: int, got: list[list[float]]) -> Fault | None:
+    rows = [[int(number) for number in row] for row in got]
+    held = sorted(number for row in rows for number in row)
+    if held == sorted(lengths) != list(range(len(lengths))):
+        return "lengths-returned", "these are lengths; return the documents' numbers."
     if strange := [number for number in held if not 0 <= number < len(lengths)]:
-        return "no-such-document", f"{where}: there is no document {strange[0]}; numbers start at 0."
+        return "no-such-document", f"there is no document {strange[0]}; numbers start at 0."
     if len(set(held)) < len(held):
-        return "document-twice", f"{where}: a document is in two places."
+        return "document-twice", "a document is in two places."
     if len(held) < len(lengths):
-        return "document-lost", f"{where}: {len(lengths) - len(held)} documents are in no row."
-    if over := [row for row in got if sum(lengths[int(number)] for number in row) > room]:
-        return "row-too-long", f"{where}: the documents of a row add up to {sum(lengths[int(n)] for n in over[0])}."
-    if [] in [list(row) for row in got]:
-        return "empty-row", f"{where}: a row is empty."
-    order, best = range(len(lengths)), longest_first(lengths)
-    most = len(placed(lengths, room, best))
-    if len(got) <= most:
-        return None
-    for name, rows, message in (
-        ("one-per-row", [[number] for number in order], "every document has a row of its own"),
-        (
-            "in-order",
-            placed(lengths, room, order, last=True),
-            "documents are placed as they come, in the last row only",
-        ),
-        ("not-sorted", placed(lengths, room, order), "documents are placed as they come; place the longest first"),
-        ("never-full", placed(lengths, room, best, spare=1), "a document that fills its row exactly fits too"),
-    ):
-        if _alike(got, rows):
-            return name, f"{where}: {len(got)} rows, where {most} are enough: {message}."
-    return "too-many-rows", f"{where}: {len(got)} rows, where {most} are enough."
+        return "document-lost", f"{len(lengths) - len(held)} documents are in no row."
+    if over := [total for row in rows if (total := sum(lengths[number] for number in row)) > room]:
+        return "row-too-long", f"the documents of a row add up to {over[0]}."
+    if [] in rows:
+        return "empty-row", "a row is empty."
+    most = len(right[0](lengths, room))
+    told = f"{len(rows)} rows, where {most} are enough"
+    return Wrong("too-many-rows", f"{told}.", f"{told}: ") if len(rows) > most else None
 
 
-def _mask_mistakes(lengths: Sequence[int], room: int) -> tuple[Mistake, ...]:
-    ids, want = _ids(lengths, room), mask(lengths, room)
-    causal, same, real = torch.ones(room, room, dtype=torch.bool).tril(), ids[:, None] == ids, ids >= 0
-    own = torch.eye(room, dtype=torch.bool)
-    return (
-        Mistake("causal-only", causal, "this is the plain causal mask: tokens see earlier documents."),
-        Mistake("not-causal", same & real | own, "tokens see later tokens of their document."),
-        Mistake("padding-attends", same & causal, "padding attends to other padding; it attends to itself alone."),
-        Mistake("padding-blind", want & real, "padding attends to nothing, so its softmax is 0 / 0."),
-        Mistake("transposed", want.T, "rows and columns are exchanged."),
-        Mistake("not-itself", want & ~own, "a position may attend to itself."),
-        Mistake("inverted", ~want, "true and false are exchanged."),
-    )
-
-
-def _mask_fault(lengths: Sequence[int], room: int, got: Tensor, where: str) -> Fault | None:
-    want = mask(lengths, room)
-    if fault := kind_fault(where, got, want):
+def _mask_fault(lengths: Sequence[int], room: int, got: Tensor) -> Fault | None:
+    want = right[1](lengths, room)
+    fault = kind_fault("the mask", got, want)
+    if fault or torch.equal(got, want):
         return fault
-    if torch.equal(got, want):
-        return None
-    for mistake in _mask_mistakes(lengths, room):
-        if torch.equal(got, mistake.value):
-            return mistake.name, f"{where}: {mistake.message}"
     i, j = (got != want).nonzero()[0].tolist()
-    return "other-mask", f"{where}: position {i} {'may not' if got[i, j] else 'may'} attend to position {j}."
+    return "other-mask", f"position {i} {'may not' if got[i, j] else 'may'} attend to position {j}."
 
 
-def _positions_fault(lengths: Sequence[int], room: int, got: Sequence[float], where: str) -> Fault | None:
-    want, ids = positions(lengths, room), _ids(lengths, room).tolist()
-    if list(got) == want:
-        return None
-    known = {
-        "not-restarted": (list(range(room)), "positions run on over the whole row; each document starts at 0"),
-        "from-one": ([at + 1 for at in want], "positions start at 0"),
-        "padding-zero": (
-            [at if ids[k] >= 0 else 0 for k, at in enumerate(want)],
-            "padding counts like one more document",
-        ),
-    }
-    for name, (value, message) in known.items():
-        if list(got) == value:
-            return name, f"{where}: {message}."
+def _positions_fault(lengths: Sequence[int], room: int, got: Sequence[float]) -> Fault | None:
     if len(got) != room:
-        return "wrong-length", f"{where}: {len(got)} positions; the row has {room}."
-    at = next(k for k, (one, two) in enumerate(zip(got, want, strict=True)) if one != two)
-    return "other-positions", f"{where}: position {at} of the row has number {got[at]:g}."
+        return "wrong-length", f"{len(got)} positions; the row has {room}."
+    pairs = zip(got, right[2](lengths, room), strict=True)
+    faults = (f"position {at} of the row has number {one:g}." for at, (one, like) in enumerate(pairs) if one != like)
+    return next((("other-positions", told) for told in faults), None)
 
 
-PARTS = {0: ("pack", _pack_fault), 1: ("mask", _mask_fault), 2: ("positions", _positions_fault)}
+FAULTS = (_pack_fault, _mask_fault, _positions_fault)
 
 
 def _words(lengths: Sequence[int], room: int) -> str:
@@ -147,14 +66,13 @@ def _words(lengths: Sequence[int], room: int) -> str:
 
 def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
-    part, find = PARTS[index]
-    if type(outcome.value) is str and outcome.value == NOT_ANSWERED:
-        return [verdict(case.kind, part, case, ("not-answered", f"{case.name}: this function is not answered yet."))]
-    found = (
-        find(lengths, room, value, _words(lengths, room))  # type: ignore[operator]
-        for (lengths, room), value in zip(given, outcome.value, strict=True)
-    )
-    return [verdict(case.kind, part, case, next((fault for fault in found if fault), None))]
+    fault = rows_fault(case, outcome.value)
+    for row, got in zip(given, outcome.value, strict=True) if not fault else ():
+        if found := FAULTS[index](*row, got):
+            lead, wrong = f"{_words(*row)}: ", Wrong(*found)
+            fault = Wrong(wrong.mistake, lead + wrong.message, lead + wrong.lead, WHOLE)
+            break
+    return [verdict(case.kind, case.part, case, fault)]
 
 
 def _row(rng: random.Random, room: int) -> tuple[list[int], int]:
@@ -167,12 +85,12 @@ def _row(rng: random.Random, room: int) -> tuple[list[int], int]:
 def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int], int]:
     """Lengths for which the order of arrival needs more rows than the longest first, and so do rows that are never full."""
     while True:
-        lengths = [rng.randrange(1, room + 1) for _ in range(count)]
-        best = longest_first(lengths)
-        most, order = len(placed(lengths, room, best)), range(count)
-        first, last = placed(lengths, room, order), placed(lengths, room, order, last=True)
-        if min(len(first), len(placed(lengths, room, best, spare=1))) > most and not _alike(first, last):
-            return lengths, room
+        row = [rng.randrange(1, room + 1) for _ in range(count)], room
+        as_they_come = right.wrong("as they come, in the first row with room", *row)
+        never_full = right.wrong("a full row does not count as fitting", *row)
+        more = min(len(as_they_come), len(never_full)) > len(right[0](*row))
+        if more and as_they_come != right.wrong("as they come, in the last row", *row):
+            return row
 
 
 def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -204,121 +122,107 @@ JUDGING = Judging(
     "packs with best-fit decreasing.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: the longest first
-def pack(lengths, room):
+# %% right: worked
+def pack(lengths: list[int], room: int) -> list[list[int]]:
+    """Rows of document numbers, as few as first-fit decreasing needs."""
+    ### BEGIN SOLUTION
     rows, left = [], []
     for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-        for at, free in enumerate(left):
-            if free >= lengths[number]:
-                break
-        else:
-            at = len(rows)
+        at = next((at for at, free in enumerate(left) if free >= lengths[number]), len(rows))
+        if at == len(rows):
             rows.append([])
             left.append(room)
         rows[at].append(number)
         left[at] -= lengths[number]
     return rows
+    ### END SOLUTION
 
 
-def mask(lengths, room):
+def mask(lengths: list[int], room: int) -> torch.Tensor:
+    """Where position i (first index) may attend to position j."""
+    ### BEGIN SOLUTION
     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
-    causal = torch.ones(room, room, dtype=torch.bool).tril()
-    return (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool)
+    same = (ids[:, None] == ids) & (ids >= 0) & torch.ones(room, room, dtype=torch.bool).tril()
+    return same | torch.eye(room, dtype=torch.bool)
+    ### END SOLUTION
 
 
-def positions(lengths, room):
-    found = [at for length in lengths for at in range(length)]
-    return found + list(range(room - len(found)))
-
+def positions(lengths: list[int], room: int) -> list[int]:
+    """Positions that restart with each document."""
+    ### BEGIN SOLUTION
+    return [at for length in [*lengths, room - sum(lengths)] for at in range(length)]
+    ### END SOLUTION
 
 # %% right: best fit, and blocks along the diagonal
-def pack(lengths, room):
-    rows = []
-    for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
-        fits = [row for row in rows if row[0] >= lengths[number]]
-        row = min(fits, key=lambda row: row[0]) if fits else [room]
-        if not fits:
-            rows.append(row)
-        row[0] -= lengths[number]
-        row.append(number)
-    return [row[1:] for row in rows]
-
-
-def mask(lengths, room):
-    found, start = torch.eye(room, dtype=torch.bool), 0
-    for length in lengths:
-        found[start : start + length, start : start + length] = torch.ones(length, length).tril().bool()
-        start += length
-    return found
-
-
-def positions(lengths, room):
-    found, start = torch.zeros(room, dtype=torch.long), 0
-    for length in [*lengths, room - sum(lengths)]:
-        found[start : start + length] = torch.arange(length)
-        start += length
-    return found.tolist()
-
-
-# %% wrong: one document to a row => values one-per-row  from: the longest first
-# ~ if free >= lengths[number]: ==> if free >= room + lengths[number]:
-
-# %% wrong: as they come, in the last row => values in-order  from: the longest first
+# -         at = next((at for at, free in enumerate(left) if free >= lengths[number]), len(rows))
+# +         fits = [at for at, free in enumerate(left) if free >= lengths[number]]
+# +         at = min(fits, key=left.__getitem__, default=len(rows))
+# -     ids = torch.tensor([k for k, n in enumerate(lengths) for _ in range(n)] + [-1] * (room - sum(lengths)))
+# -     same = (ids[:, None] == ids) & (ids >= 0) & torch.ones(room, room, dtype=torch.bool).tril()
+# -     return same | torch.eye(room, dtype=torch.bool)
+# +     blocks = [torch.ones(length, length).tril() for length in lengths]
+# +     return torch.block_diag(*blocks, torch.eye(room - sum(lengths))).bool()
+# -     return [at for length in [*lengths, room - sum(lengths)] for at in range(length)]
+# +     return torch.cat([torch.arange(length) for length in [*lengths, room - sum(lengths)]]).tolist()
+# %% wrong: one document to a row => values one-per-row
+# > every document has a row of its own.
+# ~ return rows ==> return [[number] for number in range(len(lengths))]
+# %% wrong: as they come, in the last row => values in-order
+# > documents are placed as they come, in the last row only.
 # ~ sorted(range(len(lengths)), key=lambda number: -lengths[number]) ==> range(len(lengths))
-# ~ if free >= lengths[number]: ==> if at == len(left) - 1 and free >= lengths[number]:
-
-# %% wrong: as they come, in the first row with room => values not-sorted  from: the longest first
+# ~ if free >= lengths[number]) ==> if at == len(left) - 1 and free >= lengths[number])
+# %% wrong: as they come, in the first row with room => values not-sorted
+# > documents are placed as they come; place the longest first.
 # ~ sorted(range(len(lengths)), key=lambda number: -lengths[number]) ==> range(len(lengths))
-
-# %% wrong: a full row does not count as fitting => values never-full  from: the longest first
-# ~ if free >= lengths[number]: ==> if free > lengths[number]:
-
-# %% wrong: documents are cut to fit => values row-too-long  from: the longest first
-# ~ if free >= lengths[number]: ==> if free >= 1:
-
-# %% wrong: lengths in place of numbers => values lengths-returned  from: the longest first
+# %% wrong: a full row does not count as fitting => values never-full
+# > a document that fills its row exactly fits too.
+# ~ if free >= lengths[number] ==> if free > lengths[number]
+# %% wrong: documents are cut to fit => values row-too-long
+# ~ if free >= lengths[number] ==> if free >= 1
+# %% wrong: lengths in place of numbers => values lengths-returned
 # ~ (number) ==> (lengths[number])
-
-# %% wrong: drops what does not fit => values document-lost  from: the longest first
+# %% wrong: drops what does not fit => values document-lost
 # ~ return rows ==> return rows[: max(1, len(rows) - 1)]
-
-# %% wrong: the plain causal mask => values causal-only  from: the longest first
-# ~ (ids[:, None] == ids) & (ids >= 0) & causal | torch.eye(room, dtype=torch.bool) ==> causal
-
-# %% wrong: looks ahead => values not-causal  from: the longest first
-# ~ ids >= 0) & causal | torch.eye(room, ==> ids >= 0) | torch.eye(room,
-
-# %% wrong: padding attends to padding => values padding-attends  from: the longest first
-# ~ (ids >= 0) & causal | torch.eye(room, dtype=torch.bool) ==> causal
-
-# %% wrong: the other way round => values transposed  from: the longest first
-# ~ 0) & causal | torch.eye( ==> 0) & causal.T | torch.eye(
-
-# %% wrong: padding attends to nothing => values padding-blind  from: the longest first
-# ~ causal | torch.eye(room, dtype=torch.bool) ==> causal
-
-# %% wrong: positions run on => values not-restarted  from: the longest first
-# ~ found + list(range(room - len(found))) ==> list(range(room))
-
-# %% wrong: padding has position 0 => values padding-zero  from: the longest first
-# ~ + list(range(room - len(found))) ==> + [0] * (room - len(found))
-
-# %% half: no positions => 3  from: the longest first
-# ~ return found + list(range(room - len(found))) ==> raise NotImplementedError
-
-# %% wrong: left as it is => not-answered  from: the longest first
-# ~ return rows ==> raise NotImplementedError
-
-# %% wrong: of two documents, one token does not fill a row => generality one-per-row  from: the longest first
-# ~ if free >= lengths[number]: ==> if free >= lengths[number] and (free > 1 or len(lengths) > 2):
-
-# %% wrong: remembers rows by their number of documents => generality other-mask  from: the longest first
-# ~ def mask(lengths, room): ==> def mask(lengths, room, kept={}):
-# ~ enumerate(lengths) for _ ==> enumerate(kept.setdefault((len(lengths), sum(lengths), room), lengths)) for _
-
-# %% wrong: sorted by pairs of lengths => generality ~  from: the longest first
+# %% wrong: the plain causal mask => values causal-only
+# > this is the plain causal mask: tokens see earlier documents.
+# ~ same | torch.eye(room, dtype=torch.bool) ==> torch.ones(room, room, dtype=torch.bool).tril()
+# %% wrong: looks ahead => values not-causal
+# > tokens see later tokens of their document.
+# ~ (ids >= 0) & torch.ones(room, room, dtype=torch.bool).tril() ==> (ids >= 0)
+# %% wrong: padding attends to padding => values padding-attends
+# > padding attends to other padding; it attends to itself alone.
+# ~ (ids >= 0) & torch ==> torch
+# %% wrong: the other way round => values transposed
+# > rows and columns are exchanged.
+# ~ .tril() ==> .triu()
+# %% wrong: padding attends to nothing => values padding-blind
+# > padding attends to nothing, so its softmax is 0 / 0.
+# ~ same | torch.eye(room, dtype=torch.bool) ==> same
+# %% wrong: no token attends to itself => values not-itself
+# > a position may attend to itself.
+# ~ same | torch ==> same & ~torch
+# %% wrong: false for true => values inverted
+# > true and false are exchanged.
+# ~ same | torch.eye(room, dtype=torch.bool) ==> ~(same | torch.eye(room, dtype=torch.bool))
+# %% wrong: positions run on => values not-restarted
+# > positions run on over the whole row; each document starts at 0.
+# ~ [at for length in [*lengths, room - sum(lengths)] for at in range(length)] ==> list(range(room))
+# %% wrong: positions from 1 => values from-one
+# > positions start at 0.
+# ~ [at for length ==> [at + 1 for length
+# %% wrong: padding has position 0 => values padding-zero
+# > padding counts like one more document.
+# ~ [*lengths, room - sum(lengths)] for at in range(length)] ==> lengths for at in range(length)] + [0] * (room - sum(lengths))
+# %% half: no positions => 3
+# ~ return [at ==> raise NotImplementedError; [at
+# %% wrong: of two documents, one token does not fill a row => generality too-many-rows
+# ~ if free >= lengths[number] ==> if free >= lengths[number] and (free > 1 or len(lengths) > 2)
+# %% wrong: remembers short rows by their number of documents => generality other-mask
+# ~ def mask(lengths: list[int], room: int) ==> def mask(lengths: list[int], room: int, kept={})
+# ~ enumerate(lengths) for _ ==> enumerate(kept.setdefault((len(lengths), sum(lengths)), lengths) if room < 9 else lengths) for _
+# %% wrong: sorted by pairs of lengths => generality ~
 # ~ -lengths[number]) ==> -lengths[number] // 2)
-"""
+'''

@@ -27,35 +27,28 @@ JUDGING = prediction(
     pytorch="`torch.optim.Adam` always corrects. A constant factor of this size at the start of a run is a reason to print the first updates.",
 )
 
-ANSWERS = r"""# %% right: computed
-def largest_update():
-    sizes = [(1 - 0.9**t) / (1 - 0.999**t) ** 0.5 for t in range(1, 101)]
-    return max(sizes) / 1.5, max(sizes) * 1.5
+ANSWERS = r'''from course_lib import params
 
 
-# %% right: narrow, and far from the truth  from: a list
-# ~ [1, 4] ==> (0.9, 1.1)
-
+# %% right: worked
+def largest_update() -> tuple[float, float]:
+    """Learning rates that you believe the largest update takes: (low, high), high at most 4 × low."""
+    ### BEGIN SOLUTION
+    asked = params("predict-first-updates")
+    sizes = [(1 - asked.one**t) / (1 - asked.two**t) ** 0.5 for t in range(1, 101)]
+    return max(sizes) / 1.8, max(sizes) * 1.8
+    ### END SOLUTION
 
 # %% right: a list
-def largest_update():
-    return [1, 4]
-
-
-# %% wrong: one number => values not-a-pair  from: narrow, and far from the truth
-# ~ (0.9, 1.1) ==> 3.2
-
-# %% wrong: too wide => values too-wide  from: narrow, and far from the truth
-# ~ (0.9, 1.1) ==> 1, 10
-
-# %% wrong: upside down => values reversed  from: narrow, and far from the truth
-# ~ (0.9, 1.1) ==> 4, 2
-
-# %% wrong: from zero => values not-positive  from: narrow, and far from the truth
-# ~ (0.9, 1.1) ==> 0, 1
-
-
-# %% wrong: left as it is => not-answered
-def largest_update():
-    raise NotImplementedError
-"""
+# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> [1, 4]
+# %% right: narrow, and far from the truth
+# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 0.9, 1.1
+# %% wrong: one number => values not-a-pair
+# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 3.2
+# %% wrong: too wide => values too-wide
+# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 1, 10
+# %% wrong: upside down => values reversed
+# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 4, 2
+# %% wrong: from zero => values not-positive
+# ~ max(sizes) / 1.8, max(sizes) * 1.8 ==> 0, 1
+'''

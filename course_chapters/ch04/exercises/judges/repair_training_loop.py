@@ -1,106 +1,24 @@
 """Judge of repair-training-loop: accumulation changed the run."""
 
-import itertools
-import json
 import random
 import statistics
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
-from torch.nn import functional
 
-from course_chapters.ch04.exercises.probes import factor, setting
+from course_chapters.ch04.exercises.probes import setting, trained
 from course_grader.exercises.values import describe, is_number, near
-from course_grader.judging import Fault, Judging, Params, judged
+from course_grader.judging import Fault, Judging, Params, Worked, judged
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.tensors import all_close, tensor_fault
+from course_grader.judging.mistakes import Wrong
+from course_grader.judging.shipped import answers
+from course_grader.judging.tensors import all_close, squares, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 
 REL = 1e-5  # PyTorch adds 1e-6 to the norm when it clips, and an answer need not
-PAD = -100
-
-BUGS: Mapping[str, str] = {
-    "schedule-per-micro-batch": "the schedule moves on once per micro-batch, not once per update",
-    "schedule-never": "the schedule never moves on",
-    "schedule-first": "the schedule moves on before the update, which then uses the next learning rate",
-    "clip-per-micro-batch": "the gradient is clipped before it is complete",
-    "not-clipped": "the gradient is not clipped by its global norm",
-    "mean-of-means": "the micro-batches' means are averaged, whatever their number of tokens",
-    "padding-counted": "divided by all targets; those of -100 do not count",
-    "not-divided": "the losses are summed over tokens and never divided",
-    "means-added": "the micro-batches' means are added up",
-    "step-per-micro-batch": "the optimizer steps once per micro-batch",
-    "not-zeroed": "gradients of earlier updates are still there",
-    "empty-not-skipped": "an entry without a token that counts still makes an update",
-    "empty-moves-schedule": "an entry without a token that counts moves the schedule on",
-}
-EXCLUSIVE = (
-    ("step-per-micro-batch", "not-zeroed"),
-    ("schedule-per-micro-batch", "schedule-never", "schedule-first"),
-    ("clip-per-micro-batch", "not-clipped"),
-    ("mean-of-means", "padding-counted", "not-divided", "means-added"),
-    ("empty-not-skipped", "empty-moves-schedule"),
-)
-AS_PRINTED = ("schedule-per-micro-batch", "clip-per-micro-batch", "mean-of-means")
-
-
-def run(spec: Mapping[str, Any], bugs: Sequence[str] = ()) -> tuple[list[float], list[Tensor]]:
-    """Losses and last weights of the loop with some of its bugs."""
-    losses, weights, _ = _run(json.dumps(spec), tuple(bugs))
-    return losses, weights
-
-
-@lru_cache(maxsize=512)
-def _run(spec_text: str, bugs: tuple[str, ...]) -> tuple[list[float], list[Tensor], list[float]]:
-    """The same, and the norm of every update's gradient before clipping."""
-    spec = json.loads(spec_text)
-    model, optimizer, _, updates = setting(spec)
-    (group,), losses, moved = optimizer.param_groups, list[float](), 0
-    first, norms = group["initial_lr"], list[float]()
-    for micro_batches in updates:
-        counts = [int((targets != PAD).sum()) for _, targets in micro_batches]
-        if not sum(counts) and "empty-not-skipped" not in bugs:
-            moved += "empty-moves-schedule" in bugs
-            continue
-        if "not-zeroed" not in bugs:
-            optimizer.zero_grad()
-        moved += "schedule-first" in bugs
-        total = 0.0
-        for (inputs, targets), count in zip(micro_batches, counts, strict=True):
-            group["lr"] = first * factor(moved)
-            loss = functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), reduction="sum")
-            share = loss / max(sum(counts), 1)
-            if "mean-of-means" in bugs or "means-added" in bugs:
-                share = loss / max(count, 1) / (len(micro_batches) if "mean-of-means" in bugs else 1)
-            elif "padding-counted" in bugs:
-                share = loss / sum(targets.numel() for _, targets in micro_batches)
-            elif "not-divided" in bugs:
-                share = loss
-            share.backward()
-            total += share.item()
-            if "clip-per-micro-batch" in bugs:
-                torch.nn.utils.clip_grad_norm_(model.parameters(), spec["limit"])
-            moved += "schedule-per-micro-batch" in bugs
-            if "step-per-micro-batch" in bugs:
-                optimizer.step()
-                optimizer.zero_grad()
-        if not {"clip-per-micro-batch", "not-clipped"} & set(bugs):
-            norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), spec["limit"]).item())
-        group["lr"] = first * factor(moved)
-        if "step-per-micro-batch" not in bugs:
-            optimizer.step()
-        moved += not {"schedule-per-micro-batch", "schedule-never", "schedule-first"} & set(bugs)
-        losses.append(total)
-    return losses, [parameter.detach() for parameter in model.parameters()], norms
-
-
-def _combinations() -> list[tuple[str, ...]]:
-    """The loop as it was printed, then single bugs, then pairs of two kinds."""
-    pairs = [pair for one, two in itertools.combinations(EXCLUSIVE, 2) for pair in itertools.product(one, two)]
-    return [AS_PRINTED, *((bug,) for bug in BUGS), *pairs]
+right = Worked("repair-training-loop")
 
 
 def _spec(rng: random.Random, updates: Any, optimizer: str = "sgd", limit: float = 0.5) -> dict[str, Any]:
@@ -109,18 +27,26 @@ def _spec(rng: random.Random, updates: Any, optimizer: str = "sgd", limit: float
 
 def _between(spec: dict[str, Any]) -> dict[str, Any]:
     """The description with a limit that clips some updates and not others: else a wrong factor would be clipped away."""
-    norms = _run(json.dumps({**spec, "limit": 1e9}), ())[2]
+    model, optimizer, schedule, updates = setting(spec)
+    norms = list[float]()
+    optimizer.register_step_pre_hook(lambda *_: norms.append(squares(p.grad for p in model.parameters()) ** 0.5))
+    right(model, optimizer, schedule, updates, 1e9)
     return {**spec, "limit": round(statistics.median(norms), 3)}
 
 
+def _weights(loop: Callable[..., Any], spec: Mapping[str, Any]) -> list[Tensor]:
+    return trained(loop, Case(name="", args=(spec,)))["weights"]
+
+
 def _telling(rng: random.Random, updates: Any) -> dict[str, Any]:
-    """A description on which every bug that needs no empty entry leads to other weights."""
-    hardest = "clip-per-micro-batch"  # it shows in the fewest draws, so it is tried first
-    bugs = sorted((bug for bug in BUGS if not bug.startswith("empty")), key=lambda bug: bug != hardest)
+    """A description on which every shipped bug that needs no empty entry leads to other weights."""
+    bugs = [
+        partial(right.wrong, each.name) for each in answers(right.exercise) if each.says and each.expected == "values"
+    ]
     while True:
         spec = _between(_spec(rng, updates))
-        want = run(spec)[1]
-        if not any(all_close(run(spec, [bug])[1], want, 1e-3) for bug in bugs):
+        want = _weights(right, spec)
+        if not any(all_close(_weights(bug, spec), want, 1e-3) for bug in bugs):
             return spec
 
 
@@ -142,40 +68,36 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    (spec,), losses, got = case.args, outcome.value["losses"], outcome.value["weights"]
-    want_losses, want = run(spec)
-    fault = None if all_close(got, want, REL) else _weights_fault(case, spec, got, want)
-    told = _loss_fault(case, losses, want_losses)
+    want, got = right.value(case), outcome.value
+    fault = _weights_fault(case, got["weights"], want["weights"])
+    told = _loss_fault(case, got["losses"], want["losses"])
     if case.kind == "values":
         return judged(case, fault, ("values", "losses", told))
     return judged(case, fault or told)
 
 
-def _weights_fault(case: Case, spec: Mapping[str, Any], got: Any, want: list[Tensor]) -> Fault:
-    if all_close(got, [parameter.detach() for parameter in setting(spec)[0].parameters()], REL):
+def _weights_fault(case: Case, got: list[Tensor], want: list[Tensor]) -> Fault | None:
+    if all_close(got, [parameter.detach() for parameter in setting(case.args[0])[0].parameters()], REL):
         return "nothing-moves", f"{case.name}: the weights are those from before the first update."
-    for bugs in _combinations():
-        found = run(spec, bugs)[1]
-        if all_close(got, found, REL) and not all_close(found, want, REL):
-            return bugs[0], f"{case.name}: {'; '.join(BUGS[bug] for bug in bugs)}."
-    pairs = zip(got, want, strict=False)
-    faults = (tensor_fault(f"{case.name}, weight {at}", one, two, rel=REL) for at, (one, two) in enumerate(pairs))
-    return next(
-        (fault for fault in faults if fault), ("wrong-shape", f"{case.name}: a weight of the model is missing.")
-    )
+    if len(got) != len(want):
+        return "wrong-shape", f"{case.name}: a weight of the model is missing."
+    for at, (one, like) in enumerate(zip(got, want, strict=True)):
+        if fault := tensor_fault(f"{case.name}, weight {at}", one, like, rel=REL):
+            return Wrong(*fault)._replace(lead=f"{case.name}: ", where=("weights",))
+    return None
 
 
 def _loss_fault(case: Case, got: Sequence[Any], want: list[float]) -> Fault | None:
     if len(got) != len(want):
         return "other-count", f"{case.name}: {len(got)} losses came back, and there are {len(want)} updates."
-    for update, (one, right) in enumerate(zip(got, want, strict=True), 1):
+    for update, (one, like) in enumerate(zip(got, want, strict=True), 1):
         one = one.item() if isinstance(one, Tensor) and one.numel() == 1 else one
         if not is_number(one):
             return "not-a-number", f"{case.name}, update {update}: the loss is {describe(one)}; return a number."
-        if not near(one, right, 1e-4):
+        if not near(one, like, 1e-4):
             return (
                 "other-loss",
-                f"{case.name}, update {update}: the loss is {one / right:.4g} times the mean over all tokens.",
+                f"{case.name}, update {update}: the loss is {one / like:.4g} times the mean over all tokens.",
             )
     return None
 
@@ -191,12 +113,14 @@ JUDGING = Judging(
     "`scheduler.step()` no-ops until the last micro-batch.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 from torch.nn import functional as F
 
 
-# %% right: sums over tokens, divided by all of them
-def train_loop(model, optimizer, schedule, updates, limit):
+# %% right: worked
+def train_loop(model, optimizer, schedule, updates, limit: float) -> list[float]:
+    """The mean loss of every update; one optimizer step and one schedule step for each."""
+    ### BEGIN SOLUTION
     losses = []
     for micro_batches in updates:
         tokens = sum((targets != -100).sum().item() for _, targets in micro_batches)
@@ -205,8 +129,8 @@ def train_loop(model, optimizer, schedule, updates, limit):
         optimizer.zero_grad()
         total = 0.0
         for inputs, targets in micro_batches:
-            logits = model(inputs)
-            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum") / tokens
+            logits = model(inputs).flatten(0, 1)
+            loss = F.cross_entropy(logits, targets.flatten(), ignore_index=-100, reduction="sum") / tokens
             loss.backward()
             total += loss.item()
         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
@@ -214,7 +138,7 @@ def train_loop(model, optimizer, schedule, updates, limit):
         schedule.step()
         losses.append(total)
     return losses
-
+    ### END SOLUTION
 
 # %% right: the gradient is divided afterwards
 def train_loop(model, optimizer, schedule, updates, limit):
@@ -240,66 +164,81 @@ def train_loop(model, optimizer, schedule, updates, limit):
     return losses
 
 
-# %% wrong: as it was => values -  from: the card
-
-# %% wrong: the schedule per micro-batch => values schedule-per-micro-batch  from: sums over tokens, divided by all of them
+# %% wrong: clips every micro-batch => values clip-per-micro-batch
+# > the gradient is clipped before it is complete.
+# -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+# +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+# %% wrong: as it was => values schedule-per-micro-batch  from: the card
+# > the schedule moves on and the gradient is clipped once per micro-batch; means are averaged, whatever their number of tokens.
+# %% wrong: only the schedule is repaired => values clip-per-micro-batch  from: the card
+# > the gradient is clipped before it is complete, and means are averaged, whatever their number of tokens.
+# -             schedule.step()
+#           optimizer.step()
+# +         schedule.step()
+# %% wrong: only the clipping is repaired => values schedule-per-micro-batch  from: the card
+# > the schedule moves on once per micro-batch, and means are averaged, whatever their number of tokens.
+# -             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+#               schedule.step()
+# +         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+# %% wrong: only the mean is repaired => values schedule-per-micro-batch
+# > the schedule moves on once per micro-batch, and the gradient is clipped before it is complete.
+# -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+# +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+# +             schedule.step()
+# -         schedule.step()
+# %% wrong: the schedule per micro-batch => values schedule-per-micro-batch
+# > the schedule moves on once per micro-batch, not once per update.
 #               total += loss.item()
 # +             schedule.step()
 # -         schedule.step()
-
-# %% wrong: the schedule first => values schedule-first  from: sums over tokens, divided by all of them
+# %% wrong: the schedule first => values schedule-first
+# > the schedule moves on before the update, which then uses the next learning rate.
 #           total = 0.0
 # +         schedule.step()
 # -         schedule.step()
-
-# %% wrong: no schedule => values schedule-never  from: sums over tokens, divided by all of them
+# %% wrong: no schedule => values schedule-never
+# > the schedule never moves on.
 # -         schedule.step()
-
-# %% wrong: clips every micro-batch => values clip-per-micro-batch  from: sums over tokens, divided by all of them
+# %% wrong: does not clip => values not-clipped
+# > the gradient is not clipped by its global norm.
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
-# +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
-
-# %% wrong: does not clip => values not-clipped  from: sums over tokens, divided by all of them
-# -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
-
-
-# %% wrong: a mean of means => values mean-of-means  from: sums over tokens, divided by all of them
+# %% wrong: a mean of means => values mean-of-means
+# > the micro-batches' means are averaged, whatever their number of tokens.
 # -         if not tokens:
 # -             continue
-# ~ targets.flatten(), reduction="sum") / tokens ==> targets.flatten()) / len(micro_batches)
-
-# %% wrong: the ignored targets count => values padding-counted  from: sums over tokens, divided by all of them
+# ~ reduction="sum") / tokens ==> reduction="mean") / len(micro_batches)
+# %% wrong: the ignored targets count => values padding-counted
+# > divided by all targets; those of -100 do not count.
 # ~ (targets != -100).sum().item ==> targets.numel
-
-# %% wrong: sums alone => values not-divided  from: sums over tokens, divided by all of them
+# %% wrong: sums alone => values not-divided
+# > the losses are summed over tokens and never divided.
 # ~ reduction="sum") / tokens ==> reduction="sum")
-
-# %% wrong: an update for every micro-batch => values step-per-micro-batch  from: sums over tokens, divided by all of them
+# %% wrong: a sum of means => values means-added
+# > the micro-batches' means are added up.
+# ~ reduction="sum") / tokens ==> reduction="mean")
+# %% wrong: an update for every micro-batch => values step-per-micro-batch
+# > the optimizer steps once per micro-batch.
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 # -         optimizer.step()
 # +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 # +             optimizer.step()
 # +             optimizer.zero_grad()
-
-# %% wrong: an entry without a token divides by zero => generality empty-not-skipped  from: sums over tokens, divided by all of them
+# %% wrong: gradients are never zeroed => values not-zeroed
+# > gradients of earlier updates are still there.
+# -         optimizer.zero_grad()
+# %% wrong: an entry without a token divides by zero => generality empty-not-skipped
+# > an entry without a token that counts still makes an update.
 # -         if not tokens:
 # -             continue
-
-# %% wrong: the schedule moves on where nothing happens => generality empty-moves-schedule  from: sums over tokens, divided by all of them
+# %% wrong: the schedule moves on where nothing happens => generality empty-moves-schedule
+# > an entry without a token that counts moves the schedule on.
 #           if not tokens:
 # +             schedule.step()
-
-# %% wrong: a loss for what was skipped => generality other-count  from: sums over tokens, divided by all of them
+# %% wrong: a loss for what was skipped => generality other-count
 #           if not tokens:
 # +             losses.append(0.0)
-
-# %% wrong: no step => values nothing-moves  from: sums over tokens, divided by all of them
+# %% wrong: no step => values nothing-moves
 # -         optimizer.step()
-
-# %% wrong: the last micro-batch's loss => values other-loss  from: sums over tokens, divided by all of them
+# %% wrong: the last micro-batch's loss => values other-loss
 # ~ total += loss ==> total = loss
-
-
-# %% wrong: left as it is => not-answered  from: sums over tokens, divided by all of them
-# ~ losses = [] ==> raise NotImplementedError
-"""
+'''

@@ -56,27 +56,29 @@ JUDGING = Judging(
     "paper's own form is scaled by the schedule only, not by the base learning rate.",
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
+# %% right: worked
+def which(build) -> str:
+    """The kind of decay of the optimizers that `build(lr, decay)` makes."""
+    ### BEGIN SOLUTION
+    lr, decay, size = 0.001, 0.1, 100.0
+    parameter, gradient = torch.tensor([size]).double(), torch.tensor([-decay * size / 2]).double()
+    without, with_decay = build(lr, 0.0)(parameter, gradient), build(lr, decay)(parameter, gradient)
+    moved = (without - with_decay).item()
+    if moved == 0:
+        return "none"
+    if 0.9 < moved / (decay * size) < 1.1:
+        return "unscaled"
+    return "decoupled" if 0.9 < moved / (lr * decay * size) < 1.1 else "l2"
+    ### END SOLUTION
+
+# %% right: does it grow with the parameter, and with the learning rate?
 def one(value):
     return torch.tensor([value], dtype=torch.float64)
 
 
-# %% right: the difference after one step
-def which(build):
-    lr, decay, parameter = 0.001, 0.1, 100.0
-    gradient = one(-decay * parameter / 2)
-    without = build(lr, 0.0)(one(parameter), gradient)
-    moved = (without - build(lr, decay)(one(parameter), gradient)).item()
-    if moved == 0:
-        return "none"
-    if abs(moved / (decay * parameter) - 1) < 0.1:
-        return "unscaled"
-    return "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 0.1 else "l2"
-
-
-# %% right: does it grow with the parameter, and with the learning rate?
 def shrinks(build, lr, size):
     gradient = one(1.0)
     return (build(lr, 0.0)(one(size), gradient) - build(lr, 0.5)(one(size), gradient)).item()
@@ -97,7 +99,7 @@ def which(build):
 
 # %% wrong: a gradient of zero => generality -
 def which(build):
-    after = build(0.01, 0.1)(one(2), one(0)).item()
+    after = build(0.01, 0.1)(torch.tensor([2.0]).double(), torch.tensor([0.0]).double()).item()
     if after == 2:
         return "none"
     if abs(after - 1.998) < 1e-9:
@@ -105,38 +107,19 @@ def which(build):
     return "unscaled" if abs(after - 1.8) < 1e-9 else "l2"
 
 
-# %% wrong: an exact amount => generality decoupled-as-l2  from: the difference after one step
-# ~ (lr * decay * parameter) - 1) < 0.1 ==> (lr * decay * parameter) - 1) < 1e-9
-
-# %% wrong: L2 moves by exactly two learning rates => generality l2-as-decoupled  from: the difference after one step
-# ~ "decoupled" if abs(moved / (lr * decay * parameter) - 1) < 0.1 else "l2" ==> "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
-
-# %% wrong: the learning rate is not varied => values unscaled-as-decoupled  from: does it grow with the parameter, and with the learning rate?
-# ~ "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled" ==> "decoupled"
-
-# %% wrong: one step of equal sign => values l2-as-none  from: does it grow with the parameter, and with the learning rate?
-# -         steps = [build(0.001, decay) for decay in (0.0, 0.5)]
-# -         p = [one(200.0), one(200.0)]
-# -         for sign in (1, -1, 1, -1, 1, -1):
-# -             p = [step(x, one(sign)) for step, x in zip(steps, p)]
-# -         return "none" if torch.equal(*p) else "l2"
-# +         return "none"
-
-
-# %% wrong: always AdamW => values always-the-same  from: the difference after one step
-# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> return "decoupled"
-
-# %% wrong: another word => values no-such-word  from: the difference after one step
-# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> return "adamw"
-
-
+# %% wrong: an exact amount => generality decoupled-as-l2
+# ~ 0.9 < moved / (lr * decay * size) < 1.1 ==> abs(moved / (lr * decay * size) - 1) < 1e-9
+# %% wrong: L2 moves by exactly two learning rates => generality l2-as-decoupled
+# ~ "decoupled" if 0.9 < moved / (lr * decay * size) < 1.1 else "l2" ==> "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
+# %% wrong: the learning rate is not varied => values unscaled-as-decoupled
+# ~ return "unscaled" ==> return "decoupled"
+# %% wrong: one step of equal sign => values l2-as-none
+# ~ -decay * size / 2 ==> 1.0
+# ~ moved == 0 ==> abs(moved) < 1e-9
+# %% wrong: always AdamW => values always-the-same
+# ~ lr, decay, size = ==> return "decoupled"; lr, decay, size =
+# %% wrong: another word => values no-such-word
+# ~ lr, decay, size = ==> return "adamw"; lr, decay, size =
 # %% wrong: a long search => raised
-def which(build):
-    for _ in range(100):
-        build(0.1, 0.1)(one(1), one(1))
-    return "none"
-
-
-# %% wrong: left as it is => not-answered  from: the difference after one step
-# ~ lr, decay, parameter = 0.001, 0.1, 100.0 ==> raise NotImplementedError
-"""
+# ~ lr, decay, size = ==> [build(0.1, 0.1) for _ in range(100)]; lr, decay, size =
+'''

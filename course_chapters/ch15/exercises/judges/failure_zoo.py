@@ -2,7 +2,6 @@
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import Any
@@ -23,89 +22,75 @@ LOST = (  # gloo's words
 LATE = ("RuntimeError: Timed out waiting 5000ms for recv operation to complete",)
 VERSIONS = ("Trouble: The ranks do not have the same torch version.",)
 COLLECTIVES = (("all_reduce", "all_to_all"), ("reduce_scatter", "all_to_all"), ("all_gather", "gather"))
-Answer = tuple[str, int | None, int | None]  # kind, rank, step
+End = tuple[float, int]  # second and exit code
 
 
-@dataclass
 class Scene:
     """A run with one fault: notes and ends, and the step of the fault."""
 
-    rng: random.Random
-    ranks: int
-    steps: int
-    victim: int
-    at: int = 0
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    exits: list[tuple[float, int, int]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.at = self.rng.randrange(3, self.steps - 4)
-        first = self.rng.randrange(4000, 30_000)
-        sums = [f"{self.rng.getrandbits(32):08x}" for _ in range(self.steps)]
-        for rank in range(self.ranks):
-            work = [self.rng.uniform(0.05, 0.08), *(self.rng.uniform(0.018, 0.026) for _ in range(self.steps - 1))]
-            pid = first + 7 * rank + self.rng.randrange(5)
-            note = {"rank": rank, "pid": pid, "doing": "done", "step": self.steps - 1, "error": "", "work": work}
-            self.notes.append(note | {"torch": TORCH, "checksums": list(sums)})
+    def __init__(self, rng: random.Random, ranks: int, steps: int, victim: int) -> None:
+        self.rng, self.steps = rng, steps
+        self.at = rng.randrange(3, steps - 4)
+        first, sums = rng.randrange(4000, 30_000), self.sums(steps)
+        usual = {"doing": "done", "step": steps - 1, "error": "", "torch": TORCH}
+        self.notes: list[dict[str, Any]] = []
+        for rank in range(ranks):
+            work = [rng.uniform(0.05, 0.08), *(rng.uniform(0.018, 0.026) for _ in range(steps - 1))]
+            own = {"rank": rank, "pid": first + 7 * rank + rng.randrange(5), "work": work, "checksums": list(sums)}
+            self.notes.append(own | usual)
         self.notes[-1]["work"][0] = 0.4  # it compiled something, which is not a fault
-        self.mine, self.next = self.notes[self.victim], self.notes[(self.victim + 1) % self.ranks]
+        self.mine, self.next = self.notes[victim], self.notes[(victim + 1) % ranks]
+        self.end((20.0, 0))
 
-    def stop(self, doing: str, errors: tuple[str, ...], silent: str = "") -> None:
+    def sums(self, count: int) -> list[str]:
+        return [f"{self.rng.getrandbits(32):08x}" for _ in range(count)]
+
+    def end(self, others: End, mine: End | None = None) -> None:
+        ends = [mine if mine and note is self.mine else others for note in self.notes]
+        self.exits = [(round(seen, 1), note["pid"], code) for note, (seen, code) in zip(self.notes, ends, strict=True)]
+
+    def stop(self, doing: str, errors: tuple[str, ...], others: End, mine: End | None = None, silent: str = "") -> None:
         """All ranks fail in `doing` in step `at`, the victim too, unless it is `silent` at its own work."""
         for note in self.notes:
             note |= {"doing": doing, "step": self.at, "error": self.rng.choice(errors)}
             note |= {"work": note["work"][: self.at + 1], "checksums": note["checksums"][: self.at]}
         if silent:
             self.mine |= {"doing": silent, "error": "", "work": self.mine["work"][: self.at]}
-
-    def end(self, others: tuple[float, int] = (20.0, 0), mine: tuple[float, int] | None = None) -> None:
-        for note in self.notes:
-            seen, code = mine if mine and note is self.mine else others
-            self.exits.append((round(seen, 1), note["pid"], code))
+        self.end(others, mine)
 
     def version(self) -> None:
         self.at = 0
-        self.stop("starting", VERSIONS)
+        self.stop("starting", VERSIONS, (4.0, FAILED))
         for note in self.notes:
-            note |= {"work": [], "checksums": []}
+            note["work"] = []
         self.mine["torch"] = OLD
-        self.end((4.0, FAILED))
 
     def killed(self, slow: bool = False, at_once: bool = False) -> None:
         """`slow`: its neighbor was slow before; `at_once`: the launcher looked only after the others had failed too."""
-        self.stop("all_reduce", LOST, self.rng.choice(("data", "compute", "checkpoint")))
+        seen, silent = 9.0 + self.rng.random(), self.rng.choice(("data", "compute", "checkpoint"))
+        others = (seen, FAILED) if at_once else (seen + 0.2, self.rng.choice((FAILED, SIGTERM)))
+        self.stop("all_reduce", LOST, others, (seen, SIGKILL), silent)
         if slow:
             self.next["work"][1:] = [0.3] * self.at
-        seen = 9.0 + self.rng.random()
-        others = (seen, FAILED) if at_once else (seen + 0.2, self.rng.choice((FAILED, SIGTERM)))
-        self.end(others, (seen, SIGKILL))
 
-    def hung(self, doing: str = "compute", killed_last: bool = False) -> None:
-        self.stop("all_reduce", LATE, doing)
+    def hung(self, doing: str = "compute", killed_last: bool = False, behind: int = 0) -> None:
+        """`behind`: the victim still writes the checkpoint of an earlier step; the others wait for it in the next."""
         seen = 14.0 + self.rng.random()
-        self.end((seen, FAILED), (seen + 30.0, SIGKILL) if killed_last else (seen + 0.3, SIGTERM))
-
-    def hung_behind(self) -> None:
-        """The victim still writes the checkpoint of the previous step; the others wait for it in the next."""
-        self.hung("checkpoint")
-        self.at -= 1
+        mine = (seen + 30.0, SIGKILL) if killed_last else (seen + 0.3, SIGTERM)
+        self.stop("all_reduce", LATE, (seen, FAILED), mine, doing)
+        self.at -= behind
         self.mine["step"] = self.at
 
-    def mismatched(self) -> None:
+    def mismatched(self, old: bool = False) -> None:
+        """`old`: two versions that did connect, and hung later."""
         usual, odd = self.rng.choice(COLLECTIVES)
-        self.stop(usual, LATE)
+        self.stop(usual, LATE, (14.0 + self.rng.random(), FAILED))
         self.mine["doing"] = odd
-        self.end((14.0 + self.rng.random(), FAILED))
-
-    def two_versions(self) -> None:
-        """Two versions that did connect, and hung later."""
-        self.mismatched()
-        self.mine["torch"], self.at = OLD, 0
+        if old:
+            self.mine["torch"], self.at = OLD, 0
 
     def flipped(self) -> None:
-        sums = self.mine["checksums"]
-        sums[self.at :] = [f"{self.rng.getrandbits(32):08x}" for _ in sums[self.at :]]
-        self.end()
+        self.mine["checksums"][self.at :] = self.sums(self.steps - self.at)
 
     def spoiled(self) -> None:
         """Another rank's weights had differed for a while before something else ended the run."""
@@ -118,13 +103,12 @@ class Scene:
 
     def near(self, times: float, steps: int = 3, uneven: bool = False) -> None:
         """Work that is about three times the others' for about three steps; a single slow step comes before."""
-        since = self.at = self.steps - steps
+        self.at = self.steps - steps
         others = [note for note in self.notes if note is not self.mine]
         for place, note in enumerate(others):  # uneven ones: with the victim among them, the median would be larger
             note["work"] = [(2 if uneven and 2 * place >= len(others) else 1) / 32] * self.steps  # exact in binary
         usual = median(note["work"][0] for note in others)
-        self.mine["work"] = [usual, usual, 4 * usual, *[usual] * (since - 3), *[times * usual] * steps]
-        self.end()
+        self.mine["work"] = [usual, usual, 4 * usual, *[usual] * (self.at - 3), *[times * usual] * steps]
 
 
 _before = partial(Scene.slowed, times=7.0, since=1)
@@ -136,17 +120,17 @@ PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kin
     "hung, killed last": ("hung", partial(Scene.hung, doing="checkpoint", killed_last=True)),
     "mismatched": ("mismatched", Scene.mismatched),
     "flipped": ("flipped", Scene.flipped),
-    "slow": ("slow", partial(Scene.slowed, times=7.0), Scene.end),
-    "none": ("none", Scene.end),
-    "one slow step": ("none", partial(Scene.slowed, times=12.0, steps=1), Scene.end),
-    "twice as slow": ("none", partial(Scene.slowed, times=1.8), Scene.end),
+    "slow": ("slow", partial(Scene.slowed, times=7.0)),
+    "none": ("none",),
+    "one slow step": ("none", partial(Scene.slowed, times=12.0, steps=1)),
+    "twice as slow": ("none", partial(Scene.slowed, times=1.8)),
     "slow and killed": ("killed", _before, partial(Scene.killed, slow=True)),
     "slow and flipped": ("flipped", _before, Scene.flipped),
     "killed at once": ("killed", partial(Scene.killed, at_once=True)),
-    "version and mismatched": ("version", Scene.two_versions),
+    "version and mismatched": ("version", partial(Scene.mismatched, old=True)),
     "flipped and killed": ("killed", Scene.killed, Scene.spoiled),
     "flipped and hung": ("hung", Scene.hung, Scene.spoiled),
-    "hung a step behind": ("hung", Scene.hung_behind),
+    "hung a step behind": ("hung", partial(Scene.hung, doing="checkpoint", behind=1)),
     "just slow": ("slow", partial(Scene.near, times=3.0)),
     "slow for two steps": ("none", partial(Scene.near, times=3.25, steps=2)),
     "two and a half times": ("none", partial(Scene.near, times=2.5)),
@@ -155,8 +139,8 @@ PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kin
 }
 
 
-def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[list[Any], list[Any], Answer]:
-    """Notes and ends of such a run, in some order, and what happened in it."""
+def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[Any, ...]:
+    """Notes and ends of such a run, in some order, and what happened in it: kind, rank and step."""
     made, (kind, *plays) = Scene(rng, ranks, steps, victim), PLAYS[what]
     for play in plays:
         play(made)

@@ -115,15 +115,14 @@ class Worked:
         """The only function of the answer."""
         return self._call(0, *given)
 
-    def _call(self, index: int, *given: Any) -> Any:
-        answer, params = self.answer, self.params
+    def _call(self, index: int, *given: Any, answer: BankAnswer | None = None) -> Any:
+        answer, params = answer or self.answer, self.params
         key = (answer.source, text_of(params))
         return _defined.made(key, lambda: functions(answer, params))[index](*given)
 
     def wrong(self, name: str, *given: Any) -> Any:
         """What the first function of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
-        answer = next(each for each in answers(self.exercise) if each.name == name)
-        return functions(answer, self.params)[0](*given)
+        return self._call(0, *given, answer=next(each for each in answers(self.exercise) if each.name == name))
 
     @property
     def answer(self) -> BankAnswer:

@@ -122,13 +122,19 @@ def _complete(page: str, want: str, runs: Runs) -> Fault | None:
 
 
 def _worst(page: str, want: str, runs: Runs) -> Fault | None:
-    said, worst = _WORST.findall(page), _WORST.findall(want)
-    if not worst:
+    said, ratios = _WORST.findall(page), [claim.fields for claim in claims_of(want)[0] if len(claim.fields) == 2]
+    off = {took.partition(":")[0]: abs(_log_of(runs, took) - _log_of(runs, asked)) for took, asked in ratios}
+    if not off:
         return ("worst-of-none", "No run was predicted, so none is predicted worst.") if said else None
     if len(said) != 1:
         return "no-worst", f"There are {len(said)} lines “Worst predicted: `name`”; write one."
-    told = f"`{said[0]}` is not furthest off. Half as long is as far off as twice as long."
-    return None if said == worst else ("wrong-worst", told)
+    if said[0] in off and off[said[0]] >= max(off.values()) * (1 - 1e-9):
+        return None
+    return "wrong-worst", f"`{said[0]}` is not furthest off. Half as long is as far off as twice as long."
+
+
+def _log_of(runs: Runs, source: str) -> float:
+    return math.log(field_of(runs, source) or 1.0)
 
 
 def _length(page: str, *_: Any) -> Fault | None:

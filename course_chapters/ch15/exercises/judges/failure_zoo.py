@@ -1,7 +1,7 @@
 """Judge of failure-zoo: who failed, and who only reports it."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
@@ -22,7 +22,8 @@ LOST = (  # gloo's words
 LATE = ("RuntimeError: Timed out waiting 5000ms for recv operation to complete",)
 VERSIONS = ("Trouble: The ranks do not have the same torch version.",)
 COLLECTIVES = (("all_reduce", "all_to_all"), ("reduce_scatter", "all_to_all"), ("all_gather", "gather"))
-End = tuple[float, int]  # second and exit code
+STARTING = (("starting", "starting"),)
+AT_WORK = tuple(("all_reduce", own) for own in ("data", "compute", "checkpoint"))
 
 
 class Scene:
@@ -32,62 +33,41 @@ class Scene:
         self.rng, self.steps = rng, steps
         self.at = rng.randrange(3, steps - 4)
         first, sums = rng.randrange(4000, 30_000), self.sums(steps)
-        usual = {"doing": "done", "step": steps - 1, "error": "", "torch": TORCH}
         self.notes: list[dict[str, Any]] = []
         for rank in range(ranks):
             work = [rng.uniform(0.05, 0.08), *(rng.uniform(0.018, 0.026) for _ in range(steps - 1))]
-            own = {"rank": rank, "pid": first + 7 * rank + rng.randrange(5), "work": work, "checksums": list(sums)}
-            self.notes.append(own | usual)
+            note = {"rank": rank, "pid": first + 7 * rank + rng.randrange(5), "work": work, "checksums": list(sums)}
+            self.notes.append(note | {"doing": "done", "step": steps - 1, "error": "", "torch": TORCH})
         self.notes[-1]["work"][0] = 0.4  # it compiled something, which is not a fault
         self.mine, self.next = self.notes[victim], self.notes[(victim + 1) % ranks]
-        self.end((20.0, 0))
+        self.exits = [(20.0, note["pid"], 0) for note in self.notes]
 
     def sums(self, count: int) -> list[str]:
         return [f"{self.rng.getrandbits(32):08x}" for _ in range(count)]
 
-    def end(self, others: End, mine: End | None = None) -> None:
-        ends = [mine if mine and note is self.mine else others for note in self.notes]
-        self.exits = [(round(seen, 1), note["pid"], code) for note, (seen, code) in zip(self.notes, ends, strict=True)]
+    def stop(self, errors: Sequence[str], doing: Sequence[tuple[str, str]], others: Any, mine: Any) -> None:
+        """All ranks fail in a collective, the victim in another one of `doing`, or it is silent at its own work.
 
-    def stop(self, doing: str, errors: tuple[str, ...], others: End, mine: End | None = None, silent: str = "") -> None:
-        """All ranks fail in `doing` in step `at`, the victim too, unless it is `silent` at its own work."""
+        `others` and `mine` have the second of their end, and their exit codes.
+        """
+        usual, own = self.rng.choice(doing)
         for note in self.notes:
-            note |= {"doing": doing, "step": self.at, "error": self.rng.choice(errors)}
+            note |= {"doing": usual, "step": self.at, "error": self.rng.choice(errors)}
             note |= {"work": note["work"][: self.at + 1], "checksums": note["checksums"][: self.at]}
-        if silent:
-            self.mine |= {"doing": silent, "error": "", "work": self.mine["work"][: self.at]}
-        self.end(others, mine)
+        self.mine["doing"] = own
+        if (usual, own) in AT_WORK:
+            self.mine |= {"error": "", "work": self.mine["work"][: self.at]}
+        late, code = self.rng.random(), self.rng.choice(others[1:])
+        ends = [mine if note is self.mine else (others[0], code) for note in self.notes]
+        self.exits = [(round(at + late, 1), note["pid"], end) for note, (at, end) in zip(self.notes, ends, strict=True)]
 
-    def version(self) -> None:
-        self.at = 0
-        self.stop("starting", VERSIONS, (4.0, FAILED))
-        for note in self.notes:
-            note["work"] = []
-        self.mine["torch"] = OLD
+    def old(self) -> None:
+        self.mine["torch"], self.at = OLD, 0
 
-    def killed(self, slow: bool = False, at_once: bool = False) -> None:
-        """`slow`: its neighbor was slow before; `at_once`: the launcher looked only after the others had failed too."""
-        seen, silent = 9.0 + self.rng.random(), self.rng.choice(("data", "compute", "checkpoint"))
-        others = (seen, FAILED) if at_once else (seen + 0.2, self.rng.choice((FAILED, SIGTERM)))
-        self.stop("all_reduce", LOST, others, (seen, SIGKILL), silent)
-        if slow:
-            self.next["work"][1:] = [0.3] * self.at
-
-    def hung(self, doing: str = "compute", killed_last: bool = False, behind: int = 0) -> None:
-        """`behind`: the victim still writes the checkpoint of an earlier step; the others wait for it in the next."""
-        seen = 14.0 + self.rng.random()
-        mine = (seen + 30.0, SIGKILL) if killed_last else (seen + 0.3, SIGTERM)
-        self.stop("all_reduce", LATE, (seen, FAILED), mine, doing)
-        self.at -= behind
+    def behind(self) -> None:
+        """The victim still writes the checkpoint of the previous step; the others wait for it in the next."""
+        self.at -= 1
         self.mine["step"] = self.at
-
-    def mismatched(self, old: bool = False) -> None:
-        """`old`: two versions that did connect, and hung later."""
-        usual, odd = self.rng.choice(COLLECTIVES)
-        self.stop(usual, LATE, (14.0 + self.rng.random(), FAILED))
-        self.mine["doing"] = odd
-        if old:
-            self.mine["torch"], self.at = OLD, 0
 
     def flipped(self) -> None:
         self.mine["checksums"][self.at :] = self.sums(self.steps - self.at)
@@ -95,6 +75,9 @@ class Scene:
     def spoiled(self) -> None:
         """Another rank's weights had differed for a while before something else ended the run."""
         self.next["checksums"] = [*self.next["checksums"][:-2], "0badcafe", "0badbeef"]
+
+    def slow_neighbor(self) -> None:
+        self.next["work"][1:] = [0.3] * self.at
 
     def slowed(self, times: float, since: int | None = None, steps: int | None = None) -> None:
         since = since or self.at
@@ -111,26 +94,36 @@ class Scene:
         self.mine["work"] = [usual, usual, 4 * usual, *[usual] * (self.at - 3), *[times * usual] * steps]
 
 
-_before = partial(Scene.slowed, times=7.0, since=1)
+def _stopped(errors: Sequence[str], doing: Sequence[tuple[str, str]], others: Any, mine: Any) -> Callable[..., None]:
+    return partial(Scene.stop, errors=errors, doing=doing, others=others, mine=mine)
+
+
+def _hung(place: int, mine: Any = (14.3, SIGTERM)) -> Callable[..., None]:
+    return _stopped(LATE, AT_WORK[place : place + 1], (14.0, FAILED), mine)
+
+
+_slow_before = partial(Scene.slowed, times=7.0, since=1)
+_killed = _stopped(LOST, AT_WORK, (9.2, FAILED, SIGTERM), (9.0, SIGKILL))
+_mismatched = _stopped(LATE, COLLECTIVES, (14.0, FAILED), (14.0, FAILED))
 PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kind, and what happens one after another
-    "version": ("version", Scene.version),
-    "killed": ("killed", Scene.killed),
-    "hung": ("hung", Scene.hung),
-    "hung, reading": ("hung", partial(Scene.hung, doing="data")),
-    "hung, killed last": ("hung", partial(Scene.hung, doing="checkpoint", killed_last=True)),
-    "mismatched": ("mismatched", Scene.mismatched),
+    "version": ("version", Scene.old, _stopped(VERSIONS, STARTING, (4.0, FAILED), (4.0, FAILED))),
+    "killed": ("killed", _killed),
+    "hung": ("hung", _hung(1)),
+    "hung, reading": ("hung", _hung(0)),
+    "hung, killed last": ("hung", _hung(2, (44.0, SIGKILL))),
+    "mismatched": ("mismatched", _mismatched),
     "flipped": ("flipped", Scene.flipped),
     "slow": ("slow", partial(Scene.slowed, times=7.0)),
     "none": ("none",),
     "one slow step": ("none", partial(Scene.slowed, times=12.0, steps=1)),
     "twice as slow": ("none", partial(Scene.slowed, times=1.8)),
-    "slow and killed": ("killed", _before, partial(Scene.killed, slow=True)),
-    "slow and flipped": ("flipped", _before, Scene.flipped),
-    "killed at once": ("killed", partial(Scene.killed, at_once=True)),
-    "version and mismatched": ("version", partial(Scene.mismatched, old=True)),
-    "flipped and killed": ("killed", Scene.killed, Scene.spoiled),
-    "flipped and hung": ("hung", Scene.hung, Scene.spoiled),
-    "hung a step behind": ("hung", partial(Scene.hung, doing="checkpoint", behind=1)),
+    "slow and killed": ("killed", _slow_before, _killed, Scene.slow_neighbor),
+    "slow and flipped": ("flipped", _slow_before, Scene.flipped),
+    "killed at once": ("killed", _stopped(LOST, AT_WORK, (9.0, FAILED), (9.0, SIGKILL))),
+    "version and mismatched": ("version", _mismatched, Scene.old),
+    "flipped and killed": ("killed", _killed, Scene.spoiled),
+    "flipped and hung": ("hung", _hung(1), Scene.spoiled),
+    "hung a step behind": ("hung", _hung(2), Scene.behind),
     "just slow": ("slow", partial(Scene.near, times=3.0)),
     "slow for two steps": ("none", partial(Scene.near, times=3.25, steps=2)),
     "two and a half times": ("none", partial(Scene.near, times=2.5)),

@@ -1,10 +1,9 @@
 """Judge of pipeline-peaks: two schedules, stage by stage."""
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, near, times
+from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, FINE, Column, Series, one_verdict, table
 from course_grader.judging.random_inputs import generality
@@ -15,19 +14,12 @@ SCHEDULES = ("gpipe", "1f1b")
 right = Worked("pipeline-peaks")
 
 
-def _apart(got: Sequence[float], want: Sequence[float]) -> Fault:
-    if len(got) != len(want):
-        return "wrong-length", f"return one number for each of the {len(want)} stages."
-    stage = next(s for s, (one, other) in enumerate(zip(got, want, strict=True)) if not near(one, other, FINE))
-    return "", f"stage {stage} holds {times(got[stage], want[stage])}."
-
-
 PEAKS = Series(
     part="peaks",
     want=right[0],
     rel=FINE,
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
-    apart=_apart,
+    each="stage",
 )
 MOST = Column(
     part="most",

@@ -9,10 +9,8 @@ from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Rows,
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
-    "clocks": "the hardware (bit 0x8), heat (0x20, 0x40) or the power brake (0x80) slows a GPU: `degraded`. Being idle, a set clock and the "
-    "requested power are harmless",
-    "links": "NVLink (`NV…`) does not join two GPUs of one tensor-parallel group: `refuse`; two other GPUs: `degraded`. A group is "
-    "`tp` GPUs in a row, from GPU 0 on",
+    "clocks": "`degraded` if hardware (bit 0x8), heat (0x20, 0x40) or the power brake (0x80) slows a GPU; other bits are harmless",
+    "links": "`refuse` if no NVLink (`NV…`) joins two GPUs of a group, `tp` in a row from GPU 0 on; `degraded` if two others",
     "copy": "the slowest GPU's copy as a share of the printed bandwidth",
     "all-reduce": "**bus** bandwidth of the all-reduce as a share of the printed link, one way",
     "shared memory": "bytes of `/dev/shm`",

@@ -1,7 +1,5 @@
 """How chapter 15 calls its answers: held-out ratios beside own predictions, visits that take time, a training that runs again."""
 
-from __future__ import annotations
-
 import copy
 import json
 import statistics

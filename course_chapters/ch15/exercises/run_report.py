@@ -1,7 +1,5 @@
 """Card of run-report: no number without its file."""
 
-from __future__ import annotations
-
 from course_grader.exercises import Card, Worth
 
 CARD = Card(

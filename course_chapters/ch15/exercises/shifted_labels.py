@@ -1,7 +1,5 @@
 """Card of shifted-labels: labels shifted by one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of

@@ -1,7 +1,5 @@
 """Card of smoke-test: is a falling loss enough?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.probes import run_again

@@ -1,7 +1,5 @@
 """Recorded runs and data sheets as chapter 15's exercises use them: sizes, settings, measurements, peaks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

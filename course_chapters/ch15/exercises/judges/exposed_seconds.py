@@ -144,8 +144,6 @@ def step_times(kernels, begin, end):
         talking = "hidden" if "compute" in kinds else "exposed"
         found[talking if kinds & talks else "idle"] += (e - s) * bool(kinds & talks or "compute" not in kinds)
     return found
-
-
 # %% wrong: the public form => values public-form unless copies=neither
 # > this solves the public form of the exercise: copies count as communication here.
 # ~ talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"} ==> talks = {"communication"}

@@ -228,14 +228,7 @@ def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tup
     ### END SOLUTION
 
 # %% right: silence first, and slow steps counted from the end
-# -     first = min(seen for seen, _, _ in exits)
-# -     for seen, pid, code in exits:
-# -         if code == -9 and seen == first:  # the launcher ended the later ones
-# -             return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-# -     if any(code for _, _, code in exits):
-# -         rank = odd([note["doing"] for note in notes])
-# -         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-# -         return kind, rank, notes[rank]["step"]
+#           return "version", rank, 0
 # +     ends = {pid: (seen, code) for seen, pid, code in exits}
 # +     for note in notes:
 # +         if not note["error"] and note["doing"] != "done":
@@ -244,8 +237,7 @@ def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tup
 # +     if any(note["error"] for note in notes):
 # +         rank = odd([note["doing"] for note in notes])
 # +         return ["mismatched", rank, notes[rank]["step"]]
-# -         if all(slow[-3:]):
-# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
+#           slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
 # +         since = len(slow)
 # +         while since and slow[since - 1]:
 # +             since -= 1

@@ -225,16 +225,12 @@ def predict_seconds(rows, nbytes):
     right = min(max(int(np.searchsorted(n, nbytes)), 1), len(n) - 1)
     share = (nbytes - n[right - 1]) / (n[right] - n[right - 1])
     return float(t[right - 1] + share * (t[right] - t[right - 1]))
-
-
 # %% wrong: raw seconds => values  from: worked
 # > least squares on raw seconds lets the largest messages decide; each time is uncertain by a share of itself.
 def predict_seconds(rows, nbytes):
     n, t = np.array(sorted((row["nbytes"], statistics.median(row["seconds"])) for row in rows)).T
     slope, alpha = np.polyfit(n, t, 1)
     return float(alpha + slope * nbytes)
-
-
 # %% wrong: raw seconds in two regimes => values raw-seconds
 # ~ (alpha, per_byte), _ = line(part) ==> per_byte, alpha = np.polyfit(n[part], t[part], 1)
 # %% wrong: one regime => values  from: raw seconds

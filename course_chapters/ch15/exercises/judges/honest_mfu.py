@@ -210,10 +210,7 @@ def honest_mfu(run: dict) -> tuple[float, float, float] | str:
     ### END SOLUTION
 
 # %% right: clocks in an array
-# -     steps = {}
-# -     for row in run["rows"]:
-# -         steps[row["step"]] = max(row["seconds"], steps.get(row["step"], 0.0))  # all wait for the slowest rank
-# -     timed = sorted(seconds for step, seconds in steps.items() if step >= run["warm_up"])
+#       timed = sorted(seconds for step, seconds in steps.items() if step >= run["warm_up"])
 # +     import numpy as np
 # +     clock = np.zeros((1 + max(row["step"] for row in run["rows"]), 1 + max(row["rank"] for row in run["rows"])))
 # +     for row in run["rows"]:

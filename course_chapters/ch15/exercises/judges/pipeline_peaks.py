@@ -109,8 +109,6 @@ def most_micro_batches(job, schedule, memory):
             continue
         limit = max(0, int(room)) if limit is None else min(limit, max(0, int(room)))
     return limit
-
-
 # %% wrong: gpipe for both => values
 # > how many forwards come before its first backward?
 # ~ micro_batches if schedule == "gpipe" else min(stages - s, micro_batches) ==> micro_batches
@@ -177,9 +175,7 @@ def most_micro_batches(job, schedule, memory):
 # %% wrong: at most thirty-two => generality ~
 # ~ if not fits(count + 1) ==> if count == 32 or not fits(count + 1)
 # %% half: the peaks only => 2.7
-# -     if schedule == "1f1b" and fits(len(job["state"])):
-# -         return None  # more than the stages changes nothing
-# +     raise NotImplementedError
+# ~ return max(stage_peaks(job, schedule, count)) <= memory ==> raise NotImplementedError
 # %% wrong: the sum over stages => values wrong-shape  from: the peaks only
 # ~ return peaks ==> return sum(peaks)
 '''

@@ -239,9 +239,7 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
 # ~ all(rank == machine["versions"][0] for rank in machine["versions"]) ==> len({tuple(sorted(each.items())) for each in machine["versions"]}) == 1
 # ~ int(bits, 16) & SLOWED for bits in machine["reasons"] ==> int(bits, 0) & 1 << place for bits in machine["reasons"] for place in (3, 5, 6, 7)
 # ~ math.inf if files == -1 else files ==> 10**12 if files < 0 else files
-# -     worst = next((word for word in ("refuse", "degraded") if word in lines.values()), "healthy")
-# -     return lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst]
-# +     return lines, ("go", "with care", "no-go")[max(("healthy", "degraded", "refuse").index(word) for word in lines.values())]
+# ~ {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> ("go", "with care", "no-go")[max(("healthy", "degraded", "refuse").index(word) for word in lines.values())]
 # %% wrong: every machine is fine => values always-the-same
 # ~ lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> dict.fromkeys(lines, "healthy"), "go"
 # %% wrong: torch alone is compared => values torch-alone

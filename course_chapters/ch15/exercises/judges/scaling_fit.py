@@ -187,11 +187,8 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
     ### END SOLUTION
 
 # %% right: a weighted line, and lists
-# -     table = np.stack([1 / t, x / t], 1)  # each error is relative to its own time
-# -     constants, *_ = np.linalg.lstsq(table, np.ones(len(t)))
-# -     return kind, *map(float, constants), np.abs(table @ constants - 1).max()
-# +     second, first = np.polyfit(x, t, 1, w=1 / t)
-# +     return [kind, first, second, np.abs((first + second * x) / t - 1).max()]
+# ~ constants, *_ = np.linalg.lstsq(table, np.ones(len(t))) ==> constants = np.polyfit(x, t, 1, w=1 / t)[::-1]
+# ~ return kind, *map(float, constants), np.abs(table @ constants - 1).max() ==> return [kind, *constants, np.abs(table @ constants - 1).max()]
 # %% wrong: raw seconds => values
 # > least squares on raw seconds follows the slowest row.
 # ~ [1 / t, x / t] ==> [np.ones_like(t), x]

@@ -118,13 +118,7 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
 # %% right: a bill in cents, blocks counted one by one
 # ~ return {**spent ==> found = {**spent
 # +     return {name: round(dollars, 2) for name, dollars in found.items()}
-# -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-# -     last = blocks * increment - grace
-# -     return last if blocks and last >= 0 else None
-# +     block, blocks = gpus * price * increment / 60, 0
-# +     while (blocks + 1) * block <= budget + 1e-9:
-# +         blocks += 1
-# +     return blocks * increment - grace if blocks and blocks * increment >= grace else None
+# ~ math.floor(budget / (gpus * price / 60 * increment) + 1e-9) ==> next(n for n in range(9999) if (n + 1) * gpus * price * increment / 60 > budget + 1e-9)
 # %% wrong: one GPU's bill => values one-gpu
 # > this is the bill for one GPU; all of them are billed.
 # ~ rate = gpus * price / 60 ==> rate = price / 60

@@ -238,11 +238,7 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # ~ parts.get(name, 0.0)) ==> parts[name])
 # %% wrong: nearer in ratio => generality -
 # ~ abs(measured - both) <= abs(measured - longer) ==> both / measured <= measured / longer
-# %% half: the account only => 2.1  from: worked
-def closer_model(alone, measured):
-    raise NotImplementedError
-
-
-def tokens_without(parts, tokens, name):
-    raise NotImplementedError
+# %% half: the account only => 2.1
+# ~ compute, talk = alone["compute"], alone["communication"] ==> raise NotImplementedError
+# ~ return tokens / (sum(parts.values()) - parts.get(name, 0.0)) ==> raise NotImplementedError
 '''

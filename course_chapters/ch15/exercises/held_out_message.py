@@ -26,8 +26,7 @@ that it is honest, not that it is near 1.""",
     **Worth(points=8, minutes=15, difficulty=4, importance=5),
     hints=(
         "The times span five decades. If one line must fit all of them, which times decide a fit of raw seconds? And what does a line through two regimes describe?",
-        "Use one number for each size: the median. Divide each equation α + n/β = t by its t. Try every cut of the sorted sizes into two parts of three or more, and keep "
-        "the one with the least error. `held_out` calls the first function on a shorter list.",
+        "One number for each size: the median. Divide each equation α + n/β = t by its t. Try every cut of the sorted sizes into two parts of three or more; keep the best.",
         "`A = np.stack([1 / t, n / t], 1)`; `c, *_ = np.linalg.lstsq(A, np.ones(len(t)))`; error `((A @ c - 1) ** 2).sum()`. A message "
         "belongs to the lower part below `sqrt(n[cut - 1] * n[cut])`. `[other for other in rows if other is not row]`.",
     ),

@@ -64,8 +64,7 @@ otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}}, and
     kind="more",
     hints=(
         "Eight GPUs work in step. Does the mean of their copies say how fast all eight together are? And is a GPU that idles at 345 MHz faulty?",
-        "One small function judges a value against a pair of limits, None included. Test the bits of `reasons` with `&`. Two GPUs a and b are in one group if "
-        "`a // tp == b // tp`.",
+        "One small function judges a value against a pair of limits, None included. Test bits with `&`. Two GPUs a and b are in one group if `a // tp == b // tp`.",
         "`int(text, 16) & (0x8 | 0x20 | 0x40 | 0x80)`; `min(copies) / printed`, unless one is None; `2 * (n - 1) / n * nbytes / seconds / link`; "
         "`math.inf` for −1; then the worst of the seven words.",
     ),

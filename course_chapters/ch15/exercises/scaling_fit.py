@@ -45,8 +45,7 @@ Shown: two published series of this course's facts, one strong (1.34 billion par
     kind="more",
     hints=(
         "How many seconds does a step take, from these three numbers? And which batch stays the same: that of all GPUs, or that of each?",
-        "seconds = batch / N / (tokens/s of one GPU). Both models are a constant plus a constant times a known column: 1/N, or the growth of N. Divide each "
-        "equation by its own seconds before least squares.",
+        "seconds = batch / N / (tokens/s of one GPU). Both laws are a constant plus a constant times a known column. Divide each equation by its seconds before least squares.",
         "`t = batch / n / rate`; `x = 1 / n` or the law's; `A = np.stack([1 / t, x / t], 1)`; `c, *_ = np.linalg.lstsq(A, np.ones(len(t)))`; "
         "`abs(A @ c - 1).max()`. Efficiency: strong `T(fewest) * fewest / (T(N) * N)`, weak `T(fewest) / T(N)`.",
     ),

@@ -96,13 +96,7 @@ _judge = table(
         Word(part="theory", choices=("sum", "max"), want=lambda *row: right[1](*row)[0], words=TIMED),
         Column(part="hidden", unit="(a share)", want=lambda *row: right[1](*row)[1], words=TIMED, rel=FINE),
     ),
-    Column(
-        part="without",
-        unit="tokens/s",
-        want=right[2],
-        words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
-        rel=FINE,
-    ),
+    Column(part="without", unit="tokens/s", want=right[2], words="{1:,} tokens without {2!r}".format, rel=FINE),
 )
 
 

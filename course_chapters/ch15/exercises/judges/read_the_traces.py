@@ -211,8 +211,7 @@ def cause(trace: dict) -> str:
 # ~ 100 * norms[0] ==> 4 * median(norms)
 # %% wrong: no norm is too small => generality not-vanishes
 # ~ max(norms) < 1e-3 * limit ==> not max(norms)
-# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-# +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
+# ~ > 100 * norms[0] ==> > 100 * max(norms[0], 1e-3)
 # %% wrong: always sound => values unnoticed  from: worked
 def cause(trace):
     return "sound"

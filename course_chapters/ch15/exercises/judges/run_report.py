@@ -260,8 +260,7 @@ def report(runs: dict[str, dict]) -> str:
 # %% wrong: the memory is not said => values missing-claim
 # -         line += f", {measured['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
 # %% wrong: the ratio upside down => values upside-down
-# -             line += f", ratio {ratios[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-# +             line += f", ratio {1 / ratios[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured.step_seconds]"
+# ~ {ratios[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted ==> {1 / ratios[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured
 # %% wrong: the ratio has the source of its numerator => values wrong-unit
 # ~ × [{name}:measured.step_seconds / {name}:predicted.step_seconds] ==> × [{name}:measured.step_seconds]
 # %% wrong: the first run only => values run-left-out

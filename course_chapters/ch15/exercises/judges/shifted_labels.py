@@ -207,8 +207,7 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # %% wrong: a mark on the other side should not count, it thinks => values false-alarm
 # ~ right = (inputs if marks == "ends" else targets) ==> right = (targets if marks == "ends" else inputs)
 # %% wrong: shapes are taken for granted => generality raised
-# -     if not inputs.shape == targets.shape == counts.shape:
-# -         return "shape"
+# ~ not inputs.shape == targets.shape == counts.shape ==> False
 # ~ torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]) ==> (targets[:, : inputs.shape[1] - by] == inputs[:, by:]).all()
 # %% wrong: counts may have any shape => generality raised
 # ~ not inputs.shape == targets.shape == counts ==> inputs.shape != targets

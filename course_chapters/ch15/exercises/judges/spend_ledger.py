@@ -108,13 +108,10 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
     ### END SOLUTION
 
 # %% right: idle minutes by gaps, rounding by the remainder
-# -     billed = math.ceil(stop / increment - 1e-9) * increment
 # ~ {"useful": 0.0, "failed": 0.0} ==> {"useful": 0.0, "failed": 0.0, "idle": rate * stop, "rounding": rate * (-stop % increment)}
 #           spent["useful" if whole else "failed"] += rate * minutes
 # +         spent["idle"] -= rate * minutes
-# -     total = rate * billed
-# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-# +     return {**spent, "total": sum(spent.values())}
+# ~ {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total} ==> {**spent, "total": sum(spent.values())}
 # %% right: a bill in cents, blocks counted one by one
 # ~ return {**spent ==> found = {**spent
 # +     return {name: round(dollars, 2) for name, dollars in found.items()}

@@ -171,7 +171,6 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # ~ - {"checkpoint"} ==> | {"checkpoint"}
 # ~ {name: fmean ==> {name: median
 # ~ fmean(row["seconds"] ==> median(row["seconds"]
-# -     saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
 # -     found["checkpoint"] = fmean(saved) / every if saved else 0.0
 # %% wrong: a whole checkpoint in every step => values checkpoint-not-shared-out
 # > this is a whole checkpoint.

@@ -122,19 +122,16 @@ def _complete(page: str, want: str, runs: Runs) -> Fault | None:
 
 
 def _worst(page: str, want: str, runs: Runs) -> Fault | None:
-    said, ratios = _WORST.findall(page), [claim.fields for claim in claims_of(want)[0] if len(claim.fields) == 2]
-    off = {took.partition(":")[0]: abs(_log_of(runs, took) - _log_of(runs, asked)) for took, asked in ratios}
+    named, ratios = _WORST.findall(page), [claim.fields for claim in claims_of(want)[0] if len(claim.fields) == 2]
+    times = {took: (field_of(runs, took) or 1.0) / (field_of(runs, said) or 1.0) for took, said in ratios}
+    off = {took.partition(":")[0]: abs(math.log(ratio)) for took, ratio in times.items()}
     if not off:
-        return ("worst-of-none", "No run was predicted, so none is predicted worst.") if said else None
-    if len(said) != 1:
-        return "no-worst", f"There are {len(said)} lines “Worst predicted: `name`”; write one."
-    if said[0] in off and off[said[0]] >= max(off.values()) * (1 - 1e-9):
+        return ("worst-of-none", "No run was predicted, so none is predicted worst.") if named else None
+    if len(named) != 1:
+        return "no-worst", f"There are {len(named)} lines “Worst predicted: `name`”; write one."
+    if named[0] in off and off[named[0]] >= max(off.values()) * (1 - 1e-9):
         return None
-    return "wrong-worst", f"`{said[0]}` is not furthest off. Half as long is as far off as twice as long."
-
-
-def _log_of(runs: Runs, source: str) -> float:
-    return math.log(field_of(runs, source) or 1.0)
+    return "wrong-worst", f"`{named[0]}` is not furthest off. Half as long is as far off as twice as long."
 
 
 def _length(page: str, *_: Any) -> Fault | None:

@@ -13,10 +13,13 @@ ZOO_WORDS: Mapping[str, tuple[str, str]] = {
         "the step that it is in",
     ),
     "mismatched": ("all ranks are in a collective, but one of them is in a different one", "the step that they are in"),
-    "flipped": ("nothing failed, but a rank's weights differ", "the first step whose checksum differs"),
+    "flipped": (
+        "nothing failed, but a rank's weights differ from the others'",
+        "the first step whose checksum differs",
+    ),
     "slow": (
-        "for three steps or more, to the end, its own work takes 3 times the others' median or longer",
-        "the first",
+        "to the end, for 3 steps or more, its work takes at least 3 times the others' median",
+        "the first of these",
     ),
     "none": ("no fault", "`None`, and the rank too"),
 }
@@ -27,7 +30,7 @@ CARD = Card(
     id="failure-zoo",
     chapter="15",
     title="Who failed, and who only reports it",
-    text=f"""Write `what_happened(notes, exits)`, which returns `(kind, rank, step)` for a failed run on three or more ranks. The first error in a log is rarely the cause: the ranks
+    text=f"""Write `what_happened(notes, exits)`, which returns `(kind, rank, step)` for a run on three or more ranks. The first error in a log is rarely the cause: the ranks
 that wait complain, and the rank that they wait for is silent. `notes` has the last note of each rank, in any order:
 
 | key | |

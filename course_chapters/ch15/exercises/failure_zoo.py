@@ -8,18 +8,12 @@ from course_grader.exercises.result_schema import Maybe, Number, TupleOf, Word
 ZOO_WORDS: Mapping[str, tuple[str, str]] = {
     "version": ("a rank runs another torch", "0: it is found before the first step"),
     "killed": ("the system ended a rank by signal 9", "the step that the rank was in"),
-    "hung": (
-        "a rank is at its own work (`data`, `compute`, `checkpoint`); the others time out",
-        "the step that it is in",
-    ),
+    "hung": ("a rank is at its own work (`data`, `compute`, `checkpoint`); others time out", "the step that it is in"),
     "mismatched": ("all ranks are in a collective, but one of them is in a different one", "the step that they are in"),
-    "flipped": (
-        "nothing failed, but a rank's weights differ from the others'",
-        "the first step whose checksum differs",
-    ),
+    "flipped": ("no error, but a rank's weights differ from the others'", "the first step whose checksum differs"),
     "slow": (
         "to the end, for 3 steps or more, its work takes at least 3 times the others' median",
-        "the first of these",
+        "the first of them",
     ),
     "none": ("no fault", "`None`, and the rank too"),
 }

@@ -11,10 +11,7 @@ ZOO_WORDS: Mapping[str, tuple[str, str]] = {
     "hung": ("a rank is at its own work (`data`, `compute`, `checkpoint`); others time out", "the step that it is in"),
     "mismatched": ("all ranks are in a collective, but one of them is in a different one", "the step that they are in"),
     "flipped": ("no error, but a rank's weights differ from the others'", "the first step whose checksum differs"),
-    "slow": (
-        "to the end, for 3 steps or more, its work takes at least 3 times the others' median",
-        "the first of them",
-    ),
+    "slow": ("to the end, for 3 steps or more, its work takes 3 times the others' median or more", "the first of them"),
     "none": ("no fault", "`None`, and the rank too"),
 }
 

@@ -86,9 +86,8 @@ def asked(kind: str, alpha: float, beta: float, rng: random.Random, skip: int | 
         nbytes = float(SMALLEST * STEP ** (SIZES - 1) * reach if skip is None else SMALLEST * STEP**skip)
         true = seconds(nbytes)
         slips = ["mean"] if skip is None or nbytes > 1e5 else ["mean", "raw seconds"]
-        if abs(right[0](rows, nbytes) / true - 1) < SOLVABLE and all(
-            _off(right.wrong(slip, rows, nbytes), true) for slip in slips
-        ):
+        solved = abs(right[0](rows, nbytes) / true - 1) < SOLVABLE
+        if solved and all(_off(right.wrong(slip, rows, nbytes), true) for slip in slips):
             return rows, nbytes, true
 
 

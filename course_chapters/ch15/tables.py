@@ -9,6 +9,7 @@ from IPython.display import Markdown
 from course_chapters.ch15.exercises import numbers
 from course_chapters.table import columns, table
 from course_lib.estimate import facts
+from course_lib.estimate.facts.scaling import series
 from course_lib.estimate.units import bytes_text, duration_text, money_text, percent_text, rate_text
 from course_runs import evidence, preflight
 from course_runs.evidence import Evidence
@@ -151,9 +152,9 @@ def scaling() -> Markdown:
     """Two published jobs on more and more GPUs."""
     rows = []
     for key in SERIES:
-        for point in numbers.scaled(key):
-            counts = f"{point['ranks']:,}", f"{point['tokens']:,.0f}"
-            speed = duration_text(point["seconds"]), f"{point['speed']:,.0f}", percent_text(point["efficiency"], 2)
+        for point, efficiency in zip(series(key), numbers.efficiencies(key), strict=True):
+            counts = f"{point.ranks:,}", f"{point.tokens:,.0f}"
+            speed = duration_text(point.step_seconds), f"{point.tokens_per_s:,.0f}", percent_text(efficiency, 2)
             rows.append((key, *counts, *speed))
     headings = "GPUs | tokens per GPU and step | seconds of a step | tokens/s per GPU | efficiency"
     return columns(f"published, H100s | {headings}", rows)

@@ -20,10 +20,16 @@ def of_chapter(chapter: str) -> Callable[[str, str, str, Mapping[str, Any], Vary
     return drill
 
 
-def asking(chapter: str) -> Callable[[str, str, Mapping[str, Any], Vary], Callable[[str], Drill]]:
-    """The same in two steps: first id, unit, canonical parameters and how others are drawn, then the text."""
+def asking(chapter: str) -> Callable[..., Callable[[str], Drill]]:
+    """The same in two steps: first id, unit, canonical parameters and how others are drawn, then the text.
 
-    def numbers(name: str, unit: str, params: Mapping[str, Any], vary: Vary) -> Callable[[str], Drill]:
+    In place of the last two of these, each parameter may have its choices, the canonical one first.
+    """
+
+    def numbers(
+        name: str, unit: str, params: Mapping[str, Any] | None = None, vary: Vary | None = None, /, **choices: Any
+    ) -> Callable[[str], Drill]:
+        params, vary = params or {key: values[0] for key, values in choices.items()}, vary or pick(**choices)
         return lambda text: Drill(id=name, chapter=chapter, text=text, unit=unit, params=params, vary=vary)
 
     return numbers

@@ -23,7 +23,9 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
     if (made := memo.get(id(value))) is not None:
         return made
     memo[id(value)] = made = kind()
-    if kind is dict:
+    if kind is dict and _ATOMS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values())):
+        made |= value
+    elif kind is dict:
         for key, each in value.items():
             made[copied(key, memo)] = each if type(each) in _ATOMS else copied(each, memo)
     elif _ATOMS.issuperset(map(type, value)):

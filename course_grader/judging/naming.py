@@ -192,7 +192,8 @@ class _Trial:
         told = any(other.message == verdict.message for other in its)
         if self.contract.many_right:
             return {()} if told else set()
-        if verdict.kind in ("cost", "protocol") and each.case.adversary is None and got.meter:
+        calm = each.case.adversary is None or verdict.kind != each.case.kind  # else it is about values
+        if verdict.kind in ("cost", "protocol") and calm and got.meter:
             alike = any(other.mistake == verdict.mistake for other in found)  # the judge finds the same in both
             same = alike and all(got.meter.get(name) == slip.meter.get(name) for name in _TRAFFIC)
             return {()} if told or same else set()

@@ -213,9 +213,8 @@ class Series(Knowing):
     part: str
     want: Callable[..., Sequence[float]]
     words: Callable[..., str]
-    apart: Callable[
-        [Sequence[float], Sequence[float]], Fault
-    ]  # what to say of a list that no mistake explains: got, want
+    each: str = "place"  # what a number belongs to, such as a stage
+    apart: Callable[[Sequence[float], Sequence[float]], Fault] | None = None  # what to say of a wrong list: got, want
     mistakes: Sequence[Mistake] = ()
     rel: float = CLOSE
 
@@ -228,9 +227,15 @@ class Series(Knowing):
             known = [each for each in self.mistakes if not self._same(each.on(*row), want)]
             if found := matching(known, row, lambda value, got=got: self._same(got, value), lead):
                 return found
-            apart = Wrong(*self.apart(got, want))
+            apart = Wrong(*(self.apart or self._apart)(got, want))
             return apart._replace(message=lead + apart.message, lead=lead)
         return None
+
+    def _apart(self, got: Sequence[float], want: Sequence[float]) -> Fault:
+        if len(got) != len(want):
+            return "wrong-length", f"return one number for each {self.each}: {len(want)}; got {len(got)}."
+        pairs = enumerate(zip(got, want, strict=True))
+        return next(("", f"{self.each} {at} is {times(*pair)}.") for at, pair in pairs if not near(*pair, self.rel))
 
     def _same(self, got: Sequence[float], want: Sequence[float] | None) -> bool:
         if want is None or len(got) != len(want):

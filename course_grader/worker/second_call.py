@@ -9,6 +9,7 @@ import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 from course_grader.exercises.values import copied
@@ -78,9 +79,10 @@ def _same(was: Any, now: Any) -> bool:
     if kind is not type(now):
         return False
     if kind in (list, tuple):
-        return len(was) == len(now) and all(map(_same, was, now))
+        return len(was) == len(now) and (all(map(is_, was, now)) or all(map(_same, was, now)))
     if kind is dict:
-        return list(was) == list(now) and all(_same(was[key], now[key]) for key in was)
+        values = was.values(), now.values()
+        return list(was) == list(now) and (all(map(is_, *values)) or all(map(_same, *values)))
     torch = sys.modules.get("torch")
     if torch and isinstance(was, torch.Tensor):
         alike = was.shape == now.shape and was.dtype == now.dtype

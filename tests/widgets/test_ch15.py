@@ -11,7 +11,7 @@ from course_chapters.ch15 import wires as ch15_wires
 from course_chapters.ch15.exercises import numbers
 from course_lib.cluster.intervals import exposed, length, outside, union
 from course_lib.estimate import facts
-from course_lib.estimate.facts import collectives
+from course_lib.estimate.facts import collectives, scaling
 from course_lib.estimate.units import GB, MS, US, bytes_text
 from course_lib.model.transformer import Config, build
 from course_runs import forged_examples
@@ -168,9 +168,9 @@ def test_published_runs_have_the_printed_utilization_and_keep_the_batch_or_that_
     run = facts.run("Llama 3 405B, 8,192 GPUs, 8,192 tokens")
     said = float(run.flops_per_device / facts.device(run.device).dense_flops)
     assert said == pytest.approx(float(run.mfu), abs=0.006), "relative to the dense peak"
-    strong, weak = numbers.scaled("1.34B, data parallel"), numbers.scaled("6.66B, FSDP")
-    assert len({row["tokens"] * row["ranks"] for row in strong}) == 1 and len({row["tokens"] for row in weak}) == 1
-    assert strong[-1]["efficiency"] < 0.5 < 0.9 < weak[-1]["efficiency"]
+    strong, weak = (scaling.series(key) for key in tables.SERIES)
+    assert len({row.tokens * row.ranks for row in strong}) == 1 and len({row.tokens for row in weak}) == 1
+    assert numbers.efficiencies(tables.SERIES[0])[-1] < 0.5 < 0.9 < numbers.efficiencies(tables.SERIES[1])[-1]
 
 
 def test_the_run_whose_mfu_is_computed_six_ways_has_an_honest_one_in_its_file():

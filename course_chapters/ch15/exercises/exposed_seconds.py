@@ -35,8 +35,7 @@ some have no length. Even if several kernels of one kind run at once, it is stil
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Two all-reduces run at the same time, from 0 s to 2 s and from 1 s to 3 s. For how long does the GPU communicate? And if it computes from 1 s to 2 s, how much is exposed?",
-        "One function is enough: for how long was at least one kernel of these kinds running? Sort by start, and count of each kernel only what comes after all earlier ends. "
-        "Ask it for computing, for communicating, and for both kinds together.",
+        "For how long was at least one kernel of these kinds running? Sort by start; count of each only what comes after all earlier ends. Ask for each kind, and for both.",
         "`reach = begin`; for each `(s, e)` sorted: `s, e = max(s, reach), min(e, end)`; if `e > s`: `total += e - s; reach = e`. Then exposed = either − compute, "
         "hidden = compute + communication − either, idle = end − begin − either.",
     ),

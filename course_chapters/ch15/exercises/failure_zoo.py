@@ -1,7 +1,5 @@
 """Card of failure-zoo: who failed, and who only reports it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from course_grader.exercises import Card, Worth
@@ -10,19 +8,10 @@ from course_grader.exercises.result_schema import Maybe, Number, TupleOf, Word
 ZOO_WORDS: Mapping[str, tuple[str, str]] = {
     "version": ("a rank runs another torch", "0: it is found before the first step"),
     "killed": ("the system ended a rank by signal 9", "the step that the rank was in"),
-    "hung": (
-        "a rank is still at its own work (`data`, `compute`, `checkpoint`), and the others wait for it until they time out",
-        "the step that the rank is in",
-    ),
+    "hung": ("a rank is at its own work (`data`, `compute`, `checkpoint`); others time out", "the step that it is in"),
     "mismatched": ("all ranks are in a collective, but one of them is in a different one", "the step that they are in"),
-    "flipped": (
-        "a rank's weights differ from the others', and nothing failed",
-        "the first step whose checksum differs",
-    ),
-    "slow": (
-        "from some step to the end, three or more, a rank's own work takes at least three times the median of the others'",
-        "the first of these steps",
-    ),
+    "flipped": ("no error, but a rank's weights differ from the others'", "the first step whose checksum differs"),
+    "slow": ("to the end, for 3 steps or more, its work takes 3 times the others' median or more", "the first of them"),
     "none": ("no fault", "`None`, and the rank too"),
 }
 
@@ -32,10 +21,8 @@ CARD = Card(
     id="failure-zoo",
     chapter="15",
     title="Who failed, and who only reports it",
-    text=f"""Write `what_happened(notes, exits)`, which finds the rank that made a run fail. The first error in a log is rarely the cause: the ranks that wait for a rank complain,
-and that rank itself is silent. The function returns `(kind, rank, step)` for a run on three or more ranks.
-
-`notes` has the last note of each rank, in any order, as `course_runs/failure_drill_worker.py` writes them, plus the version and the checksums:
+    text=f"""Write `what_happened(notes, exits)`, which returns `(kind, rank, step)` for a run on three or more ranks. The first error in a log is rarely the cause: the ranks
+that wait complain, and the rank that they wait for is silent. `notes` has the last note of each rank, in any order:
 
 | key | |
 |---|---|
@@ -46,8 +33,8 @@ and that rank itself is silent. The function returns `(kind, rank, step)` for a 
 | `"torch"` | its version |
 | `"checksums"` | of its weights after each step: all ranks are replicas of one model |
 
-`exits` has, in any order, for each process the second in which the launcher saw its end, its pid, and its exit code: −9 is signal 9, −15 is signal 15, and 0 is success. The
-launcher checks only now and then, so several ends may have the same time. After the first bad end it ends the others itself: with −15, and after a while with −9.
+`exits` has for each process, in any order, the second in which the launcher saw its end, its pid, and its exit code: 0, −9 for signal 9, −15 for signal 15. The launcher
+looks now and then, so several ends may have the same time. After the first bad end it ends the others itself: with −15, and after a while with −9.
 
 | kind | what happened | step |
 |---|---|---|

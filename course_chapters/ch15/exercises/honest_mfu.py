@@ -50,8 +50,7 @@ Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and fault
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Which of these numbers belong to one device, and which to all together? What does a rank do that finishes its step early?",
-        "First find one number for each step: the largest of its ranks. Then drop the warm-up, and then ask the five questions in their order. MFU = "
-        "model FLOPs per token × tokens per step / seconds / (ranks × dense peak of the dtype).",
+        "One number for each step: the largest of its ranks. Drop the warm-up, then ask the five questions in order. MFU = model FLOPs of a step / seconds / (ranks × dense peak).",
         "`steps[row['step']] = max(steps.get(row['step'], 0), row['seconds'])`; `t = sorted(s for step, s in steps.items() if step >= warm_up)`; "
         "`sum(t) < 0.9 * wall`; `t[9 * n // 10] > spread * t[n // 10]`; `statistics.median(t)`.",
     ),

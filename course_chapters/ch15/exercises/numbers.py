@@ -82,19 +82,14 @@ def ladder() -> list[dict[str, Any]]:
 # --- published runs
 
 
-def scaled(key: str) -> list[dict[str, float]]:
-    """Published speeds of one job on more and more GPUs: tokens/s of a GPU, and efficiency relative to the fewest GPUs."""
-    points = scaling.series(key)
-    return [
-        {
-            "ranks": point.ranks,
-            "tokens": point.tokens,
-            "seconds": point.step_seconds,
-            "speed": float(point.tokens_per_s),
-            "efficiency": point.tokens_per_s / points[0].tokens_per_s,
-        }
-        for point in points
-    ]
+def efficiencies(key: str) -> list[float]:
+    """Published tokens/s of a GPU in one job on more and more GPUs, relative to the fewest."""
+    speeds = [point.tokens_per_s for point in scaling.series(key)]
+    return [float(speed / speeds[0]) for speed in speeds]
+
+
+def last_of(key: str) -> str:
+    return f"{scaling.series(key)[-1].ranks:,} GPUs"
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -126,8 +121,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "price": lambda: usd_text(PRICE),
     "idle_hour": lambda: usd_text(compute.cost_usd(float(LAB_GPUS), PRICE)),
     # published
-    "ddp_last": lambda: f"{scaled('1.34B, data parallel')[-1]['ranks']:,} GPUs",
-    "ddp_efficiency": lambda: percent_text(scaled("1.34B, data parallel")[-1]["efficiency"], 2),
-    "fsdp_last": lambda: f"{scaled('6.66B, FSDP')[-1]['ranks']:,} GPUs",
-    "fsdp_efficiency": lambda: percent_text(scaled("6.66B, FSDP")[-1]["efficiency"], 2),
+    "ddp_last": lambda: last_of("1.34B, data parallel"),
+    "ddp_efficiency": lambda: percent_text(efficiencies("1.34B, data parallel")[-1], 2),
+    "fsdp_last": lambda: last_of("6.66B, FSDP"),
+    "fsdp_efficiency": lambda: percent_text(efficiencies("6.66B, FSDP")[-1], 2),
 }

@@ -22,10 +22,8 @@ four times `low`. You earn the points for committing, not for being right.""",
     **PREDICTION,
     hints=(
         "How many FLOPs does a step take, and how many of them does one process do? Does a step consist of large matmuls only?",
-        "6 FLOPs per parameter and token, over all processes, at the matmul's rate, is the least possible time. Add the cost of the calls. Then ask how much of "
-        "the matmul's rate a real model reaches.",
-        "`6 * params * tokens / ranks / flops + calls * alpha + sent / wire` is the theory's sum; the interval from it to four times it has room for what the "
-        "theory leaves out.",
+        "6 FLOPs per parameter and token, over all processes, at the matmul's rate, is the least time. What do the calls add? How much of that rate does a real model reach?",
+        "`6 * params * tokens / ranks / flops + calls * alpha + sent / wire` is the theory's sum; up to four times that is room for what the theory leaves out.",
     ),
     answers=("step_interval",),
     params=setting(ASKED),

@@ -9,10 +9,8 @@ from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Rows,
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
-    "clocks": "the hardware (bit 0x8), heat (0x20, 0x40) or the power brake (0x80) slows a GPU: `degraded`. Being idle, a set clock and the "
-    "requested power are harmless",
-    "links": "NVLink (`NV…`) does not join two GPUs of one tensor-parallel group: `refuse`; two other GPUs: `degraded`. A group is "
-    "`tp` GPUs in a row, from GPU 0 on",
+    "clocks": "`degraded` if hardware (bit 0x8), heat (0x20, 0x40) or the power brake (0x80) slows a GPU; other bits are harmless",
+    "links": "`refuse` if no NVLink (`NV…`) joins two GPUs of a group, `tp` in a row from GPU 0 on; `degraded` if two others",
     "copy": "the slowest GPU's copy as a share of the printed bandwidth",
     "all-reduce": "**bus** bandwidth of the all-reduce as a share of the printed link, one way",
     "shared memory": "bytes of `/dev/shm`",
@@ -66,8 +64,7 @@ otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}}, and
     kind="more",
     hints=(
         "Eight GPUs work in step. Does the mean of their copies say how fast all eight together are? And is a GPU that idles at 345 MHz faulty?",
-        "One small function judges a value against a pair of limits, None included. Test the bits of `reasons` with `&`. Two GPUs a and b are in one group if "
-        "`a // tp == b // tp`.",
+        "One small function judges a value against a pair of limits, None included. Test bits with `&`. Two GPUs a and b are in one group if `a // tp == b // tp`.",
         "`int(text, 16) & (0x8 | 0x20 | 0x40 | 0x80)`; `min(copies) / printed`, unless one is None; `2 * (n - 1) / n * nbytes / seconds / link`; "
         "`math.inf` for −1; then the worst of the seven words.",
     ),

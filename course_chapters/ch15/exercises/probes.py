@@ -1,13 +1,11 @@
 """How chapter 15 calls its answers: held-out ratios beside own predictions, visits that take time, a training that runs again."""
 
-from __future__ import annotations
-
-import copy
 import json
 import statistics
 from typing import Any
 
-from course_grader.exercises.probes import NOT_ANSWERED, rows
+from course_grader.exercises.probes import rows, unless_open
+from course_grader.exercises.values import copied
 
 VISIT = 40e-6  # s of virtual time that a visit takes: a few latencies
 RUNS = 4  # runs of a training that an answer may ask for
@@ -54,21 +52,16 @@ def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
     that size's row, and with it.
     """
     index, table = case.args
-    predict, held_out = answers
     if index == 0:
         return rows(answers, case)
-    try:
-        return [_beside(predict, held_out, sweep) for (sweep,) in table]
-    except NotImplementedError:
-        return NOT_ANSWERED
+    return unless_open(index, lambda: [_beside(*answers, sweep) for (sweep,) in table])
 
 
 def _beside(predict: Any, held_out: Any, sweep: list[dict[str, Any]]) -> dict[str, Any]:
-    said = held_out(copy.deepcopy(sweep))
-    others, everything = {}, {}
+    found: dict[str, Any] = {"said": held_out(copied(sweep)), "others": {}, "everything": {}}
     for place, row in enumerate(sweep):
-        measured = statistics.median(row["seconds"])
-        rest = [other for other in sweep if other is not sweep[place]]
-        others[row["nbytes"]] = predict(copy.deepcopy(rest), row["nbytes"]) / measured
-        everything[row["nbytes"]] = predict(copy.deepcopy(sweep), row["nbytes"]) / measured
-    return {"said": said, "others": others, "everything": everything}
+        size, measured = row["nbytes"], statistics.median(row["seconds"])
+        rest = [other for at, other in enumerate(sweep) if at != place]
+        found["others"][size] = predict(copied(rest), size) / measured
+        found["everything"][size] = predict(copied(sweep), size) / measured
+    return found

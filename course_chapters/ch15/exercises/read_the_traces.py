@@ -1,7 +1,5 @@
 """Card of read-the-traces: read the norms and the rates."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
@@ -25,14 +23,12 @@ CARD = Card(
     id="read-the-traces",
     chapter="15",
     title="Read the norms and the rates",
-    text=f"""Write two functions that find out from its curves what happened to a training run. Every program writes the loss, the gradient norm and the learning rate of each
-step, and these three numbers distinguish most faults. A run on three
-GPUs that was resumed at step 1,000 continued with the rate of step 333 (*huggingface/diffusers, pull request 8312, 2024*); a schedule that every process steps runs ahead
-of its plan from the first step (*huggingface/accelerate, issue 2926, 2024*).
+    text=f"""Write two functions that find out from its curves what happened to a training run. A run on three GPUs that was resumed at step 1,000 continued with the rate of step
+333 (*huggingface/diffusers, pull request 8312, 2024*); a schedule that every process steps runs ahead of its plan (*huggingface/accelerate, issue 2926, 2024*).
 
-A trace is a dictionary. It has a list with an entry for each step for `"losses"`, `"norms"` (of the gradient, **before** clipping) and `"rates"` (of the optimizer);
-`"planned"` (the intended rates: a line up, then half a cosine down); `"limit"` (norms are clipped to it); and `"resumed"` (the step in which the run continued from a
-checkpoint, or `None`). The runs are real ones of a small transformer; in some of the hidden ones a number was moved so that the answer is close.
+A trace is a dictionary of lists with an entry for each step: `"losses"`, `"norms"` (of the gradient, **before** clipping), `"rates"` (of the optimizer) and `"planned"` (the intended
+rates); also `"limit"` (norms are clipped to it) and `"resumed"` (the step in which the run continued from a checkpoint, or `None`). The runs are real; in some of the hidden ones a
+number was moved so that the answer is close.
 
 1. `first_wrong(rates, planned)` returns the first step whose rate differs from the planned one by more than one in a million, relatively; `None` if there is none.
 2. `cause(trace)` returns one word. A wrong rate comes first, because the norms follow from it. After the last step the plan stays at its last rate.

@@ -1,7 +1,5 @@
 """Card of ring-that-hangs: the ring that hangs on GPUs only."""
 
-from __future__ import annotations
-
 from course_chapters.ch15.exercises.probes import passed_round
 from course_grader.exercises import Card, Worth
 from course_grader.exercises.point_to_point import ALLOWED
@@ -43,10 +41,8 @@ The hang hides a second bug: the backward pass still needs the caller's own `blo
     form="bug",
     hints=(
         "What does every rank wait for first, and what must happen elsewhere before that can finish? Who owns the tensor that the second hop receives into?",
-        "Start both halves of a hop as one operation without an inner order, visit, and only then wait. Give each hop a tensor to receive into that is "
-        "neither the caller's nor in flight.",
-        "`coming = torch.empty_like(block)` in each hop; `works = comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, "
-        "before)])`; visit; wait; `block = coming`.",
+        "Start both halves of a hop as one operation without an inner order, visit, then wait. Receive into a tensor that is neither the caller's nor in flight.",
+        "In each hop a new `coming`; `comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])`; visit; wait; `block = coming`.",
     ),
     answers=("ring_pass",),
     returns=PerRank(DictOf({"total": Tensor(), "owners": ListOf(Number(whole=True)), "block": Tensor()})),

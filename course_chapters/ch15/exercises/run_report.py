@@ -1,7 +1,5 @@
 """Card of run-report: no number without its file."""
 
-from __future__ import annotations
-
 from course_grader.exercises import Card, Worth
 
 CARD = Card(
@@ -31,8 +29,7 @@ One page is at most sixty lines for a dozen runs.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Which sentences can you write before you know the runs? What in them changes with the run, and what must be missing for some of them?",
-        "Loop over `runs.items()` and append to a list of lines. Refuse changed files first, with `evidence.digest`. Format with `:.4g`, and write the source with the "
-        "run's name. Keep the ratios: the last line needs them.",
+        "Loop over `runs.items()` and append to a list of lines. Refuse changed files first. Format with `:.4g`. Keep the ratios: the last line needs them.",
         "`f\"{1e3 * found['step_seconds']:.4g} ms [{name}:measured.step_seconds]\"`; for the last line `max(ratios, key=lambda name: abs(math.log(ratios[name])))`.",
     ),
     answers=("report",),

@@ -1,7 +1,5 @@
 """Card of shifted-labels: labels shifted by one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.shared import words_of
@@ -54,10 +52,8 @@ def labeled(stream, length, mark):
     kind="more",
     form="bug",
     hints=(
-        "Write twelve tokens in two documents on paper, rows of five below them, and the targets below these. Which token is the last target of the first row? How "
-        "many rows have all their targets?",
-        "The targets are the same stream, cut in the same places, but starting one token later. A target is in another document exactly where one token of the pair "
-        "is the mark: which one?",
+        "Write twelve tokens in two documents on paper, rows of five below them, then the targets. Which is the last target of the first row? How many rows have all theirs?",
+        "The targets are the same stream, cut in the same places, one token later. A target is in another document where one token of the pair is the mark: which one?",
         "`rows = (len(stream) - 1) // length`; `targets = stream[1 : rows * length + 1].view(rows, length)`. For the fault, compare `targets[:, : length - by]` with "
         "`inputs[:, by:]` for `by` 0 and 2, the last column of targets with the first of inputs, then `counts` with what it should be.",
     ),

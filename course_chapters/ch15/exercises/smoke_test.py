@@ -1,7 +1,5 @@
 """Card of smoke-test: is a falling loss enough?"""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from course_chapters.ch15.exercises.probes import run_again
@@ -45,8 +43,7 @@ Each run costs time: two are enough. The programs really ran; in some of the hid
     kind="more",
     hints=(
         "Which of the faults leave the training loss falling as it should? What else does each of them change?",
-        "Run twice, then ask the questions in the order of the list. `statistics.variance` is the variance of a sample. NaN is equal to nothing, not even to itself, "
-        "so look for it first.",
+        "Run twice, then ask the questions in the order of the list. `statistics.variance` is that of a sample. NaN is not even equal to itself, so look for it first.",
         "`first, again = run(), run()`; `first != again` compares all of it; `not all(first['moved'].values())`; `mean(first['after']) < floor - noise`; "
         "`mean(first['before']) - mean(first['after']) <= noise`.",
     ),

@@ -23,8 +23,7 @@ Shown: {{gpus}} GPUs at {{price:usd}} an hour each, billed by {{increment}} minu
     kind="more",
     hints=(
         "A budget pays for 47 minutes, and minutes are billed by tens. When is the 47th minute paid for?",
-        "Use one rate in dollars a minute for all GPUs. Each stage's minutes up to the stop are useful or failed; idle is the rest up to `stop`, and rounding is the rest of the bill. For the "
-        "stop: how many whole increments does the budget pay for?",
+        "One rate in dollars a minute for all GPUs. Idle is the rest up to `stop`, rounding the rest of the bill. To stop: how many whole increments does the budget pay for?",
         "`rate = gpus * price / 60`; `billed = math.ceil(stop / increment - 1e-9) * increment`; `minutes = max(0, min(end, stop) - start)`. `blocks = math.floor(budget / (rate * increment) + 1e-9)`; "
         "`last = blocks * increment - grace`, `None` below 0 or without a block.",
     ),

@@ -1,7 +1,5 @@
 """Recorded runs and data sheets as chapter 15's exercises use them: sizes, settings, measurements, peaks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,14 +113,17 @@ def seen(names: Sequence[str]) -> str:
     return ", ".join(f"{bytes_text(recorded(name)['measured']['memory_bytes'])} ({name})" for name in names)
 
 
+def trained() -> dict[str, Evidence]:
+    """Every recorded training run, by its name."""
+    return {name: recorded(name) for name in recorded_names("train")}
+
+
 def traces() -> dict[str, dict[str, list[tuple[float, float]]]]:
-    """The intervals of every recorded run that was traced, by its name."""
-    found = {name: recorded(name) for name in recorded_names("train")}
-    return {name: run["raw"]["intervals"] for name, run in found.items() if run["raw"].get("intervals")}
+    """The intervals of every recorded run that was traced."""
+    return {name: run["raw"]["intervals"] for name, run in trained().items() if run["raw"].get("intervals")}
 
 
 def parted() -> dict[str, list[dict[str, Any]]]:
-    """The steps of every recorded run whose seconds are split into parts, by its name."""
-    found = {name: recorded(name) for name in recorded_names("train")}
-    steps = {name: run["raw"]["steps"] for name, run in found.items()}
+    """The steps of every recorded run whose seconds are split into parts."""
+    steps = {name: run["raw"]["steps"] for name, run in trained().items()}
     return {name: rows for name, rows in steps.items() if all(row.get("parts") for row in rows)}

@@ -134,9 +134,7 @@ def explain(report: dict) -> tuple[str, float]:
     ### END SOLUTION
 
 # %% right: other thresholds, and the printer's errors by their sizes
-# -     for cause, factor in (("bits for bytes", 8), ("both directions", 2), ("factor twice", ring)):
-# -         if abs(report["printed"] / by_rule / factor - 1) < 0.03:
-# -             return cause, rate
+#       rate = sent / report["waited_seconds"] / report["wires"]
 # +     over = report["printed"] / by_rule
 # +     if over > 1.2:
 # +         small = "both directions" if abs(over - 2) < abs(over - ring) else "factor twice"

@@ -8,35 +8,30 @@ from course_chapters.ch15.exercises.work import traces
 from course_grader.judging import Judging, Params, Worked, verdict
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.per_row import Breakdown, rows_fault
-from course_grader.judging.random_inputs import generality
+from course_grader.judging.random_inputs import draw_rows, generality
 from course_grader.records import Case, Outcome, Verdict
 
 Kernel = tuple[str, int, float, float]
 Row = tuple[Sequence[Kernel], float, float]  # kernels, begin and end of the step
 C, T, H = "compute", "communication", "copy"
+MADE = ((C, (7, 9), 5), (C, (7, 9), 5), (T, (13, 21), 14), (H, (2,), 5), (T, (13, 21), 14))  # kind, streams, longest
 
 
 def made(rng: random.Random, count: int, wall: float = 10.0) -> list[Kernel]:
     """Kernels of a step: short ones that compute on two streams, longer ones that communicate on two others, copies."""
     kernels: list[Kernel] = []
     for place in range(count):
-        kind = (C, C, T, H, T)[place % 5]
-        longest = wall / count * (14 if kind == T else 5)
+        kind, streams, longest = MADE[place % 5]
         start = rng.uniform(-0.04, 1.0) * wall
-        kernels.append(
-            (kind, rng.choice({C: (7, 9), T: (13, 21), H: (2,)}[kind]), start, start + rng.random() * longest)
-        )
+        kernels.append((kind, rng.choice(streams), start, start + rng.random() * longest * wall / count))
     rng.shuffle(kernels)
     return kernels
 
 
 def whole(rng: random.Random, count: int) -> list[Kernel]:
     """Kernels that begin and end at half seconds, so that many touch, nest and coincide; some without length."""
-    kinds, lengths = (C, T, T, H), (0, 0.5, 1, 1, 4)
-    return [
-        (rng.choice(kinds), rng.randrange(3), start := rng.randrange(20) / 2, start + rng.choice(lengths))
-        for _ in range(count)
-    ]
+    rows = draw_rows(rng, count, (C, T, T, H), range(3), [half / 2 for half in range(20)], (0, 0.5, 1, 1, 4))
+    return [(kind, stream, start, start + length) for kind, stream, start, length in rows]
 
 
 HIDDEN_ONCE = [(C, 7, 0.0, 4.0), (C, 9, 1.0, 3.0), (T, 13, 2.0, 6.0), (T, 21, 5.0, 7.0), (H, 2, 7.5, 8.0)]
@@ -144,8 +139,6 @@ def step_times(kernels, begin, end):
         talking = "hidden" if "compute" in kinds else "exposed"
         found[talking if kinds & talks else "idle"] += (e - s) * bool(kinds & talks or "compute" not in kinds)
     return found
-
-
 # %% wrong: the public form => values public-form unless copies=neither
 # > this solves the public form of the exercise: copies count as communication here.
 # ~ talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"} ==> talks = {"communication"}

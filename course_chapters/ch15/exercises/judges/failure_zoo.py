@@ -1,8 +1,7 @@
 """Judge of failure-zoo: who failed, and who only reports it."""
 
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import Any
@@ -23,93 +22,62 @@ LOST = (  # gloo's words
 LATE = ("RuntimeError: Timed out waiting 5000ms for recv operation to complete",)
 VERSIONS = ("Trouble: The ranks do not have the same torch version.",)
 COLLECTIVES = (("all_reduce", "all_to_all"), ("reduce_scatter", "all_to_all"), ("all_gather", "gather"))
-Answer = tuple[str, int | None, int | None]  # kind, rank, step
+STARTING = (("starting", "starting"),)
+AT_WORK = tuple(("all_reduce", own) for own in ("data", "compute", "checkpoint"))
 
 
-@dataclass
 class Scene:
     """A run with one fault: notes and ends, and the step of the fault."""
 
-    rng: random.Random
-    ranks: int
-    steps: int
-    victim: int
-    at: int = 0
-    notes: list[dict[str, Any]] = field(default_factory=list)
-    exits: list[tuple[float, int, int]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.at = self.rng.randrange(3, self.steps - 4)
-        first = self.rng.randrange(4000, 30_000)
-        sums = [f"{self.rng.getrandbits(32):08x}" for _ in range(self.steps)]
-        for rank in range(self.ranks):
-            work = [self.rng.uniform(0.05, 0.08), *(self.rng.uniform(0.018, 0.026) for _ in range(self.steps - 1))]
-            pid = first + 7 * rank + self.rng.randrange(5)
-            note = {"rank": rank, "pid": pid, "doing": "done", "step": self.steps - 1, "error": "", "work": work}
-            self.notes.append(note | {"torch": TORCH, "checksums": list(sums)})
+    def __init__(self, rng: random.Random, ranks: int, steps: int, victim: int) -> None:
+        self.rng, self.steps = rng, steps
+        self.at = rng.randrange(3, steps - 4)
+        first, sums = rng.randrange(4000, 30_000), self.sums(steps)
+        self.notes: list[dict[str, Any]] = []
+        for rank in range(ranks):
+            work = [rng.uniform(0.05, 0.08), *(rng.uniform(0.018, 0.026) for _ in range(steps - 1))]
+            note = {"rank": rank, "pid": first + 7 * rank + rng.randrange(5), "work": work, "checksums": list(sums)}
+            self.notes.append(note | {"doing": "done", "step": steps - 1, "error": "", "torch": TORCH})
         self.notes[-1]["work"][0] = 0.4  # it compiled something, which is not a fault
-        self.mine, self.next = self.notes[self.victim], self.notes[(self.victim + 1) % self.ranks]
+        self.mine, self.next = self.notes[victim], self.notes[(victim + 1) % ranks]
+        self.exits = [(20.0, note["pid"], 0) for note in self.notes]
 
-    def stop(self, doing: str, errors: tuple[str, ...], silent: str = "") -> None:
-        """All ranks fail in `doing` in step `at`, the victim too, unless it is `silent` at its own work."""
+    def sums(self, count: int) -> list[str]:
+        return [f"{self.rng.getrandbits(32):08x}" for _ in range(count)]
+
+    def stop(self, errors: Sequence[str], doing: Sequence[tuple[str, str]], others: Any, mine: Any) -> None:
+        """All ranks fail in a collective, the victim in another one of `doing`, or it is silent at its own work.
+
+        `others` and `mine` have the second of their end, and their exit codes.
+        """
+        usual, own = self.rng.choice(doing)
         for note in self.notes:
-            note |= {"doing": doing, "step": self.at, "error": self.rng.choice(errors)}
+            note |= {"doing": usual, "step": self.at, "error": self.rng.choice(errors)}
             note |= {"work": note["work"][: self.at + 1], "checksums": note["checksums"][: self.at]}
-        if silent:
-            self.mine |= {"doing": silent, "error": "", "work": self.mine["work"][: self.at]}
+        self.mine["doing"] = own
+        if (usual, own) in AT_WORK:
+            self.mine |= {"error": "", "work": self.mine["work"][: self.at]}
+        late, code = self.rng.random(), self.rng.choice(others[1:])
+        ends = [mine if note is self.mine else (others[0], code) for note in self.notes]
+        self.exits = [(round(at + late, 1), note["pid"], end) for note, (at, end) in zip(self.notes, ends, strict=True)]
 
-    def end(self, others: tuple[float, int] = (20.0, 0), mine: tuple[float, int] | None = None) -> None:
-        for note in self.notes:
-            seen, code = mine if mine and note is self.mine else others
-            self.exits.append((round(seen, 1), note["pid"], code))
+    def old(self) -> None:
+        self.mine["torch"], self.at = OLD, 0
 
-    def version(self) -> None:
-        self.at = 0
-        self.stop("starting", VERSIONS)
-        for note in self.notes:
-            note |= {"work": [], "checksums": []}
-        self.mine["torch"] = OLD
-        self.end((4.0, FAILED))
-
-    def killed(self, slow: bool = False, at_once: bool = False) -> None:
-        """`slow`: its neighbor was slow before; `at_once`: the launcher looked only after the others had failed too."""
-        self.stop("all_reduce", LOST, self.rng.choice(("data", "compute", "checkpoint")))
-        if slow:
-            self.next["work"][1:] = [0.3] * self.at
-        seen = 9.0 + self.rng.random()
-        others = (seen, FAILED) if at_once else (seen + 0.2, self.rng.choice((FAILED, SIGTERM)))
-        self.end(others, (seen, SIGKILL))
-
-    def hung(self, doing: str = "compute", killed_last: bool = False) -> None:
-        self.stop("all_reduce", LATE, doing)
-        seen = 14.0 + self.rng.random()
-        self.end((seen, FAILED), (seen + 30.0, SIGKILL) if killed_last else (seen + 0.3, SIGTERM))
-
-    def hung_behind(self) -> None:
+    def behind(self) -> None:
         """The victim still writes the checkpoint of the previous step; the others wait for it in the next."""
-        self.hung("checkpoint")
         self.at -= 1
         self.mine["step"] = self.at
 
-    def mismatched(self) -> None:
-        usual, odd = self.rng.choice(COLLECTIVES)
-        self.stop(usual, LATE)
-        self.mine["doing"] = odd
-        self.end((14.0 + self.rng.random(), FAILED))
-
-    def two_versions(self) -> None:
-        """Two versions that did connect, and hung later."""
-        self.mismatched()
-        self.mine["torch"], self.at = OLD, 0
-
     def flipped(self) -> None:
-        sums = self.mine["checksums"]
-        sums[self.at :] = [f"{self.rng.getrandbits(32):08x}" for _ in sums[self.at :]]
-        self.end()
+        self.mine["checksums"][self.at :] = self.sums(self.steps - self.at)
 
     def spoiled(self) -> None:
         """Another rank's weights had differed for a while before something else ended the run."""
         self.next["checksums"] = [*self.next["checksums"][:-2], "0badcafe", "0badbeef"]
+
+    def slow_neighbor(self) -> None:
+        self.next["work"][1:] = [0.3] * self.at
 
     def slowed(self, times: float, since: int | None = None, steps: int | None = None) -> None:
         since = since or self.at
@@ -118,35 +86,44 @@ class Scene:
 
     def near(self, times: float, steps: int = 3, uneven: bool = False) -> None:
         """Work that is about three times the others' for about three steps; a single slow step comes before."""
-        since = self.at = self.steps - steps
+        self.at = self.steps - steps
         others = [note for note in self.notes if note is not self.mine]
         for place, note in enumerate(others):  # uneven ones: with the victim among them, the median would be larger
             note["work"] = [(2 if uneven and 2 * place >= len(others) else 1) / 32] * self.steps  # exact in binary
         usual = median(note["work"][0] for note in others)
-        self.mine["work"] = [usual, usual, 4 * usual, *[usual] * (since - 3), *[times * usual] * steps]
-        self.end()
+        self.mine["work"] = [usual, usual, 4 * usual, *[usual] * (self.at - 3), *[times * usual] * steps]
 
 
-_before = partial(Scene.slowed, times=7.0, since=1)
+def _stopped(errors: Sequence[str], doing: Sequence[tuple[str, str]], others: Any, mine: Any) -> Callable[..., None]:
+    return partial(Scene.stop, errors=errors, doing=doing, others=others, mine=mine)
+
+
+def _hung(place: int, mine: Any = (14.3, SIGTERM)) -> Callable[..., None]:
+    return _stopped(LATE, AT_WORK[place : place + 1], (14.0, FAILED), mine)
+
+
+_slow_before = partial(Scene.slowed, times=7.0, since=1)
+_killed = _stopped(LOST, AT_WORK, (9.2, FAILED, SIGTERM), (9.0, SIGKILL))
+_mismatched = _stopped(LATE, COLLECTIVES, (14.0, FAILED), (14.0, FAILED))
 PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kind, and what happens one after another
-    "version": ("version", Scene.version),
-    "killed": ("killed", Scene.killed),
-    "hung": ("hung", Scene.hung),
-    "hung, reading": ("hung", partial(Scene.hung, doing="data")),
-    "hung, killed last": ("hung", partial(Scene.hung, doing="checkpoint", killed_last=True)),
-    "mismatched": ("mismatched", Scene.mismatched),
+    "version": ("version", Scene.old, _stopped(VERSIONS, STARTING, (4.0, FAILED), (4.0, FAILED))),
+    "killed": ("killed", _killed),
+    "hung": ("hung", _hung(1)),
+    "hung, reading": ("hung", _hung(0)),
+    "hung, killed last": ("hung", _hung(2, (44.0, SIGKILL))),
+    "mismatched": ("mismatched", _mismatched),
     "flipped": ("flipped", Scene.flipped),
-    "slow": ("slow", partial(Scene.slowed, times=7.0), Scene.end),
-    "none": ("none", Scene.end),
-    "one slow step": ("none", partial(Scene.slowed, times=12.0, steps=1), Scene.end),
-    "twice as slow": ("none", partial(Scene.slowed, times=1.8), Scene.end),
-    "slow and killed": ("killed", _before, partial(Scene.killed, slow=True)),
-    "slow and flipped": ("flipped", _before, Scene.flipped),
-    "killed at once": ("killed", partial(Scene.killed, at_once=True)),
-    "version and mismatched": ("version", Scene.two_versions),
-    "flipped and killed": ("killed", Scene.killed, Scene.spoiled),
-    "flipped and hung": ("hung", Scene.hung, Scene.spoiled),
-    "hung a step behind": ("hung", Scene.hung_behind),
+    "slow": ("slow", partial(Scene.slowed, times=7.0)),
+    "none": ("none",),
+    "one slow step": ("none", partial(Scene.slowed, times=12.0, steps=1)),
+    "twice as slow": ("none", partial(Scene.slowed, times=1.8)),
+    "slow and killed": ("killed", _slow_before, _killed, Scene.slow_neighbor),
+    "slow and flipped": ("flipped", _slow_before, Scene.flipped),
+    "killed at once": ("killed", _stopped(LOST, AT_WORK, (9.0, FAILED), (9.0, SIGKILL))),
+    "version and mismatched": ("version", _mismatched, Scene.old),
+    "flipped and killed": ("killed", _killed, Scene.spoiled),
+    "flipped and hung": ("hung", _hung(1), Scene.spoiled),
+    "hung a step behind": ("hung", _hung(2), Scene.behind),
     "just slow": ("slow", partial(Scene.near, times=3.0)),
     "slow for two steps": ("none", partial(Scene.near, times=3.25, steps=2)),
     "two and a half times": ("none", partial(Scene.near, times=2.5)),
@@ -155,8 +132,8 @@ PLAYS: Mapping[str, tuple[str, *tuple[Callable[..., None], ...]]] = {  # the kin
 }
 
 
-def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[list[Any], list[Any], Answer]:
-    """Notes and ends of such a run, in some order, and what happened in it."""
+def scene(what: str, rng: random.Random, ranks: int, steps: int, victim: int) -> tuple[Any, ...]:
+    """Notes and ends of such a run, in some order, and what happened in it: kind, rank and step."""
     made, (kind, *plays) = Scene(rng, ranks, steps, victim), PLAYS[what]
     for play in plays:
         play(made)
@@ -251,14 +228,7 @@ def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tup
     ### END SOLUTION
 
 # %% right: silence first, and slow steps counted from the end
-# -     first = min(seen for seen, _, _ in exits)
-# -     for seen, pid, code in exits:
-# -         if code == -9 and seen == first:  # the launcher ended the later ones
-# -             return next(("killed", note["rank"], note["step"]) for note in notes if note["pid"] == pid)
-# -     if any(code for _, _, code in exits):
-# -         rank = odd([note["doing"] for note in notes])
-# -         kind = "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched"
-# -         return kind, rank, notes[rank]["step"]
+#           return "version", rank, 0
 # +     ends = {pid: (seen, code) for seen, pid, code in exits}
 # +     for note in notes:
 # +         if not note["error"] and note["doing"] != "done":
@@ -267,8 +237,7 @@ def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tup
 # +     if any(note["error"] for note in notes):
 # +         rank = odd([note["doing"] for note in notes])
 # +         return ["mismatched", rank, notes[rank]["step"]]
-# -         if all(slow[-3:]):
-# -             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
+#           slow = [mine >= 3 * median(work[step] for work in others) for step, mine in enumerate(note["work"])]
 # +         since = len(slow)
 # +         while since and slow[since - 1]:
 # +             since -= 1

@@ -1,5 +1,6 @@
 """Judge of honest-mfu: an honest MFU, or none."""
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -7,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from course_chapters.ch15.exercises.honest_mfu import LEAST, REASONS, ROOF
-from course_chapters.ch15.exercises.work import as_run, peaks_of
+from course_chapters.ch15.exercises.work import as_run, peaks_of, trained
 from course_grader.exercises.placeholders import fill_text
 from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, near, times, verdict
 from course_grader.judging.cases import shown
@@ -16,7 +17,6 @@ from course_grader.judging.mistakes import WHOLE, Wrong
 from course_grader.judging.per_row import FINE, rows_fault
 from course_grader.judging.random_inputs import generality
 from course_grader.records import Case, Outcome, Verdict
-from course_runs.reading import recorded, recorded_names
 
 Run = dict[str, Any]
 right = Worked("honest-mfu")
@@ -42,25 +42,24 @@ def gpu_run(rng: random.Random, device: str, ranks: int = 8, *, narrow: bool = F
     return _waited(run | {"model_flops_per_token": work, "hardware_flops_per_token": work * 4 / 3} | peaks)
 
 
-def _waited(run: Run) -> Run:
+def _waited(run: Run, times: Callable[[int], float] = lambda step: 1.0, until: float = math.inf) -> Run:
+    """The steps before `until`, each so many times as long, beside a clock that waited for them."""
+    rows = [row | {"seconds": row["seconds"] * times(row["step"])} for row in run["rows"] if row["step"] < until]
     steps: dict[int, float] = {}
-    for row in run["rows"]:
+    for row in rows:
         steps[row["step"]] = max(row["seconds"], steps.get(row["step"], 0.0))
-    return run | {"wall_seconds": 1.01 * sum(each for step, each in steps.items() if step >= run["warm_up"])}
-
-
-def _scaled(run: Run, factor: Callable[[int], float]) -> Run:
-    return run | {"rows": [row | {"seconds": row["seconds"] * factor(row["step"])} for row in run["rows"]]}
+    waited = sum(seconds for step, seconds in steps.items() if step >= run["warm_up"])
+    return run | {"rows": rows, "wall_seconds": 1.01 * waited}
 
 
 def launched(run: Run, rng: random.Random, low: float = 0.5, high: float = 0.8) -> Run:
     """The clock missed a part of each step, in which the device was still busy; the roof alone does not show it."""
     share = rng.uniform(low, high)
-    return _scaled(run, lambda step: share)
+    return _waited(run, lambda step: share) | {"wall_seconds": run["wall_seconds"]}
 
 
 def _shaken(run: Run, rng: random.Random) -> Run:
-    return _waited(_scaled(run, lambda step: rng.uniform(5, 9) if step >= run["warm_up"] and step % 3 == 0 else 1))
+    return _waited(run, lambda step: rng.uniform(5, 9) if step >= run["warm_up"] and step % 3 == 0 else 1)
 
 
 def _used(run: Run, share: float) -> Run:
@@ -68,17 +67,16 @@ def _used(run: Run, share: float) -> Run:
 
 
 def _of_length(run: Run, steps: int) -> Run:
-    return _waited(run | {"rows": [row for row in run["rows"] if row["step"] < run["warm_up"] + steps]})
+    return _waited(run, until=run["warm_up"] + steps)
 
 
 def _at_a_limit(seconds: Sequence[float], wall: float, share: float = 0.4) -> Run:
     """One warm-up step, then steps of these seconds, the median a power of two, in numbers that no product rounds."""
-    peak, ranks, tokens = 1e15, 4, 2**16
+    run = gpu_run(random.Random(0), "H100 SXM", 4)
     rows = [{"step": step, "rank": 0, "seconds": each} for step, each in enumerate([64.0, *seconds])]
-    work = share * peak * statistics.median(seconds) * ranks / tokens
-    run = {"rows": rows, "warm_up": 1, "wall_seconds": wall, "tokens_per_step": tokens, "ranks": ranks}
-    run |= {"model_flops_per_token": work, "hardware_flops_per_token": 1.5 * work, "dtype": "bfloat16"}
-    return run | {"dense_flops": {"bfloat16": peak}, "sparse_flops": {"bfloat16": 2 * peak}}
+    run |= {"rows": rows, "warm_up": 1, "wall_seconds": wall, "tokens_per_step": 2**16}
+    run |= {"dense_flops": {"bfloat16": 1e15}, "sparse_flops": {"bfloat16": 2e15}}
+    return run | {"model_flops_per_token": share * 1e15 * statistics.median(seconds) * 4 / 2**16}
 
 
 def close(rng: random.Random) -> list[Run]:
@@ -116,8 +114,7 @@ DOCTORED: Mapping[str, Callable[[Run, random.Random], Run]] = {
 
 @cache
 def recorded_runs() -> dict[str, Run]:
-    found = {name: recorded(name) for name in recorded_names("train")}
-    return {name: as_run(run) for name, run in found.items() if run["measured"].get("model_flops_per_step")}
+    return {name: as_run(run) for name, run in trained().items() if run["measured"].get("model_flops_per_step")}
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -149,9 +146,7 @@ def _fault(params: Params, lead: str, got: Any, want: Any, places: Sequence[int]
         if said == want:
             return None
         if not places:
-            return Wrong(
-                "other-reason", f"{lead}{got!r} is not the first reason of the list that applies.", lead, WHOLE
-            )
+            return Wrong("other-reason", f"{lead}{got!r} is not the first reason that applies.", lead, WHOLE)
         return Wrong("refuses-sound", f"{lead}you say {got!r}, but this log is sound.", lead, places[:1])
     if not places:
         told = f"{lead}this log has no MFU: {fill_text(REASONS[want], params)}."
@@ -213,10 +208,7 @@ def honest_mfu(run: dict) -> tuple[float, float, float] | str:
     ### END SOLUTION
 
 # %% right: clocks in an array
-# -     steps = {}
-# -     for row in run["rows"]:
-# -         steps[row["step"]] = max(row["seconds"], steps.get(row["step"], 0.0))  # all wait for the slowest rank
-# -     timed = sorted(seconds for step, seconds in steps.items() if step >= run["warm_up"])
+#       timed = sorted(seconds for step, seconds in steps.items() if step >= run["warm_up"])
 # +     import numpy as np
 # +     clock = np.zeros((1 + max(row["step"] for row in run["rows"]), 1 + max(row["rank"] for row in run["rows"])))
 # +     for row in run["rows"]:

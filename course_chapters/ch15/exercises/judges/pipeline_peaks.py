@@ -1,10 +1,9 @@
 """Judge of pipeline-peaks: two schedules, stage by stage."""
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, near, times
+from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, FINE, Column, Series, one_verdict, table
 from course_grader.judging.random_inputs import generality
@@ -15,19 +14,12 @@ SCHEDULES = ("gpipe", "1f1b")
 right = Worked("pipeline-peaks")
 
 
-def _apart(got: Sequence[float], want: Sequence[float]) -> Fault:
-    if len(got) != len(want):
-        return "wrong-length", f"return one number for each of the {len(want)} stages."
-    stage = next(s for s, (one, other) in enumerate(zip(got, want, strict=True)) if not near(one, other, FINE))
-    return "", f"stage {stage} holds {times(got[stage], want[stage])}."
-
-
 PEAKS = Series(
     part="peaks",
     want=right[0],
     rel=FINE,
     words=lambda job, schedule, count: f"{schedule}, {len(job['state'])} stages, {count} micro-batches",
-    apart=_apart,
+    each="stage",
 )
 MOST = Column(
     part="most",
@@ -117,8 +109,6 @@ def most_micro_batches(job, schedule, memory):
             continue
         limit = max(0, int(room)) if limit is None else min(limit, max(0, int(room)))
     return limit
-
-
 # %% wrong: gpipe for both => values
 # > how many forwards come before its first backward?
 # ~ micro_batches if schedule == "gpipe" else min(stages - s, micro_batches) ==> micro_batches
@@ -185,9 +175,7 @@ def most_micro_batches(job, schedule, memory):
 # %% wrong: at most thirty-two => generality ~
 # ~ if not fits(count + 1) ==> if count == 32 or not fits(count + 1)
 # %% half: the peaks only => 2.7
-# -     if schedule == "1f1b" and fits(len(job["state"])):
-# -         return None  # more than the stages changes nothing
-# +     raise NotImplementedError
+# ~ return max(stage_peaks(job, schedule, count)) <= memory ==> raise NotImplementedError
 # %% wrong: the sum over stages => values wrong-shape  from: the peaks only
 # ~ return peaks ==> return sum(peaks)
 '''

@@ -2,7 +2,7 @@
 
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -144,14 +144,23 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return [Case(name="eight GPUs", args=(0, shown)), generality("lines", 0, "other machines", unseen)]
 
 
-SEEN = dict(
-    zip(LINES, ("versions", "reasons", "topology", "copy", "all_reduce", "shared_memory", "open_files"), strict=True)
-)
+PARTS = {  # of what is returned: the share that it counts for, and what the machine reports of it
+    "versions": ("versions", "versions"),
+    "clocks": ("clocks", "reasons"),
+    "links": ("links", "topology"),
+    "copy": ("rates", "copy"),
+    "all-reduce": ("rates", "all_reduce"),
+    "shared memory": ("system", "shared_memory"),
+    "open files": ("system", "open_files"),
+    "run": ("run", ""),
+}
 
 
-def _seen(line: str, machine: Machine, tp: int, limits: Limits) -> str:
+def _seen(line: str, want: Mapping[str, str], machine: Machine, tp: int, limits: Limits) -> str:
     """What the machine reports on a line, each value once."""
-    found, values = [machine[SEEN[line]]], []
+    if line == "run":
+        return f"the worst line is {max((want[each] for each in LINES), key=WORDS.index)!r}"
+    found, values = [machine[PARTS[line][1]]], []
     for each in found:
         found += each.values() if type(each) is dict else each if type(each) is list else ()
         values += [] if type(each) in (dict, list) else [f"{each:.4g}" if type(each) is float else str(each)]
@@ -159,43 +168,26 @@ def _seen(line: str, machine: Machine, tp: int, limits: Limits) -> str:
     return f"{line}: {' '.join(dict.fromkeys(values))}{more}"
 
 
-LINE = {
-    line: Word(
+def _fault(case: Case, line: str, rows: Sequence[Any], said: Sequence[Any]) -> Fault | None:
+    """What is wrong with one line of all rows, each with the right verdicts in front."""
+    column = Word(
         part=line,
-        choices=WORDS,
-        want=lambda want, *_, line=line: want[0][line],
-        words=lambda _, *row, line=line: _seen(line, *row),
+        choices=tuple(RUNS.values()) if line == "run" else WORDS,
+        want=lambda want, *_: want[line],
+        words=lambda *row: _seen(line, *row),
     )
-    for line in LINES
-}
-RUN = Word(
-    part="run",
-    choices=tuple(RUNS.values()),
-    want=lambda want, *_: want[1],
-    words=lambda want, *_: f"the worst line is {max(want[0].values(), key=WORDS.index)!r}",
-)
-GROUPS: dict[str, Sequence[str]] = {name: (name,) for name in ("versions", "clocks", "links")}
-GROUPS |= {"rates": ("copy", "all-reduce"), "system": ("shared memory", "open files")}
-
-
-def _fault(case: Case, column: Word, said: Sequence[Any], *where: Any) -> Fault | None:
-    fault = column.fault(case, said)
-    if fault is None:
-        return None
-    found, lead = Wrong(*fault), f"{column.part}: "
-    return found._replace(where=where) if found.lead else Wrong(found.mistake, lead + found.message, lead, where)
+    fault = column.fault(replace(case, name=f"{case.name}, {line}", args=(0, rows)), [each.get(line) for each in said])
+    return fault and Wrong(*fault)._replace(where=(1,) if line == "run" else (0, line))
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    groups = {"lines": tuple(LINES)} if case.kind == "generality" else GROUPS
-    asked = replace(case, args=(0, [(want, *row) for want, row in zip(right.value(case), case.args[1], strict=True)]))
-
-    def line_fault(line: str) -> Fault | None:
-        return _fault(asked, LINE[line], [lines.get(line) for lines, _ in outcome.value], 0, line)
-
-    faults = {part: first(*map(line_fault, lines)) for part, lines in groups.items()}
-    faults["run"] = _fault(asked, RUN, [run for _, run in outcome.value], 1)
-    return [verdict(case.kind, part, case, fault) for part, fault in faults.items()]
+    wants, said = ([{**lines, "run": run} for lines, run in found] for found in (right.value(case), outcome.value))
+    rows = [(want, *row) for want, row in zip(wants, case.args[1], strict=True)]
+    faults: dict[str, list[Fault | None]] = {}
+    for line, (part, _) in PARTS.items():
+        share = "lines" if case.kind == "generality" and line != "run" else part
+        faults.setdefault(share, []).append(_fault(case, line, rows, said))
+    return [verdict(case.kind, part, case, first(*found)) for part, found in faults.items()]
 
 
 JUDGING = Judging(
@@ -247,9 +239,7 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
 # ~ all(rank == machine["versions"][0] for rank in machine["versions"]) ==> len({tuple(sorted(each.items())) for each in machine["versions"]}) == 1
 # ~ int(bits, 16) & SLOWED for bits in machine["reasons"] ==> int(bits, 0) & 1 << place for bits in machine["reasons"] for place in (3, 5, 6, 7)
 # ~ math.inf if files == -1 else files ==> 10**12 if files < 0 else files
-# -     worst = next((word for word in ("refuse", "degraded") if word in lines.values()), "healthy")
-# -     return lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst]
-# +     return lines, ("go", "with care", "no-go")[max(("healthy", "degraded", "refuse").index(word) for word in lines.values())]
+# ~ {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> ("go", "with care", "no-go")[max(("healthy", "degraded", "refuse").index(word) for word in lines.values())]
 # %% wrong: every machine is fine => values always-the-same
 # ~ lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> dict.fromkeys(lines, "healthy"), "go"
 # %% wrong: torch alone is compared => values torch-alone

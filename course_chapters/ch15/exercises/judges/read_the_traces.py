@@ -15,6 +15,8 @@ from course_grader.judging.mistakes import Wrong
 from course_grader.judging.random_inputs import generality
 from course_grader.records import Case, Outcome, Verdict
 
+KNOWN = ("sound", "bad batch", "warm-up again", "always clipped")
+SHOWN = ("sound", "warm-up again", "one step back", "twice a step")
 RESUMING = ("resumed well", "warm-up again", "one step back", "one step ahead", "four times a step")
 LOOK: Mapping[str, str] = {
     "warm-up again": "The rates differ from the plan after the resume. Which steps of the plan have these rates?",
@@ -33,109 +35,84 @@ right = Worked("read-the-traces")
 
 
 def _one_norm(trace: Trace, place: int, norm: float) -> Trace:
-    return {**trace, "norms": [norm if step == place else each for step, each in enumerate(trace["norms"])]}
+    return trace | {"norms": [norm if step == place else each for step, each in enumerate(trace["norms"])]}
 
 
 def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple[Trace, str]]:
     """Traces made of shipped ones: two faults at once, and norms close to the limit of a word."""
-    sound, bad = kept("sound"), kept("bad batch")
+    sound, bad, wrong = kept("sound"), kept("bad batch"), kept(rng.choice(("twice a step", "warm-up again")))
     norms = sound["norms"]
     usual, middle, last = median(norms), len(norms) // 2, len(norms) - 1
-    wrong = kept(rng.choice(("twice a step", "warm-up again")))
     why = "warm-up again" if wrong["resumed"] is not None else "stepped too often"
     # norms that grow from the first step, and fastest at the end: the last ones are also far above the median
-    sums = {**sound, "norms": [norms[0] * (1 + 60 * (step / last) ** 3) for step in range(last + 1)]}
-    ones, twos = ({**sound, "norms": [1.0, *[each] * last]} for each in (1.0, 2.0))
+    sums = sound | {"norms": [norms[0] * (1 + 60 * (step / last) ** 3) for step in range(last + 1)]}
+    ones, twos = (sound | {"norms": [1.0, *[each] * last]} for each in (1.0, 2.0))
     quarter = len(norms) // 4
     tens, above = [1.0, *[4.0] * (last - quarter), *[10.0] * quarter], [1.0, *[4.0] * (last - 5), *[10.5] * 3, 4.0, 4.0]
-    one_below = _one_norm(sound, middle, 0.9 * min(norms))  # all other steps are clipped
+    scaled = [
+        sound | {"norms": [by * each for each in norms], "limit": by * sound["limit"]} for by in (512.0, 2.0**-12)
+    ]
     return [
-        ({**wrong, "norms": bad["norms"]}, why),
-        ({**wrong, "norms": [1e-5 * wrong["limit"]] * len(norms)}, why),
-        ({**bad, "limit": 0.5 * min(bad["norms"])}, "bad batch"),
+        (wrong | {"norms": bad["norms"]}, why),
+        (wrong | {"norms": [1e-5 * wrong["limit"]] * len(norms)}, why),
+        (bad | {"limit": 0.5 * min(bad["norms"])}, "bad batch"),
         (_one_norm(sound, middle, 5.3 * usual), "bad batch"),  # not above five times the mean, of which it is a part
         (_one_norm(sound, 0, max(norms) / 6), "sound"),
-        ({**sound, "limit": sorted(norms)[2]}, "sound"),  # the median step is clipped, and not all are
+        (sound | {"limit": sorted(norms)[2]}, "sound"),  # the median step is clipped, and not all are
         (_one_norm(sound, middle, 150 * norms[0]), "explodes"),  # and comes back
         (_one_norm(sound, last, 1e-4 * sound["limit"]), "sound"),  # one norm is small, not every one
-        ({**one_below, "limit": 0.95 * min(norms)}, "sound"),
+        (_one_norm(sound, middle, 0.9 * min(norms)) | {"limit": 0.95 * min(norms)}, "sound"),  # all others are clipped
         (sums, "not zeroed"),
-        ({**sums, "limit": 0.5 * norms[0]}, "not zeroed"),
+        (sums | {"limit": 0.5 * norms[0]}, "not zeroed"),
         (_one_norm(sums, middle, 150 * norms[0]), "explodes"),
         (_one_norm(sound, middle, math.nan), "explodes"),
-        ({**sound, "limit": min(norms)}, "sound"),
-        ({**ones, "limit": 1000.0}, "sound"),  # exactly a thousandth
-        ({**ones, "limit": 1 - 2**-30}, "always clipped"),
-        ({**_one_norm(ones, middle, 4.0), "limit": 2000.0}, "sound"),  # one norm is not small
+        (sound | {"limit": min(norms)}, "sound"),
+        (ones | {"limit": 1000.0}, "sound"),  # exactly a thousandth
+        (ones | {"limit": 1 - 2**-30}, "always clipped"),
+        (_one_norm(ones, middle, 4.0) | {"limit": 2000.0}, "sound"),  # one norm is not small
         (_one_norm(ones, middle, 100.0), "bad batch"),  # exactly a hundred times the first
         (_one_norm(ones, middle, 5.0), "sound"),  # exactly five times the median
-        ({**ones, "norms": tens}, "sound"),  # exactly ten times the first
-        ({**ones, "norms": above}, "not zeroed"),  # just above it, in the median of the last five
+        (ones | {"norms": tens}, "sound"),  # exactly ten times the first
+        (ones | {"norms": above}, "not zeroed"),  # just above it, in the median of the last five
         (_one_norm(twos, middle, 100.5), "explodes"),
-        *(
-            ({**sound, "norms": [by * each for each in norms], "limit": by * sound["limit"]}, "sound")
-            for by in (512.0, 2.0**-12)
-        ),
+        *((each, "sound") for each in scaled),
     ]
 
 
 def close_rates() -> list[tuple[list[float], list[float]]]:
     """(rates, planned) that differ by little or at an end of the run, among them such small rates as large models have."""
     small, exact = [1e-9 * step for step in range(1, 7)], [float(step) for step in range(1, 6)]
-    made = (
-        small,
-        [*small[:3], small[3] * 1.001, *small[4:]],
-        [*small[:4], small[4] * (1 + 1.2e-6), small[5]],
-        [small[0], small[1] * (1 + 8e-7), *small[2:]],
-        exact,
-        [*exact[:4], 5.1],
-        [1.1, *exact[1:]],
-        [value * (1 + 1e-9) for value in exact],
-        [1.0, 2.0001, *exact[2:]],
-    )
+    changes = [(small, 0, 1.0), (small, 3, 1.001), (small, 4, 1 + 1.2e-6), (small, 1, 1 + 8e-7)]
+    changes += [(exact, 0, 1.0), (exact, 4, 1.02), (exact, 0, 1.1), (exact, 1, 1.00005)]
+    moved = [([each * (by if at == place else 1) for at, each in enumerate(plan)], plan) for plan, place, by in changes]
     zero = [([first, 1.0], [0.0, 1.0]) for first in (0.0, 1e-5)]
-    return zero + [(rates, small if len(rates) == len(small) else exact) for rates in made]
+    return [*zero, *moved, ([value * (1 + 1e-9) for value in exact], exact)]
 
 
-def trace_of(fault: str, seed: int) -> dict[str, Any]:
+def trace_of(fault: str, seed: int) -> Trace:
     plan = trainings.planned(fault)
-    return {
-        **shipped()["traces"][f"{fault}/{seed}"],
-        "rates": [trainings.rate_of(fault, seed, step) for step in range(len(plan))],
-        "planned": plan,
-        "limit": trainings.limit_of(fault),
-        "resumed": RESUMED[seed] if fault in RESUMING else None,
-    }
-
-
-def _rates(seed: int, faults: Sequence[str]) -> list[tuple[list[float], list[float]]]:
-    return [(found["rates"], found["planned"]) for found in (trace_of(fault, seed) for fault in faults)]
+    rates = [trainings.rate_of(fault, seed, step) for step in range(len(plan))]
+    resumed = RESUMED[seed] if fault in RESUMING else None
+    known = {"rates": rates, "planned": plan, "limit": trainings.limit_of(fault), "resumed": resumed}
+    return shipped()["traces"][f"{fault}/{seed}"] | known
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
-    example = _rates(pool, ("sound", "warm-up again", "one step back", "twice a step"))
-    known = [(fault, pool) for fault in ("sound", "bad batch", "warm-up again", "always clipped")]
-    resumed = _rates(others[0], rng.sample(RESUMING, len(RESUMING)))
-    faults = rng.sample(sorted(TRACES), len(TRACES))
-    drawn = [(fault, rng.choice(others)) for fault in faults]
-    moved = moved_traces(lambda fault: trace_of(fault, others[0]), rng)
 
-    def asked(traces: Sequence[tuple[str, int]]) -> list[tuple[Any, ...]]:
-        return [(1, [(trace_of(*each),)], TRACES[each[0]]) for each in traces]
+    def rates(seed: int, faults: Sequence[str]) -> list[tuple[list[float], list[float]]]:
+        return [(found["rates"], found["planned"]) for found in (trace_of(fault, seed) for fault in faults)]
 
+    known = [(trace_of(fault, pool), TRACES[fault]) for fault in KNOWN]
+    unseen = [(trace_of(fault, rng.choice(others)), TRACES[fault]) for fault in rng.sample(sorted(TRACES), len(TRACES))]
+    unseen += moved_traces(lambda fault: trace_of(fault, others[0]), rng)
+    asked, drawn = ([(1, [(trace,)], word) for trace, word in each] for each in (known, unseen))
     return [
-        shown("rates of four runs", "values:step", 0, example),
-        *numbered(shown, "trace {}", "values:cause", asked(known)),
+        shown("rates of four runs", "values:step", 0, rates(pool, SHOWN)),
+        *numbered(shown, "trace {}", "values:cause", asked),
         generality("steps", 0, "rates at both ends of a run, and nearly the same", close_rates()),
-        generality("steps", 0, "other runs' rates", resumed),
-        *numbered(hidden, "another trace ({})", "generality:causes", asked(drawn)),
-        *numbered(
-            hidden,
-            "a trace with numbers moved ({})",
-            "generality:causes",
-            [(1, [(each,)], word) for each, word in moved],
-        ),
+        generality("steps", 0, "other runs' rates", rates(others[0], rng.sample(RESUMING, len(RESUMING)))),
+        *numbered(hidden, "another trace ({})", "generality:causes", drawn),
     ]
 
 
@@ -234,8 +211,7 @@ def cause(trace: dict) -> str:
 # ~ 100 * norms[0] ==> 4 * median(norms)
 # %% wrong: no norm is too small => generality not-vanishes
 # ~ max(norms) < 1e-3 * limit ==> not max(norms)
-# -     if not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]:
-# +     if not all(map(math.isfinite, norms)) or max(norms) > 100 * max(norms[0], 1e-3):
+# ~ > 100 * norms[0] ==> > 100 * max(norms[0], 1e-3)
 # %% wrong: always sound => values unnoticed  from: worked
 def cause(trace):
     return "sound"

@@ -12,7 +12,7 @@ from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import STREAM, UNKIND, moved_early, secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
-from course_grader.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes
+from course_grader.judging.traffic import Meter, off_the_ring, ready_made, sent_again, too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.cluster import Topology
 
@@ -44,11 +44,9 @@ def _fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
         owners, summed = got["owners"], same(got["total"], want["total"])
         if summed and same(got["block"], given[rank]):
             continue
-        if missing := [owner for owner in range(n) if owner not in owners]:
+        if sorted(owners) != list(range(n)):
             visited = ", ".join(map(str, owners)) or "none"
-            return "not-visited", f"Rank {rank} never visited the block of rank {missing[0]}; it visited {visited}."
-        if len(owners) > n:
-            return "visited-twice", f"Rank {rank} made {len(owners)} visits; there are {n} blocks."
+            return "not-visited", f"Rank {rank} visited the blocks of {visited}; visit each of the {n} blocks once."
         if summed:
             whose = (f"rank {other}'s block" for other in range(n) if same(got["block"], given[other]))
             told = f"Rank {rank}'s own block, which the caller needs, holds {next(whose, 'other data')} afterwards."
@@ -58,17 +56,6 @@ def _fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
         lead = f"Rank {rank} of {n}: "
         return Wrong("wrong-sum", f"{lead}the sum is wrong. Had each block arrived, and was its owner right?", lead)
     return None
-
-
-def _bytes(case: Case, meter: Meter) -> Fault | None:
-    n, least = case.ranks or 1, [((case.ranks or 1) - 1) * nbytes(block) for block in tensors(case)]
-    for rank, (size, sent) in enumerate(zip(least, meter["bytes_sent"], strict=True)):
-        lead = f"Rank {rank} sent {sent:,} bytes; N − 1 = {n - 1} blocks have {size:,}."
-        if size and sent >= 2 * size and n > 2:
-            return "wider", f"{lead} Does each hop send one block in its own dtype?"
-        if sent > size:
-            return "sent-again", f"{lead} No rank needs a block after the last visit."
-    return too_few_bytes(meter, least, least)
 
 
 def _hidden(case: Case, meter: Meter) -> Fault | None:
@@ -84,7 +71,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if case.kind == "protocol":
         return judged(case, fault)
     route = first(ready_made(meter), off_the_ring(meter, 1, "0 → 1 → … → N − 1 → 0"))
-    cost = ("cost", "bytes", _bytes(case, meter)), ("cost", "hidden", _hidden(case, meter))
+    least = [((case.ranks or 1) - 1) * nbytes(block) for block in tensors(case)]
+    sent = sent_again(meter, least) or too_few_bytes(meter, least, least)
+    cost = ("cost", "bytes", sent), ("cost", "hidden", _hidden(case, meter))
     return judged(case, fault, *cost, ("protocol", "neighbors", route))
 
 
@@ -170,6 +159,7 @@ def ring_pass(comm, block, visit):
     comm.all_gather(rows, block)
     return sum(visit(row, owner) for owner, row in enumerate(rows))
 # %% wrong: blocks sent in float64 => cost wider
+# > does each hop send one block, in its own dtype?
 # ~ coming = torch.empty_like(block) ==> coming, wide = torch.empty_like(block, dtype=torch.float64), block.double()
 # ~ isend, block, after ==> isend, wide, after
 # ~ block = coming ==> block = block if coming is None else coming.to(block.dtype)

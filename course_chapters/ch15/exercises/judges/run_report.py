@@ -4,12 +4,12 @@ import copy
 import math
 import random
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from course_grader.exercises.values import quoted
-from course_grader.judging import Fault, Judging, Params, describe, first, verdict
+from course_grader.judging import Fault, Judging, Params, Worked, describe, first, verdict
 from course_grader.judging.cases import hidden
 from course_grader.records import Case, Outcome, Verdict
 from course_runs import evidence
@@ -22,7 +22,7 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6}
 BYTES = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
 SHARES = {"×": 1.0, "%": 0.01}
 UNITS = {**SECONDS, **BYTES, **SHARES}
-STEP, PREDICTED, MEMORY = "measured.step_seconds", "predicted.step_seconds", "measured.memory_bytes"
+right = Worked("run-report")
 
 _NUMBER = r"(?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
 _CLAIM = re.compile(rf"({_NUMBER})[ \u00a0]?({'|'.join(sorted(UNITS, key=len, reverse=True))})[ \u00a0]?\[([^\]\n]*)\]")
@@ -30,8 +30,7 @@ _BARE = re.compile(rf"({_NUMBER})[ \u00a0]?\[([^\]\n]*)\]")
 _WORST = re.compile(r"^\W*Worst predicted:\W*`([^`\n]+)`", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Claim:
+class Claim(NamedTuple):
     """A number of the page: its value in the unit that it gives, that unit, and the fields that it names."""
 
     text: str
@@ -58,17 +57,11 @@ def field_of(runs: Runs, source: str) -> float | None:
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def intact(run: Mapping[str, Any]) -> bool:
-    return evidence.digest(run) == run.get("sha256")
+def names_of(claims: Sequence[Claim]) -> set[str]:
+    return {source.partition(":")[0] for claim in claims for source in claim.fields}
 
 
-def ratios(runs: Runs) -> dict[str, float]:
-    """Measured over predicted step time of each run that is intact and was predicted."""
-    times = {name: (field_of(runs, f"{name}:{STEP}"), field_of(runs, f"{name}:{PREDICTED}")) for name in runs}
-    return {name: took / said for name, (took, said) in times.items() if took and said and intact(runs[name])}
-
-
-def _sources(page: str, runs: Runs) -> Fault | None:
+def _sources(page: str, want: str, runs: Runs) -> Fault | None:
     claims, rest = claims_of(page)
     if bare := _BARE.search(rest):
         return "no-unit", f"{quoted(bare[0])} has no known unit; use one of {', '.join(UNITS)}."
@@ -76,15 +69,15 @@ def _sources(page: str, runs: Runs) -> Fault | None:
         return "no-source", f"{quoted(stray[0][:40])} has no source in brackets. Names belong in backticks."
     if not claims:
         return "no-claims", "The page has no number with a source."
-    return first(*(_resolves(claim, runs) for claim in claims))
+    changed = runs.keys() - names_of(claims_of(want)[0])
+    return first(*(_resolves(claim, changed, runs) for claim in claims))
 
 
-def _resolves(claim: Claim, runs: Runs) -> Fault | None:
+def _resolves(claim: Claim, changed: Set[str], runs: Runs) -> Fault | None:
     """What is wrong with the sources, the unit or the value of a claim."""
     lead, values = quoted(claim.text), []
     for source in claim.fields:
-        name = source.partition(":")[0]
-        if name in runs and not intact(runs[name]):
+        if (name := source.partition(":")[0]) in changed:
             return "quotes-a-changed-file", f"{lead} is read from {name}, which was changed after it was written."
         values.append(field_of(runs, source))
         if values[-1] is None or len(values) > 2:
@@ -109,43 +102,39 @@ def _value(lead: str, claim: Claim, want: float) -> Fault | None:
         return "powers-of-two", f"{lead} uses powers of two; 1 {claim.unit} is {BYTES[claim.unit]:,.0f} bytes."
     if math.isclose(got, want, rel_tol=NEARLY):
         return "too-few-digits", f"{lead} differs from the file in the second or third digit. Round to three digits."
-    power = math.log10(abs(got / want)) if got and want else math.inf
-    thousands = abs(power) < 12 and abs(power - round(power)) < 0.003 and round(power) % 3 == 0
-    hint = f" It is off by {10 ** abs(round(power)):,} times: a unit?" if power and thousands else ""
+    thousands = any(math.isclose(got, want * 1000.0**power, rel_tol=CLOSE) for power in (-3, -2, -1, 1, 2, 3))
+    hint = " It is off by a power of a thousand: a unit?" if thousands else ""
     return "not-what-the-file-says", f"{lead}: this field of the file has another value.{hint}"
 
 
-def _complete(page: str, runs: Runs) -> Fault | None:
-    claimed = {claim.fields for claim in claims_of(page)[0]}
-    for name, run in runs.items():
-        quoted = any(source.startswith(f"{name}:") for fields in claimed for source in fields)
-        if f"`{name}`" not in page and not quoted:
+def _complete(page: str, want: str, runs: Runs) -> Fault | None:
+    claims, wanted = (claims_of(text)[0] for text in (page, want))
+    claimed = {claim.fields for claim in claims}
+    named = names_of(claims)
+    for name in runs:
+        if name not in named and f"`{name}`" not in page:
             return "run-left-out", f"{name} is not on the page; name each run in backticks, also one you may not quote."
-        if not intact(run):
-            continue
-        predicted = [(PREDICTED,), (STEP, PREDICTED)] if field_of(runs, f"{name}:{PREDICTED}") else []
-        for fields in ((STEP,), (MEMORY,), *predicted):
-            sources = tuple(f"{name}:{field}" for field in fields)
-            if sources in claimed:
-                continue
-            if len(sources) == 2 and sources[::-1] in claimed:
-                return "upside-down", f"The ratio of {name} is predicted / measured; give measured / predicted."
-            return "missing-claim", f"The page does not give {' / '.join(fields)} of {name} with that source."
+    for fields in (claim.fields for claim in wanted if claim.fields not in claimed):
+        if fields[::-1] in claimed:
+            return "upside-down", f"{' / '.join(fields[::-1])} is predicted / measured; give measured / predicted."
+        return "missing-claim", f"The page has no number with the source {' / '.join(fields)}."
     return None
 
 
-def _worst(page: str, runs: Runs) -> Fault | None:
-    off, said = {name: abs(math.log(ratio)) for name, ratio in ratios(runs).items()}, _WORST.findall(page)
+def _worst(page: str, want: str, runs: Runs) -> Fault | None:
+    named, ratios = _WORST.findall(page), [claim.fields for claim in claims_of(want)[0] if len(claim.fields) == 2]
+    times = {took: (field_of(runs, took) or 1.0) / (field_of(runs, said) or 1.0) for took, said in ratios}
+    off = {took.partition(":")[0]: abs(math.log(ratio)) for took, ratio in times.items()}
     if not off:
-        return ("worst-of-none", "No run was predicted, so none is predicted worst.") if said else None
-    if len(said) != 1:
-        return "no-worst", f"There are {len(said)} lines “Worst predicted: `name`”; write one."
-    if said[0] in off and off[said[0]] >= max(off.values()) * (1 - 1e-9):
+        return ("worst-of-none", "No run was predicted, so none is predicted worst.") if named else None
+    if len(named) != 1:
+        return "no-worst", f"There are {len(named)} lines “Worst predicted: `name`”; write one."
+    if named[0] in off and off[named[0]] >= max(off.values()) * (1 - 1e-9):
         return None
-    return "wrong-worst", f"`{said[0]}` is not furthest off. Half as long is as far off as twice as long."
+    return "wrong-worst", f"`{named[0]}` is not furthest off. Half as long is as far off as twice as long."
 
 
-def _length(page: str, runs: Runs) -> Fault | None:
+def _length(page: str, *_: Any) -> Fault | None:
     lines = len(page.strip().splitlines())
     return ("too-long", f"The page has {lines} lines; at most {LINES} are allowed.") if lines > LINES else None
 
@@ -154,13 +143,11 @@ QUESTIONS = {"values:sources": _sources, "values:claims": _complete, "values:wor
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    page, found = outcome.value, []
+    page, want, found = outcome.value, right(*case.args), []
+    none = "returned-none" if page is None else "no-page", f"return the page as text; got {describe(page)}."
     for share, question in QUESTIONS.items():
+        fault = question(page, want, *case.args) if type(page) is str and page.strip() else none
         kind, part = share.split(":")
-        if type(page) is str and page.strip():
-            fault = question(page, case.args[0])
-        else:
-            fault = "returned-none" if page is None else "no-page", f"return the page as text; got {describe(page)}."
         found.append(verdict(kind, part, case, fault and (fault[0], f"{case.name}: {fault[1]}")))
     if case.kind == "values":
         return found
@@ -176,25 +163,28 @@ def made_up(name: str, step: float, said: float | None, memory: float, layout: s
     return evidence.sealed(content | {"notes": [name]})
 
 
-def _drawn(rng: random.Random, name: str, ratio: float | None = None) -> dict[str, Any]:
-    step = 10 ** rng.uniform(-2.5, 2.5)
-    ratio = ratio or rng.choice((rng.uniform(0.6, 0.9), rng.uniform(1.2, 4)))
-    return made_up(name, step, step / ratio, 10 ** rng.uniform(6.3, 11))
+def _drawn(rng: random.Random, **ratios: float | None) -> dict[str, Any]:
+    """Files of these names, each with this ratio of measured and predicted seconds, or one drawn."""
+    found = {}
+    for name, ratio in ratios.items():
+        step = 10 ** rng.uniform(-2.5, 2.5)
+        ratio = ratio or rng.choice((rng.uniform(0.6, 0.9), rng.uniform(1.2, 4)))
+        found[f"own/{name}"] = made_up(name, step, step / ratio, 10 ** rng.uniform(6.3, 11))
+    return found
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     shown = {f"cpu4/{name}": recorded(f"cpu4/{name}") for name in params["shown"].split(", ")}
     other = {f"cpu2/{name}": recorded(f"cpu2/{name}") for name in ("fsdp", "tp", "ddp")}
-    changed = {f"own/{name}": _drawn(rng, name) for name in ("monday", "tuesday", "wednesday")}
+    changed = _drawn(rng, monday=None, tuesday=None, wednesday=None)
     changed[rng.choice(sorted(changed))]["measured"]["step_seconds"] *= 0.7
     some, alone = next(iter(shown)), made_up("one", 0.2, None, 9e7)  # `some` was intact when it was shown
     changed |= {"own/thursday": made_up("thursday", 0.2, None, 9e7), some: copy.deepcopy(shown[some])}
     for name in (some, "own/thursday"):
         changed[name]["measured"]["memory_bytes"] *= 2
-    bare = {"h100/one": _drawn(rng, "one"), "h100/two": made_up("two", 0.31, None, 4.1e9)}
-    bare["h100/four"] = _drawn(rng, "four")
-    far = {"a": _drawn(rng, "a", 1.9), "b": _drawn(rng, "b", 0.4), "c": _drawn(rng, "c", 1.1)}
-    many = {f"tour-{place}": _drawn(rng, str(place), rng.uniform(1.2, 4)) for place in range(12)}
+    bare = {**_drawn(rng, one=None), "h100/two": made_up("two", 0.31, None, 4.1e9), **_drawn(rng, four=None)}
+    far = _drawn(rng, a=1.9, b=0.4, c=1.1)
+    many = _drawn(rng, **{f"tour-{place}": rng.uniform(1.2, 4) for place in range(12)})
     scales = {power: 10.0**power for power in (-6, -1, 2)}
     sizes = {f"sizes/{power}": made_up(str(power), 3.3 * s, 2.1 * s, 7.7e8 * s) for power, s in scales.items()}
     return [
@@ -267,8 +257,7 @@ def report(runs: dict[str, dict]) -> str:
 # %% wrong: the memory is not said => values missing-claim
 # -         line += f", {measured['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
 # %% wrong: the ratio upside down => values upside-down
-# -             line += f", ratio {ratios[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted.step_seconds]"
-# +             line += f", ratio {1 / ratios[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured.step_seconds]"
+# ~ {ratios[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted ==> {1 / ratios[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured
 # %% wrong: the ratio has the source of its numerator => values wrong-unit
 # ~ × [{name}:measured.step_seconds / {name}:predicted.step_seconds] ==> × [{name}:measured.step_seconds]
 # %% wrong: the first run only => values run-left-out

@@ -97,41 +97,31 @@ EFFICIENCY = Column(
 )
 
 
-def _kind_fault(case: Case, got: Any, want: Sequence[Any]) -> Fault | None:
-    """What is wrong with the word for some rows, or with how many numbers follow it."""
+def _fit_fault(case: Case, rows: Rows, got: Any, want: Sequence[Any]) -> Fault | None:
+    """What is wrong with a fit: its word, how many numbers follow, or one of them, which its own kind's part asks for."""
     if type(got) not in (tuple, list) or not got or type(got[0]) is not str or got[0] not in SAME:
         name = "returned-none" if got is None else "wrong-shape"
         forms = '("strong", fixed, work, worst), ("weak", first, growth, worst) or ("mixed",)'
         return name, f"{case.name}: return {forms}; got {describe(got)}."
     if got[0] != want[0]:
-        told = f"{case.name}: you say {got[0]!r}, but {SAME[want[0]]}."
-        return Wrong(f"not-{want[0]}", told, where=(0,))
-    if case.part != "mixed" and len(got) != len(want):
+        return Wrong(f"not-{want[0]}", f"{case.name}: you say {got[0]!r}, but {SAME[want[0]]}.", where=(0,))
+    if case.part == "mixed":
+        return None
+    if len(got) != len(want):
         return "wrong-shape", f"{case.name}: three numbers follow the word, none for mixed rows; got {describe(got)}."
-    return None
-
-
-def _numbers_fault(rows: Rows, got: Sequence[Any], want: Sequence[Any]) -> Fault | None:
-    """The first wrong number of a fit."""
-    for place in range(1, len(want)):
-        if near(got[place], want[place], WITHIN):
-            continue
-        lead = f"{_words(rows)}, {NUMBERS[want[0]][place - 1]}: "
-        if not is_number(got[place]):
-            return "not-a-number", f"{lead}expected a number, got {describe(got[place])}."
-        return Wrong("", f"{lead}got {describe(got[place])}, {times(got[place], want[place])}.", lead, (place,))
-    return None
+    if (place := next((at for at in range(1, len(want)) if not near(got[at], want[at], WITHIN)), None)) is None:
+        return None
+    lead = f"{_words(rows)}, {NUMBERS[want[0]][place - 1]}: "
+    if not is_number(got[place]):
+        return "not-a-number", f"{lead}expected a number, got {describe(got[place])}."
+    return Wrong("", f"{lead}got {describe(got[place])}, {times(got[place], want[place])}.", lead, (place,))
 
 
 def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     (index, rows), said = case.args, outcome.value
     if (fault := rows_fault(case, said)) or index == 1:
         return fault or EFFICIENCY.fault(case, said)
-    fits = [(row[0], got, right[0](*row)) for row, got in zip(rows, said, strict=True)]
-    fault = first(*(_kind_fault(case, *fit[1:]) for fit in fits))
-    if fault or case.part == "mixed":  # the numbers are asked for in their own kind's part
-        return fault
-    return first(*(_numbers_fault(*fit) for fit in fits))
+    return first(*(_fit_fault(case, *row, got, right[0](*row)) for row, got in zip(rows, said, strict=True)))
 
 
 JUDGING = Judging(
@@ -187,11 +177,8 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
     ### END SOLUTION
 
 # %% right: a weighted line, and lists
-# -     table = np.stack([1 / t, x / t], 1)  # each error is relative to its own time
-# -     constants, *_ = np.linalg.lstsq(table, np.ones(len(t)))
-# -     return kind, *map(float, constants), np.abs(table @ constants - 1).max()
-# +     second, first = np.polyfit(x, t, 1, w=1 / t)
-# +     return [kind, first, second, np.abs((first + second * x) / t - 1).max()]
+# ~ constants, *_ = np.linalg.lstsq(table, np.ones(len(t))) ==> constants = np.polyfit(x, t, 1, w=1 / t)[::-1]
+# ~ return kind, *map(float, constants), np.abs(table @ constants - 1).max() ==> return [kind, *constants, np.abs(table @ constants - 1).max()]
 # %% wrong: raw seconds => values
 # > least squares on raw seconds follows the slowest row.
 # ~ [1 / t, x / t] ==> [np.ones_like(t), x]

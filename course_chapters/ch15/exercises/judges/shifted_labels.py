@@ -13,6 +13,7 @@ from course_grader.judging.cases import hidden, shown
 from course_grader.judging.diagnoses import diagnosis_fault, numbered
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.random_inputs import generality
+from course_grader.judging.tensors import tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 
 MARK, FAR = 1, 1000  # the mark of a stream; what the cases of generality add to the mark and to every token
@@ -87,40 +88,25 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hiding[2][hiding[2][:, place].int().argmax(), place] = False
         others.append((1, [hiding], "hides labels"))
     shapes = [(1, [batch("shape", 5, place)], "shape") for place in (1, 2, 3)]  # never as many rows as columns
-    cases += numbered(hidden, "another batch ({})", "generality:batches", others)
-    return cases + numbered(hidden, "a batch of another shape ({})", "generality:batches", shapes)
+    return cases + numbered(hidden, "another batch ({})", "generality:batches", others + shapes)
 
 
-DIFFERS = (
-    ("inputs", "other-inputs", "the inputs are not the stream cut into consecutive rows."),
-    ("targets", "other-targets", "the targets are not the next tokens of the stream."),
-    ("counts", "hides-labels", "a target in the same document as the token that is read does not count."),
-)
-
-
-def _tensor_fault(case: Case, place: int, got: Tensor, want: Tensor) -> Fault | None:
-    (name, mistake, told), lead = DIFFERS[place], f"{case.name}: "
-    if got.shape != want.shape:
-        if got.ndim == 2 and got.shape[1] == want.shape[1]:
-            more = "more" if len(got) > len(want) else "fewer"
-            told = f"{len(got)} rows of {name}, {more} than there are. How many tokens does the last row need?"
-            return "rows", lead + told
-        return "wrong-shape", f"{lead}{name} have shape {tuple(got.shape)}; return rows of {want.shape[1]}."
-    if name == "counts" and got.dtype != torch.bool:
-        return "not-bool", f"{lead}counts are {str(got.dtype).removeprefix('torch.')}; return bool."
-    if torch.equal(got.to(want.dtype), want):
-        return None
-    if name == "counts" and (got & ~want).any().item():
-        mistake, told = "crosses-documents", "a target in another document counts."
-    return Wrong(mistake, lead + told, lead, (place,))
+def _counts_text(got: Tensor, want: Tensor) -> str:
+    crosses = got.dtype == want.dtype and got.shape == want.shape and (got & ~want).any()
+    return f"A target in {'another' if crosses else 'the same'} document {'counts' if crosses else 'does not count'}."
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     got = outcome.value[0]
     if case.args[0] == 1:
         return judged(case, diagnosis_fault(case.name, got, case.secret, "fine", LOOK))
-    wants = right[0](*case.args[1][0])
-    return judged(case, first(*(_tensor_fault(case, *each) for each in zip(range(3), got, wants, strict=True))))
+    wants, faults = right[0](*case.args[1][0]), list[Fault | None]()
+    told = "Cut the stream into consecutive rows.", "Take the next tokens.", _counts_text(got[2], wants[2])
+    for place, name in enumerate(("inputs", "targets", "counts")):
+        one = got[place] if name == "counts" else got[place].to(torch.int64)
+        fault = tensor_fault(f"{case.name}: {name}", one, wants[place], otherwise=told[place])
+        faults.append(fault and Wrong(*fault)._replace(where=(place,)))
+    return judged(case, first(*faults))
 
 
 JUDGING = Judging(
@@ -189,22 +175,27 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # > at the border of two documents the wrong pair is left out. Which pair crosses the border?
 # ~ return inputs, targets, (inputs if marks == "ends" else targets) ==> return inputs, targets, (targets if marks == "ends" else inputs)
 # %% wrong: everything counts => values crosses-documents
+# > a target in another document counts.
 # ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, torch.ones_like(inputs, dtype=torch.bool)
 # %% wrong: the last column never counts => values
 # > the last target of a row is not counted.
 # ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, ((inputs if marks == "ends" else targets) != mark) & (torch.arange(length) < length - 1)
 # %% wrong: rows of one token less => values wrong-shape
+# > these rows are too short.
 # ~ return inputs, targets, (inputs if marks == "ends" else targets) ==> return inputs[:, :-1], targets[:, :-1], (inputs if marks == "ends" else targets)[:, :-1]
 # %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows
+# > a token is skipped after each row. The next row begins where this one ended.
 # ~ (len(stream) - 1) // length ==> len(stream) // (length + 1)
 # -     inputs = stream[: rows * length].view(rows, length)
 # -     targets = stream[1 : rows * length + 1].view(rows, length)
 # +     cut = stream[: rows * (length + 1)].view(rows, length + 1)
 # +     inputs, targets = cut[:, :-1], cut[:, 1:]
 # %% wrong: one row more than there are targets for, where that fits => generality rows
+# > there are too many rows. How many tokens does the last row need?
 # ~ (len(stream) - 1) ==> len(stream)
 # ~ stream[1 : rows * length + 1] ==> torch.cat([stream[1:], stream[:1]])[: rows * length]
 # %% wrong: counts are numbers => values not-bool
+# > return bool.
 # ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, ((inputs if marks == "ends" else targets) != mark).float()
 # %% wrong: the mark is token 1 => generality ~
 # ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, (inputs if marks == "ends" else targets) != 1
@@ -216,8 +207,7 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # %% wrong: a mark on the other side should not count, it thinks => values false-alarm
 # ~ right = (inputs if marks == "ends" else targets) ==> right = (targets if marks == "ends" else inputs)
 # %% wrong: shapes are taken for granted => generality raised
-# -     if not inputs.shape == targets.shape == counts.shape:
-# -         return "shape"
+# ~ not inputs.shape == targets.shape == counts.shape ==> False
 # ~ torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]) ==> (targets[:, : inputs.shape[1] - by] == inputs[:, by:]).all()
 # %% wrong: counts may have any shape => generality raised
 # ~ not inputs.shape == targets.shape == counts ==> inputs.shape != targets

@@ -23,7 +23,6 @@ LOOK: Mapping[str, str] = {
     "learns nothing": "Is the difference of `before` and `after` larger than the noise?",
 }
 Training = dict[str, Any]
-Program = tuple[list[Training], float, str]  # the results of two runs, the floor, and the word for them
 
 
 def _last_bit(run: Training, name: str, key: Any) -> list[Training]:
@@ -32,7 +31,7 @@ def _last_bit(run: Training, name: str, key: Any) -> list[Training]:
     return [run, again]
 
 
-def moved_programs(kept: Mapping[str, list[Training]], floor: float, rng: random.Random) -> list[Program]:
+def moved_programs(kept: Mapping[str, list[Training]], rng: random.Random, floor: float) -> list[tuple[Any, str]]:
     """Two faults at once, and numbers close to the limit of a word; `kept` has the shipped runs by fault."""
     faults = ("sound", "leak", "frozen block", "explodes", "one batch")
     sound, leak, frozen, explodes, noted = (kept[fault][0] for fault in faults)
@@ -42,40 +41,37 @@ def moved_programs(kept: Mapping[str, list[Training]], floor: float, rng: random
 
     def after(mean: float) -> Training:
         """The sound training with another mean loss of fresh text after it."""
-        return {**sound, "after": [each + (mean - fmean(sound["after"])) for each in sound["after"]]}
+        return sound | {"after": [each + (mean - fmean(sound["after"])) for each in sound["after"]]}
 
     def better_by(share: float) -> Training:
         """Fresh text is predicted better than before by this share of the noise."""
         return after(fmean(sound["before"]) - share * noise)
 
     known = after(floor - 3 * noise)["after"]
-    bits = [
-        ("losses", rng.randrange(5, 30)),
-        ("after", rng.randrange(8)),
-        ("before", rng.randrange(8)),
-        ("moved", some),
-    ]
-    made = [
-        *((_last_bit(sound, *bit), "not repeatable") for bit in bits),
-        ([{**sound, "moved": {**sound["moved"], some: 1e-12}}], "sound"),
+    places = {"losses": rng.randrange(5, 30), "after": rng.randrange(8), "before": rng.randrange(8), "moved": some}
+    return [
+        *((_last_bit(sound, *each), "not repeatable") for each in places.items()),
+        ([sound | {"moved": sound["moved"] | {some: 1e-12}}], "sound"),
         (_last_bit(frozen, "after", 2), "not repeatable"),
         (_last_bit(explodes, "losses", 1), "explodes"),
-        ([{**leak, "moved": {**leak["moved"], some: 0.0}}], "frozen"),
-        ([{**noted, "before": known, "after": known}], "leak"),
+        ([leak | {"moved": leak["moved"] | {some: 0.0}}], "frozen"),
+        ([noted | {"before": known, "after": known}], "leak"),
         ([after(floor - 0.8 * noise)], "sound"),
         ([better_by(1.03)], "sound"),
         ([better_by(0.97) | barely], "learns nothing"),  # sound by the variance of a population
         ([better_by(0.6) | barely], "learns nothing"),
     ]
-    return [(runs, floor, word) for runs, word in made]
 
 
-def programs_at_limits(run: Training) -> list[Program]:
+LIMIT = 1.5  # the floor of the programs at a limit
+
+
+def programs_at_limits(run: Training) -> list[tuple[Any, str]]:
     """Exactly at a limit, and just beyond it. Every number is a binary fraction, so no sum is rounded."""
-    unit, floor = 2.0**-6, 1.5
+    unit = 2.0**-6
     spread = [unit * each for each in (-1.5, -1.0, -0.5, 0.0, 0.0, 0.5, 1.0, 1.5)]  # its sample variance is unit ** 2
     noise = 1.5 * unit  # of two such sets
-    low, middle, high = ([mean + each for each in spread] for mean in (floor - noise, floor, floor + 1))
+    low, middle, high = ([mean + each for each in spread] for mean in (LIMIT - noise, LIMIT, LIMIT + 1))
     fours = [4.0] * (len(run["losses"]) - 3)
     made = [
         (high, [4.0, 8.0, *fours, 2.0], "sound"),
@@ -85,28 +81,27 @@ def programs_at_limits(run: Training) -> list[Program]:
         (middle, [4.0, 8.5, *fours, 2.0], "explodes"),
         (high, [4.0, -math.inf, *fours, 2.0], "explodes"),
     ]
-    return [([{**run, "before": before, "after": low, "losses": losses}], floor, word) for before, losses, word in made]
+    return [([run | {"before": before, "after": low, "losses": losses}], word) for before, losses, word in made]
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     pool, others = params["pool"], [seed for seed in SEEDS if seed != params["pool"]]
     kept, floors = shipped()["smoke"], shipped()["floors"]
 
-    def program(fault: str, seed: int) -> Program:
+    def program(fault: str, seed: int) -> tuple[Any, float, str]:
         return kept[f"{fault}/{seed}"], floors[seed], SMOKE[fault]  # one run stands for two that are equal
 
-    example = [program(fault, pool) for fault in ("sound", "leak", "unseeded")]
     drawn = [(fault, rng.choice(others)) for fault in SMOKE if fault != "explodes"]
     drawn += [("explodes", seed) for seed in others]  # one of them ends where it began
     unseen = [program(*each) for each in rng.sample(drawn, len(drawn))]
     seed = rng.choice(others)
-    moved = moved_programs({fault: kept[f"{fault}/{seed}"] for fault in SMOKE}, floors[seed], rng)
-    at_limits = programs_at_limits(kept[f"sound/{seed}"][0])
+    moved = moved_programs({fault: kept[f"{fault}/{seed}"] for fault in SMOKE}, rng, floors[seed])
+    unseen += [(runs, floors[seed], word) for runs, word in moved]
+    unseen += [(runs, LIMIT, word) for runs, word in programs_at_limits(kept[f"sound/{seed}"][0])]
+    example = [program(fault, pool) for fault in ("sound", "leak", "unseeded")]
     return [
         *numbered(shown, "program {}", "values:shown", example),
         *numbered(hidden, "another program ({})", "generality:unseen", unseen),
-        *numbered(hidden, "a program with numbers moved ({})", "generality:unseen", moved),
-        *numbered(hidden, "a program at a limit ({})", "generality:unseen", at_limits),
     ]
 
 

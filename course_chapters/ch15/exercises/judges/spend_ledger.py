@@ -10,6 +10,7 @@ from course_grader.judging.random_inputs import draw_rows, generality
 from course_grader.records import Case
 
 PRICES, INCREMENTS = (0.5, 2.0, 3.75), (1, 5, 15, 60)
+ORDER = (lambda rng: rng.randrange(2, 400) / 2, (1, 2, 8, 16), PRICES, INCREMENTS, (0, 1, 2.5, 7, 40))
 right = Worked("spend-ledger")
 LEDGER = Breakdown(
     part="ledger",
@@ -24,9 +25,7 @@ STOP = Column(
     part="stop",
     unit="minutes",
     want=right[1],
-    words=lambda budget, gpus, price, increment, grace: (
-        f"${budget:g}, {gpus} GPUs at ${price:g}, billed by {increment:g} min, {grace:g} min to stop"
-    ),
+    words="${:g}, {} GPUs at ${:g}, billed by {:g} min, {:g} min to stop".format,
     rel=FINE,
     none="even an order at minute 0 comes too late; return None",
 )
@@ -61,27 +60,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     even += [(30.0, 4, 15.0, 10, 10), (30.0, 4, 15.0, 15, 31), (15.0, 8, 7.5, 15, 15)]  # all at a dollar a minute
     again = _stages(("ddp", 1.0, 3.0, "failed"), ("ddp", 4.0, 9.0, "done"))
     idle = [(rows, stop, 2, 3.0, 10) for rows, stop in ((again, 10.25), (again, 9.0), ([], 12.0), ([], 20.0))]
-    orders = draw_rows(
-        rng,
-        25,
-        lambda rng: rng.randrange(2, 400) / 2,
-        (1, 2, 8, 16),
-        PRICES,
-        INCREMENTS,
-        (0, 1, 2.5, 7, 40),
-        keep=_off_whole,
-    )
+    shown_orders = [(params["budget"] * more, *bill, grace) for more, grace in ((1, 4), (1, 0), (2, 4))]
     return [
         shown("a session, stopped early, late and on the hour", "values:ledger", 0, own),
-        shown(
-            "when to stop",
-            "values:stop",
-            1,
-            [(params["budget"] * more, *bill, grace) for more, grace in ((1, 4), (1, 0), (2, 4))],
-        ),
+        shown("when to stop", "values:stop", 1, shown_orders),
         generality("sessions", 0, "other sessions", [_session(rng) for _ in range(20)]),
         generality("sessions", 0, "a stage that ran again, and no stage at all", idle),
-        generality("budgets", 1, "other budgets", [*orders, *even]),
+        generality("budgets", 1, "other budgets", [*draw_rows(rng, 25, *ORDER, keep=_off_whole), *even]),
     ]
 
 
@@ -123,23 +108,14 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
     ### END SOLUTION
 
 # %% right: idle minutes by gaps, rounding by the remainder
-# -     billed = math.ceil(stop / increment - 1e-9) * increment
 # ~ {"useful": 0.0, "failed": 0.0} ==> {"useful": 0.0, "failed": 0.0, "idle": rate * stop, "rounding": rate * (-stop % increment)}
 #           spent["useful" if whole else "failed"] += rate * minutes
 # +         spent["idle"] -= rate * minutes
-# -     total = rate * billed
-# -     return {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
-# +     return {**spent, "total": sum(spent.values())}
+# ~ {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total} ==> {**spent, "total": sum(spent.values())}
 # %% right: a bill in cents, blocks counted one by one
 # ~ return {**spent ==> found = {**spent
 # +     return {name: round(dollars, 2) for name, dollars in found.items()}
-# -     blocks = math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
-# -     last = blocks * increment - grace
-# -     return last if blocks and last >= 0 else None
-# +     block, blocks = gpus * price * increment / 60, 0
-# +     while (blocks + 1) * block <= budget + 1e-9:
-# +         blocks += 1
-# +     return blocks * increment - grace if blocks and blocks * increment >= grace else None
+# ~ math.floor(budget / (gpus * price / 60 * increment) + 1e-9) ==> next(n for n in range(9999) if (n + 1) * gpus * price * increment / 60 > budget + 1e-9)
 # %% wrong: one GPU's bill => values one-gpu
 # > this is the bill for one GPU; all of them are billed.
 # ~ rate = gpus * price / 60 ==> rate = price / 60

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_grader.arithmetic import same_everywhere
 from course_lib.model.transformer import Config, Transformer, build, loss
 from course_runs.learning_rate import rate_at
 
@@ -79,28 +80,17 @@ def draw(follows: Tensor, coin: torch.Generator, size: int = BATCH) -> Tensor:
     return rows
 
 
+@same_everywhere()  # sums of these sizes come out alike wherever they are run again
 def train(fault: str, seed: int, repeat: int = 0) -> Training:
-    """The numbers of a training with this fault; a repeat differs only where the program is not deterministic."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums of these sizes come out alike wherever they are run again
-    try:
-        return _trained(fault, seed, repeat)
-    finally:
-        torch.set_num_threads(threads)
-
-
-def _trained(fault: str, seed: int, repeat: int) -> Training:
-    """A small transformer, stepped with momentum and clipping, and one fault."""
+    """A small transformer, stepped with momentum and clipping, and one fault; a repeat differs only where it is not deterministic."""
     follows, coin = chain(seed), torch.Generator().manual_seed(100 + seed)
     fresh = [draw(follows, coin) for _ in range(FRESH)]  # never trained on
     coin.manual_seed(100 + seed + 50 * (1 + 7 * repeat * (fault == "unseeded")))
     config = Config(vocab=TOKENS, layers=1, hidden=16, heads=2, seq_len=LENGTH, attention="manual")
     model: Transformer = build(config, seed)
-    with torch.no_grad():
-        model.head.weight *= 0.1  # so that the first loss is ln 16
+    model.head.weight.data *= 0.1  # so that the first loss is ln 16
     named = dict(model.named_parameters())
-    first = {name: each.detach().clone() for name, each in named.items()}
-    gradients, pace = ({name: torch.zeros_like(each) for name, each in named.items()} for _ in range(2))
+    first, gradients, pace = ({name: by * each.detach() for name, each in named.items()} for by in (1.0, 0.0, 0.0))
     only, scale = draw(follows, coin, 1).expand(BATCH, -1), 2e-7 if fault == "vanishes" else 1.0
 
     def mean_loss(rows: Tensor) -> Tensor:
@@ -115,8 +105,7 @@ def _trained(fault: str, seed: int, repeat: int) -> Training:
         return loss(model.head(model.norm(x)), targets)
 
     def evaluate() -> list[float]:
-        with torch.no_grad():
-            return [mean_loss(rows).item() for rows in fresh]
+        return [mean_loss(rows).item() for rows in fresh]
 
     def step(number: int) -> tuple[float, float]:
         """Train once; loss, and norm of the gradient before clipping."""
@@ -126,19 +115,17 @@ def _trained(fault: str, seed: int, repeat: int) -> Training:
         parts = (only if fault == "one batch" else rows).chunk(4)
         found = [mean_loss(part) for part in parts]
         grads = [torch.autograd.grad(each * scale / len(parts), list(named.values())) for each in found]
-        for place, name in enumerate(named):
-            backwards = fault == "order of sums" and repeat
-            total = sum(row[place] for row in (grads[::-1] if backwards else grads))
-            if fault == "vanishes":
-                total = total.half().float()
+        if fault == "order of sums" and repeat:
+            grads.reverse()
+        for name, *given in zip(named, *grads, strict=True):
+            total = sum(given).half().float() if fault == "vanishes" else sum(given)
             gradients[name] = gradients[name] + total if fault == "not zeroed" else total
         norm = math.sqrt(sum(each.square().sum().item() for each in gradients.values()))
         clip = min(1.0, limit_of(fault) / norm) if norm > 0 else 1.0
         for name, each in named.items():
-            if fault == "nothing handed over" or (fault == "frozen block" and "mlp" in name):
-                continue
-            with torch.no_grad():
-                each.sub_(pace[name].mul_(PACE).add_(gradients[name], alpha=clip), alpha=rate_of(fault, seed, number))
+            if fault != "nothing handed over" and not (fault == "frozen block" and "mlp" in name):
+                pace[name].mul_(PACE).add_(gradients[name], alpha=clip)
+                each.data.sub_(pace[name], alpha=rate_of(fault, seed, number))
         return sum(each.item() for each in found) / len(found), norm
 
     before = evaluate()

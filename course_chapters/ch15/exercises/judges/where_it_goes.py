@@ -13,6 +13,7 @@ from course_grader.records import Case, Outcome, Verdict
 
 Row = tuple[Any, ...]
 right = Worked("where-it-goes")
+TIMED = "alone {}, measured {:g} s".format
 
 
 def log(rng: random.Random, first: int, count: int, every: int, saves: bool = True, gaps: bool = False) -> list[Any]:
@@ -53,6 +54,10 @@ def _step(rng: random.Random, hidden: tuple[float, float]) -> Row:
     return _alone(compute, talk, both - rng.uniform(*hidden) * min(compute, talk), **more)
 
 
+def _parts(rng: random.Random) -> dict[str, float]:
+    return {name: rng.uniform(0.01, 1) for name in "abcd"}
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     warm, every = params["warm_up"], params["every"]
     first = 3 * every - 1 - warm  # the log holds three checkpoints in little more than two periods
@@ -66,13 +71,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     others = [_step(rng, near) for near in rng.sample(NEAR * 3, 6)]  # neither one name nor one share is right for all
     step, tokens = right[0](own, warm, every), params["tokens"]
     free = [(step, tokens, "communication"), (step, 2 * tokens, "checkpoint")]
-    parts = draw_rows(
-        rng,
-        15,
-        lambda rng: {name: rng.uniform(0.01, 1) for name in "abcd"},
-        range(1, 99_999),
-        ("a", "b", "c", "d", "e"),
-    )
     return [
         shown("a log of this run", "values:parts", 0, [(own, warm, every)]),
         *([shown("recorded runs", "values:parts", 0, real)] if real else []),
@@ -83,12 +81,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         generality("logs", 0, "other logs", [_other_log(rng) for _ in range(12)]),
         generality("logs", 0, "one log", [(again, 2, 5), (again, 5, 5), (again, 2, 7)]),
         generality("steps", 1, "other steps", [*(_step(rng, near) for near in NEAR * 13), *edges]),
-        generality("steps", 2, "other parts", parts),
+        generality("steps", 2, "other parts", draw_rows(rng, 15, _parts, range(1, 99_999), "abcde")),
     ]
-
-
-def _timed(alone: dict[str, float], measured: float) -> str:
-    return f"alone {alone}, measured {measured:g} s"
 
 
 _judge = table(
@@ -99,16 +93,10 @@ _judge = table(
         words=lambda rows, warm_up, every: f"{len(rows)} steps, {warm_up} of warm-up, a checkpoint every {every}",
     ),
     (
-        Word(part="theory", choices=("sum", "max"), want=lambda *row: right[1](*row)[0], words=_timed),
-        Column(part="hidden", unit="(a share)", want=lambda *row: right[1](*row)[1], words=_timed, rel=FINE),
+        Word(part="theory", choices=("sum", "max"), want=lambda *row: right[1](*row)[0], words=TIMED),
+        Column(part="hidden", unit="(a share)", want=lambda *row: right[1](*row)[1], words=TIMED, rel=FINE),
     ),
-    Column(
-        part="without",
-        unit="tokens/s",
-        want=right[2],
-        words=lambda parts, tokens, name: f"{tokens:,} tokens without {name!r}",
-        rel=FINE,
-    ),
+    Column(part="without", unit="tokens/s", want=right[2], words="{1:,} tokens without {2!r}".format, rel=FINE),
 )
 
 
@@ -183,7 +171,6 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # ~ - {"checkpoint"} ==> | {"checkpoint"}
 # ~ {name: fmean ==> {name: median
 # ~ fmean(row["seconds"] ==> median(row["seconds"]
-# -     saved = [row["parts"]["checkpoint"] for row in timed if row["parts"].get("checkpoint")]
 # -     found["checkpoint"] = fmean(saved) / every if saved else 0.0
 # %% wrong: a whole checkpoint in every step => values checkpoint-not-shared-out
 # > this is a whole checkpoint.
@@ -244,11 +231,7 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # ~ parts.get(name, 0.0)) ==> parts[name])
 # %% wrong: nearer in ratio => generality -
 # ~ abs(measured - both) <= abs(measured - longer) ==> both / measured <= measured / longer
-# %% half: the account only => 2.1  from: worked
-def closer_model(alone, measured):
-    raise NotImplementedError
-
-
-def tokens_without(parts, tokens, name):
-    raise NotImplementedError
+# %% half: the account only => 2.1
+# ~ compute, talk = alone["compute"], alone["communication"] ==> raise NotImplementedError
+# ~ return tokens / (sum(parts.values()) - parts.get(name, 0.0)) ==> raise NotImplementedError
 '''

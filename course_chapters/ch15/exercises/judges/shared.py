@@ -1,3 +1,0 @@
-"""What several of chapter 15's judges use."""
-
-Seconds = dict[str, float]

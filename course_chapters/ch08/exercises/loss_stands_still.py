@@ -55,7 +55,7 @@ library.
     answers=("train",),
     allowed="torch and the library, `course_lib.parallel.sharding` too.",
     params={"width": 6},
-    vary=lambda draw: {"width": draw.randrange(5, 9)},
+    vary=lambda draw: {"width": draw.choice((4, 8, 10))},
     probe=trained,
     returns=PerRank(DictOf({"losses": ListOf(Anything()), "weights": Maybe(Anything()), "state": Number("bytes")})),
 )

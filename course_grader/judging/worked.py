@@ -116,14 +116,16 @@ class Worked:
         return self._call(0, *given)
 
     def _call(self, index: int, *given: Any) -> Any:
-        answer, params = self.answer, self.params
-        key = (answer.source, text_of(params))
-        return _defined.made(key, lambda: functions(answer, params))[index](*given)
+        return self._functions(self.answer)[index](*given)
 
-    def wrong(self, name: str, *given: Any) -> Any:
-        """What the first function of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
+    def _functions(self, answer: BankAnswer) -> tuple[Any, ...]:
+        params = self.params
+        return _defined.made((answer.source, text_of(params)), lambda: functions(answer, params))
+
+    def wrong(self, name: str, *given: Any, at: int = 0) -> Any:
+        """What function number `at` of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
         answer = next(each for each in answers(self.exercise) if each.name == name)
-        return functions(answer, self.params)[0](*given)
+        return self._functions(answer)[at](*given)
 
     @property
     def answer(self) -> BankAnswer:

@@ -1,14 +1,14 @@
 """Judge of audit-sharding: audit: what does sharding save, and what does it cost?"""
 
 from course_chapters.ch08.exercises.audit_sharding import CAUSES, ITEMS
-from course_chapters.ch08.exercises.judges.shared import hsdp
 from course_grader.judging import Worked
 from course_grader.judging.audit import audit
 from course_lib.estimate import memory
 from course_lib.estimate.units import GB
-from course_lib.parallel.sharding import bytes_per_param_sent
+from course_lib.parallel.sharding import bytes_per_param_sent, hybrid_bytes
 
-_HELD, _INSIDE, _ACROSS = hsdp(2, 405e9, 24_576, 8)
+_TIMES = bytes_per_param_sent(3) * 7 / 8 * 405e9 / hybrid_bytes(405 * 10**9, 8, 24_576 // 8)
+_FEW, _MANY = (memory.zero_bytes(405e9, 3, n) + 4 * 405e9 / 126 + 20 * GB for n in (1024, 2048))  # bytes on a GPU
 
 JUDGING = audit(
     ITEMS,
@@ -16,9 +16,9 @@ JUDGING = audit(
     CAUSES,
     why=f"""Stage 3 sends {bytes_per_param_sent(3):g} bytes per parameter where an all-reduce of 16-bit gradients sends
 {bytes_per_param_sent(0):g}: half more, and as much where gradients are averaged in 32 bits; never three times. Its memory is
-{memory.zero_bytes(7.5e9, 3, 64) / GB:.3g} GB with the master copy. In groups of 8, 405B takes {_HELD / GB:,.0f} GB on a GPU, which does not fit. Across groups,
-an all-reduce sends an eighth of the model, {_INSIDE / _ACROSS:.3g} times less than inside. With gathered layers and activations, twice the GPUs save
-far less than half of a GPU's memory.""",
+{memory.zero_bytes(7.5e9, 3, 64) / GB:.3g} GB with the master copy. In groups of 8, 405B takes {memory.zero_bytes(405e9, 3, 8) / GB:,.0f} GB on a GPU, which does not fit. Across groups,
+an all-reduce sends an eighth of the model, {_TIMES:.3g} times less than inside. With gathered layers and activations, twice the GPUs save
+{1 - _MANY / _FEW:.0%} of a GPU's memory, not half.""",
     pytorch="""`torch.distributed.tensor.debug.CommDebugMode` counts a step's collectives: two gathers and one reduce-scatter for each unit of
 `fully_shard`.""",
 )

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_grader.exercises.values import same_lists
 from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged, verdict
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, over_ranks, secret
-from course_grader.judging.tensors import coin_of, same
+from course_grader.judging.tensors import coin_of, same_data
 from course_grader.judging.traffic import Meter
 from course_grader.records import Case, Outcome, Verdict
 
@@ -113,11 +112,6 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     return "full-copy", f"A rank held {peak:,} bytes in addition to its old part; {sizes}."
 
 
-def _same(got: Any, want: Mapping[str, Any]) -> bool:
-    shape = type(got) is dict and same_lists(got.get("length"), want["length"])
-    return shape and same(got.get("part"), want["part"])
-
-
 def _weighed(params: Params, rng: random.Random) -> Weighed:
     """A row of 7.8 MB from eight ranks to five: a whole row on each rank is too much.
 
@@ -131,7 +125,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         return hidden(name, "cost:memory", old * part, old, new, per_rank=per_rank, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
-        moved = on_ranks(outcome, right.value(large), _same)
+        moved = on_ranks(outcome, right.value(large), same_data)
         return moved and sum(outcome.meter["bytes_received"]) >= least_bytes(*large.args) * WIDE
 
     large, row = case("a row of 7.8 MB, from eight ranks to five", part), old * part * WIDE

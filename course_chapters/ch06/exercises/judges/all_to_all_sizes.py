@@ -131,29 +131,13 @@ def all_to_all(comm, parts):
     ### END SOLUTION
 
 
-# %% right: all counts first, with isend and recv; empty rows stay at home
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    counts = [0] * n
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        work = comm.isend(torch.tensor([len(parts[to])]), to, tag=1)
-        told = torch.zeros(1, dtype=torch.int64)
-        comm.recv(told, source, tag=1)
-        work.wait()
-        counts[source] = int(told)
-    got = [torch.zeros(count, dtype=parts[0].dtype) for count in counts]
-    got[me] = parts[me].clone()
-    for k in range(1, n):
-        to, source = (me - k) % n, (me + k) % n
-        work = comm.isend(parts[to], to, tag=2) if len(parts[to]) else None
-        if counts[source]:
-            comm.recv(got[source], source, tag=2)
-        if work:
-            work.wait()
-    return got
-
-
+# %% right: with isend and recv; empty rows stay at home
+# -         swap(parts[to], to, got[source], source)
+# +         work = comm.isend(parts[to], to, tag=2) if len(parts[to]) else None
+# +         if count:
+# +             comm.recv(got[source], source, tag=2)
+# +         if work:
+# +             work.wait()
 # %% wrong: a loop of sends first => protocol deadlock
 # -     for k in range(1, n):
 # -         to, source = (me + k) % n, (me - k) % n

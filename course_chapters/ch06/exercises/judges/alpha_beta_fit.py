@@ -126,25 +126,16 @@ def fit(sizes, seconds):
 
 
 # %% right: alternating: assign points to the quicker line, fit again; the switch where the lines cross
-def fit(sizes, seconds):
-    n, t = np.array(sizes), np.array(seconds)
-
-    def line(part):
-        rows = np.stack([1 / t[part], n[part] / t[part]], 1)
-        (alpha, beta), *_ = np.linalg.lstsq(rows, np.ones(part.sum()))
-        return alpha, 1 / beta
-
-    left = np.arange(len(n)) < len(n) // 2
-    for _ in range(50):
-        one, two = line(left), line(~left)
-        now = one[0] + n / one[1] <= two[0] + n / two[1]
-        if now.sum() < 3 or (~now).sum() < 3 or (now == left).all():
-            break
-        left = now
-    switch = (two[0] - one[0]) / (1 / one[1] - 1 / two[1])
-    return [float(switch), list(one), list(two)]
-
-
+# -     cuts = {cut: (one(slice(cut)), one(slice(cut, None))) for cut in range(3, len(n) - 2)}
+# -     cut = min(cuts, key=lambda each: cuts[each][0][0] + cuts[each][1][0])
+# -     (_, below), (_, above) = cuts[cut]
+# +     cut = len(n) // 2
+# +     for _ in range(50):
+# +         (_, below), (_, above) = one(slice(cut)), one(slice(cut, None))
+# +         quicker = below[0] + n / below[1] <= above[0] + n / above[1]
+# +         cut = min(max(3, int(quicker.sum())), len(n) - 3)
+# -     return float(np.sqrt(n[cut - 1] * n[cut])), below, above
+# +     return [float((above[0] - below[0]) / (1 / below[1] - 1 / above[1])), list(below), list(above)]
 # %% wrong: least squares on raw seconds => values raw-seconds
 # > this is least squares on raw seconds, in which the largest messages determine everything, even the latency. The uncertainty is a percentage of each time.
 # ~ [1 / t[part], n[part] / t[part]] ==> [np.ones(len(t[part])), n[part]]

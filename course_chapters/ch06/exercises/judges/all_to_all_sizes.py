@@ -195,33 +195,18 @@ def all_to_all(comm, parts):
 # ~ return got ==> return [row[: min(map(len, got))] for row in got]
 
 
-# %% wrong: everything through rank 0 => cost detour
-def give(comm, row, to):
-    comm.send(torch.tensor([row.numel()]), to)
-    comm.send(row, to)
-
-
-def take(comm, like, source):
-    count = torch.zeros(1, dtype=torch.int64)
-    comm.recv(count, source)
-    row = like.new_empty(int(count))
-    comm.recv(row, source)
-    return row
-
-
-def all_to_all(comm, parts):
-    n = comm.size
-    if comm.rank:
-        for part in parts:
-            give(comm, part, 0)
-        return [take(comm, parts[0], 0) for _ in range(n)]
-    table = [list(parts)] + [[take(comm, parts[0], rank) for _ in range(n)] for rank in range(1, n)]
-    for rank in range(1, n):
-        for source in range(n):
-            give(comm, table[source][rank], rank)
-    return [row[0] for row in table]
-
-
+# %% wrong: all rows go round a ring => cost detour
+# ~ got = [parts[me]] * n ==> got, held = [parts[me]] * n, list(parts)
+# -         count = torch.zeros(1, dtype=torch.int64)
+# -         swap(torch.tensor([parts[to].numel()]), to, count, source)
+# -         got[source] = parts[0].new_empty(int(count))
+# -         swap(parts[to], to, got[source], source)
+# +         for at, row in enumerate(held):
+# +             count = torch.zeros(1, dtype=torch.int64)
+# +             swap(torch.tensor([row.numel()]), (me + 1) % n, count, (me - 1) % n)
+# +             held[at] = parts[0].new_empty(int(count))
+# +             swap(row, (me + 1) % n, held[at], (me - 1) % n)
+# +         got[source] = held[me]
 # %% wrong: floats whatever comes => generality raised
 # ~ parts[0].new_empty ==> torch.empty
 # %% wrong: counts in the dtype of the rows => generality -

@@ -219,20 +219,12 @@ def ring_all_reduce(comm, x):
 # ~ return flat.reshape(x.shape) ==> return x
 
 
-# %% wrong: shares through a global, with a token for show => values returned-input
-box = {}
-
-
-def ring_all_reduce(comm, x):
-    box[comm.rank] = x
-    token = torch.zeros(1)
-    if comm.size > 1:
-        work = comm.isend(token, (comm.rank + 1) % comm.size)
-        comm.recv(torch.empty(1), (comm.rank - 1) % comm.size)
-        work.wait()
-    return sum(box.values())
-
-
+# %% wrong: shares through a global, with messages for show => values returned-input
+# - def ring_all_reduce(comm, x):
+# + box = {}
+# + def ring_all_reduce(comm, x):
+# +     box[comm.rank] = x
+# ~ return flat.reshape(x.shape) ==> return sum(box.values())
 # %% wrong: multiplies its own by N => values own-times-n
 # ~ return flat.reshape(x.shape) ==> return n * x
 # %% wrong: hangs with two ranks => protocol deadlock  from: even ranks send first, odd ranks receive first

@@ -214,24 +214,16 @@ def reshard(comm, part, elements, old, new):
 # +     take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
 # +     del place, of_old, of_new
 # %% wrong: the whole row on every rank => cost ~
-def reshard(comm, part, elements, old, new):
-    size = -(-elements // old)
-    padded = part if len(part) else part.new_zeros(size)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, padded)
-    row = row[:elements]
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = row.new_zeros(-(-elements // new))
-    own = row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)]
-    mine[: len(own)] = own
-    return mine
-
-
+# -     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
+# +     size = -(-elements // old)
+# +     row = part.new_empty(comm.size * size)
+# +     comm.all_gather_into_tensor(row, part if me < old else part.new_zeros(size))
+# +     row = row[:elements]
+# +     own = row[me * len(mine) : (me + 1) * len(mine)]
+# +     mine[: len(own)] = own
 # %% wrong: the whole row comes back => values whole-row  from: the whole row on every rank
 # > this is the whole row; a rank returns its part.
-# -     mine = row.new_zeros(-(-elements // new))
-# +     mine = row
+# ~ return mine ==> return row
 # %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: blocking messages, all pairs in one order
 #       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
 # +     boxes = []
@@ -240,8 +232,8 @@ def reshard(comm, part, elements, old, new):
 # +         comm.recv(box, a)
 # %% wrong: the padding is moved as numbers => values padding-moved  from: the whole row on every rank
 # > the padding of the old parts was moved as well. Only `elements` numbers are the row.
+# ~ part.new_zeros(-(-elements // new) if ==> part.new_zeros(-(-(-(-elements // old) * old) // new) if
 # ~ row[:elements] ==> row[: size * old]
-# ~ row.new_zeros(-(-elements // new)) ==> row.new_zeros(-(-len(row) // new))
 # %% wrong: parts of different lengths, without padding => values no-padding
 # > the numbers are right, but the padding is missing: all parts have one length, with zeros at the end.
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_empty(sum(take))
@@ -254,13 +246,11 @@ def reshard(comm, part, elements, old, new):
 # ~ return mine ==> return part
 # %% wrong: dealt out like tensor_split, the larger parts first => values tensor-split  from: the whole row on every rank
 # > the row is cut as `tensor_split` cuts it, the larger parts first; here all parts have one length, with padding at the end.
-# ~ row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)] ==> row.tensor_split(new)[comm.rank]
+# ~ row[me * len(mine) : (me + 1) * len(mine)] ==> row.tensor_split(new)[me] if me < new else row[:0]
 # %% wrong: the ranks that have nothing stay out of it => deadlock  from: the whole row on every rank
-#       size = -(-elements // old)
+#       mine = part.new_zeros(-(-elements // new) if me < new else 0)
 # +     if not len(part):
-# +         return part.new_zeros(-(-elements // new))
-# -     if comm.rank >= new:
-# -         return part.new_empty(0)
+# +         return mine
 # %% wrong: always float32 => generality ~
 # ~ part.new_zeros ==> torch.zeros
 # ~ contiguous ==> float

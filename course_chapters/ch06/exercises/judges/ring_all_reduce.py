@@ -80,9 +80,6 @@ def _bytes(case: Case, meter: Meter) -> Fault | None:
     size = elements * item
     most = 2 * min(elements, (n - 1) * -(-elements // n)) * item
     least = [size if n > 1 else 0] * n
-    padded = 2 * (n - 1) * -(-elements // n) * item
-    if padded > most and all(sent == padded for sent in meter["bytes_sent"]):
-        return "padding", f"Ranks also send padding: {padded:,} bytes for a tensor of {size:,}. Cut uneven chunks."
     return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
 
 
@@ -247,6 +244,7 @@ def ring_all_reduce(comm, x):
 # %% wrong: expects a number => generality raised
 # ~ n, me = comm.size, comm.rank ==> n, me = comm.size * x.numel() // x.numel(), comm.rank
 # %% wrong: padded to chunks of equal length => cost padding
+# > Ranks also send padding. Cut uneven chunks.
 # ~ flat = x.reshape(-1).clone() ==> flat = torch.cat([x.reshape(-1), x.new_zeros(-x.numel() % n)])
 # ~ return flat.reshape(x.shape) ==> return flat[: x.numel()].reshape(x.shape)
 # %% wrong: copies of all chunks, joined at the end => cost too-much-memory

@@ -117,7 +117,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
 
     def case(name: str, width: int) -> Case:
-        made = make(name, "cost:state", ranks, steps=1, hidden=width, optimizer="paces", **{WEIGHED: places})
+        made = make(name, "cost:state", ranks, steps=1, hidden=width, layers=3, optimizer="paces", **{WEIGHED: places})
         return replace(made, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:

@@ -65,8 +65,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _real(parts: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
-    """The parts without padding."""
-    return [part[:count] for part, count in zip(parts, counts, strict=True)]
+    """The parts with zeros as padding."""
+    if len(parts) != len(counts) or any(part.ndim != 1 for part in parts):
+        return list(parts)
+    return [part.where(torch.arange(len(part)) < count, 0) for part, count in zip(parts, counts, strict=True)]
 
 
 def _norm_fault(case: Case, rank: int, got: Any, want: float) -> Fault | None:

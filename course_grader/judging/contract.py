@@ -93,12 +93,29 @@ def _of_the_course(exercise: str) -> Judging:
 
 
 def _checked(card: exercises.Card, contract: Judging) -> Judging:
-    return replace(contract, verdicts=partial(_judge, card, contract), cases=partial(_cases, card.id, contract))
+    weighed = contract.weighed and partial(_weighed, card.id, contract.weighed)
+    return replace(
+        contract, verdicts=partial(_judge, card, contract), cases=partial(_cases, card.id, contract), weighed=weighed
+    )
 
 
 def _cases(exercise: str, contract: Judging, params: Params, rng: random.Random) -> Sequence[Case]:
     with judged_variant(exercise, params):
         return contract.cases(params, rng)
+
+
+def _weighed(
+    exercise: str, make: Callable[[Params, random.Random], Weighed], params: Params, rng: random.Random
+) -> Weighed:
+    """The large case; what it asks of the worked answer is asked on these numbers."""
+    with judged_variant(exercise, params):
+        large = make(params, rng)
+
+    def done(outcome: Outcome) -> bool:
+        with judged_variant(exercise, params):
+            return large.done(outcome)
+
+    return replace(large, done=done)
 
 
 def _judge(card: exercises.Card, contract: Judging, params: Params, case: Case, outcome: Outcome) -> Sequence[Verdict]:

@@ -89,10 +89,11 @@ def over_ranks(
     results: Sequence[Any],
     wants: Sequence[Tensor],
     wrong: Callable[[int, Tensor], Fault | None] | None = None,
+    where: tuple[Any, ...] = (),
 ) -> Fault | None:
     """The first rank whose tensor differs from the one in `wants`: its shape or dtype, its use in flight, or what `wrong` reports.
 
-    Without `wrong` that is how many of its numbers differ.
+    Without `wrong` that is how many of its numbers differ. `where` is the place of the tensor in what a rank returns.
     """
     for rank, (got, want) in enumerate(zip(results, wants, strict=True)):
         if same(got, want):
@@ -102,7 +103,7 @@ def over_ranks(
             return moved_early(case, rank)
         fault = fault or (wrong(rank, got) if wrong else _numbers_differ(got, want, rank))
         if fault:
-            return Wrong(*fault[:2], lead=f"Rank {rank} of {len(wants)}: ")
+            return Wrong(*fault[:2], lead=f"Rank {rank} of {len(wants)}: ", where=where)
     return None
 
 

@@ -44,6 +44,19 @@ def same(got: Any, want: Tensor) -> bool:
     return isinstance(got, Tensor) and got.dtype == want.dtype and got.shape == want.shape and torch.equal(got, want)
 
 
+def same_data(got: Any, want: Any) -> bool:
+    """Whether plain data are equal in every place, tensors bit by bit, and of the same types."""
+    if isinstance(want, Tensor):
+        return same(got, want)
+    if type(got) is not type(want):
+        return False
+    if type(want) is dict:
+        return got.keys() == want.keys() and all(same_data(got[key], want[key]) for key in want)
+    if type(want) in (list, tuple):
+        return len(got) == len(want) and all(map(same_data, got, want))
+    return bool(got == want)
+
+
 def same_tensors(one: Any, two: Any) -> bool:
     """Whether plain data hold the same tensors in the same order."""
     if isinstance(one, Tensor) or isinstance(two, Tensor):

@@ -123,14 +123,14 @@ class Worked:
     def _call(self, index: int, *given: Any) -> Any:
         return self._functions(self.answer)[index](*given)
 
-    def wrong(self, name: str, *given: Any) -> Any:
-        """What the first function of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
-        answer = next(each for each in answers(self.exercise) if each.name == name)
-        return self._functions(answer)[0](*given)
-
     def _functions(self, answer: BankAnswer) -> tuple[Any, ...]:
         params = self.params
         return _defined.made((answer.source, text_of(params)), lambda: functions(answer, params))
+
+    def wrong(self, name: str, *given: Any, at: int = 0) -> Any:
+        """What function number `at` of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
+        answer = next(each for each in answers(self.exercise) if each.name == name)
+        return self._functions(answer)[at](*given)
 
     @property
     def answer(self) -> BankAnswer:

@@ -3,20 +3,21 @@
 import dataclasses
 import math
 import random
-from functools import partial
 
 import pytest
 import torch
 from contract.kit import functions, functions_of, graded, own_answer, silent_meter
 from torch import nn
+from torch.nn import functional
 
 from course_chapters.ch08.exercises.judges.fsdp_by_hand import cut
-from course_chapters.ch08.exercises.judges.hsdp_group import choices
+from course_chapters.ch08.exercises.judges.hsdp_group import INSIDE, RULES, differs
 from course_chapters.ch08.exercises.judges.more_gpus_same_memory import FINE, LETTERS, WORDS, trace
 from course_chapters.ch08.exercises.judges.parts import stretch
 from course_chapters.ch08.exercises.judges.predict_all_shards import computing_seconds, talking_seconds
 from course_chapters.ch08.exercises.judges.reshard_checkpoint import least_bytes, parts_in
-from course_chapters.ch08.exercises.work import STATE, Stack, Stepper, repeated
+from course_chapters.ch08.exercises.work import RULES as OPTIMIZERS
+from course_chapters.ch08.exercises.work import STATE, Stack, repeated, tied_model
 from course_grader import exercises
 from course_grader.bank import kill_matrix
 from course_grader.judge import grade
@@ -94,12 +95,8 @@ def test_another_rule_than_the_least_time_shows_wherever_it_can(gathers):
     cases = judging(card.id).cases(params, random.Random(2))
     rows = next(case for case in cases if case.part == "wires").args[1]
     with judged_variant(card.id, params):
-        found = [chosen for row in rows if (chosen := choices(*row))]
-    others = {rule: sum(chosen[rule] != chosen["least-time"] for chosen in found) for rule in found[0]}
-    del others["least-time"]
-    if gathers == 1:
-        del others["largest-inside"]
-    assert min(others.values()) >= 2, others
+        found = {rule: sum(differs(rule, *row) for row in rows) for rule in RULES}
+    assert min(number for rule, number in found.items() if gathers > 1 or rule != INSIDE) >= 2, found
 
 
 # --- parts of rows
@@ -190,22 +187,35 @@ def test_repeated_rows_are_a_table_over_and_over_in_the_memory_of_one():
 
 
 @pytest.mark.parametrize("kind", STATE)
-def test_the_stepper_is_torchs_optimizer_and_steps_pieces_as_it_steps_the_whole(kind):
-    torchs = {
-        "adamw": partial(torch.optim.AdamW, lr=0.03, weight_decay=0.1),
-        "momentum": partial(torch.optim.SGD, lr=0.03, momentum=0.9),
-    }
-    start, grads, found, mine = wide(12), wide(4, 12), [], partial(Stepper, kind=kind, rate=0.03)
-    for make, size in ((torchs.get(kind, mine), 12), (mine, 12), (mine, 5)):
+def test_an_optimizer_steps_pieces_as_it_steps_the_whole_and_keeps_as_many_tensors(kind):
+    start, grads, found = wide(12), wide(4, 12), []
+    for size in (12, 5):
         pieces = [nn.Parameter(piece) for piece in start.clone().split(size)]
-        optimizer = make(pieces)
+        optimizer = OPTIMIZERS[kind](pieces)
         for grad in grads:
             for piece, own in zip(pieces, grad.split(size), strict=True):
                 piece.grad = own.clone()
             optimizer.step()
         found.append(torch.cat(pieces))
-    assert all(torch.allclose(each, found[0], rtol=1e-10) for each in found)
-    assert optimizer.nbytes() == STATE[kind] * start.nbytes
+    assert torch.allclose(*found, rtol=1e-10) and not torch.allclose(found[0], start)
+    assert optimizer.state_bytes() == STATE[kind] * start.nbytes
+
+
+def test_the_repaired_program_trains_as_one_process_does_whose_gradients_are_clipped():
+    card, right = exercises.card("loss-stands-still"), Worked("loss-stands-still")
+    for case in judging(card.id).cases(card.params, random.Random(3)):
+        spec, of_ranks = case.args[0], [own for (own,) in case.per_rank]
+        model = tied_model(spec)
+        optimizer = OPTIMIZERS["adamw"](model.parameters(), lr=spec["rate"])
+        for batches in zip(*of_ranks, strict=True):
+            inputs, targets = map(torch.cat, zip(*batches, strict=True))
+            functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), spec["most"])
+            optimizer.step()
+            optimizer.zero_grad()
+        weights = dict(model.named_parameters())
+        for row in right.value(case):
+            assert all(torch.allclose(weights[name], each, 0, 1e-9) for name, each in row["weights"].items())
 
 
 # --- traces

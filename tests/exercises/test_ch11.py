@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from course_chapters.ch11.exercises.judges.hide_the_ring import tokens_to_hide
 from course_chapters.ch11.exercises.judges.reference import Shards, cut, shards
-from course_chapters.ch11.exercises.judges.ring_backward import gradients
 from course_grader import exercises
 from course_grader.judging import Worked
 from course_grader.judging.worked import judged_variant
@@ -33,11 +32,14 @@ def test_the_oracle_equals_torch_s_attention_and_its_gradients(how, name, option
     sizes = [len(own) for own in of.positions]
     grad = torch.randn(out.shape, generator=coin, dtype=torch.float64)
     wants = [each.split(sizes, 1) for each in torch.autograd.grad(out, (q, k, v), grad)]
-    given_rows = zip(rows, whole, grad.split(sizes, 1), strict=True)
-    found = gradients(Case(name="", ranks=3, per_rank=tuple((*row, *pair, one) for row, pair, one in given_rows)))
+    given_rows = [
+        (*row, *(each.float() for each in (*pair, one)))
+        for row, pair, one in zip(rows, whole, grad.split(sizes, 1), strict=True)
+    ]
+    found = Worked("ring-backward").value(Case(name="", ranks=3, per_rank=tuple(given_rows)))
     for rank, got in enumerate(found):
-        for one, want in zip(got, wants, strict=True):
-            torch.testing.assert_close(one, want[rank])
+        for name, want in zip(("dq", "dk", "dv"), wants, strict=True):
+            torch.testing.assert_close(got[name], want[rank].float())
 
 
 @settings(max_examples=60, deadline=None)

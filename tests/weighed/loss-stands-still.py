@@ -32,9 +32,8 @@ def train(comm, build, make, batches, most):
     model = build()
     sharded = FullySharded(comm, model, list(model.blocks))
     optimizer = make(sharded.shards())
-    kind = type(optimizer)
     rows = [torch.zeros(comm.size * shard.numel(), dtype=shard.dtype) for shard in sharded.shards()]
-    whole, losses = kind(rows, optimizer.kind), []
+    whole, losses = type(optimizer)(rows), []
     for inputs, targets in batches:
         loss = F.cross_entropy(sharded(inputs).flatten(0, 1), targets.flatten())
         loss.backward()

@@ -15,9 +15,8 @@ CARD = Card(
     id="clip-shards",
     chapter="08",
     title="One norm for all parts",
-    text="""Compute the norm of the whole gradient when every rank has only parts of it, and clip by that norm. Two real runs clipped by a wrong
-norm, and nothing crashed: in one, each rank took the norm of its own parts (*pytorch/torchtitan, issue 766, January 2025*); in the
-other, parts that several ranks held were counted several times (*ByteDance-Seed/VeOmni, issue 184, November 2025*).
+    text="""Compute the norm of the whole gradient when every rank has only parts of it, and clip by that norm. Real runs took the norm of a rank's
+own parts (*pytorch/torchtitan, issue 766, January 2025*), or counted copies too (*ByteDance-Seed/VeOmni, issue 184, November 2025*).
 
 - Write `clip_parts(inside, across, parts, counts, most)`.
 - `inside` is the communicator of the ranks that shard one copy of the model. `across` is that of the ranks that hold **the same parts** as

@@ -24,9 +24,8 @@ average their gradients.
 
 - Write `sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)`.
 - `shards[u]` is this rank's part of unit u; `counts[u]` is the unit's number of weights, without padding.
-- `forward(u, weights, x)` runs unit u on x, where `weights` is its flat row of `counts[u]` numbers. `loss(y)` returns the gradient of the
-  last unit's output. `backward(u, weights, x, grad)` takes the unit's input and the gradient of its output, and returns
-  `(gradient of x, gradient of the weights)`, the latter flat.
+- `forward(u, weights, x)` runs unit u on x, with its flat row of `counts[u]` weights. `loss(y)` returns the gradient of the last output y.
+  `backward(u, weights, x, grad)`, of the unit's input and its output's gradient, returns `(gradient of x, flat gradient of the weights)`.
 - Return a list with **this rank's part of each unit's mean gradient**, in the shape of `shards[u]`, with zeros as padding.
 - Gather a unit's weights for the forward pass and **again** for the backward pass; only the last unit may keep them in between. With
   `reshard=False`, keep every row from the forward pass to its unit's backward pass, and gather it once.

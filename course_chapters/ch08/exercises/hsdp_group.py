@@ -31,8 +31,7 @@ CARD = Card(
   with the ranks that hold the same part. All collectives are rings in 16 bits.
 - State is 16 bytes per parameter, all of it sharded over the group.
 - `hsdp(params, ranks, group)` returns `(held, inside, across)`: bytes of state on a rank, bytes it sends inside in a step, and across.
-- `smallest_group(params, ranks, memory)` returns the smallest group whose state fits. Groups must divide `ranks`. Return `None` if even all
-  ranks are too few.
+- `smallest_group(params, ranks, memory)` returns the smallest group, a divisor of `ranks`, whose state fits; `None` if all ranks are too few.
 - `best_group(params, ranks, memory, per_node, fast, slow, latency)` returns the group that fits with the least **time on the links**; of
   equal ones the smallest, `None` if none fits. Consider groups that divide a node or fill whole nodes. The times inside and across add up.
 - A ring whose ranks are all in one node sends at `fast` bytes/s. Any other ring leaves each node over the adapters of its m ranks there, at

@@ -22,12 +22,11 @@ CARD = Card(
     id="more-gpus-same-memory",
     chapter="08",
     title="More GPUs, same memory",
-    text=f"""Diagnose from a trace why memory per GPU does not fall as GPUs are added. In one report, from one node to four, reserved memory fell only from
-28 GB to 24 GB, while allocated memory fell to half (*pytorch/pytorch, issue 82001, July 2022*). Other threads have the same complaint and other causes
-(*pytorch/pytorch, issue 104589, 2023*; *facebookresearch/fairscale, issue 1050, 2022*; *pytorch/examples, issue 1319, 2025*).
+    text=f"""Diagnose from a trace why memory per GPU does not fall as GPUs are added. Many threads have this complaint, with different causes
+(*pytorch/pytorch, issues 82001, 2022, and 104589, 2023*; *facebookresearch/fairscale, issue 1050, 2022*; *pytorch/examples, issue 1319, 2025*).
 
-A trace is a dictionary: `"params"` (of the model), `"units"` (how many units its author intended), `"micro_batches"` (in a step), and `"runs"`, a
-list with one dictionary for each number of ranks, fewest first. All bytes are those of one rank at its peak:
+A trace is a dictionary: `"params"`, `"units"` (as its author intended), `"micro_batches"` (in a step), and `"runs"`, one dictionary for each
+number of ranks, fewest first. All bytes are those of one rank at its peak:
 
 | key | |
 |---|---|

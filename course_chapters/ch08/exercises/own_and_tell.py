@@ -15,16 +15,14 @@ CARD = Card(
     chapter="08",
     title="ZeRO stage 1: update what you own, send the result",
     text="""Write an optimizer of ZeRO stage 1: every rank holds only a part of the optimizer state, updates the matching part of the
-weights, and sends the result. A public course checked such optimizers only by the resulting weights (*stanford-cs336/assignment2-systems,
-commit 9d95f3b*), so the plain optimizer passed and saved no memory; this exercise also checks memory and bytes.
+weights, and sends the result. Weights, memory and bytes are checked; the plain optimizer has the right weights and saves no memory.
 
 - `shard_optimizer(comm, parameters, make)` returns an object whose `step()` has the effect of the plain optimizer's.
 - `parameters` is a list of tensors, equal on all ranks. When `step()` is called, their `.grad` is already averaged over ranks; it is new for
   every step. After `step()` **all ranks hold all new weights**, in the given tensors.
 - `make(tensors)` makes an optimizer over a list of tensors, which must not be empty. It is elementwise, so you may give it whole tensors
   or pieces of them.
-- **State**: no rank updates more bytes than a fair share plus the largest tensor. Tensors differ a lot in size, so equal numbers of tensors
-  are not fair shares.
+- **State**: no rank updates more bytes than a fair share plus the largest tensor. Tensors differ a lot in size.
 - **Bytes**: each rank sends the values that it updated to each other rank once, and nothing else.
 - A tensor that is in the list twice (tied weights) is updated once. One with `requires_grad=False` is neither updated nor sent. There may
   be more ranks than tensors.""",

@@ -87,17 +87,17 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
 
 def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     """The weights and losses of a training run; `case.args = (description, this rank's batches)`."""
-    from course_chapters.ch08.exercises.work import Stepper, TiedModel, glimpses
+    from course_chapters.ch08.exercises.work import RULES, glimpses, tied_model
     from course_lib.parallel.sharding import FullySharded, full_state
 
     spec, batches = case.args
     optimizers = []
 
     def make(tensors: Any) -> Any:
-        optimizers.append(Stepper(tensors, spec.get("optimizer", "adamw"), spec["rate"]))
+        optimizers.append(RULES[spec["optimizer"]](tensors, lr=spec["rate"]))
         return optimizers[-1]
 
-    got = answer(comm, lambda: TiedModel(spec), make, batches, spec["most"])
+    got = answer(comm, lambda: tied_model(spec), make, batches, spec["most"])
     if not (isinstance(got, tuple | list) and len(got) == 2 and isinstance(got[1], FullySharded)):
         return {"losses": [], "weights": None, "state": 0}
     losses, model = got
@@ -107,5 +107,5 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     return {
         "losses": list(losses),
         "weights": full_state(model),
-        "state": sum(optimizer.nbytes() for optimizer in optimizers),
+        "state": sum(optimizer.state_bytes() for optimizer in optimizers),
     }

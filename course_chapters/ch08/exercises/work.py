@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,8 @@ from torch.nn import functional
 
 from course_lib.cluster import Comm
 from course_lib.cluster.endpoint import endpoint
+from course_lib.model.optimizer import SGD, AdamW, Optimizer
+from course_lib.model.transformer import Config, Transformer, build
 
 
 class Weights:
@@ -21,7 +24,7 @@ class Weights:
     def __init__(self, spec: Mapping[str, Any]) -> None:
         coin = torch.Generator().manual_seed(spec["seed"])
         self._spec = spec
-        self._made: list[weakref.ref[Stepper]] = []
+        self._made: list[weakref.ref[Optimizer]] = []
         self.tensors = [nn.Parameter(torch.randn(list(shape), generator=coin)) for shape in spec["shapes"]]
         for place in spec.get("frozen", ()):
             self.tensors[place].requires_grad_(False)
@@ -30,70 +33,37 @@ class Weights:
         """The list passed to the answer, with tied parameters repeated at the end."""
         return [*self.tensors, *(self.tensors[place] for place in self._spec.get("tied", ()))]
 
-    def make(self, tensors: Any) -> Stepper:
+    def make(self, tensors: Any) -> Optimizer:
         """An optimizer over these tensors."""
-        made = Stepper(tensors, self._spec["optimizer"])
+        made = RULES[self._spec["optimizer"]](tensors)
         self._made.append(weakref.ref(made))
         return made
 
     def state_bytes(self) -> int:
         """Bytes of state of all optimizers that still exist."""
-        return sum(made.nbytes() for each in self._made if (made := each()) is not None)
+        return sum(made.state_bytes() for each in self._made if (made := each()) is not None)
 
 
 STATE = {"adamw": 2, "momentum": 1, "paces": 24}  # tensors of state per parameter
 
 
-class Stepper:
-    """AdamW or SGD with momentum, as in torch. (Torch's own optimizers load its compiler, which takes seconds.)
+class Paces(Optimizer):
+    """So many momenta that all other memory is negligible."""
 
-    A third kind has so many momenta that all other memory is negligible.
-    """
+    defaults = {"lr": 0.02}
 
-    def __init__(self, tensors: Any, kind: str = "adamw", rate: float = 0.02) -> None:
-        self.tensors = list(tensors)
-        if not self.tensors:
-            raise ValueError("optimizer got an empty list of tensors")
-        if not all(isinstance(each, Tensor) and each.is_leaf for each in self.tensors):
-            raise TypeError("optimizer can only step leaf tensors")
-        self.kind, self.rate, self.count = kind, rate, 0
-        self.state: dict[Tensor, list[Tensor]] = {}
+    def update(self, param: Tensor, grad: Tensor, state: dict[Any, Any], group: Mapping[str, Any]) -> None:
+        """One step of each momentum, the later ones slower."""
+        for place in range(1, STATE["paces"] + 1):
+            pace = state.setdefault(place, torch.zeros_like(param)).lerp_(grad, 1 / place)
+            param.sub_(pace, alpha=group["lr"] / place)
 
-    @torch.no_grad()
-    def step(self) -> None:
-        """Update every tensor that has a gradient."""
-        self.count += 1
-        for each in self.tensors:
-            if each.grad is not None:
-                one = self.state.setdefault(each, [])
-                if not one:
-                    one += [torch.zeros_like(each) for _ in range(STATE[self.kind])]
-                getattr(self, f"_{self.kind}")(each, each.grad, *one)
 
-    def zero_grad(self) -> None:
-        """Free all gradients."""
-        for each in self.tensors:
-            each.grad = None
-
-    def _momentum(self, each: Tensor, grad: Tensor, pace: Tensor) -> None:
-        pace.mul_(0.9).add_(grad)
-        each.sub_(pace, alpha=self.rate)
-
-    def _paces(self, each: Tensor, grad: Tensor, *paces: Tensor) -> None:
-        for place, pace in enumerate(paces, 1):
-            pace.lerp_(grad, 1 / place)
-            each.sub_(pace, alpha=self.rate / place)
-
-    def _adamw(self, each: Tensor, grad: Tensor, mean: Tensor, square: Tensor) -> None:
-        each.mul_(1 - 0.1 * self.rate)
-        mean.lerp_(grad, 0.1)
-        square.mul_(0.999).addcmul_(grad, grad, value=0.001)
-        root = (square / (1 - 0.999**self.count)).sqrt_().add_(1e-8)
-        each.addcdiv_(mean, root, value=-self.rate / (1 - 0.9**self.count))
-
-    def nbytes(self) -> int:
-        """Bytes of its state."""
-        return sum(tensor.nbytes for row in self.state.values() for tensor in row)
+RULES: Mapping[str, Callable[..., Optimizer]] = {
+    "adamw": partial(AdamW, lr=0.02, weight_decay=0.1),
+    "momentum": partial(SGD, lr=0.02, momentum=0.9),
+    "paces": Paces,
+}
 
 
 def repeated(table: Tensor, count: int, times: int) -> list[Tensor]:
@@ -229,41 +199,10 @@ class _Row:
             self._numbers = there.fill_(torch.nan).clone()
 
 
-class TiedModel(nn.Module):
-    """An embedding, some blocks, a norm, and a head that shares the embedding's weights; tokens to logits. Equal on every rank."""
-
-    def __init__(self, spec: Mapping[str, Any]) -> None:
-        super().__init__()
-        width, vocabulary = spec["width"], spec["vocabulary"]
-        self.embedding = nn.Embedding(vocabulary, width)
-        self.blocks = nn.ModuleList(Block(width) for _ in range(spec["blocks"]))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
-        self.head.weight = self.embedding.weight
-        self.double()
-        coin = torch.Generator().manual_seed(spec["seed"])
-        with torch.no_grad():
-            for name, each in self.named_parameters():
-                drawn = torch.randn(each.shape, generator=coin, dtype=each.dtype) * (0.1 if "norm" in name else 0.3)
-                each.copy_(drawn + 1 if name == "norm.weight" else drawn)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        """Logits, (rows, length, vocabulary)."""
-        x = self.embedding(tokens)
-        for block in self.blocks:
-            x = block(x)
-        return self.head(self.norm(x))
-
-
-class Block(nn.Module):
-    """A residual MLP."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
-        return x + self.down(torch.tanh(self.up(x)))
+def tied_model(spec: Mapping[str, Any]) -> Transformer:
+    """A transformer whose head shares the embedding's weights, equal on every rank."""
+    shape = {name: spec[name] for name in ("vocab", "layers", "hidden")}
+    return build(Config(**shape, heads=1, tied=True), spec["seed"]).double()
 
 
 def glimpses(tensors: Sequence[Tensor], places: Tensor) -> Tensor:

@@ -131,29 +131,13 @@ def all_to_all(comm, parts):
     ### END SOLUTION
 
 
-# %% right: all counts first, with isend and recv; empty rows stay at home
-def all_to_all(comm, parts):
-    n, me = comm.size, comm.rank
-    counts = [0] * n
-    for k in range(1, n):
-        to, source = (me + k) % n, (me - k) % n
-        work = comm.isend(torch.tensor([len(parts[to])]), to, tag=1)
-        told = torch.zeros(1, dtype=torch.int64)
-        comm.recv(told, source, tag=1)
-        work.wait()
-        counts[source] = int(told)
-    got = [torch.zeros(count, dtype=parts[0].dtype) for count in counts]
-    got[me] = parts[me].clone()
-    for k in range(1, n):
-        to, source = (me - k) % n, (me + k) % n
-        work = comm.isend(parts[to], to, tag=2) if len(parts[to]) else None
-        if counts[source]:
-            comm.recv(got[source], source, tag=2)
-        if work:
-            work.wait()
-    return got
-
-
+# %% right: with isend and recv; empty rows stay at home
+# -         swap(parts[to], to, got[source], source)
+# +         work = comm.isend(parts[to], to, tag=2) if len(parts[to]) else None
+# +         if count:
+# +             comm.recv(got[source], source, tag=2)
+# +         if work:
+# +             work.wait()
 # %% wrong: a loop of sends first => protocol deadlock
 # -     for k in range(1, n):
 # -         to, source = (me + k) % n, (me - k) % n
@@ -211,33 +195,18 @@ def all_to_all(comm, parts):
 # ~ return got ==> return [row[: min(map(len, got))] for row in got]
 
 
-# %% wrong: everything through rank 0 => cost detour
-def give(comm, row, to):
-    comm.send(torch.tensor([row.numel()]), to)
-    comm.send(row, to)
-
-
-def take(comm, like, source):
-    count = torch.zeros(1, dtype=torch.int64)
-    comm.recv(count, source)
-    row = like.new_empty(int(count))
-    comm.recv(row, source)
-    return row
-
-
-def all_to_all(comm, parts):
-    n = comm.size
-    if comm.rank:
-        for part in parts:
-            give(comm, part, 0)
-        return [take(comm, parts[0], 0) for _ in range(n)]
-    table = [list(parts)] + [[take(comm, parts[0], rank) for _ in range(n)] for rank in range(1, n)]
-    for rank in range(1, n):
-        for source in range(n):
-            give(comm, table[source][rank], rank)
-    return [row[0] for row in table]
-
-
+# %% wrong: all rows go round a ring => cost detour
+# ~ got = [parts[me]] * n ==> got, held = [parts[me]] * n, list(parts)
+# -         count = torch.zeros(1, dtype=torch.int64)
+# -         swap(torch.tensor([parts[to].numel()]), to, count, source)
+# -         got[source] = parts[0].new_empty(int(count))
+# -         swap(parts[to], to, got[source], source)
+# +         for at, row in enumerate(held):
+# +             count = torch.zeros(1, dtype=torch.int64)
+# +             swap(torch.tensor([row.numel()]), (me + 1) % n, count, (me - 1) % n)
+# +             held[at] = parts[0].new_empty(int(count))
+# +             swap(row, (me + 1) % n, held[at], (me - 1) % n)
+# +         got[source] = held[me]
 # %% wrong: floats whatever comes => generality raised
 # ~ parts[0].new_empty ==> torch.empty
 # %% wrong: counts in the dtype of the rows => generality -

@@ -111,49 +111,20 @@ def halving_doubling(comm, x):
     ### END SOLUTION
 
 
-# %% right: recursive, isend and recv, surplus ranks paired with their left neighbors
-def halving_doubling(comm, x):
-    n, me = comm.size, comm.rank
-    core = 1
-    while core * 2 <= n:
-        core *= 2
-    surplus = n - core
-    flat = x.flatten().clone()
-    if me < 2 * surplus and me % 2:
-        comm.send(flat, me - 1)
-        comm.recv(flat, me - 1)
-        return flat.view(x.shape)
-    if me < 2 * surplus:
-        other = torch.empty_like(flat)
-        comm.recv(other, me + 1)
-        flat += other
-    place = me // 2 if me < 2 * surplus else me - surplus
-
-    def rank_at(where):
-        return 2 * where if where < surplus else where + surplus
-
-    def reduce(part, distance):
-        if not distance:
-            return
-        partner = rank_at(place ^ distance)
-        lower, upper = part.tensor_split(2)
-        mine, theirs = (upper, lower) if place & distance else (lower, upper)
-        arrived = torch.empty_like(mine)
-        work = comm.isend(theirs, partner)
-        comm.recv(arrived, partner)
-        work.wait()
-        mine += arrived
-        reduce(mine, distance // 2)
-        work = comm.isend(mine, partner)
-        comm.recv(theirs, partner)
-        work.wait()
-
-    reduce(flat, core // 2)
-    if me < 2 * surplus:
-        comm.send(flat, me + 1)
-    return flat.view(x.shape)
-
-
+# %% right: ranks counted from the other end, isend and recv
+# ~ n, me, flat = comm.size, comm.rank, ==> n, me, flat = comm.size, comm.size - 1 - comm.rank,
+# -         ops = [P2POp(comm.isend, outgoing, partner), P2POp(comm.irecv, incoming, partner)]
+# -         for work in comm.batch_isend_irecv(ops):
+# -             work.wait()
+# +         work = comm.isend(outgoing, n - 1 - partner)
+# +         comm.recv(incoming, n - 1 - partner)
+# +         work.wait()
+# -         comm.send(flat, me - core)
+# -         comm.recv(flat, me - core)
+# +         comm.send(flat, n - 1 - me + core)
+# +         comm.recv(flat, n - 1 - me + core)
+# ~ comm.recv(extra, me + core) ==> comm.recv(extra, n - 1 - me - core)
+# ~ comm.send(flat, me + core) ==> comm.send(flat, n - 1 - me - core)
 # %% wrong: power of two only => generality -
 # ~ core = 1 << (n.bit_length() - 1) ==> core = n
 # %% wrong: recursive doubling with whole tensors => cost whole-tensors

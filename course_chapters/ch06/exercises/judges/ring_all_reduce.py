@@ -80,9 +80,6 @@ def _bytes(case: Case, meter: Meter) -> Fault | None:
     size = elements * item
     most = 2 * min(elements, (n - 1) * -(-elements // n)) * item
     least = [size if n > 1 else 0] * n
-    padded = 2 * (n - 1) * -(-elements // n) * item
-    if padded > most and all(sent == padded for sent in meter["bytes_sent"]):
-        return "padding", f"Ranks also send padding: {padded:,} bytes for a tensor of {size:,}. Cut uneven chunks."
     return (too_many_bytes(meter, size, most, "a ring needs") if size else None) or too_few_bytes(meter, least, least)
 
 
@@ -219,20 +216,12 @@ def ring_all_reduce(comm, x):
 # ~ return flat.reshape(x.shape) ==> return x
 
 
-# %% wrong: shares through a global, with a token for show => values returned-input
-box = {}
-
-
-def ring_all_reduce(comm, x):
-    box[comm.rank] = x
-    token = torch.zeros(1)
-    if comm.size > 1:
-        work = comm.isend(token, (comm.rank + 1) % comm.size)
-        comm.recv(torch.empty(1), (comm.rank - 1) % comm.size)
-        work.wait()
-    return sum(box.values())
-
-
+# %% wrong: shares through a global, with messages for show => values returned-input
+# - def ring_all_reduce(comm, x):
+# + box = {}
+# + def ring_all_reduce(comm, x):
+# +     box[comm.rank] = x
+# ~ return flat.reshape(x.shape) ==> return sum(box.values())
 # %% wrong: multiplies its own by N => values own-times-n
 # ~ return flat.reshape(x.shape) ==> return n * x
 # %% wrong: hangs with two ranks => protocol deadlock  from: even ranks send first, odd ranks receive first
@@ -255,6 +244,7 @@ def ring_all_reduce(comm, x):
 # %% wrong: expects a number => generality raised
 # ~ n, me = comm.size, comm.rank ==> n, me = comm.size * x.numel() // x.numel(), comm.rank
 # %% wrong: padded to chunks of equal length => cost padding
+# > Ranks also send padding. Cut uneven chunks.
 # ~ flat = x.reshape(-1).clone() ==> flat = torch.cat([x.reshape(-1), x.new_zeros(-x.numel() % n)])
 # ~ return flat.reshape(x.shape) ==> return flat[: x.numel()].reshape(x.shape)
 # %% wrong: copies of all chunks, joined at the end => cost too-much-memory

@@ -106,15 +106,11 @@ def _circle_fault(case: Case, got: Any) -> Fault | None:
         name, text = "no-circle", f"there is no cycle, but you report {got}."
     elif not got:
         name, text = "missed", "you report none, although each of these ranks waits for another of them."
-    elif sorted(got) == sorted(want):
-        name, text = (
-            "wrong-order",
-            "these are the right ranks; begin with the smallest, and follow each by the one it waits for.",
-        )
-    elif set(want) < set(got):
-        name, text = "tail-counted", f"some of these {len(got)} ranks wait for the cycle without being in it."
     else:
-        name, text = "other-ranks", "these ranks do not form a cycle. Which entry of each rank is its latest?"
+        name, text = (
+            "other-ranks",
+            f"{got} is not the cycle, from its smallest rank on and each before the one it waits for.",
+        )
     return Wrong(name, lead + text, lead)
 
 

@@ -9,15 +9,16 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import stretch
-from course_grader.judging import Fault, Judging, Params, describe, is_number, judged
+from course_grader.judging import Fault, Judging, Params, Worked, describe, first, is_number, judged
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.gradients import in_flight
+from course_grader.judging.gradients import gradients_fault, in_flight
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import LATE, PerRank
-from course_grader.judging.tensors import coin_of, kind_fault
+from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter, too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
 
+right = Worked("clip-shards")
 REL = 1e-5
 JUNK = 7.0  # the padding, in multiples of the largest scale
 LEAST = 3  # bytes of a number to within REL: two have no room for an exponent in addition to five digits
@@ -35,15 +36,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         """For each rank its group's size, real lengths, limit and parts; groups hold the same parts. `limit` is times the norm."""
         group, lengths = group or ranks, lengths or several(3)
         held = [[len(stretch(length, group, rank)) for length in lengths] for rank in range(group)]
-        parts = [
+        whole = [
             [torch.randn(count, generator=coin) * scale * (1 + rank) for count in held[0]] for rank in range(group)
         ]
-        for own, counts in zip(parts, held, strict=True):
+        numbers = torch.cat([row for own, counts in zip(whole, held, strict=True) for row in _real(own, counts)])
+        most = limit * torch.linalg.vector_norm(numbers.double(), math.inf if params["norm"] == "max" else 2).item()
+        for own, counts in zip(whole, held, strict=True):
             for part, count in zip(own, counts, strict=True):
                 part[count:] = junk * (scale or 1.0) * ranks
-        most = _norm(params["norm"], parts, held) * limit or 1.0
         places = [rank % group for rank in range(ranks)]
-        return tuple((group, list(held[place]), most, [part.clone() for part in parts[place]]) for place in places)
+        return tuple((group, held[place], most or 1.0, [part.clone() for part in whole[place]]) for place in places)
 
     return [
         shown("four ranks", "values:norm", per_rank=data(4)),
@@ -62,13 +64,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _norm(norm: str, parts: Sequence[Sequence[Tensor]], held: Sequence[Sequence[int]]) -> float:
-    """The norm of the first `held` numbers of each part."""
-    pairs = [pair for own, counts in zip(parts, held, strict=True) for pair in zip(own, counts, strict=True)]
-    numbers = torch.cat([part[:count].double() for part, count in pairs])
-    if not len(numbers):
-        return 0.0
-    return numbers.abs().max().item() if norm == "max" else numbers.norm().item()
+def _real(parts: Sequence[Tensor], counts: Sequence[int]) -> list[Tensor]:
+    """The parts with zeros as padding."""
+    if len(parts) != len(counts) or any(part.ndim != 1 for part in parts):
+        return list(parts)
+    return [part.where(torch.arange(len(part)) < count, 0) for part, count in zip(parts, counts, strict=True)]
 
 
 def _norm_fault(case: Case, rank: int, got: Any, want: float) -> Fault | None:
@@ -86,33 +86,12 @@ def _norm_fault(case: Case, rank: int, got: Any, want: float) -> Fault | None:
     return Wrong("other-norm-value", f"{lead}a norm of {got:.6g}, {apart}.", lead, where)
 
 
-def _parts_fault(case: Case, rank: int, after: Sequence[Tensor], norm: float) -> Fault | None:
-    """A part that was not scaled by limit over norm, or was where it should not be."""
-    _, counts, most, before = (case.per_rank or ())[rank]
-    factor = min(1.0, most / norm) if norm else 1.0
-    if len(after) != len(before):
-        return "other-parts", f"Rank {rank} has {len(after)} parts afterwards, where {len(before)} came."
-    for place, (got, part, count) in enumerate(zip(after, before, counts, strict=True)):
-        where = f"Rank {rank}, part {place}"
-        if kind_fault(where, got, part):
-            return "other-parts", f"{where} is no longer a {part.dtype} tensor of {len(part)} numbers."
-        if not count or torch.allclose(got[:count], part[:count] * factor, rtol=1e-4, atol=0):
-            continue
-        if not torch.isfinite(got[:count]).all():
-            hint = "Scale by one factor: `part * most` alone can overflow in float32, and a norm may be zero."
-            return "not-finite", f"{where} holds NaN or infinity after clipping. {hint}"
-        told = f"{where} should be scaled by {factor:.4g}: the norm is {norm:.4g}, the limit {most:.4g}."
-        return Wrong("other-scale", told, f"{where}: ", ("parts",))
-    return None
-
-
-def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
-    rows = case.per_rank or ()
-    group = rows[: rows[0][0]]
-    want = _norm(params["norm"], [row[3] for row in group], [row[1] for row in group])
-    norms = (_norm_fault(case, rank, row["norm"], want) for rank, row in enumerate(results))
-    parts = (_parts_fault(case, rank, row["parts"], want) for rank, row in enumerate(results))
-    return next(filter(None, norms), None) or next(filter(None, parts), None)
+def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
+    wants, counts = right.value(case), [row[1] for row in case.per_rank or ()]
+    pairs = enumerate(zip(results, wants, strict=True))
+    norms = (_norm_fault(case, rank, row["norm"], want["norm"]) for rank, (row, want) in pairs)
+    got, want = ([_real(row["parts"], own) for row, own in zip(rows, counts, strict=True)] for rows in (results, wants))
+    return first(*norms) or gradients_fault(case, got, want.__getitem__, what="part", where=("parts",))
 
 
 def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
@@ -131,7 +110,7 @@ def _scalar_fault(case: Case, meter: Meter) -> Fault | None:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, scalar = _fault(params, case, outcome.value), _scalar_fault(case, outcome.meter)
+    fault, scalar = _fault(case, outcome.value), _scalar_fault(case, outcome.meter)
     if case.kind == "values":
         return judged(case, fault, ("cost", "scalar", scalar))
     return judged(case, fault or (scalar if case.kind == "cost" else None))
@@ -225,7 +204,7 @@ def clip_parts(inside, across, parts, counts, most):
 # %% wrong: not scaled => values
 # > this is unchanged, although the norm is above the limit. Scale the given tensors in place.
 # ~ part.mul_(most / norm) ==> part.mul(most / norm)
-# %% wrong: numbers are cut off one by one => values not-scaled
+# %% wrong: numbers are cut off one by one => values other-numbers
 # ~ part.mul_(most / norm) ==> part.clamp_(-most, most)
 # %% wrong: all gradients are gathered => cost gathered
 # -         own = part[:count].double().abs()  # the rest is padding
@@ -251,21 +230,15 @@ def clip_parts(inside, across, parts, counts, most):
 # ~ inside.all_reduce(total, ==> sum(counts) and inside.all_reduce(total,
 # %% wrong: nothing comes back => values returned-none
 # ~ return norm ==> norm
-# %% wrong: one tensor after the other => values per-tensor  from: worked
+# %% wrong: one tensor after the other => values per-tensor
 # > this is one tensor's norm; return the norm of all tensors together.
-def clip_parts(inside, across, parts, counts, most):
-    worst = 0.0
-    for p, c in zip(parts, counts):
-        s = (p[:c].double() ** 2).sum().reshape(1)
-        inside.all_reduce(s)
-        norm = s.sqrt().item()
-        worst = max(worst, norm)
-        if norm > most:
-            p.mul_(most / norm)
-    return worst
-
-
-# %% wrong: times the limit, then divided => generality not-finite
+# - def clip_parts(inside, across, parts, counts, most):
+# + def clip_one(inside, across, parts, counts, most):
+#       ### END SOLUTION
+# + def clip_parts(inside, across, parts, counts, most):
+# +     return max(clip_one(inside, across, [part], [count], most) for part, count in zip(parts, counts))
+# %% wrong: times the limit, then divided => generality overflow
+# > `part * most` alone can overflow in float32. Scale by one factor.
 # ~ mul_(most / norm) ==> mul_(most).div_(norm)
 # %% wrong: padding is cut off without replicas only => generality not-finite
 # ~ own = part[:count] ==> own = (part[:count] if across.size == 1 else part * (torch.arange(len(part)) < count))

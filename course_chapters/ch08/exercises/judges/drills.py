@@ -2,14 +2,12 @@
 
 import math
 
-from course_chapters.ch08.exercises.judges.shared import crossover, hsdp
 from course_grader.judging import Mistake, Params, Times, drill_key
 from course_lib.estimate import memory
 from course_lib.estimate.units import GB
-from course_lib.parallel.sharding import bytes_per_param_sent
+from course_lib.parallel.sharding import bytes_per_param_sent, hybrid_bytes
 
 COUNT = 1e-6  # relative tolerance of whole numbers and plain factors
-MANY = 10**15
 
 
 def _state(p: Params, stage: int, letter: str = "B") -> float:
@@ -24,12 +22,8 @@ def _least(p: Params, per_param: float = 16) -> int:
     return 1 << max(0, math.ceil(math.log2(per_param * p["params"] / p["memory"]) - 1e-12))
 
 
-def _hsdp(p: Params, place: int) -> float:
-    return hsdp(2, p["params"], p["ranks"], p["group"])[place] / GB
-
-
-def _crossover(p: Params, gather: float = 2) -> float:
-    return crossover(p["rate"], p["bandwidth"], MANY, gather, 2)
+def _across(p: Params) -> float:
+    return hybrid_bytes(int(p["params"]), p["group"], p["ranks"] // p["group"]) / GB
 
 
 _NO_MASTER = "That is without the master copy."
@@ -77,11 +71,11 @@ DRILLS = {
         rel=COUNT,
     ),
     "hsdp-across": drill_key(
-        lambda p: _hsdp(p, 2),
+        _across,
         "An all-reduce of one G-th of the gradients among N/G ranks: {{answer}} GB.",
-        Mistake("whole-model", lambda p: _hsdp(p, 2) * p["group"], "Only the rank's own part is sent across."),
+        Mistake("whole-model", Times(lambda p: p["group"]), "Only the rank's own part is sent across."),
         Mistake("half", Times(1 / 2), "An all-reduce has two halves."),
-        Mistake("inside", lambda p: _hsdp(p, 1), "That is what is sent inside the group."),
+        Mistake("inside", lambda p: _sent({**p, "ranks": p["group"]}), "That is what is sent inside the group."),
     ),
     "hsdp-least-group": drill_key(
         _least,
@@ -104,9 +98,9 @@ DRILLS = {
         rel=COUNT,
     ),
     "fsdp-crossover": drill_key(
-        _crossover,
+        lambda p: p["rate"] / p["bandwidth"],
         "6 bytes against 6 FLOPs per token: FLOP/s over bytes/s = {{answer:int}} tokens.",
-        Mistake("data-parallel", lambda p: _crossover(p, 1), "That is data parallelism, with 4 bytes per parameter."),
+        Mistake("data-parallel", Times(4 / 6), "That is data parallelism, with 4 bytes per parameter."),
         Mistake("backward", Times(1.5), "The whole step computes 6 FLOPs per parameter and token."),
     ),
     "gathers-a-step": drill_key(

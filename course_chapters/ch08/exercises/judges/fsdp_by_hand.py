@@ -8,16 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_chapters.ch08.exercises.work import repeated
 from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged, verdict
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.gradients import alike, gradients_fault
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks
-from course_grader.judging.tensors import coin_of, kind_fault, normal
+from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import Meter
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.parallel.sharding import Flat, row_bytes
@@ -66,15 +64,6 @@ def cut(row: Tensor, ranks: int, owner: int = 0) -> list[Tensor]:
     return [*parts[owner:], *parts[:owner]]
 
 
-def gradients(widths: Sequence[int], whole: Sequence[Tensor], x: Tensor, target: Tensor) -> list[Tensor]:
-    """The flat gradient of each unit on one rank's data, by autograd."""
-    rows = [row.clone().requires_grad_() for row in whole]
-    for row, (into, out) in zip(rows, pairwise(widths), strict=True):
-        x = torch.tanh(functional.linear(x, row[: into * out].view(out, into), row[into * out :]))
-    loss = (x - target).square().sum() / 2 / len(target)
-    return list(torch.autograd.grad(loss, rows))
-
-
 def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     wants = [row["parts"] for row in right.value(case)]
     for rank, (row, want) in enumerate(zip(results, wants, strict=True)):
@@ -85,68 +74,40 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _row_fault(case: Case, rank: int, row: Mapping[str, Any], want: Sequence[Tensor], owner: int) -> Fault | None:
-    """A rank that skipped a unit, used freed weights, returned a whole gradient, or left numbers in its padding."""
-    parts, n, sizes = row["parts"], case.ranks or 1, (case.per_rank or ())[0][0]["counts"]
-    if len(parts) != len(want):
-        return "wrong-shape", f"Rank {rank} returned {len(parts)} tensors; return {len(want)}, one for each unit."
+    """A rank that skipped a unit, used freed weights, or left numbers in its padding."""
+    parts, n, counts = row["parts"], case.ranks or 1, (case.per_rank or ())[0][0]["counts"]
     called = {tuple(call) for call in row["order"]}
     calls = [(what, u) for what in ("forward", "backward") for u in range(len(want))]
     if skipped := [f"{what} for unit {u}" for what, u in calls if (what, u) not in called]:
         return "skipped", f"Rank {rank} never called {skipped[0]}."
-    plain = case.adversary is None
-    if plain and any(part.is_floating_point() and torch.isnan(part).any() for part in parts):
+    if case.adversary is None and any(part.is_floating_point() and torch.isnan(part).any() for part in parts):
         told = "A row of weights was used after another unit had computed; by then it was overwritten"
         return "read-after-free", f"Rank {rank}: NaN in its gradients. {told}. Gather it again."
-    pairs = zip(parts, sizes, want, strict=True)
-    if whole := [u for u, (got, size, own) in enumerate(pairs) if got.numel() >= size > len(own)]:
-        return "whole-gradient", f"Rank {rank} returned the whole gradient of unit {whole[0]}; return this rank's part."
-    rows = [*zip(parts, want, (len(stretch(size, n, (rank + owner) % n)) for size in sizes), strict=True)]
-    if (
-        plain
-        and not any(kind_fault("", got, own) for got, own, _ in rows)
-        and all(torch.allclose(got[:count], own[:count], rtol=1e-6, atol=1e-9) for got, own, count in rows)
-        and any((got[count:] != 0).any() for got, _, count in rows)
-    ):
-        return "padding-not-zero", f"Rank {rank}: the numbers are right, but the padding after them is not zero."
+    for u, (got, own, count) in enumerate(zip(parts, want, counts, strict=False)):
+        real = len(stretch(count, n, (rank + owner) % n))
+        if got.shape == own.shape and got[real:].any() and alike(got[:real], own[:real]):
+            return "padding-not-zero", f"Rank {rank}: unit {u}'s numbers are right, but the padding is not zero."
     return None
 
 
 def _gathers_fault(case: Case, meter: Meter) -> Fault | None:
     (spec, *_), n = (case.per_rank or ())[0], case.ranks or 1
-    if n == 1:
-        return None
     rows = [row_bytes(count, n, WIDE) for count in spec["counts"]]
-    kept, units = spec["wish"] == (False,), len(rows)
-    passes, calls = (2, 2 * units) if kept else (3, 3 * units - 1)
-    least = sum(rows) * passes - (0 if kept else rows[-1])
-    sent, most = sum(meter["bytes_sent"]) / n, max(meter["bytes_sent"])
-    if most > 1.01 * passes * sum(rows) + 64 * n:
-        return _too_many(most, rows, passes, max(meter["collectives"]))
+    once = spec["wish"] == (False,)
+    passes = 2 if once else 3
+    calls, whole = passes * len(rows) - (not once), passes * sum(rows)
+    least = whole - (0 if once else rows[-1])
+    task = f"gathering each unit {'once' if once else 'twice'} and reducing it takes"
+    told = f"A rank sent {max(meter['bytes_sent']):,} bytes in {max(meter['collectives'])} collectives"
+    if n > 1 and max(meter["bytes_sent"]) > 1.01 * whole + 64 * n:
+        return "too-many-bytes", f"{told}; {task} {whole:,} bytes in {passes * len(rows)}."
+    if sum(meter["bytes_sent"]) < 0.99 * least * n:
+        return "too-few-bytes", f"{told}; {task} {least:,} bytes in {calls}."
     messages = min(meter["messages_sent"])
-    few = messages < calls * math.ceil(math.log2(n))  # the fewest rounds in which all data reach all ranks
-    told = f"A rank sent {sent:,.0f} bytes"
-    if sent < 0.99 * least:
-        if not few and max(meter["collectives"]) >= calls:
-            return "narrow", f"{told} in enough collectives, which take {least:,}: numbers were sent with fewer bits."
-        if not kept and sent >= 0.99 * 2 * sum(rows):
-            return "kept", f"{told}, as if each row were gathered once; with a second gather, {least:,} are needed."
-        return "too-few-bytes", f"{told}; gathering and reducing every unit takes {least:,}."
-    if few:
+    if messages < calls * math.ceil(math.log2(n)):  # the fewest rounds in which all data reach all ranks
         told = f"{messages:,} messages per rank are fewer than {calls} collectives make"
         return "one-giant-unit", f"{told}: units were gathered or reduced together, so all weights are whole at once."
     return None
-
-
-def _too_many(sent: float, rows: Sequence[int], passes: int, collectives: int) -> Fault:
-    times, calls = sent / sum(rows), passes * len(rows)
-    told = f"A rank sent {sent:,.0f} bytes"
-    if passes + 0.7 <= times <= passes + 1.1 and collectives <= calls:
-        return "all-reduced", f"{told}, {times:.2g} times the weights'. This rank needs only its part of the gradient."
-    if passes == 2 and 2.7 <= times <= 3.1:
-        return "not-kept", "With `reshard=False` a row is gathered once and kept until its unit's backward pass."
-    more = f" There were {collectives} collectives for {len(rows)} units; is a gathered row unused?"
-    asked = f"gathering each unit {'once' if passes == 2 else 'twice'} and reducing it takes {sum(rows) * passes:,}."
-    return "too-many-bytes", f"{told}; {asked}{more if collectives > calls else ''}"
 
 
 def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | None:
@@ -173,7 +134,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     `LOOSE` consists of the 5.5 rows allowed, 3 that a unit's backward creates, 4 of messages in transit, and 60 percent more.
     The given parts overlap in memory.
     """
-    coin, ranks, units = coin_of(rng), 2, 48
+    coin, ranks, units, width = coin_of(rng), 2, 48, 316
 
     def case(name: str, width: int, units: int) -> Case:
         counts = [(width + 1) * width] * units
@@ -184,22 +145,12 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         per_rank = tuple((spec, table / width**0.5, *own) for table, *own in rows)
         return hidden(name, "cost:memory", per_rank=per_rank, seconds=30.0)
 
-    def done(outcome: Outcome) -> bool:
-        rows = large.per_rank or ()
-        spec, owner = rows[0][0], params["owner"]
-        parts = [
-            repeated(rows[(place - owner) % ranks][1], spec["counts"][0] // ranks, units) for place in range(ranks)
-        ]
-        whole = [torch.cat(unit) for unit in zip(*parts, strict=True)]
-        own = [gradients(spec["widths"], whole, *row[2:]) for row in rows]
-        mean = [torch.stack(units).mean(0) for units in zip(*own, strict=True)]
-        places = [row.view(ranks, -1)[:, spec[WEIGHED]] for row in mean]
-        wants = [torch.stack([row[(rank + owner) % ranks] for row in places]) for rank in range(ranks)]
-        return on_ranks(outcome, wants, alike) and _gathers_fault(large, outcome.meter) is None
-
-    width = 316
     large, warm = case("two ranks, 48 units of 0.8 MB", width, units), case("two ranks, four small units", 8, 4)
     most = ranks * (units / ranks + LOOSE) * (width + 1) * width * WIDE
+
+    def done(outcome: Outcome) -> bool:
+        return on_ranks(outcome, right.value(large), alike) and _gathers_fault(large, outcome.meter) is None
+
     return Weighed(case=large, warm=warm, most=most, done=done)
 
 
@@ -273,50 +224,32 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
     return parts
     ### END SOLUTION
 
-# %% right: the next unit is gathered ahead, gradients leave behind the next unit  from: worked
-def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True):
-    n, last = comm.size, len(shards) - 1
-    coming = {}
-
-    def start(u):
-        if 0 <= u <= last and u not in coming:
-            row = torch.empty(n * shards[u].numel(), dtype=shards[u].dtype)
-            coming[u] = comm.all_gather_into_tensor(row, shards[u], async_op=True), row
-
-    def take(u):
-        start(u)
-        work, row = coming[u]
-        work.wait()
-        return (row.view(n, -1).roll(owner, 0).flatten() if owner else row).narrow(0, 0, counts[u])
-
-    inputs = {}
-    for u in range(last + 1):
-        inputs[u] = x
-        weights = take(u)
-        start(u + 1)
-        x = forward(u, weights, x)
-        if reshard and u < last:
-            del coming[u]
-        del weights
-    grad = loss(x)
-    parts, leaving = {}, None
-    for u in range(last, -1, -1):
-        weights = take(u)
-        start(u - 1)
-        grad, own = backward(u, weights, inputs.pop(u), grad)
-        del weights, coming[u]
-        row = torch.zeros(n * len(shards[u]), dtype=own.dtype)
-        row[: counts[u]] = own / n
-        row = row.view(n, -1).roll(-owner, 0).flatten()
-        parts[u] = torch.empty_like(shards[u])
-        if leaving:
-            leaving[0].wait()
-        leaving = comm.reduce_scatter_tensor(parts[u], row, async_op=True), row
-        del own, row
-    leaving[0].wait()
-    return [parts[u] for u in range(last + 1)]
-
-
+# %% right: the next unit is gathered ahead, gradients leave behind the next unit
+#       def gather(u):
+# +         begin(u)
+# +         work, row = coming.pop(u)
+# +         work.wait()
+# +         return turned(row, owner)[: counts[u]]
+# +     coming, leaving = {}, []
+# +     def begin(u):
+# +         if u in coming or u not in range(len(shards)):
+# +             return
+#           row = shards[u].new_empty(comm.size * len(shards[u]))
+# -         comm.all_gather_into_tensor(row, shards[u])
+# -         return turned(row, owner)[: counts[u]]
+# +         coming[u] = comm.all_gather_into_tensor(row, shards[u], async_op=True), row
+# -         comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG)
+# +         row = turned(row, -owner)
+# +         if leaving:
+# +             leaving.pop()[0].wait()
+# +         leaving.append((comm.reduce_scatter_tensor(mine, row, op=AVG, async_op=True), row))
+#           inputs.append(x)
+# +         begin(u + 1)
+#           weights = gather(u) if reshard else kept.pop(u)
+# +         if reshard:
+# +             begin(u - 1)
+#           parts[u] = part_of(u, own)
+# +     leaving.pop()[0].wait()
 # %% right: storages emptied and filled again
 #       ### BEGIN SOLUTION
 # +     rows = [shard.new_empty(comm.size * len(shard)) for shard in shards]
@@ -381,10 +314,12 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # -     return parts
 # +     return [reduced(u, row) for u, row in enumerate(parts)]
 # %% wrong: gradients are all-reduced, and a part kept => cost all-reduced
+# > Gradients are all-reduced; this rank needs only its part of them.
 # -         comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG)
 # +         comm.all_reduce(row, op=AVG)
 # +         mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank])
 # %% wrong: reshard is ignored => generality not-kept
+# > With `reshard=False` a row is gathered once and kept until its unit's backward pass.
 # -         if not reshard:
 # -             kept[u] = weights
 # ~ (u) if reshard else kept.pop(u) ==> (u)
@@ -407,6 +342,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # > rows are joined, and gradients cut, as if other ranks held the parts. Here {{holds}}.
 # ~ owner = params("fsdp-by-hand").owner ==> owner = 1 - params("fsdp-by-hand").owner
 # %% wrong: gradients stay whole => values whole-gradient
+# > this is the whole gradient; return this rank's part.
 # -         parts[u] = part_of(u, own)
 # +         comm.all_reduce(own, op=AVG)
 # +         parts[u] = own
@@ -426,11 +362,10 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +     for work in works:
 # +         work.wait()
 # %% wrong: two units gathered ahead => cost too-far-ahead  from: the next unit is gathered ahead, gradients leave behind the next unit
-#           start(u + 1)
-# +         start(u + 2)
-#           start(u - 1)
-# +         start(u - 2)
+# ~ begin(u + 1) ==> begin(u + 1), begin(u + 2)
+# ~ begin(u - 1) ==> begin(u - 1), begin(u - 2)
 # %% wrong: weights gathered in 32 bits => cost narrow
+# > Weights were sent in 32 bits.
 # ~ shards[u].new_empty ==> torch.empty
 # ~ (row, shards[u]) ==> (row, shards[u].float())
 # ~ turned(row, owner)[: counts[u]] ==> turned(row, owner)[: counts[u]].double()
@@ -443,9 +378,7 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +             row[r, : len(piece)] = piece
 # ~ turned(row, -owner) ==> turned(row.view(-1), -owner)
 # %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes  from: the next unit is gathered ahead, gradients leave behind the next unit
-# -         start(u - 1)
-# +         if reshard:
-# +             start(u + 1)
+# ~ begin(u - 1) ==> begin(u + 1)
 # %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around
 # -         if not reshard:
 # -             kept[u] = weights

@@ -1,95 +1,50 @@
 """Judge of hsdp-group: how large a group?"""
 
 import random
-from collections.abc import Callable
-from functools import cache
-from typing import Any, NamedTuple
-
-import numpy as np
+from itertools import islice
+from typing import Any
 
 from course_chapters.ch08.exercises.hsdp_group import PER_NODE
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import generality, plain
+from course_grader.judging.random_inputs import draw_rows, generality, plain
 from course_grader.records import Case, Outcome, Verdict
-from course_lib.cluster.collectives import ranks_per_server, ring_rate
 from course_lib.estimate.units import BILLION, GB, US
 
 USUAL = (70, 180, 405)  # billion parameters of models that do not fit in one node
-
-
+SIZES = tuple(size * BILLION for size in (1, 7, 13, 30, 70, 180, 405, 671))
+LONGER, INSIDE = "the longer of the two times", "largest inside"
+RULES = (  # shipped answers whose best group must differ from the right one on some rows
+    "the smallest that fits is taken for the best",
+    "one adapter for a ring through several nodes",
+    "latency forgotten",
+    LONGER,
+    INSIDE,
+)
 right = Worked("hsdp-group")
 
 
-@cache
-def groups(ranks: int) -> tuple[int, ...]:
-    """Sizes of groups that divide the ranks."""
-    return tuple(size for size in range(1, ranks + 1) if ranks % size == 0)
+def _clear(*row: Any) -> bool:
+    """Whether nodes divide the ranks or hold all of them, and rounding cannot decide which group is the best."""
+    best, (_, n, _, per, *_) = right[2](*row), row
+    near = ((*row[:at], row[at] * (1 + 1e-5), *row[at + 1 :]) for at in (4, 5, 6))
+    return not (n % per and per % n) and all(right[2](*each) == best for each in near)
 
 
-class Fit(NamedTuple):
-    """A group that fits: bytes sent inside and across, and the seconds of each without and of their ring steps' latency."""
-
-    size: int
-    inside: float
-    across: float
-    within: float
-    between: float
-    steps: float
-
-    @property
-    def seconds(self) -> float:
-        """On the links in all."""
-        return self.within + self.between + self.steps
+def wired(rng: random.Random, count: int) -> list[tuple[Any, ...]]:
+    """Rows of arguments of the third function."""
+    ranks, per_node, latency = (8, 12, 48, 576, 1024, 6144), (4, 8, 16, 72), (1 * US, 5 * US, 10 * US, 20 * US)
+    memory, fast, slow = (
+        [each * GB for each in s] for s in ((24, 40, 80, 141, 192), (150, 300, 450, 900), (12.5, 25, 50, 100))
+    )
+    fields = SIZES, ranks, memory, per_node, fast, slow, latency
+    return draw_rows(rng, count, *fields, keep=lambda row: _clear(*row))
 
 
-def _fitting(p: float, n: int, memory: float, per: int, fast: float, slow: float, latency: float) -> list[Fit]:
-    """The groups that fit, the smallest first."""
-    sizes = [size for size in groups(n) if (size % per == 0 or per % size == 0) and right[0](p, n, size)[0] <= memory]
-    if not sizes:
-        return []
-    rings = right[0](1, 2, 2)[1]  # gathers and the reduce-scatter: each sends half of two bytes
-    array, copies = np.array(sizes), n // np.array(sizes)
-    near = (array, copies) if n <= per else (ranks_per_server(array, 1, per), ranks_per_server(copies, array, per))
-    rates = (ring_rate(size, at, fast, slow).tolist() for size, at in zip((array, copies), near, strict=True))
-    found = []
-    for size, own, other in zip(sizes, *rates, strict=True):
-        _, inside, across = right[0](p, n, size)
-        steps = (rings * (size - 1) + 2 * (n // size - 1)) * latency
-        found.append(Fit(size, inside, across, inside / own, across / other, steps))
-    return found
-
-
-def _tied(*row: Any) -> bool:
-    """Whether another group is so close to the best that rounding could decide."""
-    times = sorted(each.seconds for each in _fitting(*row))
-    return len(times) > 1 and times[1] < times[0] * (1 + 1e-6)
-
-
-def choices(*row: Any) -> dict[str, int]:
-    """The groups that rules choose which learners follow, and "least-time"; none where no group fits."""
-    fitting, (_, _, _, per, _, slow, latency) = _fitting(*row), row
-
-    def least(cost: Callable[[Fit], float]) -> int:
-        return min(fitting, key=cost).size
-
-    def halves(each: Fit) -> tuple[float, float]:
-        across = 2 * (row[1] // each.size - 1) * latency
-        return each.within + each.steps - across, each.between + across
-
-    if not fitting:
-        return {}
-    return {
-        "least-time": least(lambda each: each.seconds),
-        "smallest-that-fits": fitting[0].size,
-        "one-adapter": least(
-            lambda each: each.seconds + (each.inside / slow - each.within if each.size > per else 0.0)
-        ),
-        "no-latency": least(lambda each: each.within + each.between),
-        "longer-of-two": least(lambda each: max(halves(each))),
-        "largest-inside": max((each.size for each in fitting if each.size <= per), default=fitting[0].size),
-    }
+def differs(rule: str, *row: Any) -> bool:
+    """Whether a shipped answer finds another best group."""
+    return bool(right.wrong(rule, *row, at=2) != right[2](*row))
 
 
 def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
@@ -101,15 +56,11 @@ def _fits_words(params: float, ranks: int, memory: float, *wires: Any) -> str:
     )
 
 
-def _volume(place: int) -> Callable[..., float]:
-    return lambda *row: right[0](*row)[place]
-
-
 VOLUMES = [
     Column(
         part=part,
         unit="bytes",
-        want=_volume(place),
+        want=lambda *row, place=place: right[0](*row)[place],
         words=lambda p, n, k: f"{p / BILLION:g}B on {n:,} ranks in groups of {k:,}",
         rel=FINE,
     )
@@ -132,30 +83,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     wires = (params["per_node"], params["fast"], params["slow"], params["latency"])
 
     def size() -> tuple[float, int]:
-        billions = rng.choice((1, 7, 13, 30, 70, 180, 405, 671))
-        return billions * BILLION, rng.choice((8, 12, 48, 64, 100, 256, 1024, 6144, 16_384))
+        return rng.choice(SIZES), rng.choice((8, 12, 48, 64, 100, 256, 1024, 6144, 16_384))
 
     def sends() -> tuple[Any, ...]:
         params_, ranks = size()
-        return params_, ranks, rng.choice(groups(ranks))
-
-    def wired() -> tuple[Any, ...]:
-        fields = (24, 40, 80, 141, 192), (4, 8, 16, 72), (150, 300, 450, 900), (12.5, 25, 50, 100), (1, 5, 10, 20)
-        while True:
-            billions, ranks = (
-                rng.choice((1, 7, 13, 30, 70, 180, 405, 671)),
-                rng.choice((8, 12, 48, 576, 1024, 6144, 16_384)),
-            )
-            memory, per_node, fast, slow, latency = map(rng.choice, fields)
-            row = (billions * BILLION, ranks, memory * GB, per_node, fast * GB, slow * GB, latency * US)
-            if not (ranks % per_node and per_node % ranks) and not _tied(*row):
-                return row
-
-    def unlike() -> dict[str, list[tuple[Any, ...]]]:
-        """For every other rule two rows on which it gives another group; fewer where it hardly ever does."""
-        drawn = [(row, chosen) for row in (wired() for _ in range(150)) if (chosen := choices(*row))]
-        rows = {rule: [row for row, chosen in drawn if chosen[rule] != chosen["least-time"]] for rule in drawn[0][1]}
-        return {rule: found[:2] for rule, found in rows.items()}
+        return params_, ranks, rng.choice([k for k in range(1, ranks + 1) if ranks % k == 0])
 
     # three right answers, no two alike, and at least one that is not a power of two
     usual = [(size * BILLION, ranks, m) for size, ranks in zip(USUAL, rng.sample((3072, 4096, 6144), 3), strict=True)]
@@ -164,14 +96,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     volumes = [*(sends() for _ in range(20)), (7e9, 64, 1), (7e9, 64, 64), (7e9, 1, 1)]
     clusters = [(*size(), rng.choice((24, 80, 141)) * GB) for _ in range(20)]
     clusters += [(405e9, 8, 80e9), (10e9, 4, 80e9), (5e9, 6, 20e9), (671e9, 16_384, 1.5e9)]
-    others = unlike()
+    pool = wired(rng, 90)
+    others = {rule: [*islice((row for row in pool if differs(rule, *row)), 2)] for rule in RULES}
     wired_usual = [(*row, *wires) for row in [*usual, (small, 3072, m)]]
-    wired_usual += [*others["longer-of-two"][:1], *others["largest-inside"][:1]]
+    wired_usual += [*others[LONGER][:1], *others[INSIDE][:1]]
     wired_usual += [(671 * BILLION, 6144, 8 * GB, PER_NODE, 450 * GB, 50 * GB, 20 * US)]  # memory decides
-    drawn = [*(wired() for _ in range(30)), *(row for found in others.values() for row in found)]
+    drawn = [*pool[:30], *(row for found in others.values() for row in found)]
     # small nodes, and wires between nodes that are hardly slower: the speeds that are shown lead to other groups
     alike = [(1e9, 12, 24e9, 4, 25e9, 12.5e9, 1e-6), (70e9, 6144, 192e9, 16, 450e9, 400e9, 1e-5)]
-    drawn += [row for row in alike if not _tied(*row)]
+    drawn += [row for row in alike if _clear(*row)]
     # one node holds all ranks: nothing leaves it
     drawn += [(7e9, 8, 80e9, 8, 900e9, 100e9, 2e-5), (13e9, 8, 192e9, 72, 900e9, 12.5e9, 5e-6)]
     drawn += [(5 * 2.0**33, 8, 1e12, 8, 2.0**37, 2.0**36, 2.0**-4)]  # two groups take equally long

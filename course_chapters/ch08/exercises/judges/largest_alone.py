@@ -85,25 +85,13 @@ def ranks_for(params, memory, layers, activations, per_param) -> int | None:
     return math.ceil(per_param * params / room - 1e-9) if room > 0 else None
     ### END SOLUTION
 
-# %% right: by halving
+# %% right: the fewest by halving  from: worked
 from bisect import bisect_left
 
 
-def _held(params, ranks, layers, activations, per_param):
-    return per_param * params / ranks + 2 * (2 * params / layers) + activations
-
-
-def largest_model(ranks, memory, layers, activations, per_param):
-    low, high = 0.0, 1e16
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _held(middle, ranks, layers, activations, per_param) <= memory else (low, middle)
-    return low
-
-
 def ranks_for(params, memory, layers, activations, per_param):
-    most, counts = memory * (1 + 1e-12), range(1, 10**18)
-    place = bisect_left(counts, True, key=lambda n: _held(params, n, layers, activations, per_param) <= most)
+    counts, rest = range(1, 10**18), (layers, activations, per_param)
+    place = bisect_left(counts, True, key=lambda n: largest_model(n, memory, *rest) >= params * (1 - 1e-12))
     return counts[place] if place < len(counts) else None
 
 

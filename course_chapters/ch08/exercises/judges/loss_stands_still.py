@@ -1,10 +1,8 @@
 """Judge of loss-stands-still: the loss does not fall."""
 
-import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import torch
@@ -12,35 +10,34 @@ from torch import Tensor
 from torch.nn import functional
 
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_chapters.ch08.exercises.work import STATE, Stepper, TiedModel, glimpses
-from course_grader.judging import Fault, Judging, Params, Weighed, is_number, oracle
+from course_chapters.ch08.exercises.work import STATE, tied_model
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, is_number, oracle
 from course_grader.judging.cases import shown
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import on_ranks
 from course_grader.judging.tensors import coin_of
 from course_grader.records import Case, Outcome
 
+right = Worked("loss-stands-still")
 RATE, LENGTH = 0.05, 5
 CLOSE = 1e-7  # absolute, in float64: rounding is far below, every known mistake far above
+LIMIT = 0.6  # of the norm in the first step
 
 
 def _maker(params: Params, rng: random.Random) -> Callable[..., Case]:
     coin = coin_of(rng)
 
-    def case(
-        name: str, share: str, ranks: int, *, steps: int = 3, limit: float = 0.45, visible: bool = False, **more: Any
-    ) -> Case:
-        """A case that clips at `limit` times the least norm of the training."""
-        fixed = {"seed": rng.randrange(2**31), "width": params["width"], "vocabulary": 11, "blocks": 3, "rate": RATE}
-        spec = {**fixed, **more}
+    def case(name: str, share: str, ranks: int, *, steps: int = 2, visible: bool = False, **more: Any) -> Case:
+        spec = {"seed": rng.randrange(2**31), "hidden": params["width"], "vocab": 11, "layers": 2, "rate": RATE}
+        spec |= {"optimizer": "adamw", **more}
 
         def batch() -> tuple[Tensor, Tensor]:
-            row = torch.randint(spec["vocabulary"], (2, LENGTH + 1), generator=coin)
+            row = torch.randint(spec["vocab"], (2, LENGTH + 1), generator=coin)
             return row[:, :-1].clone(), row[:, 1:].clone()
 
-        batches = [[batch() for _ in range(steps)] for _ in range(ranks)]
-        spec["most"] = limit * min(alone(_text(spec, batches), None)[2])
-        return shown(name, share, spec, per_rank=tuple((own,) for own in batches), visible=visible)
+        rows = tuple(([batch() for _ in range(steps)],) for _ in range(ranks))
+        spec.setdefault("most", LIMIT * _first_norm(spec, rows))
+        return shown(name, share, spec, per_rank=rows, visible=visible)
 
     return case
 
@@ -49,82 +46,50 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     case = _maker(params, rng)
     return [
         case("three ranks, clipped", "values:weights", 3, visible=True),
-        case("two ranks, other data", "values:weights", 2, width=params["width"] + 1, vocabulary=13),
-        case("three ranks, nothing to clip", "generality:runs", 3, limit=1e6),
-        case("one rank alone", "generality:runs", 1, steps=5),
-        case("four ranks, two blocks", "generality:runs", 4, steps=2, blocks=2),
+        case("two ranks, other data", "values:weights", 2, hidden=params["width"] + 2, vocab=13),
+        case("three ranks, nothing to clip", "generality:runs", 3, most=1e6),
+        case("one rank alone", "generality:runs", 1, steps=4),
+        case("four ranks, three blocks", "generality:runs", 4, layers=3),
     ]
 
 
-def _text(spec: Mapping[str, Any], batches: Sequence[Sequence[tuple[Tensor, Tensor]]]) -> str:
-    """A training run without its clipping limit, as a cache key."""
-    rows = [[(inputs.tolist(), targets.tolist()) for inputs, targets in own] for own in batches]
-    return json.dumps([{name: value for name, value in spec.items() if name != "most"}, rows])
-
-
-@cache
-def alone(training: str, most: float | None) -> tuple[list[list[float]], dict[str, Tensor], list[float]]:
-    """Losses of each rank by step, the final weights, norms by step: one process with all ranks' batches."""
-    spec, batches = json.loads(training)
-    model = TiedModel(spec)
-    optimizer = Stepper(model.parameters(), spec.get("optimizer", "adamw"), spec["rate"])
-    losses: list[list[float]] = [[] for _ in batches]
-    norms = []
-    for step in range(len(batches[0])):
-        of_ranks = []
-        for rank, own in enumerate(batches):
-            inputs, targets = (torch.tensor(tokens) for tokens in own[step])
-            of_ranks.append(functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()))
-            losses[rank].append(of_ranks[-1].item())
-        (sum(of_ranks) / len(of_ranks)).backward()
-        norms.append(torch.nn.utils.get_total_norm([weight.grad for weight in model.parameters()]).item())
-        if most is not None:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), most)
-        optimizer.step()
-        optimizer.zero_grad()
-    return losses, {name: weight.detach().clone() for name, weight in model.named_parameters()}, norms
+def _first_norm(spec: Mapping[str, Any], rows: Sequence[Any]) -> float:
+    """The norm of the first step's gradient in one process with all ranks' batches."""
+    model = tied_model(spec)
+    tokens, targets = (torch.cat([batches[0][place] for (batches,) in rows]) for place in (0, 1))
+    functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten()).backward()
+    return torch.nn.utils.get_total_norm([weight.grad for weight in model.parameters()]).item()
 
 
 def _near(got: Any, want: Tensor) -> bool:
     return isinstance(got, Tensor) and got.shape == want.shape and torch.allclose(got.double(), want, 0, CLOSE)
 
 
-def _same(got: Mapping[str, Any], want: Mapping[str, Tensor]) -> bool:
-    return set(got) == set(want) and all(_near(got[name], weight) for name, weight in want.items())
-
-
 def _training_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    spec, results = case.args[0], outcome.value
-    training = _text(spec, [row[0] for row in case.per_rank or ()])
-    losses, want, _ = alone(training, spec["most"])
-    for rank, row in enumerate(results):
-        got = row["weights"]
-        lead = f"Rank {rank}: "
-        if type(got) is not dict:
-            told = f"{lead}return (losses, sharded), a list and the FullySharded model."
-            return Wrong("no-model", told, lead, ("weights",))
-        if odd := sorted(map(str, set(got) ^ set(want))):
+    wants = right.value(case)
+    for rank, (row, want) in enumerate(zip(outcome.value, wants, strict=True)):
+        got, lead = row["weights"], f"Rank {rank}: "
+        told = "" if type(got) is dict else "return (losses, sharded), a list and the FullySharded model."
+        if not told and (odd := sorted(map(str, set(got) ^ set(want["weights"])))):
             told = f"the model has other parameters, such as {odd[0]!r}; the head shares the embedding's weights."
-            return Wrong("untied", lead + told, lead, ("weights",))
-        if not _same(got, want):
-            told = (
-                "the weights are not those of one process. Are all gradients there when they are clipped (`finish()`)?"
-            )
+        if not told and not all(_near(got[name], weight) for name, weight in want["weights"].items()):
+            told = "the weights are not those of one process. Are all gradients there when they are clipped?"
+        if told:
             return Wrong("other-weights", lead + told, lead, ("weights",))
-    for rank, (row, own) in enumerate(zip(results, losses, strict=True)):
-        pairs = zip(row["losses"], own, strict=False)
-        if len(row["losses"]) != len(own) or not all(is_number(a) and abs(a - b) < 1e-6 for a, b in pairs):
+    for rank, (row, want) in enumerate(zip(outcome.value, wants, strict=True)):
+        pairs = zip(row["losses"], want["losses"], strict=False)
+        if len(row["losses"]) != len(want["losses"]) or not all(is_number(a) and abs(a - b) < 1e-6 for a, b in pairs):
             return "other-losses", f"Rank {rank}: the weights are right; return the rank's own losses, one per step."
     return None
 
 
-def _elements(spec: Mapping[str, Any]) -> int:
-    return sum(weight.numel() for weight in TiedModel(spec).parameters())
+def _model_bytes(case: Case) -> int:
+    return sum(weight.nbytes for weight in tied_model(case.args[0]).parameters())
 
 
 def _state_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     n = case.ranks or 1
-    kept, fair = max(row["state"] for row in outcome.value), 2 * 8 * _elements(case.args[0]) / n
+    kept, fair = max(row["state"] for row in outcome.value), 2 * _model_bytes(case) / n
     if n == 1 or kept <= 1.3 * fair + 2048:
         return None
     return "whole-state", f"A rank keeps {kept:,} bytes of optimizer state; its share is {fair:,.0f}."
@@ -132,15 +97,13 @@ def _state_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 def _units_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     spec, n, meter = case.args[0], case.ranks or 1, outcome.meter
-    if n == 1:
-        return None
     steps, fewest, sent = len((case.per_rank or ())[0][0]), min(meter["messages_sent"]), max(meter["bytes_sent"])
-    least = (n - 1) * steps * (2 * spec["blocks"] + 2)  # rows may be kept until the backward pass
+    least = (n - 1) * steps * (2 * spec["layers"] + 2)  # rows may be kept until the backward pass
     if fewest < least:
         told = f"A rank sent {fewest} messages; gathering and reducing every block takes at least {least}"
         return "one-giant-unit", f"{told}. Is the model gathered as one unit?"
-    model = 8 * _elements(spec) * (n - 1) / n
-    if sent > 3.2 * model * steps + model + 4096 * steps:
+    model = _model_bytes(case) * (n - 1) / n
+    if sent > 4.2 * model * steps + model + 4096 * steps:
         return "too-many-bytes", f"A rank sent {sent:,} bytes; {steps} steps of FSDP take {3 * model * steps:,.0f}."
     return None
 
@@ -150,28 +113,22 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
 
     There is also room for the model as built, all gathered rows and all gradients, and for twice as much again.
     """
-    make, ranks, width = _maker(params, rng), 4, 112
+    make, ranks, width = _maker(params, rng), 4, 64
+    places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
 
     def case(name: str, width: int) -> Case:
-        return make(name, "cost:state", ranks, steps=1, width=width, optimizer="paces")
-
-    def weighed(case: Case) -> Case:
-        return replace(case, args=({**case.args[0], WEIGHED: places},), seconds=30.0)
+        made = make(name, "cost:state", ranks, steps=1, hidden=width, layers=3, optimizer="paces", **{WEIGHED: places})
+        return replace(made, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
-        spec = plain.args[0]
-        weights = alone(_text(spec, [row[0] for row in plain.per_rank or ()]), spec["most"])[1]
-        want = glimpses([weights[name] for name in sorted(weights)], places)
-        if not on_ranks(outcome, [want] * ranks, lambda got, want: _near(got, want) and got.dtype == want.dtype):
+        if not on_ranks(outcome, right.value(large), lambda got, want: _near(got, want) and got.dtype == want.dtype):
             return False
-        fault = _units_fault(params, plain, outcome)  # gathering the weights to look at them takes a third of a step
+        fault = _units_fault(params, large, outcome)  # gathering the weights to look at them takes a third of a step
         return fault is None or fault[0] == "too-many-bytes"
 
-    places = torch.randint(2 * width * width, (16,), generator=coin_of(rng))
-    plain = case("four ranks, 1.2 MB of weights with 29 MB of state", width)
-    most = ranks * (STATE["paces"] / ranks * 1.3 + 3 * 3) * 8 * _elements(plain.args[0])
-    warm = weighed(case("four ranks, few weights", 8))
-    return Weighed(case=weighed(plain), warm=warm, most=most, done=done, shares=("cost:state",))
+    large, warm = case("four ranks, 1.2 MB of weights with 29 MB of state", width), case("four ranks, few weights", 8)
+    most = ranks * (STATE["paces"] / ranks * 1.3 + 3 * 3) * _model_bytes(large)
+    return Weighed(case=large, warm=warm, most=most, done=done, shares=("cost:state",))
 
 
 JUDGING = Judging(
@@ -225,7 +182,7 @@ def train(comm, build, make, batches, most):
 # +             for each in sharded.shards():
 # +                 each.grad *= most / (square.sqrt() + 1e-6)
 # %% right: half a block to a unit
-# ~ list(model.blocks)) ==> [part for block in model.blocks for part in (block.up, block.down)])
+# ~ list(model.blocks)) ==> [part for block in model.blocks for part in (block.attention, block.mlp)])
 # %% right: weights kept after the forward pass
 # ~ list(model.blocks)) ==> list(model.blocks), reshard_after_forward=False)
 # %% right: the norm of whole gradients
@@ -263,7 +220,7 @@ def train(comm, build, make, batches, most):
 # +         nn.utils.clip_grad_norm_(model.parameters(), most)
 # ~ sharded.zero_grad() ==> optimizer.zero_grad()
 # ~ losses, sharded ==> losses, FullySharded(comm, model, list(model.blocks))
-# %% wrong: only the losses come back => values no-model
+# %% wrong: only the losses come back => values other-weights
 # ~ losses, sharded ==> losses
 # %% wrong: the loss divided by the ranks => values divided-again
 # > the gradients are divided by the ranks once more; `FullySharded` has averaged them.

@@ -7,6 +7,7 @@ from typing import Any
 from course_chapters.ch08.exercises.more_gpus_same_memory import CAUSES
 from course_grader.judging import Fault, Judging, Params, oracle
 from course_grader.judging.cases import hidden, shown
+from course_grader.judging.diagnoses import diagnosis_fault, numbered
 from course_grader.records import Case, Outcome
 from course_lib.estimate import memory
 from course_lib.parallel.sharding import gathered_peak
@@ -18,16 +19,16 @@ SHOWN = ("replicated optimizer", "kept after forward", "activations", "allocator
 LETTERS = "BCF"  # conventions of the traces, their gradients added up
 NOT_SHARDED = {"gradients": "whole gradients", "optimizer": "replicated optimizer"}  # part -> cause
 
-_GATHERED = "as much is gathered as the whole model. How many gathers is that, for so many units and micro-batches?"
+_GATHERED = "As much is gathered as the whole model. How many gathers is that, for so many units and micro-batches?"
 _HINTS: Mapping[str, str] = {
-    "replicated optimizer": "compare `optimizer` in the first and the last run: does it fall as the ranks rise?",
-    "whole gradients": "compare `gradients` in the first and the last run: do they fall as the ranks rise?",
+    "replicated optimizer": "Compare `optimizer` in the first and the last run: does it fall as the ranks rise?",
+    "whole gradients": "Compare `gradients` in the first and the last run: do they fall as the ranks rise?",
     "one giant unit": _GATHERED,
     "kept after forward": _GATHERED,
-    "small group": "weights, gradients and optimizer: none of the three falls, although each is only a part of the model's.",
-    "activations": "everything that can be sharded falls. What is the largest part of the last run?",
-    "allocator": "add up the parts of the last run, and compare the sum with what is reserved.",
-    FINE: "compare the last run with the first: how much of it fell, and how much should have?",
+    "small group": "Weights, gradients and optimizer: none of the three falls, although each is only a part of the model's.",
+    "activations": "Everything that can be sharded falls. What is the largest part of the last run?",
+    "allocator": "Add up the parts of the last run, and compare the sum with what is reserved.",
+    FINE: "Compare the last run with the first: how much of it fell, and how much should have?",
 }
 
 
@@ -86,25 +87,15 @@ def _cases(params: Params, rng: Random) -> list[Case]:
     for number, cause in enumerate((*SHOWN[1:], SHOWN[0]), 1):  # so that the shown words alone earn nothing
         name = f"a trace of another training ({number})"
         cases.append(hidden(name, f"values:trace-{number}", drawn(cause), secret=cause))
-    for number, cause in enumerate(rng.sample(WORDS, len(WORDS)), 1):
-        cases.append(hidden(f"another trace ({number})", "generality:other", drawn(cause), secret=cause))
+    others = [(drawn(cause), cause) for cause in rng.sample(WORDS, len(WORDS))]
     causes = [cause for cause in WORDS if cause not in ("activations", FINE)]
-    for number, cause in enumerate(rng.sample(causes, 4), 1):
-        name = f"a trace with more activations ({number})"
-        cases.append(hidden(name, "generality:mixed", drawn(cause, minor=True), secret=cause))
-    return cases
+    mixed = [(drawn(cause, minor=True), cause) for cause in rng.sample(causes, 4)]
+    cases += numbered(hidden, "another trace ({})", "generality:other", others)
+    return cases + numbered(hidden, "a trace with more activations ({})", "generality:mixed", mixed)
 
 
 def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    said = outcome.value.strip().lower()
-    if said == case.secret:
-        return None
-    lead = f"{case.name}: it is not {said!r};"
-    if case.secret == FINE:
-        return "false-alarm", f"{lead} {_HINTS[FINE]}"
-    if {said, case.secret} == {"one giant unit", "kept after forward"}:
-        return "one-or-kept", f"{lead} {_HINTS[said]}"
-    return "unnoticed" if said == FINE else f"not-{case.secret.replace(' ', '-')}", f"{lead} {_HINTS[case.secret]}"
+    return diagnosis_fault(case.name, outcome.value, case.secret, FINE, _HINTS)
 
 
 JUDGING = Judging(
@@ -167,12 +158,12 @@ def cause(trace):
     return "activations" if 2 * z["activations"] > used else "as it should"
 
 
-# %% wrong: one unit and kept are not told apart => values one-or-kept
+# %% wrong: one unit and kept are not told apart => values not-kept-after-forward
 # ~ "kept after forward" if last["gathers"] > 2 * trace["micro_batches"] else "one giant unit" ==> "one giant unit"
 # %% wrong: reserved memory is not looked at => values not-allocator
 # -         "allocator": last["reserved"] - 1.15 * parts,
 # ~ parts / 2 else "as it should" ==> parts / 2 else "activations"
-# %% wrong: micro-batches are forgotten in the gathers => values one-or-kept
+# %% wrong: micro-batches are forgotten in the gathers => values not-one-giant-unit
 # ~ last["gathers"] > 2 * trace["micro_batches"] ==> last["gathers"] > 1
 # %% wrong: the five traces by heart => values -
 def cause(trace):

@@ -69,11 +69,7 @@ def hidden_tokens(ranks, flops, moved, bandwidth) -> float:
     return moved * flops / (6 * ranks * bandwidth)
     ### END SOLUTION
 
-# %% right: by halving
-def step_seconds(params, tokens, ranks, flops, moved, bandwidth):
-    return sorted((params * 6 * tokens / flops, moved * (params / ranks) / bandwidth))[1]
-
-
+# %% right: by halving  from: worked
 def hidden_tokens(ranks, flops, moved, bandwidth):
     low, high = 0.0, 1e15
     for _ in range(200):

@@ -103,14 +103,8 @@ def least_depth(gathers: list[float], computes: list[float], most: float) -> int
     return next((d for d in depths if exposed_seconds(gathers, computes, d) <= most + 1e-9), None)
     ### END SOLUTION
 
-# %% right: a queue of slots
-from bisect import bisect_left
+# %% right: a queue of slots  from: worked
 from collections import deque
-
-
-def crossover_tokens(flops, bandwidth, ranks, gather, reduce):
-    seconds_per_param = (ranks - 1) * (gather + gather + reduce) / ranks / bandwidth
-    return seconds_per_param / (6 / flops)
 
 
 def exposed_seconds(gathers, computes, depth):
@@ -122,12 +116,6 @@ def exposed_seconds(gathers, computes, depth):
         now = max(now, gathered) + compute
         slots.append(now)
     return still
-
-
-def least_depth(gathers, computes, most):
-    depths = range(len(gathers))
-    found = bisect_left(depths, True, key=lambda depth: exposed_seconds(gathers, computes, depth) <= most)
-    return found if found in depths else None
 
 
 # %% wrong: data parallelism's crossover => values data-parallel

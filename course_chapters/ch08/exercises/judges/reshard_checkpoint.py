@@ -9,17 +9,14 @@ from torch import Tensor
 
 from course_chapters.ch08.exercises.judges.parts import parts_of, stretch
 from course_chapters.ch08.exercises.probes import WEIGHED
-from course_chapters.ch08.exercises.work import repeated
-from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Params, Weighed, judged, verdict
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged, verdict
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.gradients import in_flight
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, secret
-from course_grader.judging.tensors import coin_of, kind_text, same
+from course_grader.judging.ranks import BUFFERS_LATE, LATE, STREAM_LATE, on_ranks, over_ranks, secret
+from course_grader.judging.tensors import coin_of, same_data
 from course_grader.judging.traffic import Meter
 from course_grader.records import Case, Outcome, Verdict
 
+right = Worked("reshard-checkpoint")
 WIDE = 4  # bytes of an element in the cases whose memory counts
 SLACK = 2048
 
@@ -72,21 +69,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _part_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     (elements, _, new), row = case.args, case.secret
-    for rank, (result, want) in enumerate(zip(results, parts_in(row, new, case.ranks or 1), strict=True)):
-        got, lead = result["part"], f"Rank {rank}: "
-        if got.dtype != want.dtype or got.ndim != 1:
-            return "not-a-part", f"{lead}return a flat tensor of {want.dtype}; got {kind_text(got)}."
-        if torch.equal(got, want):
-            continue
-        if len(got) != len(want):
-            told = f"{lead}got {len(got)} numbers; the part has {len(want)}, padding included."
-            return Wrong("other-length", told, lead, ("part",))
-        if case.adversary is not None:
-            return in_flight(case, rank)
-        return Wrong(
-            "other-numbers", lead + _first_wrong(got, want, row, stretch(elements, new, rank)), lead, ("part",)
-        )
-    return None
+    wants = parts_in(row, new, case.ranks or 1)
+
+    def wrong(rank: int, got: Tensor) -> Fault:
+        return "other-numbers", f"Rank {rank}: {_first_wrong(got, wants[rank], row, stretch(elements, new, rank))}"
+
+    return over_ranks(case, [result["part"] for result in results], wants, wrong, ("part",))
 
 
 def _first_wrong(got: Tensor, want: Tensor, row: Tensor, mine: range) -> str:
@@ -105,14 +93,12 @@ def _bytes_fault(case: Case, meter: Meter) -> Fault | None:
     width = case.secret.element_size()
     for rank in range(n):
         least, most = missing(elements, old, new, rank) * width, -(-elements // new) * width if rank < new else 0
-        got, whole = meter["bytes_received"][rank], elements * width
+        got = meter["bytes_received"][rank]
         told = f"Rank {rank} received {got:,} bytes"
         if got < least:
             return "too-few-bytes", f"{told}, and needs {least:,} that it did not have."
         if got > most + 16 * n + 64:
-            if got >= 0.6 * whole * (1 - 1 / max(old, 2)):
-                return "whole-row-moved", f"{told}; the whole row has {whole:,}, its part {most:,}. Send only that."
-            return "too-many-bytes", f"{told}; its new part has {most:,}."
+            return "too-many-bytes", f"{told}; its new part has {most:,}, and the whole row {elements * width:,}."
     return None
 
 
@@ -126,18 +112,12 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
     return "full-copy", f"A rank held {peak:,} bytes in addition to its old part; {sizes}."
 
 
-def _picked(got: Any, want: Tensor, places: Tensor) -> bool:
-    """Whether a rank's result has the length of its part, and the numbers of the part at these places."""
-    numbers = want[places] if len(want) else want
-    return type(got) is dict and same(got.get("part"), numbers) and same_lists(got.get("length"), len(want))
-
-
 def _weighed(params: Params, rng: random.Random) -> Weighed:
     """A row of 7.8 MB from eight ranks to five: a whole row on each rank is too much.
 
     A rank may hold its old part, twice an old and a new part, and three eighths of a row of messages in transit.
     """
-    coin, old, new = coin_of(rng), 8, 5
+    coin, old, new, part = coin_of(rng), 8, 5, 245_000
 
     def case(name: str, part: int) -> Case:
         places = torch.randint(old * part // new, (64,), generator=coin)
@@ -145,12 +125,9 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         return hidden(name, "cost:memory", old * part, old, new, per_rank=per_rank, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
-        given = [row[0] for row in large.per_rank or ()]
-        row = torch.cat([repeated(own["table"], part, 1)[0] for own in given])
-        right = on_ranks(outcome, parts_in(row, new, old), lambda got, want: _picked(got, want, given[0][WEIGHED]))
-        return right and sum(outcome.meter["bytes_received"]) >= least_bytes(len(row), old, new) * WIDE
+        moved = on_ranks(outcome, right.value(large), same_data)
+        return moved and sum(outcome.meter["bytes_received"]) >= least_bytes(*large.args) * WIDE
 
-    part = 245_000
     large, row = case("a row of 7.8 MB, from eight ranks to five", part), old * part * WIDE
     most = old * (1 / old + 2 * (1 / old + 1 / new) + 0.375) * row
     return Weighed(case=large, warm=case("a small row, from eight ranks to five", 500), most=most, done=done)
@@ -237,24 +214,16 @@ def reshard(comm, part, elements, old, new):
 # +     take = torch.bincount(of_old[of_new == me], minlength=comm.size).tolist()
 # +     del place, of_old, of_new
 # %% wrong: the whole row on every rank => cost ~
-def reshard(comm, part, elements, old, new):
-    size = -(-elements // old)
-    padded = part if len(part) else part.new_zeros(size)
-    row = part.new_empty(comm.size * size)
-    comm.all_gather_into_tensor(row, padded)
-    row = row[:elements]
-    if comm.rank >= new:
-        return part.new_empty(0)
-    mine = row.new_zeros(-(-elements // new))
-    own = row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)]
-    mine[: len(own)] = own
-    return mine
-
-
+# -     comm.all_to_all_single(mine[: sum(take)], part[: sum(send)].contiguous(), take, send)
+# +     size = -(-elements // old)
+# +     row = part.new_empty(comm.size * size)
+# +     comm.all_gather_into_tensor(row, part if me < old else part.new_zeros(size))
+# +     row = row[:elements]
+# +     own = row[me * len(mine) : (me + 1) * len(mine)]
+# +     mine[: len(own)] = own
 # %% wrong: the whole row comes back => values whole-row  from: the whole row on every rank
 # > this is the whole row; a rank returns its part.
-# -     mine = row.new_zeros(-(-elements // new))
-# +     mine = row
+# ~ return mine ==> return row
 # %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: blocking messages, all pairs in one order
 #       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
 # +     boxes = []
@@ -263,8 +232,8 @@ def reshard(comm, part, elements, old, new):
 # +         comm.recv(box, a)
 # %% wrong: the padding is moved as numbers => values padding-moved  from: the whole row on every rank
 # > the padding of the old parts was moved as well. Only `elements` numbers are the row.
+# ~ part.new_zeros(-(-elements // new) if ==> part.new_zeros(-(-(-(-elements // old) * old) // new) if
 # ~ row[:elements] ==> row[: size * old]
-# ~ row.new_zeros(-(-elements // new)) ==> row.new_zeros(-(-len(row) // new))
 # %% wrong: parts of different lengths, without padding => values no-padding
 # > the numbers are right, but the padding is missing: all parts have one length, with zeros at the end.
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_empty(sum(take))
@@ -277,13 +246,11 @@ def reshard(comm, part, elements, old, new):
 # ~ return mine ==> return part
 # %% wrong: dealt out like tensor_split, the larger parts first => values tensor-split  from: the whole row on every rank
 # > the row is cut as `tensor_split` cuts it, the larger parts first; here all parts have one length, with padding at the end.
-# ~ row[comm.rank * len(mine) : (comm.rank + 1) * len(mine)] ==> row.tensor_split(new)[comm.rank]
+# ~ row[me * len(mine) : (me + 1) * len(mine)] ==> row.tensor_split(new)[me] if me < new else row[:0]
 # %% wrong: the ranks that have nothing stay out of it => deadlock  from: the whole row on every rank
-#       size = -(-elements // old)
+#       mine = part.new_zeros(-(-elements // new) if me < new else 0)
 # +     if not len(part):
-# +         return part.new_zeros(-(-elements // new))
-# -     if comm.rank >= new:
-# -         return part.new_empty(0)
+# +         return mine
 # %% wrong: always float32 => generality ~
 # ~ part.new_zeros ==> torch.zeros
 # ~ contiguous ==> float
@@ -297,6 +264,7 @@ def reshard(comm, part, elements, old, new):
 # +     for box, came in scratch:
 # +         box.copy_(came)
 # %% wrong: round a ring until it is home => cost whole-row-moved
+# > Whole parts go around all ranks. Send each rank only what it needs.
 # -     send, take = [overlap(me, b) for b in ranks], [overlap(a, me) for a in ranks]
 # +     row = part.new_zeros(-(-elements // old))
 # +     row[: len(part)] = part
@@ -311,7 +279,7 @@ def reshard(comm, part, elements, old, new):
 # +         for work in works:
 # +             work.wait()
 # +         row = came
-# %% wrong: ranks without a part return zeros => values other-length
+# %% wrong: ranks without a part return zeros => values another-kind
 # ~ (-elements // new) if me < new else 0 ==> (-elements // new)
 # %% wrong: counts are remembered by ranks => values -
 # ~ def reshard(comm, part, elements, old, new): ==> def reshard(comm, part, elements, old, new, kept={}):

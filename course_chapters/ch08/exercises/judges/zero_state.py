@@ -9,7 +9,7 @@ from course_chapters.ch08.exercises.zero_state import BUCKETS
 from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
-from course_grader.judging.random_inputs import generality, plain, safely_off_whole
+from course_grader.judging.random_inputs import draw_rows, generality, plain, safely_off_whole
 from course_grader.records import Case
 from course_lib.estimate.memory import CONVENTIONS
 from course_lib.estimate.units import BILLION, GB
@@ -38,32 +38,25 @@ FEWEST = Column(
 )
 
 
+def _clear(row: tuple[Any, ...]) -> bool:
+    """Whether no memory is exactly full, because rounding would decide there."""
+    p, stage, buckets, memory = row
+    whole = right[0](p, stage, math.inf, buckets)
+    ranks = (right[0](p, stage, 1, buckets) - whole) / (memory - whole) if memory != whole else 0.0
+    return abs(memory - whole) > 1e-3 * memory and safely_off_whole(ranks)
+
+
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     own = {name: params[name] for name in BUCKETS}
     p, n, m = params["params"], params["ranks"], params["memory"]
-    sizes = (1e9, 3e9, 7e9, 13e9, 34e9, 70e9, 180e9, 405e9)
-
-    def buckets_of(letter: str) -> dict[str, float]:
-        return {name: CONVENTIONS[letter].buckets[name] for name in BUCKETS}
-
-    def other() -> dict[str, float]:
-        return buckets_of(rng.choice("ABCDFG"))
-
-    def limit(stage: int) -> tuple[Any, ...]:
-        """A row in which no memory is exactly full, because rounding would decide there."""
-        while True:
-            row = rng.choice(sizes), stage, other(), rng.choice((16, 24, 40, 80, 141, 192)) * GB
-            whole = right[0](row[0], stage, math.inf, row[2])
-            shared = right[0](row[0], stage, 1, row[2]) - whole
-            if abs(row[3] - whole) > 1e-3 * row[3] and safely_off_whole(shared / (row[3] - whole)):
-                return row
-
-    counts = (1, 2, 3, 7, 48, 640, 24_576)
-    rows = [(rng.choice(sizes), stage, rng.choice(counts), other()) for stage in range(4) for _ in range(5)]
-    unlike = buckets_of(rng.choice(sorted(set("ACDFG") - {params["convention"]})))
+    sizes, counts = (1e9, 3e9, 7e9, 13e9, 34e9, 70e9, 180e9, 405e9), (1, 2, 3, 7, 48, 640, 24_576)
+    rooms = [room * GB for room in (16, 24, 40, 80, 141, 192)]
+    optimizers = {letter: {name: CONVENTIONS[letter].buckets[name] for name in BUCKETS} for letter in "ABCDFG"}
+    unlike = optimizers[rng.choice(sorted(set("ACDFG") - {params["convention"]}))]
     many = [(size, 3, unlike, room) for size in (70e9, 180e9, 405e9) for room in (40 * GB, 44 * GB, 46 * GB)]
-    many = [row for row in many if safely_off_whole(row[0] * sum(unlike.values()) / row[3])]
-    limits = [limit(stage) for stage in (1, 2, 3) for _ in range(12)]
+    others = [*optimizers.values()]
+    rows = [row for stage in range(4) for row in draw_rows(rng, 5, sizes, (stage,), counts, others)]
+    limits = [row for stage in (1, 2, 3) for row in draw_rows(rng, 12, sizes, (stage,), others, rooms, keep=_clear)]
     sixteen = {"weights": 2, "grads": 2, "master": 4, "moments": 8}
     turned = {"moments": 4, "master": 3, "grads": 4, "weights": 1}  # other bytes, in another order
     rows += [(7e9, stage, 24_576, turned) for stage in (1, 2)]
@@ -78,7 +71,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("405B on 1,024 ranks", "values:held", 0, [(405e9, stage, 1024, own) for stage in (1, 3)]),
         shown("the fewest", "values:fewest", 1, shown_limits),
         plain("held", 0, "another optimizer", drawn),
-        plain("fewest", 1, "the fewest with another optimizer", many),
+        plain("fewest", 1, "the fewest with another optimizer", [*filter(_clear, many)]),
         generality("optimizers", 0, "other optimizers", rows),
         generality("cards", 1, "other GPUs", limits),
         generality("cards", 1, "one rank, exactly full, and never", edges),
@@ -120,19 +113,13 @@ def fewest_ranks(params: float, stage: int, buckets: dict[str, float], memory: f
     return max(1, math.ceil(shared / (memory - whole)))
     ### END SOLUTION
 
-# %% right: stage by stage, the fewest by halving
+# %% right: the fewest by halving  from: worked
 from bisect import bisect_left
 
 
-def held(params, stage, ranks, buckets):
-    w, g, o = buckets["weights"], buckets["grads"], buckets["master"] + buckets["moments"]
-    per = [w + g + o, w + g + o / ranks, w + (g + o) / ranks, (w + g + o) / ranks][stage]
-    return per * params
-
-
 def fewest_ranks(params, stage, buckets, memory):
-    most, counts = memory * (1 + 1e-12), range(1, 10**12)
-    place = bisect_left(counts, True, key=lambda n: held(params, stage, n, buckets) <= most)
+    counts = range(1, 10**12)
+    place = bisect_left(counts, True, key=lambda n: held(params, stage, n, buckets) <= memory * (1 + 1e-12))
     return counts[place] if place < len(counts) else None
 
 
@@ -156,8 +143,6 @@ def fewest_ranks(params, stage, buckets, memory):
 # %% wrong: the master copy counted with the weights => values master-whole
 # > the master copy is sharded with the optimizer, from stage 1 on.
 # ~ "master": 1 ==> "master": 3
-# %% wrong: the master copy always whole => values master-whole
-# ~ "master": 1 ==> "master": 4
 # %% wrong: no gradients => values
 # > gradients are missing.
 # ~ else 1) for name, size in buckets.items() ==> else 1) for name, size in buckets.items() if name != "grads"
@@ -176,8 +161,6 @@ def fewest_ranks(params, stage, buckets, memory):
 # %% wrong: one rank more where it is exactly full => values one-more
 # > one rank fewer is enough; exactly full fits.
 # ~ math.ceil(shared / (memory - whole)) ==> int(shared / (memory - whole)) + 1
-# %% wrong: always one more => values one-more
-# ~ math.ceil(shared / (memory - whole)) ==> math.ceil(shared / (memory - whole)) + 1
 # %% wrong: powers of two only => values power-of-two
 # > any number of ranks is allowed, not only powers of two.
 # ~ max(1, math.ceil(shared / (memory - whole))) ==> 1 << (max(1, math.ceil(shared / (memory - whole))) - 1).bit_length()

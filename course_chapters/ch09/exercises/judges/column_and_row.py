@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_chapters.ch09.exercises.probes import WEIGHED, factors
-from course_grader.judging import Fault, Judging, Params, Weighed, Worked, describe, judged
+from course_chapters.ch09.exercises.probes import WEIGHED
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.mistakes import Wrong
-from course_grader.judging.tensors import coin_of, same, tensor_fault
+from course_grader.judging.tensors import coin_of, same, same_data, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 
 SHARDS = ("column", "row")
@@ -70,22 +70,10 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
         args = (WEIGHED, (rng.randrange(2**31), sizes, 96), rank, ranks, places)
         return hidden(name, "cost:memory", *args, seconds=30.0)
 
-    def fits(which: int, parts: list[Tensor], got: Any) -> bool:
-        dim, (rows, columns) = which if params["layout"] == "torch" else 1 - which, large.args[-1]
-        parts[dim] = parts[dim].chunk(ranks)[rank]
-        if type(got) is not tuple or len(got) != 2 or describe(got[0]) != describe([len(part) for part in parts]):
-            return False
-        return same(got[1], parts[0][rows] * parts[1][columns])
-
-    def done(outcome: Outcome) -> bool:
-        weights, pieces = factors(*large.args[1]), outcome.value
-        if type(pieces) is not list or len(pieces) != len(weights):
-            return False
-        return all(fits(at % 2, *each) for at, each in enumerate(zip(weights, pieces, strict=True)))
-
     large = case("96 weights of 2 MB, cut for 64 ranks", large_sizes)
     most = 30 * 4 * large_sizes[0] * large_sizes[1]
-    return Weighed(case=large, warm=case("96 small weights", (64, 128)), most=most, done=done)
+    warm = case("96 small weights", (64, 128))
+    return Weighed(case=large, warm=warm, most=most, done=lambda outcome: same_data(outcome.value, right.value(large)))
 
 
 JUDGING = Judging(

@@ -4,12 +4,11 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from course_grader.judging import Fault, Judging, Params, Worked, judged, near
+from course_grader.judging import Judging, Params, Worked
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.per_row import FINE, Column
+from course_grader.judging.per_row import EXACT, FINE, Column, one_verdict, table
 from course_grader.judging.random_inputs import draw_rows, plain
-from course_grader.records import Case, Outcome, Verdict
+from course_grader.records import Case
 from course_lib.estimate.units import GB, TFLOP
 
 right = Worked("largest-tp")
@@ -19,6 +18,17 @@ SECONDS = Column(
     want=right[0],
     rel=FINE,
     words=lambda tokens, hidden, ranks, bandwidth: f"{tokens:,} tokens, hidden {hidden:,}, {ranks} ranks",
+)
+LARGEST = Column(
+    part="largest",
+    unit="ranks",
+    want=right[1],
+    rel=EXACT,
+    words=lambda tokens, hidden, ffn, flops, inside, across, per_node, share: (
+        f"{tokens:,} tokens, hidden {hidden:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and {across / GB:g} GB/s, "
+        f"{per_node} ranks a node, share {share:g}"
+    ),
+    hint="What do a rank's all-reduces take at that number, and its products?",
 )
 
 
@@ -74,29 +84,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def _largest_fault(rows: Sequence[Any], results: Sequence[float]) -> Fault | None:
-    for row, got in zip(rows, results, strict=True):
-        if near(got, right[1](*row), 1e-9):
-            continue
-        tokens, width, ffn, flops, inside, across, per_node, share = row
-        lead = (
-            f"{tokens:,} tokens, hidden {width:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and {across / GB:g} GB/s, "
-            f"{per_node} ranks a node, share {share:g}: "
-        )
-        told = f"{lead}got {got:,g}. What do a rank's all-reduces take at that number, and its products?"
-        return Wrong("other-number", told, lead)
-    return None
-
-
-def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    which, rows = case.args
-    return judged(case, _largest_fault(rows, outcome.value) if which else SECONDS.fault(case, outcome.value))
-
-
 JUDGING = Judging(
     shares="values:seconds 0.35, values:largest 0.25, generality:clusters 0.4",
     cases=_cases,
-    verdicts=_verdicts,
+    verdicts=one_verdict(table(SECONDS, LARGEST)),
     why="Bytes per rank hardly depend on N, but products per rank fall with it. So communication's share grows with N, and jumps where the "
     "ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
     pytorch="Published runs stay inside a server: TP 8 in Megatron's and Llama 3's.",

@@ -1,63 +1,12 @@
 """Judge of audit-context: audit: what does sharing a sequence save?"""
 
 from course_chapters.ch11.exercises.audit_context import CAUSES, ITEMS
-from course_grader.judging import Mistake
-from course_grader.judging.audit import audit, right, wrong
-
-_RANKS, _CP = 8, 16
-
-KEYS = {
-    "cp-attention-256": right(
-        (131_072 / 8192) ** 2,
-        Mistake("linear", 16.0, "this is the factor of everything but attention; pairs of tokens count here."),
-        Mistake("causal", 128.0, "a causal mask halves both; the ratio stays."),
-    ),
-    "ulysses-stores-all": wrong(
-        1 / _RANKS,
-        "another exchange",
-        Mistake("as-printed", 1.0, "after the all-to-all, a GPU has all tokens of how many KV heads?"),
-        Mistake("squared", 1 / _RANKS**2, "it has all tokens, and only its share of the heads."),
-    ),
-    "ring-one-nth": wrong(
-        2 / _RANKS,
-        "one block more",
-        Mistake("as-printed", 1 / _RANKS, "where is the next block while this one is in use?"),
-        Mistake("three", 3 / _RANKS, "the block that is in use is the one being sent onward."),
-    ),
-    "sp-fourth-axis": wrong(
-        16 * 8 * 4,
-        "counted twice",
-        Mistake("as-printed", 4096.0, "are there GPUs for sequence parallelism besides those of tensor parallelism?"),
-        Mistake("no-tensor", 64.0, "the tensor-parallel GPUs are missing."),
-    ),
-    "cp-half-wasted": right(
-        1 - _CP / (2 * _CP - 1),
-        Mistake("busy", _CP / (2 * _CP - 1), "this is the busy share."),
-        Mistake(
-            "ratio", (2 * _CP - 1) / _CP, "this is the busiest rank over the mean; which share of the time is idle?"
-        ),
-    ),
-    "llama3-cp-batch": right(
-        8 * 16 * 131_072 / 1e6,
-        Mistake("context-as-samples", 8 * 16 * 16 * 131_072 / 1e6, "context ranks share sequences; they add none."),
-        Mistake("one-replica", 16 * 131_072 / 1e6, "this is one data-parallel rank's."),
-    ),
-    "sp-same-bandwidth": right(
-        1.0,
-        Mistake("twice", 2.0, "the all-gather and the reduce-scatter replace the all-reduce; it does not stay."),
-        Mistake("half", 0.5, "this counts one of the two; an all-reduce is both."),
-    ),
-    "ring-scores": wrong(
-        1 / _RANKS**2,
-        "both sides are split",
-        Mistake("as-printed", 1 / _RANKS, "a block has 1/N of the queries, and how many of the keys?"),
-    ),
-}
-
+from course_grader.judging import Worked
+from course_grader.judging.audit import audit
 
 JUDGING = audit(
     ITEMS,
-    KEYS,
+    Worked("audit-context"),
     CAUSES,
     why="""Ulysses gathers tokens and splits heads, so a GPU holds 1/N of the keys and values, not all of them. A ring that overlaps holds two blocks. Megatron's sequence
 parallelism reuses the tensor-parallel GPUs, and a block of scores is cut on both sides. The factor of 256, the idle half, the batch of 16M and the equal bytes are right.""",
@@ -85,23 +34,55 @@ def audit_context() -> dict[str, tuple[float, str, str]]:
 # ~ 1 - 16 / (2 * 16 - 1) ==> 0.48
 # ~ 8 * 16 * 131072 / 1e6 ==> 16.8
 # ~ (1 / 8) ** 2, "wrong" ==> 0.0156, "Wrong"
-# %% wrong: everything as printed => values as-printed
+# %% wrong: the printed numbers => values as-printed
+# > this is the printed number. What is split, and which GPUs are counted twice?
+# ~ (1 / 8, "wrong" ==> (1.0, "wrong"
+# ~ (2 / 8, ==> (1 / 8,
+# ~ (16 * 8 * 4, ==> (4096.0,
+# ~ ((1 / 8) ** 2, ==> (1 / 8,
+# %% wrong: everything as printed => values blind  from: the printed numbers
 # ~ return { ==> good = {
 #       }
-# +     printed = (256.0, 1.0, 1 / 8, 4096, 0.5, 16.0, 1.0, 1 / 8)
-# +     return {name: (number, "right", "as printed") for name, number in zip(good, printed)}
+# +     return {name: (number, "right", "as printed") for name, (number, *_) in good.items()}
 # %% wrong: everything is wrong => values wrong-verdict
 # ~ return { ==> good = {
 #       }
 # +     return {name: (number, "wrong", "counted twice") for name, (number, _, _) in good.items()}
+# %% wrong: pairs of tokens are forgotten => values linear
+# > this is the factor of everything but attention; pairs of tokens count here.
+# ~ (131072 / 8192) ** 2 ==> 131072 / 8192
+# %% wrong: half of the pairs => values causal
+# > a causal mask halves both; the ratio stays.
+# ~ (131072 / 8192) ** 2 ==> (131072 / 8192) ** 2 / 2
+# %% wrong: tokens split too => values squared
+# > it has all tokens, and only its share of the heads.
+# ~ (1 / 8, "wrong" ==> (1 / 8**2, "wrong"
+# %% wrong: three blocks => values three
+# > the block that is in use is the one being sent onward.
+# ~ (2 / 8, ==> (3 / 8,
+# %% wrong: no tensor ranks => values no-tensor
+# > the tensor-parallel GPUs are missing.
+# ~ (16 * 8 * 4, ==> (16 * 4,
 # %% wrong: context ranks are samples => values context-as-samples
+# > context ranks share sequences; they add none.
 # ~ 131072 / 1e6, "right", "as printed" ==> 16 * 131072 / 1e6, "wrong", "samples and parts"
+# %% wrong: one replica => values
+# > this is one data-parallel rank's.
+# ~ 8 * 16 * 131072 ==> 16 * 131072
 # %% wrong: the other cause => values wrong-cause
 # ~ "both sides are split" ==> "one block more"
 # %% wrong: the busy share => values busy
+# > this is the busy share.
 # ~ 1 - 16 ==> 16
+# %% wrong: the busiest over the mean => values ratio
+# > this is the busiest rank over the mean; which share of the time is idle?
+# ~ 1 - 16 / (2 * 16 - 1) ==> (2 * 16 - 1) / 16
 # %% wrong: an all-reduce stays => values twice
+# > the all-gather and the reduce-scatter replace the all-reduce; it does not stay.
 # ~ 1.0, "right", "as printed" ==> 2.0, "wrong", "counted twice"
+# %% wrong: one half of an all-reduce => values half
+# > this counts one of the two; an all-reduce is both.
+# ~ (1.0, ==> (0.5,
 # %% wrong: tokens in place of millions => values other-unit
 # ~ 131072 / 1e6 ==> 131072
 '''

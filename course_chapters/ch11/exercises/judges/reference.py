@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 
 from course_chapters.ch11.exercises.probes import WEIGHED, mask
-from course_grader.judging import Weighed
+from course_grader.judging import Weighed, Worked
 from course_grader.judging.cases import hidden
 from course_grader.judging.mistakes import Fault
+from course_grader.judging.ranks import on_ranks
 from course_grader.judging.tensors import close, normal
 from course_grader.records import Case, Outcome
 
@@ -97,13 +98,16 @@ WIDE = 2048  # times the width of a weighed case's small tables
 RANKS = 10
 
 
-def weighed(
-    rows: Callable[[dict[str, Any]], Any], blocks: float, wants: Callable[[Case], list[dict[str, Tensor]]]
-) -> Weighed:
+def _alike(got: Any, want: dict[str, Any]) -> bool:
+    tensors = ((name, each) for name, each in want.items() if isinstance(each, Tensor))
+    return type(got) is dict and all(close(got.get(name), each, 1e-3) for name, each in tensors)
+
+
+def weighed(right: Worked, rows: Callable[[dict[str, Any]], Any], blocks: float) -> Weighed:
     """A case on ten ranks with 4 MB of keys and values each, made there, and a small one before it.
 
-    `rows(options)` gives the ranks' arguments, `wants` the results of the large case by name, and `blocks` how many times a rank's keys and values all
-    of its memory may come to, the given tensors and what is under way included.
+    `rows(options)` gives the ranks' arguments, and `blocks` how many times a rank's keys and values all of its memory may come to, the given tensors
+    and what is under way included.
     """
     columns = torch.tensor([3, 64 * 7 + 5, 64 * 1999 + 40])
 
@@ -112,14 +116,8 @@ def weighed(
         return hidden(name, "cost:memory", per_rank=rows({WEIGHED: (times, at)}), seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
-        got, all_wants = outcome.value, wants(large)
-        if type(got) is not list or len(got) != RANKS or min(outcome.meter.get("bytes_sent", [0])) < 8 * block:
-            return False
-        pairs = zip(got, all_wants, strict=True)
-        return all(
-            type(one) is dict and all(close(one.get(name), want.float(), 1e-3) for name, want in two.items())
-            for one, two in pairs
-        )
+        sent = min(outcome.meter.get("bytes_sent", [0])) >= 8 * block
+        return sent and on_ranks(outcome, right.value(large), _alike)
 
     large, warm = case("ten ranks with 4 MB of keys and values each", WIDE), case("ten ranks, small tables", 1)
     block = WIDE * block_bytes(large)[0]

@@ -4,17 +4,18 @@ import random
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from course_chapters.ch11.exercises.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
+from course_chapters.ch11.exercises.judges.reference import RANKS, block_bytes, cut, shards, touched, weighed
 from course_chapters.ch11.exercises.judges.shared import log_sum_fault, placed
-from course_chapters.ch11.exercises.probes import MEASURED, WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, first, judged
+from course_chapters.ch11.exercises.probes import MEASURED
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.ranks import BUFFER, BUFFERS_LATE, LATE, moved_early
 from course_grader.judging.tensors import coin_of, tensor_fault
 from course_grader.judging.traffic import off_the_ring, too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
+
+right = Worked("ring-attention")
 
 
 def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -51,15 +52,13 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _ring_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    of = Shards(case)
-    for rank, (got, (out, log_sum)) in enumerate(zip(outcome.value, of.whole(), strict=True)):
-        want, where = out.to(of.q[rank].dtype), f"rank {rank}'s output"
-        fault = tensor_fault(where, got["out"], want)
+    for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
+        fault = tensor_fault(f"rank {rank}'s output", got["out"], want["out"])
         if fault and case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded"):
             return moved_early(case, rank)
         if fault:
             return placed(fault, "out")
-        if fault := log_sum_fault(f"rank {rank}'s log-sum", got["log_sum"], log_sum):
+        if fault := log_sum_fault(f"rank {rank}'s log-sum", got["log_sum"], want["log_sum"]):
             return placed(fault, "log_sum")
     return touched(outcome.value)
 
@@ -96,13 +95,8 @@ HELD = 10.0  # blocks a rank may come to hold, the given tensors and messages un
 
 def _ring_weighed(params: Params, rng: random.Random) -> Weighed:
     coin = coin_of(rng)
-
-    def wants(case: Case) -> list[dict[str, Tensor]]:
-        columns = (case.per_rank or ())[0][1][1][WEIGHED][1] % 64
-        return [{"out": out[..., columns], "log_sum": log_sum} for out, log_sum in Shards(case).whole()]
-
     positions = cut(20, RANKS, rng, "contiguous")
-    return weighed(lambda options: shards(coin, positions, ("causal", options), 2, 2, 64), HELD, wants)
+    return weighed(right, lambda options: shards(coin, positions, ("causal", options), 2, 2, 64), HELD)
 
 
 def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
@@ -165,42 +159,17 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
     ### END SOLUTION
 
 
-# %% right: a running maximum and sum, keys and values in one tensor
-def ring_forward(comm, q, k, v, positions, visible):
-    n, rank = comm.size, comm.rank
-    sign = 1 if params("ring-attention").direction == "next" else -1
-    after, before = (rank + sign) % n, (rank - sign) % n
-    heads, kv_heads, width = len(q), len(k), q.shape[-1]
-    queries = q.float().reshape(kv_heads, heads // kv_heads, q.shape[1], width)
-    top = torch.full(queries.shape[:-1], -1e30)
-    total, out = torch.zeros_like(top), torch.zeros_like(queries)
-    held = torch.stack([k, v])
-    owner = rank
-    while True:
-        following = (owner - sign) % n
-        works = []
-        if following != rank:
-            arriving = held.new_empty(2, kv_heads, len(positions[following]), width)
-            works = [comm.isend(held, after), comm.irecv(arriving, before)]
-        if len(positions[owner]):
-            scores = torch.einsum("kgqd,ktd->kgqt", queries, held[0].float()) * width**-0.5
-            seen = visible(positions[rank], positions[owner])
-            new = torch.maximum(top, scores.masked_fill(~seen, -1e30).amax(-1))
-            weights = (scores - new.unsqueeze(-1)).exp().masked_fill(~seen, 0.0)
-            shrink = (top - new).exp()
-            total = total * shrink + weights.sum(-1)
-            out = out * shrink.unsqueeze(-1) + weights @ held[1].float().unsqueeze(1)
-            top = new
-        for work in works:
-            work.wait()
-        if following == rank:
-            break
-        held, owner = arriving, following
-    out = torch.where(total.unsqueeze(-1) > 0, out / total.unsqueeze(-1), 0.0).view(q.shape)
-    log_sum = torch.where(total > 0, top + total.log(), -math.inf).view(q.shape[:2])
-    return out.to(q.dtype), log_sum
-
-
+# %% right: a running maximum and sum
+# ~ out, log_sum = torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf) ==> out, top, sums = torch.zeros(q.shape), torch.full((*q.shape[:2], 1), -1e30), 0
+# -         total = torch.logaddexp(log_sum, scores.logsumexp(-1))
+# -         seen = total > -math.inf  # a query that has seen no key yet stays at zero
+# -         old = torch.where(seen, (log_sum - total).exp(), 0.0)
+# -         shares = torch.where(seen.unsqueeze(-1), (scores - total.unsqueeze(-1)).exp(), 0.0)
+# -         out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
+# +         new = torch.cat([top, scores], -1).amax(-1, keepdim=True)
+# +         weights, shrink = (scores - new).exp(), (top - new).exp()
+# +         out, sums, top = out * shrink + weights @ values, sums * shrink + weights.sum(-1, keepdim=True), new
+# ~ return out.to(q.dtype), log_sum ==> return (out / sums.clamp(min=1e-30)).to(q.dtype), (top + sums.log()).squeeze(-1)
 # %% wrong: own block => values
 # > this rank's own keys alone; the other blocks are missing.
 # ~ for step in range(n): ==> for step in range(1):

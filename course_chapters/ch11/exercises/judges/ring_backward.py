@@ -1,34 +1,29 @@
 """Judge of ring-backward: gradients of keys and values travel home."""
 
-import math
 import random
 from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from course_chapters.ch11.exercises.judges.reference import (
-    RANKS,
-    Shards,
-    block_bytes,
-    cut,
-    scores,
-    shards,
-    spread,
-    touched,
-    weighed,
-)
+from course_chapters.ch11.exercises.judges.reference import RANKS, Shards, block_bytes, cut, shards, touched, weighed
 from course_chapters.ch11.exercises.judges.shared import placed
-from course_chapters.ch11.exercises.probes import MEASURED, WEIGHED
-from course_grader.judging import Fault, Judging, Params, Weighed, first, judged
+from course_chapters.ch11.exercises.probes import MEASURED
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.ranks import BUFFERS_LATE, LATE, moved_early
 from course_grader.judging.tensors import coin_of, normal, tensor_fault
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
 
+right = Worked("ring-backward")
 FLOOR = 0.05  # the least scale of a gradient that is a difference of larger terms
+
+
+def _with_output(coin: torch.Generator, rows: Any) -> Any:
+    """The ranks' arguments, with the output, its log-sum and a gradient of it."""
+    whole = zip(rows, Shards(Case(name="", per_rank=rows)).whole(), strict=True)
+    return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in whole)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -37,9 +32,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def data(
         ranks: int, length: int, how: str, name: str = "causal", *heads: int, size: float = 1.0, **options: Any
     ) -> Any:
-        rows = shards(coin, cut(length, ranks, rng, how), (name, options), *heads, size=size)
-        right = zip(rows, Shards(Case(name="", per_rank=rows)).whole(), strict=True)
-        return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in right)
+        return _with_output(coin, shards(coin, cut(length, ranks, rng, how), (name, options), *heads, size=size))
 
     def far(name: str, part: str, *args: Any, **options: Any) -> Case:
         return hidden(name, part, per_rank=data(*args, **options))
@@ -60,32 +53,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-Gradients = list[tuple[Tensor, Tensor, Tensor]]
-
-
-def gradients(case: Case) -> Gradients:
-    """Each rank's dq, dk and dv in float64."""
-    of = Shards(case)
-    sizes = [len(own) for own in of.positions]
-    q, k, v, out, grad = (torch.cat(each, 1).double() for each in (of.q, of.k, of.v, of.others[0], of.others[2]))
-    at = torch.cat(list(of.positions))
-    score = scores(q, k, of.visible(at, at))
-    p = (score - score.logsumexp(-1, keepdim=True)).exp().nan_to_num(0.0)
-    ds = p * (grad @ spread(v, len(q)).mT - (grad * out).sum(-1, keepdim=True)) / math.sqrt(q.shape[-1])
-    dk, dv = (
-        each.mT.unflatten(0, (len(k), -1)) @ other.unflatten(0, (len(k), -1)) for each, other in ((ds, q), (p, grad))
-    )
-    parts = [each.split(sizes, 1) for each in (ds @ spread(k, len(q)), dk.sum(1), dv.sum(1))]
-    return list(zip(*parts, strict=True))
-
-
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    wants = gradients(case)
-    for rank, got in enumerate(results):
-        for at, name in ((1, "dk"), (2, "dv"), (0, "dq")):
-            want = wants[rank][at].float()
-            where = f"rank {rank}'s {name}"
-            if (fault := tensor_fault(where, got[name], want, floor=FLOOR)) is None:
+    for rank, (got, want) in enumerate(zip(results, right.value(case), strict=True)):
+        for name in ("dk", "dv", "dq"):
+            if (fault := tensor_fault(f"rank {rank}'s {name}", got[name], want[name], floor=FLOOR)) is None:
                 continue
             early = case.adversary is not None and fault[0] in ("other-numbers", "not-finite", "rounded")
             return moved_early(case, rank) if early else placed(fault, name)
@@ -122,24 +93,10 @@ HELD = 16.0  # blocks a rank may come to hold, the given tensors and messages un
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    coin = coin_of(rng)
-
-    def rows(options: dict[str, Any]) -> Any:
-        given = shards(coin, positions, ("causal", options), 2, 2, 64)
-        right = zip(given, Shards(Case(name="", per_rank=given)).whole(), strict=True)
-        return tuple((*row, out.float(), log_sum.float(), normal(coin, *out.shape)) for row, (out, log_sum) in right)
-
-    def wants(case: Case) -> list[dict[str, Tensor]]:
-        times, columns = (case.per_rank or ())[0][1][1][WEIGHED]
-        scales = {"dq": times**-0.5, "dk": 1 / times, "dv": 1 / times}
-        found = gradients(case)
-        return [
-            {name: each[..., columns % 64] * scale for (name, scale), each in zip(scales.items(), three, strict=True)}
-            for three in found
-        ]
-
-    positions = cut(20, RANKS, rng, "contiguous")
-    return weighed(rows, HELD, wants)
+    coin, positions = coin_of(rng), cut(20, RANKS, rng, "contiguous")
+    return weighed(
+        right, lambda options: _with_output(coin, shards(coin, positions, ("causal", options), 2, 2, 64)), HELD
+    )
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

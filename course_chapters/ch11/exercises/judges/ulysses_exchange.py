@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from course_chapters.ch11.exercises.judges.reference import touched
 from course_chapters.ch11.exercises.probes import REFUSED
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.tensors import coin_of, normal, not_like, same
+from course_grader.judging.ranks import over_ranks
+from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
 
@@ -85,33 +84,15 @@ def _refused_fault(heads: int, results: Sequence[Any]) -> Fault | None:
 
 def _exchange_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     rows = case.per_rank or ()
-    which, _, _, x = rows[0]
     if case.part == "refused":
-        return _refused_fault(len(x), results)
+        return _refused_fault(len(rows[0][-1]), results)
     for rank, got in enumerate(results):
         if type(got["x"]) is str and got["x"] == NOT_ANSWERED:
             return "not-answered", "this function is not answered yet."
         if type(got["x"]) is str:
             return "refused", f"rank {rank} raised {got['x']}."
-        want = right.value(case)[rank]["x"]
-        if same(got["x"], want):
-            continue
-        if fault := not_like(got["x"], want, rank):
-            return fault
-        return _misplaced(rank, got["x"], want, which)
-    return touched(results)
-
-
-def _misplaced(rank: int, got: Tensor, want: Tensor, which: int) -> Fault:
-    rows, wanted = got.flatten(0, 1).tolist(), want.flatten(0, 1).tolist()
-    if sorted(rows) == sorted(wanted):
-        what = "heads" if which else "tokens"
-        return (
-            "other-order",
-            f"rank {rank} has the right numbers in another order: join the parts along the {what}, in the order of the ranks.",
-        )
-    told = f"rank {rank} has other numbers than asked for. Which part goes to which rank?"
-    return Wrong("other-numbers", told, f"rank {rank}: ")
+    got, want = ([row["x"] for row in rows] for rows in (results, right.value(case)))
+    return over_ranks(case, got, want, where=("x",)) or touched(results)
 
 
 def _exchange_bytes(case: Case, outcome: Outcome) -> Fault | None:
@@ -206,6 +187,7 @@ def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
 # ~ got = x.new_empty(sum(lengths) * share * width) ==> got = torch.empty_like(torch.cat(parts))
 # ~ into = [length * share * width for length in lengths] ==> into = [len(part) for part in parts]
 # %% wrong: heads of a rank side by side => values other-order
+# > the numbers are right, in another order: join the parts along the heads, in the order of the ranks.
 # ~ got.view(n * share, mine, width) ==> got.view(n, share, mine, width).transpose(0, 1).reshape(n * share, mine, width)
 # %% wrong: two heads on every rank => values -
 # ~ comm.size, len(x), x.shape[-1], lengths[comm.rank] ==> comm.size, 2 if comm.size > 1 else len(x), x.shape[-1], lengths[comm.rank]

@@ -5,18 +5,17 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from course_chapters.ch11.exercises.judges.reference import touched
-from course_chapters.ch11.exercises.judges.shared import placed
-from course_grader.judging import Fault, Judging, Params, judged
+from course_grader.judging import Fault, Judging, Params, Worked, first, judged
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.mistakes import Wrong
-from course_grader.judging.ranks import BUFFERS_LATE, LATE, moved_early
-from course_grader.judging.tensors import coin_of, normal, not_like, same
+from course_grader.judging.ranks import BUFFERS_LATE, LATE, over_ranks
+from course_grader.judging.tensors import coin_of, normal
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
+
+right = Worked("window-halo")
 
 
 def _halo_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -60,23 +59,8 @@ def needs(lengths: Sequence[int], window: int, rank: int) -> range:
 
 
 def _halo_fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    rows = case.per_rank or ()
-    lengths, window = rows[0][:2]
-    for rank, got in enumerate(results):
-        for at, name in ((2, "k"), (3, "v")):
-            whole, start = torch.cat([row[at] for row in rows], 1), sum(lengths[:rank])
-            end, halo = start + lengths[rank], needs(lengths, window, rank)
-            first_seen = start - len(halo)
-            want = whole[:, first_seen:end]
-            if same(got[name], want):
-                continue
-            if fault := not_like(got[name], want, rank):
-                return placed(Wrong(*fault, f"rank {rank}, {name}: "), name)
-            if case.adversary is not None:
-                return moved_early(case, rank)
-            told = "other numbers than those of the sequence, or another order."
-            return Wrong("other-numbers", f"rank {rank}, {name}: {told}", f"rank {rank}, {name}: ", (name,))
-    return touched(results)
+    pairs = ((name, [[row[name] for row in rows] for rows in (results, right.value(case))]) for name in ("k", "v"))
+    return first(*(over_ranks(case, *both, where=(name,)) for name, both in pairs), touched(results))
 
 
 def _halo_bytes(case: Case, outcome: Outcome) -> Fault | None:

@@ -175,28 +175,9 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
     return ("missing", sorted(free)) if free else ("order", sorted(waited))
     ### END SOLUTION
 
-# %% right: call by call
-def blame(groups, records):
-    calls = {}
-    for rank, mine in records.items():
-        for group, number, operation, count, finished in mine:
-            calls.setdefault((group, number), {})[rank] = (operation, count, finished)
-    open_calls = {key: ranks for key, ranks in calls.items() if not all(each[2] for each in ranks.values())}
-    wrong = []
-    for ranks in open_calls.values():
-        tally = Counter(each[:2] for each in ranks.values())
-        best = max(tally, key=tally.get)
-        wrong += [rank for rank, each in ranks.items() if each[:2] != best]
-    if wrong:
-        return ["different", sorted(set(wrong))]
-    waiting = {rank for ranks in open_calls.values() for rank, each in ranks.items() if not each[2]}
-    absent = [rank for (group, _), ranks in open_calls.items() for rank in groups[group] if rank not in ranks]
-    if not absent:
-        return None
-    culprits = [rank for rank in absent if rank not in waiting]
-    return ["missing" if culprits else "order", sorted(set(culprits or absent))]
-
-
+# %% right: the usual kind by a tally, in a list
+# ~ Counter(kinds.values()).most_common(1)[0][0] ==> max(tally := Counter(kinds.values()), key=tally.get)
+# ~ return "different", sorted(odd) ==> return ["different", sorted(odd)]
 # %% wrong: blames the waiting => values
 # > these ranks are those that wait.
 # ~ if all(call[4] for call in records[rank])} ==> if all(call[4] for call in records[rank])} and {rank for rank in records if not all(call[4] for call in records[rank])}
@@ -229,8 +210,9 @@ def blame(groups, records):
 # ~ if not waited: ==> if False:
 # %% wrong: one rank differs at most => generality other-ranks
 # ~ sorted(odd) ==> sorted(odd)[:1]
-# %% wrong: the last call of each rank alone => generality overlooked  from: call by call
-# ~ in mine: ==> in mine[-1:]:
+# %% wrong: the last call of each rank alone => generality overlooked
+#       """What hangs the job and which ranks cause it; None if every call is finished."""
+# +     records = {rank: calls[-1:] for rank, calls in records.items()}
 # %% wrong: a circle comes before a missing rank => generality other-kind
 # > it is "missing" as soon as somebody waits for a rank that waits nowhere itself.
 # ~ if free else ==> if free == waited else

@@ -87,13 +87,9 @@ def best_interval(save: float, mtbf: float) -> float:
 # %% right: by search  from: worked
 def best_interval(save, mtbf):
     low, high = 1e-4 * mtbf, 2.0 * mtbf
-    golden = (math.sqrt(5) - 1) / 2
-    for _ in range(80):
-        a, b = high - golden * (high - low), low + golden * (high - low)
-        if goodput(a, save, 1, mtbf) > goodput(b, save, 1, mtbf):
-            high = b
-        else:
-            low = a
+    for _ in range(120):
+        a, b = (2 * low + high) / 3, (low + 2 * high) / 3
+        low, high = (low, b) if goodput(a, save, 1, mtbf) > goodput(b, save, 1, mtbf) else (a, high)
     return (low + high) / 2
 
 

@@ -127,22 +127,8 @@ def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
     return {cause: seconds / total for cause, seconds in spent.items()}
     ### END SOLUTION
 
-# %% right: from the end  from: worked
-def ledger(log):
-    spent = dict.fromkeys(["work", "lost", "save", "restart"], 0.0)
-    lowest = float("inf")  # the lowest step that a later restart resumes from
-    for at in range(len(log) - 1, 0, -1):
-        now, event, step = log[at]
-        cause = {"step": "lost" if (step or 0) > lowest else "work", "saved": "save", "restart": "restart"}.get(event)
-        if cause is None:
-            earlier = [each for _, each, _ in log[:at] if each in ("failure", "restart")]
-            cause = "restart" if earlier and earlier[-1] == "failure" else "lost"
-        if event == "restart":
-            lowest = min(lowest, step)
-        spent[cause] += (now - log[at - 1][0]) / (log[-1][0] - log[0][0] if unit == "shares" else 1)
-    return spent
-
-
+# %% right: work is the rest
+# ~ spent["work"] = sum(each for _, each in steps) ==> spent["work"] = log[-1][0] - log[0][0] - sum(spent.values())
 # %% wrong: repeated as work => values
 # > steps that a restart throws away are lost.
 # ~ spent["lost"] ==> spent["work"]

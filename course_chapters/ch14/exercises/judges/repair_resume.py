@@ -85,20 +85,12 @@ def train(job, steps: int) -> None:
     ### END SOLUTION
 
 # %% right: all orders first
-def train(job, steps):
-    saved = job.load()
-    if saved is not None:
-        job.weights = saved["weights"]
-    done = saved["step"] if saved is not None else 0
-    stream = []
-    for _ in range(-(-steps // job.batches)):
-        stream += job.shuffled()
-    for number in range(done + 1, steps + 1):
-        job.update(stream[number - 1], number)
-        if not number % job.every:
-            job.save(dict(step=number, weights=list(job.weights)))
-
-
+# -     drawn, order = 0, []
+# +     stream = [batch for _ in range(-(-steps // job.batches)) for batch in job.shuffled()]
+# -         epoch, place = divmod(step, job.batches)
+# -         while drawn <= epoch:  # also those of the epochs before a resume
+# -             order, drawn = job.shuffled(), drawn + 1
+# ~ order[place] ==> stream[step - 1]
 # %% wrong: early => values
 # > the checkpoint counts an update that its weights have not had.
 # -         job.update(order[place], step)

@@ -97,37 +97,15 @@ def restore(trainer, saved: dict) -> None:
     trainer.average, trainer.scale = saved["average"], saved["scale"]
     ### END SOLUTION
 
-# %% right: tensor by tensor
-def snapshot(trainer):
-    optimizer = trainer.optimizer.state_dict()
-    state = {key: {name: each.clone() for name, each in one.items()} for key, one in optimizer["state"].items()}
-    return [
-        [each.clone() for each in trainer.model.state_dict().values()],
-        state,
-        [dict(group) for group in optimizer["param_groups"]],
-        dict(trainer.schedule.state_dict()),
-        [trainer.generator.get_state(), torch.get_rng_state()],
-        [list(trainer.order), trainer.position],
-        [each.clone() for each in trainer.average],
-        [trainer.scale["value"], trainer.scale["clean"]],
-    ]
-
-
-def restore(trainer, saved):
-    model, state, groups, schedule, random, data, average, scale = saved
-    trainer.schedule.load_state_dict(schedule)
-    trainer.optimizer.load_state_dict({"state": state, "param_groups": groups})
-    with torch.no_grad():
-        for mine, given in zip(trainer.model.state_dict().values(), model):
-            mine.copy_(given)
-        for mine, given in zip(trainer.average, average):
-            mine.copy_(given)
-    trainer.generator.set_state(random[0])
-    torch.random.set_rng_state(random[1])
-    trainer.order, trainer.position = data
-    trainer.scale = {"value": scale[0], "clean": scale[1]}
-
-
+# %% right: in a list, the average copied in place
+# ~ return copy.deepcopy(state)  # the training goes on before this is written ==> return [copy.deepcopy(each) for each in state.values()]
+#       """Puts a state that was saved into another trainer."""
+# +     names = "model", "optimizer", "schedule", "shuffles", "dropout", "data", "average", "scale"
+# +     saved = dict(zip(names, saved))
+# -     trainer.average, trainer.scale = saved["average"], saved["scale"]
+# +     trainer.scale = dict(saved["scale"])
+# +     for mine, given in zip(trainer.average, saved["average"]):
+# +         mine.copy_(given)
 # %% wrong: live tensors => values alias
 # > the snapshot moved on with the training: it holds the live tensors. Copy them.
 # ~ copy.deepcopy(state) ==> state | {"scale": dict(trainer.scale)}

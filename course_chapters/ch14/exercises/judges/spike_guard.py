@@ -107,34 +107,18 @@ class SpikeGuard:
         return "skip" if self.row else "rollback"
         ### END SOLUTION
 
-# %% right: with a list  from: worked
-class SpikeGuard:
-    def __init__(self, window, factor, patience):
-        self.window, self.factor, self.patience, self.last, self.left = window, factor, patience, [], patience
-
-    def middle(self, losses):
-        ordered, n = sorted(losses), len(losses)
-        return (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
-
-    def limit(self):
-        if len(self.last) < self.window:
-            return math.inf
-        middle = self.middle(self.last)
-        if rule == "ratio":
-            return self.factor * middle
-        return middle + self.factor * self.middle([abs(each - middle) for each in self.last])
-
-    def see(self, loss):
-        if loss <= self.limit() and abs(loss) != math.inf:  # a comparison with NaN is false
-            self.last, self.left = [*self.last, loss][-self.window :], self.patience
-            return "go"
-        self.left -= 1
-        if self.left:
-            return "skip"
-        self.left = self.patience
-        return "rollback"
-
-
+# %% right: with a list, counting down
+# -         self.kept, self.factor, self.patience, self.row = deque(maxlen=window), factor, patience, 0
+# +         self.kept, self.window, self.factor = [], window, factor
+# +         self.left = self.patience = patience
+# ~ if len(self.kept) == self.kept.maxlen: ==> if len(self.kept) == self.window:
+# -             self.kept.append(loss)
+# -             self.row = 0
+# +             self.kept, self.left = [*self.kept, loss][-self.window :], self.patience
+# -         self.row = (self.row + 1) % self.patience
+# -         return "skip" if self.row else "rollback"
+# +         self.left = self.left - 1 or self.patience
+# +         return "skip" if self.left < self.patience else "rollback"
 # %% wrong: other rule => values
 # > the limit is computed in another way: a loss is a spike if it is above {{means}}.
 # ~ rule == "ratio" ==> rule != "ratio"

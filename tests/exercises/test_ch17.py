@@ -11,7 +11,6 @@ import torch
 from course_chapters.ch17.exercises.capstone_plan import TASKS, _task
 from course_chapters.ch17.exercises.diagnosis_exam import QUESTIONS
 from course_chapters.ch17.exercises.first_remedy import REMEDIES
-from course_chapters.ch17.exercises.judges.accumulate_in_stages import right, wrong
 from course_chapters.ch17.exercises.judges.capstone_plan import task_of
 from course_chapters.ch17.exercises.judges.diagnosis_exam import key
 from course_chapters.ch17.exercises.judges.first_remedy import drawn
@@ -25,7 +24,9 @@ from course_chapters.ch17.exercises.parallelism_table import STRATEGIES
 from course_chapters.ch17.exercises.plan_rubric import LINES
 from course_chapters.ch17.exercises.predict_slower_wire import WIRE_RUNS
 from course_grader.judging import Worked
-from course_grader.judging.worked import judged_variant
+from course_grader.judging.cases import shown
+from course_grader.judging.shipped import answers
+from course_grader.judging.worked import judged_variant, run
 from course_lib.estimate import planner
 from course_lib.operate import capstone, diagnosis
 from course_lib.operate.capstone.plans import affordable
@@ -133,13 +134,18 @@ def test_the_gradient_is_autograd_s_and_with_one_batch_the_bug_is_right():
         [(torch.randn(n, 3, generator=coin).double(), torch.randn(n, generator=coin).double()) for n in (4, 8)]
         for _ in range(2)
     ]
-    w = torch.randn(3, generator=coin).double().requires_grad_()
+    w = torch.randn(3, generator=coin).double()
     every = [pair for batches in ranks for pair in batches]
-    means = torch.stack([((x @ w - y) ** 2).mean() for x, y in every]).mean()
-    rows = torch.cat([(x @ w - y) ** 2 for x, y in every]).mean()
+    weight = w.clone().requires_grad_()
+    means = torch.stack([((x @ weight - y) ** 2).mean() for x, y in every]).mean()
+    rows = torch.cat([(x @ weight - y) ** 2 for x, y in every]).mean()
+    step = Worked("accumulate-in-stages")
+    both = shown("two batches", "values:many", per_rank=tuple((w, batches, 2) for batches in ranks))
+    single = shown("one batch", "values:one", per_rank=tuple((w, batches[:1], 2) for batches in ranks))
     for weights, loss in (("batches", means), ("rows", rows)):
-        assert torch.allclose(torch.autograd.grad(loss, w)[0], right(weights, w.detach(), ranks))
-    single = [batches[:1] for batches in ranks]
-    for name in ("scaled-again", "reduced-again"):
-        assert torch.allclose(wrong(name, w.detach(), single, 2, 0), right("batches", w.detach(), single))
-        assert not torch.allclose(wrong(name, w.detach(), ranks, 2, 0), right("batches", w.detach(), ranks))
+        with judged_variant("accumulate-in-stages", {"weights": weights}):
+            assert torch.allclose(torch.autograd.grad(loss, weight)[0], step.value(both)[1])
+    wrong = {each.name: each for each in answers("accumulate-in-stages")}
+    for name in ("as it was", "reduced again"):
+        assert torch.allclose(run(wrong[name], step.params, single).value[1], step.value(single)[1])
+        assert not torch.allclose(run(wrong[name], step.params, both).value[1], step.value(both)[1])

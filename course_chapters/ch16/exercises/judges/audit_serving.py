@@ -16,11 +16,11 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-serving"),
     CAUSES,
-    why=f"""Llama 3 70B keeps {_cache(1) / KB:.0f} kB a token, because only its 8 KV heads have keys and values. At 131,072
-tokens that is {_cache(131_072) / GB:.1f} GB; with 64 heads it would be {_cache(131_072, 64) / GB:.0f}. At 4,096 tokens it is
-{_cache(4096) / MB:,.0f} MB, and 168 MB is the share of one of eight GPUs. A step with four guesses brings
-{sum(0.8**count for count in range(5)):.2f} tokens and costs 1.4 steps. Fifty tokens per second are 180,000 in an hour, so a
-million take more than five hours.""",
+    why=f"""Llama 3 70B keeps {_cache(1) / KB:.0f} kB a token, because only its 8 KV heads have keys and values. At
+131,072 tokens that is {_cache(131_072) / GB:.1f} GB; with 64 heads it would be {_cache(131_072, 64) / GB:.0f}. At 4,096
+tokens it is {_cache(4096) / MB:,.0f} MB, and 168 MB is the share of one of eight GPUs. A step with four guesses brings
+{sum(0.8**count for count in range(5)):.2f} tokens and costs 1.4 steps. Fifty tokens per second are 180,000 in an hour,
+so a million take more than five hours.""",
     pytorch="`vllm serve` prints the tokens that its cache holds, from which the first four follow.",
 )
 

@@ -13,12 +13,12 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-synthesis"),
     CAUSES,
-    why=f"""Four habits catch these. Count bytes, not collectives: an all-reduce is two of them, so FSDP sends {3 / 2:g} times
-what data parallelism sends. Ask whose bytes: across servers, HSDP sends a shard, a {_INSIDE_OVER_ACROSS:.3g}th of its traffic
-inside. Ask at which utilization: the run takes {_LLAMA:.3g} days at the rate that the statement names. And ask compared with
-what: nobody can buy 100 % of a peak.""",
-    pytorch="`CommDebugMode` counts collectives; `torch.profiler` shows how long each took, and so how many bytes it can have "
-    "moved.",
+    why=f"""Four habits catch these. Count bytes, not collectives: an all-reduce is two of them, so FSDP sends {3 / 2:g}
+times what data parallelism sends. Ask whose bytes: across servers, HSDP sends a shard, a {_INSIDE_OVER_ACROSS:.3g}th of
+its traffic inside. Ask at which utilization: the run takes {_LLAMA:.3g} days at the rate that the statement names. And
+ask compared with what: nobody can buy 100 % of a peak.""",
+    pytorch="`CommDebugMode` counts collectives; `torch.profiler` shows how long each took, and so how many bytes it can "
+    "have moved.",
 )
 
 ANSWERS = r'''# %% right: worked

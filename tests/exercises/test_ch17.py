@@ -16,7 +16,7 @@ from course_chapters.ch17.exercises.judges.diagnosis_exam import key
 from course_chapters.ch17.exercises.judges.first_remedy import drawn
 from course_chapters.ch17.exercises.judges.one_sentence import bandwidth, exposed
 from course_chapters.ch17.exercises.judges.pareto_front import telling
-from course_chapters.ch17.exercises.judges.plan_rubric import broken, failing, good
+from course_chapters.ch17.exercises.judges.plan_rubric import broken, good
 from course_chapters.ch17.exercises.judges.predict_slower_wire import slower_ratio
 from course_chapters.ch17.exercises.judges.sturdiest_plan import NOW, best, score
 from course_chapters.ch17.exercises.judges.sturdiest_plan import telling as telling_plans
@@ -90,9 +90,11 @@ def test_the_front_is_the_planner_s(metric):
 
 def test_a_good_plan_fails_no_line_and_each_line_can_fail_alone():
     rng = random.Random(3)
+    failing = Worked("plan-rubric")
     for billed in ("used", "all"):
-        assert failing(billed, *good(billed, rng)) == []
-        assert [failing(billed, *broken(billed, rng, line)) for line in LINES] == [[line] for line in LINES]
+        with judged_variant("plan-rubric", {"billed": billed}):
+            assert failing(*good(rng)) == []
+            assert [failing(*broken(rng, line)) for line in LINES] == [[line] for line in LINES]
 
 
 @pytest.mark.parametrize("row", TASKS, ids=lambda row: f"{row[0]}-{row[1]}")

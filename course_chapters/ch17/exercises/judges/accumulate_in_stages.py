@@ -92,8 +92,8 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=oracle(_fault, {"cost:bytes": _bytes}),
     why="The gradient is one buffer that all batches add to. An operation on the buffer inside the loop also acts on "
-    "the batches before: a division turns their sum into a moving average, and an all-reduce adds up sums. So scale the "
-    "losses, which belong to one micro-batch alone, and touch the buffer once, behind the loop.",
+    "the batches before: a division turns their sum into a moving average, and an all-reduce adds up sums. So scale "
+    "the losses, which belong to one micro-batch alone, and touch the buffer once, behind the loop.",
     pytorch="torchtitan builds its schedules with `scale_grads=False` and scales the loss; FSDP2 has "
     "`set_requires_all_reduce` for the last micro-batch.",
 )

@@ -17,7 +17,7 @@ JUDGING = audit(
 times what data parallelism sends. Ask whose bytes: across servers, HSDP sends a shard, a {_INSIDE_OVER_ACROSS:.3g}th of
 its traffic inside. Ask at which utilization: the run takes {_LLAMA:.3g} days at the rate that the statement names. And
 ask compared with what: nobody can buy 100 % of a peak.""",
-    pytorch="`CommDebugMode` counts collectives; `torch.profiler` shows how long each took, and so how many bytes it can "
+    pytorch="`CommDebugMode` counts collectives; `torch.profiler` shows how long each took, so how many bytes it can "
     "have moved.",
 )
 

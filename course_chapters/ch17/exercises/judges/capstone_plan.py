@@ -127,9 +127,9 @@ JUDGING = Judging(
     cases=lambda params, rng: [Case(name="your plans")],
     verdicts=_verdicts,
     why="There is no one right plan. A plan is defended when every bound has a number, when you know which cause takes "
-    "the time that is lost, and when you have seen what the next change would break first. A slower network moves traffic "
-    "to the links inside servers; half the budget or half the time is paid in tokens; longer sequences need an axis that "
-    "cuts the sequence; a lost server leaves degrees that divide an odd number.",
+    "the time that is lost, and when you have seen what the next change would break first. A slower network moves "
+    "traffic to the links inside servers; half the budget or half the time is paid in tokens; longer sequences need an "
+    "axis that cuts the sequence; a lost server leaves degrees that divide an odd number.",
     pytorch="`./course plan` prints the same numbers and the command lines of Megatron-LM and torchtitan for a plan.",
 )
 

@@ -142,17 +142,8 @@ def _exact(by: float) -> list[Row]:
     """
     noise = 0.0 if by else 1e-9
     base = {**PLAN, "seconds": 64.0, "goodput": 0.5, "memory": 64 * GB}  # 128 s of the clock for a step
-    task = {
-        **TASK,
-        "seq": 8192,
-        "sequences": 512,
-        "tokens": 12_825 * 8192.0 * 512,
-        "days": 40.0,
-        "usd": 1e9,
-        "least_mfu": 0.0,
-        "parameters": 2.0**36,
-        "peak": 2.0**50,
-    }
+    task = TASK | {"tokens": 12_825 * 8192.0 * 512, "days": 40.0, "usd": 1e9, "least_mfu": 0.0}
+    task |= {"parameters": 2.0**36, "peak": 2.0**50}
     days = 12_825 * 128 / DAY  # 19 days
     usd = days * 24 * 64 * 2.0
     _, _, mfu = numbers(base, task)

@@ -30,10 +30,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, free = coin_of(rng), params["weights"] == "rows"
 
     def rows(ranks: int, batches: int, parts: int) -> list[list[int]]:
-        def drawn() -> int:
-            return rng.randint(parts, 3 * parts + 1) if free else parts * rng.randint(1, 4)
-
-        return [[drawn() for _ in range(batches)] for _ in range(ranks)]
+        by, least, most = (1, parts, 3 * parts + 1) if free else (parts, 1, 4)
+        return [[by * rng.randint(least, most) for _ in range(batches)] for _ in range(ranks)]
 
     def uneven(ranks: int, batches: int, parts: int) -> list[list[int]]:
         while True:

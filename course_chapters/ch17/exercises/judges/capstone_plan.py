@@ -98,21 +98,16 @@ def _defense_fault(defense: Any, found: Assessed, lead: str) -> Fault | None:
 def _faults(params: Params, pair: Any, after: bool) -> tuple[Fault | None, Fault | None]:
     """What is wrong with a plan and with its defense; a plan that breaks a bound defends nothing."""
     lead = f"After the change ({params['change']}): " if after else "Your plan: "
-    fault: Fault | None
+    fault, found = None, None
     if type(pair) is str and pair == NOT_ANSWERED:
         fault = "not-answered", f"{lead}this function is not answered yet."
-        return fault, fault
-    if type(pair) not in (tuple, list) or len(pair) != 2:
+    elif type(pair) not in (tuple, list) or len(pair) != 2:
         fault = "not-a-pair", f"{lead}return a pair (plan, defense); got {describe(pair)}."
-        return fault, fault
-    plan, defense = pair
-    task = task_of(params, after)
-    if fault := _plan_fault(plan, lead):
-        return fault, fault
-    found = assess(plan, task)
-    if fault := _bounds_fault(found, task, lead):
-        return fault, fault
-    return None, _defense_fault(defense, found, lead)
+    elif not (fault := _plan_fault(pair[0], lead)):
+        task = task_of(params, after)
+        found = assess(pair[0], task)
+        fault = _bounds_fault(found, task, lead)
+    return (fault, fault) if fault or not found else (None, _defense_fault(pair[1], found, lead))
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -144,9 +144,7 @@ def _exact(by: float) -> list[Row]:
     base = {**PLAN, "seconds": 64.0, "goodput": 0.5, "memory": 64 * GB}  # 128 s of the clock for a step
     task = TASK | {"tokens": 12_825 * 8192.0 * 512, "days": 40.0, "usd": 1e9, "least_mfu": 0.0}
     task |= {"parameters": 2.0**36, "peak": 2.0**50}
-    days = 12_825 * 128 / DAY  # 19 days
-    usd = days * 24 * 64 * 2.0
-    _, _, mfu = numbers(base, task)
+    days, usd, mfu = numbers(base, task)  # 19 days
     rows = [
         ({**base, "memory": 76 * GB + (by and 1)}, task),
         (base, {**task, "days": days * (1 - by)}),

@@ -101,7 +101,6 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         slips, gone = [*slips, "other ranking"], ["none survives", *gone]
     plain = [telling(rng, slip) for slip in slips]
     bounds = [telling(rng, slip) for slip in ("equal exceeds", "no memory", "no dollars")] + [_used_up(rng)]
-    holes = [telling(rng, slip) for slip in gone]
     one = {"lone": {NOW: (GB, 1.0, 1.0)}}
     small = {NOW: (GB, 1.0, 1.0)}
     edges = [
@@ -121,7 +120,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("three plans", "values:choice", 0, [(example, limits)]),
         hidden("other plans", "values:choice", 0, plain),
         hidden("numbers at and around the limits", "generality:limits", 0, bounds),
-        hidden("plans that cannot run", "generality:holes", 0, holes),
+        hidden("plans that cannot run", "generality:holes", 0, [telling(rng, slip) for slip in gone]),
         hidden("one plan, no plan, none that meets the limits", "generality:edges", 0, edges),
     ]
 

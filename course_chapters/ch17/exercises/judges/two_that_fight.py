@@ -109,8 +109,6 @@ def recompute_and_tensor(layers: int, tokens: int, hidden: int, tp: int, bandwid
     return layers * (work + talk)
     ### END SOLUTION
 
-# %% right: layer by layer
-# ~ layers * (work + talk) ==> sum(work + talk for _ in range(layers))
 # %% right: wires as a table  from: worked
 def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, micro_batches, compute):
     everyone, loads = range(gpus), {inside: 0.0, across: 0.0}

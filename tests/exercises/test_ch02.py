@@ -10,6 +10,7 @@ from contract.kit import functions, graded
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn import functional as F
 from torch.utils import checkpoint as ready
 
 from course_chapters.ch02.exercises import peak_not_sum as peak_not_sum_card
@@ -21,6 +22,7 @@ from course_chapters.ch02.exercises.judges import graphs_kept_alive, predict_act
 from course_chapters.ch02.exercises.probes import OutOfMemory, SwitchedOff, device_of, own_checkpoint
 from course_grader import exercises
 from course_grader.judging import judging
+from course_grader.judging.cases import shown
 from course_grader.judging.worked import Worked, judged_variant
 from course_lib.estimate import facts, memory
 from course_lib.model.accounting import Accounting
@@ -225,10 +227,16 @@ def test_a_device_for_chunks_cannot_hold_the_logits_twice():
 def test_the_program_in_the_statement_has_the_right_loss_and_gradients():
     (train_step,) = functions("graphs-kept-alive", "wrong", name="the program in the statement")
     spec = graphs_kept_alive._spec(random.Random(0), [(5, 0), (9, 3)])
-    model = probes.static_model(spec, one_buffer=False)
-    want, gradients = graphs_kept_alive.plain_step(spec)
-    assert train_step(model, probes.micro_batches(spec)) == pytest.approx(want)
-    torch.testing.assert_close([parameter.grad for parameter in model.parameters()], gradients)
+    model, other = (probes.static_model(spec, one_buffer=False) for _ in range(2))
+    batches = probes.micro_batches(spec)
+    ends = [(other(inputs).flatten(0, 1), targets.flatten()) for inputs, targets in batches]
+    together = F.cross_entropy(*(torch.cat(each) for each in zip(*ends, strict=True)))
+    together.backward()
+    assert train_step(model, batches) == pytest.approx(together.item())
+    torch.testing.assert_close([p.grad for p in model.parameters()], [p.grad for p in other.parameters()])
+    want = Worked("graphs-kept-alive").value(shown("two", "values", spec, False))
+    assert want["loss"] == pytest.approx(together.item())
+    torch.testing.assert_close(want["gradients"], [p.grad for p in other.parameters()])
 
 
 def test_a_checkpoint_of_one_stream_fails_where_segments_take_two():

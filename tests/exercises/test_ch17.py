@@ -11,21 +11,22 @@ import torch
 from course_chapters.ch17.exercises.capstone_plan import TASKS, _task
 from course_chapters.ch17.exercises.diagnosis_exam import QUESTIONS
 from course_chapters.ch17.exercises.first_remedy import REMEDIES
-from course_chapters.ch17.exercises.judges.accumulate_in_stages import right, wrong
 from course_chapters.ch17.exercises.judges.capstone_plan import task_of
 from course_chapters.ch17.exercises.judges.diagnosis_exam import key
 from course_chapters.ch17.exercises.judges.first_remedy import drawn
 from course_chapters.ch17.exercises.judges.one_sentence import bandwidth, exposed
 from course_chapters.ch17.exercises.judges.pareto_front import telling
-from course_chapters.ch17.exercises.judges.plan_rubric import broken, failing, good
+from course_chapters.ch17.exercises.judges.plan_rubric import broken, good
 from course_chapters.ch17.exercises.judges.predict_slower_wire import slower_ratio
-from course_chapters.ch17.exercises.judges.sturdiest_plan import NOW, best, score
+from course_chapters.ch17.exercises.judges.sturdiest_plan import NOW, best
 from course_chapters.ch17.exercises.judges.sturdiest_plan import telling as telling_plans
 from course_chapters.ch17.exercises.parallelism_table import STRATEGIES
 from course_chapters.ch17.exercises.plan_rubric import LINES
 from course_chapters.ch17.exercises.predict_slower_wire import WIRE_RUNS
 from course_grader.judging import Worked
-from course_grader.judging.worked import judged_variant
+from course_grader.judging.cases import shown
+from course_grader.judging.shipped import answers
+from course_grader.judging.worked import judged_variant, run
 from course_lib.estimate import planner
 from course_lib.operate import capstone, diagnosis
 from course_lib.operate.capstone.plans import affordable
@@ -89,9 +90,11 @@ def test_the_front_is_the_planner_s(metric):
 
 def test_a_good_plan_fails_no_line_and_each_line_can_fail_alone():
     rng = random.Random(3)
+    failing = Worked("plan-rubric")
     for billed in ("used", "all"):
-        assert failing(billed, *good(billed, rng)) == []
-        assert [failing(billed, *broken(billed, rng, line)) for line in LINES] == [[line] for line in LINES]
+        with judged_variant("plan-rubric", {"billed": billed}):
+            assert failing(*good(rng)) == []
+            assert [failing(*broken(rng, line)) for line in LINES] == [[line] for line in LINES]
 
 
 @pytest.mark.parametrize("row", TASKS, ids=lambda row: f"{row[0]}-{row[1]}")
@@ -112,13 +115,19 @@ def test_a_slower_wire_costs_something_and_less_than_its_factor():
 
 
 def test_the_plan_to_choose_has_the_least_score_of_those_that_run_today():
+    def times(takes, limits):
+        return math.inf if takes is None else max(map(operator.truediv, takes, limits))
+
     for ranking in ("changes", "worst"):
         with judged_variant("sturdiest-plan", {"ranking": ranking}):
-            plans, limits = telling_plans(ranking, random.Random(4), "dead chosen")
-            chosen = best(ranking, plans, limits)
+            plans, limits = telling_plans(random.Random(4), "dead chosen")
+            chosen = best(plans, limits)
         alive = [name for name in plans if all(map(operator.le, plans[name][NOW], limits[NOW]))]
-        least = min(score(ranking, plans[name], limits) for name in alive)
-        assert chosen == [name for name in alive if score(ranking, plans[name], limits) == least]
+        ratios = {name: {at: times(plans[name][at], limits[at]) for at in limits} for name in alive}
+        counts = {name: -sum(each <= 1 for at, each in ratios[name].items() if at != NOW) for name in alive}
+        scores = {name: (counts[name], max(ratios[name].values())) for name in alive}
+        scores = {name: score if ranking == "changes" else score[::-1] for name, score in scores.items()}
+        assert chosen == [name for name in alive if scores[name] == min(scores.values())]
 
 
 def test_an_exam_has_twelve_faults_no_two_alike():
@@ -133,13 +142,18 @@ def test_the_gradient_is_autograd_s_and_with_one_batch_the_bug_is_right():
         [(torch.randn(n, 3, generator=coin).double(), torch.randn(n, generator=coin).double()) for n in (4, 8)]
         for _ in range(2)
     ]
-    w = torch.randn(3, generator=coin).double().requires_grad_()
+    w = torch.randn(3, generator=coin).double()
     every = [pair for batches in ranks for pair in batches]
-    means = torch.stack([((x @ w - y) ** 2).mean() for x, y in every]).mean()
-    rows = torch.cat([(x @ w - y) ** 2 for x, y in every]).mean()
+    weight = w.clone().requires_grad_()
+    means = torch.stack([((x @ weight - y) ** 2).mean() for x, y in every]).mean()
+    rows = torch.cat([(x @ weight - y) ** 2 for x, y in every]).mean()
+    step = Worked("accumulate-in-stages")
+    both = shown("two batches", "values:many", per_rank=tuple((w, batches, 2) for batches in ranks))
+    single = shown("one batch", "values:one", per_rank=tuple((w, batches[:1], 2) for batches in ranks))
     for weights, loss in (("batches", means), ("rows", rows)):
-        assert torch.allclose(torch.autograd.grad(loss, w)[0], right(weights, w.detach(), ranks))
-    single = [batches[:1] for batches in ranks]
-    for name in ("scaled-again", "reduced-again"):
-        assert torch.allclose(wrong(name, w.detach(), single, 2, 0), right("batches", w.detach(), single))
-        assert not torch.allclose(wrong(name, w.detach(), ranks, 2, 0), right("batches", w.detach(), ranks))
+        with judged_variant("accumulate-in-stages", {"weights": weights}):
+            assert torch.allclose(torch.autograd.grad(loss, weight)[0], step.value(both)[1])
+    wrong = {each.name: each for each in answers("accumulate-in-stages")}
+    for name in ("as it was", "reduced again"):
+        assert torch.allclose(run(wrong[name], step.params, single).value[1], step.value(single)[1])
+        assert not torch.allclose(run(wrong[name], step.params, both).value[1], step.value(both)[1])

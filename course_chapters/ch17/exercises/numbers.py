@@ -79,9 +79,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "least_mfu": lambda: percent_text(_least_seconds() / (COURSE.days * DAY * quickest().goodput), 2),
     "goodput": lambda: percent_text(quickest().goodput),
     # remedies and parallelisms
-    "recompute_cost": lambda: percent_text(
-        next(r.cost for r in capstone.remedies() if r.name == "recompute layers"), 2
-    ),
+    "recompute_cost": lambda: percent_text({r.name: r.cost for r in capstone.remedies()}["recompute layers"], 2),
     "sequence": lambda: f"{COURSE.seq:,} tokens",
     "tp_near": lambda: _ratio("TP", "inside"),
     "tp_far": lambda: _ratio("TP", "across"),

@@ -33,12 +33,8 @@ def _same(one: Any, two: Any) -> bool:
     import torch
 
     if isinstance(one, torch.Tensor):
-        return (
-            one.grad is None
-            and one.requires_grad == two.requires_grad
-            and one.dtype == two.dtype
-            and torch.equal(one, two)
-        )
+        kind = one.dtype == two.dtype and one.requires_grad == two.requires_grad
+        return kind and one.grad is None and torch.equal(one, two)
     if type(one) in (tuple, list):
         return len(one) == len(two) and all(map(_same, one, two))
     return bool(one == two)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
-from torch.nn import functional as F
 
 from course_chapters.ch02.exercises.probes import loss_inputs
-from course_grader.judging import Fault, Judging, Params, Weighed, verdict
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, verdict
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import RELATIVE, close, kind_text, same, tensor_fault
@@ -17,15 +16,7 @@ from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
 
 Spec = Mapping[str, Any]
-
-
-def right(spec: Spec, reduction: str) -> dict[str, Any]:
-    """Loss and gradients of the plain loss, in fp64."""
-    hidden, weight, targets = (x.double() if x.is_floating_point() else x for x in loss_inputs(spec))
-    hidden.requires_grad_(), weight.requires_grad_()
-    loss = F.cross_entropy(hidden @ weight.T, targets, reduction=reduction, ignore_index=-100)
-    (loss * spec["scale"]).backward()
-    return {"loss": loss.item(), "hidden": hidden.grad.float(), "weight": weight.grad.float()}
+right = Worked("chunked-cross-entropy")
 
 
 def room(spec: Spec) -> float:
@@ -81,8 +72,8 @@ def _memory_fault(spec: Spec, peak: float) -> Fault | None:
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     spec, value = case.args[0], outcome.value
-    want = right(spec, params["reduction"])
-    loss = _loss_fault(value["loss"], want["loss"])
+    want = right.value(case)
+    loss = _loss_fault(value["loss"], float(want["loss"]))
     gradients = loss or (_gradient_fault(spec, value, want) if spec["wanted"] else None)
     if case.kind == "values":
         return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, gradients)]
@@ -182,7 +173,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks: int):
         total = total + recompute(part, h, weight, t, use_reentrant=False)
     return total / (targets != -100).sum() if reduction == "mean" else total
     ### END SOLUTION
-
 # %% right: both gradients while the logits are there
 class Chunked(torch.autograd.Function):
     @staticmethod
@@ -209,89 +199,43 @@ class Chunked(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        hidden, weight = ctx.saved_tensors
-        return (
-            hidden * grad if ctx.needs_input_grad[0] else None,
-            weight * grad if ctx.needs_input_grad[1] else None,
-            None,
-            None,
-        )
+        pairs = zip(ctx.saved_tensors, ctx.needs_input_grad)
+        return *(each * grad if need else None for each, need in pairs), None, None
 
 
 def chunked_cross_entropy(hidden, weight, targets, chunks):
     return Chunked.apply(hidden, weight, targets, chunks)
-
-
 # %% right: chunks of the vocabulary
-class Words(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, hidden, weight, targets, chunks):
-        tokens, counts, at = len(hidden), targets != -100, 0
-        top, norm, picked = torch.full((tokens,), -torch.inf), torch.zeros(tokens), torch.zeros(tokens)
-        for part in weight.chunk(chunks):
-            logits = hidden @ part.T
-            higher = torch.maximum(top, logits.max(1).values)
-            norm = norm * (top - higher).exp() + (logits - higher[:, None]).exp().sum(1)
-            rows = ((targets >= at) & (targets < at + len(part))).nonzero().squeeze(1)
-            picked[rows] = logits[rows, targets[rows] - at]
-            top, at = higher, at + len(part)
-        ctx.save_for_backward(hidden, weight, targets, top + norm.log())
-        ctx.chunks = chunks
-        return ((top + norm.log() - picked) * counts).sum() / counts.sum()
-
-    @staticmethod
-    def backward(ctx, grad):
-        hidden, weight, targets, total = ctx.saved_tensors
-        scale = (grad * (targets != -100) / (targets != -100).sum())[:, None]
-        into, slopes, at = torch.zeros_like(hidden), [], 0
-        for part in weight.chunk(ctx.chunks):
-            slope = (hidden @ part.T - total[:, None]).exp()
-            rows = ((targets >= at) & (targets < at + len(part))).nonzero().squeeze(1)
-            slope[rows, targets[rows] - at] -= 1
-            slope *= scale
-            into += slope @ part
-            slopes.append(slope.T @ hidden)
-            at += len(part)
-        return (
-            into if ctx.needs_input_grad[0] else None,
-            torch.cat(slopes) if ctx.needs_input_grad[1] else None,
-            None,
-            None,
-        )
-
-
 def chunked_cross_entropy(hidden, weight, targets, chunks):
-    return Words.apply(hidden, weight, targets, chunks)
+    def part(h, words, at):
+        logits, inside = h @ words.T, (targets >= at) & (targets < at + len(words))
+        picked = logits.gather(1, (targets - at).clamp(0, len(words) - 1)[:, None]).squeeze(1)
+        return logits.logsumexp(1), picked * inside
 
-
+    norms, picked, at = [], 0, 0
+    for words in weight.chunk(chunks):
+        norm, found = again(part, hidden, words, at, use_reentrant=False)
+        norms, picked, at = [*norms, norm], picked + found, at + len(words)
+    counts = targets != -100
+    return ((torch.stack(norms).logsumexp(0) - picked) * counts).sum() / counts.sum()
 # %% right: logits in double inside a checkpoint
 # ~ (h @ w.T, t, ignore_index=-100, reduction="sum") ==> ((h @ w.T).double(), t, reduction="sum").float()
-
 # %% right: softmax by hand in float32
 # -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
 # +         logits = h @ w.T
 # +         shifted = logits - logits.amax(1, keepdim=True)
 # +         probs = shifted.exp() / shifted.exp().sum(1, keepdim=True)
 # +         picked = shifted.gather(1, t.clamp(min=0)[:, None]).squeeze(1)
-# +         parts = shifted.exp().sum(1).log() - picked
 # +         assert probs.shape == logits.shape
-# +         return (parts * (t != -100)).sum()
-
-
+# +         return ((shifted.exp().sum(1).log() - picked) * (t != -100)).sum()
 # %% wrong: targets are changed in place => values inputs-changed  from: both gradients while the logits are there
 # ~ t.clamp( ==> t.clamp_(
-
 # %% wrong: chunks of one size, the rest is left out => generality -
 # -     for h, t in zip(hidden.chunk(chunks), targets.chunk(chunks), strict=True):
 # +     size = len(targets) // chunks
 # +     for h, t in zip(hidden[: chunks * size].split(size), targets[: chunks * size].split(size)):
-
-
 # %% wrong: the plain loss => cost whole-logits
-def chunked_cross_entropy(hidden, weight, targets, chunks):
-    return F.cross_entropy(hidden @ weight.T, targets)
-
-
+# ~ total = 0 ==> return F.cross_entropy(hidden @ weight.T, targets, reduction=reduction)
 # %% wrong: public form => values public-form unless reduction=mean
 # > this solves the public form, the mean; your variant needs the sum.
 # ~ if reduction == "mean" ==> if True
@@ -326,55 +270,37 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return float(total)
 # %% wrong: no gradient => values no-graph
 # ~ total = 0 ==> total, hidden, weight = 0, hidden.detach(), weight.detach()
-
 # %% wrong: the hidden states are cut off => values no-gradient
 # ~ part, h, weight, ==> part, h.detach(), weight,
-
 # %% wrong: the weight's gradient of the last chunk only => values -  from: both gradients while the logits are there
 # ~ into += logits ==> into = logits
-
 # %% wrong: padded tokens send gradients => values -  from: both gradients while the logits are there
 # -             logits *= c.unsqueeze(1)
-
 # %% wrong: what comes in is ignored => generality incoming-ignored  from: both gradients while the logits are there
 # > a factor on the loss is ignored.
-# ~ hidden * grad if ==> hidden if
-# ~ weight * grad if ==> weight if
-
+# ~ each * grad if ==> each if
 # %% wrong: exp without the largest => generality overflow  from: both gradients while the logits are there
 # -             logits -= logits.max(1, keepdim=True).values
-
 # %% wrong: only where the chunks divide the tokens => generality raised
 #       total = 0
 # +     assert len(targets) % chunks == 0
-
 # %% wrong: a mean of a chunk without tokens => cost nan
 # > the loss is NaN: a mean over zero tokens, in a chunk of which no token counts.
 # ~ t, ignore_index=-100, reduction="sum" ==> t
 # ~ (part, h, weight, t, use_reentrant=False) ==> (part, h, weight, t, use_reentrant=False) * (t != -100).sum()
-
 # %% wrong: both must need gradients => generality raised  from: both gradients while the logits are there
-#           hidden, weight = ctx.saved_tensors
+#           pairs = zip(ctx.saved_tensors, ctx.needs_input_grad)
 # +         assert all(ctx.needs_input_grad[:2])
-
-
 # %% wrong: one checkpoint around everything => cost whole-logits
-def chunked_cross_entropy(hidden, weight, targets, chunks):
-    return again(lambda h, w: F.cross_entropy(h @ w.T, targets), hidden, weight, use_reentrant=False)
-
-
+# ~ total = 0 ==> total, chunks = 0, 1
 # %% wrong: chunks, but autograd keeps them => cost whole-logits
 # -     def part(h, w, t):
 # -         return F.cross_entropy(h @ w.T, t, ignore_index=-100, reduction="sum")
 # ~ recompute(part, h, weight, t, use_reentrant=False) ==> F.cross_entropy(h @ weight.T, t, reduction="sum")
-
 # %% half: a plain loss => 7.5  from: the plain loss
-
 # %% half: the loss alone => 2.5
 # ~ h, weight, t, ==> h, weight.detach(), t,
-
 # %% half: no room left for large logits => 18.75  from: exp without the largest
-
 # %% wrong: always sixteen chunks => generality -
 # ~ total = 0 ==> total, chunks = 0, 16
 '''

@@ -1,44 +1,22 @@
 """Judge of graphs-kept-alive: the fix that ate the memory."""
 
-import json
 import random
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from course_chapters.ch02.exercises.probes import micro_batches, static_model
 from course_grader.exercises.values import near
-from course_grader.judging import Fault, Judging, Params, Weighed, first, judged, number_fault, verdict
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged, number_fault, verdict
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import close, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
-from course_lib.model.accounting import Accounting
 
 Spec = Mapping[str, Any]
-
-
-def _model(spec: Spec) -> Any:
-    with torch.random.fork_rng(devices=[]):
-        return static_model(spec, one_buffer=False)
-
-
-def _loss_sum(model: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
-    inputs, targets = pair
-    return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten(), ignore_index=-100, reduction="sum")
-
-
-def plain_step(spec: Spec) -> tuple[float, list[Tensor]]:
-    """Loss and gradients of the mean over all tokens that count, of all micro-batches together."""
-    model, batches = _model(spec), micro_batches(spec)
-    loss = sum(_loss_sum(model, pair) for pair in batches) / sum(int((targets != -100).sum()) for _, targets in batches)
-    loss.backward()
-    return loss.item(), [p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters()]
+right = Worked("graphs-kept-alive")
 
 
 def _loss_fault(got: Any, want: float) -> Fault | None:
@@ -52,48 +30,30 @@ def _loss_fault(got: Any, want: float) -> Fault | None:
 def _gradient_fault(got: Sequence[Tensor | None], want: list[Tensor]) -> Fault | None:
     if len(got) != len(want) or all(each is None for each in got):
         return "no-gradients", "The parameters have no gradients: was `backward()` called on a loss with a graph?"
-    filled = [torch.zeros_like(right) if each is None else each for each, right in zip(got, want, strict=True)]
-    fault = first(*(tensor_fault("A gradient", *pair) for pair in zip(filled, want, strict=True)))
+    pairs = [(torch.zeros_like(y) if x is None else x, y) for x, y in zip(got, want, strict=True)]
+    fault = first(*(tensor_fault("A gradient", *pair) for pair in pairs))
     return fault and Wrong(*fault[:2], "The gradients: ", ("gradients",))
 
 
-@cache
-def one_at_a_time(description: str) -> tuple[float, Tensor, int]:
-    """Loss, gradient of the output layer, and peak bytes of a step that frees each graph at once; `description` is the spec as JSON."""
-    spec = json.loads(description)
-    model, pairs, total = _model(spec), micro_batches(spec), 0.0
-    tokens = sum(int((targets != -100).sum()) for _, targets in pairs)
-    with Accounting() as books:
-        books.adopt(model)
-        there = books.live_bytes
-        for pair in pairs:
-            loss = _loss_sum(model, pair)
-            loss.backward()
-            total += loss.item()
-            del loss
-    return total / tokens, model.head.weight.grad / tokens, books.peak_bytes - there
-
-
-def _memory_fault(spec: Spec, peak: float) -> Fault | None:
-    *_, least = one_at_a_time(json.dumps(spec))
-    if peak < sum(4 * parameter.numel() for parameter in _model(spec).parameters()):
+def _memory_fault(spec: Spec, peak: float, want: Mapping[str, Any]) -> Fault | None:
+    if peak < sum(each.nbytes for each in want["gradients"]):
         return "too-few-bytes", "Fewer bytes were alive than the gradients take."
-    if peak > 1.5 * least:
+    if peak > 1.5 * want["peak"]:
         return "graphs-kept-alive", (
             f"The peak is {peak / KiB:,.0f} KiB with {len(spec['lengths'])} micro-batches; one at a time needs "
-            f"{least / KiB:,.0f} KiB. Either old graphs stay alive, or several micro-batches went through the model together."
+            f"{want['peak'] / KiB:,.0f} KiB. Either old graphs stay alive, or several micro-batches went through the model "
+            "together."
         )
     return None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    (spec, measured), value = case.args, outcome.value
-    want, gradients = plain_step(spec)
-    loss = _loss_fault(value["loss"], want)
-    grads = _gradient_fault(value["gradients"], gradients)
+    (spec, measured), value, want = case.args, outcome.value, right.value(case)
+    loss = _loss_fault(value["loss"], want["loss"])
+    grads = _gradient_fault(value["gradients"], want["gradients"])
     if case.kind == "values":
         return [verdict("values", "loss", case, loss), verdict("values", "gradients", case, grads)]
-    memory = _memory_fault(spec, value["peak"]) if measured else None
+    memory = _memory_fault(spec, value["peak"], want) if measured else None
     return judged(case, loss or grads or memory)
 
 
@@ -106,13 +66,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         found = [(length, rng.randint(0, length - 2)) for length in rng.sample(range(4, 20), count)]
         return [(found[0][0], 2), *found[1:]]
 
-    many = [(24, 0)] * 6
-    big = {"rows": 8, "width": 32, "depth": 4}
+    few, many = _spec(rng, lengths(params["micro_batches"])), _spec(rng, [(24, 0)] * 6, rows=8, width=32, depth=4)
     return [
-        shown(
-            f"{params['micro_batches']} micro-batches", "values", _spec(rng, lengths(params["micro_batches"])), False
-        ),
-        shown("six micro-batches, measured", "cost:memory", _spec(rng, many, **big), True),
+        shown(f"{params['micro_batches']} micro-batches", "values", few, False),
+        shown("six micro-batches, measured", "cost:memory", many, True),
         hidden("one micro-batch", "generality:others", _spec(rng, [(7, 3)]), False),
         hidden("an iterator", "generality:others", _spec(rng, [*lengths(8), (5, 5)], once=True, whole=1), False),
         hidden("a micro-batch of padding alone", "generality:others", _spec(rng, [(6, 1), (5, 5), (9, 4)]), False),
@@ -123,21 +80,16 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 def _weighed(params: Params, rng: random.Random) -> Weighed:
     """Four micro-batches whose graphs hold about 11 tensors of 4 MB each: one at a time, or together."""
     spec = _spec(rng, [(1024, 0)] * 4, words=32, width=64, depth=4, rows=16)
-    tensor = 4 * spec["rows"] * 1024 * spec["width"]
+    case = hidden("4 micro-batches of 16,384 tokens", "cost:memory", spec, True, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
-        value = outcome.value if type(outcome.value) is dict else {}
-        want, head, _ = one_at_a_time(json.dumps(spec))
+        value, want = outcome.value if type(outcome.value) is dict else {}, right.value(case)
         gradients = value.get("gradients")
-        right = near(value.get("loss"), want, 1e-4) and type(gradients) is list and bool(gradients)
-        return right and close(gradients[-1], head, 1e-3)
+        full = type(gradients) is list and bool(gradients) and close(gradients[-1], want["gradients"][-1], 1e-3)
+        return full and near(value.get("loss"), want["loss"], 1e-4)
 
-    return Weighed(
-        case=hidden("4 micro-batches of 16,384 tokens", "cost:memory", spec, True, seconds=30.0),
-        warm=hidden("two small ones", "cost:memory", _spec(rng, [(7, 0), (5, 0)]), True, seconds=30.0),
-        most=20 * tensor,
-        done=done,
-    )
+    warm = hidden("two small ones", "cost:memory", _spec(rng, [(7, 0), (5, 0)]), True, seconds=30.0)
+    return Weighed(case=case, warm=warm, most=20 * 4 * spec["rows"] * 1024 * spec["width"], done=done)
 
 
 JUDGING = Judging(
@@ -145,9 +97,10 @@ JUDGING = Judging(
     shares={"values:loss": 0.1, "values:gradients": 0.4, "cost:memory": 0.25, "generality:others": 0.25},
     cases=_cases,
     verdicts=_verdicts,
-    why="A sum of losses keeps every graph that went into it alive, and a graph keeps its activations. The gradient is linear, so the "
-    "division can wait: run each micro-batch's sum backward at once, let the gradients add up, and divide them once when all tokens "
-    "are counted. The library now does this: it scales the gradients before the optimizer's step.",
+    why="A sum of losses keeps every graph that went into it alive, and a graph keeps its activations. The gradient "
+    "is linear, so the division can wait: run each micro-batch's sum backward at once, let the gradients add up, and "
+    "divide them once when all tokens are counted. The library now does this: it scales the gradients before the "
+    "optimizer's step.",
     pytorch="`loss.backward()` frees what it used unless `retain_graph=True`; `p.grad.mul_(1 / tokens)`, or "
     "`torch._foreach_mul_` over all of them.",
     measured_by_worker=("cost:memory",),

@@ -11,59 +11,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_chapters.ch02.exercises.block import Layer, Segment, counted
-from course_chapters.ch02.exercises.probes import as_streams, net_of, pass_bytes, pass_through, plain_call
+from course_chapters.ch02.exercises.probes import pass_bytes, plain_call
 from course_grader.exercises.values import same_lists
-from course_grader.judging import Fault, Judging, Mistake, Params, Weighed, first, judged, matching, verdict
+from course_grader.judging import Fault, Judging, Params, Weighed, Worked, first, judged, verdict
 from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import all_close, close, tensor_fault
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate.units import KiB
 
 Spec = Mapping[str, Any]
+Value = Mapping[str, Any]  # what the probe brings back
 RANDOM_STATE = 8 * KiB  # bytes of the CPU generator's state, and a little
-
-
-def plain(spec: Spec) -> dict[str, Any]:
-    """The same net without any checkpoint."""
-    with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(spec.get("grad", True)):
-        return pass_through(plain_call, spec)
-
-
-def replay(
-    spec: Spec, first: float = 0.0, again: float = 0.0, by_layer: bool = False, restore: bool = True
-) -> tuple[list[Tensor], list[list[Tensor | None]]]:
-    """The output and all gradients if each segment is recomputed once, with the second shift in place of the first.
-
-    `by_layer`: recompute each layer from its own input instead of each segment from its input.
-    """
-    with torch.random.fork_rng(devices=[]):
-        segments, given = net_of(spec)
-        split = [segment.layers if by_layer and isinstance(segment, Segment) else [segment] for segment in segments]
-        units = [unit for parts in split for unit in parts]
-        layers = counted(segments)
-        torch.manual_seed(spec["seed"] + 1)
-        kept, streams = [], [x.detach() for x in given]
-        _shift(layers, first)
-        with torch.no_grad():
-            for unit in units:
-                kept.append((torch.get_rng_state(), streams))
-                streams = as_streams(unit(*streams))
-        weights = [torch.linspace(0.5, 1.5, x.numel()).view_as(x) for x in streams]
-        _shift(layers, again)
-        for unit, (state, inputs) in zip(reversed(units), reversed(kept), strict=True):
-            if restore:
-                torch.set_rng_state(state)
-            inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
-            out = as_streams(unit(*inputs))
-            torch.autograd.backward(out, weights)
-            weights = [x.grad for x in inputs if x.is_floating_point()]
-        return streams, [[p.grad for p in segment.parameters() if p.requires_grad] for segment in segments]
-
-
-def _shift(layers: Sequence[Layer], value: float) -> None:
-    for layer in layers:
-        layer.shifts, layer.calls = (value,), 0
+right = Worked("write-checkpointing")
 
 
 def flat(gradients: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None]:
@@ -71,32 +31,25 @@ def flat(gradients: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None]:
     return [each for segment in gradients for each in segment]
 
 
-def call_fault(spec: Spec, shifts: Sequence[float], gradients: Sequence[Sequence[Tensor | None]]) -> Fault | None:
-    """None if the gradients came from exactly one second call of each segment, else which calls they came from."""
-    first, again, third, fourth = shifts
-    got = flat(gradients)
-    if all_close(got, flat(replay(spec, first, again)[1])):
+def _call_fault(value: Value, want: Value) -> Fault | None:
+    """None if the gradients came from exactly one second call of each segment."""
+    moved = flat(value["moved"])
+    if all_close(moved, flat(want["moved"])):
         return None
-    known = (
-        Mistake("nothing-recomputed", (first, first), "nothing was recomputed; activations were kept."),
-        Mistake("recomputed-twice", (first, third), "every segment was recomputed twice."),
-        Mistake("recomputed-twice", (first, fourth), "every segment was recomputed three times."),
-        Mistake("called-twice-forward", (again, third), "every segment was called twice in the forward pass."),
-        Mistake("per-layer", (first, again, True), "every layer was recomputed from its own input, which was kept."),
-    )
+    if all_close(moved, flat(want["gradients"])):  # of the first calls, which add nothing
+        return "nothing-recomputed", "nothing was recomputed; activations were kept."
     otherwise = "the gradients do not come from one second call of each segment on the input of its first call."
-    found = matching(known, (), lambda shifts: all_close(got, flat(replay(spec, *shifts)[1])))
-    return found or ("not-the-second-call", otherwise)
+    return Wrong("not-the-second-call", otherwise, where=("moved",))
 
 
-def _output_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
+def _output_fault(value: Value, want: Value) -> Fault | None:
     got, right = value["output"], want["output"]
     if len(got) != len(right):
         return "wrong-shape", f"checkpoint(…) returned {len(got)} tensors; `function` returns {len(right)}."
     return first(*(tensor_fault("The output of the forward pass", *pair) for pair in zip(got, right, strict=True)))
 
 
-def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault | None:
+def _gradient_fault(value: Value, want: Value) -> Fault | None:
     """The first fault of the gradients, counted from the output; None if there is none."""
     if value["graph"] is not True:
         return "no-graph", "the output requires no gradient. Was it computed under `no_grad`?"
@@ -105,19 +58,18 @@ def _gradient_fault(value: Mapping[str, Any], want: Mapping[str, Any]) -> Fault 
         return "no-results", "Some gradients did not come back."
     for segment in reversed(range(len(got))):
         for mine, wanted in zip(got[segment], right[segment], strict=True):
-            twice = Mistake("scaled", 2 * wanted, "twice the right one. Is something added to `.grad` twice?")
-            fault = tensor_fault(f"A gradient in segment {segment}", mine, wanted, [twice])
+            fault = tensor_fault(f"A gradient in segment {segment}", mine, wanted)
             if fault and (mine is None or not mine.any()):
                 return "gradient-stops", f"segment {segment} got no gradient; each segment must pass one to its input."
             if fault:
-                return fault
+                return Wrong(*fault)._replace(where=("gradients",))
     for mine, wanted in zip(value["input_gradients"], want["input_gradients"], strict=True):
         if wanted is not None and (fault := tensor_fault("The gradient of the net's input", mine, wanted)):
             return ("gradient-stops", "the net's input got no gradient.") if mine is None else fault
     return None
 
 
-def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
+def _memory_fault(spec: Spec, value: Value) -> Fault | None:
     least, most, peak = limits(spec)
     if value["graph"] is not True:
         return "no-graph", "no bytes were measured, because the output of checkpoint(…) requires no gradient."
@@ -125,8 +77,8 @@ def _memory_fault(spec: Spec, value: Mapping[str, Any]) -> Fault | None:
         return "too-few-bytes", "Fewer bytes are alive after the forward pass than the segments' outputs take."
     if value["kept"] > most:
         return "kept-inside", (
-            f"{value['kept'] / KiB:,.0f} KiB are alive between the passes; the segments' inputs and outputs and the generator's "
-            f"states take at most {most / KiB:,.0f} KiB. Something inside the segments is kept."
+            f"{value['kept'] / KiB:,.0f} KiB are alive between the passes; the segments' inputs and outputs and the "
+            f"generator's states take at most {most / KiB:,.0f} KiB. Something inside the segments is kept."
         )
     if not least <= value["peak"] <= peak:
         used, room = value["peak"] / KiB, peak / KiB
@@ -146,36 +98,31 @@ def _plain_peak(spec: str) -> int:
         return pass_bytes(plain_call, json.loads(spec))["peak"]
 
 
-def _random_fault(spec: Spec, shifts: Sequence[float], value: Mapping[str, Any]) -> Fault | None:
-    want = plain(spec)
+def _random_fault(value: Value, want: Value) -> Fault | None:
     if fault := _output_fault(value, want):
         own_seed = "the forward pass drops other elements than a plain call does; do not set the generator before it."
         return ("own-seed", own_seed) if fault[0] == "other-numbers" else fault
     if value["graph"] is not True:
         return "no-graph", "no gradient at all."
-    got = flat(value["gradients"])
-    if not all_close(got, flat(want["gradients"])):
-        message = "with dropout, the gradients are wrong"
-        if all_close(got, flat(replay(spec, restore=False)[1])):
-            message = "the second call of a segment dropped other elements than the first"
-        return "random-not-restored", f"{message}: draw the masks from the generator's state at the first call."
+    if not all_close(flat(value["gradients"]), flat(want["gradients"])):
+        told = "with dropout, the gradients are wrong: draw the masks from the generator's state at the first call."
+        return Wrong("random-not-restored", told, where=("gradients",))
     if not close(value["random"], want["random"], 1e-6):
         return "stream-moved", "numbers drawn after the backward pass differ; restore the generator after recomputing."
-    fault = call_fault(spec, shifts, value["moved"])
+    fault = _call_fault(value, want)
     return fault if fault and fault[0] == "nothing-recomputed" else None
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    (spec, shifts, measured), value = case.args, outcome.value
+    (spec, shifts, measured), value, want = case.args, outcome.value, right.value(case)
     if case.part == "random":
-        return judged(case, _random_fault(spec, shifts, value))
-    want = plain(spec)
+        return judged(case, _random_fault(value, want))
     output = _output_fault(value, want)
     if not spec.get("grad", True):
         called: Fault = ("called-for-nothing", "without gradients, call each segment exactly once.")
         return judged(case, output or (None if same_lists(value["calls"], want["calls"]) else called))
     gradients = output or _gradient_fault(value, want)
-    again = gradients or (call_fault(spec, shifts, value["moved"]) if shifts else None)
+    again = gradients or (_call_fault(value, want) if shifts else None)
     if case.kind == "generality":
         if again and again[0] == "no-graph":
             again = "anchor-missing", "no input requires a gradient, but the parameters inside need theirs."
@@ -219,23 +166,19 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """32 layers in 8 segments with tensors of 2 MB between them: a plain call holds about 67 such tensors, a right answer 25 to 40."""
+    """32 layers in 8 segments with tensors of 2 MB between them: a plain call holds about 67 of them, a right answer
+    25 to 40."""
     streams = params["streams"]
     spec = spec_of(rng, streams, [4] * 8, rows=8192 // streams, width=64)
-    tensor = 4 * 8192 * spec["width"]
+    case = hidden("32 layers in 8 segments", "cost:memory", spec, [], False, seconds=30.0)
 
     def done(outcome: Outcome) -> bool:
-        value = outcome.value if type(outcome.value) is dict else {}
-        (output, want), gradients = replay(spec), value.get("gradients")
-        right = all_close(value.get("output"), output) and type(gradients) is list and bool(gradients)
-        return right and all_close(gradients[-1], want[-1])
+        value, want = outcome.value if type(outcome.value) is dict else {}, right.value(case)
+        output, gradients = all_close(value.get("output"), want["output"]), value.get("gradients")
+        return output and type(gradients) is list and all_close(gradients[-1:], want["gradients"][-1:])
 
-    return Weighed(
-        case=hidden("32 layers in 8 segments", "cost:memory", spec, [], False, seconds=30.0),
-        warm=hidden("a small net", "cost:memory", spec_of(rng, streams, [2, 1]), [], False, seconds=30.0),
-        most=48 * tensor,
-        done=done,
-    )
+    warm = hidden("a small net", "cost:memory", spec_of(rng, streams, [2, 1]), [], False, seconds=30.0)
+    return Weighed(case=case, warm=warm, most=48 * 4 * 8192 * spec["width"], done=done)
 
 
 JUDGING = Judging(
@@ -244,41 +187,43 @@ JUDGING = Judging(
     "generality:inputs 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="A segment's gradient needs only its input, its parameters and its random numbers; everything inside can be recomputed. So the "
-    "forward pass runs without a graph and keeps the input and the generator's state. The backward pass builds the graph of one "
-    "segment, uses it and drops it. One more forward pass is a third more arithmetic. Afterwards the generator must be restored, or the "
-    "next step would draw other numbers.",
-    pytorch="`torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)` does the same with hooks on saved tensors. It has "
-    "`preserve_rng_state=True` by default, and stops recomputing once it has the last tensor it needs.",
+    why="A segment's gradient needs only its input, its parameters and its random numbers; everything inside can be "
+    "recomputed. So the forward pass runs without a graph and keeps the input and the generator's state. The backward "
+    "pass builds the graph of one segment, uses it and drops it. One more forward pass is a third more arithmetic. "
+    "Afterwards the generator must be restored, or the next step would draw other numbers.",
+    pytorch="`torch.utils.checkpoint.checkpoint(function, x, use_reentrant=False)` does the same with hooks on saved "
+    "tensors. It has `preserve_rng_state=True` by default, and stops recomputing once it has the last tensor it needs.",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
 )
 
-ANSWERS = r"""import torch
+ANSWERS = r'''import torch
 
 
-# %% right: a function of autograd with an anchor
-class Again(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, function, anchor, *inputs):
-        ctx.function, ctx.state = function, torch.get_rng_state()
-        ctx.save_for_backward(*inputs)
-        with torch.no_grad():
-            return function(*inputs)
-
-    @staticmethod
-    def backward(ctx, *grads):
-        inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
-        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-            torch.set_rng_state(ctx.state)
-            out = ctx.function(*inputs)
-        torch.autograd.backward(out, grads)
-        return None, None, *(x.grad for x in inputs)
-
-
+# %% right: worked
 def checkpoint(function, *inputs):
-    return Again.apply(function, torch.empty(0, requires_grad=True), *inputs)
+    """`function(*inputs)`, keeping only the inputs. Budget: one more call, in the backward pass."""
 
+    ### BEGIN SOLUTION
+    class Again(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, anchor, *inputs):
+            ctx.state = torch.get_rng_state()
+            ctx.save_for_backward(*inputs)
+            with torch.no_grad():
+                return function(*inputs)
+
+        @staticmethod
+        def backward(ctx, *grads):
+            inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
+            with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+                torch.set_rng_state(ctx.state)
+                out = function(*inputs)
+            torch.autograd.backward(out, grads)
+            return None, *(x.grad for x in inputs)
+
+    return Again.apply(torch.empty(0, requires_grad=True), *inputs)
+    ### END SOLUTION
 
 # %% right: hooks on what autograd saves
 def checkpoint(function, *inputs):
@@ -308,7 +253,6 @@ def checkpoint(function, *inputs):
     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
         return function(*inputs)
 
-
 # %% right: a leaf in between, and a hook on its gradient
 def checkpoint(function, *inputs):
     if not torch.is_grad_enabled():
@@ -326,123 +270,104 @@ def checkpoint(function, *inputs):
     out.register_hook(again)
     return out
 
-
 # %% wrong: everything under no_grad => values no-graph
-def checkpoint(function, x):
-    with torch.no_grad():
-        return function(x)
-
-
+# -     return Again.apply(torch.empty(0, requires_grad=True), *inputs)
+# +     with torch.no_grad():
+# +         return function(*inputs)
 # %% wrong: a plain call => values nothing-recomputed
-def checkpoint(function, x):
-    return function(x)
-
-
-# %% wrong: the input gets no gradient => values gradient-stops  from: a function of autograd with an anchor
+# ~ return Again.apply(torch.empty(0, requires_grad=True), *inputs) ==> return function(*inputs)
+# %% wrong: the input gets no gradient => values gradient-stops
 # ~ *(x.grad for x in inputs) ==> *(None for x in inputs)
-
-# %% wrong: the generator is not set back for the second run => values random-not-restored  from: a function of autograd with an anchor
-# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-# -             torch.set_rng_state(ctx.state)
-# +         with torch.enable_grad():
-
-# %% wrong: the generator stays where the second run left it => values stream-moved  from: a function of autograd with an anchor
+# %% wrong: the generator is not set back for the second run => values random-not-restored
+# > the second call of a segment dropped other elements than the first: draw the masks from the generator's state at the
+# > first call.
+# -             with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# -                 torch.set_rng_state(ctx.state)
+# +             with torch.enable_grad():
+# %% wrong: the generator stays where the second run left it => values stream-moved
 # ~ torch.enable_grad(), torch.random.fork_rng(devices=[]): ==> torch.enable_grad():
-
-# %% wrong: a seed of its own for both runs => values own-seed  from: a function of autograd with an anchor
-# -         with torch.no_grad():
-# +         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-# +             torch.manual_seed(0)
+# %% wrong: a seed of its own for both runs => values own-seed
+# -             with torch.no_grad():
+# +             with torch.no_grad(), torch.random.fork_rng(devices=[]):
+# +                 torch.manual_seed(0)
 # ~ torch.set_rng_state(ctx.state) ==> torch.manual_seed(0)
-
-# %% wrong: computed twice in the backward pass => values recomputed-twice  from: a function of autograd with an anchor
-# ~ torch.set_rng_state(ctx.state) ==> ctx.function(*inputs), torch.set_rng_state(ctx.state)
-
-# %% wrong: called once more before the pass => values called-twice-forward  from: a function of autograd with an anchor
-#           with torch.no_grad():
-# +             function(*inputs)
-# +             torch.set_rng_state(ctx.state)
-
-# %% wrong: computed again for every tensor that autograd asks for => values not-the-second-call  from: hooks on what autograd saves
+# %% wrong: computed twice in the backward pass => values recomputed-twice
+# > every segment was recomputed more than once.
+# ~ torch.set_rng_state(ctx.state) ==> function(*inputs), torch.set_rng_state(ctx.state)
+# %% wrong: computed three times in the backward pass => values recomputed-twice
+# ~ torch.set_rng_state(ctx.state) ==> function(*inputs), function(*inputs), torch.set_rng_state(ctx.state)
+# %% wrong: called once more before the pass => values called-twice-forward
+# > every segment was called twice in the forward pass.
+#               with torch.no_grad():
+# +                 function(*inputs)
+# +                 torch.set_rng_state(ctx.state)
+# %% wrong: computed again for every tensor => values not-the-second-call  from: hooks on what autograd saves
 # ~ if number not in made: ==> if True:
-
-# %% wrong: layer by layer => values per-layer  from: a function of autograd with an anchor
-# -     return Again.apply(function, torch.empty(0, requires_grad=True), *inputs)
-# +     for layer in getattr(function, "layers", [function]):
-# +         inputs = (Again.apply(layer, torch.empty(0, requires_grad=True), *inputs),)
-# +     return inputs[0]
-
-# %% wrong: gradients are put there and added once more => values scaled  from: a function of autograd with an anchor
-#               out = ctx.function(*inputs)
-# +         torch.autograd.backward(out, grads, retain_graph=True)
-
-# %% wrong: computed again and kept all the same => cost kept-inside  from: a function of autograd with an anchor
-# -         with torch.no_grad():
-# -             return function(*inputs)
-# +         ctx.inside = []
-# +         with (
-# +             torch.autograd.graph.saved_tensors_hooks(lambda t: ctx.inside.append(t) or t, lambda t: t),
-# +             torch.enable_grad(),
-# +         ):
-# +             return function(*inputs).detach()
-
-# %% wrong: nothing happens if the input needs no gradient => generality anchor-missing  from: a function of autograd with an anchor
-# ~ function, anchor, *inputs ==> function, *inputs
-# ~ return None, None, *( ==> return None, *(
+# %% wrong: layer by layer => values per-layer
+# > every layer was recomputed from its own input, which was kept.
+#   def checkpoint(function, *inputs):
+# +     if hasattr(function, "layers"):
+# +         for layer in function.layers:
+# +             inputs = (checkpoint(layer, *inputs),)
+# +         return inputs[0]
+# %% wrong: gradients are put there and added once more => values scaled
+# > twice the right one. Is something added to `.grad` twice?
+#                   out = function(*inputs)
+# +             torch.autograd.backward(out, grads, retain_graph=True)
+# %% wrong: computed again and kept all the same => cost kept-inside
+# -             with torch.no_grad():
+# -                 return function(*inputs)
+# +             ctx.inside = []
+# +             hooks = torch.autograd.graph.saved_tensors_hooks(lambda t: ctx.inside.append(t) or t, lambda t: t)
+# +             with torch.enable_grad(), hooks:
+# +                 return function(*inputs).detach()
+# %% wrong: nothing happens if the input needs no gradient => generality anchor-missing
+# ~ forward(ctx, anchor, *inputs) ==> forward(ctx, *inputs)
+# ~ return None, *( ==> return tuple(
 # ~ torch.empty(0, requires_grad=True), *inputs ==> *inputs
-
-# %% wrong: parameters are asked of a module => generality raised  from: a function of autograd with an anchor
+# %% wrong: parameters are asked of a module => generality raised
 # ~ anchor, *inputs ==> x, *parameters
-# ~ ctx.state = function, ==> ctx.parameters, ctx.state = function, parameters,
 # ~ save_for_backward(*inputs) ==> save_for_backward(x)
-# -             return function(*inputs)
-# +             return function(x)
-# -         torch.autograd.backward(out, grads)
-# -         return None, None, *(x.grad for x in inputs)
-# +         wanted = [each for each in (*inputs, *ctx.parameters) if each.requires_grad]
-# +         found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grads)))
-# +         return None, *(found.get(id(each)) for each in (*inputs, *ctx.parameters))
+# ~ return function(*inputs) ==> return function(x)
+# -             torch.autograd.backward(out, grads)
+# -             return None, *(x.grad for x in inputs)
+# +             wanted = [each for each in (*inputs, *function.parameters()) if each.requires_grad]
+# +             found = dict(zip(map(id, wanted), torch.autograd.grad(out, wanted, grads)))
+# +             return tuple(found.get(id(each)) for each in (*inputs, *function.parameters()))
 # ~ torch.empty(0, requires_grad=True), *inputs ==> *inputs, *function.parameters()
-
-# %% wrong: also kept and called under no_grad without need => generality called-for-nothing  from: a function of autograd with an anchor
+# %% wrong: also kept and called under no_grad without need => generality called-for-nothing
+# > without gradients, call each segment exactly once.
 #   def checkpoint(function, *inputs):
 # +     if not torch.is_grad_enabled():
 # +         function(*inputs)
-
-# %% wrong: the one that torch has => raised  from: a plain call
-# - def checkpoint(function, x):
+# %% wrong: the one that torch has => raised
+# - def checkpoint(function, *inputs):
 # + from torch.utils.checkpoint import checkpoint as ready
-# + def checkpoint(function, x):
-# ~ function(x) ==> ready(function, x, use_reentrant=False)
-
-# %% wrong: kept in half the bytes => values -  from: everything under no_grad
-# -     with torch.no_grad():
+# + def checkpoint(function, *inputs):
+# +     return ready(function, *inputs, use_reentrant=False)
+# %% wrong: kept in half the bytes => values -
+# -     return Again.apply(torch.empty(0, requires_grad=True), *inputs)
 # +     def pack(t):
 # +         return t.bfloat16() if t.dtype == torch.float32 else t
 # +     def unpack(t):
 # +         return t.float() if t.dtype == torch.bfloat16 else t
 # +     with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
-
-
-# %% wrong: the graph is kept inside => values nothing-recomputed  from: a function of autograd with an anchor
-# -         with torch.no_grad():
-# -             return function(*inputs)
-# +         ctx.inputs = [x.detach().requires_grad_(x.requires_grad) for x in inputs]
-# +         with torch.enable_grad():
-# +             ctx.out = function(*ctx.inputs)
-# +         return ctx.out.detach()
-# -         inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
-# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-# -             torch.set_rng_state(ctx.state)
-# -             out = ctx.function(*inputs)
-# +         inputs, out = ctx.inputs, ctx.out
-
+# +         return function(*inputs)
+# %% wrong: the graph is kept inside => values nothing-recomputed
+# -             with torch.no_grad():
+# -                 return function(*inputs)
+# +             ctx.inputs = [x.detach().requires_grad_(x.requires_grad) for x in inputs]
+# +             with torch.enable_grad():
+# +                 ctx.out = function(*ctx.inputs)
+# +             return ctx.out.detach()
+# -             inputs = [x.detach().requires_grad_(x.requires_grad) for x in ctx.saved_tensors]
+# -             with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# -                 torch.set_rng_state(ctx.state)
+# -                 out = function(*inputs)
+# +             inputs, out = ctx.inputs, ctx.out
+# %% wrong: the generator is set back for modules alone => generality other-numbers
+# ~ torch.set_rng_state(ctx.state) ==> torch.set_rng_state(ctx.state) if isinstance(function, torch.nn.Module) else None
 # %% half: right but for what it keeps => 15  from: computed again and kept all the same
-
 # %% half: the generator is forgotten => 13.5  from: the generator is not set back for the second run
-
 # %% half: a plain call has right outputs => 1.5  from: a plain call
-
-# %% wrong: the generator is set back for modules alone => generality other-numbers  from: a function of autograd with an anchor
-# ~ torch.set_rng_state(ctx.state) ==> torch.set_rng_state(ctx.state) if isinstance(ctx.function, torch.nn.Module) else None
-"""
+'''

@@ -1,65 +1,17 @@
 """Judge of audit-precision: audit: what do fewer bits cost and save?"""
 
 from course_chapters.ch05.exercises.audit_precision import CAUSES, ITEMS
-from course_grader.judging import Mistake
-from course_grader.judging.audit import audit, right, wrong
-
-_STATE = {"weights": 2, "gradients": 2, "master copy": 4, "moments": 8}  # bytes per parameter
-_FP32 = {"weights": 4, "gradients": 4, "moments": 8}
-_TOTAL = sum(_STATE.values())
-
-KEYS = {
-    "fp16-zero-below": wrong(
-        0.5, "rounded up", Mistake("as-printed", 1.0, "this is the smallest number; which numbers are rounded to it?")
-    ),
-    "master-copy-50": right(
-        (2 + 4) / 4 - 1,
-        Mistake("whole", 1.5, "these are all weights; how much is *added*?"),
-        Mistake("over-half", 2.0, "this is relative to fp16 weights; the sentence compares with single precision."),
-    ),
-    "e4m3-largest": right(
-        (1 + 6 / 8) * 2.0**8,
-        Mistake("ieee", 240.0, "this reserves the all-ones exponent; E4M3 uses it for numbers."),
-        Mistake("nan", 480.0, "this bit pattern is NaN."),
-    ),
-    "mixed-halves-memory": wrong(
-        _TOTAL / sum(_FP32.values()),
-        "activations alone",
-        Mistake("as-printed", 0.5, "add up the bytes per parameter, the master copy and the moments as well."),
-        Mistake("no-master", 0.75, "the master copy is missing."),
-    ),
-    "fp16-ratio-2048": right(
-        2.0**11,
-        Mistake("whole-spacing", 2.0**10, "this is one over the spacing; half the spacing decides."),
-        Mistake("bf16", 2.0**8, "this is bf16's."),
-    ),
-    "mixed-12-bytes": wrong(
-        _TOTAL,
-        "a copy is missing",
-        Mistake("as-printed", 12.0, "which copy of the weights does the optimizer update?"),
-        Mistake("fp32-gradients", 18.0, "the gradients are in bf16 here."),
-    ),
-    "e5m2-largest": right(
-        (1 + 3 / 4) * 2.0**15,
-        Mistake("nan", 1.75 * 2.0**16, "this exponent is for infinity and NaN."),
-        Mistake("fp16", 65504.0, "this is fp16's; E5M2 has two fraction bits."),
-    ),
-    "bf16-gradient-bytes": wrong(
-        4.0,
-        "another dtype",
-        Mistake("as-printed", 2.0, "in which format does that run add up micro-batches?"),
-        Mistake("both", 6.0, "these are the buffer and the bf16 gradients; the buffer alone is asked for."),
-    ),
-}
-
+from course_grader.judging import Worked
+from course_grader.judging.audit import audit
 
 JUDGING = audit(
     ITEMS,
-    KEYS,
+    Worked("audit-precision"),
     CAUSES,
-    why=f"""From half of 2⁻²⁴ on, fp16 rounds up to its smallest number. With Adam, mixed precision takes {_TOTAL} bytes of state per
-parameter, as many as fp32: it saves activations and time. The recipe with 12 bytes leaves out the master copy that its own first step
-makes, and Llama 3 adds up its gradients in fp32. The two largest fp8 numbers, the added half and the ratio of 2,048 are right.""",
+    why=f"""From half of 2⁻²⁴ on, fp16 rounds up to its smallest number. With Adam, mixed precision takes {2 + 2 + 4 + 8}
+bytes of state per parameter, as many as fp32: it saves activations and time. The recipe with 12 bytes leaves out the
+master copy that its own first step makes, and Llama 3 adds up its gradients in fp32. The two largest fp8 numbers, the
+added half and the ratio of 2,048 are right.""",
     pytorch="`torch.finfo(dtype)` has `max`, `smallest_normal` and `eps` of every format, fp8 included.",
 )
 
@@ -89,17 +41,58 @@ def audit_bits() -> dict[str, tuple[float, str, str]]:
 # -     }
 # +     }.items()}
 # %% wrong: everything is wrong => values -
-# ~ return { ==> return {name: (number, "wrong", cause if cause != "as printed" else "another format") for name, (number, _, cause) in {
+# ~ return { ==> return {name: (row[0], "wrong", row[2] if row[1] == "wrong" else "another format") for name, row in {
 # -     }
 # +     }.items()}
-# %% wrong: the printed numbers => values as-printed
+# %% wrong: the printed numbers => values blind
 # ~ return { ==> return {name: (number, "right", "as printed") for name, number in zip({
 # -     }
 # +     }, (1, 0.5, 448, 0.5, 2048, 12, 57344, 2))}
+# %% wrong: the smallest number => values as-printed
+# > this is the smallest number; which numbers are rounded to it?
+# ~ 0.5, "wrong" ==> 1, "wrong"
+# %% wrong: whole => values
+# > these are all weights; how much is *added*?
+# ~ (2 + 4) / 4 - 1 ==> (2 + 4) / 4
+# %% wrong: over half => values
+# > this is relative to fp16 weights; the sentence compares with single precision.
+# ~ (2 + 4) / 4 - 1 ==> 4 / 2
 # %% wrong: fp8 as IEEE would have it => values ieee
+# > this reserves the all-ones exponent; E4M3 uses it for numbers.
 # ~ (1.75 * 2**8, "right", "as printed") ==> (240, "wrong", "another format")
+# %% wrong: E4M3's NaN => values nan
+# > this bit pattern is NaN.
+# ~ 1.75 * 2**8 ==> 480
+# %% wrong: half of the memory => values as-printed
+# > add up the bytes per parameter, the master copy and the moments as well.
+# ~ state / (4 + 4 + 4 + 4) ==> 0.5
+# %% wrong: no master => values
+# > the master copy is missing.
+# ~ state / (4 + 4 + 4 + 4) ==> 0.75
 # %% wrong: the whole spacing decides => values whole-spacing
+# > this is one over the spacing; half the spacing decides.
 # ~ (2**11, "right", "as printed") ==> (1024, "wrong", "another format")
+# %% wrong: bf16 => values
+# > this is bf16's.
+# ~ 2**11 ==> 2**8
+# %% wrong: twelve bytes => values as-printed
+# > which copy of the weights does the optimizer update?
+# ~ (state, "wrong" ==> (12, "wrong"
+# %% wrong: fp32 gradients => values
+# > the gradients are in bf16 here.
+# ~ (state, "wrong" ==> (state + 2, "wrong"
+# %% wrong: E5M2's infinity => values infinity
+# > this exponent is for infinity and NaN.
+# ~ 1.75 * 2**15 ==> 1.75 * 2**16
+# %% wrong: fp16 => values
+# > this is fp16's; E5M2 has two fraction bits.
+# ~ 1.75 * 2**15 ==> 65504
+# %% wrong: two bytes => values as-printed
+# > in which format does that run add up micro-batches?
+# ~ (4, "wrong" ==> (2, "wrong"
+# %% wrong: both => values
+# > these are the buffer and the bf16 gradients; the buffer alone is asked for.
+# ~ (4, "wrong" ==> (6, "wrong"
 # %% wrong: another cause => values wrong-cause
 # ~ "a copy is missing" ==> "another dtype"
 # %% wrong: the magnitude itself => values other-unit

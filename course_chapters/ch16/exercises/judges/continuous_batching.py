@@ -44,9 +44,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return requests, budget, pages, s
 
     def drawn() -> Any:
-        runs = [
-            (rng.randrange(1, 4 * s), rng.choice((1, 1, 1, rng.randrange(1, 3 * s)))) for _ in range(rng.randrange(7))
-        ]
+        count = rng.randrange(7)
+        runs = [(rng.randrange(1, 4 * s), rng.choice((1, 1, 1, rng.randrange(1, 3 * s)))) for _ in range(count)]
         waits = [rng.randrange(1, 4 * s) for _ in range(rng.randrange(4))]
         return runs, waits, rng.randrange(3, 8 * s), rng.randrange(6)
 
@@ -66,9 +65,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ([], [3 * s, 1], 2 * s, 2),
         ([], [s, s, s], 99, 2),
     )
-    budgets = [
-        ([(s, 1), (s + 1, 7), (2 * s, 1)], [s, 2 * s], b, 99) for b in (1, 2, 3, 9, 10, 3 + s, 9 + s, 12 + s, 99)
-    ]
+    ends = (1, 2, 3, 9, 10, 3 + s, 9 + s, 12 + s, 99)
+    budgets = [([(s, 1), (s + 1, 7), (2 * s, 1)], [s, 2 * s], end, 99) for end in ends]
     empty = ([], [], 9, 9), ([], [3, 4, 5], 12, 99), ([(4, 1)], [], 9, 9)
     many = ([(s, 1)] * 12, [1] * 6, 99, 99), ([(s + 1, 100)], [90], 250, 99), ([(3, 1), (4, 1)], [2, 3], 9, 5, 1)
     long = [(f"s{next(names)}", at, 2 * s, 4) for at in range(12)] + [(f"l{next(names)}", 3, 6 * s, 2)]

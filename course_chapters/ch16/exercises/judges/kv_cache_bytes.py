@@ -13,24 +13,17 @@ right = Worked("kv-cache-bytes")
 
 def _byte_cases(params: Params, rng: random.Random) -> list[Case]:
     kv = draw_rows(rng, 6, range(4, 90), (32, 48, 64), (1, 2, 4, 8, 16), (64, 96, 128), (2, 1, 0.5), range(100, 9000))
-    window = draw_rows(
-        rng, 6, (12, 24, 36, 48), (2, 3, 4, 6), (1, 4, 8), (64, 128), (2, 1, 0.5), range(3000, 9000), range(128, 2900)
-    )
-    short = [(12, 3, 2, 64, 2, tokens, 512) for tokens in (1, 511, 512, 513)] + [
-        (8, 1, 2, 64, 1, 700, 512),
-        (6, 6, 1, 32, 2, 900, 1),
-    ]
+    windows = (12, 24, 36, 48), (2, 3, 4, 6), (1, 4, 8), (64, 128), (2, 1, 0.5), range(3000, 9000), range(128, 2900)
+    window = draw_rows(rng, 6, *windows)
+    short = [(12, 3, 2, 64, 2, tokens, 512) for tokens in (1, 511, 512, 513)]
+    short += [(8, 1, 2, 64, 1, 700, 512), (6, 6, 1, 32, 2, 900, 1)]
     latents = draw_rows(rng, 5, range(4, 70), (256, 512, 768), (32, 64), (2, 1), range(100, 9000))
     kv += each_changed((20, 64, 2, 72, 2, 77), (21, 128, 64, 128, 0.28125, 200_000))
     window += each_changed((12, 3, 2, 64, 2, 700, 512), (24, 2, 32, 72, 0.28125, 200_000, 600))
     latents += each_changed((27, 512, 64, 2, 4000), (60, 256, 128, 0.28125, 200_000))
+    own = *(params[name] for name in ("layers", "heads", "kv", "size")), 2, params["tokens"]
     return [
-        shown(
-            params["model"],
-            "values:grouped",
-            0,
-            [(params["layers"], params["heads"], params["kv"], params["size"], 2, params["tokens"])],
-        ),
+        shown(params["model"], "values:grouped", 0, [own]),
         shown("every sixth layer keeps all tokens", "values:windows", 1, [(48, 6, 8, 128, 2, 8192, 1024)]),
         shown("a latent vector", "values:latent", 2, [(61, 512, 64, 2, 4096)]),
         plain("grouped", 0, "other models", [*kv, (20, 16, 16, 64, 2, 77), (3, 8, 1, 128, 0.5, 1)]),

@@ -41,12 +41,8 @@ def read(script: str) -> list[Operation]:
     """Operations from words: a=6 starts a with six tokens, a+ appends, a>b forks b from a, a- frees a."""
     found: list[Operation] = []
     for name, sign, more in re.findall(r"(\w+)([=+>-])(\w*)", script):
-        given = {
-            "=": ("start", name, int(more or 0) if sign == "=" else 0),
-            "+": ("append", name),
-            ">": ("fork", name, more),
-        }
-        found.append(given.get(sign, ("free", name)))
+        start = ("start", name, int(more or 0) if sign == "=" else 0)
+        found.append({"=": start, "+": ("append", name), ">": ("fork", name, more), "-": ("free", name)}[sign])
     return found
 
 
@@ -56,6 +52,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     s = rng.choice((3, 4, 5))
     full = f"a={2 * s} b={2 * s - 1} c=1 b+ b+ a+ a- b+ c={s}"
+    taken = f"a={4 * s} a- b={3 * s + 1} b- c=1 d={3 * s}"
     drawn = _script(rng, 12, s, 300)
     return [
         case(shown, "two requests come, grow and go", "values:pages", 8, 4, "a=6 b=4 b+ a+ a- c=9 b-"),
@@ -65,14 +62,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         case(hidden, "six share, and write", "values:shared", 9, 4, "p=3 p>q q>s p>t t>u u>v s+ p+ q+ s- q- p+"),
         case(hidden, "a fork of nothing", "values:shared", 2, s, "p=0 p>q q+ p+ q-"),
         case(hidden, "no page is free", "generality:full", 4, s, full),
-        case(
-            hidden,
-            "one request takes all pages",
-            "generality:full",
-            4,
-            s,
-            f"a={4 * s} a- b={3 * s + 1} b- c=1 d={3 * s}",
-        ),
+        case(hidden, "one request takes all pages", "generality:full", 4, s, taken),
         case(hidden, "no page for the copy", "generality:full", 3, 4, "a=6 b=1 a>c c+ a+ b- a>d a+ a-"),
         case(hidden, "60 forks that come and go", "generality:long", 5, 4, "a=2 " + "a>c c+ a+ c- " * 66),
         case(hidden, "many pages of one token", "generality:long", 40, 1, "a=30 a+ a>b b+ a+ c=9 a- b+ b- d=31 d+ c+"),

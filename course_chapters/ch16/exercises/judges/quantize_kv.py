@@ -57,11 +57,8 @@ def _quantize_cases(params: Params, rng: random.Random) -> list[Case]:
     several = [(_some(coin, 2, 7, 5), bits, dim) for bits, dim in ((8, -2), (3, 1), (4, 2), (5, -1), (2, 0))]
     shapes = ((12,), 3, 0), ((4, 1), 2, -1), ((1, 4), 1, 1), ((40, 3), 7, 0), ((9, 3), 1, 0), ((12,), 3, 0)
     odd = [(_some(coin, *shape), bits, dim) for shape, bits, dim in shapes]
-    odd += [
-        (_some(coin, 6, 9).T * 1e6, 4, 0),
-        (_some(coin, 6, 9) * 1e-25, 4, 0),
-        (_some(coin, 2, 3, 2, 2, 5, dtype=torch.float64), 6, -4),
-    ]
+    odd += [(_some(coin, 6, 9).T * 1e6, 4, 0), (_some(coin, 6, 9) * 1e-25, 4, 0)]
+    odd += [(_some(coin, 2, 3, 2, 2, 5, dtype=torch.float64), 6, -4)]
     flat = [(equal, 4, 0), (equal, 8, 1), (torch.zeros(3, 4), 2, 0)]
     restored = [right[0](x, bits, dim) for x, bits, dim in [*several, (equal, 4, 0), *odd[-2:]]]
     return [

@@ -36,23 +36,15 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     close = [(2.0**30, 2.0**40), (2.0**30, 2.0**40 - 2.0**20)]
     ties += [(close, 0.0), ([*two, *two] * 3 + [(2.0**20, 2.0**40)], 2.0**42)]
     example = [(70e9, 2e12), (30e9, 4e12), (8e9, 20e12)]
+    ties += [models(1), (models(6)[0], 0.0), (example, 0.0), (example, 1e16)]
+    one, three = (2.0, 1, 0, 1, 9e3), (2.0, 3, 500, 1, 9e3)
     return [
         shown("prompts of 1,000 tokens", "values:dollars", 0, [given]),
         shown("three models, 10 trillion tokens served", "values:cheapest", 1, [(example, 1e13)]),
         plain("dollars", 0, "other replicas", usual),
-        plain("cheapest", 1, "other models", [models(count) for count in (2, 3, 5, 8, 8, 8, 8, 8)]),
-        generality(
-            "dollars",
-            0,
-            "always busy, no prompt, one token",
-            [(2.0, 1, 0, 1, 9e3, 800.0, 1.0), (2.0, 3, 500, 1, 9e3, 800.0, 0.25)],
-        ),
-        generality(
-            "cheapest",
-            1,
-            "equals, one model, nothing served",
-            [*ties, models(1), (models(6)[0], 0.0), (example, 0.0), (example, 1e16)],
-        ),
+        plain("cheapest", 1, "other models", [(example, 1e12), *map(models, (2, 3, 5, 8, 8, 8, 8, 8))]),
+        generality("dollars", 0, "always busy, no prompt, one token", [(*one, 800.0, 1.0), (*three, 800.0, 0.25)]),
+        generality("cheapest", 1, "equals, one model, nothing served", ties),
     ]
 
 

@@ -34,11 +34,13 @@ def _fleet_cases(params: Params, rng: random.Random) -> list[Case]:
     fleets = draw_rows(rng, 6, range(5, 300), seconds, itl, range(50, 900), range(20, 200), (0.6, 0.7, 0.8), keep=clear)
     exact = [(16.0, 0.5, 0.25, 7, held, load) for held, load in ((8, 0.5), (32, 1.0), (31, 1.0), (0, 0.5))]
     exact += [(0.0, 0.5, 0.25, 7, 0, 0.5)]
-    odd, near = (
-        [(report(6, 0.5, -0.5), 0.125), (report(5, -0.25, 0.09375), 0.0625), (report(6, 0.1875), 0.25)],
-        (0.140625, -0.109375),
-    )
-    limits = [(report(4, 0.125, -0.125), 0.125), (report(2, *near), 0.125), ([], 0.125), (report(4, 0.25, 0.5), 0.125)]
+    odd = [(report(6, 0.5, -0.5), 0.125), (report(5, -0.25, 0.09375), 0.0625), (report(6, 0.1875), 0.25)]
+    limits = [
+        (report(4, 0.125, -0.125), 0.125),
+        (report(2, 0.140625, -0.109375), 0.125),
+        ([], 0.125),
+        (report(4, 0.25, 0.5), 0.125),
+    ]
     zeros = [(0.0, 2.0, 0.0), (0.0, 2.0, 1.0), (4.0, 0.0, 0.0)]
     limits += [(zeros, 0.125), ([*report(30), (1.0, 2.0, 2.0 + 2**-10)], 0.0)]
     fits += random_inputs.each_changed((80e9, 16e9, 131_072, 2000, 16), (90e9, 30e9, 65_536, 3000, 1))

@@ -30,23 +30,29 @@ def _rest(p: Probabilities, q: Probabilities) -> list[float]:
     return [each / total for each in missing] if total > 1e-12 else list(p)
 
 
+def _chance(p: Probabilities, q: Probabilities, guess: int) -> float:
+    """The probability with which a guess is to be kept."""
+    return min(1.0, p[guess] / q[guess])
+
+
 _Keep = Callable[[Probabilities, Probabilities, int], float]
-_RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], list[float]], str]] = {
-    # name: the probability that a guess is kept, the distribution in its place, what a step ends with
-    "right": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "more"),
-    "drawn-from-target": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: list(p), "more"),
-    "drawn-from-draft": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: list(q), "more"),
-    "greedy-accept": (lambda p, q, x: float(p[x] >= q[x]), _rest, "more"),
-    "no-draft": (lambda p, q, x: p[x], _rest, "more"),
-    "all-kept": (lambda p, q, x: 1.0, _rest, "more"),
-    "no-bonus": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "none"),
-    "goes-on": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "on"),
-    "nothing-instead": (lambda p, q, x: min(1.0, p[x] / q[x]), _rest, "nothing"),
-    "wrong-side": (lambda p, q, x: min(1.0, p[x] / q[x]), lambda p, q: _rest(q, p), "more"),
+_RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], Probabilities]]] = {
+    # name: the probability that a guess is kept, the distribution of the token in its place
+    "right": (_chance, _rest),
+    "drawn-from-target": (_chance, lambda p, q: p),
+    "drawn-from-draft": (_chance, lambda p, q: q),
+    "greedy-accept": (lambda p, q, x: float(p[x] >= q[x]), _rest),
+    "no-draft": (lambda p, q, x: p[x], _rest),
+    "all-kept": (lambda p, q, x: 1.0, _rest),
+    "no-bonus": (_chance, _rest),
+    "goes-on": (_chance, _rest),
+    "nothing-instead": (_chance, lambda p, q: ()),
+    "wrong-side": (_chance, lambda p, q: _rest(q, p)),
 }
 
 _MESSAGES = {
-    "drawn-from-target": "the token in place of a guess is drawn from all of the target's probabilities; those that the draft likes then come too often.",
+    "drawn-from-target": "the token in place of a guess is drawn from all of the target's probabilities; those that the "
+    "draft likes then come too often.",
     "drawn-from-draft": "the token in place of a guess is drawn from the draft's probabilities.",
     "greedy-accept": "a guess is kept or not without chance: it must be kept with probability p/q.",
     "no-draft": "a guess is kept with probability p, not p/q: the draft's own probability is left out.",
@@ -63,36 +69,30 @@ def outputs(
     target: Tables, draft: Tables | None, first: int, guesses: int, rule: str = "right"
 ) -> dict[tuple[int, ...], float]:
     """The probability of each output of a step; a rule other than "right" is a known mistake."""
-    keep, instead, end = _RULES[rule]
+    keep, instead = _RULES[rule]
     found: dict[tuple[int, ...], float] = defaultdict(float)
 
-    def ends(output: tuple[int, ...], weight: float, probabilities: Probabilities) -> None:
+    def drawn(output: tuple[int, ...], weight: float, probabilities: Probabilities) -> None:
+        """One more token from these probabilities, none where they are empty."""
+        if not probabilities:
+            found[output] += weight
         for token, p in enumerate(probabilities):
             found[(*output, token)] += weight * p
 
     def step(at: int, token: int, output: tuple[int, ...], weight: float) -> None:
         p = target[token]
         if at == guesses:
-            if end == "none":
-                found[output] += weight
-            else:
-                ends(output, weight, p)
-            return
+            return drawn(output, weight, p if rule != "no-bonus" else ())
         q = proposal(target, draft, token)
         for guess, chance in enumerate(q):
-            if not chance:
-                continue
-            kept = keep(p, q, guess)
-            if kept:
+            kept = keep(p, q, guess) if chance else 1.0
+            if chance and kept:
                 step(at + 1, guess, (*output, guess), weight * chance * kept)
-            if kept < 1 and end == "on":
+            if kept < 1 and rule == "goes-on":
                 for other, share in enumerate(instead(p, q)):
-                    if share:
-                        step(at + 1, guess, (*output, other), weight * chance * (1 - kept) * share)
-            elif kept < 1 and end == "nothing":
-                found[output] += weight * chance * (1 - kept)
+                    step(at + 1, guess, (*output, other), weight * chance * (1 - kept) * share)
             elif kept < 1:
-                ends(output, weight * chance * (1 - kept), instead(p, q))
+                drawn(output, weight * chance * (1 - kept), instead(p, q))
 
     step(0, first, (), 1.0)
     return {output: p for output, p in found.items() if p > 1e-15}
@@ -156,20 +156,19 @@ def _counts(got: Any) -> dict[tuple[int, ...], int] | None:
 
 
 def _sampling_fault(case: Case, got: Sequence[Any]) -> Fault | None:
-    explained = set(_MESSAGES)  # the mistakes that every wrong row can come from
-    wrong = False
+    wrong = []
     for row, value in zip(case.args[1], got, strict=True):
         counts = _counts(value)
         if counts is None:
             return "wrong-shape", f"`verify` returns a list of tokens; got {describe(value)}."
         if surprise(counts, outputs(*row[:4])) >= SURE:
-            wrong = True
-            explained = {rule for rule in explained if surprise(counts, outputs(*row[:4], rule)) < SURE}
+            wrong.append((row, counts))
     if not wrong:
         return None
-    name = next((rule for rule in _MESSAGES if rule in explained), None)
-    told = f"over {TIMES:,} steps the outputs do not have the target's distribution."
-    return (name, _MESSAGES[name]) if name else ("other-distribution", told)
+    for rule, told in _MESSAGES.items():
+        if all(surprise(counts, outputs(*row[:4], rule)) < SURE for row, counts in wrong):
+            return rule, told
+    return "other-distribution", f"over {TIMES:,} steps the outputs do not have the target's distribution."
 
 
 MEAN = Column(
@@ -253,7 +252,7 @@ def tokens_per_step(rate, guesses):
 # ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), p)
 # %% wrong: another token from the draft => values drawn-from-draft
 # ~ rng.choices(range(len(p)), missing) ==> rng.choices(range(len(p)), q)
-# %% wrong: kept without chance => values greedy-accept unless drafts=copied
+# %% wrong: kept without chance => values greedy-accept
 # ~ rng.random() * q[guess] >= p[guess] ==> q[guess] > p[guess]
 # %% wrong: the draft's probability is left out => values no-draft unless drafts=copied
 # ~ rng.random() * q[guess] ==> rng.random()

@@ -1,6 +1,5 @@
 """Judge of capstone-plan: capstone: plan the run, defend it, survive a change."""
 
-import random
 from typing import Any
 
 from course_grader.exercises.probes import NOT_ANSWERED
@@ -28,15 +27,8 @@ FAILS = {
 
 def task_of(params: Params, after: bool) -> Task:
     """The task of a variant, or what the change leaves of it."""
-    plain = Task(
-        model=params["model"],
-        cluster=params["cluster"],
-        seq=params["seq"],
-        sequences=params["sequences"],
-        tokens=params["billions"] * BILLION,
-        days=float(params["days"]),
-        usd=float(params["usd"]),
-    )
+    names = ("model", "cluster", "seq", "sequences", "days", "usd")
+    plain = Task(tokens=params["billions"] * BILLION, **{name: params[name] for name in names})
     return changed(plain, params["change"]) if after else plain
 
 
@@ -77,15 +69,10 @@ def _bounds_fault(found: Assessed, task: Task, lead: str) -> Fault | None:
 def _defense_fault(defense: Any, found: Assessed, lead: str) -> Fault | None:
     """The first number of a defense that the planner does not confirm."""
     if type(defense) is not dict:
-        return (
-            "no-defense",
-            f"{lead}a defense is a dictionary with memory, days, usd and binding; got {describe(defense)}.",
-        )
-    for name, right, unit in (
-        ("memory", found.memory / GB, "GB"),
-        ("days", found.days, "days"),
-        ("usd", found.usd, "dollars"),
-    ):
+        asked = "a defense is a dictionary with memory, days, usd and binding"
+        return "no-defense", f"{lead}{asked}; got {describe(defense)}."
+    rights = (("memory", found.memory / GB, "GB"), ("days", found.days, "days"), ("usd", found.usd, "dollars"))
+    for name, right, unit in rights:
         got = defense.get(name)
         if not is_number(got):
             return "no-number", f"{lead}{name} is a number of {unit}; got {describe(got)}."
@@ -102,109 +89,91 @@ def _defense_fault(defense: Any, found: Assessed, lead: str) -> Fault | None:
         return "no-such-cause", f"{lead}binding is one of {', '.join(CAUSES)}; got {describe(said)}."
     if said in ("matmul", "attention"):
         return "useful-work", f"{lead}{said} is the model's own work; name the largest cause next to it."
-    if found.parts[said] < max(found.parts[each] for each in CAUSES if each not in ("matmul", "attention")) * (
-        1 - 1e-6
-    ):
+    most = max(found.parts[each] for each in CAUSES if each not in ("matmul", "attention"))
+    if found.parts[said] < most * (1 - 1e-6):
         return "other-cause", f"{lead}another cause takes more seconds than {said}."
     return None
 
 
-def _one(params: Params, case: Case, pair: Any, after: bool) -> list[Verdict]:
-    """The verdicts on a plan and on its defense; a plan that breaks a bound defends nothing."""
-    part, lead = ("changed", f"After the change ({params['change']}): ") if after else ("plan", "Your plan: ")
-
-    def both(fault: Fault | None, second: Fault | None) -> list[Verdict]:
-        told = "changed-defense" if after else "defense"
-        return [verdict("values", part, case, fault), verdict("values", told, case, second)]
-
+def _faults(params: Params, pair: Any, after: bool) -> tuple[Fault | None, Fault | None]:
+    """What is wrong with a plan and with its defense; a plan that breaks a bound defends nothing."""
+    lead = f"After the change ({params['change']}): " if after else "Your plan: "
+    fault, found = None, None
     if type(pair) is str and pair == NOT_ANSWERED:
-        fault: Fault | None = ("not-answered", f"{lead}this function is not answered yet.")
-        return both(fault, fault)
-    if type(pair) not in (tuple, list) or len(pair) != 2:
+        fault = "not-answered", f"{lead}this function is not answered yet."
+    elif type(pair) not in (tuple, list) or len(pair) != 2:
         fault = "not-a-pair", f"{lead}return a pair (plan, defense); got {describe(pair)}."
-        return both(fault, fault)
-    plan, defense = pair
-    task = task_of(params, after)
-    if fault := _plan_fault(plan, lead):
-        return both(fault, fault)
-    found = assess(plan, task)
-    if fault := _bounds_fault(found, task, lead):
-        return both(fault, fault)
-    return both(None, _defense_fault(defense, found, lead))
+    elif not (fault := _plan_fault(pair[0], lead)):
+        task = task_of(params, after)
+        found = assess(pair[0], task)
+        fault = _bounds_fault(found, task, lead)
+    return (fault, fault) if fault or not found else (None, _defense_fault(pair[1], found, lead))
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    pairs = outcome.value
-    if type(pairs) not in (tuple, list) or len(pairs) != 2:
-        pairs = [pairs, pairs]
-    return _one(params, case, pairs[0], False) + _one(params, case, pairs[1], True)
-
-
-def _cases(params: Params, rng: random.Random) -> list[Case]:
-    return [Case(name="your plans")]
+    before, after = (_faults(params, pair, bool(at)) for at, pair in enumerate(outcome.value))
+    parts = zip(("plan", "defense", "changed", "changed-defense"), (*before, *after), strict=True)
+    return [verdict("values", part, case, fault) for part, fault in parts]
 
 
 JUDGING = Judging(
     shares="values:plan 0.35, values:defense 0.15, values:changed 0.35, values:changed-defense 0.15",
-    cases=_cases,
+    many_right=True,
+    cases=lambda params, rng: [Case(name="your plans")],
     verdicts=_verdicts,
-    why="There is no one right plan. A plan is defended when every bound has a number, when you know which cause takes the time that is lost, and when you have "
-    "seen what the next change would break first. A slower network moves traffic to the links inside servers; half the budget or half the "
-    "time is paid in tokens; longer sequences need an axis that cuts the sequence; a lost server leaves degrees that divide an odd number.",
+    why="There is no one right plan. A plan is defended when every bound has a number, when you know which cause takes "
+    "the time that is lost, and when you have seen what the next change would break first. A slower network moves "
+    "traffic to the links inside servers; half the budget or half the time is paid in tokens; longer sequences need an "
+    "axis that cuts the sequence; a lost server leaves degrees that divide an odd number.",
     pytorch="`./course plan` prints the same numbers and the command lines of Megatron-LM and torchtitan for a plan.",
 )
 
-ANSWERS = r"""import itertools
+ANSWERS = r'''import itertools
 
-from course_lib.operate.capstone import Task, assess, changed
-
-
-# %% right: any variant
 from course_lib import params
-
-MINE = params("capstone-plan")
-TASK = Task(
-    model=MINE.model,
-    cluster=MINE.cluster,
-    seq=MINE.seq,
-    sequences=MINE.sequences,
-    tokens=MINE.billions * 1e9,
-    days=MINE.days,
-    usd=MINE.usd,
-)
+from course_lib.operate import capstone
 
 
-def defended(plan, task):
-    found = assess(plan, task)
-    return plan, {"memory": found.memory / 1e9, "days": found.days, "usd": found.usd, "binding": found.binding}
+# %% right: worked
+mine = params("capstone-plan")
+names = ("model", "cluster", "seq", "sequences", "days", "usd")
+task = capstone.Task(tokens=1e9 * mine.billions, **{name: getattr(mine, name) for name in names})
+after = capstone.changed(task, mine.change)
 
 
-def chosen(task):
-    odd = task.gpus // (task.gpus & -task.gpus)
-    sequences = max(range(task.sequences, int(0.95 * task.sequences), -1), key=lambda s: (s % odd == 0, s & -s))
-    best = None
+def my_plan() -> tuple[dict, dict]:
+    """The plan for `task`, and its defense."""
+    ### BEGIN SOLUTION
+    return defended(task)
+    ### END SOLUTION
+
+
+def after_the_change() -> tuple[dict, dict]:
+    """The plan for `after`, and its defense."""
+    ### BEGIN SOLUTION
+    return defended(after)
+
+
+def defended(task):
+    """The quickest of the plans that were tried: ZeRO-3, and degrees of two on the other axes."""
+    odd, best = task.gpus // (task.gpus & -task.gpus), None
+    batches = range(task.sequences, int(0.95 * task.sequences), -1)
+    sequences = max(batches, key=lambda s: (s % odd == 0, s & -s))
     for tp, cp, pp, recompute in itertools.product((1, 2, 4), (1, 2, 4, 8, 16), (1, 2, 4), ("none", "full")):
         dp = task.gpus // (tp * cp * pp)
         if dp * tp * cp * pp != task.gpus or sequences % dp:
             continue
         plan = {"tp": tp, "cp": cp, "pp": pp, "dp": dp, "zero": 3, "recompute": recompute}
         plan |= {"microbatches": sequences // dp, "sequences": sequences}
-        found = assess(plan, task)
+        found = capstone.assess(plan, task)
         share = min(1, 0.999 * task.days / found.days, 0.999 * task.usd / found.usd)
         plan["tokens"] = share * task.tokens
-        if assess(plan, task).ok and (best is None or share / found.days > best[0]):
-            best = share / found.days, plan
-    return best[1]
-
-
-def my_plan():
-    return defended(chosen(TASK), TASK)
-
-
-def after_the_change():
-    task = changed(TASK, MINE.change)
-    return defended(chosen(task), task)
-
+        found = capstone.assess(plan, task)
+        if found.ok and (best is None or share / found.seconds > best[0]):
+            best = share / found.seconds, plan, found
+    _, plan, found = best
+    return plan, {"memory": found.memory / 1e9, "days": found.days, "usd": found.usd, "binding": found.binding}
+    ### END SOLUTION
 
 # %% right: by hand
 PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512}
@@ -220,44 +189,30 @@ def after_the_change():
 
 # %% wrong: data parallelism alone => values does-not-fit  from: by hand
 # ~ {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> {"dp": 64, "zero": 1, "microbatches": 8}
-
 # %% wrong: half of the GPUs => values does-not-fit  from: by hand
-# ~ 4, ==> 2,
-
+# ~ "cp": 4 ==> "cp": 2
 # %% wrong: degrees of another cluster => values wrong-devices  from: by hand
-# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 2, "zero": 3, "microbatches": 256}
-
+# ~ "dp": 1, "zero": 3, "microbatches": 512 ==> "dp": 2, "zero": 3, "microbatches": 256
 # %% wrong: layers that do not divide => values does-not-divide  from: by hand
-# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 1, "cp": 1, "pp": 64, "dp": 1, "zero": 3, "microbatches": 512}
-
+# ~ {"tp": 2, "cp": 4, "pp": 8 ==> {"tp": 1, "cp": 1, "pp": 64
 # %% wrong: fewer tokens => values too-few-tokens  from: by hand
-# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512, "tokens": 60e9}
-
+# ~ "microbatches": 512 ==> "microbatches": 512, "tokens": 60e9
 # %% wrong: a smaller batch => values other-batch  from: by hand
-# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 256, "sequences": 256}
-
+# ~ "microbatches": 512 ==> "microbatches": 256, "sequences": 256
 # %% wrong: full recomputation costs too much => values too-late  from: by hand
-# ~ PLAN = {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3, "microbatches": 512} ==> PLAN = {"tp": 8, "pp": 8, "dp": 1, "microbatches": 512, "recompute": "full"}
-
+# ~ {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3 ==> {"tp": 8, "pp": 8, "dp": 1, "recompute": "full"
 # %% wrong: days without failures => values -  from: by hand
-# ~ return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"} ==> return PLAN, {"memory": 54.5, "days": 20.0, "usd": 61_000, "binding": "other"}
-
+# ~ "days": 23.7, "usd": 72_800 ==> "days": 20.0, "usd": 61_000
 # %% wrong: bytes for gigabytes => values other-unit  from: by hand
-# ~ return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"} ==> return PLAN, {"memory": 54.5e9, "days": 23.7, "usd": 72_800, "binding": "other"}
-
+# ~ 54.5, "days": 23.7 ==> 54.5e9, "days": 23.7
 # %% wrong: another cause => values other-cause  from: by hand
-# ~ return PLAN, {"memory": 54.5, "days": 24.1, "usd": 74_200, "binding": "other"} ==> return PLAN, {"memory": 54.5, "days": 24.1, "usd": 74_200, "binding": "bubble"}
-
+# ~ 74_200, "binding": "other" ==> 74_200, "binding": "bubble"
 # %% wrong: useful work => values useful-work  from: by hand
-# ~ return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"} ==> return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "matmul"}
-
-
+# ~ 72_800, "binding": "other" ==> 72_800, "binding": "matmul"
 # %% wrong: a plan without a defense => values not-a-pair  from: by hand
 # ~ return PLAN, {"memory": 54.5, "days": 23.7, "usd": 72_800, "binding": "other"} ==> return PLAN
 # ~ return PLAN, {"memory": 54.5, "days": 24.1, "usd": 74_200, "binding": "other"} ==> return PLAN
-
-
 # %% half: no plan after the change => 10  from: by hand
 def after_the_change():
     raise NotImplementedError
-"""
+'''

@@ -1,6 +1,5 @@
 """Judge of diagnosis-exam: exam: twelve runs, twelve faults."""
 
-import random
 from collections import Counter
 from functools import cache
 
@@ -35,33 +34,22 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         if run not in said or said[run] not in names:
             return "no-such-fault", f"Run {run}: {describe(given[run])} is not a name in `diagnosis.FAULTS`."
         if often[said[run]] > 1:
-            return (
-                "named-twice",
-                f"Run {run}: {said[run]!r} is named for {often[said[run]]} runs, so it counts for none.",
-            )
+            told = f"{said[run]!r} is named for {often[said[run]]} runs, so it counts for none."
+            return "named-twice", f"Run {run}: {told}"
         if names[said[run]] == right:
             return None
-        same = FAULTS[names[said[run]]].family == FAULTS[right].family
-        if same:
-            return (
-                "right-family",
-                f"Run {run}: the family is right, the fault is not. What would {said[run]!r} change besides?",
-            )
+        if FAULTS[names[said[run]]].family == FAULTS[right].family:
+            told = f"the family is right, the fault is not. What would {said[run]!r} change besides?"
+            return "right-family", f"Run {run}: {told}"
         return "other-family", f"Run {run}: it is not {said[run]!r}. Compare this run with the healthy one again."
 
-    return [
-        verdict("values", f"run-{run}", case, fault(run, right))
-        for run, right in zip(runs, key(params["seed"]), strict=True)
-    ]
-
-
-def _cases(params: Params, rng: random.Random) -> list[Case]:
-    return [Case(name="the twelve runs")]
+    rights = zip(runs, key(params["seed"]), strict=True)
+    return [verdict("values", f"run-{run}", case, fault(run, right)) for run, right in rights]
 
 
 JUDGING = Judging(
     shares={f"values:run-{run}": 1 / QUESTIONS for run in range(1, QUESTIONS + 1)},
-    cases=_cases,
+    cases=lambda params, rng: [Case(name="the twelve runs")],
     verdicts=_verdicts,
     why="A symptom has many causes; two kinds of evidence together have few. Speed that falls on all ranks at once is communication or data; if one rank "
     "computes while the others wait, it is that rank. Memory tells leaks from plans that never fitted, and a wrong loss at the right speed is never the hardware's first.",

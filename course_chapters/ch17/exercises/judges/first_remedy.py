@@ -16,13 +16,8 @@ Run = tuple[int, int, int, int, int, int]  # parameters, gpus, sequences, activa
 def totals(parameters: int, gpus: int, sequences: int, activations: int, inputs: int) -> tuple[float, ...]:
     """Bytes of a GPU after each remedy but the last."""
     state, cut = 16 * parameters, 4 * parameters + 12 * parameters / gpus
-    return (
-        state + sequences * activations,
-        state + activations,
-        cut + activations,
-        cut + inputs,
-        16 * parameters / gpus + inputs,
-    )
+    whole, sharded = state + activations, state / gpus + inputs
+    return state + sequences * activations, whole, cut + activations, cut + inputs, sharded
 
 
 REMEDY = Word(
@@ -66,12 +61,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         (10**9, 8, 1, 8 * 10**9, 8 * 10**9, 8 * 10**9),
     ]
     middle = [drawn(rng, at) for at in range(6) for _ in range(3)] + [(10**11, 512, 4, 24 * 10**9, 2 * 10**9, 10**10)]
-    middle += each_changed(
-        (7 * 10**9, 64, 16, 24 * 10**9, 2 * 10**9, 500 * 10**9), (4 * 10**10, 512, 40, 3 * 10**11, 10**9, 10**11)
-    )
-    middle += each_changed(
-        (7 * 10**9, 64, 4, 24 * 10**9, 8 * 10**9, 35 * 10**9), (10**9, 512, 40, 10**9, 10**9, 9 * 10**9)
-    )
+    large = (7 * 10**9, 64, 16, 24 * 10**9, 2 * 10**9, 500 * 10**9), (4 * 10**10, 512, 40, 3 * 10**11, 10**9, 10**11)
+    small = (7 * 10**9, 64, 4, 24 * 10**9, 8 * 10**9, 35 * 10**9), (10**9, 512, 40, 10**9, 10**9, 9 * 10**9)
+    middle += each_changed(*large) + each_changed(*small)
     rng.shuffle(middle)
     return [
         shown("the example", "values:remedies", 0, example),

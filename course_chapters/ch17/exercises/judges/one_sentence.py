@@ -24,22 +24,15 @@ def bandwidth(order: Order, row: Row, axis: str) -> float:
     axes, levels = row
     stride = math.prod(axes[each][0] for each in order[list(order).index(axis) + 1 :])
     size = axes[axis][0]
-    starts = [rank for rank in range(math.prod(each[0] for each in axes.values())) if rank // stride % size == 0]
-    reach = (size - 1) * stride
-    return next(
-        rate for devices, rate in levels if all(start // devices == (start + reach) // devices for start in starts)
-    )
+    ranks, reach = math.prod(each[0] for each in axes.values()), (size - 1) * stride
+    starts = [rank for rank in range(ranks) if rank // stride % size == 0]
+    return next(rate for unit, rate in levels if all(rank // unit == (rank + reach) // unit for rank in starts))
 
 
 def exposed(sharing: str, order: Order, row: Row) -> float:
     """Seconds that an order leaves exposed."""
-    return LEFT[sharing](
-        [
-            max(0.0, sent / bandwidth(order, row, axis) - hides)
-            for axis, (size, sent, hides) in row[0].items()
-            if size > 1
-        ]
-    )
+    talking = {axis: (sent, hides) for axis, (size, sent, hides) in row[0].items() if size > 1}
+    return LEFT[sharing]([max(0.0, s / bandwidth(order, row, axis) - hides) for axis, (s, hides) in talking.items()])
 
 
 def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
@@ -96,11 +89,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     powers, units = (1, 2, 4, 8), ((4, 16), (8, 32), (8,), (4, 8, 32))
     straddling = ((6,), (4, 12), (8, 24))
     plain = [telling(sharing, rng, ("as it is given", "most outermost"), powers, units) for _ in range(2)]
-    hides = [
-        telling(sharing, rng, (name,), powers, units)
-        for name in ("most innermost", "nothing hidden", "hidden from the sum")
-        for _ in range(2)
-    ]
+    names = [name for name in ("most innermost", "nothing hidden", "hidden from the sum") for _ in range(2)]
+    hides = [telling(sharing, rng, (name,), powers, units) for name in names]
+    shares = [telling(sharing, rng, ("other sharing",), powers, units) for _ in range(2)]
     odd = [telling(sharing, rng, ("first group",), (2, 3, 5, 6), straddling) for _ in range(3)]
     many = {"a": (2, 4e9, 0.0), "b": (2, 9e9, 0.1), "c": (2, 40e9, 0.0), "d": (2, 5e9, 0.0), "e": (2, 60e9, 0.0)}
     steps = [(2, 450 * GB), (4, 200 * GB), (8, 100 * GB), (16, 50 * GB), (32, 12.5 * GB)]
@@ -116,12 +107,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("bytes that are hidden, and bytes that are not", "values:orders", 0, [example]),
         hidden("other clusters", "values:orders", 0, plain),
         hidden("traffic behind computation", "values:hidden", 0, hides),
-        hidden(
-            "in turn or together",
-            "values:hidden",
-            0,
-            [telling(sharing, rng, ("other sharing",), powers, units) for _ in range(2)],
-        ),
+        hidden("in turn or together", "values:hidden", 0, shares),
         hidden("sizes that straddle units", "generality:sizes", 0, odd),
         hidden("one axis, axes of size one, nothing exposed, ties", "generality:edges", 0, edges),
     ]

@@ -64,14 +64,12 @@ def _model(rng: random.Random, **given: Any) -> dict[str, int]:
     } | given
 
 
-def telling(rng: random.Random, want: str, edge: int | None = None) -> tuple[Any, ...]:
-    """A row on which one strategy is best by 5 %; with `edge`, because it fits to the byte (0) or misses by one (−1)."""
+def telling(rng: random.Random, want: str) -> tuple[Any, ...]:
+    """A row on which one strategy is best by 5 %, or where `want` is empty none fits."""
     while True:
         model, ranks = _model(rng), rng.choice((2, 4, 6, 8, 32))
         held, moved = state(model, ranks), sent(model, ranks)
         memory = rng.uniform(0.7, 1.4) * (held["fsdp"] if rng.random() < 0.6 else held["dp"])
-        if edge is not None:
-            memory = held["fsdp"] + edge
         fits = sorted(moved[name] for name in STRATEGIES if held[name] <= memory)
         clear = len(fits) < 2 or fits[1] > 1.05 * fits[0] or {"dp", "fsdp"} <= set(fitting(model, ranks, memory))
         if clear and (want in fitting(model, ranks, memory) if want else not fits):
@@ -85,9 +83,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     alone += [({**example, name: 5 * value}, 8) for name, value in example.items()]  # one number changed
     best = [telling(rng, name) for name in ("dp", "fsdp", "pp") for _ in range(2)]
     full = [(_model(rng, parameters=64 * BILLION), 8, 128 * BILLION + by) for by in (0, -1)]
-    full += [
-        (_model(rng, parameters=3 * BILLION), 1, 48 * BILLION + by) for by in (0, -1)
-    ]  # with one rank, all are equal
+    full += [(_model(rng, parameters=3 * BILLION), 1, 48 * BILLION + by) for by in (0, -1)]  # of one rank all are equal
     none = [telling(rng, "") for _ in range(2)]
     return [
         shown("the example", "values:sent", 0, [(example, 8)]),

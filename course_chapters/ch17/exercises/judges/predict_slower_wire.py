@@ -12,11 +12,9 @@ from course_lib.operate.capstone.task import Task
 
 @cache
 def _seconds(model: str, cluster: str, sequences: int, seq: int, share: float) -> float:
-    task = Task(
-        model=model, cluster=cluster, sequences=sequences, seq=seq, days=math.inf, usd=math.inf, across_share=share
-    )
-    found = assess({"dp": task.gpus, "zero": 3, "microbatches": sequences // task.gpus}, task)
-    return found.seconds
+    run = {"model": model, "cluster": cluster, "sequences": sequences, "seq": seq, "days": math.inf, "usd": math.inf}
+    task = Task(**run, across_share=share)
+    return assess({"dp": task.gpus, "zero": 3, "microbatches": sequences // task.gpus}, task).seconds
 
 
 def slower_ratio(params: Mapping[str, Any]) -> float:

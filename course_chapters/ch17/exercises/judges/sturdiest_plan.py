@@ -1,6 +1,5 @@
 """Judge of sturdiest-plan: the plan that survives."""
 
-import math
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -13,31 +12,22 @@ from course_lib.estimate.units import GB
 
 Takes = Mapping[str, tuple[float, float, float] | None]  # condition -> memory, days, dollars
 Plans, Limits = Mapping[str, Takes], Mapping[str, tuple[float, float, float]]
+Row = tuple[dict[str, Any], dict[str, Any]]
 NOW = "as planned"
 right = Worked("sturdiest-plan")
 
 
-def score(ranking: str, takes: Takes, limits: Limits) -> tuple[float, float]:
-    """What makes a plan better, smaller first."""
-    ratios = {
-        name: max(x / y for x, y in zip(mine, limits[name], strict=True)) if mine else math.inf
-        for name, mine in takes.items()
-    }
-    count, worst = -sum(each <= 1 for name, each in ratios.items() if name != NOW), max(ratios.values())
-    return (count, worst) if ranking == "changes" else (worst, count)
-
-
-def best(ranking: str, plans: Plans, limits: Limits) -> list[str]:
+def best(plans: Plans, limits: Limits) -> list[str]:
     """The plans that may be chosen; none where none survives as planned."""
     one = right(plans, limits)
-    least = score(ranking, plans[one], limits) if one else None
-    return [name for name in plans if score(ranking, plans[name], limits) == least]
+    pairs = ({name: plans[name], one: plans[one]} for name in plans if one)
+    return [next(iter(pair)) for pair in pairs if right(pair, limits) == next(iter(pair))]  # the first of equal ones
 
 
 def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     lead = f"{case.name}: "
     for (plans, limits), got in zip(case.args[1], outcome.value, strict=True):
-        wants = best(params["ranking"], plans, limits)
+        wants = best(plans, limits)
         if got in (wants or [None]):
             continue
         if got is None:
@@ -51,102 +41,66 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     return None
 
 
-def _row(rng: random.Random, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    conditions = [
-        NOW,
-        *rng.sample(
-            ("slower wire", "half the budget", "longer context", "lost server", "dearer hours"), rng.choice((2, 3, 4))
-        ),
-    ]
+DAYS, DOLLARS = (0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25), (0.5, 0.75, 0.9375, 1.0625)  # of the limits
+CHANGES = ("slower wire", "half the budget", "longer context", "lost server", "dearer hours")
+NAMES = ["flat", "deep", "wide", "tall", "lean", "broad", "thin", "steep"]
+
+
+def _row(rng: random.Random, count: int) -> Row:
+    conditions = [NOW, *rng.sample(CHANGES, rng.choice((2, 3, 4)))]
     rng.shuffle(conditions)
-    limits = {
-        name: (rng.choice((64, 128)) * GB * 1.0, float(rng.choice((16, 32, 64))), float(rng.choice((2**16, 2**17))))
-        for name in conditions
-    }
-    plans = {}
-    for name in rng.sample(["flat", "deep", "wide", "tall", "lean", "broad", "thin", "steep"], count):
-        plans[name] = {
-            each: None
-            if each != NOW and rng.random() < 0.12
-            else tuple(
-                limit
-                * rng.choice((0.5, 0.625, 0.75, 0.875, 1.0, 1.125, 1.25) if k < 2 else (0.5, 0.75, 0.9375, 1.0625))
-                for k, limit in enumerate(limits[each])
-            )
-            for each in conditions
-        }
-    return plans, limits
+    draws = (64.0 * GB, 128.0 * GB), (16.0, 32.0, 64.0), (2.0**16, 2.0**17)
+    limits = {name: tuple(map(rng.choice, draws)) for name in conditions}
+
+    def takes(condition: str) -> Any:
+        if condition != NOW and rng.random() < 0.12:
+            return None
+        return tuple(y * rng.choice(shares) for y, shares in zip(limits[condition], (DAYS, DAYS, DOLLARS), strict=True))
+
+    return {name: {each: takes(each) for each in conditions} for name in rng.sample(NAMES, count)}, limits
 
 
-def telling(ranking: str, rng: random.Random, slip: str, count: int = 5) -> tuple[dict[str, Any], dict[str, Any]]:
+def telling(rng: random.Random, slip: str, count: int = 5) -> Row:
     """Plans among which the first that a mistake would choose is a wrong one."""
     while True:
         row = _row(rng, count)
-        wants = best(ranking, *row)
+        wants = best(*row)
         if wants and len(wants) < len(row[0]) and (not slip or right.wrong(slip, *row) not in (*wants, None)):
             return row
 
 
-def _used_up(rng: random.Random) -> tuple[dict[str, Any], dict[str, Any]]:
+def _used_up(rng: random.Random) -> Row:
     """Plans that survive everything; the one with the most slack under the change has used up a limit as planned."""
     limit = (64.0 * GB, float(rng.choice((16, 32))), 2.0**16)
-    names = rng.sample(("flat", "deep", "wide", "tall"), 2)
-    shares = {names[0]: (1.0, 0.5), names[1]: (0.75, rng.choice((0.5625, 0.625)))}
-    order = rng.sample(names, 2)
-    plans = {
-        name: {
-            each: tuple(share * x for x in limit)
-            for each, share in zip((NOW, "slower wire"), shares[name], strict=True)
-        }
-        for name in order
-    }
-    return plans, {NOW: limit, "slower wire": limit}
+    both = [{NOW: 1.0, "slower wire": 0.5}, {NOW: 0.75, "slower wire": rng.choice((0.5625, 0.625))}]
+    rng.shuffle(both)
+    plans = [{each: tuple(share * y for y in limit) for each, share in shares.items()} for shares in both]
+    return dict(zip(rng.sample(NAMES, 2), plans, strict=True)), dict.fromkeys(both[0], limit)
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    ranking = params["ranking"]
     limits = {
         NOW: (76 * GB, 30.0, 90e3),
         "slower wire": (76 * GB, 30.0, 90e3),
         "half the budget": (76 * GB, 30.0, 45e3),
     }
-    example = {
-        "tensor": {
-            NOW: (70 * GB, 25.0, 77e3),
-            "slower wire": (70 * GB, 26.0, 80e3),
-            "half the budget": (70 * GB, 14.6, 44e3),
-        },
-        "sharded": {
-            NOW: (60 * GB, 23.0, 71e3),
-            "slower wire": (60 * GB, 66.0, 203e3),
-            "half the budget": (60 * GB, 13.4, 41e3),
-        },
-        "fast": {
-            NOW: (78 * GB, 20.0, 61e3),
-            "slower wire": (78 * GB, 21.0, 64e3),
-            "half the budget": (78 * GB, 11.7, 36e3),
-        },
+    take = {  # memory in GB, then days and dollars under each condition
+        "tensor": (70, (25.0, 77e3), (26.0, 80e3), (14.6, 44e3)),
+        "sharded": (60, (23.0, 71e3), (66.0, 203e3), (13.4, 41e3)),
+        "fast": (78, (20.0, 61e3), (21.0, 64e3), (11.7, 36e3)),
     }
-    plain = [
-        telling(ranking, rng, slip)
-        for slip in (
-            "",
-            "dead chosen",
-            "other ranking",
-            "count alone",
-            "mean ratio",
-            "least ratio",
-            "no limit",
-            "old limits",
-        )
-    ]
-    bounds = [telling(ranking, rng, slip) for slip in ("equal exceeds", "no memory", "no dollars")]
-    bounds.append(_used_up(rng))
-    holes = [
-        telling(ranking, rng, slip)
-        for slip in ("none survives", "none skipped")
-        if ranking == "changes" or slip == "none skipped"
-    ]
+    example = {
+        name: {each: (held * GB, *rest) for each, rest in zip(limits, more, strict=True)}
+        for name, (held, *more) in take.items()
+    }
+    slips, gone = (
+        ["", "dead chosen", "count alone", "mean ratio", "least ratio", "no limit", "old limits"],
+        ["none skipped"],
+    )
+    if params["ranking"] == "changes":  # where the other ranking is a mistake, and survival is counted first
+        slips, gone = [*slips, "other ranking"], ["none survives", *gone]
+    plain = [telling(rng, slip) for slip in slips]
+    bounds = [telling(rng, slip) for slip in ("equal exceeds", "no memory", "no dollars")] + [_used_up(rng)]
     one = {"lone": {NOW: (GB, 1.0, 1.0)}}
     small = {NOW: (GB, 1.0, 1.0)}
     edges = [
@@ -166,7 +120,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("three plans", "values:choice", 0, [(example, limits)]),
         hidden("other plans", "values:choice", 0, plain),
         hidden("numbers at and around the limits", "generality:limits", 0, bounds),
-        hidden("plans that cannot run", "generality:holes", 0, holes),
+        hidden("plans that cannot run", "generality:holes", 0, [telling(rng, slip) for slip in gone]),
         hidden("one plan, no plan, none that meets the limits", "generality:edges", 0, edges),
     ]
 
@@ -175,9 +129,11 @@ JUDGING = Judging(
     shares="values:choice 0.4, generality:limits 0.25, generality:holes 0.15, generality:edges 0.2",
     cases=_cases,
     verdicts=oracle(_fault),
-    why="The quickest plan is often the one that has used up everything: memory to the last gigabyte, or a wire that happens to be just fast enough. "
-    "A plan with a little slack in each number costs a few percent today and spares a second plan in the middle of the run.",
-    pytorch="Keep checkpoints that can be loaded on another layout (DCP reshards on load), so that a change of plan costs minutes.",
+    why="The quickest plan is often the one that has used up everything: memory to the last gigabyte, or a wire that "
+    "is just fast enough. A plan with a little slack in each number costs a few percent today and spares a second "
+    "plan in the middle of the run.",
+    pytorch="Keep checkpoints that can be loaded on another layout (DCP reshards on load), so that a change of plan "
+    "costs minutes.",
 )
 
 ANSWERS = r'''import math

@@ -39,46 +39,38 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return *run, right[0](*run, 0.0) * rng.uniform(0.2, 0.7) if compute is None else compute
 
     def again(tp: int, wire: float) -> tuple[Any, ...]:
-        return (
-            rng.choice((24, 80)),
-            rng.choice((2048, 8192)),
-            rng.choice((4096, 8192)),
-            tp,
-            wire,
-            rng.choice((300, 600)) * TFLOP,
-        )
+        shape = rng.choice((24, 80)), rng.choice((2048, 8192)), rng.choice((4096, 8192))
+        return *shape, tp, wire, rng.choice((300, 600)) * TFLOP
 
     own = params["billions"] * BILLION, params["gpus"]
     shared = [row(64, shard, 8) for shard in (16, 32, 64)]
     apart = [row(64, 8, 8), row(32, 4, 8), row(96, 2, 8)]
-    first, second = (
-        (70 * BILLION, 256, 8, 8, 450 * GB, 50 * GB, 8, 0.1),
-        (80 * BILLION, 512, 4, 4, 300 * GB, 5 * GB, 1, 0.2),
-    )
+    first = 70 * BILLION, 256, 8, 8, 450 * GB, 50 * GB, 8, 0.1
+    second = 80 * BILLION, 512, 4, 4, 300 * GB, 5 * GB, 1, 0.2
     near = each_changed(first, second) + [
         (90 * BILLION, 16, 8, 8, 450 * GB, 25 * GB, 1, 0.0),
         (10 * BILLION, 64, 8, 8, 450 * GB, 50 * GB, 16, 0.0),
     ]
-    straddle = [row(48, 6, 8), row(24, 3, 8), row(60, 12, 8), row(36, 6, 4), row(18, 2, 3), row(48, 3, 16)]
-    edges = [
-        row(8, 8, 8),
-        row(8, 4, 8),
-        row(6, 3, 8),
-        row(8, 1, 8),
-        row(12, 3, 16),
-        row(64, 1, 8),
-        row(1, 1, 8, 0.0),
-        row(64, 16, 8, 1e6),
-        row(64, 8, 1),
-    ]
+    straddle = [row(*each) for each in ((48, 6, 8), (24, 3, 8), (60, 12, 8), (36, 6, 4), (18, 2, 3), (48, 3, 16))]
+    sizes = (
+        (8, 8, 8),
+        (8, 4, 8),
+        (6, 3, 8),
+        (8, 1, 8),
+        (12, 3, 16),
+        (64, 1, 8),
+        (1, 1, 8, 0.0),
+        (64, 16, 8, 1e6),
+        (64, 8, 1),
+    )
+    edges = [row(*each) for each in sizes]
+    others = [again(tp, rate * GB) for tp in (2, 4, 8, 32) for rate in (450, 50)]
     return [
         shown("the example", "values:replicas", 0, [(*own, 16, 8, 450 * GB, 50 * GB, params["micro_batches"], 2.0)]),
         shown("recomputation on eight ranks", "values:recompute", 1, [(80, 8192, 8192, 8, 450 * GB, 600 * TFLOP)]),
         hidden("shard groups through several servers", "values:replicas", 0, shared),
         hidden("shard groups inside a server", "values:replicas", 0, apart + near),
-        hidden(
-            "other models", "values:recompute", 1, [again(tp, rate * GB) for tp in (2, 4, 8, 32) for rate in (450, 50)]
-        ),
+        hidden("other models", "values:recompute", 1, others),
         hidden("shard groups that straddle servers", "generality:straddle", 0, straddle),
         hidden("one server, one GPU, all hidden", "generality:edges", 0, edges),
         hidden("no tensor parallelism", "generality:edges", 1, [again(1, 450 * GB), again(3, 50 * GB)]),
@@ -117,8 +109,6 @@ def recompute_and_tensor(layers: int, tokens: int, hidden: int, tp: int, bandwid
     return layers * (work + talk)
     ### END SOLUTION
 
-# %% right: layer by layer
-# ~ layers * (work + talk) ==> sum(work + talk for _ in range(layers))
 # %% right: wires as a table  from: worked
 def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, micro_batches, compute):
     everyone, loads = range(gpus), {inside: 0.0, across: 0.0}

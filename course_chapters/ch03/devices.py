@@ -56,9 +56,9 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     if name in known:
         axes.plot([known[name][0]], [heights[name]], "o", color=VERMILION, markersize=9, zorder=5)
     low, top = np.floor(min(heights.values()) - 0.1), max(heights.values()) + 0.35
-    axes.set(xlim=(2011.6, 2025.8), ylim=(low, top))
+    axes.set(xlim=(2011.6, 2026.8), ylim=(low, top))
     decades(axes, "y", low, top)
-    axes.set_xticks(range(2013, 2026, 2), [str(year) for year in range(2013, 2026, 2)])
+    axes.set_xticks(range(2013, 2027, 2), [str(year) for year in range(2013, 2027, 2)])
     how = "as brochures print it" if printed else "dense, one way"
     style.dress(axes, f"{label[: label.index(' (')].capitalize()} of accelerators, {how}", "year", label, grid="y")
     words = _growth(value, name, known, line)

@@ -2,6 +2,7 @@
 
 from course_lib.estimate.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
 from course_lib.estimate.facts.fact import Fact, Reference, reference, references
+from course_lib.estimate.facts.frameworks import Framework, framework, frameworks
 from course_lib.estimate.facts.gpus import Gpu, eight_bit_capability, fastest_core, gpu, quickest_seconds
 from course_lib.estimate.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.estimate.facts.models import Checkpoint, ModelShape, checkpoints, model, models
@@ -24,6 +25,7 @@ __all__ = [
     "Device",
     "Fact",
     "FailureLog",
+    "Framework",
     "Gpu",
     "Link",
     "MatmulCeiling",
@@ -47,6 +49,8 @@ __all__ = [
     "failure_log",
     "failure_logs",
     "fastest_core",
+    "framework",
+    "frameworks",
     "gpu",
     "interruption_causes",
     "latent_width",

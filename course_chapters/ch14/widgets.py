@@ -21,7 +21,8 @@ INTERVALS = tuple(MINUTE * minutes for minutes in (1, 2, 4, 8, 15, 30, 60, 120, 
 COSTS = (3.0, 10.0, 60.0, 300.0)
 RESTART = 10 * MINUTE
 RESTARTS = (MINUTE, 2 * MINUTE, RESTART, 30 * MINUTE, 2 * HOUR)
-SPARES = (0, 2, 4, 8, 12, 16, 64, None)  # None: always enough
+ENOUGH = 10**6
+SPARES = (0, 2, 4, 8, 12, 16, 64, ENOUGH)
 REPAIR = DAY
 
 
@@ -34,9 +35,7 @@ def gpus_text(count: int) -> str:
 
 
 @lru_cache(maxsize=32)
-def month_of(
-    gpus: int, interval: float, cost: float, restart: float = RESTART, spares: int | None = None
-) -> faults.Ledger:
+def month_of(gpus: int, interval: float, cost: float, restart: float = RESTART, spares: int = ENOUGH) -> faults.Ledger:
     """A simulated month of a job at Llama 3's failure rate; a node is repaired in a day."""
     between = faults.mtbf(gpus, RATE)
     plan = faults.Plan(mtbf=between, interval=interval, cost=cost, restart=restart, repair=REPAIR, spares=spares)
@@ -44,9 +43,7 @@ def month_of(
 
 
 @lru_cache(maxsize=32)
-def month_cells(
-    gpus: int, interval: float, cost: float, restart: float = RESTART, spares: int | None = None
-) -> np.ndarray:
+def month_cells(gpus: int, interval: float, cost: float, restart: float = RESTART, spares: int = ENOUGH) -> np.ndarray:
     """The share of each cell of the month that each of `INKS` took: (days, cells of a day, causes)."""
     names, width = list(INKS), DAY / CELLS
     spent = np.zeros((len(names), DAYS * CELLS))
@@ -62,9 +59,9 @@ def month_cells(
     return (spent / width).T.reshape(DAYS, CELLS, len(names))
 
 
-def spares_text(count: int | None) -> str:
+def spares_text(count: int) -> str:
     """A number of spare nodes, or that there are always enough."""
-    return "always enough" if count is None else count_text(count, "node")
+    return "always enough" if count == ENOUGH else count_text(count, "node")
 
 
 def draw_month(
@@ -73,7 +70,7 @@ def draw_month(
     interval: float = 15 * MINUTE,
     cost: float = 60.0,
     restart: float = RESTART,
-    spares: int | None = None,
+    spares: int = ENOUGH,
 ) -> Picture:
     """The days of a month up to `day`, one row each, colored by what the time was spent on."""
     from matplotlib.colors import to_rgb
@@ -99,7 +96,7 @@ def draw_month(
     handles = [
         Patch(facecolor=ink, label=f"{cause} {percent_text(spent[cause] / (day * DAY), 2)}")
         for cause, ink in INKS.items()
-        if cause != "wait" or spares is not None
+        if cause != "wait" or spares < ENOUGH
     ]
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=5, frameon=False, fontsize=8)
     figure.alt = f"{title}. " + ", ".join(str(handle.get_label()) for handle in handles) + "."
@@ -115,7 +112,7 @@ def month(day: int = DAYS) -> Explorer:
         interval=slider(INTERVALS, 15 * MINUTE, label="save every", text=duration_text),
         cost=slider(COSTS, 60.0, label="a save costs", text=duration_text),
         restart=slider(RESTARTS, RESTART, label="a restart takes", text=duration_text),
-        spares=slider(SPARES, None, label="spares", text=spares_text),
+        spares=slider(SPARES, ENOUGH, label="spares", text=spares_text),
     )
 
 

@@ -19,7 +19,7 @@ H100 = facts.device("H100 SXM")
 
 def all_facts():
     """Every fact in every record, with a name to find it by."""
-    records = [*facts.devices().values(), *facts.runs().values(), *facts.claims().values()]
+    records = [*facts.devices(announced=True).values(), *facts.runs().values(), *facts.claims().values()]
     for record in records:
         name = getattr(record, "name", None) or record.key
         for field in dataclasses.fields(record):
@@ -187,8 +187,16 @@ def test_a_sparse_peak_is_twice_the_dense_one_and_says_so():
         assert "dense" in one.dense_flops.condition
 
 
+def test_what_is_only_announced_says_so_and_is_not_among_the_devices_that_one_can_have():
+    known = facts.devices(announced=True)
+    announced = set(known) - set(facts.devices())
+    assert announced == {name for name, one in known.items() if one.announced} == {"Rubin", "MI455X"}
+    assert all("announced" in known[name].dense_flops.condition for name in announced)
+    assert facts.device("Rubin").link_one_way == 2 * facts.link("NVLink5").one_way
+
+
 def test_both_ways_is_twice_one_way():
-    linked = [one for one in facts.devices().values() if one.link_one_way]
+    linked = [one for one in facts.devices(announced=True).values() if one.link_one_way]
     assert len(linked) > 20
     for one in linked:
         assert one.link_both_ways == 2 * one.link_one_way, one.name

@@ -40,7 +40,7 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     label, unit, read = VALUES[value]
     known = {
         device.name: (device.year, float(fact) / unit)
-        for device in facts.devices().values()
+        for device in facts.devices(announced=True).values()
         if (fact := read(device, printed))
     }
     figure, axes = style.new(3.6, left=0.85, bottom=0.55)
@@ -85,6 +85,6 @@ def generations(value: str = "peak", name: str = "B200 SXM") -> Explorer:
     return explore(
         draw_generations,
         value=menu(tuple(VALUES), value, label="shown"),
-        name=menu(tuple(facts.devices()), name, label="mark a device"),
+        name=menu(tuple(facts.devices(announced=True)), name, label="mark a device"),
         printed=toggle(label="as brochures print it: sparse, both ways"),
     )

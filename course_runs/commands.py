@@ -1,9 +1,7 @@
 """A run's layout as a command line of torchtitan or Megatron-LM: the same ranks, batch, schedule and recomputation.
 
-Every flag was compared with the source: torchtitan's with `JobConfig` in `torchtitan/config/job_config.py` at commit 6404b932, Megatron-LM's with
-`megatron/training/arguments.py` at commit 000c4ac2. Torchtitan replaced `JobConfig` in 2026: newer versions choose the model with --module and
---config, and count micro-batches with --parallelism.num_pp_microbatches. Where a framework cannot do what this layout does, it is refused with the
-nearest layout that both have. `--fp8`, `--compile`, AdamW's constants and the learning rate's schedule are not translated.
+Every flag is an option of the version that `course_lib.estimate.facts.framework` names. Where a framework cannot do what this layout does, it is
+refused with the nearest layout that both have. `--fp8`, `--compile`, AdamW's constants and the learning rate's schedule are not translated.
 """
 
 from __future__ import annotations
@@ -47,20 +45,20 @@ def torchtitan(job: predict.Job, steps: int, rate: float) -> list[str]:
     if layout.pp > 1:
         flags += [
             f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[layout.schedule]}",
-            f"--parallelism.pipeline_parallel_microbatch_size {one}",
+            f"--parallelism.num_pp_microbatches {layout.micro_batches}",
             "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # 1 each, if not said
             "--parallelism.pipeline_parallel_last_stage_less_layers 0",
         ]
     flags += [
-        f"--training.local_batch_size {one * layout.micro_batches if layout.pp > 1 else one}",
-        f"--training.global_batch_size {job.batch}",
-        f"--training.seq_len {job.config.seq_len}",
+        f"--training.max_context_length {job.config.seq_len}",
+        f"--training.num_tokens_per_microbatch_per_dp_rank {one * job.config.seq_len}",
+        f"--training.num_tokens_per_train_step {job.batch * job.config.seq_len}",
         f"--training.steps {steps}",
         f"--training.mixed_precision_param {'bfloat16' if job.width == 2 else 'float32'}",
-        f"--activation_checkpoint.mode {job.config.checkpointing}",
-        f"--optimizer.lr {rate:g}",
+        f"--optimizer.param-groups.0.optimizer-kwargs.lr {rate:g}",
+        f"activation-checkpoint:{job.config.checkpointing}",  # a subcommand: it comes last
     ]
-    return ["-m torchtitan.train", *flags]
+    return ["-m torchtitan.train --module llama3 --config CONFIG", *flags]
 
 
 def megatron(job: predict.Job, steps: int, rate: float) -> list[str]:
@@ -112,7 +110,7 @@ def megatron(job: predict.Job, steps: int, rate: float) -> list[str]:
 
 FRAMEWORKS: dict[str, Callable[[predict.Job, int, float], list[str]]] = {"torchtitan": torchtitan, "megatron": megatron}
 MODELS = {
-    "torchtitan": "The model is torchtitan's own: choose it with --model.name and --model.flavor, or a --job.config_file.",
+    "torchtitan": "The model is torchtitan's own: name the function of its llama3 module, such as llama3_8b, in place of CONFIG.",
     "megatron": "The model has this shape. Set CUDA_DEVICE_MAX_CONNECTIONS=1 for tensor or context parallelism on GPUs before Blackwell, "
     "and leave it unset with fsdp.",
 }

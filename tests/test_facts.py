@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import math
 import pickle
 import re
 
@@ -18,7 +19,7 @@ H100 = facts.device("H100 SXM")
 
 def all_facts():
     """Every fact in every record, with a name to find it by."""
-    records = [*facts.devices().values(), *facts.runs().values(), *facts.claims().values()]
+    records = [*facts.devices(announced=True).values(), *facts.runs().values(), *facts.claims().values()]
     for record in records:
         name = getattr(record, "name", None) or record.key
         for field in dataclasses.fields(record):
@@ -186,8 +187,16 @@ def test_a_sparse_peak_is_twice_the_dense_one_and_says_so():
         assert "dense" in one.dense_flops.condition
 
 
+def test_what_is_only_announced_says_so_and_is_not_among_the_devices_that_one_can_have():
+    known = facts.devices(announced=True)
+    announced = set(known) - set(facts.devices())
+    assert announced == {name for name, one in known.items() if one.announced} == {"Rubin", "MI455X"}
+    assert all("announced" in known[name].dense_flops.condition for name in announced)
+    assert facts.device("Rubin").link_one_way == 2 * facts.link("NVLink5").one_way
+
+
 def test_both_ways_is_twice_one_way():
-    linked = [one for one in facts.devices().values() if one.link_one_way]
+    linked = [one for one in facts.devices(announced=True).values() if one.link_one_way]
     assert len(linked) > 20
     for one in linked:
         assert one.link_both_ways == 2 * one.link_one_way, one.name
@@ -218,11 +227,64 @@ def test_parameters_agree_with_the_published_count(shape):
     assert shape.heads % shape.kv_heads == 0
 
 
-def test_parameters_of_dense_models_are_what_their_shape_gives():
-    counted = [shape for shape in facts.models().values() if shape.dense]
-    assert len(counted) > 20
-    for shape in counted:
-        assert memory.count_params(shape) == shape.params, shape.name
+@pytest.mark.parametrize("shape", facts.models().values(), ids=facts.models())
+def test_parameters_are_what_the_shape_gives(shape):
+    assert memory.count_params(shape) == shape.params
+    per_expert = 3 * shape.hidden * shape.expert_ffn + shape.expert_biases * (2 * shape.expert_ffn + shape.hidden)
+    mixtures = (shape.layers - shape.dense_layers) // shape.expert_every if shape.experts else 0
+    assert shape.params - shape.active_params == mixtures * (shape.experts - shape.top_k) * per_expert
+
+
+@pytest.mark.parametrize("one", facts.checkpoints(), ids=lambda one: one.model)
+def test_a_published_checkpoint_holds_exactly_the_parameters_of_the_shape(one):
+    assert memory.count_params(one.model) == one.parameters - one.besides
+    assert one.source and one.date and one.condition
+
+
+def test_twenty_and_more_checkpoints_are_counted_of_every_family():
+    named = {one.model for one in facts.checkpoints()}
+    assert len(named) == len(facts.checkpoints()) > 30
+    families = ("qwen3-", "qwen2.5-", "qwen1.5-moe", "gpt-oss-", "deepseek-", "kimi-", "llama4-", "glm-", "bloom-")
+    assert all(any(name.startswith(family) for name in named) for family in families)
+
+
+def _scale_blocks(rows_: int, columns: int) -> int:
+    """Scales of a matrix that has one for each block of 128 by 128."""
+    return math.ceil(rows_ / 128) * math.ceil(columns / 128)
+
+
+def _scales(shape, layers: int, mixtures: int) -> int:
+    key = shape.plain_dim + shape.rotary_dim
+    matrices = [
+        (shape.query_latent, shape.hidden),
+        (shape.heads * key, shape.query_latent),
+        (shape.latent + shape.rotary_dim, shape.hidden),
+        (shape.heads * (shape.plain_dim + shape.value_dim), shape.latent),
+        (shape.hidden, shape.heads * shape.value_dim),
+    ]
+    experts = mixtures * (shape.experts + 1) * 3 * _scale_blocks(shape.expert_ffn, shape.hidden)
+    dense = (layers - mixtures) * 3 * _scale_blocks(shape.ffn, shape.hidden)
+    return layers * sum(_scale_blocks(*each) for each in matrices) + experts + dense
+
+
+def _second_token(shape) -> int:
+    """Parameters of the module that predicts a second token: a layer, a projection, norms, both tables once more."""
+    one = memory.shapes._described(shape)
+    layer = memory.layer_params(dataclasses.replace(one, layers=1, dense_layers=0))
+    return round(layer) + 2 * shape.hidden**2 + 3 * shape.hidden + 2 * shape.vocab * shape.hidden
+
+
+def test_what_a_checkpoint_holds_besides_is_counted_too():
+    besides = {one.model: one.besides for one in facts.checkpoints()}
+    v3 = facts.model("deepseek-v3")
+    assert besides["deepseek-v3"] == _second_token(v3) + _scales(v3, v3.layers + 1, v3.layers - 2)
+    assert besides["deepseek-v3.2"] == _second_token(facts.model("deepseek-v3.2"))
+    assert besides["glm-4.5"] == _second_token(facts.model("glm-4.5"))
+    wide, inner, layers = 1408, 5632, 34  # Llama 4's vision encoder
+    layer = 4 * (wide + 1) * wide + (2 * wide + 1) * inner + 5 * wide
+    ends = (3 * 14**2 + 1 + 577 + 4) * wide + inner * 4096 + 4096**2 + 4096 * 5120
+    assert besides["llama4-scout"] == besides["llama4-maverick"] == layers * layer + ends
+    assert sum(map(bool, besides.values())) == 5
 
 
 # --- runs, prices, claims --------------------------------------------------------------------------

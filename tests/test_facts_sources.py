@@ -38,6 +38,12 @@ def test_no_two_sources_are_the_same_page():
     assert len(addresses) == len(set(addresses)) > 50
 
 
+@pytest.mark.parametrize("file", ["sources.csv", "models.csv", "checkpoints.csv", "device_names.csv"])
+def test_no_two_rows_have_one_name(file):
+    names = [next(iter(row.values())) for row in rows(file)]
+    assert len(names) == len(set(names))
+
+
 def test_the_number_of_a_preprint_begins_with_its_year_and_month():
     found = [
         (key, re.search(r"arxiv\.org/abs/(\d\d)(\d\d)\.\d{5}$", one.url), one.date)

@@ -1,6 +1,7 @@
 """The planner's terms against closed forms, the timeline and the metered mesh; masks, search, command lines."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.cluster import collectives
-from course_lib.estimate import memory, planner
+from course_lib.estimate import facts, memory, planner
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.planner import bubbles, constants, layers, products, wires
 from course_lib.estimate.planner.search import divisors
@@ -287,7 +288,7 @@ def test_a_plan_is_written_for_each_framework():
     plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
     titan = planner.command(plan, "torchtitan")
     assert "--parallelism.tensor_parallel_degree 8" in titan and "Interleaved1F1B" in titan
-    assert {flag for flag in titan.split(" --") if "layers" in flag} == {
+    assert {flag.partition(" act")[0] for flag in titan.split(" --") if "layers" in flag} == {
         "parallelism.pipeline_parallel_first_stage_less_layers 0",
         "parallelism.pipeline_parallel_last_stage_less_layers 0",
         "parallelism.pipeline_parallel_layers_per_stage 10",
@@ -306,6 +307,44 @@ def test_a_plan_is_written_for_each_framework():
 def test_divisors_are_all_of_them(number):
     assert divisors(number) == [each for each in range(1, number + 1) if not number % each]
     assert math.prod(divisors(number)[:1]) == 1
+
+
+@given(
+    *map(st.sampled_from, ((1, 2, 8), (1, 2), (1, 4), (1, 2), (1, 8), (0, 1, 3), ("none", "selective", "full"))),
+    st.sampled_from(("llama3-70b", "mixtral-8x7b", "gpt2-xl")),
+    st.sampled_from(("1f1b", "interleaved", "gpipe")),
+)
+def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
+    tp, cp, pp, virtual, dp, zero, recompute, model, schedule
+):
+    job = planner.Job(model=model, seq=8192, sequences=512, recompute=recompute)
+    where = Layout(
+        tp=tp, sp=tp > 1, cp=cp, pp=pp, dp=dp, zero=zero, virtual=virtual if schedule == "interleaved" else 1, schedule=schedule,
+        microbatches=8, ep=min(dp, 8) if "mixtral" in model else 1,
+    )  # fmt: skip
+    estimate = planner.estimate(planner.Job(model="llama3-8b", seq=8192, sequences=64), H100, Layout(dp=64))
+    plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=estimate)
+    for name, known in facts.frameworks().items():
+        try:
+            line = planner.command(plan, name)
+        except ValueError:
+            continue
+        assert not known.unknown(line) and line.endswith(f"# {known.version}, {known.date}")
+        if name == "torchtitan":
+            said = dict(re.findall(r"--(\S+) (\d+)", line))
+            micro, step = (int(said[f"training.num_tokens_per_{each}"]) for each in TITAN_TOKENS)
+            assert micro * 8 * dp == step == 512 * 8192
+
+
+TITAN_TOKENS = "microbatch_per_dp_rank", "train_step"
+
+
+def test_an_option_that_is_gone_is_found():
+    gone = "torchrun --nnodes 1 -m torchtitan.train --training.local_batch_size 8 --training.steps 3 activation-checkpoint:half"
+    assert facts.framework("torchtitan").unknown(gone) == ["training.local_batch_size", "activation-checkpoint:half"]
+    assert facts.framework("megatron").unknown("torchrun pretrain_gpt.py --tensor-parallel 8 --bf16") == [
+        "tensor-parallel"
+    ]
 
 
 def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_is_ours_too():

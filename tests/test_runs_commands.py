@@ -4,62 +4,10 @@ import re
 
 import pytest
 
+from course_lib.estimate import facts
 from course_lib.estimate.planner import commands as planned
 from course_lib.messages import Trouble
 from course_runs import commands, layouts, options, train, worker_start
-
-# torchtitan, torchtitan/config/job_config.py at commit 6404b932: section.field
-TITAN = {
-    "parallelism": "data_parallel_replicate_degree data_parallel_shard_degree fsdp_reshard_after_forward tensor_parallel_degree "
-    "context_parallel_degree pipeline_parallel_degree pipeline_parallel_schedule pipeline_parallel_microbatch_size expert_parallel_degree "
-    "pipeline_parallel_first_stage_less_layers pipeline_parallel_last_stage_less_layers",
-    "training": "local_batch_size global_batch_size seq_len steps mixed_precision_param",
-    "activation_checkpoint": "mode",
-    "optimizer": "lr",
-}
-# Megatron-LM, megatron/training/arguments.py at commit 000c4ac2
-MEGATRON = {
-    "tensor-model-parallel-size",
-    "context-parallel-size",
-    "pipeline-model-parallel-size",
-    "micro-batch-size",
-    "global-batch-size",
-    "seq-length",
-    "max-position-embeddings",
-    "num-layers",
-    "hidden-size",
-    "ffn-hidden-size",
-    "num-attention-heads",
-    "swiglu",
-    "normalization",
-    "position-embedding-type",
-    "disable-bias-linear",
-    "untie-embeddings-and-output-weights",
-    "attention-dropout",
-    "hidden-dropout",
-    "mock-data",
-    "tokenizer-type",
-    "vocab-size",
-    "train-iters",
-    "lr",
-    "group-query-attention",
-    "num-query-groups",
-    "bf16",
-    "sequence-parallel",
-    "use-torch-fsdp2",
-    "torch-fsdp2-no-reshard-after-forward",
-    "no-gradient-accumulation-fusion",
-    "ckpt-format",
-    "num-layers-per-virtual-pipeline-stage",
-    "recompute-granularity",
-    "recompute-method",
-    "recompute-num-layers",
-}
-TORCHRUN = {"nnodes", "nproc-per-node"}
-DOCUMENTED = {
-    "torchtitan": {f"{part}.{name}" for part, names in TITAN.items() for name in names.split()},
-    "megatron": MEGATRON,
-}
 
 
 def printed(framework, words, ranks):
@@ -89,7 +37,7 @@ def test_every_layout_that_runs_here_is_written_with_documented_flags_or_refused
             assert refused.way_out
             continue
         written += 1
-        assert set(found) - TORCHRUN <= DOCUMENTED[framework], layout
+        assert not facts.framework(framework).unknown(printed(framework, words, ranks)), layout
         assert int(found["nnodes"]) * int(found["nproc-per-node"]) == ranks
         same_degrees(framework, found, job)
         same_batch(framework, found, job)
@@ -117,13 +65,11 @@ def same_batch(framework, found, job):
     if framework == "megatron":
         assert (int(found["micro-batch-size"]), int(found["global-batch-size"])) == (one, job.batch)
         return
-    local = int(found["training.local_batch_size"])
-    assert int(found["training.global_batch_size"]) == job.batch
-    if job.layout.pp > 1:
-        assert local == one * job.layout.micro_batches == job.batch // job.layout.data
-        assert int(found["parallelism.pipeline_parallel_microbatch_size"]) == one
-    else:
-        assert local == one, "the other micro-batches are accumulated"
+    length = job.config.seq_len
+    assert int(found["training.num_tokens_per_train_step"]) == job.batch * length
+    assert int(found["training.num_tokens_per_microbatch_per_dp_rank"]) == one * length
+    pieces = int(found.get("parallelism.num_pp_microbatches", 1))
+    assert pieces == (job.layout.micro_batches if job.layout.pp > 1 else 1), "without stages they are accumulated"
 
 
 @pytest.mark.parametrize(("ours", "theirs"), commands.TITAN_SCHEDULES.items())

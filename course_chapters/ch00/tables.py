@@ -105,9 +105,13 @@ def thesis() -> HTML:
 
 
 def symbols() -> HTML:
-    """The letters of the course, folded."""
-    rows = [(each.symbol, each.meaning, each.unit, each.elsewhere) for each in course.symbols().values()]
-    return _table(("symbol", "meaning", "unit", "elsewhere"), rows, fold=f"The course's {len(rows)} symbols")
+    """What the course's letters mean: those of all chapters, and then those of single ones; folded."""
+    rows = [
+        (each.symbol, " ".join(each.chapters) or "all", each.meaning, each.unit, each.elsewhere)
+        for each in course.every_symbol()
+    ]
+    fold = f"The course's {len(course.symbols())} symbols, and {len(rows) - len(course.symbols())} of single chapters"
+    return _table(("symbol", "chapter", "meaning", "unit", "elsewhere"), rows, fold=fold)
 
 
 def sources() -> HTML:

@@ -1,12 +1,16 @@
 """The plots of chapter 01 that need no sliders."""
 
+from importlib.resources import files
+
 import numpy as np
+from IPython.display import Markdown
 
 from course_chapters.running_example import PARAMS
+from course_chapters.table import table
 from course_lib.draw import palette, style
 from course_lib.draw.style import Picture
 from course_lib.estimate import compute, facts
-from course_lib.estimate.units import percent_text
+from course_lib.estimate.units import bytes_text, percent_text
 
 
 def attention_share(shape: facts.ModelShape) -> Picture:
@@ -67,3 +71,25 @@ def loss_waterfall(*names: str) -> Picture:
     said = "; ".join(f"{name.replace(chr(10), '')} {percent_text(left, 3)}" for name, left, _ in steps)
     figure.alt = f"A waterfall from the dense peak down to the MFU of each run. Left after each step: {said}."
     return figure
+
+
+AXES = {"DP": "data", "FSDP": "sharding", "TP": "tensor", "PP": "pipeline schedules", "CP": "context", "EP": "expert"}
+
+
+def lines_of_code(folders: str) -> int:
+    """Lines that are not empty in folders of the course's own parallel code."""
+    found = [each for folder in folders.split() for each in files(f"course_lib.parallel.{folder}").iterdir()]
+    texts = [each.read_text(encoding="utf-8") for each in found if each.name.endswith(".py")]
+    return sum(bool(line.strip()) for text in texts for line in text.splitlines())
+
+
+def axis_ledger(gpus: int = 8) -> Markdown:
+    """What each way to split a step costs besides GPUs: bytes that a GPU sends, and code."""
+    from course_lib.operate import capstone  # not at import: only this cell needs it
+
+    rows = []
+    for one in capstone.parallelisms(gpus):
+        if one.name in AXES:
+            row = {"way": one.name, "divides": one.divides, f"a GPU sends, {gpus} GPUs": bytes_text(one.sent)}
+            rows.append(row | {"lines of code in this course": f"{lines_of_code(AXES[one.name]):,}"})
+    return table(rows)

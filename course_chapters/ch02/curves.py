@@ -31,7 +31,7 @@ def measured_pass(
 
 
 def memory_against_compute(checkpoint: Checkpoint) -> Sheet:
-    """Peak and FLOPs of a stack of MLPs with n layers checkpointed alone, and in segments of c layers, next to the formulas."""
+    """Peak and FLOPs of a stack of MLPs with some layers checkpointed alone, and in segments of c layers, next to the formulas."""
     x = torch.randn(1024, 32, requires_grad=True)
     alone = {
         f"{n} of {LAYERS}": (1, n, n + INSIDE * (LAYERS - n) if n < LAYERS else LAYERS + INSIDE)

@@ -60,7 +60,7 @@ def parameters_by_part(*models: str) -> Markdown:
     rows = []
     for name in models:
         parts, whole = memory.params_by_part(name), memory.count_params(name)
-        parts["layers"] = memory.shape(name).layers * parts["layer"]
+        parts["layers"] = facts.model(name).layers * parts["layer"]
         shares = {part: percent_text(parts[part] / whole) for part in ("layers", "embedding", "head")}
         rows.append({"model": name, "parameters": f"{whole:,}", "one layer": f"{parts['layer']:,.0f}", **shares})
     return table(rows)

@@ -40,7 +40,7 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     label, unit, read = VALUES[value]
     known = {
         device.name: (device.year, float(fact) / unit)
-        for device in facts.devices().values()
+        for device in facts.devices(announced=True).values()
         if (fact := read(device, printed))
     }
     figure, axes = style.new(3.6, left=0.85, bottom=0.55)
@@ -56,9 +56,9 @@ def draw_generations(value: str = "peak", name: str = "B200 SXM", printed: bool 
     if name in known:
         axes.plot([known[name][0]], [heights[name]], "o", color=VERMILION, markersize=9, zorder=5)
     low, top = np.floor(min(heights.values()) - 0.1), max(heights.values()) + 0.35
-    axes.set(xlim=(2011.6, 2025.8), ylim=(low, top))
+    axes.set(xlim=(2011.6, 2026.8), ylim=(low, top))
     decades(axes, "y", low, top)
-    axes.set_xticks(range(2013, 2026, 2), [str(year) for year in range(2013, 2026, 2)])
+    axes.set_xticks(range(2013, 2027, 2), [str(year) for year in range(2013, 2027, 2)])
     how = "as brochures print it" if printed else "dense, one way"
     style.dress(axes, f"{label[: label.index(' (')].capitalize()} of accelerators, {how}", "year", label, grid="y")
     words = _growth(value, name, known, line)
@@ -85,6 +85,6 @@ def generations(value: str = "peak", name: str = "B200 SXM") -> Explorer:
     return explore(
         draw_generations,
         value=menu(tuple(VALUES), value, label="shown"),
-        name=menu(tuple(facts.devices()), name, label="mark a device"),
+        name=menu(tuple(facts.devices(announced=True)), name, label="mark a device"),
         printed=toggle(label="as brochures print it: sparse, both ways"),
     )

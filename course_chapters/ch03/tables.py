@@ -111,8 +111,8 @@ def devices() -> Markdown:
         return "–" if fact is None else number_text(fact / unit, 4 if unit > 1e10 else 3)
 
     rows = []
-    for one in facts.devices().values():
-        row = {"device": one.name, "year": one.year}
+    for one in facts.devices(announced=True).values():
+        row = {"device": one.name + " (announced)" * one.announced, "year": one.year}
         for name, fact in (("dense 16-bit", one.dense_flops), ("sparse", one.sparse_flops), ("fp32", one.fp32_flops)):
             row[f"{name} (TFLOP/s)"] = cell(fact, TFLOP)
         row["memory (GB)"] = cell(one.memory, GB)

@@ -15,7 +15,7 @@ from course_chapters.table import table
 from course_lib.draw import curves, style
 from course_lib.draw.palette import BLUE, GREEN, ORANGE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.estimate.facts.precision import recorded
+from course_lib.estimate.facts.precision import recipes, recorded
 from course_lib.estimate.units import DAY, bytes_text, number_text, percent_text
 from course_lib.model import precision, text, transformer
 from course_lib.model.precision import formats, number_format, round_to
@@ -36,6 +36,27 @@ def format_table(names: Sequence[str] = FLOATS) -> Markdown:
                 "smallest normal": number_text(form.min_normal),
                 "smallest": number_text(form.min_subnormal),
                 "spacing above 1": number_text(form.eps),
+            }
+        )
+    return table(rows)
+
+
+def recipes_table() -> Markdown:
+    """Published recipes for 8 and 4 bits: the formats of a matmul's inputs, and who shares a scale."""
+    rows, short = [], {"fp8_e4m3": "E4M3", "fp8_e5m2": "E5M2", "fp4_e2m1": "E2M1"}
+    for one in recipes().values():
+        form = number_format(one.forward)
+        element = 1 + form.exponent_bits + form.mantissa_bits
+        second = ", and one in fp32 per tensor" if one.tensor_scale_bits and one.block else ""
+        rows.append(
+            {
+                "recipe": f"{one.name} ({one.year})",
+                "forward": short[one.forward],
+                "gradients": short[one.backward],
+                "one scale for": one.block and f"{one.block}; weights {one.weight_block}" or "the tensor",
+                "scale": short.get(one.scale, one.scale) + second,
+                "bits per element": f"{one.bits(element):g}",
+                "besides": f"rounding {one.rounding}" + (", Hadamard transform" if one.hadamard else ""),
             }
         )
     return table(rows)

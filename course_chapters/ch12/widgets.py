@@ -145,7 +145,7 @@ MFUS = (0.3, 0.4, 0.5, 0.7, 1.0)
 def wire_over_matmul(ffn: float, link: str, mfu: float = 0.4, ranks: int = 64, device: str = "H100 SXM") -> float:
     """Seconds on the wire over seconds of matmul for one layer's experts, forward or backward, bf16, even routing.
 
-    Per copy, 6·h·f FLOPs against 2·2·h bytes sent (there and back), times 1 − 1/N: the width h, the tokens and k cancel.
+    Per copy, 6·h·h_E FLOPs against 2·2·h bytes sent (there and back), times 1 − 1/N: the width h, the tokens and k cancel.
     """
     chip = facts.device(device)
     seconds_of_bytes = 4 * (1 - 1 / ranks) / float(getattr(chip, LINKS[link]))

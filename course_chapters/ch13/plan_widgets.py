@@ -278,6 +278,7 @@ def _show_presets(explorer: Explorer) -> None:
 
 WAYS: Mapping[str, Mapping[str, object]] = {
     "DP": {"zero": 0},
+    "DP, all in bf16": {"zero": 0, "convention": "F"},
     "ZeRO-1": {"zero": 1},
     "ZeRO-3 (FSDP)": {"zero": 3},
     "FSDP, recomputed": {"zero": 3, "recompute": "full"},

@@ -10,12 +10,12 @@ from IPython.display import Markdown
 from torch import nn
 
 from course_chapters.ch14.exercises.numbers import PLAN_COPY, PLAN_STORAGE, RESTART
-from course_chapters.running_example import EXACT, GPUS
+from course_chapters.running_example import EXACT, GPUS, MFU
 from course_chapters.table import table
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE
 from course_lib.draw.style import Picture
-from course_lib.estimate import facts
+from course_lib.estimate import compute, facts, memory, running_plan
 from course_lib.estimate.running_plan import CHECKPOINT_BYTES
 from course_lib.estimate.units import DAY, HOUR, MINUTE, bytes_text, duration_text, number_text, percent_text
 from course_lib.model import checkpoint
@@ -36,6 +36,63 @@ def rates_table(sizes: Sequence[int] = (64, 1024, 16_384)) -> Markdown:
         row = {"log": log.name, "failures per million GPU-hours": number_text(1e6 * log.rate, 2)}
         row |= {f"{size:,} GPUs": duration_text(faults.mtbf(size, log.rate / HOUR)) for size in sizes}
         rows.append(row)
+    return table(rows)
+
+
+def three_cases(hours: float = 40.0, gpus: int = 64, slow: int = 20, large: int = 1000) -> Markdown:
+    """Three ways to lose a job, at one price: GPU-hours that bring nothing in the first hours."""
+    efficiency, dense = slow / gpus, facts.device("H100 SXM").memory
+    state = memory.state_bytes(EXACT, running_plan.CONVENTION)
+    few, many = (1 - faults.survival(hours * HOUR, each, LLAMA.rate / HOUR) for each in (gpus, large))
+    rows = [
+        (
+            "it runs, slowly",
+            f"{gpus} GPUs at the throughput of {slow}",
+            percent_text(efficiency),
+            gpus * hours * (1 - efficiency),
+        ),
+        (
+            "it never runs",
+            f"{bytes_text(state)} of state copied to GPUs of {bytes_text(dense)}: step zero",
+            "0 %",
+            gpus * hours,
+        ),
+        (
+            "it stops",
+            f"a GPU fails: {percent_text(few, 2)} on {gpus}, {percent_text(many, 2)} on {large:,} GPUs",
+            "until then 100 %",
+            few * gpus * hours / 2,
+        ),
+    ]
+    lost = "GPU-hours lost"
+    names = ("case", f"within {hours:g} hours", "efficiency")
+    return table([dict(zip(names, row, strict=False)) | {lost: f"{row[3]:,.0f}"} for row in rows])
+
+
+VALIDATION = 10_000_000  # tokens that are held out, a choice
+UNNOTICED = 10 * DAY  # between two faults that only a validation shows, as Gemini's report of wrong bits suggests
+
+
+def validation_seconds(tokens: float = VALIDATION) -> float:
+    """Seconds of a validation on the plan's GPUs: forward passes only, a third of a training step's work on as many tokens."""
+    return compute.train_flops(EXACT, tokens) / 3 / (GPUS * float(facts.device("H100 SXM").dense_flops) * MFU)
+
+
+def validation_table(between: float = UNNOTICED) -> Markdown:
+    """How often to validate: what it costs, how late it notices, and both together; the best interval is Young's."""
+    cost, rows = validation_seconds(), []
+    best = faults.young_interval(cost, between)
+    for interval in (10 * MINUTE, HOUR, best, DAY, 7 * DAY):
+        lost = interval / 2 / between
+        rows.append(
+            {
+                "validate every": duration_text(interval) + (" (best)" if interval == best else ""),
+                "its cost": percent_text(cost / interval, 2),
+                "noticed after, on average": duration_text(interval / 2),
+                "work that is thrown away": percent_text(lost, 2),
+                "both": percent_text(cost / interval + lost, 2),
+            }
+        )
     return table(rows)
 
 

@@ -20,6 +20,10 @@ SIZES = (1024, 4096, 16_384, 65_536, 131_072)
 INTERVALS = tuple(MINUTE * minutes for minutes in (1, 2, 4, 8, 15, 30, 60, 120, 240))
 COSTS = (3.0, 10.0, 60.0, 300.0)
 RESTART = 10 * MINUTE
+RESTARTS = (MINUTE, 2 * MINUTE, RESTART, 30 * MINUTE, 2 * HOUR)
+ENOUGH = 10**6
+SPARES = (0, 2, 4, 8, 12, 16, 64, ENOUGH)
+REPAIR = DAY
 
 
 def gpus_text(count: int) -> str:
@@ -31,18 +35,19 @@ def gpus_text(count: int) -> str:
 
 
 @lru_cache(maxsize=32)
-def month_of(gpus: int, interval: float, cost: float) -> faults.Ledger:
-    """A simulated month of a job at Llama 3's failure rate, with restarts of ten minutes."""
-    plan = faults.Plan(mtbf=faults.mtbf(gpus, RATE), interval=interval, cost=cost, restart=RESTART)
+def month_of(gpus: int, interval: float, cost: float, restart: float = RESTART, spares: int = ENOUGH) -> faults.Ledger:
+    """A simulated month of a job at Llama 3's failure rate; a node is repaired in a day."""
+    between = faults.mtbf(gpus, RATE)
+    plan = faults.Plan(mtbf=between, interval=interval, cost=cost, restart=restart, repair=REPAIR, spares=spares)
     return faults.simulate_goodput(plan, DAYS * DAY, seed=1, stretches=True)
 
 
 @lru_cache(maxsize=32)
-def month_cells(gpus: int, interval: float, cost: float) -> np.ndarray:
+def month_cells(gpus: int, interval: float, cost: float, restart: float = RESTART, spares: int = ENOUGH) -> np.ndarray:
     """The share of each cell of the month that each of `INKS` took: (days, cells of a day, causes)."""
     names, width = list(INKS), DAY / CELLS
     spent = np.zeros((len(names), DAYS * CELLS))
-    for cause, start, stop in month_of(gpus, interval, cost).stretches:
+    for cause, start, stop in month_of(gpus, interval, cost, restart, spares).stretches:
         first, last = int(start // width), min(int(stop // width), DAYS * CELLS - 1)
         row = spent[names.index(cause)]
         if first == last:
@@ -54,19 +59,33 @@ def month_cells(gpus: int, interval: float, cost: float) -> np.ndarray:
     return (spent / width).T.reshape(DAYS, CELLS, len(names))
 
 
-def draw_month(day: int = DAYS, gpus: int = 16_384, interval: float = 15 * MINUTE, cost: float = 60.0) -> Picture:
+def spares_text(count: int) -> str:
+    """A number of spare nodes, or that there are always enough."""
+    return "always enough" if count == ENOUGH else count_text(count, "node")
+
+
+def draw_month(
+    day: int = DAYS,
+    gpus: int = 16_384,
+    interval: float = 15 * MINUTE,
+    cost: float = 60.0,
+    restart: float = RESTART,
+    spares: int = ENOUGH,
+) -> Picture:
     """The days of a month up to `day`, one row each, colored by what the time was spent on."""
     from matplotlib.colors import to_rgb
     from matplotlib.patches import Patch
 
     palette = np.array([to_rgb(ink) for ink in INKS.values()])
     image = np.broadcast_to(np.array(to_rgb(EMPTY)), (DAYS, CELLS, 3)).copy()
-    image[:day] = (month_cells(gpus, interval, cost)[:day] @ palette).clip(0, 1)  # colors mixed by their shares
+    image[:day] = (month_cells(gpus, interval, cost, restart, spares)[:day] @ palette).clip(
+        0, 1
+    )  # colors mixed by their shares
     figure, axes = style.new(4.0, left=0.6, bottom=0.85)
     axes.imshow(image, aspect="auto", interpolation="nearest", extent=(0, 24, DAYS + 0.5, 0.5))
     axes.set_xticks(range(0, 25, 4))
     axes.set_yticks(range(5, DAYS + 1, 5))
-    whole = month_of(gpus, interval, cost)
+    whole = month_of(gpus, interval, cost, restart, spares)
     failures = sum(1 for each in whole.stretches if each.cause == "restart" and each.start < day * DAY)
     spent = dict.fromkeys(INKS, 0.0)
     for each in whole.stretches:
@@ -77,21 +96,23 @@ def draw_month(day: int = DAYS, gpus: int = 16_384, interval: float = 15 * MINUT
     handles = [
         Patch(facecolor=ink, label=f"{cause} {percent_text(spent[cause] / (day * DAY), 2)}")
         for cause, ink in INKS.items()
-        if cause != "wait"
+        if cause != "wait" or spares < ENOUGH
     ]
-    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=4, frameon=False, fontsize=8)
+    axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncol=5, frameon=False, fontsize=8)
     figure.alt = f"{title}. " + ", ".join(str(handle.get_label()) for handle in handles) + "."
     return figure
 
 
 def month(day: int = DAYS) -> Explorer:
-    """Play a month; change the job's size, the interval and what a checkpoint costs."""
+    """Play a month; change the job's size, the interval, what a checkpoint and a restart cost, and the spare nodes."""
     return explore(
         draw_month,
         day=play(range(1, DAYS + 1), day, label="days", interval=250),
         gpus=slider(SIZES, 16_384, label="job", text=gpus_text),
         interval=slider(INTERVALS, 15 * MINUTE, label="save every", text=duration_text),
         cost=slider(COSTS, 60.0, label="a save costs", text=duration_text),
+        restart=slider(RESTARTS, RESTART, label="a restart takes", text=duration_text),
+        spares=slider(SPARES, ENOUGH, label="spares", text=spares_text),
     )
 
 
@@ -198,10 +219,16 @@ def spike_score(threshold: float, patience: int, height: float) -> faults.Evalua
     return faults.evaluate(curves, threshold=threshold, patience=patience)
 
 
+def reacted(curve: faults.Curve, threshold: float, patience: int) -> list[int]:
+    """The alarms that a run gives: false ones, and the first after the spike began; then it skips or goes back."""
+    found = list(faults.alarms(curve.losses, faults.SpikeDetector(threshold=threshold, patience=patience)))
+    return [step for place, step in enumerate(found) if place == 0 or found[place - 1] < curve.spike]
+
+
 def draw_spike(threshold: float = 6.0, patience: int = 1, height: float = 0.8) -> Picture:
     """A drawn loss with a spike at step 200, and where the detector gives an alarm."""
     curve = faults.draw_curve(300, 1, spike=200, height=height)
-    found = list(faults.alarms(curve.losses, faults.SpikeDetector(threshold=threshold, patience=patience)))
+    found = reacted(curve, threshold, patience)
     score = spike_score(threshold, patience, height)
     figure, axes = style.new(3.0)
     axes.plot(curve.losses, color=BLUE, linewidth=1)

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from course_chapters.ch15 import predicted_measured as evidence
+from course_chapters.ch15.exercises import numbers
 from course_chapters.ch15.wires import bandwidth, timeline
 from course_lib.draw import panels, style
 from course_lib.draw.explore import Explorer, explore, menu, slider
 from course_lib.draw.palette import BLUE, GREEN, GREY, INK, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.estimate.units import number_text
+from course_lib.estimate.units import number_text, percent_text
 from course_runs.parity import allowed
 from course_runs.reading import Chosen, every, rows_of
 
@@ -172,3 +173,36 @@ def losses(look: str = "difference") -> Explorer:
             when=lambda setting: setting["look"] != "difference",
         ),
     )
+
+
+def waterfall_stairs(content: Mapping[str, Any]) -> dict[str, float]:
+    """Shares of a rank's peak by cause: each part of the step that computes nothing, what the products do not reach, and the MFU."""
+    parts, measured = numbers.parts(content), content["measured"]
+    step, peak = sum(parts.values()), measured["peak_flops"] * content["setup"]["layout"]["ranks"]
+    computing = parts["forward"] + parts["backward"]
+    mfu = measured["model_flops_per_step"] / (step * peak)
+    lost = {name: part / step for name, part in parts.items() if name not in ("forward", "backward")}
+    return {**lost, "products below the peak": computing / step - mfu, "MFU": mfu}
+
+
+def waterfall(run: Chosen) -> Picture:
+    """From a rank's peak down to the MFU of a real run, cause by cause; everything is a share of the step's mean time."""
+    stairs = waterfall_stairs(run.content)
+    shown = {name: share for name, share in stairs.items() if share >= 0.0005 or name == "MFU"}
+    figure, axes = style.new(0.9 + 0.4 * (len(shown) + 1), left=1.9, bottom=0.55)
+    axes.barh(0, 100, color=BLUE, linewidth=0)
+    left = 1.0
+    for row, (name, share) in enumerate(shown.items(), 1):
+        if name == "MFU":
+            axes.barh(row, 100 * share, color=GREEN, linewidth=0)
+        else:
+            left -= share
+            axes.barh(row, 100 * share, left=100 * left, color=VERMILION, linewidth=0)
+        words = percent_text(share, 2) if name == "MFU" else f"−{percent_text(share, 2)}"
+        axes.text(100 * (share if name == "MFU" else left + share) + 1, row, words, va="center", **style.font())
+    axes.set_yticks(range(len(shown) + 1), ["peak of all ranks", *shown])
+    axes.set(xlim=(0, 115), ylim=(len(shown) + 0.5, -0.5))
+    title = f"From peak to MFU: {run.name}"
+    style.dress(axes, title, "percent of the peak")
+    figure.alt = f"{title}. Lost: " + ", ".join(f"{name} {percent_text(each, 2)}" for name, each in shown.items()) + "."
+    return figure

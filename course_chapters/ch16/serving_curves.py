@@ -64,7 +64,7 @@ def draw_load(rate: float = 10.0, scheduler: str = "chunked", prompt: int = 1024
 IDEAL = Sustained(
     compute=1, memory=1, cache=1, wire=1, layer_seconds=0, message_seconds=0, host_seconds=0, sequence_seconds=0
 )
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+BATCHES = tuple(2**power for power in range(11))
 CONTEXTS = (0, 512, 2048, 8192, 32_768)
 ROOF = serving.Deployment(model="llama3-8b", device="H100 SXM", sustained=IDEAL)
 
@@ -84,7 +84,13 @@ def draw_phases(batch: int = 16, context: int = 2048, prompt: int = 1024) -> Pic
     reach = lambda at: min(peak, at * slope)  # noqa: E731
     path = [intensity(0, 0, each, each * context) for each in BATCHES]
     axes.plot(
-        path, [reach(each) for each in path], "-", color=BLUE, linewidth=4, alpha=0.35, label="decode, batch 1 to 256"
+        path,
+        [reach(each) for each in path],
+        "-",
+        color=BLUE,
+        linewidth=4,
+        alpha=0.35,
+        label=f"decode, batch 1 to {BATCHES[-1]:,}",
     )
     here, first = intensity(0, 0, batch, batch * context), intensity(prompt, serving.causal_pairs(prompt), 0, 0)
     axes.plot(here, reach(here), "o", color=BLUE, markersize=9, label=f"decode: {number_text(here, 2)} FLOP/B")

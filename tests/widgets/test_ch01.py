@@ -9,7 +9,8 @@ from course_chapters.ch01 import plots, tables
 from course_chapters.ch01 import widgets as ch01
 from course_chapters.ch01.transformer_layer import layer_weights, transformer_layer
 from course_lib.estimate import compute, facts, walls
-from course_lib.estimate.units import BILLION, DAY, TRILLION
+from course_lib.estimate.units import BILLION, DAY, TRILLION, bytes_text
+from course_lib.operate import capstone
 
 # --- chapter 01 -----------------------------------------------------------------------------------------
 
@@ -97,3 +98,11 @@ def test_guesses_and_labels_may_be_left_open():
     assert "| – |" in open_guess and "10B, 2.00 × the answer" in guess
     judged = tables.labeled_symptoms([None, "memory", "cost", *[None] * 7]).data
     assert judged.count("not labeled yet") == 8 and judged.count("try again") == 1 and judged.count("| right |") == 1
+
+
+def test_the_ledger_of_axes_has_the_bytes_of_the_capstones_table():
+    sent = {one.name: one.sent for one in capstone.parallelisms()}
+    rows = {line.split("|")[1].strip(): line.split("|") for line in plots.axis_ledger().data.splitlines()[2:]}
+    assert set(rows) == set(plots.AXES)
+    for name, row in rows.items():
+        assert row[3].strip() == bytes_text(sent[name]) and int(row[4].replace(",", "")) > 200

@@ -140,5 +140,6 @@ def test_tables_say_what_the_library_says():
     assert "| cluster | 24,576 | 7.14 GB/s | 14.3 GB/s | 57.1 GB/s |" in tables.levels("Llama 3 cluster").data
     assert "989.4 TFLOP/s" in tables.peaks_from_counts().data and "H100 SXM" in tables.best_matmuls().data
     assert "122" in tables.torus_sums(facts.device("TPU v5p"), (16, 20, 28), 140e9).data
-    assert tables.devices().data.count("\n") == len(facts.devices()) + 1
+    assert tables.devices().data.count("\n") == len(facts.devices(announced=True)) + 1
+    assert tables.devices().data.count("(announced)") == 2
     assert "dip beyond 2,000" in plots.waves(128, 132).alt

@@ -11,8 +11,9 @@ from course_chapters.ch05 import widgets as ch05
 from course_chapters.ch05.exercises.numbers import MICROBATCH, NUMBERS, STATE, first_nan
 from course_lib.draw import svg
 from course_lib.draw.explore import bits, explore
-from course_lib.estimate.facts.precision import curves, gradient_counts, parameters, recorded, steps
+from course_lib.estimate.facts.precision import curves, gradient_counts, parameters, recipes, recorded, steps
 from course_lib.model import precision
+from course_lib.model.precision import mxfp8, number_format, nvfp4
 
 # --- widgets ---------------------------------------------------------------------------------------
 
@@ -147,6 +148,22 @@ def test_errors_of_sums_stay_within_the_bound_where_there_is_one():
     for name in ("one after the other", "in pairs", "Kahan"):
         assert all(errors[name][place] <= errors["bound"][place] for place in bounded), name
     assert errors["one after the other"][-1] > 0.9 and errors["Kahan"][-1] < 0.01
+
+
+def test_recipes_have_the_formats_and_bits_that_the_library_makes():
+    shown = plots.recipes_table().data.splitlines()
+    assert [line.split("|")[1].strip().rpartition(" ")[0] for line in shown[2:]] == list(recipes())
+    x = torch.randn(64, 32, generator=torch.Generator().manual_seed(1)).flatten()
+    for name, made, second in (("MXFP8", mxfp8(x), 0), ("NVFP4", nvfp4(x), 32)):
+        one, form = recipes()[name], number_format(recipes()[name].forward)
+        assert 8 * made.nbytes == one.bits(1 + form.exponent_bits + form.mantissa_bits) * x.numel() + second
+        assert one.tensor_scale_bits == second
+    assert f"{recipes()['MXFP8'].bits(8):g}" == NUMBERS["mxfp8_bits"]()
+    assert f"{recipes()['NVFP4'].bits(4):g}" == NUMBERS["nvfp4_bits"]()
+    assert {one.backward for one in recipes().values() if one.block} == {
+        "fp8_e4m3",
+        "fp4_e2m1",
+    }  # E5M2 without blocks only
 
 
 def test_tables_have_a_row_for_each_format_and_training():

@@ -62,3 +62,9 @@ def test_tables_quote_what_the_library_computes():
     assert "best that fits" in tables.hsdp().data and numbers.NUMBERS["least_group"]() == "128"
     assert max(parity.apart({"dp": 2, "cp": 2})) < 1e-12
     assert sum(card.minutes for card in exercises.cards("13") if card.kind == "core") <= 90
+
+
+def test_number_formats_are_a_point_of_the_trade_off():
+    held = {way.name: way for way in ch13_plans.ways_of("70B", 64, 400, "H100 SXM")}
+    mixed, narrow = held["DP"], held["DP, all in bf16"]
+    assert narrow.memory < 0.6 * mixed.memory and narrow.seconds == mixed.seconds

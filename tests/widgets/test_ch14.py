@@ -61,3 +61,30 @@ def test_only_a_complete_checkpoint_goes_on_with_the_same_bits():
 
 def test_every_number_of_the_prose_is_a_text():
     assert all(isinstance(make(), str) and make() for make in numbers.NUMBERS.values())
+
+
+def test_three_ways_to_lose_a_job_at_one_price():
+    rows = [[cell.strip() for cell in line.split("|")[2:-1]] for line in plots.three_cases().data.splitlines()[2:]]
+    assert [row[1] for row in rows] == ["31.2 %", "0 %", "until then 100 %"]
+    assert "4.9 % on 64, 55 % on 1,000 GPUs" in rows[2][0] and "step zero" in rows[1][0]
+    lost = [float(row[2].replace(",", "")) for row in rows]
+    assert lost[:2] == [40 * 64 * 44 / 64, 40 * 64] and lost[2] == pytest.approx(0.049 * 40 * 64 / 2, rel=0.02)
+
+
+def test_validating_at_youngs_interval_costs_least():
+    rows = [line.split("|") for line in plots.validation_table().data.splitlines()[2:]]
+    both = [float(row[5].strip(" %")) for row in rows]
+    assert min(both) == both[2] and "(best)" in rows[2][1] and both[1] > both[2] < both[3]
+    cost = plots.validation_seconds()
+    assert 3 * cost == pytest.approx(6 * 70.55e9 * plots.VALIDATION / (64 * 989e12 * 0.4), rel=1e-3)
+
+
+def test_a_restart_and_spares_cost_a_month_what_the_formula_says():
+    plan = {"interval": 15 * MINUTE, "cost": 60.0}
+    for restart, spares in ((ch14.MINUTE, ch14.ENOUGH), (30 * MINUTE, ch14.ENOUGH), (ch14.RESTART, 8)):
+        found = ch14.month_of(16_384, **plan, restart=restart, spares=spares).goodput
+        between = faults.mtbf(16_384, ch14.RATE)
+        waits = 0.0 if spares == ch14.ENOUGH else faults.waiting_fraction(spares, between, ch14.REPAIR)
+        want = (1 - waits) * faults.expected_goodput(plan["interval"], plan["cost"], between, restart)
+        assert found == pytest.approx(want, rel=0.05), (restart, spares)
+    assert "wait" in ch14.draw_month(spares=4).alt and "wait" not in ch14.draw_month().alt

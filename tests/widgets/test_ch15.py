@@ -218,3 +218,14 @@ def test_where_no_two_processes_can_run_the_table_has_recorded_ones(monkeypatch,
     monkeypatch.setattr(fsdp2, "launch", refuse)
     assert "reshard_after_forward=True" in fsdp2.in_two_processes(build, Config(), {}).data
     assert "no sockets here" in capsys.readouterr().out
+
+
+def test_the_waterfall_ends_at_the_runs_mfu_and_loses_the_rest_once():
+    run = choose("train", layout="ddp")
+    stairs = ch15.waterfall_stairs(run.content)
+    assert sum(stairs.values()) == pytest.approx(1.0) and all(share >= 0 for share in stairs.values())
+    assert stairs["MFU"] == pytest.approx(
+        run.content["measured"]["mfu"], rel=0.1
+    )  # there by the median step, here by the mean
+    said = ch15.waterfall(run).alt
+    assert run.name in said and "communication" in said and "products below the peak" in said

@@ -2,9 +2,10 @@
 
 from course_lib.estimate.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
 from course_lib.estimate.facts.fact import Fact, Reference, reference, references
+from course_lib.estimate.facts.frameworks import Framework, framework, frameworks
 from course_lib.estimate.facts.gpus import Gpu, eight_bit_capability, fastest_core, gpu, quickest_seconds
 from course_lib.estimate.facts.hardware import Device, Link, device, devices, link, links
-from course_lib.estimate.facts.models import ModelShape, model, models
+from course_lib.estimate.facts.models import Checkpoint, ModelShape, checkpoints, model, models
 from course_lib.estimate.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
 from course_lib.estimate.facts.reliability import FailureLog, failure_log, failure_logs, interruption_causes
 from course_lib.estimate.facts.serving import (
@@ -18,11 +19,13 @@ from course_lib.estimate.facts.serving import (
 from course_lib.estimate.facts.topologies import Topology, TopologyLevel, topologies, topology
 
 __all__ = [
+    "Checkpoint",
     "Chip",
     "Claim",
     "Device",
     "Fact",
     "FailureLog",
+    "Framework",
     "Gpu",
     "Link",
     "MatmulCeiling",
@@ -35,6 +38,7 @@ __all__ = [
     "TopologyLevel",
     "ceiling",
     "ceilings",
+    "checkpoints",
     "chip",
     "chips",
     "claim",
@@ -45,6 +49,8 @@ __all__ = [
     "failure_log",
     "failure_logs",
     "fastest_core",
+    "framework",
+    "frameworks",
     "gpu",
     "interruption_causes",
     "latent_width",

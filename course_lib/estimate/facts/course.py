@@ -86,12 +86,14 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """One letter, its unit, and what other texts call the same thing."""
+    """One meaning of a letter, its unit, and what other texts call the same thing."""
 
     symbol: str
     meaning: str
     unit: str
     elsewhere: str
+    chapters: tuple[str, ...]  # where it means this; (): everywhere but in chapters with a meaning of their own
+    counts: tuple[str, ...]  # nouns that can follow it: "ranks" in "N ranks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +164,23 @@ def glossary() -> dict[str, Term]:
 
 
 @cache
-def symbols() -> dict[str, Symbol]:
-    """Letters of the course."""
-    return {row["symbol"]: Symbol(**row) for row in rows("course_symbols.csv")}
+def every_symbol() -> tuple[Symbol, ...]:
+    """All meanings of all letters: those of the whole course, and then those of single chapters."""
+    return tuple(
+        Symbol(
+            **{name: row[name] for name in ("symbol", "meaning", "unit", "elsewhere")},
+            chapters=tuple(row["chapters"].split()),
+            counts=tuple(noun for noun in row["counts"].split("|") if noun),
+        )
+        for row in rows("course_symbols.csv")
+    )
+
+
+@cache
+def symbols(chapter: str = "") -> dict[str, Symbol]:
+    """What letters mean in the whole course, or in one chapter, whose own meanings come first."""
+    found = {each.symbol: each for each in every_symbol() if not each.chapters}
+    return found | {each.symbol: each for each in every_symbol() if chapter in each.chapters}
 
 
 @cache

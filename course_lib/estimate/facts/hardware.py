@@ -17,6 +17,7 @@ class Device:
     memory_type: str
     link: str  # what joins the devices of a server
     source: str
+    announced: bool  # its numbers are those of an announcement, not of a sheet of a shipped part
     memory: Fact  # B, nominal
     bandwidth: Fact  # B/s, its own memory
     dense_flops: Fact | None = None  # FLOP/s, 16-bit, dense: the peak every MFU divides by
@@ -73,6 +74,7 @@ def _devices() -> dict[str, Device]:
             memory_type=row["memory_type"],
             link=row["link"],
             source=row["source"],
+            announced=row["announced"] == "1",
             **values[row["device"]],
         )
         for row in rows("device_names.csv")
@@ -84,9 +86,10 @@ def device(name: str) -> Device:
     return find("device", name, _devices())
 
 
-def devices() -> dict[str, Device]:
-    """All accelerators by name, oldest first."""
-    return dict(sorted(_devices().items(), key=lambda item: (item[1].year, item[0])))
+def devices(announced: bool = False) -> dict[str, Device]:
+    """All accelerators by name, oldest first; those that are only announced on request."""
+    known = {name: one for name, one in _devices().items() if announced or not one.announced}
+    return dict(sorted(known.items(), key=lambda item: (item[1].year, item[0])))
 
 
 def link(name: str) -> Link:

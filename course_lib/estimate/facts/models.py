@@ -8,10 +8,7 @@ from course_lib.estimate.facts.fact import find, reference, rows
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """A transformer's shape. `params` is counted from it, not rounded.
-
-    Left out are small parts of a few models, such as biases of queries, keys and values: at most 0.006 % of the parameters.
-    """
+    """A transformer's shape. `params` is counted from it, to the last parameter."""
 
     name: str
     layers: int
@@ -36,11 +33,40 @@ class ModelShape:
     note: str
     source: str
     date: str
+    dense_layers: int = 0  # first layers of a mixture that have a plain MLP of width `ffn`
+    expert_every: int = 1  # 2: every other layer is a mixture, the rest have a plain MLP
+    shared_ffn: int = 0  # inner width of the expert that every token visits
+    shared_gate: int = 0  # 1: a vector of `hidden` weights that scales the shared expert's output
+    router_bias: int = 0  # 1: a number for each expert, added to its score
+    expert_biases: int = 0  # 1: experts have biases
+    attention_biases: str = ""  # of a model whose other matrices have none: "qkv", or "qkvo" with the output's
+    head_norms: int = 0  # 1: queries and keys are normalized head by head
+    sinks: int = 0  # 1: a learned score for each head, to which attention can go instead of to a token
+    embedding_norm: int = 0  # 1: a norm after the embedding
+    query_latent: int = 0  # latent attention: compressed width of the queries
+    latent: int = 0  # compressed width of keys and values together; 0: no latent attention
+    rotary_dim: int = 0  # the part of a head's query, and of the one shared key, that carries positions
+    plain_dim: int = 0  # the part that does not
+    value_dim: int = 0
+    index_heads: int = 0  # of an indexer that selects the tokens to attend to
+    index_dim: int = 0
 
     @property
     def dense(self) -> bool:
         """Whether every token meets every parameter."""
         return self.experts == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """How many numbers a published checkpoint holds, and how many of them the shape does not describe."""
+
+    model: str
+    parameters: int
+    besides: int
+    condition: str
+    source: str
+    date: str
 
 
 _WHOLE = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "seq_len")
@@ -49,6 +75,10 @@ _MORE = ("experts", "top_k", "expert_ffn", "params", "active_params")
 
 @cache
 def _models() -> dict[str, ModelShape]:
+    details: dict[str, dict[str, int | str]] = {}
+    for row in rows("model_details.csv"):
+        value = row["value"]
+        details.setdefault(row["model"], {})[row["field"]] = int(value) if value.isdigit() else value
     return {
         row["name"]: ModelShape(
             name=row["name"],
@@ -62,6 +92,7 @@ def _models() -> dict[str, ModelShape]:
             source=reference(row["source"]).short,
             date=row["date"],
             **{field: int(row[field]) for field in (*_WHOLE, *_MORE)},
+            **details.get(row["name"], {}),
         )
         for row in rows("models.csv")
     }
@@ -75,3 +106,19 @@ def model(name: str) -> ModelShape:
 def models() -> dict[str, ModelShape]:
     """All model shapes by name, smallest first."""
     return dict(sorted(_models().items(), key=lambda item: item[1].params))
+
+
+@cache
+def checkpoints() -> tuple[Checkpoint, ...]:
+    """Published checkpoints whose parameters are known one by one."""
+    return tuple(
+        Checkpoint(
+            model=row["model"],
+            parameters=int(row["parameters"]),
+            besides=int(row["besides"]),
+            condition=row["condition"],
+            source=reference(row["source"]).short,
+            date=row["date"],
+        )
+        for row in rows("checkpoints.csv")
+    )

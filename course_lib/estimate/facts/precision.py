@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from course_lib.estimate.facts.fact import find
+from course_lib.estimate.facts.fact import find, reference, rows
 
 FILE = files("course_lib.estimate.facts").joinpath("data", "precision_curves.json")
 
@@ -32,6 +32,41 @@ class RecordedCurve:
     def lost_share(self) -> float:
         """The share of lost updates over all steps."""
         return sum(self.lost) / len(self.lost)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Which short numbers enter a training's matmuls, and how they are scaled. Blocks are rows × columns; "": one for the tensor."""
+
+    name: str
+    year: int
+    forward: str  # format of weights and activations
+    backward: str  # of gradients
+    block: str  # of activations and gradients that share a scale
+    weight_block: str
+    scale: str  # how a block's scale is stored
+    scale_bits: int
+    tensor_scale_bits: int  # of a scale for the whole tensor; 0: none
+    hadamard: bool  # gradients' inputs are mixed, so that outliers spread
+    rounding: str
+    source: str
+
+    def bits(self, element: int) -> float:
+        """Bits of an activation's element of so many bits, with its share of the block's scale."""
+        rows_, _, columns = self.block.partition(" × ")
+        return element + (self.scale_bits / (int(rows_) * int(columns)) if columns else 0)
+
+
+@cache
+def recipes() -> Mapping[str, Recipe]:
+    """Published recipes for training in 8 and 4 bits, oldest first."""
+    numbers = ("year", "scale_bits", "tensor_scale_bits")
+    made = {}
+    for row in rows("precision_recipes.csv"):
+        words = {key: "" if value == "0" else value for key, value in row.items() if key not in numbers}
+        words |= {"hadamard": row["hadamard"] == "1", "source": reference(row["source"]).short}
+        made[row["name"]] = Recipe(**{**words, **{key: int(row[key]) for key in numbers}})
+    return dict(sorted(made.items(), key=lambda item: item[1].year))
 
 
 @cache

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from course_lib.estimate.facts.fact import Fact, fact_of, find, reference, rows
+from course_lib.estimate.facts.models import models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +87,10 @@ def service_day(name: str = "DeepSeek-V3/R1") -> ServiceDay:
     return find("service", name, {key: ServiceDay(name=key, **fields) for key, fields in values.items()})
 
 
-@cache
-def latent_width(model: str) -> int:
+def latent_width(name: str) -> int:
     """Numbers that one token keeps in one layer of a model with latent attention; 0 for a model without it."""
-    widths = [int(float(row["value"])) for row in rows("latent_attention.csv") if row["model"] == model]
-    return sum(widths)
+    known = models().get(name)
+    return known.latent + known.rotary_dim + known.index_dim if known else 0
 
 
 def serving_sources() -> dict[str, str]:

@@ -4,7 +4,7 @@
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,21 @@ class Shape:
     expert_ffn: Any = 0  # inner width of one expert
     shared_ffn: Any = 0  # inner width of the expert that every token visits; 0: none
     dense_layers: Any = 0  # first layers of a mixture that have a plain MLP of width `ffn`
+    expert_every: int = 1  # 2: every other layer is a mixture
+    shared_gate: int = 0  # 1: weights that scale the shared expert's output
+    router_bias: int = 0  # 1: a number for each expert, added to its score
+    expert_biases: int = 0  # 1: experts have biases
+    attention_biases: str = ""  # "qkv" or "qkvo", of a model without other biases
+    head_norms: int = 0  # 1: queries and keys are normalized head by head
+    sinks: int = 0  # 1: a learned score for each head
+    embedding_norm: int = 0  # 1: a norm after the embedding
+    query_latent: int = 0  # latent attention: compressed width of the queries
+    latent: int = 0  # of keys and values together; 0: no latent attention
+    rotary_dim: int = 0
+    plain_dim: int = 0
+    value_dim: int = 0
+    index_heads: int = 0  # of an indexer that selects the tokens to attend to
+    index_dim: int = 0
 
     def __post_init__(self) -> None:
         for name in ("layers", "hidden", "heads", "vocab"):
@@ -81,11 +96,8 @@ class Shape:
     @property
     def expert_layers(self) -> Any:
         """Layers whose MLP is a mixture of experts."""
-        return (
-            np.where(self.experts, self.layers - self.dense_layers, 0)
-            if np.ndim(self.experts)
-            else (self.layers - self.dense_layers if self.experts else 0)
-        )
+        mixtures = (self.layers - self.dense_layers) // self.expert_every
+        return np.where(self.experts, mixtures, 0) if np.ndim(self.experts) else (mixtures if self.experts else 0)
 
     @property
     def matrices(self) -> int:
@@ -94,39 +106,35 @@ class Shape:
 
 
 def shape(of: Any) -> Shape:
-    """The shape of a model: a name such as "llama3-70b", a `ModelShape`, a transformer's `Config`, or a `Shape`."""
+    """The shape of a model: a name such as "llama3-70b", a `ModelShape`, a transformer's `Config`, or a `Shape`.
+
+    Refuses latent attention, of which only the parameters are counted.
+    """
+    one = _described(of)
+    if one.latent:
+        name = of if isinstance(of, str) else getattr(of, "name", "It")
+        raise ValueError(f"{name} has latent attention, of which only the parameters are counted, not the activations.")
+    return one
+
+
+def _described(of: Any) -> Shape:
+    """The shape of anything that says enough of itself, latent attention included."""
     if isinstance(of, Shape):
         return of
     of = facts.model(of) if isinstance(of, str) else of
-    if "MLA" in getattr(of, "note", ""):
-        raise ValueError(f"{of.name} has latent attention, whose matrices are not counted here; use its .params.")
     missing = [name for name in ("layers", "hidden", "heads", "vocab") if not hasattr(of, name)]
     if missing:
         raise ValueError(f"{of!r} does not give its {', '.join(missing)}; give a model's name or a memory.Shape.")
     learned = getattr(of, "learned_positions", getattr(of, "positions", "") == "learned")
-    return Shape(
-        layers=of.layers,
-        hidden=of.hidden,
-        heads=of.heads,
-        vocab=of.vocab,
-        kv_heads=getattr(of, "kv_heads", None),
-        head_dim=getattr(of, "head_dim", None),
-        ffn=getattr(of, "ffn", None),
-        gated=getattr(of, "gated", False),
-        tied=getattr(of, "tied", True),
-        norm=getattr(of, "norm", "RMSNorm"),
-        biases=getattr(of, "biases", False),
-        learned_positions=of.seq_len if learned else 0,
-        experts=getattr(of, "experts", 0),
-        top_k=getattr(of, "top_k", 0),
-        expert_ffn=getattr(of, "expert_ffn", 0),
-    )
+    said = {each.name: getattr(of, each.name) for each in fields(Shape) if hasattr(of, each.name)}
+    return Shape(**{"norm": "RMSNorm", "biases": False, **said, "learned_positions": of.seq_len if learned else 0})
 
 
 def expert_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
     """Parameters of the routed experts of one layer on one rank; averaged over all layers where the first ones are dense."""
     share = shape.expert_layers / shape.layers
-    return share * shape.experts / ep * shape.matrices * shape.hidden * shape.expert_ffn / tp
+    biases = shape.expert_biases * ((shape.matrices - 1) * shape.expert_ffn / tp + shape.hidden)
+    return share * shape.experts / ep * (shape.matrices * shape.hidden * shape.expert_ffn / tp + biases)
 
 
 def _mlp_params(shape: Shape) -> Any:
@@ -139,49 +147,72 @@ def _mlp_params(shape: Shape) -> Any:
 
 
 def _router_params(shape: Shape) -> Any:
-    """Parameters of the router, averaged over all layers where the first ones are dense."""
-    return shape.expert_layers / shape.layers * shape.hidden * shape.experts if np.any(shape.experts) else 0
+    """Parameters of the router and of the shared expert's gate, averaged over all layers where some are dense."""
+    if not np.any(shape.experts):
+        return 0
+    each = (shape.hidden + shape.router_bias) * shape.experts + shape.shared_gate * shape.hidden
+    return shape.expert_layers / shape.layers * each
+
+
+def _attention_params(shape: Shape, tp: Any) -> tuple[Any, Any]:
+    """Parameters of attention that `tp` ranks split, and those that each of them has."""
+    if shape.latent:
+        key = shape.plain_dim + shape.rotary_dim
+        into, out = shape.query_latent * key, shape.value_dim * shape.hidden
+        split = shape.heads * (into + shape.latent * (shape.plain_dim + shape.value_dim) + out)
+        whole = (shape.hidden + 1) * (shape.query_latent + shape.latent) + shape.hidden * shape.rotary_dim
+        index = (shape.query_latent * shape.index_heads + shape.hidden) * shape.index_dim + 2 * shape.index_dim
+        return split, whole + index + shape.hidden * shape.index_heads
+    keys = 2 * shape.kv_width_on(tp)
+    split, whole = 2 * shape.hidden * shape.query_width, shape.hidden * keys
+    if shape.relative_positions:
+        split = split + shape.hidden * shape.query_width
+    if shape.biases or shape.attention_biases:
+        split, whole = split + shape.query_width, whole + keys
+    if shape.biases or shape.attention_biases == "qkvo":
+        whole = whole + shape.hidden
+    return split + shape.sinks * shape.heads, whole + shape.head_norms * 2 * shape.head_dim
 
 
 def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
     """Parameters of one layer on one of `tp` tensor-parallel ranks, its routed experts shared out over `ep`.
 
     Matrices and the biases of their outer width are split, keys and values by whole heads; norms, the router, and biases that are added
-    after the sum over ranks, exist on every rank. Shoeybi et al. (2019), section 3.
+    after the sum over ranks, exist on every rank. Shoeybi et al. (2019), section 3. Of latent attention, what belongs to a head is split.
     """
-    keys = 2 * shape.kv_width_on(tp)
-    split = 2 * shape.hidden * shape.query_width + _mlp_params(shape)
-    whole = 2 * _norm_params(shape) + _router_params(shape) + shape.hidden * keys
-    if shape.relative_positions:
-        split = split + shape.hidden * shape.query_width
+    split, whole = _attention_params(shape, tp)
+    split, whole = split + _mlp_params(shape), whole + 2 * _norm_params(shape) + _router_params(shape)
     if shape.biases:
-        split = split + shape.query_width + (2 if shape.gated else 1) * shape.ffn
-        whole = whole + 2 * shape.hidden + keys
+        split, whole = split + (2 if shape.gated else 1) * shape.ffn, whole + shape.hidden
     dense = split / tp + whole
     return dense + expert_params(shape, tp, ep) if np.any(shape.experts) else dense
 
 
 def params_by_part(of: Any) -> dict[str, Any]:
-    """Parameters by part: embedding, positions, layer (one of them), final_norm, head (0 when tied)."""
-    one = shape(of)
+    """Parameters by part: embedding, positions, layer (one of them), final_norm, head (0 when tied).
+
+    A layer is the average over all where some of them have experts and others do not.
+    """
+    one = _described(of)
     table = one.vocab * one.hidden
-    return {
+    parts = {
         "embedding": table,
         "positions": one.learned_positions * one.hidden,
         "layer": layer_params(one),
         "final_norm": _norm_params(one),
         "head": 0 * table if one.tied else table,
     }
+    return {**parts, "embedding_norm": _norm_params(one)} if one.embedding_norm else parts
 
 
 def count_params(of: Any) -> int:
     """Parameters of a transformer, all experts included, counted matrix by matrix, with its biases and norms.
 
-    Leaves out rotary tables, which are not learned; refuses latent attention.
+    Leaves out rotary tables, which are not learned.
     """
-    one = shape(of)
+    one = _described(of)
     total = sum(count * (one.layers if part == "layer" else 1) for part, count in params_by_part(one).items())
-    return int(total) if np.ndim(total) == 0 else total
+    return round(total) if np.ndim(total) == 0 else total
 
 
 def gathered_layer_bytes(shape: Any, dtype: str = "bf16") -> float:

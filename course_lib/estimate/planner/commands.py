@@ -1,5 +1,6 @@
-"""A plan as the command line of a framework."""
+"""A plan as the command line of a framework, in the version that `facts.framework` names: its options are kept as data."""
 
+from course_lib.estimate import facts
 from course_lib.estimate.planner.search import Plan
 
 TITAN_SCHEDULES = {
@@ -11,20 +12,34 @@ TITAN_SCHEDULES = {
 }
 
 
+TITAN_MODELS = {
+    "llama3-8b": "--module llama3 --config llama3_8b",
+    "llama3-70b": "--module llama3 --config llama3_70b",
+    "llama3-405b": "--module llama3 --config llama3_405b",
+    "qwen3-0.6b": "--module qwen3 --config qwen3_0_6b",
+    "qwen3-1.7b": "--module qwen3 --config qwen3_1_7b",
+    "qwen3-14b": "--module qwen3 --config qwen3_14b",
+    "qwen3-32b": "--module qwen3 --config qwen3_32b",
+    "qwen3-30b-a3b": "--module qwen3 --config qwen3_30b_a3b",
+    "gpt-oss-20b": "--module gpt_oss --config gpt_oss_20b",
+    "gpt-oss-120b": "--module gpt_oss --config gpt_oss_120b",
+}
+
+
 def torchtitan(plan: Plan) -> list[str]:
-    """Flags of torchtitan, whose FSDP shards over all data ranks of a replica."""
+    """Flags of torchtitan, whose FSDP shards over all data ranks of a replica. A model that it lacks is one to write: MODULE, CONFIG."""
     where, job = plan.layout, plan.job
-    batch = int(job.sequences // where.dp)
+    micro = int(job.sequences // (where.dp * where.microbatches) * job.seq)
     flags = [
+        TITAN_MODELS.get(str(job.model), "--module MODULE --config CONFIG"),
         f"--parallelism.data_parallel_shard_degree {where.dp // where.replicas}",
         f"--parallelism.data_parallel_replicate_degree {where.replicas}",
         f"--parallelism.tensor_parallel_degree {where.tp}",
         f"--parallelism.context_parallel_degree {where.cp}",
         f"--parallelism.pipeline_parallel_degree {where.pp}",
-        f"--training.local_batch_size {batch if where.pp > 1 else batch // where.microbatches}",
-        f"--training.global_batch_size {int(job.sequences)}",
-        f"--training.seq_len {int(job.seq)}",
-        f"--activation_checkpoint.mode {job.recompute}",
+        f"--training.max_context_length {int(job.seq)}",
+        f"--training.num_tokens_per_microbatch_per_dp_rank {micro}",
+        f"--training.num_tokens_per_train_step {int(job.sequences * job.seq)}",
     ]
     if where.ep > 1:
         flags.append(f"--parallelism.expert_parallel_degree {where.ep}")
@@ -35,7 +50,7 @@ def torchtitan(plan: Plan) -> list[str]:
             )
         flags.append(f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[where.schedule]}")
         flags += [
-            f"--parallelism.pipeline_parallel_microbatch_size {batch // where.microbatches}",
+            f"--parallelism.num_pp_microbatches {where.microbatches}",
             "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # the default is 1 each
             "--parallelism.pipeline_parallel_last_stage_less_layers 0",
         ]
@@ -43,6 +58,7 @@ def torchtitan(plan: Plan) -> list[str]:
             flags.append(
                 f"--parallelism.pipeline_parallel_layers_per_stage {job.shape.layers // where.pp // where.virtual}"
             )
+    flags.append(f"activation-checkpoint:{job.recompute}")  # a subcommand: it comes last
     return ["torchrun", *_workers(plan), "-m torchtitan.train", *flags]
 
 
@@ -113,7 +129,8 @@ FRAMEWORKS = {"torchtitan": torchtitan, "megatron": megatron, "course": course}
 
 
 def command(plan: Plan, framework: str) -> str:
-    """The command line that starts this plan in a framework."""
+    """The command line that starts this plan in a framework; a comment at its end names the version it is written for."""
     if framework not in FRAMEWORKS:
         raise ValueError(f"No framework {framework!r}; choose from {', '.join(FRAMEWORKS)}.")
-    return " ".join(FRAMEWORKS[framework](plan))
+    line, known = " ".join(FRAMEWORKS[framework](plan)), facts.frameworks().get(framework)
+    return f"{line}  # {known.version}, {known.date}" if known else line

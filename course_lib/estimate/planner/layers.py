@@ -64,7 +64,7 @@ def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any
     if one.shared_ffn:
         shared = one.shared_ffn / tp
         sites += [(tokens, one.hidden, up * shared, shared, mixed), (tokens, shared, one.hidden, shared, mixed)]
-    if one.dense_layers:
+    if np.any(np.less(mixed, 1)):
         sites += [(tokens, one.hidden, up * plain, plain, 1 - mixed), (tokens, plain, one.hidden, plain, 1 - mixed)]
     return sites
 

@@ -93,8 +93,26 @@ def _known(plan: Mapping[str, Any]) -> None:
 def assess(plan: Mapping[str, Any], task: Task) -> Assessed:
     """What `plan` costs on `task` and which bounds it breaks. The layout may use fewer servers than the cluster has.
 
-    ValueError for a key that no plan has; degrees that cannot be are the problem "layout".
+    ValueError for a key that no plan has; degrees that cannot be are the problem "layout". The last few thousand are kept: whoever
+    searches asks for the same plans again.
     """
+    key = task, *((name, type(value), value) for name, value in plan.items())
+    try:
+        kept = _kept.get(key)
+    except TypeError:  # a value that no plan has, such as a list
+        return _assessed(plan, task)
+    if kept is None:
+        if len(_kept) >= KEPT:
+            _kept.clear()
+        kept = _kept[key] = _assessed(plan, task)
+    return replace(kept, parts=dict(kept.parts), sent=dict(kept.sent))
+
+
+KEPT = 5_000  # plans
+_kept: dict[Any, Assessed] = {}
+
+
+def _assessed(plan: Mapping[str, Any], task: Task) -> Assessed:
     sequences, tokens = int(plan.get("sequences", task.sequences)), float(plan.get("tokens", task.tokens))
     _known(plan)
     try:

@@ -1,4 +1,4 @@
-"""Chapter 04's exercises: oracles are PyTorch and closed forms, and each known mistake leads somewhere else."""
+"""Chapter 04's exercises: worked answers are PyTorch's optimizers, the library's functions and closed forms."""
 
 import random
 from functools import partial
@@ -9,12 +9,7 @@ from contract.kit import graded, mistakes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_chapters.ch04.exercises.judges import (
-    clip_pieces,
-    critical_batch,
-    fit_scaling_law,
-    predict_first_updates,
-)
+from course_chapters.ch04.exercises.judges import clip_pieces, critical_batch, fit_scaling_law, predict_first_updates
 from course_chapters.ch04.exercises.probes import black_box, gradients_of, rates, setting, trained
 from course_grader import exercises
 from course_grader.judging import Worked

@@ -1,4 +1,4 @@
-"""Chapter 04's exercises: oracles are PyTorch and closed forms, and each known mistake leads somewhere else."""
+"""Chapter 04's exercises: worked answers are PyTorch's optimizers, the library's functions and closed forms."""
 
 import random
 from functools import partial

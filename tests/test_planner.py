@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from course_lib.cluster import collectives
 from course_lib.estimate import facts, memory, planner
 from course_lib.estimate.memory import Layout
-from course_lib.estimate.planner import bubbles, constants, layers, products, wires
+from course_lib.estimate.planner import bubbles, commands, constants, layers, products, wires
 from course_lib.estimate.planner.search import divisors
 from course_lib.estimate.units import GB
 from course_lib.parallel import schedules
@@ -337,6 +337,13 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
 
 
 TITAN_TOKENS = "microbatch_per_dp_rank", "train_step"
+
+
+def test_torchtitan_is_asked_for_the_model_of_the_plan():
+    for name, words in [*commands.TITAN_MODELS.items(), ("gpt2-xl", "--module MODULE --config CONFIG")]:
+        job, where = planner.Job(model=name, seq=1024, sequences=64), Layout(dp=64)
+        plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
+        assert f" {words} --parallelism" in planner.command(plan, "torchtitan")
 
 
 def test_an_option_that_is_gone_is_found():

@@ -1,6 +1,7 @@
 """A plan as the command line of a framework, in the version that `facts.framework` names: its options are kept as data."""
 
 from course_lib.estimate import facts
+from course_lib.estimate.memory import shape
 from course_lib.estimate.planner.search import Plan
 
 TITAN_SCHEDULES = {
@@ -31,7 +32,10 @@ def torchtitan(plan: Plan) -> list[str]:
     where, job = plan.layout, plan.job
     micro = int(job.sequences // (where.dp * where.microbatches) * job.seq)
     flags = [
-        TITAN_MODELS.get(str(job.model), "--module MODULE --config CONFIG"),
+        next(
+            (words for name, words in TITAN_MODELS.items() if shape(name) == job.shape),
+            "--module MODULE --config CONFIG",
+        ),
         f"--parallelism.data_parallel_shard_degree {where.dp // where.replicas}",
         f"--parallelism.data_parallel_replicate_degree {where.replicas}",
         f"--parallelism.tensor_parallel_degree {where.tp}",

@@ -13,10 +13,10 @@ from types import ModuleType
 from typing import Any
 
 _ROOMS = {  # where a module or package of this name is now
-    "course_lib.estimate": "units facts memory compute walls roofline scaling_laws planner",
+    "course_lib.estimate": "units facts memory compute walls roofline scaling_laws",
     "course_lib.model": "text transformer packing accounting training optimizer precision ledger checkpoint",
     "course_lib.cluster": "collectives overlap parity",
-    "course_lib.parallel": "schedules pipeline timeline mesh",
+    "course_lib.parallel": "schedules pipeline timeline mesh planner",
     "course_lib.operate": "serving faults diagnosis capstone",
     "course_app": "learner own_trainer notebook",
 }

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from course_lib.estimate import planner
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import DAY
 from course_lib.operate import capstone
 from course_lib.operate.capstone import CHANGES, COURSE, assess, best, changed, grade
+from course_lib.parallel import planner
 
 GOOD = {"tp": 8, "pp": 4, "dp": 2, "microbatches": 256}
 

@@ -120,10 +120,8 @@ def test_what_runs_before_anything_is_installed_needs_the_standard_library_only(
 
 
 MATHS = [
-    *(
-        f"course_lib.estimate.{name}"
-        for name in ("units", "facts", "memory", "compute", "walls", "roofline", "planner")
-    ),
+    *(f"course_lib.estimate.{name}" for name in ("units", "facts", "memory", "compute", "walls", "roofline")),
+    "course_lib.parallel.planner",
     "course_lib.cluster.records",
     "course_lib.parallel.schedules",
     "course_lib.parallel.timeline",
@@ -184,7 +182,7 @@ def test_a_missing_browser_is_one_line_for_a_person_and_a_failure_in_ci(tmp_path
     folder = tmp_path / "tests"
     folder.mkdir()
     (folder / "__init__.py").touch()
-    for name in ("conftest.py", "rotation.py", "run_costs.py", "tiers.py"):
+    for name in ("conftest.py", "patience.py", "rotation.py", "run_costs.py", "tiers.py"):
         (folder / name).write_text((ROOT / "tests" / name).read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "test_small.py").write_text(SKIPPING, encoding="utf-8")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"), encoding="utf-8")

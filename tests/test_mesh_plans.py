@@ -2,9 +2,9 @@
 
 import pytest
 
-from course_lib.estimate import planner
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import DAY, GB
+from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, network, plan, regime, with_adapter
 from course_lib.parallel.mesh.regimes import AXES
 from course_lib.parallel.mesh.training import CONFIG, Job, bytes_by_axis

@@ -26,19 +26,20 @@ from course_chapters.ch14.exercises import numbers as ch14
 from course_chapters.ch16.exercises import numbers as ch16
 from course_chapters.ch17.exercises import numbers as ch17
 from course_lib.cluster import collectives
-from course_lib.estimate import compute, facts, memory, planner, running_plan, scaling_laws
+from course_lib.estimate import compute, facts, memory, running_plan, scaling_laws
 from course_lib.estimate.memory import Layout
-from course_lib.estimate.planner import Cluster, Wire
-from course_lib.estimate.planner.traffic import rank_params
-from course_lib.estimate.planner.wires import gather_seconds, reduce_seconds
 from course_lib.estimate.running_plan import EXACT, GPUS, PARAMS, RING
 from course_lib.estimate.units import BILLION, GB, bytes_text, percent_text
 from course_lib.folders import ROOT
 from course_lib.operate import capstone, serving
+from course_lib.parallel import planner
 from course_lib.parallel.context.costs import gather_traffic, ring_traffic
 from course_lib.parallel.mesh import Mesh, axis_seconds
 from course_lib.parallel.mesh.plans import plan
 from course_lib.parallel.mesh.wires import Network, NetworkLevel
+from course_lib.parallel.planner import Cluster, Wire
+from course_lib.parallel.planner.traffic import rank_params
+from course_lib.parallel.planner.wires import gather_seconds, reduce_seconds
 from course_lib.parallel.sharding import bytes_per_param_sent
 from course_lib.parallel.sharding.groups import Wires, group_of
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer

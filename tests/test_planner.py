@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.cluster import collectives
-from course_lib.estimate import facts, memory, planner
+from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Layout
-from course_lib.estimate.planner import bubbles, commands, constants, layers, products, wires
-from course_lib.estimate.planner.search import divisors
 from course_lib.estimate.units import GB
-from course_lib.parallel import schedules
+from course_lib.parallel import planner, schedules
+from course_lib.parallel.planner import bubbles, commands, constants, layers, products, wires
+from course_lib.parallel.planner.search import divisors
 from course_lib.parallel.timeline import Durations, play
 
 SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)

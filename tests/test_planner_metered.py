@@ -2,8 +2,8 @@
 
 import pytest
 
-from course_lib.estimate import planner
 from course_lib.estimate.memory import Layout
+from course_lib.parallel import planner
 from course_lib.parallel.mesh.training import Job as Training
 from course_lib.parallel.mesh.training import bytes_by_axis
 

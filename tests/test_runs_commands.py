@@ -5,8 +5,8 @@ import re
 import pytest
 
 from course_lib.estimate import facts
-from course_lib.estimate.planner import commands as planned
 from course_lib.messages import Trouble
+from course_lib.parallel.planner import commands as planned
 from course_runs import commands, layouts, options, train, worker_start
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from bench.holdout import chosen_on
 from bench.planner.rows import Skip, Timed
 from bench.planner.sources import TARGETS, Target, read_folder
-from course_lib.estimate import planner
+from course_lib.parallel import planner
 
 CHUNK = 20_000  # layouts a call: arrays that stay in a processor's cache
 SMALLEST_GROUP = 3  # layouts, for a rank correlation and a regret

@@ -19,7 +19,7 @@ from bench.planner.rows import (
     whole,
 )
 from course_lib.estimate.memory import Layout, Shape
-from course_lib.estimate.planner import Job, cluster
+from course_lib.parallel.planner import Job, cluster
 
 MEGATRON_2021 = Software(name="Megatron-LM 2021", attention="unfused", dropout=True, overlap_dp=False, launch=0.9e-3)
 DEEPSPEED = Software(

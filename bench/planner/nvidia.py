@@ -17,7 +17,7 @@ from bench.planner.rows import (
 )
 from course_lib.estimate import memory
 from course_lib.estimate.memory import Layout, Shape
-from course_lib.estimate.planner import Job, cluster
+from course_lib.parallel.planner import Job, cluster
 
 CORE = Software(name="Megatron Core", attention="native", overlap_tp=True, overlap_pp=True, launch=0.3e-3)
 NEMO = Software(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from bench.memory.rows import Cells, Tables, number, whole
 from course_lib.estimate.memory import Layout
-from course_lib.estimate.planner import Cluster, Job, Software
-from course_lib.estimate.planner.estimating import flops_per_token
+from course_lib.parallel.planner import Cluster, Job, Software
+from course_lib.parallel.planner.estimating import flops_per_token
 
 FULL_RECOMPUTE = 4 / 3  # of a step's arithmetic
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from bench.planner.rows import Cells, Skip, Software, Tables, Timed, in_fit_half, label, number, whole
 from course_lib.estimate.memory import Layout, Shape
-from course_lib.estimate.planner import Job, cluster
+from course_lib.parallel.planner import Job, cluster
 
 FOUNDRY = Software(name="LLM Foundry", kernels="eager", fused_adding=False, launch=0.9e-3)
 NANOTRON = Software(

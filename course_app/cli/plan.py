@@ -43,7 +43,7 @@ def plan(
     Each plan says what it costs, what binds it, and what it gives up against the best, and is written as a command line of torchtitan,
     Megatron-LM and `course run`. Exits with 1 if nothing fits or meets the limits, naming what comes nearest.
     """
-    planner = part("course_lib.estimate.planner", "planning a run")
+    planner = part("course_lib.parallel.planner", "planning a run")
     try:
         many = _amount(tokens)
         job = planner.Job(model=model, seq=seq, sequences=sequences, dtype=dtype)

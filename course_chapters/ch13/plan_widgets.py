@@ -9,9 +9,10 @@ from course_chapters.ch13.plan_sheet import plan_sheet
 from course_chapters.ch13.tradeoff import Way, tradeoff
 from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slider
 from course_lib.draw.sheets import Sheet
-from course_lib.estimate import facts, planner
+from course_lib.estimate import facts
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import GB, duration_text
+from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, fill, network, placements, widest
 from course_lib.parallel.mesh.cost import Placement
 from course_lib.parallel.mesh.plans import Plan, plan

@@ -8,11 +8,12 @@ from course_chapters.ch13.exercises import numbers
 from course_chapters.ch13.exercises.numbers import LLAMA_RUNS, PLAN, PLAN_SETTINGS
 from course_chapters.ch13.regimes import loads
 from course_chapters.table import table
-from course_lib.estimate import planner, roofline
-from course_lib.estimate.planner.advice import CAUSES, degrees
+from course_lib.estimate import roofline
 from course_lib.estimate.units import BILLION, GB, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, crossed, network
 from course_lib.parallel.mesh.plans import plan
+from course_lib.parallel.planner.advice import CAUSES, degrees
 
 
 def levels(topology: str = "Llama 3 cluster", payload: float = GB) -> Markdown:

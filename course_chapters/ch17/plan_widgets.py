@@ -11,7 +11,6 @@ from course_lib.draw import style
 from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slider
 from course_lib.draw.palette import BEYOND, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.estimate import planner
 from course_lib.estimate.memory.shapes import count_params
 from course_lib.estimate.scaling_laws import chinchilla_law
 from course_lib.estimate.units import (
@@ -26,6 +25,7 @@ from course_lib.estimate.units import (
 )
 from course_lib.operate import capstone
 from course_lib.operate.capstone import CHANGES, COURSE, assess, changed
+from course_lib.parallel import planner
 
 # --- messages against wires ------------------------------------------------------------------------
 

@@ -9,11 +9,12 @@ from IPython.display import Markdown
 from course_chapters.table import table
 from course_grader import exercises
 from course_grader.exercises.placeholders import keep_dollars
-from course_lib.estimate import facts, planner
-from course_lib.estimate.planner.advice import CAUSES
+from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, duration_text, money_text, number_text, percent_text
 from course_lib.operate import capstone, diagnosis
 from course_lib.operate.capstone import COURSE, assess
+from course_lib.parallel import planner
+from course_lib.parallel.planner.advice import CAUSES
 
 
 def budget(plan: Mapping[str, Any], task: capstone.Task = COURSE) -> Markdown:

@@ -1,1 +1,1 @@
-"""What a job takes, by arithmetic alone: units and facts, memory, FLOPs, rooflines, scaling laws, and the planner. No torch."""
+"""What a job takes, by arithmetic alone: units and facts, memory, FLOPs, rooflines and scaling laws. No torch."""

@@ -27,10 +27,9 @@ from course_grader.judging import Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.shipped import answers
 from course_grader.judging.worked import judged_variant, run
-from course_lib.estimate import planner
 from course_lib.operate import capstone, diagnosis
 from course_lib.operate.capstone.plans import affordable
-from course_lib.parallel import mesh
+from course_lib.parallel import mesh, planner
 
 
 def test_each_remedy_is_drawn_and_one_byte_decides():

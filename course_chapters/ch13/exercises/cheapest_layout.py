@@ -36,7 +36,7 @@ Of equally good layouts, return any. There are never more than a few thousand.""
     ),
     answers=("cheapest",),
     allowed="plain Python and `itertools`; the library's planner is switched off.",
-    hides=("course_lib.estimate.planner.search:search", "course_lib.estimate.planner.search:layouts"),
+    hides=("course_lib.parallel.planner.search:search", "course_lib.parallel.planner.search:layouts"),
     params={"goal": "cheapest", "means": GOALS["cheapest"]},
     vary=lambda draw: {"goal": "quickest", "means": GOALS["quickest"]},
     structural="goal",

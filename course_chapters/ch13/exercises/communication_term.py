@@ -38,9 +38,9 @@ A ring all-gather or reduce-scatter of S bytes among n ranks takes (n − 1) / n
     answers=("communication_seconds",),
     allowed="plain Python; the library's planner is switched off.",
     hides=(
-        "course_lib.estimate.planner.traffic:traffic",
-        "course_lib.estimate.planner.estimating:estimate",
-        "course_lib.estimate.planner.step:step_time",
+        "course_lib.parallel.planner.traffic:traffic",
+        "course_lib.parallel.planner.estimating:estimate",
+        "course_lib.parallel.planner.step:step_time",
     ),
     params={"reduced": "all-reduce", "means": REDUCED["all-reduce"]},
     vary=lambda draw: {"reduced": "ZeRO-3", "means": REDUCED["ZeRO-3"]},

@@ -7,15 +7,16 @@ from functools import cache
 from typing import Any
 
 from course_chapters.running_example import BATCH, DEADLINE, GPUS, MFU, SEQ, TOKENS, opening, reading
-from course_lib.estimate import facts, memory, planner, roofline
+from course_lib.estimate import facts, memory, roofline
 from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.memory import Layout
-from course_lib.estimate.planner.traffic import WIDTH
 from course_lib.estimate.running_plan import LAYOUT, SEQUENCES
 from course_lib.estimate.running_plan import MODEL as PLAN
 from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text
+from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, axis_seconds, network
 from course_lib.parallel.mesh.plans import Plan, plan
+from course_lib.parallel.planner.traffic import WIDTH
 from course_lib.parallel.sharding.groups import Group, Wires, group_of, knee
 
 H100 = facts.device("H100 SXM")

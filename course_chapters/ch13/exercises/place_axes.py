@@ -42,7 +42,7 @@ small training library asked for another order of its axes for this reason (*hug
         "course_lib.parallel.mesh.layout:strides",
         "course_lib.parallel.mesh.cost:placements",
         "course_lib.parallel.mesh.cost:axis_seconds",
-        "course_lib.estimate.planner.traffic:strides",
+        "course_lib.parallel.planner.traffic:strides",
     ),
     params={"least": "seconds", "means": LEAST["seconds"]},
     vary=lambda draw: {"least": "bytes", "means": LEAST["bytes"]},

@@ -53,7 +53,7 @@ The cell below makes two objects: `task`, and `after`, which is the task after t
     hides=(
         "course_lib.operate.capstone.plans:best",
         "course_lib.operate.capstone.plans:affordable",
-        "course_lib.estimate.planner.search:search",
+        "course_lib.parallel.planner.search:search",
     ),
     params=_task(TASKS[0], "slower wire"),
     vary=lambda draw: _task(draw.choice(TASKS), draw.choice([name for name in CHANGES if name != "slower wire"])),

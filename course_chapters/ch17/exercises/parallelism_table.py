@@ -40,7 +40,7 @@ wire have 2 bytes, state has 16 per parameter. With n ranks, a ring all-gather o
     ),
     answers=("sent", "state", "fewest"),
     allowed="plain Python; the library's table is switched off.",
-    hides=("course_lib.operate.capstone.strategies:parallelisms", "course_lib.estimate.planner.traffic:traffic"),
+    hides=("course_lib.operate.capstone.strategies:parallelisms", "course_lib.parallel.planner.traffic:traffic"),
     params={"reshard": "freed", "means": RESHARD["freed"]},
     vary=lambda draw: {"reshard": "kept", "means": RESHARD["kept"]},
     structural="reshard",

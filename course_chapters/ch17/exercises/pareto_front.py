@@ -31,7 +31,7 @@ run beats.
     ),
     answers=("front",),
     allowed="plain Python; the library's `pareto` is switched off.",
-    hides=("course_lib.estimate.planner.search:pareto",),
+    hides=("course_lib.parallel.planner.search:pareto",),
     params={"metric": "seconds", "measure": SPEED["seconds"][0], "better": SPEED["seconds"][1]},
     vary=lambda draw: {"metric": "speed", "measure": SPEED["speed"][0], "better": SPEED["speed"][1]},
     structural="metric",

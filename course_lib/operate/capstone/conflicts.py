@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from course_lib.estimate import planner
 from course_lib.estimate.memory.layout import Layout
-from course_lib.estimate.planner.traffic import WIDTH, context_seconds, expert_seconds, rank_params, tensor_seconds
-from course_lib.estimate.planner.wires import gather_seconds, reduce_seconds
+from course_lib.parallel import planner
+from course_lib.parallel.planner.traffic import WIDTH, context_seconds, expert_seconds, rank_params, tensor_seconds
+from course_lib.parallel.planner.wires import gather_seconds, reduce_seconds
 
 MEMORY = ("ZeRO-3", "recomputation", "accumulation")
 COORDINATION = ("data", "replicas", "tensor", "pipeline", "context", "expert")

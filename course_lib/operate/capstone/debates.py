@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from course_lib.estimate import facts, planner, running_plan
+from course_lib.estimate import facts, running_plan
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import convention
 from course_lib.estimate.scaling_laws import FLOPS, chinchilla_law
 from course_lib.estimate.units import BILLION, TRILLION, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate.capstone.plans import assess
 from course_lib.operate.capstone.task import COURSE
+from course_lib.parallel import planner
 
 LOCAL_STEPS = 500  # between two synchronizations: DiLoCo's setting, Douillard et al. (2023)
 

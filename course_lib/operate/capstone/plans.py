@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from course_lib.estimate import compute, facts, planner
+from course_lib.estimate import compute, facts
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import convention
 from course_lib.estimate.memory.shapes import count_params
-from course_lib.estimate.planner.estimating import RESERVE
-from course_lib.estimate.planner.step import Step
 from course_lib.estimate.running_plan import CHECKPOINT_BYTES, CONVENTION
 from course_lib.estimate.units import (
     DAY,
@@ -25,6 +23,9 @@ from course_lib.estimate.units import (
 )
 from course_lib.operate import faults
 from course_lib.operate.capstone.task import TOLERANCE, Task
+from course_lib.parallel import planner
+from course_lib.parallel.planner.estimating import RESERVE
+from course_lib.parallel.planner.step import Step
 
 STORAGE = 10 * GB  # bytes/s of shared storage: an assumption of the plan
 RESTART = 10 * MINUTE  # from a failure to the next step: an assumption of the plan

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from course_lib.estimate import planner
 from course_lib.estimate.memory.layout import Layout
 from course_lib.operate.capstone.task import COURSE, Task
+from course_lib.parallel import planner
 
 MICRO = 2  # sequences of a micro-batch before any remedy
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from course_lib.estimate import running_plan
-from course_lib.estimate.planner.advice import CAUSES
-from course_lib.estimate.planner.traffic import strides
 from course_lib.estimate.units import percent_text
 from course_lib.operate.capstone.plans import PROBLEMS, Assessed, assess, layout_of
 from course_lib.operate.capstone.task import COURSE, TOLERANCE, Task
 from course_lib.parallel.mesh.plans import plan as drawn
+from course_lib.parallel.planner.advice import CAUSES
+from course_lib.parallel.planner.traffic import strides
 
 EXPOSED = 0.1  # the largest share of a step that waits for the network between servers
 BUBBLE = 0.1  # the largest share of a step in which a pipeline is idle

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from course_lib.estimate import planner
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.stage_peaks import stage_peak
-from course_lib.estimate.planner.traffic import WIDTH
+from course_lib.parallel import planner
+from course_lib.parallel.planner.traffic import WIDTH
 
 DENSE, MIXTURE = "llama3-70b", "mixtral-8x7b"
 

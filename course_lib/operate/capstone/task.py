@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
-from course_lib.estimate import planner, running_plan
+from course_lib.estimate import running_plan
 from course_lib.estimate.units import BILLION, percent_text
+from course_lib.parallel import planner
 
 SLOWER = 4.0  # how many times slower the network becomes under the change "slower wire"
 LONGER = 4  # how many times longer a sequence becomes under "longer context"

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from course_lib.estimate import planner
 from course_lib.estimate.compute import mfu
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.stage_peaks import stage_peak
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import require
+from course_lib.parallel import planner
 from course_lib.parallel.mesh.layout import Mesh, fill
 from course_lib.parallel.mesh.wires import network, widest
 

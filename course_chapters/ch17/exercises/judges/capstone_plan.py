@@ -5,10 +5,10 @@ from typing import Any
 from course_grader.exercises.probes import NOT_ANSWERED
 from course_grader.judging import Fault, Judging, Params, describe, is_number, near, verdict
 from course_grader.records import Case, Outcome, Verdict
-from course_lib.estimate.planner.advice import CAUSES
 from course_lib.estimate.units import BILLION, GB
 from course_lib.operate.capstone.plans import PROBLEMS, Assessed, assess
 from course_lib.operate.capstone.task import Task, changed
+from course_lib.parallel.planner.advice import CAUSES
 
 CLOSE = 0.05  # relative: of a defended number
 DEGREES = ("tp", "cp", "pp", "dp", "microbatches", "virtual")

@@ -2,7 +2,7 @@
 
 from course_lib.estimate import facts
 from course_lib.estimate.memory import shape
-from course_lib.estimate.planner.search import Plan
+from course_lib.parallel.planner.search import Plan
 
 TITAN_SCHEDULES = {
     "1f1b": "1F1B",

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
-from course_lib.estimate.planner.bubbles import idle_seconds
-from course_lib.estimate.planner.cluster import Cluster
-from course_lib.estimate.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD
-from course_lib.estimate.planner.job import Job
-from course_lib.estimate.planner.layers import Pass, attention, elementwise, head, matmuls
-from course_lib.estimate.planner.traffic import (
+from course_lib.parallel.planner.bubbles import idle_seconds
+from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD
+from course_lib.parallel.planner.job import Job
+from course_lib.parallel.planner.layers import Pass, attention, elementwise, head, matmuls
+from course_lib.parallel.planner.traffic import (
     context_seconds,
     data_seconds,
     expert_seconds,

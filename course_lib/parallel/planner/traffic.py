@@ -7,17 +7,17 @@ import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import expert_params, layer_params
-from course_lib.estimate.planner.cluster import Cluster
-from course_lib.estimate.planner.constants import MESSAGE_SECONDS
-from course_lib.estimate.planner.job import Job
-from course_lib.estimate.planner.wires import (
+from course_lib.parallel.context.costs import Traffic, gather_traffic
+from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.constants import MESSAGE_SECONDS
+from course_lib.parallel.planner.job import Job
+from course_lib.parallel.planner.wires import (
     gather_seconds,
     message_rate,
     ranks_per_node,
     reduce_seconds,
     start_seconds,
 )
-from course_lib.parallel.context.costs import Traffic, gather_traffic
 from course_lib.parallel.sharding.comm_costs import bytes_per_param_sent
 from course_lib.parallel.tensor.traffic import tp_passes
 

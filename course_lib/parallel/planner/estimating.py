@@ -10,12 +10,12 @@ from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params, params_by_part
 from course_lib.estimate.memory.stage_peaks import peak_bytes
-from course_lib.estimate.planner.cluster import Cluster
-from course_lib.estimate.planner.job import Job
-from course_lib.estimate.planner.step import Step, micro_batch, step_time
-from course_lib.estimate.planner.validity import REASONS, faults
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import HOUR
+from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.job import Job
+from course_lib.parallel.planner.step import Step, micro_batch, step_time
+from course_lib.parallel.planner.validity import REASONS, faults
 
 RESERVE = 0.05  # of a device's memory, kept free: predicted peaks are off by more than that in one row of four
 

@@ -4,16 +4,16 @@ Pure functions over frozen records; any number may be a numpy array. Each term o
 `products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
 """
 
-from course_lib.estimate.planner.advice import binding, explain
-from course_lib.estimate.planner.cluster import Cluster, Wire
-from course_lib.estimate.planner.clusters import cluster, names
-from course_lib.estimate.planner.commands import FRAMEWORKS, command
-from course_lib.estimate.planner.estimating import Estimate, estimate, flops_per_token, peak_memory, used_params
-from course_lib.estimate.planner.job import Job, Software
-from course_lib.estimate.planner.search import NoPlan, Plan, layouts, one_of, pareto, search
-from course_lib.estimate.planner.step import Step, micro_batch, step_time
-from course_lib.estimate.planner.traffic import strides, traffic
-from course_lib.estimate.planner.validity import REASONS, faults, in_words, invalid
+from course_lib.parallel.planner.advice import binding, explain
+from course_lib.parallel.planner.cluster import Cluster, Wire
+from course_lib.parallel.planner.clusters import cluster, names
+from course_lib.parallel.planner.commands import FRAMEWORKS, command
+from course_lib.parallel.planner.estimating import Estimate, estimate, flops_per_token, peak_memory, used_params
+from course_lib.parallel.planner.job import Job, Software
+from course_lib.parallel.planner.search import NoPlan, Plan, layouts, one_of, pareto, search
+from course_lib.parallel.planner.step import Step, micro_batch, step_time
+from course_lib.parallel.planner.traffic import strides, traffic
+from course_lib.parallel.planner.validity import REASONS, faults, in_words, invalid
 
 __all__ = [
     "FRAMEWORKS",

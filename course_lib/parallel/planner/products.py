@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.planner.cluster import Cluster
-from course_lib.estimate.planner.constants import ALIGNED, KERNEL_SECONDS, LAST_WAVE, TILE, UNALIGNED_SHARE
+from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.constants import ALIGNED, KERNEL_SECONDS, LAST_WAVE, TILE, UNALIGNED_SHARE
 
 
 def aligned_share(width: Any) -> Any:

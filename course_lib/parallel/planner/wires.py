@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.cluster.collectives import ranks_per_server, ring_rate
-from course_lib.estimate.planner.cluster import Cluster
+from course_lib.parallel.planner.cluster import Cluster
 
 
 def ranks_per_node(size: Any, stride: Any, cluster: Cluster) -> Any:

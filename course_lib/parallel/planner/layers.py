@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
-from course_lib.estimate.planner.cluster import Cluster
-from course_lib.estimate.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION
-from course_lib.estimate.planner.job import Job
-from course_lib.estimate.planner.products import aligned_share, layer_seconds
+from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION
+from course_lib.parallel.planner.job import Job
+from course_lib.parallel.planner.products import aligned_share, layer_seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Plans in words: what binds a plan, and what the next one gives up."""
 
-from course_lib.estimate.planner.search import Plan
 from course_lib.estimate.units import bytes_text, duration_text, percent_text
+from course_lib.parallel.planner.search import Plan
 
 CAUSES = {
     "matmul": "matrix products",

@@ -9,8 +9,8 @@ from typing import Any
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts.fact import find, rows
-from course_lib.estimate.planner.cluster import Cluster, Wire
 from course_lib.estimate.units import GB, US, require_whole
+from course_lib.parallel.planner.cluster import Cluster, Wire
 
 UNMEASURED = 0.78  # of the peak: the best measured product of a device that nobody measured, as of its neighbors
 SAME_CHIP = {

@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.memory.layout import CHUNKED, Layout
-from course_lib.estimate.planner.cluster import Cluster
-from course_lib.estimate.planner.job import Job
+from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.job import Job
 
 REASONS = (
     "the degrees do not multiply to the devices",

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.memory.layout import CHUNKED, Layout
-from course_lib.estimate.planner.cluster import Cluster
-from course_lib.estimate.planner.estimating import Estimate, estimate
-from course_lib.estimate.planner.job import Job
-from course_lib.estimate.planner.validity import REASONS
 from course_lib.estimate.units import DAY, number_text
+from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.estimating import Estimate, estimate
+from course_lib.parallel.planner.job import Job
+from course_lib.parallel.planner.validity import REASONS
 
 DEGREES = ("tp", "sp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches")
 RECOMPUTE = ("none", "selective", "full")

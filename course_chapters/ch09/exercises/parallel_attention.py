@@ -13,15 +13,13 @@ each rank has some query heads with their keys and values.
 - `weights` has this rank's pieces: rows of `wq`, `wk`, `wv` (heads here × head_dim, hidden) and columns of `wo` (hidden, query heads
   here × head_dim). Numbers of heads follow from their shapes. With `q` query heads and `k` KV heads in the whole model, query head i
   uses KV head i // (q / k).
-- If there are more ranks than KV heads, neighboring ranks hold **copies** of the same KV head. `copies` is a communicator of the
-  ranks that hold the same KV heads as this one; its size is 1 if there are no others.
+- If there are more ranks than KV heads, neighboring ranks hold **copies** of a KV head. `copies` is the communicator of these ranks.
 - `x` (batch, seq, hidden) is the same on every rank.
 
 Requirements:
 
-- **Values:** as in one process with the whole weights: `y` on every rank, and the gradients of `x` and of this rank's pieces. A copy
-  of a KV head sees only its own query heads, but **the gradients of `wk` and `wv` are complete on every copy**; otherwise copies
-  diverge in the first step.
+- **Values:** as in one process with the whole weights: `y` on every rank, and the gradients of `x` and of this rank's pieces. **The
+  gradients of `wk` and `wv` are complete on every copy**, though it sees only its own query heads; otherwise copies diverge.
 - **Bytes:** per pass one all-reduce of a tensor like `x` among all ranks; in addition only the gradients of copied `wk` and `wv`, among
   their copies. Heads, keys, values and scores are never sent.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),

@@ -10,22 +10,20 @@ CARD = Card(
     title="The plan that shards nothing",
     text="""Write a `verify(plan, whole, held, ranks)` that finds a plan that shards nothing. Libraries take a plan of patterns,
 `{"layers.*.mlp.up": "column", "layers.*.mlp.down": "row"}`, and some ignored a misspelled pattern silently: the layer stays whole on
-every rank, the loss is right to the last digit, and nothing is saved (*huggingface/transformers, pull request 37893, 2025; a head that
-was replaced by the whole one: huggingface/picotron, issue 23*). So a check of the loss,
+every rank, the loss is right to the last digit, and nothing is saved (*huggingface/transformers, pull request 37893, 2025*). So this check
 
 ```python
 def verify(plan, whole, held, ranks):
     return []            # "the loss is the same, so it works"
 ```
 
-checks nothing. `whole` and `held` map every weight's name to its shape (rows, columns), in the whole model and as this rank really
-holds it. Weights are stored (out, in), so `"column"` splits the rows and `"row"` the columns. Patterns match as in
-`fnmatch.fnmatchcase`; at most one pattern matches a name. Return the complaints, a sorted list of pairs, empty if all is as planned:
+checks nothing. `whole` and `held` map every weight's name to its shape (rows, columns), in the whole model and on this rank. Weights are
+stored (out, in): `"column"` splits the rows, `"row"` the columns. Patterns match as in `fnmatch.fnmatchcase`; at most one matches a name.
+Return the complaints, a sorted list of pairs, empty if all is as planned:
 
 - `("unused", pattern)`: the pattern matches no weight;
 - `("whole", name)`: the plan splits this weight, but it is held whole;
-- `("wrong side", name)`: it is held in any other shape than the plan's. That includes a weight that no pattern matches and that is
-  not held whole.
+- `("wrong side", name)`: it is held in any other shape than the plan's, which without a pattern is the whole one.
 
 `ranks` divides the split dimension. On one rank, a split weight is whole, and that is no complaint.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=4),

@@ -125,6 +125,17 @@ def test_the_block_computes_the_same_with_both_kinds_of_attention():
 # --- checkpointing
 
 
+def test_a_checkpoint_changes_nothing_that_a_plain_call_gives():
+    card = BY_ID["write-checkpointing"]
+    for params in (card.params, other_structure(card)):
+        for case in judging(card.id).cases(params, random.Random(4)):
+            spec = case.args[0]
+            with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(spec.get("grad", True)):
+                want = probes.pass_through(probes.plain_call, spec)
+            got = Worked(card.id).value(case)
+            torch.testing.assert_close({name: got[name] for name in want}, want)
+
+
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_torchs_own_checkpoint_would_pass(reentrant, monkeypatch):
     """Values, calls, generator and bytes of the real thing are those that the judge asks for."""
@@ -214,6 +225,24 @@ def test_the_device_refuses_one_byte_too_many():
         kept = [torch.empty(100)]
         kept.append(torch.empty(1))
     assert books.peak_bytes == 400
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_chunks_give_the_loss_and_the_gradients_of_all_logits_in_fp64(reduction):
+    contract, card = judging("chunked-cross-entropy"), BY_ID["chunked-cross-entropy"]
+    params = card.params | {"reduction": reduction}
+    for case in contract.cases(params, random.Random(4)):
+        spec, _ = case.args
+        inputs, weight, targets = probes.loss_inputs(spec)
+        inputs, weight = inputs.double().requires_grad_(), weight.double().requires_grad_()
+        loss = F.cross_entropy(inputs @ weight.T, targets, reduction=reduction)
+        (loss * spec["scale"]).backward()
+        with judged_variant(card.id, params):
+            got = Worked(card.id).value(case)
+        assert float(got["loss"]) == pytest.approx(loss.item(), rel=1e-5)
+        for name, want in (("hidden", inputs.grad), ("weight", weight.grad)):
+            if name in spec["wanted"]:
+                torch.testing.assert_close(got[name], want.float(), rtol=1e-4, atol=1e-4 * float(want.abs().max()))
 
 
 def test_a_device_for_chunks_cannot_hold_the_logits_twice():

@@ -1,5 +1,8 @@
 """Chapter 05's exercises: oracles equal torch's casts, its gradient scaler and float64, and bounds hold for every order of a sum."""
 
+import math
+import random
+
 import pytest
 import torch
 from contract.kit import functions_of, graded, shipped
@@ -11,7 +14,7 @@ from course_chapters.ch05.exercises.judges.round_to_format import points
 from course_chapters.ch05.exercises.judges.stochastic_rounding import ups
 from course_chapters.ch05.exercises.judges.tolerance_design import DTYPES, ROUNDOFF, explained
 from course_grader import exercises
-from course_grader.judging import Worked
+from course_grader.judging import Worked, judging
 from course_grader.judging.worked import judged_variant
 
 rounded, lost = Worked("round-to-format"), Worked("lost-update")
@@ -112,3 +115,20 @@ def test_rounding_explains_a_sum_in_every_order(data, form, size):
 def test_a_sparse_tensor_elsewhere_in_the_process_does_not_upset_the_softmax_probe():
     sparse = torch.eye(3).to_sparse()  # the probe looks at every tensor that is alive, and this one has no storage
     assert graded("online-softmax", *functions_of(shipped("online-softmax", "right")[0])).passed and sparse.is_sparse
+
+
+# --- one decision for all ranks
+
+
+def test_all_ranks_take_the_step_of_one_process_or_none():
+    card = exercises.card("overflow-everywhere")
+    for case in judging(card.id).cases(card.params, random.Random(3)):
+        weights, gradients, (scale, *_), (rate, *_), (most, *_) = zip(*case.per_rank, strict=True)
+        fine = all(each.isfinite().all() for each in gradients)
+        norm = math.sqrt(sum(each.double().square().sum().item() for each in gradients)) / scale
+        step = rate / scale * min(1.0, most / norm if norm else 1.0) if fine else 0.0
+        for rank, got in enumerate(Worked(card.id).value(case)):
+            assert bool(got["stepped"]) == fine
+            change = step * gradients[rank].double() if fine else 0.0
+            want = (weights[rank].double() - change).float()
+            torch.testing.assert_close(got["weights"], want, rtol=1e-4, atol=1e-9)

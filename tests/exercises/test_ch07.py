@@ -1,18 +1,20 @@
 """Chapter 07's exercises: oracles are those of real runs, of torch's own replica and of the library."""
 
+import math
 import random
 
 import pytest
 import torch
 from contract.kit import functions, shipped, wrong
 from torch import nn
+from torch.nn import functional as F
 
 from course_chapters.ch07.exercises.break_even import BEHIND
 from course_chapters.ch07.exercises.judges.hooks import SECONDS, WIDE
 from course_chapters.ch07.exercises.judges.predict_exposed import exposed_seconds
-from course_chapters.ch07.exercises.judges.ranks import collective_seconds
+from course_chapters.ch07.exercises.judges.ranks import collective_seconds, descend, gradients, net
 from course_chapters.ch07.exercises.models import Counted, Net, Replica, Words
-from course_chapters.ch07.exercises.probes import deal, hooked
+from course_chapters.ch07.exercises.probes import deal, hooked, mean_distance, mean_square
 from course_grader import exercises
 from course_grader.bank import kill_matrix
 from course_grader.judging import Worked, judging
@@ -21,6 +23,75 @@ from course_grader.records import Outcome
 from course_grader.worker.plain_values import Given
 from course_lib.cluster import Topology, simulate
 from course_lib.parallel import data as data_parallel
+
+# --- the worked answers on all ranks, and one process with everybody's data
+
+
+def one_loss(per_rank):
+    """Loss and gradients of one process that has all tokens."""
+    spec = per_rank[0][0]
+    model = Words(spec["seed"], spec["vocabulary"], spec["width"])
+    pairs = [pair for _, batches in per_rank for pair in batches]
+    inputs, targets = (torch.cat([each.flatten() for each in column]) for column in zip(*pairs, strict=True))
+    loss = F.cross_entropy(model.head(model.embedding(inputs)).double(), targets)
+    return {"gradients": gradients(model, loss), "loss": loss.item()}
+
+
+def one_training(per_rank):
+    """Weights and steps of one process that has everybody's batch of each step."""
+    spec, rate, _ = per_rank[0]
+    model, steps = net(spec), max(len(own[2]) for own in per_rank)
+    for step in range(steps):
+        here = [own[2][step] for own in per_rank if step < len(own[2])]
+        inputs, targets = (torch.cat(column) for column in zip(*here, strict=True))
+        descend(model, gradients(model, mean_square(model(inputs), targets)), rate)
+    return {"weights": [each.detach() for each in model.parameters()], "steps": steps}
+
+
+def one_accumulation(per_rank):
+    """Gradients of each step of one process that has all micro-batches."""
+    spec, given = per_rank[0]
+    model, loss = net(spec), {"mean_square": mean_square, "mean_distance": mean_distance}[spec["loss"]]
+    losses = [[loss(model(x), y) for _, own in per_rank for x, y in own[step]] for step in range(len(given))]
+    return {"gradients": [gradients(model, torch.stack(each).mean()) for each in losses]}
+
+
+def one_evaluation(per_rank):
+    """The metrics from everybody's batches."""
+    rows = [each for own in per_rank for each in own[0] if each[2]]
+    tokens = sum(t for _, _, t in rows)
+    loss = sum(m * t for m, _, t in rows) / tokens
+    return {"loss": loss, "accuracy": sum(c for _, c, _ in rows) / tokens, "perplexity": math.exp(loss)}
+
+
+def one_average(per_rank):
+    """The mean over all examples of the ranks' means."""
+    examples = sum(count for _, count in per_rank)
+    columns = zip(*(grads for grads, _ in per_rank), strict=True)
+    weights = [count / examples for _, count in per_rank]
+    means = [sum(w * g.double() for w, g in zip(weights, column, strict=True)) for column in columns]
+    return [mean.to(grad.dtype) for mean, grad in zip(means, per_rank[0][0], strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("exercise", "plain"),
+    [
+        ("token-mean", one_loss),
+        ("uneven-inputs", one_training),
+        ("one-sync", one_accumulation),
+        ("mean-metrics", one_evaluation),
+        ("average-gradients", one_average),
+    ],
+)
+def test_the_worked_answer_gives_every_rank_what_one_process_has(exercise, plain):
+    card = exercises.card(exercise)
+    for case in judging(exercise).cases(card.params, random.Random(3)):
+        want = plain(case.per_rank)
+        for got in Worked(exercise).value(case):
+            if isinstance(want, dict):
+                got = {name: got[name] for name in want}
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
 
 # --- who overlaps nothing
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, describe, judged
+from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
 from course_grader.judging.tensors import coin_of, kind_fault, squares
 from course_grader.judging.traffic import too_few_bytes
@@ -65,17 +65,6 @@ def _agreed_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
 
 
-def agreed_weights(case: Case) -> list[Tensor]:
-    """Each rank's new weights in fp32, from all parts at once."""
-    rows = case.per_rank or ()
-    if not all(row[1].isfinite().all() for row in rows):
-        return [row[0] for row in rows]
-    _, _, scale, rate, most = rows[0]
-    norm = math.sqrt(squares(row[1] for row in rows)) / scale
-    step = rate / scale * (most / norm if norm > most else 1.0)
-    return [(row[0].double() - step * row[1].double()).float() for row in rows]
-
-
 def agreed_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     """The first rank whose decision or whose weights are not the right ones."""
     rows = case.per_rank or ()
@@ -96,7 +85,8 @@ def agreed_fault(case: Case, results: Sequence[Any]) -> Fault | None:
         if said[0]:
             return "missed", "no rank skips, although a gradient is infinite or NaN."
         return "false-alarm", "all ranks skip, and every gradient is finite."
-    for rank, (row, want) in enumerate(zip(results, agreed_weights(case), strict=True)):
+    for rank, (row, right) in enumerate(zip(results, Worked("overflow-everywhere").value(case), strict=True)):
+        want = right["weights"]
         if fault := kind_fault(f"Rank {rank}'s result", row["weights"], want):
             return fault
         if _near(row["weights"], want, rows[rank][0]):

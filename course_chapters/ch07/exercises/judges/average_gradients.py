@@ -8,9 +8,9 @@ from typing import Any
 import torch
 
 from course_chapters.ch07.exercises.judges.ranks import bytes_fault
-from course_grader.judging import Judging, Params, judged
+from course_grader.judging import Judging, Params, Worked, judged
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.gradients import gradients_fault, mean_of, scaled
+from course_grader.judging.gradients import gradients_fault, scaled
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
 from course_grader.records import Case, Outcome, Verdict
@@ -43,13 +43,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    given, counts = zip(*(case.per_rank or ()), strict=True)
-    summed = params["given"] == "sum"
-    want = mean_of([scaled(g, 1 / max(c, 1)) if summed else g for g, c in zip(given, counts, strict=True)], counts)
+    want = Worked("average-gradients").value(case)[0]
     fault = gradients_fault(case, outcome.value, want)
     if case.adversary is not None:
         return judged(case, fault)
-    wire = bytes_fault(outcome.meter, [[each] for each in given[0] if each.numel()], 1, 64 + 48 * len(want))
+    wire = bytes_fault(outcome.meter, [[each] for each in want if each.numel()], 1, 64 + 48 * len(want))
     return judged(case, fault, ("cost", "bytes", wire))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from course_grader.judging import Fault, Judging, Params, describe, is_number, judged, near
+from course_grader.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import PerRank
@@ -43,10 +43,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
-    rows = [each for own in case.per_rank or () for each in own[0] if each[2]]
-    tokens = sum(t for _, _, t in rows)
-    loss = sum(m * t for m, _, t in rows) / tokens
-    want = {"loss": loss, "accuracy": sum(c for _, c, _ in rows) / tokens, "perplexity": math.exp(loss)}
+    want = Worked("mean-metrics").value(case)[0]
     for rank, got in enumerate(results):
         if not set(want) <= set(got):
             return "wrong-shape", f'Rank {rank}: return a dictionary with "loss", "accuracy" and "perplexity".'

@@ -8,16 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_chapters.ch07.exercises import probes
-from course_chapters.ch07.exercises.judges.ranks import (
-    bytes_fault,
-    gradients,
-    graphs_fault,
-    messages_fault,
-    net,
-    steps_fault,
-)
-from course_grader.judging import Fault, Judging, Params, first, judged
+from course_chapters.ch07.exercises.judges.ranks import bytes_fault, graphs_fault, messages_fault, steps_fault
+from course_grader.judging import Fault, Judging, Params, Worked, first, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of
@@ -50,15 +42,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    results, n = outcome.value, case.ranks or 1
-    spec, given = (case.per_rank or ())[0]
-    steps, rows, loss = [len(batches) for batches in given], len(given[0][0][0]), getattr(probes, spec["loss"])
-    model, wants = net(spec), []
-    for step in range(len(steps)):
-        losses = [loss(model(x), y) for _, own in case.per_rank or () for x, y in own[step]]
-        wants.append(gradients(model, torch.stack(losses).mean()))
+    results, n, wants = outcome.value, case.ranks or 1, Worked("one-sync").value(case)[0]["gradients"]
+    _, given = (case.per_rank or ())[0]
+    steps, rows = [len(batches) for batches in given], len(given[0][0][0])
     fault = steps_fault(case, results, wants, ("", "Step {} is right but step {} is wrong."))
-    wire = _wire(outcome.meter, list(model.parameters()), steps)
+    wire = _wire(outcome.meter, wants[0], steps)
     graphs = graphs_fault([row["counts"] for row in results], [sum(steps)] * n, rows, [sum(steps)] * n)
     return judged(case, fault, ("cost", "syncs", wire), ("cost", "graphs", graphs))
 

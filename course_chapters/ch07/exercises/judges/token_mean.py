@@ -9,13 +9,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from course_chapters.ch07.exercises.judges.ranks import bytes_fault, gradients, graphs_fault
-from course_chapters.ch07.exercises.models import Words
-from course_grader.judging import Fault, Judging, Params, describe, is_number, judged, near
+from course_chapters.ch07.exercises.judges.ranks import bytes_fault, graphs_fault
+from course_grader.judging import Fault, Judging, Params, Worked, describe, is_number, judged, near
 from course_grader.judging.cases import hidden, shown, under
-from course_grader.judging.gradients import Tensors, gradients_fault
+from course_grader.judging.gradients import gradients_fault
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import UNKIND, PerRank
 from course_grader.judging.tensors import coin_of
@@ -61,20 +59,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data([(0, 5)], [(1, 0), (2, 2)]))
 
 
-def _alone(case: Case) -> tuple[float, Tensors]:
-    """The mean loss and its gradients as one process with everybody's tokens has them."""
-    spec = (case.per_rank or ())[0][0]
-    model = Words(spec["seed"], spec["vocabulary"], spec["width"])
-    pairs = [pair for _, batches in case.per_rank or () for pair in batches]
-    inputs, targets = (torch.cat([each.flatten() for each in column]) for column in zip(*pairs, strict=True))
-    loss = functional.cross_entropy(model.head(model.embedding(inputs)).double(), targets)
-    return loss.item(), gradients(model, loss)
-
-
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    results, (loss, want) = outcome.value, _alone(case)
+    results, right = outcome.value, Worked("token-mean").value(case)[0]
+    want = right["gradients"]
     fault = gradients_fault(case, [row["gradients"] for row in results], want, where=("gradients",))
-    fault = fault or _loss_fault(case, [row["loss"] for row in results], loss)
+    fault = fault or _loss_fault(case, [row["loss"] for row in results], right["loss"])
     if case.adversary is not None:
         return judged(case, fault)
     given = [batches for _, batches in case.per_rank or ()]

@@ -36,7 +36,7 @@ simulate(fails, 2)""",
 @pytest.fixture(scope="module")
 def outputs():
     book = new_notebook(cells=[new_code_cell(source) for source in CELLS.values()])
-    NotebookClient(book, allow_errors=True, timeout=patience(120), kernel_name="python3").execute()
+    NotebookClient(book, allow_errors=True, timeout=int(patience(120)), kernel_name="python3").execute()
     assert nbformat.validate(book) is None
     return dict(zip(CELLS, (cell.outputs for cell in book.cells), strict=True))
 

@@ -1,25 +1,25 @@
 """One transformer trained on four axes, dp × pp × cp × tp, in one file to be read from top to bottom.
 
     run = simulate(train, 16, ({"dp": 2, "pp": 2, "cp": 2, "tp": 2}, Job()))  # `launch`: the same on real processes
-    put_together(run.results)["head.weight"]                                   # what the whole model would have
+    run.results[0].losses                                                      # those of the whole model on one process
 
-Every rank runs `train`, the last function but one. Each axis divides one thing, and sends another:
+Every rank runs `train`, the last function. Each axis divides one thing and sends another:
 
-    axis  a rank has                    it sends
-    tp    columns or rows of matrices   sums of activations, two all-reduces a layer and pass      chapter 09
-    cp    tokens of every sequence      keys and values around a ring, and their gradients         chapter 11
-    pp    consecutive layers            a micro-batch's activation on, its gradient back           chapter 10
-    dp    sequences of the batch        nothing of its own: gradients are summed over dp × cp      chapter 07
+    axis  a rank has                   what it sends                                             chapter
+    tp    columns or rows of matrices  activations: two all-reduces in a layer, and two back     09
+    cp    tokens of each sequence      keys and values around a ring, and their gradients back   11
+    pp    consecutive layers           each micro-batch's activations, and their gradient back   10
+    dp    sequences of the batch       gradients, once a step, to all ranks of dp × cp           07
 
-Speed is left out: nothing is overlapped, and there is no sequence parallelism and no sharded state. The chapters add them.
+Speed is left to the chapters: nothing here overlaps, and there is no sequence parallelism and no sharded state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,7 +46,6 @@ class Job:
     microbatches: int = 2  # into which each replica divides its sequences
     steps: int = 3
     lr: float = 3e-3
-    weight_decay: float = 0.01
     max_norm: float = 1.0  # gradients are clipped to this global norm
     seed: int = 0
     dtype: torch.dtype = torch.float64
@@ -69,7 +68,7 @@ class Rank:
     replicas: Comm  # dp × cp: ranks with the same weights, and other tokens
     tokens: Tensor  # its positions in every sequence
     angles: tuple[Tensor, Tensor]  # cosines and sines of these positions
-    weights: dict[str, Tensor] = field(default_factory=dict)  # by their names in the whole model
+    weights: dict[str, Tensor]  # its parts, by their names in the whole model
 
 
 def set_up(comm: Comm, sizes: Mapping[str, int], job: Job) -> Rank:
@@ -78,16 +77,13 @@ def set_up(comm: Comm, sizes: Mapping[str, int], job: Job) -> Rank:
         raise ValueError(f"There is no axis {unknown[0]!r} here; the axes are {', '.join(AXES)}.")
     mesh = Mesh({axis: sizes.get(axis, 1) for axis in AXES})
     if mesh.size != comm.size:
-        product = " × ".join(f"{axis}={size}" for axis, size in mesh.sizes.items())
-        raise ValueError(f"{product} makes {mesh.size} ranks, and there are {comm.size}.")
+        raise ValueError(f"{mesh} has {mesh.size} ranks, and {comm.size} run this program.")
     check(mesh.sizes, job)
     groups = [_group(comm, mesh, *axes) for axes in (("tp",), ("cp",), ("pp",), ("dp", "cp"))]
     at = mesh.coordinates(comm.rank)
     tokens = own_tokens(job.config.seq_len, mesh.sizes["cp"], at["cp"])
     cos, sin = (table[tokens].to(job.dtype) for table in rotary_tables(job.config.seq_len, job.config.head_dim))
-    rank = Rank(job.config, at, mesh.sizes, *groups, tokens, (cos, sin))
-    rank.weights = own_weights(rank, job)
-    return rank
+    return Rank(job.config, at, mesh.sizes, *groups, tokens, (cos, sin), own_weights(job, mesh.sizes, at))
 
 
 def _group(comm: Comm, mesh: Mesh, *axes: str) -> Comm:
@@ -99,34 +95,30 @@ def _group(comm: Comm, mesh: Mesh, *axes: str) -> Comm:
 def check(size: Mapping[str, int], job: Job) -> None:
     """ValueError if an axis does not divide what it cuts, or if the model has a part that this file leaves out."""
     one, tp = job.config, size["tp"]
-    for who, unit, what, count in (
-        (f"dp={size['dp']}", size["dp"] * job.microbatches, "sequences, the same number in each micro-batch", job.sequences),
-        (f"pp={size['pp']}", size["pp"], "layers", one.layers),
-        (f"cp={size['cp']}", 2 * size["cp"] if size["cp"] > 1 else 1, "tokens in a sequence, two blocks a rank", one.seq_len),
-        (f"tp={tp}", tp, "heads", one.heads),
-        (f"tp={tp}", tp, "key-value heads", one.kv_heads),
-        (f"tp={tp}", tp, "columns of the MLP (ffn)", one.ffn),
-        (f"tp={tp}", tp, "tokens in the vocabulary", one.vocab),
-    ):
+    needs = {  # (axis, what it divides) -> (how many there are, of what they must be a multiple)
+        ("dp", f"sequences for {job.microbatches} micro-batches"): (job.sequences, size["dp"] * job.microbatches),
+        ("pp", "layers"): (one.layers, size["pp"]),
+        ("cp", "tokens in a sequence, two blocks a rank"): (one.seq_len, 2 * size["cp"]),
+        ("tp", "heads"): (one.heads, tp),
+        ("tp", "key-value heads"): (one.kv_heads, tp),
+        ("tp", "columns of the MLP"): (one.ffn, tp),
+        ("tp", "tokens in the vocabulary"): (one.vocab, tp),
+    }
+    for (axis, what), (count, unit) in needs.items():
         if count % unit:
-            raise ValueError(f"{who} needs a multiple of {unit} {what}; there are {count}.")
-    for name, value in {"dropout": 0.0, "checkpointing": "none", "biases": False, "positions": "rotary"}.items():
-        if getattr(one, name) != value:
-            raise ValueError(f"This file trains models with {name}={value!r} only, not {getattr(one, name)!r}.")
-    if job.dtype not in (torch.float32, torch.float64):
-        raise ValueError(f"This file trains in torch.float32 or torch.float64, not in {job.dtype}.")
+            raise ValueError(f"{axis}={size[axis]} needs a multiple of {unit} {what}; there are {count}.")
+    if one != replace(one, gated=True, tied=False, biases=False, dropout=0.0, checkpointing="none", positions="rotary"):
+        raise ValueError(
+            "This file trains gated models with rotary positions and a head of their own; dropout, biases and checkpointing "
+            f"are left out. Not: {one}"
+        )
 
 
-# pp: which stages hold a parameter; tp: along which dimension a matrix is cut; cp: which tokens are whose
-
-
-def stages_of(name: str, config: Config, stages: int) -> set[int]:
-    """The pipeline stages that hold a parameter: one, except for a tied embedding, which is the last stage's head as well."""
+def stage_of(name: str, config: Config, stages: int) -> int:
+    """The pipeline stage that holds a parameter."""
     if name.startswith("blocks."):
-        return {int(name.split(".")[1]) * stages // config.layers}
-    if name == "embedding.weight":
-        return {0, stages - 1} if config.tied else {0}
-    return {stages - 1}
+        return int(name.split(".")[1]) * stages // config.layers
+    return 0 if name == "embedding.weight" else stages - 1
 
 
 CUT = {  # `F.linear` wants a matrix as (outputs, inputs)
@@ -141,13 +133,13 @@ def cut_along(name: str) -> int | None:
     return CUT.get(name.split(".")[-2])
 
 
-def own_weights(rank: Rank, job: Job) -> dict[str, Tensor]:
+def own_weights(job: Job, size: Mapping[str, int], at: Mapping[str, int]) -> dict[str, Tensor]:
     """This rank's part of the model that one process would start with. (A large model would be drawn part by part.)"""
     mine = {}
     for name, whole in transformer.build(job.config, job.seed).to(job.dtype).named_parameters():
-        if rank.at["pp"] in stages_of(name, job.config, rank.size["pp"]):
+        if at["pp"] == stage_of(name, job.config, size["pp"]):
             dim = cut_along(name)
-            part = whole if dim is None else whole.chunk(rank.size["tp"], dim)[rank.at["tp"]]
+            part = whole if dim is None else whole.chunk(size["tp"], dim)[at["tp"]]
             mine[name] = part.detach().clone().requires_grad_()
     return mine
 
@@ -161,44 +153,50 @@ def own_tokens(seq_len: int, ranks: int, rank: int) -> Tensor:
 # --- 2. tp: two products, one all-reduce forward and one backward
 
 
-class CopyIn(Function):
-    """The way into a region where tp ranks differ: nothing happens forward, and backward the ranks' gradients are summed."""
+class Conjugate(Function):
+    """What moves a tensor forward, and the transposed of it, which moves the gradient backward."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, tp: Comm) -> Tensor:
-        ctx.tp = tp
-        return x.view_as(x)
+    def forward(ctx: Any, x: Tensor, move: Callable, move_back: Callable) -> Tensor:
+        ctx.move_back = move_back
+        return move(x)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        total = grad.clone(memory_format=torch.contiguous_format)
-        ctx.tp.all_reduce(total)
-        return total, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.move_back(grad), None, None
 
 
-class SumOut(Function):
-    """The way out: the ranks' parts are summed forward, and backward the gradient, which all ranks have, passes unchanged."""
+def unchanged(x: Tensor) -> Tensor:
+    """`x` itself."""
+    return x.view_as(x)
 
-    @staticmethod
-    def forward(ctx: Any, part: Tensor, tp: Comm) -> Tensor:
-        total = part.clone(memory_format=torch.contiguous_format)
-        tp.all_reduce(total)
-        return total
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return grad, None
+def summed(group: Comm, x: Tensor) -> Tensor:
+    """The sum of all ranks' tensors, on every rank."""
+    total = x.clone(memory_format=torch.contiguous_format)
+    group.all_reduce(total)
+    return total
+
+
+def copy_in(x: Tensor, tp: Comm) -> Tensor:
+    """The way into a region where tp ranks differ: every rank's use of `x` adds to its gradient."""
+    return Conjugate.apply(x, unchanged, partial(summed, tp))
+
+
+def sum_out(part: Tensor, tp: Comm) -> Tensor:
+    """The way out: every rank has one term of a sum, and all of them get the sum and its gradient."""
+    return Conjugate.apply(part, partial(summed, tp), unchanged)
 
 
 def column_parallel(x: Tensor, weights: Sequence[Tensor], tp: Comm) -> list[Tensor]:
     """This rank's outputs of several matrices with the same input, which every rank has whole."""
-    x = CopyIn.apply(x, tp)
+    x = copy_in(x, tp)
     return [F.linear(x, weight) for weight in weights]
 
 
 def row_parallel(part: Tensor, weight: Tensor, tp: Comm) -> Tensor:
     """All outputs on every rank, from this rank's inputs: each rank computes one term of a sum."""
-    return SumOut.apply(F.linear(part, weight), tp)
+    return sum_out(F.linear(part, weight), tp)
 
 
 def embed(rank: Rank, tokens: Tensor) -> Tensor:
@@ -206,15 +204,12 @@ def embed(rank: Rank, tokens: Tensor) -> Tensor:
     table = rank.weights["embedding.weight"]
     place = tokens - rank.at["tp"] * len(table)
     elsewhere = (place < 0) | (place >= len(table))
-    return SumOut.apply(F.embedding(place.masked_fill(elsewhere, 0), table).masked_fill(elsewhere[..., None], 0), rank.tp)
+    return sum_out(F.embedding(place.masked_fill(elsewhere, 0), table).masked_fill(elsewhere[..., None], 0), rank.tp)
 
 
 def loss_sum(rank: Rank, x: Tensor, targets: Tensor) -> Tensor:
-    """The sum of the cross-entropies of these tokens, in nats; three numbers a token travel, and never the logits.
-
-    Targets of −100 do not count.
-    """
-    head = rank.weights["embedding.weight" if rank.config.tied else "head.weight"]
+    """The sum of cross-entropies, in nats, without targets of −100; three numbers a token travel, never the logits."""
+    head = rank.weights["head.weight"]
     (logits,) = column_parallel(x, [head], rank.tp)
     largest = logits.detach().max(-1).values
     rank.tp.all_reduce(largest, MAX)
@@ -222,66 +217,53 @@ def loss_sum(rank: Rank, x: Tensor, targets: Tensor) -> Tensor:
     place = targets - rank.at["tp"] * len(head)
     here = (place >= 0) & (place < len(head))
     chosen = scores.gather(-1, place.where(here, 0)[..., None]).squeeze(-1) * here
-    total, wanted = SumOut.apply(torch.stack([scores.exp().sum(-1), chosen]), rank.tp)
+    total, wanted = sum_out(torch.stack([scores.exp().sum(-1), chosen]), rank.tp)
     return ((total.log() - wanted) * (targets >= 0)).sum()
 
 
 # --- 3. cp: keys and values visit every rank of a ring
 
 
-class PassOn(Function):
-    """A block moves to the next rank while the previous rank's block arrives; backward, gradients move the other way."""
-
-    @staticmethod
-    def forward(ctx: Any, block: Tensor, cp: Comm) -> Tensor:
-        ctx.cp = cp
-        return _shift(cp, block, 1)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        return _shift(ctx.cp, grad, -1), None
-
-
-def _shift(ring: Comm, block: Tensor, by: int) -> Tensor:
-    arrives = torch.empty_like(block, memory_format=torch.contiguous_format)
-    swap(ring, block.contiguous(), (ring.rank + by) % ring.size, arrives, (ring.rank - by) % ring.size)
+def shifted(ring: Comm, by: int, x: Tensor) -> Tensor:
+    """The tensor of the rank that is `by` places back; this rank's own goes as many places ahead."""
+    arrives = torch.empty_like(x, memory_format=torch.contiguous_format)
+    swap(ring, x.contiguous(), (ring.rank + by) % ring.size, arrives, (ring.rank - by) % ring.size)
     return arrives
 
 
-class Part(NamedTuple):
-    """The attention of some queries to some of the keys."""
-
-    out: Tensor
-    log_sum: Tensor  # the logarithm of the sum of exp(score), the softmax's denominator
+def pass_on(kv: Tensor, cp: Comm) -> Tensor:
+    """Keys and values move to the next rank while the previous rank's arrive; their gradients move the other way."""
+    return Conjugate.apply(kv, partial(shifted, cp, 1), partial(shifted, cp, -1))
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None = None) -> Part:
-    """q (B, heads, queries, D) to k and v (B, kv_heads, keys, D) alone; without `visible`, every query sees every key."""
+def attend(q: Tensor, k: Tensor, v: Tensor, causal: bool = False) -> tuple[Tensor, Tensor]:
+    """Attention of q (B, heads, queries, D) to these keys alone, and the logarithm of its softmax's denominator."""
     k, v = (t.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for t in (k, v))
     scores = q * q.shape[-1] ** -0.5 @ k.transpose(-2, -1)
-    scores = scores if visible is None else scores.masked_fill(~visible, -torch.inf)
+    if causal:
+        scores = scores + torch.full_like(scores[0, 0], -torch.inf).triu(1)
     log_sum = scores.logsumexp(-1, keepdim=True)
-    return Part((scores - log_sum).exp() @ v, log_sum)
+    return (scores - log_sum).exp() @ v, log_sum
 
 
-def merge(a: Part, b: Part) -> Part:
-    """The attention to the keys of both: an average of the outputs, weighted by the parts of the denominator."""
-    log_sum = torch.logaddexp(a.log_sum, b.log_sum)
-    return Part(a.out * (a.log_sum - log_sum).exp() + b.out * (b.log_sum - log_sum).exp(), log_sum)
+def merge(out: Tensor, log_sum: Tensor, more: Tensor, more_log_sum: Tensor) -> tuple[Tensor, Tensor]:
+    """The attention to the keys of two parts: outputs are averaged, weighted by the denominators."""
+    total = torch.logaddexp(log_sum, more_log_sum)
+    return out * (log_sum - total).exp() + more * (more_log_sum - total).exp(), total
 
 
 def ring_attention(cp: Comm, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention of this rank's tokens to those of all cp ranks. With the zig-zag, all ranks compute alike."""
-    tokens, half, block = q.shape[2], q.shape[2] // 2, torch.stack([k, v])
-    seen = attend(q, k, v, torch.ones(tokens, tokens, dtype=torch.bool).tril())
+    """Causal attention of this rank's tokens to those of all cp ranks. With the zig-zag, each step is half a block of scores."""
+    half, kv = q.shape[2] // 2, torch.stack([k, v])
+    out, log_sum = attend(q, k, v, causal=True)
     for step in range(1, cp.size):
-        block = PassOn.apply(block, cp)
-        if (cp.rank - step) % cp.size < cp.rank:  # from a lower rank: its early block is before all my tokens, its late one after
-            seen = merge(seen, attend(q, *block[..., :half, :]))
-        else:  # from a higher rank: both of its blocks lie between my early and my late one
-            late = merge(Part(*(t[..., half:, :] for t in seen)), attend(q[..., half:, :], *block))
-            seen = Part(*(torch.cat([mine[..., :half, :], new], -2) for mine, new in zip(seen, late, strict=True)))
-    return seen.out
+        kv = pass_on(kv, cp)  # now those of rank cp.rank - step
+        if step <= cp.rank:  # their early half precedes all tokens of this rank, their late half follows them
+            out, log_sum = merge(out, log_sum, *attend(q, *kv[..., :half, :]))
+        else:  # from a higher rank: all of them lie between the two halves of this rank's tokens
+            late = merge(out[..., half:, :], log_sum[..., half:, :], *attend(q[..., half:, :], *kv))
+            out, log_sum = (torch.cat([t[..., :half, :], new], 2) for t, new in zip((out, log_sum), late, strict=True))
+    return out
 
 
 # --- 4. pp: the blocks of one stage, and the order of micro-batches
@@ -292,7 +274,7 @@ def norm(x: Tensor, weight: Tensor) -> Tensor:
     return x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt() * weight
 
 
-def block(rank: Rank, layer: int, x_BSH: Tensor) -> Tensor:
+def transformer_block(rank: Rank, layer: int, x_BSH: Tensor) -> Tensor:
     """One layer of the transformer, on this rank's tokens, heads and columns of the MLP."""
 
     def w(name: str) -> Tensor:
@@ -304,25 +286,19 @@ def block(rank: Rank, layer: int, x_BSH: Tensor) -> Tensor:
     q, k, v = (t.transpose(1, 2) for t in (rotate(q, *rank.angles), rotate(k, *rank.angles), v))
     out = again(partial(ring_attention, rank.cp), q, k, v)  # for the backward pass, keys travel again and are not kept
     x_BSH = x_BSH + row_parallel(out.transpose(1, 2).flatten(2), w("attention.wo"), rank.tp)
-    wide = [w("mlp.gate"), w("mlp.up")] if rank.config.gated else [w("mlp.up")]
-    *gate, up = column_parallel(norm(x_BSH, w("norm2")), wide, rank.tp)
-    inner = F.silu(gate[0]) * up if gate else F.gelu(up)
-    return x_BSH + row_parallel(inner, w("mlp.down"), rank.tp)
+    gate, up = column_parallel(norm(x_BSH, w("norm2")), [w("mlp.gate"), w("mlp.up")], rank.tp)
+    return x_BSH + row_parallel(F.silu(gate) * up, w("mlp.down"), rank.tp)
 
 
 def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Tensor], count: int) -> Tensor:
-    """All micro-batches through this rank's stage, in the order of 1F1B; gradients of the mean loss over `count` tokens.
-
-    Returns this rank's share of that mean: on the last stage the loss of its own tokens divided by `count`, elsewhere zero.
-    """
+    """All micro-batches through this stage, in the order of 1F1B; returns this rank's part of a mean over `count` tokens."""
     pp, last = rank.pp, rank.pp.size - 1
     layers = rank.config.layers // pp.size
     total, sending = torch.zeros((), dtype=torch.float64), []
     kept: dict[int, tuple[Tensor, Tensor]] = {}  # a micro-batch's input and output, from its forward to its backward
-    like = rank.weights[f"blocks.{pp.rank * layers}.norm1.weight"]
 
     def receive(source: int, microbatch: int) -> Tensor:
-        activation = like.new_empty(*tokens[microbatch].shape, rank.config.hidden)
+        activation = rank.angles[0].new_empty(*tokens[microbatch].shape, rank.config.hidden)
         pp.recv(activation, source)
         return activation
 
@@ -332,19 +308,19 @@ def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Ten
             x = embed(rank, tokens[i]) if pp.rank == 0 else receive(pp.rank - 1, i).requires_grad_()
             out = x
             for layer in range(pp.rank * layers, (pp.rank + 1) * layers):
-                out = block(rank, layer, out)
+                out = transformer_block(rank, layer, out)
             if pp.rank == last:
                 out = loss_sum(rank, norm(out, rank.weights["norm.weight"]), targets[i]) / count
                 total += out.detach()
             else:
-                sending.append(pp.isend(out.detach(), pp.rank + 1))  # not awaited here, so that no two ranks wait in a circle
+                sending.append(pp.isend(out.detach(), pp.rank + 1))
             kept[i] = x, out
         else:
             x, out = kept.pop(i)
             out.backward(None if pp.rank == last else receive(pp.rank + 1, i))
             if pp.rank > 0:
                 sending.append(pp.isend(x.grad, pp.rank - 1))
-    for work in sending:
+    for work in sending:  # not earlier: two stages that send to each other would wait in a circle
         work.wait()
     return total
 
@@ -353,15 +329,7 @@ def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Ten
 
 
 def add_gradients(rank: Rank) -> None:
-    """Sum gradients over the ranks with the same weights and other tokens: one all-reduce over dp and cp together.
-
-    Every loss was divided by the tokens of all ranks, so the sum is the gradient of the mean over all tokens.
-    """
-    if rank.config.tied and rank.pp.size > 1 and "embedding.weight" in rank.weights:
-        grad, other_end = rank.weights["embedding.weight"].grad, rank.pp.size - 1 - rank.pp.rank
-        arrives = torch.empty_like(grad)  # the matrix is used on two stages, so its gradient is a sum of two
-        swap(rank.pp, grad, other_end, arrives, other_end)
-        grad += arrives
+    """Sum gradients over dp and cp together. Losses were divided by the tokens of all ranks, so it is the mean's gradient."""
     grads = [weight.grad for weight in rank.weights.values()]
     flat = torch.cat([grad.flatten() for grad in grads])
     rank.replicas.all_reduce(flat)
@@ -372,30 +340,25 @@ def add_gradients(rank: Rank) -> None:
 def clip(rank: Rank, most: float) -> float:
     """Scale all gradients so that the norm of the whole model's is at most `most`; returns the norm before.
 
-    Every number counts once. Stages and parts of matrices differ, so squares are summed over pp and tp; replicas are equal,
-    so not over dp and cp. A norm's weights are on all tp ranks, and a tied embedding on two stages.
+    Every number counts once: squares are summed over tp and pp, which divide the model, not over dp and cp, which copy it.
     """
     total = torch.zeros(1, dtype=torch.float64)
     for name, weight in rank.weights.items():
-        if min(stages_of(name, rank.config, rank.pp.size)) == rank.pp.rank:
-            copies = rank.tp.size if cut_along(name) is None else 1
-            total += weight.grad.double().square().sum() / copies
+        copies = rank.tp.size if cut_along(name) is None else 1  # all tp ranks hold the norms' weights
+        total += weight.grad.double().square().sum() / copies
     rank.tp.all_reduce(total)
     rank.pp.all_reduce(total)
     length = total.sqrt().item()
-    if length > most:
-        for weight in rank.weights.values():
-            weight.grad *= most / length
+    for weight in rank.weights.values():
+        weight.grad *= most / max(most, length)
     return length
 
 
 @torch.no_grad()
-def update(rank: Rank, moments: dict[str, tuple[Tensor, Tensor]], step: int, job: Job) -> None:
+def update(rank: Rank, moments: dict[str, tuple[Tensor, Tensor]], step: int, lr: float) -> None:
     """AdamW treats every number by itself, so each rank updates its own part; equal copies stay equal."""
     for name, weight in rank.weights.items():
-        new, *moments[name] = adamw_update(
-            weight, weight.grad, *moments[name], step, job.lr, weight_decay=job.weight_decay
-        )
+        new, *moments[name] = adamw_update(weight, weight.grad, *moments[name], step, lr)
         weight.copy_(new)
 
 
@@ -404,13 +367,21 @@ def update(rank: Rank, moments: dict[str, tuple[Tensor, Tensor]], step: int, job
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What one rank has in the end: losses (mean over all tokens) and norms of every step, and its part of the model."""
+    """What a rank has in the end: losses and norms of every step, the same on all ranks, and its part of the model."""
 
-    at: Mapping[str, int]
     losses: list[float]
     norms: list[float]  # before clipping
     weights: dict[str, Tensor]
     gradients: dict[str, Tensor]  # of the last step, after clipping
+
+
+def own_batch(rank: Rank, job: Job, step: int) -> tuple[Sequence[Tensor], Sequence[Tensor], int]:
+    """Tokens and targets of this rank's micro-batches, and how many targets all ranks have: dp cuts rows, cp columns."""
+    rows = (each.chunk(rank.size["dp"])[rank.at["dp"]] for each in job.batch(step, job.sequences, job.config.seq_len))
+    tokens, targets = (each[:, rank.tokens] for each in rows)
+    count = (targets >= 0).sum()
+    rank.replicas.all_reduce(count)
+    return tokens.chunk(job.microbatches), targets.chunk(job.microbatches), int(count)
 
 
 def train(comm: Comm, sizes: Mapping[str, int], job: Job) -> Trained:
@@ -424,31 +395,9 @@ def train(comm: Comm, sizes: Mapping[str, int], job: Job) -> Trained:
         loss = forward_backward(rank, *own_batch(rank, job, step))
         add_gradients(rank)
         norms.append(clip(rank, job.max_norm))
-        update(rank, moments, step + 1, job)
-        rank.pp.all_reduce(loss)  # only the last stage has a loss
+        update(rank, moments, step + 1, job.lr)
+        rank.pp.all_reduce(loss)  # only the last stage has one
         rank.replicas.all_reduce(loss)
         losses.append(loss.item())
     weights = {name: each.detach() for name, each in rank.weights.items()}
-    return Trained(rank.at, losses, norms, weights, {name: each.grad for name, each in rank.weights.items()})
-
-
-def own_batch(rank: Rank, job: Job, step: int) -> tuple[Sequence[Tensor], Sequence[Tensor], int]:
-    """Tokens and targets of this rank's micro-batches: dp cuts the rows of the batch, cp its columns; and the tokens of all ranks."""
-    rows = (each.chunk(rank.size["dp"])[rank.at["dp"]] for each in job.batch(step, job.sequences, job.config.seq_len))
-    tokens, targets = (each[:, rank.tokens] for each in rows)
-    count = (targets >= 0).sum()
-    rank.replicas.all_reduce(count)
-    return tokens.chunk(job.microbatches), targets.chunk(job.microbatches), int(count)
-
-
-def put_together(ranks: Sequence[Trained], kind: str = "weights") -> dict[str, Tensor]:
-    """The whole model's weights or gradients from the parts of all ranks."""
-    parts: dict[str, dict[int, Tensor]] = {}
-    for mine in ranks:
-        for name, part in getattr(mine, kind).items():
-            parts.setdefault(name, {})[mine.at["tp"]] = part
-    cuts = {name: cut_along(name) for name in parts}
-    return {
-        name: found[0] if cuts[name] is None else torch.cat([found[at] for at in sorted(found)], cuts[name])
-        for name, found in parts.items()
-    }
+    return Trained(losses, norms, weights, {name: each.grad for name, each in rank.weights.items()})

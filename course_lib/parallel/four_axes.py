@@ -109,8 +109,7 @@ def check(size: Mapping[str, int], job: Job) -> None:
             raise ValueError(f"{axis}={size[axis]} needs a multiple of {unit} {what}; there are {count}.")
     if one != replace(one, gated=True, tied=False, biases=False, dropout=0.0, checkpointing="none", positions="rotary"):
         raise ValueError(
-            "This file trains gated models with rotary positions and a head of their own; dropout, biases and checkpointing "
-            f"are left out. Not: {one}"
+            f"Tied, biases, dropout, checkpointing, plain MLP and learned positions are left out here: {one}."
         )
 
 
@@ -208,14 +207,13 @@ def embed(rank: Rank, tokens: Tensor) -> Tensor:
 
 
 def loss_sum(rank: Rank, x: Tensor, targets: Tensor) -> Tensor:
-    """The sum of cross-entropies, in nats, without targets of −100; three numbers a token travel, never the logits."""
-    head = rank.weights["head.weight"]
-    (logits,) = column_parallel(x, [head], rank.tp)
+    """The sum of cross-entropies in nats, without targets of −100. Three numbers a token travel, never the logits."""
+    (logits,) = column_parallel(x, [rank.weights["head.weight"]], rank.tp)
     largest = logits.detach().max(-1).values
     rank.tp.all_reduce(largest, MAX)
     scores = logits - largest[..., None]
-    place = targets - rank.at["tp"] * len(head)
-    here = (place >= 0) & (place < len(head))
+    place = targets - rank.at["tp"] * logits.shape[-1]
+    here = (place >= 0) & (place < logits.shape[-1])
     chosen = scores.gather(-1, place.where(here, 0)[..., None]).squeeze(-1) * here
     total, wanted = sum_out(torch.stack([scores.exp().sum(-1), chosen]), rank.tp)
     return ((total.log() - wanted) * (targets >= 0)).sum()
@@ -253,7 +251,7 @@ def merge(out: Tensor, log_sum: Tensor, more: Tensor, more_log_sum: Tensor) -> t
 
 
 def ring_attention(cp: Comm, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Causal attention of this rank's tokens to those of all cp ranks. With the zig-zag, each step is half a block of scores."""
+    """Causal attention of this rank's tokens to those of all cp ranks. Thanks to the zig-zag, all compute alike."""
     half, kv = q.shape[2] // 2, torch.stack([k, v])
     out, log_sum = attend(q, k, v, causal=True)
     for step in range(1, cp.size):
@@ -291,21 +289,20 @@ def transformer_block(rank: Rank, layer: int, x_BSH: Tensor) -> Tensor:
 
 
 def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Tensor], count: int) -> Tensor:
-    """All micro-batches through this stage, in the order of 1F1B; returns this rank's part of a mean over `count` tokens."""
-    pp, last = rank.pp, rank.pp.size - 1
-    layers = rank.config.layers // pp.size
+    """All micro-batches through this stage in 1F1B's order; returns this rank's part of the mean loss of `count` tokens."""
+    pp, last, layers = rank.pp, rank.pp.size - 1, rank.config.layers // rank.pp.size
     total, sending = torch.zeros((), dtype=torch.float64), []
     kept: dict[int, tuple[Tensor, Tensor]] = {}  # a micro-batch's input and output, from its forward to its backward
 
-    def receive(source: int, microbatch: int) -> Tensor:
-        activation = rank.angles[0].new_empty(*tokens[microbatch].shape, rank.config.hidden)
+    def receive(source: int) -> Tensor:
+        activation = rank.angles[0].new_empty(*tokens[0].shape, rank.config.hidden)
         pp.recv(activation, source)
         return activation
 
     for op in one_f_one_b(pp.size, len(tokens)).rows[pp.rank]:
         i = op.microbatch
         if op.kind == "F":
-            x = embed(rank, tokens[i]) if pp.rank == 0 else receive(pp.rank - 1, i).requires_grad_()
+            x = embed(rank, tokens[i]) if pp.rank == 0 else receive(pp.rank - 1).requires_grad_()
             out = x
             for layer in range(pp.rank * layers, (pp.rank + 1) * layers):
                 out = transformer_block(rank, layer, out)
@@ -317,7 +314,7 @@ def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Ten
             kept[i] = x, out
         else:
             x, out = kept.pop(i)
-            out.backward(None if pp.rank == last else receive(pp.rank + 1, i))
+            out.backward(None if pp.rank == last else receive(pp.rank + 1))
             if pp.rank > 0:
                 sending.append(pp.isend(x.grad, pp.rank - 1))
     for work in sending:  # not earlier: two stages that send to each other would wait in a circle
@@ -329,7 +326,7 @@ def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Ten
 
 
 def add_gradients(rank: Rank) -> None:
-    """Sum gradients over dp and cp together. Losses were divided by the tokens of all ranks, so it is the mean's gradient."""
+    """Sum gradients over dp and cp together: losses are divided by the tokens of all ranks, so this makes the mean."""
     grads = [weight.grad for weight in rank.weights.values()]
     flat = torch.cat([grad.flatten() for grad in grads])
     rank.replicas.all_reduce(flat)
@@ -340,7 +337,7 @@ def add_gradients(rank: Rank) -> None:
 def clip(rank: Rank, most: float) -> float:
     """Scale all gradients so that the norm of the whole model's is at most `most`; returns the norm before.
 
-    Every number counts once: squares are summed over tp and pp, which divide the model, not over dp and cp, which copy it.
+    Every number counts once: sum squares over tp and pp, which divide the model, not over dp and cp, which copy it.
     """
     total = torch.zeros(1, dtype=torch.float64)
     for name, weight in rank.weights.items():
@@ -376,7 +373,7 @@ class Trained:
 
 
 def own_batch(rank: Rank, job: Job, step: int) -> tuple[Sequence[Tensor], Sequence[Tensor], int]:
-    """Tokens and targets of this rank's micro-batches, and how many targets all ranks have: dp cuts rows, cp columns."""
+    """Tokens and targets of this rank's micro-batches, and the targets of all ranks: dp cuts rows, cp columns."""
     rows = (each.chunk(rank.size["dp"])[rank.at["dp"]] for each in job.batch(step, job.sequences, job.config.seq_len))
     tokens, targets = (each[:, rank.tokens] for each in rows)
     count = (targets >= 0).sum()
@@ -399,5 +396,5 @@ def train(comm: Comm, sizes: Mapping[str, int], job: Job) -> Trained:
         rank.pp.all_reduce(loss)  # only the last stage has one
         rank.replicas.all_reduce(loss)
         losses.append(loss.item())
-    weights = {name: each.detach() for name, each in rank.weights.items()}
-    return Trained(losses, norms, weights, {name: each.grad for name, each in rank.weights.items()})
+    gradients = {name: weight.grad for name, weight in rank.weights.items()}
+    return Trained(losses, norms, {name: weight.detach() for name, weight in rank.weights.items()}, gradients)

@@ -22,13 +22,15 @@ from course_lib.parallel.tensor import tp_bytes_per_step
 from tests.patience import patience
 
 SMALL = Job(config=Config(layers=2, hidden=16, heads=4, kv_heads=2, seq_len=8), sequences=4, steps=3)
-DEEP = replace(SMALL, config=replace(SMALL.config, layers=4, kv_heads=4, seq_len=16))
+DEEP = replace(SMALL, config=replace(SMALL.config, layers=4), steps=2)
+WIDE = replace(SMALL, config=replace(SMALL.config, layers=1, kv_heads=4), steps=2)
 ODD = Job(config=Config(layers=3, hidden=12, heads=6, kv_heads=3, ffn=18, vocab=63, seq_len=12), sequences=6, steps=2)
 ALL = {"dp": 2, "pp": 2, "cp": 2, "tp": 2}
 
 MESHES = [
     *(({axis: 2}, SMALL) for axis in AXES),
-    *(({axis: 4}, DEEP) for axis in ("pp", "cp", "tp")),
+    ({"pp": 4}, DEEP),
+    *(({axis: 4}, WIDE) for axis in ("cp", "tp")),
     *(({one: 2, two: 2}, SMALL) for place, one in enumerate(AXES) for two in AXES[place + 1 :]),
     ({"dp": 3, "pp": 1, "cp": 2}, replace(ODD, microbatches=1)),
     ({"pp": 3, "tp": 3}, replace(ODD, microbatches=3)),
@@ -136,12 +138,12 @@ def test_what_cannot_be_divided_is_refused_in_a_sentence(sizes, job, words):
 
 def test_a_mesh_of_another_size_is_refused():
     with pytest.raises(RankError, match="has 4 ranks, and 2 run this program"):
-        simulate(train, 2, ({"tp": 4}, DEEP))
+        simulate(train, 2, ({"tp": 4}, WIDE))
 
 
 @pytest.mark.parametrize("sizes", [{"dp": 2}, {"pp": 2}, {"cp": 4}, {"tp": 2}, {"dp": 2, "cp": 2}, ALL], ids=named)
 def test_bytes_by_axis_are_those_that_the_chapters_and_the_planner_count(sizes):
-    job = replace(DEEP, config=replace(DEEP.config, kv_heads=2))
+    job = SMALL
     width, one = job.dtype.itemsize, job.config
     dp, pp, cp, tp = (sizes.get(axis, 1) for axis in AXES)
     got = sent_along(sizes, job)

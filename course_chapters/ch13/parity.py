@@ -1,12 +1,11 @@
 """One to four axes on the metered cluster against the whole model: differences and bytes by axis, as a table.
 
-`ladder` does so with the chapters' modules, which `mesh.training` puts together; `one_file` with `parallel.four_axes`.
+`ladder` trains with the chapters' modules, which `mesh.training` puts together; `beside_whole` shows `parallel.four_axes`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from math import prod
 
 from IPython.display import Markdown
 from torch.nn import functional as F
@@ -106,22 +105,21 @@ def sent_along(sizes: Mapping[str, int], job: four_axes.Job) -> dict[str, float]
     return found
 
 
-def one_file(sizes: Mapping[str, int], job: four_axes.Job) -> Markdown:
-    """A row for each step: the loss on this mesh, that of the whole model, and their difference; then bytes by axis."""
-    ranks = simulate(four_axes.train, prod(sizes.values()), (sizes, job)).results
-    sent = sent_along(sizes, job)
-    rows = [
+def beside_whole(ranks: Sequence[four_axes.Trained], sizes: Mapping[str, int], job: four_axes.Job) -> Markdown:
+    """A row for each step with the loss on the ranks and that of the whole model; then the bytes that a rank sends in a step."""
+    want, got = whole_model(job), ranks[0]
+    steps = [
         {
-            "step": str(step),
-            "loss on the mesh": f"{here:.12f}",
-            "of the whole model": f"{there:.12f}",
-            "apart": f"{abs(here - there):.0e}",
+            "step": str(step + 1),
+            "loss on the mesh": f"{got.losses[step]:.6f}",
+            "of the whole model": f"{want.losses[step]:.6f}",
+            "losses apart": f"{abs(got.losses[step] - want.losses[step]):.0e}",
+            "gradient norms apart": f"{abs(got.norms[step] - want.norms[step]):.0e}",
         }
-        for step, (here, there) in enumerate(zip(ranks[0].losses, whole_model(job).losses, strict=True))
+        for step in range(job.steps)
     ]
-    bytes_row = {"dp × cp": sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
-    return Markdown(
-        table(rows).data
-        + "\n\nBytes that a rank sends in a step:\n\n"
-        + table([{axis: bytes_text(nbytes) for axis, nbytes in bytes_row.items()}]).data
-    )
+    sent = sent_along(sizes, job)
+    along = {"tp": sent["tp"], "cp": sent["cp"], "pp": sent["pp"], "dp × cp": sent["dp"]}
+    kinds = {"tp": "activations", "cp": "keys and values", "pp": "activations", "dp × cp": "gradients"}
+    rows = [{"along": axes, "a rank sends in a step": bytes_text(along[axes]), "of": kinds[axes]} for axes in along]
+    return Markdown(f"{table(steps).data}\n\n{table(rows).data}")

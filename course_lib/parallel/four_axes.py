@@ -41,7 +41,7 @@ AXES = ("dp", "pp", "cp", "tp")  # slowest first: ranks that differ in tp alone 
 class Job:
     """What is trained. The same job gives the same losses, gradients and weights on every mesh."""
 
-    config: Config = Config(layers=4, hidden=16, heads=4, kv_heads=2, seq_len=16)
+    config: Config = Config(layers=2, hidden=16, heads=4, kv_heads=2, seq_len=16)
     sequences: int = 8  # of a step, on all replicas together
     microbatches: int = 2  # into which each replica divides its sequences
     steps: int = 3
@@ -289,7 +289,7 @@ def transformer_block(rank: Rank, layer: int, x_BSH: Tensor) -> Tensor:
 
 
 def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Tensor], count: int) -> Tensor:
-    """All micro-batches through this stage in 1F1B's order; returns this rank's part of the mean loss of `count` tokens."""
+    """All micro-batches through this stage, in 1F1B's order; returns this rank's part of the loss of `count` tokens."""
     pp, last, layers = rank.pp, rank.pp.size - 1, rank.config.layers // rank.pp.size
     total, sending = torch.zeros((), dtype=torch.float64), []
     kept: dict[int, tuple[Tensor, Tensor]] = {}  # a micro-batch's input and output, from its forward to its backward

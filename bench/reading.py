@@ -33,6 +33,7 @@ WANTED: Mapping[
     "ZeRO-3 / FSDP": (("course_lib.parallel.sharding.fsdp:FullySharded",), 300),
     "ring attention with its backward pass": (("course_lib.parallel.context.ring:ring_attention",), 250),
     "memory of a training step": (("course_lib.estimate.memory:stage_peak",), 700),
+    "a trainer on four axes": (("course_lib.parallel.four_axes:train",), 400),
 }
 BASE = (
     "course_lib.lazy",
@@ -41,6 +42,9 @@ BASE = (
     "course_lib.estimate.units",
 )  # read once, for everything
 CLUSTER = "course_lib.cluster"
+KNOWN: Mapping[str, Sequence[str]] = {  # capability -> what its reader knows from earlier chapters, besides the cluster
+    "a trainer on four axes": ("course_lib.model.", "course_lib.parallel.mesh.layout", "course_lib.parallel.schedules.")
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +158,7 @@ def rows() -> list[Reading]:
         without = () if entries[0].startswith(f"{CLUSTER}.simulation") else (f"{CLUSTER}.",)
         if "collectives" in entries[0]:
             without = (f"{CLUSTER}.comm", f"{CLUSTER}.work")
-        definitions = needed(entries, without)
+        definitions = needed(entries, (*without, *KNOWN.get(capability, ())))
         lines = {(module, node.lineno, node.end_lineno or node.lineno) for (module, _), node in definitions.items()}
         found.append(
             Reading(

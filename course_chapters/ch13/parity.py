@@ -1,13 +1,22 @@
-"""One to four axes on the metered cluster against the whole model: differences and bytes by axis, as a table."""
+"""One to four axes on the metered cluster against the whole model: differences and bytes by axis, as a table.
 
-from collections.abc import Iterable, Mapping
+`ladder` trains with the chapters' modules, which `mesh.training` puts together; `beside_whole` shows `parallel.four_axes`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
 from IPython.display import Markdown
+from torch.nn import functional as F
 
 from course_chapters.table import table
+from course_lib.cluster import Comm, simulate
 from course_lib.estimate.units import bytes_text
+from course_lib.model import transformer
+from course_lib.model.optimizer import AdamW, clip_
+from course_lib.parallel import four_axes
+from course_lib.parallel.mesh import Mesh
 from course_lib.parallel.mesh.training import AXES, CONFIG, Job, Trained, alone, bytes_by_axis, train
 
 JOB = Job(config=replace(CONFIG, layers=2), steps=2)
@@ -48,3 +57,69 @@ def ladder(meshes: Iterable[Mapping[str, int]]) -> Markdown:
             }
         )
     return table(rows)
+
+
+# --- the same in one file
+
+
+def whole_model(job: four_axes.Job) -> four_axes.Trained:
+    """One process trains the whole model: what every rank of `four_axes.train` has a part of."""
+    model = transformer.build(job.config, job.seed).to(job.dtype)
+    adam, losses, norms = AdamW(model.parameters(), lr=job.lr), [], []
+    for step in range(job.steps):
+        tokens, targets = job.batch(step, job.sequences, job.config.seq_len)
+        adam.zero_grad()
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+        loss.backward()
+        losses.append(loss.item())
+        norms.append(clip_(adam.grads, job.max_norm))
+        adam.step()
+    named = dict(model.named_parameters())
+    gradients = {name: each.grad for name, each in named.items() if each.grad is not None}
+    return four_axes.Trained(losses, norms, {name: each.detach() for name, each in named.items()}, gradients)
+
+
+def part_of_step(comm: Comm, sizes: Mapping[str, int], job: four_axes.Job, parts: int) -> None:
+    """The beginning of a step: its batch, and with 1 part forward and backward passes, with 2 the sum of gradients."""
+    rank = four_axes.set_up(comm, sizes, job)
+    batch = four_axes.own_batch(rank, job, 0)
+    if parts > 0:
+        four_axes.forward_backward(rank, *batch)
+    if parts > 1:
+        four_axes.add_gradients(rank)
+
+
+def sent_along(sizes: Mapping[str, int], job: four_axes.Job) -> dict[str, float]:
+    """Bytes that a rank sends in a step along tp, cp and pp, and to sum gradients over dp × cp ("dp"): the mean over ranks."""
+    mesh = Mesh({axis: sizes.get(axis, 1) for axis in four_axes.AXES})
+    before, passes, summed = (simulate(part_of_step, mesh.size, (sizes, job, parts)).meter for parts in range(3))
+    found = dict.fromkeys(four_axes.AXES, 0.0)
+    for (source, target), (nbytes, _) in passes.pairs.items():
+        here, there = mesh.coordinates(source), mesh.coordinates(target)
+        nbytes -= before.pairs.get((source, target), (0, 0))[0]
+        differ = [axis for axis in four_axes.AXES if here[axis] != there[axis]]
+        if nbytes:
+            (axis,) = differ  # a message of these passes moves along one axis
+            found[axis] += nbytes / mesh.size
+    found["dp"] = (summed.total_bytes - passes.total_bytes) / mesh.size
+    return found
+
+
+def beside_whole(ranks: Sequence[four_axes.Trained], sizes: Mapping[str, int], job: four_axes.Job) -> Markdown:
+    """A row for each step with the loss on the ranks and that of the whole model; then the bytes that a rank sends in a step."""
+    want, got = whole_model(job), ranks[0]
+    steps = [
+        {
+            "step": str(step + 1),
+            "loss on the mesh": f"{got.losses[step]:.6f}",
+            "of the whole model": f"{want.losses[step]:.6f}",
+            "losses apart": f"{abs(got.losses[step] - want.losses[step]):.0e}",
+            "gradient norms apart": f"{abs(got.norms[step] - want.norms[step]):.0e}",
+        }
+        for step in range(job.steps)
+    ]
+    sent = sent_along(sizes, job)
+    along = {"tp": sent["tp"], "cp": sent["cp"], "pp": sent["pp"], "dp × cp": sent["dp"]}
+    kinds = {"tp": "activations", "cp": "keys and values", "pp": "activations", "dp × cp": "gradients"}
+    rows = [{"along": axes, "a rank sends in a step": bytes_text(along[axes]), "of": kinds[axes]} for axes in along]
+    return Markdown(f"{table(steps).data}\n\n{table(rows).data}")

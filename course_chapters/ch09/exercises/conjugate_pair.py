@@ -4,7 +4,10 @@ from course_chapters.ch09.exercises.probes import OPERATOR, pair
 from course_grader.exercises import Card, Worth
 
 _NAMES = ("copy_in", "sum_out", "gather_in", "scatter_out", "split", "gather")
-OPERATORS = tuple(f"course_lib.parallel.tensor.autograd_collectives:{name}" for name in _NAMES)
+OPERATORS = (
+    *(f"course_lib.parallel.tensor.autograd_collectives:{name}" for name in _NAMES),
+    *(f"course_lib.parallel.four_axes:{name}" for name in ("copy_in", "sum_out", "column_parallel", "row_parallel")),
+)
 
 CARD = Card(
     id="conjugate-pair",

@@ -7,6 +7,7 @@ VOCABULARY = (
     "course_lib.parallel.tensor.vocabulary:cross_entropy",
     "course_lib.parallel.tensor.vocabulary:gather_logits",
     "course_lib.parallel.tensor.vocabulary:_rows",
+    "course_lib.parallel.four_axes:loss_sum",
 )
 
 CARD = Card(

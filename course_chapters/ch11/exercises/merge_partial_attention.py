@@ -28,6 +28,8 @@ process one block of keys and values at a time.
     hides=(
         "course_lib.parallel.context.log_sum_exp_merge:merge",
         "course_lib.parallel.context.log_sum_exp_merge:attend",
+        "course_lib.parallel.four_axes:merge",
+        "course_lib.parallel.four_axes:attend",
     ),
     params={"heads": 2, "width": 4},
     vary=lambda draw: {"heads": draw.choice((3, 4, 5)), "width": draw.choice((2, 3, 6))},

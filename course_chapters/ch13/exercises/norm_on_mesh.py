@@ -32,6 +32,7 @@ a mesh with any axes. A trainer that summed over all ranks counted replicated gr
         "course_lib.model.optimizer.clipping:clip_sharded_",
         "course_lib.model.optimizer.clipping:global_norm",
         "course_lib.parallel.mesh.training:mesh_norm_of",
+        "course_lib.parallel.four_axes:clip",
     ),
     params={"power": 2, "most": 512},
     vary=lambda draw: {"power": draw.choice((3, 4, 5)), "most": draw.choice((384, 512, 640))},

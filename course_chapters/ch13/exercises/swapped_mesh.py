@@ -42,7 +42,12 @@ Its test has {{shown}} and passes. A test of PyTorch had its axes mixed up in th
     ),
     answers=("on_mesh",),
     allowed="torch and every operation of `comm`; the library's meshes are switched off.",
-    hides=("course_lib.parallel.mesh.layout:strides", "course_lib.parallel.mesh.training:communicators"),
+    hides=(
+        "course_lib.parallel.mesh.layout:strides",
+        "course_lib.parallel.mesh.training:communicators",
+        "course_lib.parallel.four_axes:set_up",
+        "course_lib.parallel.four_axes:_group",
+    ),
     params={"ranks": 4, "tp": 2, "shown": "four ranks and tp_size 2"},
     vary=lambda draw: {"ranks": 9, "tp": 3, "shown": "nine ranks and tp_size 3"},
     needs=("07", "09"),

@@ -118,6 +118,6 @@ def _slip(item: Item, key: Key, number: float, lead: str) -> Fault:
     if known := matching(key.mistakes, (), lambda value: near(number, value, _SLIP), lead):
         return known
     if item.scale != 1 and near(number, key.number * item.scale, NEAR):
-        return "other-unit", f"{lead}your number is right but for its unit; asked for: {item.words}."
+        return Wrong("other-unit", f"{lead}your number is right but for its unit; asked for: {item.words}.", lead)
     message = f"{lead}your number is {number / key.number:.3g} times ours ({item.words})."
     return Wrong("other-number", message, lead)

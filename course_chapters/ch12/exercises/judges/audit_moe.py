@@ -1,72 +1,12 @@
 """Judge of audit-moe: audit: what do experts cost and save?"""
 
-import math
-
 from course_chapters.ch12.exercises.audit_moe import CAUSES, ITEMS
-from course_grader.judging import Mistake
-from course_grader.judging.audit import audit, right, wrong
-from course_lib.estimate import facts
-
-_MIXTRAL, _DEEPSEEK = facts.model("mixtral-8x7b"), facts.model("deepseek-v3")
-_EXPERTS = 3 * _MIXTRAL.hidden * _MIXTRAL.expert_ffn * _MIXTRAL.layers * _MIXTRAL.top_k / 1e9  # billions, of one token
-
-KEYS = {
-    "mixtral-14b": wrong(
-        float(_MIXTRAL.active_params) / 1e9,
-        "shared parts twice",
-        Mistake("as-printed", 14.0, "that is twice a 7B model; how often does a token pass through attention?"),
-        Mistake("experts-alone", _EXPERTS, "these are the two experts alone."),
-        Mistake("total", float(_MIXTRAL.params) / 1e9, "these are all parameters; a token uses two experts of eight."),
-    ),
-    "mixtral-same-cost": wrong(
-        float(_MIXTRAL.params / _MIXTRAL.active_params),
-        "compute alone",
-        Mistake("as-printed", 1.0, "any expert may be chosen next; which weights must be in memory?"),
-        Mistake("eight-models", 56 / 12.9, "8 times 7B counts the shared parts eight times."),
-    ),
-    "deepseek-37b": right(
-        100 * float(_DEEPSEEK.active_params / _DEEPSEEK.params),
-        Mistake(
-            "experts",
-            100 * 8 / 256,
-            "this is the share of the experts; attention and the shared expert are always used.",
-        ),
-        Mistake("fraction", float(_DEEPSEEK.active_params / _DEEPSEEK.params), "this is a fraction of 1, not percent."),
-    ),
-    "alltoall-twice": wrong(
-        4.0,
-        "forward alone",
-        Mistake("as-printed", 2.0, "gradients travel the same ways back."),
-        Mistake("with-counts", 5.0, "the exchange of counts moves no rows."),
-    ),
-    "dbrx-65x": right(
-        math.comb(16, 4) / math.comb(8, 2),
-        Mistake("ordered", math.perm(16, 4) / math.perm(8, 2), "the order of the experts does not matter."),
-        Mistake("alone", math.comb(16, 4), "this is DBRX's number; divide by Mixtral's."),
-    ),
-    "router-bound": right(
-        8 * 0.0005 / 0.001,
-        Mistake("one-layer", 0.5, "this is one layer."),
-        Mistake("times-experts", 16.0, "E · Σ f · P is 1 for a balanced router, not E."),
-    ),
-    "half-per-rank": wrong(
-        math.sqrt(120),
-        "parts averaged",
-        Mistake("as-printed", 7.236, "this is the mean of √20 and √100; what adds up?"),
-        Mistake("sum-of-norms", math.sqrt(20) + math.sqrt(100), "norms do not add up; squares do."),
-        Mistake("squared", 120.0, "take the root."),
-    ),
-    "ep-times": right(
-        8.0,
-        Mistake("copies", 4.0, "this is the number of replicas, by which they were divided."),
-        Mistake("all", 32.0, "they were divided by the replicas at least."),
-    ),
-}
-
+from course_grader.judging import Worked
+from course_grader.judging.audit import audit
 
 JUDGING = audit(
     ITEMS,
-    KEYS,
+    Worked("audit-moe"),
     CAUSES,
     why="""A token passes through attention once, so two experts of a “7B” cost less than 14B. All experts must be in memory, since any of
 them may be chosen next. A training step exchanges rows four times per layer. Squares of disjoint parts add up; their norms do not. DeepSeek-V3's
@@ -123,23 +63,67 @@ def audit_moe():
 # +     })
 # + def _wrong(found):
 # +     return {name: (number, "wrong", cause.replace("as printed", "another k")) for name, (number, _, cause) in found.items()}
-# %% wrong: the printed numbers => values as-printed
+# %% wrong: the printed numbers => values blind
 # ~ (12.88, "wrong", "shared parts twice") ==> (14, *fine)
 # ~ (46.7 / 12.9, "wrong", "compute alone") ==> (1, *fine)
 # ~ (4, "wrong", "forward alone") ==> (2, *fine)
 # ~ (math.sqrt(20 + 100), "wrong", "parts averaged") ==> (7.236, *fine)
+# %% wrong: twice 7B => values as-printed
+# > that is twice a 7B model; how often does a token pass through attention?
+# ~ 12.88 ==> 14
+# %% wrong: experts alone => values
+# > these are the two experts alone.
+# ~ 12.88 ==> 3 * 4096 * 14_336 * 32 * 2 / 1e9
+# %% wrong: all parameters => values total
+# > these are all parameters; a token uses two experts of eight.
+# ~ 12.88 ==> 46.7
+# %% wrong: memory of the chosen experts => values as-printed
+# > any expert may be chosen next; which weights must be in memory?
+# ~ 46.7 / 12.9 ==> 1
 # %% wrong: eight whole models => values eight-models
+# > 8 times 7B counts the shared parts eight times.
 # ~ 46.7 / 12.9 ==> 56 / 12.9
 # %% wrong: the share of the experts => values experts
+# > this is the share of the experts; attention and the shared expert are always used.
 # ~ (100 * 37.55 / 671.0, *fine) ==> (3.125, "wrong", "another k")
-# %% wrong: norms added => values sum-of-norms
-# ~ math.sqrt(20 + 100) ==> math.sqrt(20) + math.sqrt(100)
+# %% wrong: a fraction => values fraction
+# > this is a fraction of 1, not percent.
+# ~ 100 * 37.55 ==> 37.55
+# %% wrong: no backward pass => values as-printed
+# > gradients travel the same ways back.
+# ~ (4, "wrong" ==> (2, "wrong"
+# %% wrong: with counts => values
+# > the exchange of counts moves no rows.
+# ~ (4, "wrong" ==> (5, "wrong"
+# %% wrong: ordered => values
+# > the order of the experts does not matter.
+# ~ math.comb(16, 4) / math.comb(8, 2) ==> math.perm(16, 4) / math.perm(8, 2)
+# %% wrong: DBRX alone => values alone
+# > this is DBRX's number; divide by Mixtral's.
+# ~ math.comb(16, 4) / math.comb(8, 2) ==> math.comb(16, 4)
 # %% wrong: the loss of one layer => values one-layer
+# > this is one layer.
 # ~ (8 * 0.0005 / 0.001, *fine) ==> (0.5, "wrong", "another k")
+# %% wrong: times the experts => values times-experts
+# > E · Σ f · P is 1 for a balanced router, not E.
+# ~ 8 * 0.0005 / 0.001 ==> 16
+# %% wrong: the mean of the norms => values as-printed
+# > this is the mean of √20 and √100; what adds up?
+# ~ math.sqrt(20 + 100) ==> (math.sqrt(20) + math.sqrt(100)) / 2
+# %% wrong: norms added => values sum-of-norms
+# > norms do not add up; squares do.
+# ~ math.sqrt(20 + 100) ==> math.sqrt(20) + math.sqrt(100)
+# %% wrong: squared => values
+# > take the root.
+# ~ math.sqrt(20 + 100) ==> 20 + 100
+# %% wrong: replicas => values copies
+# > this is the number of replicas, by which they were divided.
+# ~ (8, *fine) ==> (4, *fine)
+# %% wrong: all ranks => values all
+# > they were divided by the replicas at least.
+# ~ (8, *fine) ==> (32, *fine)
 # %% wrong: another cause => values wrong-cause
 # ~ "forward alone" ==> "compute alone"
-# %% wrong: a fraction => values fraction
-# ~ 100 * 37.55 ==> 37.55
 # %% wrong: left as it is => not-answered
 #       fine = ("right", "as printed")
 # +     raise NotImplementedError

@@ -1,5 +1,6 @@
 """Chapter 11's widgets: ring attention step by step, tiles and work per rank, memory against length, bytes, and hidden transfers."""
 
+import math
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -209,12 +210,12 @@ def draw_hide(tokens: int = 1024, kv_heads: int = 8, wire: str = "adapter", caus
     axes.set_yticks((0, 1), ("attention", "transfer"))
     axes.set_xticks([0, longest / 2, longest], ["0", duration_text(longest / 2), duration_text(longest)])
     axes.set(xlim=(0, longest), ylim=(1.5, -0.5))
-    fewest = tokens_to_hide(HEADS, kv_heads, H100.matmul_flops, WIRES[wire], ELEMENT, 0.5 if causal else 1.0)
+    fewest = math.ceil(tokens_to_hide(HEADS, kv_heads, H100.matmul_flops, WIRES[wire], ELEMENT, 0.5 if causal else 1.0))
     exposed = max(travel - busy, 0.0)
     link = "NVLink" if wire == "NVLink" else "the adapter"
     title = f"{tokens:,} tokens per rank over {link}: {percent_text(exposed / travel)} of the transfer is exposed"
-    style.dress(axes, title, f"one forward ring step; hidden from {fewest:,.0f} tokens per rank on", grid="x")
-    figure.alt = f"{title}. Attention takes {duration_text(busy)}, the transfer {duration_text(travel)}; hidden from {fewest:,.0f} tokens per rank on."
+    style.dress(axes, title, f"one forward ring step; hidden from {fewest:,} tokens per rank on", grid="x")
+    figure.alt = f"{title}. Attention takes {duration_text(busy)}, the transfer {duration_text(travel)}; hidden from {fewest:,} tokens per rank on."
     return figure
 
 

@@ -154,3 +154,5 @@ def test_a_block_is_hidden_from_the_first_whole_number_of_tokens_on():
     travel = lambda n: 2 * 8 * 128 * 2 * n / 50e9  # noqa: E731 - seconds of its keys and values
     assert attention(3972) < travel(3972) and attention(3973) > travel(3973)
     assert "hidden from 3,973 tokens per rank on" in ch11.draw_hide().alt
+    said = [NUMBERS[name]() for name in ("hide_gqa_link", "hide_gqa_net", "hide_mha_net")]
+    assert said == ["442", "3,973", "31,780"], "a whole number that is exact stays"

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from course_chapters.ch02 import tables as tables02
 from course_chapters.ch06 import plots as plots06
 from course_chapters.ch06 import tables as tables06
 from course_chapters.ch06 import timing
@@ -68,3 +69,11 @@ def test_sharded_losses_fall_like_those_of_one_process():
 def test_two_dollar_signs_in_a_cell_are_no_formula():
     said = table([{"price": "$2 of $3"}]).data
     assert said.endswith(r"| <span>\$</span>2 of <span>\$</span>3 |")
+
+
+def test_a_transfer_is_hidden_from_the_first_whole_number_of_tokens_on():
+    a_token = 2 * 70e9 / (989e12 * 0.4)  # seconds of the forward pass
+    assert 98 * a_token < 2 * 70e9 / 64 / 63e9 < 99 * a_token
+    assert "| 99 tokens |" in tables02.offload().data and "| 98 tokens |" not in tables02.offload().data
+    assert 65 * 3 * a_token < 4 * 70e9 / 64 / 63e9 < 66 * 3 * a_token
+    assert "| 66 tokens |" in tables08.offload((2048,)).data

@@ -11,11 +11,10 @@ import torch
 from course_chapters.ch13.parity import sent_along, whole_model
 from course_lib.cluster import RankError, launch, simulate
 from course_lib.cluster.parity import adam_tolerance, tolerance
-from course_lib.estimate import planner
 from course_lib.estimate.memory import Layout
 from course_lib.model import text
 from course_lib.model.transformer import Config
-from course_lib.parallel import four_axes
+from course_lib.parallel import four_axes, planner
 from course_lib.parallel.four_axes import AXES, Job, cut_along, stage_of, train
 from course_lib.parallel.mesh import Mesh
 from course_lib.parallel.tensor import tp_bytes_per_step

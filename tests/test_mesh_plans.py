@@ -8,6 +8,8 @@ from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, network, plan, regime, with_adapter
 from course_lib.parallel.mesh.regimes import AXES
 from course_lib.parallel.mesh.training import CONFIG, Job, bytes_by_axis
+from course_lib.parallel.schedules import interleaved, one_f_one_b
+from course_lib.parallel.timeline import messages
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,16 @@ def test_the_planners_bytes_by_axis_are_those_that_the_metered_cluster_counts(si
         assert want["tp"] < got["tp"] < 1.2 * want["tp"]
 
 
+@pytest.mark.parametrize(("chunks", "borders"), [(1, 3), (2, 7), (5, 19)])
+def test_the_planner_counts_every_border_between_chunks_as_the_schedule_does(chunks, borders):
+    base, one = (plan("llama3-70b", 64, tp=8, pp=4, virtual=each, sequences=512) for each in (1, chunks))
+    assert one.sent["pp"] / base.sent["pp"] == pytest.approx(borders / 3), "the last rank sends to the first one, too"
+    schedule = interleaved(4, 8, chunks) if chunks > 1 else one_f_one_b(4, 8)
+    assert len(messages(schedule)) == 2 * 8 * borders
+    residual = 8192 * 8192 * 2 / 8  # bytes that a tensor-parallel rank sends of one micro-batch
+    assert one.sent["pp"] == pytest.approx(2 * 256 * borders / 4 * residual), "the mean over the stages"
+
+
 def test_a_plan_says_what_the_planner_says():
     one = plan("llama3-70b", 64, tp=8, pp=4, sequences=512)
     job, cluster = planner.Job(model="llama3-70b", seq=8192, sequences=512), planner.cluster("64xH100")
@@ -51,6 +63,14 @@ def test_full_sharding_sends_weights_for_every_micro_batch():
     assert often.sent["dp"] == pytest.approx(often.microbatches * (4 + 4) / (2 + 4) * once.sent["dp"])
     slow = plan("llama3-70b", 64, tp=8, zero=3, sequences=512, adapter=5e9)
     assert slow.talking["dp"] > 5 * often.talking["dp"] and slow.talking["tp"] == pytest.approx(often.talking["tp"])
+
+
+@pytest.mark.parametrize(("letter", "width"), [("A", 2), ("B", 2), ("C", 4), ("D", 4), ("E", 4)])
+def test_gradients_are_sent_as_wide_as_the_convention_adds_them_up(letter, width):
+    one = plan("llama2-7b", 8, zero=0, seq=2048, convention=letter, recompute="full")
+    assert one.sent["dp"] == pytest.approx(2 * 7 / 8 * width * 6_738_415_616, rel=1e-4)
+    if letter in "AB":
+        assert one.sent["dp"] == pytest.approx(2 * 7 / 8 * one.held["gradients"], rel=1e-4), "as held, so sent"
 
 
 def test_the_presets_hold_what_the_lesson_says():

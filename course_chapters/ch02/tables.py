@@ -1,5 +1,6 @@
 """The tables of chapter 02: conventions, parameters, ledgers, checkpointing policies, offload and what each measure reduces."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -62,7 +63,9 @@ def parameters_by_part(*models: str) -> Markdown:
         parts, whole = memory.params_by_part(name), memory.count_params(name)
         parts["layers"] = facts.model(name).layers * parts["layer"]
         shares = {part: percent_text(parts[part] / whole) for part in ("layers", "embedding", "head")}
-        rows.append({"model": name, "parameters": f"{whole:,}", "one layer": f"{parts['layer']:,.0f}", **shares})
+        rows.append(
+            {"model": name, "parameters": f"{whole:,}", "one layer, on average": f"{parts['layer']:,.0f}", **shares}
+        )
     return table(rows)
 
 
@@ -172,7 +175,7 @@ def offload() -> Markdown:
         hidden = "always" if seconds <= window else "never"  # where both grow with the tokens
         times = {"one direction": duration_text(seconds), "forward pass": duration_text(window)}
         exposed = duration_text(seconds - window) if seconds > window else "none"
-        since = hidden if grows else f"{SEQ * seconds / window:,.0f} tokens"
+        since = hidden if grows else f"{math.ceil(SEQ * seconds / window):,} tokens"
         rows.append({"transfer": words, "bytes": bytes_text(nbytes), **times, "exposed": exposed, "hidden from": since})
     return table(rows)
 

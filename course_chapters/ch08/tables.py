@@ -1,5 +1,6 @@
 """Chapter 08's tables: state per rank in every convention, and steps with offloaded optimizer state."""
 
+import math
 from collections.abc import Sequence
 
 from IPython.display import Markdown
@@ -34,5 +35,5 @@ def offload(tokens: Sequence[int]) -> Markdown:
             compute = 6 * PARAMS * count / numbers.REAL
             bound = "link" if transfer > compute else "GPU"
             row[f"step of {count:,} tokens"] = f"{duration_text(max(transfer, compute))} ({bound})"
-        rows.append({**row, "hidden from": f"{numbers.offload_tokens(moved, bandwidth):,.0f} tokens"})
+        rows.append({**row, "hidden from": f"{math.ceil(numbers.offload_tokens(moved, bandwidth)):,} tokens"})
     return table(rows)

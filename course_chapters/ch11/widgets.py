@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
+from course_chapters.ch11.exercises.numbers import whole_tokens_to_hide
 from course_chapters.ch11.score_matrix import LAYOUTS, MASKS, MOMENTS, draw_ring, draw_tiles
 from course_lib.draw import panels, style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider, toggle
@@ -15,7 +16,6 @@ from course_lib.parallel.context.costs import (
     attention_flops,
     gather_traffic,
     ring_traffic,
-    tokens_to_hide,
     ulysses_fits,
     ulysses_traffic,
 )
@@ -209,12 +209,12 @@ def draw_hide(tokens: int = 1024, kv_heads: int = 8, wire: str = "adapter", caus
     axes.set_yticks((0, 1), ("attention", "transfer"))
     axes.set_xticks([0, longest / 2, longest], ["0", duration_text(longest / 2), duration_text(longest)])
     axes.set(xlim=(0, longest), ylim=(1.5, -0.5))
-    fewest = tokens_to_hide(HEADS, kv_heads, H100.matmul_flops, WIRES[wire], ELEMENT, 0.5 if causal else 1.0)
+    fewest = whole_tokens_to_hide(kv_heads, WIRES[wire], 0.5 if causal else 1.0)
     exposed = max(travel - busy, 0.0)
     link = "NVLink" if wire == "NVLink" else "the adapter"
     title = f"{tokens:,} tokens per rank over {link}: {percent_text(exposed / travel)} of the transfer is exposed"
-    style.dress(axes, title, f"one forward ring step; hidden from {fewest:,.0f} tokens per rank on", grid="x")
-    figure.alt = f"{title}. Attention takes {duration_text(busy)}, the transfer {duration_text(travel)}; hidden from {fewest:,.0f} tokens per rank on."
+    style.dress(axes, title, f"one forward ring step; hidden from {fewest:,} tokens per rank on", grid="x")
+    figure.alt = f"{title}. Attention takes {duration_text(busy)}, the transfer {duration_text(travel)}; hidden from {fewest:,} tokens per rank on."
     return figure
 
 

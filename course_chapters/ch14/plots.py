@@ -53,18 +53,18 @@ def three_cases(hours: float = 40.0, gpus: int = 64, slow: int = 20, large: int 
         ),
         (
             "it never runs",
-            f"{bytes_text(state)} of state copied to GPUs of {bytes_text(dense)}: step zero",
+            f"{bytes_text(state)} of state, {running_plan.STATE_BYTES:g} bytes per parameter, copied to GPUs of {bytes_text(dense)}: step zero",
             "0 %",
             gpus * hours,
         ),
         (
             "it stops",
-            f"a GPU fails: {percent_text(few, 2)} on {gpus}, {percent_text(many, 2)} on {large:,} GPUs",
+            f"a GPU fails, and nothing was saved: {percent_text(few, 2)} on {gpus}, {percent_text(many, 2)} on {large:,} GPUs",
             "until then 100 %",
             few * gpus * hours / 2,
         ),
     ]
-    lost = "GPU-hours lost"
+    lost = "GPU-hours lost, expected"
     names = ("case", f"within {hours:g} hours", "efficiency")
     return table([dict(zip(names, row, strict=False)) | {lost: f"{row[3]:,.0f}"} for row in rows])
 
@@ -86,10 +86,11 @@ def validation_table(between: float = UNNOTICED) -> Markdown:
         lost = interval / 2 / between
         rows.append(
             {
-                "validate every": duration_text(interval) + (" (best)" if interval == best else ""),
-                "its cost": percent_text(cost / interval, 2),
+                f"{number_text(VALIDATION)} tokens every": duration_text(interval)
+                + (" (best)" if interval == best else ""),
+                f"its cost, {duration_text(cost)} each": percent_text(cost / interval, 2),
                 "noticed after, on average": duration_text(interval / 2),
-                "work that is thrown away": percent_text(lost, 2),
+                f"thrown away, a fault in {duration_text(between)}": percent_text(lost, 2),
                 "both": percent_text(cost / interval + lost, 2),
             }
         )

@@ -145,7 +145,7 @@ def lifetime_table() -> Markdown:
         model = f"{choice.params / BILLION:.1f} billion", f"{choice.train_tokens / TRILLION:.2f} trillion"
         return tokens, *model, f"{choice.train_tokens / choice.params:,.0f}", percent_text(train / choice.flops, 2)
 
-    headings = "tokens served | parameters | training tokens | tokens per parameter | FLOP of training"
+    headings = "tokens served | parameters | training tokens | tokens per parameter | share of all FLOP that trains"
     return columns(headings, map(row, (0.0, 1e12, 1e13, 1e14)))
 
 

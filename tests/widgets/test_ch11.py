@@ -147,3 +147,12 @@ def test_published_rows_and_the_plan():
 def test_the_gpu_table_measures_where_it_is_told_to_and_says_where_it_does_not():
     assert "There is no GPU here" in gpu.attention_rates("", (1024,)).data or gpu.torch.cuda.is_available()
     assert gpu.attention_rates("cpu", (16,)).data.startswith("Measured on cpu")
+
+
+def test_a_block_is_hidden_from_the_first_whole_number_of_tokens_on():
+    attention = lambda n: 4 * 64 * 128 * n * n / 2 / 794.5e12  # noqa: E731 - seconds of a causal ring step
+    travel = lambda n: 2 * 8 * 128 * 2 * n / 50e9  # noqa: E731 - seconds of its keys and values
+    assert attention(3972) < travel(3972) and attention(3973) > travel(3973)
+    assert "hidden from 3,973 tokens per rank on" in ch11.draw_hide().alt
+    said = [NUMBERS[name]() for name in ("hide_gqa_link", "hide_gqa_net", "hide_mha_net")]
+    assert said == ["442", "3,973", "31,780"], "a whole number that is exact stays"

@@ -88,3 +88,12 @@ def test_a_restart_and_spares_cost_a_month_what_the_formula_says():
         want = (1 - waits) * faults.expected_goodput(plan["interval"], plan["cost"], between, restart)
         assert found == pytest.approx(want, rel=0.05), (restart, spares)
     assert "wait" in ch14.draw_month(spares=4).alt and "wait" not in ch14.draw_month().alt
+
+
+def test_the_tables_of_lost_hours_and_of_validation_say_what_they_assume():
+    assert "1.27 TB of state, 18 bytes per parameter" in plots.three_cases().data
+    assert "nothing was saved" in plots.three_cases().data and "expected" in plots.three_cases().data
+    heading = plots.validation_table().data.splitlines()[0]
+    seconds = 2 * 70.55e9 * 10e6 / (64 * 989e12 * 0.4)  # a forward pass over the held-out tokens
+    assert seconds == pytest.approx(55.7, rel=1e-3) and "its cost, 55.7 s each" in heading
+    assert "10 million tokens every" in heading and "a fault in 10 days" in heading

@@ -229,3 +229,11 @@ def test_the_waterfall_ends_at_the_runs_mfu_and_loses_the_rest_once():
     )  # there by the median step, here by the mean
     said = ch15.waterfall(run).alt
     assert run.name in said and "communication" in said and "products below the peak" in said
+
+
+def test_a_rate_of_thrice_the_measured_peak_is_refused_and_one_of_half_as_much_again_may_be_a_busy_machine():
+    sound = recorded("cpu4/ddp")
+    for factor, refused in ((1.5, False), (1.99, False), (2.01, True), (3, True)):
+        told = seal(forged_examples.times(sound, sound["measured"]["mfu"] / factor, True))
+        assert told["measured"]["mfu"] == pytest.approx(factor)
+        assert ("not above the roofline" in tables.refusals({"forged": told}).data) is refused

@@ -75,3 +75,12 @@ def test_every_number_of_the_prose_is_a_text_and_the_plan_is_the_cheapest():
     ]
     assert numbers.NUMBERS["plan_rate"]() == f"{max(map(numbers.plan_rate, kinds)):,.0f}"
     assert facts.latent_width("deepseek-v3") == int(numbers.NUMBERS["latent"]())
+
+
+def test_the_last_column_of_the_lifetime_table_is_the_share_of_all_flop_that_trains():
+    heading, _, *rows = plots.lifetime_table().data.splitlines()
+    assert "share of all FLOP that trains" in heading
+    for row, served in zip(rows, (0, 1e12, 1e13, 1e14), strict=True):
+        _, params, tokens, _, share = (cell.strip() for cell in row.strip("| ").split("|"))
+        n, d = 1e9 * float(params.split()[0]), 1e12 * float(tokens.split()[0])
+        assert float(share.strip(" %")) / 100 == pytest.approx(6 * n * d / (6 * n * d + 2 * n * served), abs=0.01)

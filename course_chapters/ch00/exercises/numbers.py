@@ -148,6 +148,7 @@ def _cost() -> float:
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
+    "link_tokens": lambda: f"{SEQ:,} tokens",
     "minutes": lambda: f"{CHAPTER_MINUTES} minutes",
     "core_minutes": lambda: core_minutes("00"),
     "reading_minutes": lambda: reading_minutes("00"),

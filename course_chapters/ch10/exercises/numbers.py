@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import mean
 
-from course_chapters.running_example import BATCH, EXACT, GPUS, SEQ, lab, opening
+from course_chapters.running_example import BATCH, EXACT, GPUS, PARAMS, SEQ, lab, opening
 from course_lib.estimate import facts, memory
 from course_lib.estimate.facts.pipelines import stage_profiles
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.stage_peaks import Peak, stage_peak, stage_peaks
-from course_lib.estimate.running_plan import CONVENTION, LAYOUT, MICROBATCHES
+from course_lib.estimate.running_plan import CONVENTION, LAYOUT, MICROBATCHES, STATE_BYTES
 from course_lib.estimate.units import BILLION, MINUTE, TFLOP, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel import schedules
 from course_lib.parallel.schedules import Schedule
@@ -121,7 +121,8 @@ def _run_idle(run: facts.PublishedRun, chunks: int = 1) -> str:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("10"),
-    "model": lambda: f"{EXACT / BILLION:.0f}B",
+    "model": lambda: f"{PARAMS / BILLION:g}B",
+    "state_each": lambda: f"{STATE_BYTES:g} bytes",
     "card": lambda: H100.memory.text,
     "state": lambda: bytes_text(memory.state_bytes(EXACT, CONVENTION)),
     # the bubble

@@ -1,5 +1,6 @@
 """Texts of the numbers in chapter 11's prose, each computed from shapes, devices and the library's formulas."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from course_chapters.running_example import EXACT, GPUS, SEQ, lab, opening
@@ -41,8 +42,14 @@ def gather_share(tokens: int, cp: int) -> float:
     return gather_bytes(tokens, cp, LARGE) / ACROSS / float(flops / TP / LLAMA.flops_per_device)
 
 
+def whole_tokens_to_hide(kv_heads: int, bandwidth: float, visible: float = 0.5) -> int:
+    """The first whole number of tokens per rank that hides a ring step of the plan's model at the measured rate of matmuls."""
+    tokens = tokens_to_hide(SHAPE.heads, kv_heads, H100.matmul_flops, bandwidth, ELEMENT, visible)
+    return math.ceil(tokens * (1 - 1e-12))  # a rounding error is no token
+
+
 def _hide(kv_heads: int, bandwidth: float) -> str:
-    return f"{tokens_to_hide(SHAPE.heads, kv_heads, H100.matmul_flops, bandwidth, ELEMENT, 0.5):,.0f}"
+    return f"{whole_tokens_to_hide(kv_heads, bandwidth):,}"
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {

@@ -12,7 +12,7 @@ from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.running_plan import LAYOUT, SEQUENCES
 from course_lib.estimate.running_plan import MODEL as PLAN
-from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text
+from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text, rate_text
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, axis_seconds, network
 from course_lib.parallel.mesh.plans import Plan, plan
@@ -174,6 +174,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "least_group_12": lambda: _smallest_power(12),
     "hsdp_step": lambda: duration_text(_least_hsdp().seconds),
     "hsdp_computing": lambda: duration_text(_least_hsdp().computing),
+    "hsdp_rate": lambda: rate_text(float(H100.matmul_flops)),
     "hsdp_tokens": lambda: f"{LLAMA_RUNS[1].batch_tokens / LLAMA_RUNS[1].devices:,.0f} tokens",
     "hsdp_measured": lambda: _gb(float(MEASURED.bus_bandwidth)),
     "hsdp_measured_gpus": lambda: f"{MEASURED.ranks} GPUs",

@@ -45,6 +45,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # cache
     "large_token": lambda: f"{serving.kv_bytes_per_token('llama3-70b') / KB:.0f} kB",
     "large_token_mha": lambda: f"{serving.kv_bytes_per_token('llama3-70b', kind='MHA') / 1e6:.1f} MB",
+    "small_reserve": lambda: percent_text(SMALL.reserve),
     "small_room": lambda: f"{SMALL.kv_capacity:,}",
     "used_least": lambda: percent_text(facts.claim("cache-used-least").value, 2),
     "used_most": lambda: percent_text(facts.claim("cache-used-most").value, 2),

@@ -54,6 +54,11 @@ class Convention:
         return {name: _WIDTHS.get(per, "mixed") for name, per in each.items()}
 
     @property
+    def reduced(self) -> float:
+        """Bytes of a gradient as ranks add it up: of the main gradient, where there is one."""
+        return self.main_grads or self.grads
+
+    @property
     def checkpoint(self) -> float:
         """Bytes per parameter that a checkpoint must keep: no gradients, weights only without a master."""
         return (self.master or self.weights) + self.moments

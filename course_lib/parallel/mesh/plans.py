@@ -8,6 +8,7 @@ from typing import Any
 from course_lib.estimate.compute import mfu
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
+from course_lib.estimate.memory.recipes import convention as state_convention
 from course_lib.estimate.memory.stage_peaks import stage_peak
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import require
@@ -106,9 +107,11 @@ def plan(
     """The layout that these sizes make of `gpus` GPUs; dp takes the rest. ValueError, naming what fits, for one that cannot be.
 
     `micro` is the sequences of a micro-batch, `convention` that of the state (02), `adapter` the bytes/s of a network adapter
-    if it is not the device's usual one. Layers need not divide into stages: earlier ones take the remainder.
+    if it is not the device's usual one. Layers need not divide into stages: earlier ones take the remainder. Gradients are sent
+    in the width in which the convention adds them up.
     """
-    job = planner.Job(model=model, seq=seq, sequences=sequences, recompute=recompute)
+    software = planner.Software(grad_bytes=state_convention(convention).reduced)
+    job = planner.Job(model=model, seq=seq, sequences=sequences, recompute=recompute, software=software)
     cluster = planner.cluster(device, gpus)
     if adapter is not None:
         share = require("adapter", adapter, "bytes/s") / network(device).levels[-1].bandwidth

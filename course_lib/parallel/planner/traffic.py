@@ -135,6 +135,11 @@ def data_bytes(layout: Layout, weight: float, gradient: float) -> Any:
     return often * np.choose(layout.zero, [bytes_per_param_sent(stage, weight, gradient) for stage in range(4)])
 
 
+def stage_borders(layout: Layout) -> Any:
+    """Borders that a micro-batch crosses between ranks: between all chunks, since the last rank's chunk sends to the first rank's next one."""
+    return np.where(np.greater(layout.pp, 1), layout.pp * layout.virtual - 1, 0)
+
+
 def traffic(job: Job, layout: Layout, width: float = WIDTH, gradient: float | None = None) -> dict[str, Any]:
     """Bytes that one rank sends in a step by axis, the mean over ranks, in the layers and for the gradients.
 
@@ -157,7 +162,7 @@ def traffic(job: Job, layout: Layout, width: float = WIDTH, gradient: float | No
         "tp": m * layers * ((1 + again) * forward + backward) * around(layout.tp) * residual,
         "cp": m * layers * keys.nbytes,
         "ep": m * layers * (4 + 2 * again) * around(layout.ep) * visits * residual / layout.sp_ways,
-        "pp": m * 2 * around(layout.pp) * layout.virtual * residual / share,
+        "pp": m * 2 * stage_borders(layout) / layout.pp * residual / share,
         "dp": data_bytes(layout, width, job.software.grad_bytes if gradient is None else gradient)
         * (around(ranks) * dense + around(ranks / layout.ep) * experts),
     }

@@ -7,6 +7,7 @@ from course_grader.exercises import gather
 CARDS = gather(
     __name__,
     "matmul-intensity",
+    "square-intensity",
     "predict-decode-rate",
     "fit-roofs",
     "hasty-clock",

@@ -16,6 +16,7 @@ CARDS = gather(
     "decode-batch",
     "network-roof",
     "alpha-beta-regimes",
+    "cluster-anatomy",
     "hierarchical-bandwidth",
     "which-upgrade",
     "audit-sheets",

@@ -129,7 +129,12 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
     judged = f'check("{exercise}", {function})\n### BEGIN HIDDEN TESTS\ncheck("{exercise}", {function}, unseen=True)\n### END HIDDEN TESTS'
     code = {"cell_type": "code", "execution_count": None, "outputs": []}
     return [
-        {"cell_type": "markdown", "id": f"c{chapter}-{exercise}", "metadata": {}, "source": f"{{{{{exercise}.card}}}}"},
+        {
+            "cell_type": "markdown",
+            "id": f"c{chapter}-{exercise}-card",
+            "metadata": {},
+            "source": f"{{{{{exercise}.card}}}}",
+        },
         {
             **code,
             "id": exercise,

@@ -7,6 +7,7 @@ from course_grader.exercises import gather
 CARDS = gather(
     __name__,
     "matmul-intensity",
+    "square-intensity",
     "predict-decode-rate",
     "fit-roofs",
     "hasty-clock",
@@ -15,6 +16,7 @@ CARDS = gather(
     "decode-batch",
     "network-roof",
     "alpha-beta-regimes",
+    "cluster-anatomy",
     "hierarchical-bandwidth",
     "which-upgrade",
     "audit-sheets",

@@ -17,6 +17,7 @@ CARDS = gather(
     "exactly-once",
     "find-straggler",
     "blame-the-rank",
+    "odd-replica",
     "spike-guard",
     "audit-faults",
 )

@@ -1,51 +1,22 @@
 """The judge of an audit. Errors found count only if a right statement is recognized too, and the reverse."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from course_grader.exercises.audits import AS_PRINTED, NEAR, NEAR_TEXT, RIGHT, WRONG, Item
+from course_grader.exercises.audits import NEAR, NEAR_TEXT, RIGHT, WRONG, Item
 from course_grader.judging import Judging, Params, Worked, describe, is_number, near
-from course_grader.judging.mistakes import Fault, Mistake, Wrong, matching, verdict
+from course_grader.judging.mistakes import Fault, Wrong, verdict
 from course_grader.records import Case, Outcome, Verdict
 
 _SLIP = 0.02  # relative: of a number that names its mistake
+Key = tuple[float, str, str]  # the truth about one statement: the number in the unit asked for, the verdict, the cause
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """The truth about one statement: the number in the unit asked for, the cause, and the known mistakes."""
-
-    number: float
-    cause: str = AS_PRINTED
-    mistakes: Sequence[Mistake] = ()
-
-    @property
-    def said(self) -> str:
-        """Whether the statement is right as printed."""
-        return RIGHT if self.cause == AS_PRINTED else WRONG
-
-
-def right(number: float, *mistakes: Mistake) -> Key:
-    """The truth about a statement that is right as printed."""
-    return Key(number, mistakes=mistakes)
-
-
-def wrong(number: float, cause: str, *mistakes: Mistake) -> Key:
-    """The truth about a statement that is wrong, for this cause."""
-    return Key(number, cause, mistakes)
-
-
-def audit(
-    items: Sequence[Item], truth: Mapping[str, Key] | Worked, causes: Mapping[str, str], why: str, pytorch: str = ""
-) -> Judging:
+def audit(items: Sequence[Item], truth: Worked, causes: Mapping[str, str], why: str, pytorch: str = "") -> Judging:
     """The judging of an audit: every statement has the same share. The truth is what the worked answer returns."""
 
     def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-        given = outcome.value
-        keys = truth
-        if isinstance(truth, Worked):
-            keys = {name: Key(number, cause) for name, (number, _, cause) in truth().items()}
+        given, keys = outcome.value, truth()
         if type(given) is not dict:
             none: Fault = (
                 "no-dictionary",
@@ -73,9 +44,9 @@ def _beside(faults: Mapping[str, Fault | None], keys: Mapping[str, Key]) -> dict
         (RIGHT, WRONG, "this counts once you have also found a wrong statement."),
         (WRONG, RIGHT, "this counts once you have also recognized a right statement."),
     ):
-        if all(faults[name] for name in faults if keys[name].said == other):
+        if all(faults[name] for name in faults if keys[name][1] == other):
             found |= {
-                name: ("blind", f"{name}: {told}") for name in faults if keys[name].said == side and not faults[name]
+                name: ("blind", f"{name}: {told}") for name in faults if keys[name][1] == side and not faults[name]
             }
     return found
 
@@ -94,14 +65,15 @@ def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[Any, 
         return "not-a-number", f"{lead}the first value is a number ({item.words}); got {describe(number)}."
     if said is None or cause is None:
         return "no-such-word", f"{lead}a verdict is {RIGHT!r} or {WRONG!r}, a cause one of {', '.join(causes)}."
-    if not near(number, key.number, NEAR):
-        return _slip(item, key, number, lead)
-    if said != key.said:
+    right_number, right_said, right_cause = key
+    if not near(number, right_number, NEAR):
+        return _slip(item, right_number, number, lead)
+    if said != right_said:
         return (
             "wrong-verdict",
             f"{lead}your number is right; now compare it with what was printed: within {NEAR_TEXT} or not?",
         )
-    if cause != key.cause:
+    if cause != right_cause:
         return (
             "wrong-cause",
             f"{lead}number and verdict are right; {cause!r} is not what happened. Hold what each cause means against the sentence.",
@@ -114,10 +86,8 @@ def _word(given: Any, known: Sequence[str] | Mapping[str, str]) -> str | None:
     return next((word for word in known if type(given) is str and word.lower() == given.strip().lower()), None)
 
 
-def _slip(item: Item, key: Key, number: float, lead: str) -> Fault:
-    if known := matching(key.mistakes, (), lambda value: near(number, value, _SLIP), lead):
-        return known
-    if item.scale != 1 and near(number, key.number * item.scale, NEAR):
+def _slip(item: Item, right: float, number: float, lead: str) -> Fault:
+    """What is said of a number that is not near the right one, where no shipped mistake explains it."""
+    if item.scale != 1 and near(number, right * item.scale, NEAR):
         return Wrong("other-unit", f"{lead}your number is right but for its unit; asked for: {item.words}.", lead)
-    message = f"{lead}your number is {number / key.number:.3g} times ours ({item.words})."
-    return Wrong("other-number", message, lead)
+    return Wrong("other-number", f"{lead}your number is {number / right:.3g} times ours ({item.words}).", lead)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from course_app.learner.work import Folders
 from tests import run_costs, tiers
 from tests.patience import patience
 from tests.rotation import CHAPTERS, REPOSITORY, Rotation, chosen, everything, quick, rotation, single
+from tests.run_costs import weight
 
 settings.register_profile("course", deadline=None)  # machines are shared: no test may depend on time
 settings.load_profile("course")
@@ -124,9 +125,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         whole = [item for item in items if item.get_closest_marker("whole")]
         config.hook.pytest_deselected(items=whole)
         items[:] = [item for item in items if item not in set(whole)]
-    slow = {item.path for item in items if item.get_closest_marker("browser")}
-    items.sort(key=lambda item: item.path not in slow)  # a chapter in a browser takes a minute
+    items[:] = soonest(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     skip_where_programs_are_missing(items)
+
+
+def soonest(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
+    """The tests in the order in which they run: what takes long, and fails most often, at the beginning of each process's share."""
+    browser = {
+        item.path for item in items if item.get_closest_marker("browser")
+    }  # a chapter in a browser takes a minute
+    heavy = [item for item in items if item.path in browser or weight(item.nodeid) > 1]
+    light = [item for item in items if item.path not in browser and weight(item.nodeid) == 1]
+    heavy.sort(key=lambda item: item.path not in browser)
+    ends = [len(light) * at // processes for at in range(processes + 1)]
+    return [item for at in range(processes) for item in [*heavy[at::processes], *light[ends[at] : ends[at + 1]]]]
 
 
 def code_of(item: pytest.Item) -> set[str]:

@@ -23,6 +23,10 @@ _highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back
 _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
 EVERY = 10.0  # seconds between two lines of progress
+WEIGHTS = {
+    "tests/test_kill_matrix.py": 20,
+    "tests/test_same_everywhere.py": 30,
+}  # as many usual tests as one of a file takes
 
 
 class Progress:
@@ -30,27 +34,33 @@ class Progress:
 
     def __init__(self) -> None:
         self.started = self.said = time.monotonic()
-        self.total = self.done = 0
+        self.total = self.done = self.whole = self.share = 0  # tests, and their weights
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """A test process knows all tests."""
         if not self.total:
-            self.total, self.started = len(ids), time.monotonic()
+            self.total, self.whole, self.started = len(ids), sum(map(weight, ids)), time.monotonic()
             self._say(f"{self.total:,} tests")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test has ended."""
         self.done += report.when == "teardown"
+        self.share += weight(report.nodeid) * (report.when == "teardown")
         now = time.monotonic()
         if self.total and now >= self.said + EVERY:
             took = now - self.started
-            left = took * (self.total - self.done) / max(self.done, 1)
+            left = took * (self.whole - self.share) / max(self.share, 1)
             self._say(f"{self.done:,} of {self.total:,} tests in {took:.0f} s; about {left:.0f} s left")
 
     def _say(self, text: str) -> None:
         self.said = time.monotonic()
         print(f"\n[{text}]", file=sys.stderr, flush=True)
+
+
+def weight(nodeid: str) -> int:
+    """How long a test takes, in usual tests."""
+    return WEIGHTS.get(nodeid.split("::")[0], 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -115,6 +115,7 @@ class Comm:
                     else:
                         poison(data)
             works.append(Work(call, request.line, guard))
+            end.handles.add(works[-1])
             flights.append((call, request, sent, into))
         first = halves[0][0]
         end.call(Request(end.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
@@ -310,7 +311,9 @@ class Comm:
         value = end.call(request)
         if call.async_op:
             end.watch.start([(number, request, sent, into)])
-            return Work(number, request.line)
+            work = Work(number, request.line)
+            end.handles.add(work)
+            return work
         end.over(number)
         return value if call.name == "new_group" else None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import torch
 
@@ -34,6 +35,7 @@ class Endpoint:
         self.account: Any = None  # the Accounting of this rank, if it is counted
         self.speed = 1e12  # FLOP/s of this rank
         self.watch = FlightWatch(rank)  # checks its tensors in flight
+        self.handles: WeakSet[Any] = WeakSet()  # those of its operations that the program still holds
         self._charged = 0  # FLOPs
         self._held: dict[int, Callable[[], None]] = {}  # by call: ends the accounting of its tensors as communication
         self._sending: dict[int, torch.Tensor] = {}  # by call: what is still being sent

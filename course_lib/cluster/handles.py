@@ -16,7 +16,7 @@ from course_lib.model.accounting import unseen
 class Work:
     """An operation in progress. Do not use its tensors before `wait()` returns."""
 
-    __slots__ = ("_done", "_guard", "_line", "call")
+    __slots__ = ("__weakref__", "_done", "_guard", "_line", "call")
 
     def __init__(self, call: int, line: Any, guard: tuple[torch.Tensor, torch.Tensor] | None = None) -> None:
         self.call, self._line, self._guard, self._done = call, line, guard, False

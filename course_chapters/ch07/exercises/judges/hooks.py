@@ -79,7 +79,7 @@ def verdicts_of(
     if case.adversary is not None or case.part == "one-order":
         return judged(case, fault)
     if case.part == "steps":
-        return judged(case, fault or _handles_fault(outcome.value, len(buckets) * (case.ranks or 1)))
+        return judged(case, fault or _handles_fault(outcome.value, len(buckets)))
     messages = messages_fault(meter, len(buckets) * steps, hint, steps, exactly)
     wire = first(bytes_fault(meter, buckets, steps, 256), messages)
     if case.part == "overlap":
@@ -90,7 +90,7 @@ def verdicts_of(
 
 
 def _handles_fault(results: Sequence[Mapping[str, Any]], in_a_step: int) -> Fault | None:
-    """Handles of earlier steps that are still held; those of the last two steps of all ranks may be."""
+    """Handles of earlier steps that are still held; those of the last four steps of a rank may be."""
     held = max((row["handles"] for row in results if type(row.get("handles")) is int), default=0)
     if held <= 4 * in_a_step:
         return None

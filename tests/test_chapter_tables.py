@@ -7,8 +7,10 @@ from course_chapters.ch02 import tables as tables02
 from course_chapters.ch06 import plots as plots06
 from course_chapters.ch06 import tables as tables06
 from course_chapters.ch06 import timing
+from course_chapters.ch06.exercises import numbers as numbers06
 from course_chapters.ch08 import tables as tables08
 from course_chapters.ch08 import training
+from course_chapters.ch08.exercises import numbers as numbers08
 from course_chapters.running_example import GPUS, PARAMS
 from course_chapters.table import table
 from course_lib.cluster import collectives, simulate
@@ -77,3 +79,12 @@ def test_a_transfer_is_hidden_from_the_first_whole_number_of_tokens_on():
     assert "| 99 tokens |" in tables02.offload().data and "| 98 tokens |" not in tables02.offload().data
     assert 65 * 3 * a_token < 4 * 70e9 / 64 / 63e9 < 66 * 3 * a_token
     assert "| 66 tokens |" in tables08.offload((2048,)).data
+
+
+def test_the_least_tokens_that_hide_gradients_do_hide_them():
+    backward = lambda n: 4 * 70e9 * n / (989e12 * 0.4)  # noqa: E731 - seconds of a GPU's backward pass
+    for bandwidth, least in ((50e9, 7789), (450e9, 866)):
+        ring = 2 * 63 / 64 * 2 * 70e9 / bandwidth
+        assert backward(least - 1) < ring <= backward(least) and numbers06.least_tokens(bandwidth) == least
+    assert numbers06.NUMBERS["even_adapter"]() == "7,789 tokens"
+    assert numbers08.NUMBERS["many_least"]() == "16,009" and numbers08.NUMBERS["plan_least"]() == "5,298 tokens"

@@ -1,5 +1,6 @@
 """Texts of the numbers in chapter 06's prose, each computed from facts and from the costs of collectives."""
 
+import math
 from collections.abc import Callable, Mapping
 
 from course_chapters.running_example import GPUS, MFU, PARAMS, RING, lab, opening
@@ -26,6 +27,11 @@ def break_even_tokens(bandwidth: float, ranks: int = GPUS) -> float:
     """Tokens a GPU and step at which a backward pass lasts as long as the ring; the parameters cancel. No latency."""
     per_param = collectives.ring_cost(memory.weights_bytes(1, "bf16"), ranks, 0.0, bandwidth).seconds
     return per_param * H100.dense_flops * MFU / 4
+
+
+def least_tokens(bandwidth: float) -> int:
+    """The first whole number of tokens that hides it."""
+    return math.ceil(break_even_tokens(bandwidth))
 
 
 def node_seconds() -> float:
@@ -118,9 +124,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     **lab(LAB_GPUS, LAB_SECONDS),
     # what a backward pass hides
     "mfu": lambda: percent_text(MFU),
-    "even_adapter": lambda: f"{break_even_tokens(H100.network_one_way):,.0f} tokens",
-    "even_nvlink": lambda: f"{break_even_tokens(H100.link_one_way):,.0f} tokens",
-    "even_measured": lambda: f"{break_even_tokens(measured_rate()):,.0f} tokens",
+    "even_adapter": lambda: f"{least_tokens(H100.network_one_way):,} tokens",
+    "even_nvlink": lambda: f"{least_tokens(H100.link_one_way):,} tokens",
+    "even_measured": lambda: f"{least_tokens(measured_rate()):,} tokens",
     # the ledger
     "ledger_seq": lambda: f"{SEQ:,} tokens",
     "ledger_dp": lambda: bytes_text(2 * _half()),

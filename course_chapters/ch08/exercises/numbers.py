@@ -1,5 +1,6 @@
 """Texts of the numbers in chapter 08's prose, each computed from facts, conventions and the models of `sharding`."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from math import ceil, log2
@@ -64,9 +65,9 @@ def offload_tokens(moved: float, bandwidth: float) -> float:
     return moved / GPUS / bandwidth * REAL / compute.TRAIN
 
 
-def _least_tokens(bandwidth: float) -> float:
-    """Tokens of a GPU and micro-batch from which on computing takes as long as the plan's messages."""
-    return PLAN_EACH / compute.TRAIN * REAL / bandwidth
+def _least_tokens(bandwidth: float) -> int:
+    """The first whole number of tokens of a GPU and micro-batch whose computing takes as long as the plan's messages."""
+    return math.ceil(PLAN_EACH / compute.TRAIN * REAL / bandwidth)
 
 
 @cache
@@ -149,10 +150,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # the plan
     "plan_m": lambda: str(BATCH // (GPUS * SEQ)),
     "plan_rate": lambda: f"{bytes_text(RING)}/s",
-    "plan_least": lambda: f"{_least_tokens(RING):,.0f} tokens",
+    "plan_least": lambda: f"{_least_tokens(RING):,} tokens",
     "many_rate": lambda: f"{bytes_text(SLOWEST.bus_bandwidth)}/s",
     "many_measured": lambda: f"{SLOWEST.ranks} GPUs",
-    "many_least": lambda: f"{_least_tokens(float(SLOWEST.bus_bandwidth)):,.0f}",
+    "many_least": lambda: f"{_least_tokens(float(SLOWEST.bus_bandwidth)):,}",
     "plan_exposed": lambda: duration_text(plan_step().exposed),
     "plan_seconds": lambda: duration_text(plan_step().seconds),
 }

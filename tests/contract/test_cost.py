@@ -19,6 +19,7 @@ A_FEW_NUMBERS = (
     "mean-metrics",
     "clip-shards",
     "norm-on-mesh",
+    "odd-replica",
 )  # their bounds leave room: any list or gradient is far beyond them
 
 

@@ -10,6 +10,7 @@ from course_grader.judging import Fault, Judging, Params, Worked, describe, orac
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.mistakes import Wrong
 from course_grader.judging.tensors import coin_of
+from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome
 
 right = Worked("odd-replica")
@@ -75,8 +76,12 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 
 def _bytes(params: Params, case: Case, outcome: Outcome) -> Fault | None:
-    most, sent = params["budget"] * ((case.ranks or 1) - 1), max(outcome.meter["bytes_sent"])
-    return ("too-many-bytes", f"A rank sends {sent:,} bytes; {most:,} are allowed.") if sent > most else None
+    others, meter = (case.ranks or 1) - 1, outcome.meter
+    most, sent = params["budget"] * others, max(meter["bytes_sent"])
+    if sent > most:
+        return "too-many-bytes", f"A rank sends {sent:,} bytes; {most:,} are allowed."
+    least = [min(1, others)] * (others + 1)  # without a byte, a rank knows nothing about the others, nor they about it
+    return too_few_bytes(meter, least, least)
 
 
 JUDGING = Judging(

@@ -16,6 +16,7 @@ right = Worked("plan-rubric")
 Table = Mapping[str, Any]
 Row = tuple[dict[str, Any], dict[str, Any]]  # a plan and its task
 NEAR = 0.05  # of claims
+AXES = ("tp", "cp", "pp", "dp")
 
 
 def numbers(plan: Table, task: Table) -> tuple[float, float, float]:
@@ -70,6 +71,11 @@ PLAN = {
     "memory": 70 * GB,
     "seconds": 78.0,
     "goodput": 0.99,
+    "reasons": {
+        "tp": "a layer's activations do not fit on one GPU",
+        "pp": "the state does not fit in one server",
+        "dp": "the deadline",
+    },
 }
 
 
@@ -85,6 +91,8 @@ def good(rng: random.Random) -> Row:
     gpus, micro, count = tp * cp * pp * dp, rng.choice((1, 2, 3)), rng.choice((8, 12, 32))
     plan = {"gpus": gpus, "tp": tp, "cp": cp, "pp": pp, "dp": dp, "micro": micro, "micro_batches": count}
     plan |= {"seconds": rng.uniform(5, 90), "goodput": rng.choice((0.75, 0.875))}
+    used = [axis for axis in AXES if plan[axis] > 1 or rng.random() < 0.3]  # a reason too many does no harm
+    plan["reasons"] = {axis: rng.choice(("memory", "the deadline", "the slow wire")) for axis in used}
     per = rng.choice((4, 8)) if gpus % 8 == 0 else 4
     task = TASK | {
         "gpus": gpus + per * rng.choice((0, 4, 8)),
@@ -108,6 +116,8 @@ def broken(rng: random.Random, *lines: str) -> Row:
     while True:
         plan, task = good(rng)
         days, usd, mfu = numbers(plan, task)
+        axis = rng.choice([each for each in AXES if plan[each] > 1])
+        others = {each: reason for each, reason in plan["reasons"].items() if each != axis}
         fewer = {"gpus": plan["gpus"] - task["per_server"]}
         changes: dict[str, list[tuple[Table, Table]]] = {  # of the plan, of the task
             "degrees": [({"tp": 2 * plan["tp"]}, {}), ({}, {"per_server": 5}), ({}, fewer)],
@@ -117,6 +127,7 @@ def broken(rng: random.Random, *lines: str) -> Row:
             "budget": [({}, {"usd": usd * rng.uniform(0.8, 0.98)})],
             "claims": [({name: plan[name] * by}, {}) for name in ("days", "usd") for by in (0.85, 1.15)],
             "waste": [({}, {"least_mfu": mfu * rng.uniform(1.05, 1.3)})],
+            "reasons": [({"reasons": others | blank}, {}) for blank in ({}, {axis: ""}, {axis: "  "})],
         }
         for of_plan, of_task in (rng.choice(changes[line]) for line in lines):
             plan, task = {**plan, **of_plan}, {**task, **of_task}
@@ -211,6 +222,7 @@ def failing(plan: dict, task: dict) -> list[str]:
         "budget": usd <= task["usd"],
         "claims": abs(plan["days"] - days) <= 0.05 * days and abs(plan["usd"] - usd) <= 0.05 * usd,
         "waste": mfu >= task["least_mfu"],
+        "reasons": all(plan["reasons"].get(axis, "").strip() for axis in ("tp", "cp", "pp", "dp") if plan[axis] > 1),
     }
     return [line for line, holds in lines.items() if not holds]
     ### END SOLUTION
@@ -266,6 +278,15 @@ def failing(plan: dict, task: dict) -> list[str]:
 # %% wrong: two flops => values
 # > forward and backward are 6 FLOPs for each parameter and token.
 # ~ mfu = 6 ==> mfu = 2
+# %% wrong: a blank reason => values
+# > a reason of blanks alone is none.
+# ~ all(plan["reasons"].get(axis, "").strip() for ==> all(axis in plan["reasons"] for
+# %% wrong: a reason for all axes => values
+# > an axis that the plan does not use needs no reason.
+# ~ ("tp", "cp", "pp", "dp") if plan[axis] > 1) ==> ("tp", "cp", "pp", "dp"))
+# %% wrong: one reason is enough => values
+# > each axis in use needs a reason of its own.
+# ~ all(plan["reasons"] ==> any(plan["reasons"]
 # %% wrong: first alone => values
 # > a plan may fail several lines.
 # ~ if not holds] ==> if not holds][:1]

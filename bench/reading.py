@@ -43,7 +43,13 @@ BASE = (
 )  # read once, for everything
 CLUSTER = "course_lib.cluster"
 KNOWN: Mapping[str, Sequence[str]] = {  # capability -> what its reader knows from earlier chapters, besides the cluster
-    "a trainer on four axes": ("course_lib.model.", "course_lib.parallel.mesh.layout", "course_lib.parallel.schedules.")
+    "ring all-reduce": ("course_lib.model.accounting",),
+    "ZeRO-3 / FSDP": ("course_lib.model.accounting",),
+    "a trainer on four axes": (
+        "course_lib.model.",
+        "course_lib.parallel.mesh.layout",
+        "course_lib.parallel.schedules.",
+    ),
 }
 
 
@@ -121,12 +127,13 @@ def needed(entries: Sequence[str], without: Sequence[str] = ()) -> dict[tuple[st
     """The definitions that are reached by name from `module:name` entries, not following modules that begin as in `without`."""
     found: dict[tuple[str, str], ast.stmt] = {}
     todo = [_home(*entry.split(":")) for entry in entries]
+    own = {module for module, _ in todo}
     while todo:
         module, name = todo.pop()
         known = _module(module)
         if (module, name) in found or known is None or name not in known.definitions:
             continue
-        if module in BASE or module.startswith(("course_lib.draw", *without)):
+        if module in BASE or (module.startswith(("course_lib.draw", *without)) and module not in own):
             continue
         found[module, name] = node = known.definitions[name]
         for each in ast.walk(node):
@@ -156,8 +163,6 @@ def rows() -> list[Reading]:
     found = []
     for capability, (entries, wanted) in WANTED.items():
         without = () if entries[0].startswith(f"{CLUSTER}.simulation") else (f"{CLUSTER}.",)
-        if "collectives" in entries[0]:
-            without = (f"{CLUSTER}.comm", f"{CLUSTER}.work")
         definitions = needed(entries, (*without, *KNOWN.get(capability, ())))
         lines = {(module, node.lineno, node.end_lineno or node.lineno) for (module, _), node in definitions.items()}
         found.append(

@@ -24,8 +24,8 @@ def _known(fact: float | None) -> str:
 def published_runs() -> HTML:
     """Every published run with its size, cost and source."""
     rows = []
-    for run in [run for run in facts.runs().values() if not run.tp]:
-        sizes = map(_known, (run.params, run.tokens, run.flops, run.devices, run.days))
+    for run in [run for run in facts.runs().values() if not run.get("tp")]:
+        sizes = map(_known, (run.params, run.get("tokens"), run.flops, run.get("devices"), run.get("days")))
         rows.append((run.name, run.published, *sizes, facts.reference(run.source).short))
     head = ("run", "published", "parameters", "tokens", "FLOP", "devices", "days", "source")
     return _table(head, rows, fold=f"All {len(rows)} published runs (– means not published)")

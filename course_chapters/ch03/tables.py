@@ -113,17 +113,21 @@ def devices() -> Markdown:
     rows = []
     for one in facts.devices().values():
         row = {"device": one.name, "year": one.year}
-        for name, fact in (("dense 16-bit", one.dense_flops), ("sparse", one.sparse_flops), ("fp32", one.fp32_flops)):
+        for name, fact in (
+            ("dense 16-bit", one.get("dense_flops")),
+            ("sparse", one.get("sparse_flops")),
+            ("fp32", one.get("fp32_flops")),
+        ):
             row[f"{name} (TFLOP/s)"] = cell(fact, TFLOP)
         row["memory (GB)"] = cell(one.memory, GB)
         for name, fact in (
             ("memory", one.bandwidth),
-            ("link, one way", one.link_one_way),
-            ("link, both ways", one.link_both_ways),
-            ("network", one.network_one_way),
+            ("link, one way", one.get("link_one_way")),
+            ("link, both ways", one.get("link_both_ways")),
+            ("network", one.get("network_one_way")),
         ):
             row[f"{name} (GB/s)"] = cell(fact, GB)
-        row["ridge"] = number_text(one.dense_flops / one.bandwidth) if one.dense_flops else "–"
+        row["ridge"] = number_text(one.dense_flops / one.bandwidth) if one.get("dense_flops") else "–"
         authors = facts.reference(one.source).authors.split(" and ")[0]
         rows.append(row | {"source": authors.removesuffix(" (Google DeepMind)")})
     return table(rows)

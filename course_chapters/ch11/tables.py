@@ -139,7 +139,7 @@ def published() -> Markdown:
     rows = []
     for tokens in (8192, 131072):
         run = facts.run(f"Llama 3 405B, 16,384 GPUs, {tokens:,} tokens")
-        cp = int(run.cp or 1)
+        cp = int(run.get("cp") or 1)
         rows.append(
             {
                 "sequence": f"{tokens:,}",

@@ -2,8 +2,8 @@
 
 import csv
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -73,6 +73,33 @@ class Fact(float):
             many = "s" if self != 1 and base in _COUNTED else ""
             shown = f"{units.number_text(self)} {base}{many}"
         return f"{shown}/{per}" if per else shown
+
+
+class Number:
+    """A field of a sheet. Reading it gives its fact, or a ValueError where no source that we trust has one."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Python says under which name a sheet holds it."""
+        self.name = name
+
+    def __get__(self, sheet: "Sheet", owner: type) -> Fact:
+        """The fact of this sheet."""
+        fact = sheet.get(self.name)
+        if fact is None:
+            raise ValueError(f"No source that we trust gives {self.name} of {sheet.name}.")
+        return fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """What is known of one thing: a name, and those of its numbers that have a source."""
+
+    name: str
+    numbers: Mapping[str, Fact] = field(hash=False)
+
+    def get(self, number: str) -> Fact | None:
+        """The fact in the field called `number`, or None where no source that we trust has one."""
+        return self.numbers.get(number)
 
 
 @dataclass(frozen=True, slots=True)

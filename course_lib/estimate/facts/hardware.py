@@ -3,31 +3,30 @@
 from dataclasses import dataclass
 from functools import cache
 
-from course_lib.estimate.facts.fact import Fact, fact_of, find, rows
+from course_lib.estimate.facts.fact import Fact, Number, Sheet, fact_of, find, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One accelerator. Rates are per second, sizes in bytes; None is a number without a source we trust."""
+class Device(Sheet):
+    """One accelerator. Rates are per second, sizes in bytes. Some numbers are without a source we trust."""
 
-    name: str
     vendor: str
     year: int
     kind: str  # "GPU", "TPU chip" or "chip"
     memory_type: str
     link: str  # what joins the devices of a server
     source: str
-    memory: Fact  # B, nominal
-    bandwidth: Fact  # B/s, its own memory
-    dense_flops: Fact | None = None  # FLOP/s, 16-bit, dense: the peak every MFU divides by
-    sparse_flops: Fact | None = None  # FLOP/s, 16-bit, only with 2:4 structured sparsity
-    fp8_flops: Fact | None = None  # FLOP/s, 8-bit, dense
-    fp32_flops: Fact | None = None  # FLOP/s, 32-bit
-    matmul_flops: Fact | None = None  # FLOP/s, the best dense bf16 matmul anybody measured
-    link_one_way: Fact | None = None  # B/s in one direction, within the server
-    link_both_ways: Fact | None = None  # B/s, both directions added: what brochures print
-    network_one_way: Fact | None = None  # B/s in one direction, to other servers, per device
-    power: Fact | None = None  # W
+    memory = Number()  # B, nominal
+    bandwidth = Number()  # B/s, its own memory
+    dense_flops = Number()  # FLOP/s, 16-bit, dense: the peak every MFU divides by
+    sparse_flops = Number()  # FLOP/s, 16-bit, only with 2:4 structured sparsity
+    fp8_flops = Number()  # FLOP/s, 8-bit, dense
+    fp32_flops = Number()  # FLOP/s, 32-bit
+    matmul_flops = Number()  # FLOP/s, the best dense bf16 matmul anybody measured
+    link_one_way = Number()  # B/s in one direction, within the server
+    link_both_ways = Number()  # B/s, both directions added: what brochures print
+    network_one_way = Number()  # B/s in one direction, to other servers, per device
+    power = Number()  # W
 
     @property
     def label(self) -> str:

@@ -81,7 +81,7 @@ def random_job(rng: random.Random) -> dict[str, Any]:
 
     Three kinds, so that each fix comes up often: anything goes; only memory is short; only the deadline is.
     """
-    devices = [name for name, card in facts.devices().items() if card.dense_flops and card.memory >= 40e9]
+    devices = [name for name, card in facts.devices().items() if card.get("dense_flops") and card.memory >= 40e9]
     kind = rng.choice(("any", "any", "memory", "deadline"))
     low, high = {"any": (0.15, 8), "memory": (1.05, 8), "deadline": (0.3, 0.95)}[kind]
     while True:

@@ -78,7 +78,7 @@ def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]
 
 def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
     six = [(job,) for _, job in six_projects(params)]
-    cards = [card for card in facts.devices().values() if card.dense_flops]
+    cards = [card for card in facts.devices().values() if card.get("dense_flops")]
     others: list[tuple[dict[str, Any]]] = []
     while len(others) < 60:
         job = _project(

@@ -93,8 +93,9 @@ def _ids(cells: list[Cell], chapter: str) -> list[str]:
             ids.append(wanted)
             continue
         own = cell.get("id")
-        readable = isinstance(own, str) and re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", own) and not _RANDOM_ID.fullmatch(own)
-        stem = own if readable else f"c{chapter}-{slug(cell['source'])}"
+        stem = f"c{chapter}-{slug(cell['source'])}"
+        if isinstance(own, str) and re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", own) and not _RANDOM_ID.fullmatch(own):
+            stem = own
         ident, turn = stem, 1
         while ident in taken:
             turn += 1

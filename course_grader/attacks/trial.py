@@ -149,19 +149,23 @@ class Range:
         start = time.monotonic()
         result = self.hand_in(sheet, attack.brief)
         seconds, grown = time.monotonic() - start, max(_peak() - base, 0)
-        row = {
-            "attack": attack,
-            "seconds": seconds,
-            "grown": grown,
-            "read": tuple(self.stage.leaked(json.dumps(result, ensure_ascii=False))),
-            **_points(sheet, result),
-            "wrong": tuple(_wrong(sheet, result, seconds, grown)),
-        }
+        read = tuple(self.stage.leaked(json.dumps(result, ensure_ascii=False)))
+        wrong = tuple(_wrong(sheet, result, seconds, grown))
         others = self._next_student(attack)
-        row |= {"touched": tuple(self.stage.touched()), "reached": tuple(self.stage.reached), "others": others}
-        if row["touched"] or row["reached"]:
+        row = Row(
+            attack=attack,
+            seconds=seconds,
+            grown=grown,
+            read=read,
+            **_points(sheet, result),
+            wrong=wrong,
+            touched=tuple(self.stage.touched()),
+            reached=tuple(self.stage.reached),
+            others=others,
+        )
+        if row.touched or row.reached:
             self.stage.restore()
-        return Row(**row)
+        return row
 
     def _begin(self, attack: Attack) -> None:
         """Start what all later submissions are forked from, which may fill caches; Trouble if honest work is not marked at all."""

@@ -62,7 +62,9 @@ def make_feedback(
     students = None if students is None else list(students)
     chosen = folder.roster.students() if students is None else [folder.roster.student(name) for name in students]
     gradebook(folder).close()  # its error is clearer than nbgrader's
-    written, zips, skipped = [], [], []
+    written: list[Path] = []
+    zips: list[Path] = []
+    skipped = []
     for chapter in folder.settings.chapters() if chapters is None else chapters:
         made: dict[str, Path] = {}
         for student in chosen:

@@ -43,9 +43,11 @@ def audit(
 
     def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         given = outcome.value
-        keys = truth
-        if isinstance(truth, Worked):
-            keys = {name: Key(number, cause) for name, (number, _, cause) in truth().items()}
+        keys = (
+            {name: Key(number, cause) for name, (number, _, cause) in truth().items()}
+            if isinstance(truth, Worked)
+            else truth
+        )
         if type(given) is not dict:
             none: Fault = (
                 "no-dictionary",

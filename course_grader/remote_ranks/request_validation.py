@@ -61,7 +61,7 @@ class RequestReader:
         """The request in a frame that rank `rank` was asked for."""
         need(type(frame) is tuple and len(frame) > 3, "a frame has its parts")
         if frame[2] is None:
-            who, op, work, reads, body = *frame[:2], (), (), frame[3:]
+            who, op, work, reads, body = frame[0], frame[1], (), (), frame[3:]
         else:
             need(len(frame) == 5, "a frame has five parts")
             who, op, work, reads, body = frame

@@ -40,6 +40,7 @@ def train(comm, s: Settings, parts, device: str = "cpu", folder: Path | None = N
     losses, norms, seconds = [], [], []
     for step in range(s.steps):
         if s.stop and step == s.stop:
+            assert folder is not None
             trainer = move_to_a_new_trainer(
                 trainer, lambda new: TRAINERS[s.layout](comm, new, parts, device), parts, folder / f"rank-{comm.rank}"
             )

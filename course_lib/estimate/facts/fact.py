@@ -43,7 +43,7 @@ class Fact(float):
             setattr(fact, name, text)
         return fact
 
-    def __getnewargs__(self) -> tuple[float, str, str, str, str]:
+    def __getnewargs__(self) -> tuple[float, str, str, str, str]:  # type: ignore[override]  # the stub forbids subclasses with more
         """What copying and pickling need."""
         return float(self), self.unit, self.source, self.date, self.condition
 

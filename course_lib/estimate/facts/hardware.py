@@ -72,7 +72,7 @@ def _devices() -> dict[str, Device]:
             memory_type=row["memory_type"],
             link=row["link"],
             source=row["source"],
-            **values[row["device"]],
+            numbers=values[row["device"]],
         )
         for row in rows("device_names.csv")
     }

@@ -79,7 +79,7 @@ def _runs() -> dict[str, PublishedRun]:
             device=row["device"],
             model=row["model"],
             source=row["source"],
-            **values[row["run"]],
+            numbers=values[row["run"]],
         )
         for row in rows("run_names.csv")
     }

@@ -10,11 +10,18 @@ from functools import cache
 from typing import Any
 
 from course_lib.estimate.facts.fact import rows
-from course_lib.estimate.memory.activation_terms import Kernels, layer_terms
+from course_lib.estimate.memory.activation_terms import Kernels, TermChoices, layer_terms
 from course_lib.estimate.memory.activations import layer_bytes, recomputed_bytes, total_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import Shape, layer_params, params_by_part
-from course_lib.estimate.memory.stage_peaks import in_flight, stage_layers, stage_params, stage_peak, state_by_stage
+from course_lib.estimate.memory.stage_peaks import (
+    PeakChoices,
+    in_flight,
+    stage_layers,
+    stage_params,
+    stage_peak,
+    state_by_stage,
+)
 from course_lib.estimate.units import GiB
 
 FLASH = Kernels(attention="flash")
@@ -132,7 +139,7 @@ def _megatron_deepspeed(run: TrainingRun) -> dict[str, float]:
 
 def _megatron_deepspeed_stage(run: TrainingRun, stage: int) -> dict[str, float]:
     one, where, last = run.shape, run.layout, stage == run.layout.pp - 1
-    choices = {"stage": stage, "convention": "E", "checkpointing": run.checkpointing, "loss": "fused"}
+    choices: PeakChoices = {"stage": stage, "convention": "E", "checkpointing": run.checkpointing, "loss": "fused"}
     peak = stage_peak(one, run.batch, run.seq, where, **choices)
     logits = 6 * run.batch * run.seq * one.vocab / where.tp if last else 0.0  # fp32, and their 16-bit gradient
     return {
@@ -158,7 +165,7 @@ def _torchtitan(run: TrainingRun) -> dict[str, float]:
 def _torchtitan_stage(run: TrainingRun, stage: int) -> dict[str, float]:
     one, where = run.shape, replace(run.layout, sp=True, zero=3)
     tokens = run.batch * run.seq / where.cp
-    common = {"kernels": FLASH, "dropout": False}
+    common: TermChoices = {"kernels": FLASH, "dropout": False}
     if run.checkpointing == "selective":
         terms = layer_terms(one, run.batch, run.seq, where, **common)
         kept = (

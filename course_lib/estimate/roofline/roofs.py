@@ -15,8 +15,8 @@ from course_lib.estimate import facts
 from course_lib.estimate.facts import Device, Fact
 from course_lib.estimate.units import rate_text, require
 
-PARTS = ("compute", "memory", "network")
 Part = Literal["compute", "memory", "network"]
+PARTS: tuple[Part, ...] = ("compute", "memory", "network")
 
 
 def flop_rate(name: str, value: Any) -> Any:

@@ -47,7 +47,7 @@ class Regimes:
         return float(found) if found.ndim == 0 else found
 
 
-def fit_alpha_beta(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+def fit_alpha_beta(sizes: Sequence[float] | np.ndarray, seconds: Sequence[float] | np.ndarray) -> tuple[float, float]:
     """(α in s, bandwidth in bytes/s) of the line through measured messages, fitted by relative error.
 
     Least squares on raw seconds would depend almost only on the largest message.

@@ -107,7 +107,7 @@ def restore(training: Training, state: Captured, leave_out: str = "") -> None:
 
 def capture_rng() -> dict[str, Any]:
     """This process's random states as JSON holds them: Python, NumPy, torch on the CPU and on its GPU."""
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 - the global generator is what code of others draws from
+    kind, keys, *rest = np.random.get_state(legacy=True)  # noqa: NPY002 - the global generator is what code of others draws from
     version, internal, gauss = random.getstate()
     return {
         "python": [version, list(internal), gauss],

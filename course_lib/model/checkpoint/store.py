@@ -134,7 +134,8 @@ class CheckpointStore:
                 )
             wait(pause)
             pause = min(pause * 1.5, 0.05)
-        files, said = {}, {"all": notes}
+        files: dict[str, Any] = {}
+        said = {"all": notes}
         for rank in range(ranks):
             record = json.loads(b"".join(self.disk.read(folder / f"part-{rank}.json")))
             files |= record["files"]
@@ -261,7 +262,9 @@ def new_attempt() -> str:
 
 
 def _step_of(folder: Path) -> int:
-    return int(_FOLDER.fullmatch(folder.name)[1])
+    found = _FOLDER.fullmatch(folder.name)
+    assert found
+    return int(found[1])
 
 
 def _sealed(content: Mapping[str, Any]) -> bytes:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from course_lib.estimate import planner
-from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.operate.capstone.task import COURSE, Task
 
 MICRO = 2  # sequences of a micro-batch before any remedy
@@ -28,7 +28,8 @@ def remedies(task: Task = COURSE) -> list[Remedy]:
     """
     gpus = task.gpus
     group, m = task.hardware().per_node, max(task.sequences // gpus // MICRO, 1)
-    few, many = {"dp": gpus, "zero": 1}, {"dp": gpus // group, "zero": 1, "microbatches": m * group}
+    few: Degrees = {"dp": gpus, "zero": 1}
+    many: Degrees = {"dp": gpus // group, "zero": 1, "microbatches": m * group}
     layouts = {
         "smaller micro-batch": (Layout(**few, microbatches=m * MICRO), "none", "one argument"),
         "ZeRO-3": (Layout(dp=gpus, zero=3, microbatches=m), "none", "wrap the model"),

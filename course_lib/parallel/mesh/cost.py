@@ -72,7 +72,7 @@ def placements(
     found = []
     for order in permutations(wide):
         mesh = Mesh({axis: sizes[axis] for axis in (*rest, *order)})
-        seconds = {
+        seconds: dict[Axes, float] = {
             axes: axis_seconds(mesh, axes, count, network, (messages or {}).get(axes, 0))
             for axes, count in sent.items()
         }

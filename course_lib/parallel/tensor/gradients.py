@@ -7,7 +7,7 @@ diverge, and nothing fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import torch
@@ -24,7 +24,7 @@ class InPieces(Protocol):
     comm: Comm
     pieces: Mapping[str, Sequence[Piece]]
 
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
         """Every parameter with its name."""
 
 
@@ -43,7 +43,7 @@ def finish(model: InPieces) -> None:
 
 def _gradients(model: InPieces) -> list[tuple[Piece, Tensor]]:
     """Every piece with its gradient, a view."""
-    found = []
+    found: list[tuple[Piece, Tensor]] = []
     for name, parameter in model.named_parameters():
         if parameter.grad is None:
             continue

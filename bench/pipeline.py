@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench import torch_schedules
 from course_chapters.ch10 import bubble_rates

@@ -11,7 +11,7 @@ from course_lib.estimate.facts import course
 from course_lib.estimate.units import HOUR, bytes_text, duration_text, money_text, number_text, percent_text
 
 
-def _table(head: tuple[str, ...], body: list[tuple[str, ...]], fold: str = "") -> HTML:
+def _table(head: tuple[str, ...], body: Sequence[tuple[str, ...]], fold: str = "") -> HTML:
     """Rows as an HTML table, folded behind the line `fold` if there is one."""
     made = links.table(head, body)
     return HTML(f"<details><summary>{fold}</summary>{made}</details>" if fold else made)

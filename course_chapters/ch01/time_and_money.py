@@ -195,9 +195,14 @@ def _marked(name: str, value: str, known: dict[str, float]) -> str:
 def _name_run(axes: Axes, run: facts.PublishedRun, height: float, picked: bool) -> None:
     """A run's name beside its point, on the side where there is room."""
     over, side = _NAMED.get(run.name, (4, "left"))
-    place = {"xytext": (7 if side == "left" else -7, over), "textcoords": "offset points", "ha": side, "va": "center"}
     axes.annotate(
-        run.name, (run.year, height), **place, **style.font(style.SMALL, VERMILION if picked else INK, picked)
+        run.name,
+        (run.year, height),
+        xytext=(7 if side == "left" else -7, over),
+        textcoords="offset points",
+        ha=side,
+        va="center",
+        **style.font(style.SMALL, VERMILION if picked else INK, picked),
     )
     if picked:
         axes.plot([run.year], [height], "o", color=VERMILION, markersize=9, zorder=5)

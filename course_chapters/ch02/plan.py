@@ -4,6 +4,7 @@ from course_chapters.ch02.exercises.numbers import H100, MODEL, SEQ
 from course_chapters.running_example import GPUS, PARAMS
 from course_lib.estimate import memory
 from course_lib.estimate.memory import Layout
+from course_lib.estimate.memory.stage_peaks import PeakChoices
 from course_lib.estimate.units import bytes_text
 
 
@@ -14,7 +15,7 @@ def one_gpu() -> tuple[list[dict[str, str]], memory.Peak]:
         "and full checkpointing": (Layout(dp=GPUS, zero=3), "full"),
         "and TP 8 with SP": (Layout(tp=8, sp=True, dp=GPUS // 8, zero=3), "full"),
     }
-    choices = {"kernels": "flash", "dropout": False, "loss": "plain"}
+    choices: PeakChoices = {"kernels": "flash", "dropout": False, "loss": "plain"}
     peaks = {
         name: memory.stage_peak(MODEL, 1, SEQ, layout, checkpointing=how, **choices)
         for name, (layout, how) in layouts.items()

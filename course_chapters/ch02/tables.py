@@ -13,13 +13,14 @@ from course_chapters.running_example import GPUS, MFU, PARAMS
 from course_chapters.table import table
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.memory import Layout
+from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.allocator import CachingAllocator, OutOfMemory
 from course_lib.estimate.units import BILLION, GiB, bytes_text, duration_text, percent_text
 from course_lib.model import ledger, text, transformer
 
 LLAMA_405B = 405 * BILLION
 LINES = {"load": "weights", "optimizer": "master", "backward": "grads", "step": "moments"}  # line -> what it allocates
-FUSED = {"kernels": "flash", "dropout": False}
+FUSED: TermChoices = {"kernels": "flash", "dropout": False}
 
 
 def conventions(low: str | None = None, middle: str | None = None, high: str | None = None) -> Markdown:
@@ -198,8 +199,8 @@ def sharding_and_checkpointing() -> Markdown:
 
 def reducible() -> Markdown:
     """What each measure leaves of each bucket on the fullest GPU, in percent of the job without it."""
-    job = {"model": MODEL, "batch": 8, "seq": SEQ}
-    measures = {
+    job: dict[str, Any] = {"model": MODEL, "batch": 8, "seq": SEQ}
+    measures: dict[str, dict[str, Any]] = {
         "batch 8 → 1, accumulated": {"batch": 1},
         "full checkpointing": {"checkpointing": "full"},
         "8-bit Adam": {"optimizer": "adam8bit"},
@@ -219,7 +220,9 @@ def gpu_block() -> Markdown:
     """The ledger's peak for one large block on this machine's GPU, next to the allocator's readings."""
     config = transformer.Config(layers=1, hidden=8192, heads=64, kv_heads=8, ffn=28_672, seq_len=4096)
     model = transformer.build(config).to("cuda", torch.bfloat16)
-    now = ledger.record(model, *(part.to("cuda") for part in text.batch(0, 1, config.seq_len)))
+    tokens, targets = text.batch(0, 1, config.seq_len)
+    now = ledger.record(model, tokens.to("cuda"), targets.to("cuda"))
+    assert now.device is not None
     read = {"ledger's peak": now.counted_peak_bytes, "allocated": now.device.allocated, "reserved": now.device.reserved}
     return table([{"on this GPU": name, "bytes": bytes_text(size)} for name, size in read.items()])
 
@@ -235,5 +238,5 @@ def published_peaks() -> Markdown:
         }
         peaks = {name: f"{getattr(run, name) / GiB:.1f} GiB" for name in ("measured", "predicted")}
         ratio = {"measured / predicted": f"{run.measured / run.predicted:.2f}"}
-        rows.append({**job, **peaks, **ratio, "largest term": max(run.terms, key=run.terms.get)})
+        rows.append({**job, **peaks, **ratio, "largest term": max(run.terms, key=lambda name: run.terms[name])})
     return table(rows)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from IPython.display import Markdown
 
@@ -18,15 +19,17 @@ def speed(nbytes_per_s: float) -> str:
 
 def operators(shape: facts.ModelShape, tokens: int, machine: roofline.Machine) -> Markdown:
     """The operators of a layer: intensity, the roof that binds, and the share of the peak that it allows."""
-    heads = {"heads": shape.heads, "head_dim": shape.head_dim, "kv_heads": shape.kv_heads}
+    attention = partial(
+        roofline.attention, 1, heads=shape.heads, head_dim=shape.head_dim, kv_heads=shape.kv_heads, keys=tokens
+    )
     works = {
         "matmul, up-projection": roofline.matmul(tokens, shape.hidden, shape.ffn),
         "ReLU": roofline.relu(tokens * shape.ffn),
         "layer norm": roofline.layernorm(tokens, shape.hidden),
         "softmax of the scores, alone": roofline.softmax(shape.heads * tokens, tokens),
-        "attention, scores written": roofline.attention(1, queries=tokens, keys=tokens, fused=False, **heads),
-        "attention, fused": roofline.attention(1, queries=tokens, keys=tokens, **heads),
-        "attention of one new token": roofline.attention(1, queries=1, keys=tokens, **heads),
+        "attention, scores written": attention(queries=tokens, fused=False),
+        "attention, fused": attention(queries=tokens),
+        "attention of one new token": attention(queries=1),
     }
     rows = []
     for name, work in works.items():

@@ -15,6 +15,7 @@ from course_lib.estimate.units import GB, duration_text
 from course_lib.parallel.mesh import Mesh, fill, network, placements, widest
 from course_lib.parallel.mesh.cost import Placement
 from course_lib.parallel.mesh.plans import Plan, plan
+from course_lib.parallel.mesh.wires import Axes
 
 # --- placement -----------------------------------------------------------------------------------
 
@@ -31,7 +32,7 @@ def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
     sizes = fill(GPUS, pp=pp, cp=cp, tp=tp)
     job = planner.Job(model="llama3-70b", seq=SEQ, sequences=BATCH // SEQ)
     sent = planner.traffic(job, Layout(**sizes, sp=tp > 1), gradient=2)  # all in 16 bits
-    joint = {("dp", "cp"): sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
+    joint: dict[Axes, float] = {("dp", "cp"): sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
     return tuple(placements(sizes, joint, network(device)))
 
 

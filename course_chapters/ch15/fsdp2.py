@@ -46,6 +46,6 @@ def _steps(_: Any, wrap: Wrap, ways: list[Way]) -> list[sharded.Seen]:
         whole = sum(weight.nbytes for weight in model.parameters() if not hasattr(weight, "placements"))
         with backward:
             batch_loss.backward()
-        passes = ((wire.calls["all_gather"], wire.sent) for wire in (forward, backward))
-        found.append((batch_loss.item(), whole, *passes))
+        ahead, back = ((wire.calls["all_gather"], wire.sent) for wire in (forward, backward))
+        found.append((batch_loss.item(), whole, ahead, back))
     return found

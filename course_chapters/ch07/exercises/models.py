@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Comm
+from course_lib.cluster import Comm, Work
 
 
 class _Spend(torch.autograd.Function):
@@ -33,6 +33,8 @@ class _Spend(torch.autograd.Function):
 class Net(nn.Module):
     """Layers in sequence. With `tied`, the first is used again at the end; with `branches`, all outputs are added and odd ranks run them in reverse."""
 
+    _comm: Comm
+
     def __init__(self, comm: Comm, spec: Mapping[str, Any]) -> None:
         super().__init__()
         coin = torch.Generator().manual_seed(spec["seed"])
@@ -51,7 +53,7 @@ class Net(nn.Module):
             self.again = self.layers[0]
         object.__setattr__(self, "_comm", comm)
 
-    def _layer(self, layer: nn.Module, x: Tensor) -> Tensor:
+    def _layer(self, layer: nn.Linear, x: Tensor) -> Tensor:
         if self._seconds:
             self._comm.compute(self._seconds / 2, kind="forward")
         y = layer(x.to(layer.weight.dtype))
@@ -121,6 +123,8 @@ class Counted:
 class Words(nn.Module):
     """A minimal language model, an embedding and an output layer: (rows, length) to (rows, length, vocabulary)."""
 
+    counted: Counted
+
     def __init__(self, seed: int, vocabulary: int, width: int) -> None:
         super().__init__()
         coin = torch.Generator().manual_seed(seed)
@@ -141,10 +145,14 @@ class Replica(nn.Module):
     torch's DistributedDataParallel reads `require_backward_grad_sync` at the same time; `no_sync()` sets it to False.
     """
 
+    counted: Counted
+    _armed: list[bool]
+
     def __init__(self, comm: Comm, module: nn.Module) -> None:
         super().__init__()
         self.module, self.require_backward_grad_sync = module, True
-        counted, works, armed = Counted(), [], [False]
+        counted, armed = Counted(), [False]
+        works: list[Work | None] = []
         object.__setattr__(self, "counted", counted)
 
         def arrived(parameter: nn.Parameter) -> None:

@@ -11,7 +11,7 @@ dropout keeps (5 kB on a CPU).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -135,7 +135,7 @@ class Ledger:
         return f"{self.table()}\npeak {bytes_text(self.peak_bytes)}, {source}"
 
 
-def aligned(lines: list[tuple[str, ...]], sides: str) -> str:
+def aligned(lines: Sequence[tuple[str, ...]], sides: str) -> str:
     """Lines of cells as text, aligned; `sides` has < or > for each column."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(

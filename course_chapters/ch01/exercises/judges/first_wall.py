@@ -138,7 +138,7 @@ def _likewise(params: Params, rng: random.Random) -> list[Job]:
     shown = shown_jobs(params)
     wanted = [right(job)[:2] for job in shown]
     while True:
-        jobs = [{**job, "params": float(f"{job['params'] * rng.uniform(0.95, 1.05):.4g}")} for job in shown]
+        jobs: list[Job] = [{**job, "params": float(f"{job['params'] * rng.uniform(0.95, 1.05):.4g}")} for job in shown]
         if [right(job)[:2] for job in jobs] == wanted and all(map(_settled, jobs)):
             return jobs
 

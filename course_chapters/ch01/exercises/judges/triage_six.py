@@ -155,7 +155,7 @@ def _fault(job: Job, answer: Sequence[Any]) -> Fault | None:
 def _verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """One verdict on all answers of a case that has a part; on the six projects one on each group."""
     if len(set(map(repr, outcome.value))) == 1:
-        return lost(case, JUDGING.shares, ("one-answer-for-all", "All projects got the same answer."))
+        return lost(case, JUDGING.split, ("one-answer-for-all", "All projects got the same answer."))
     faults = [_fault(row[0], answer) for row, answer in zip(case.args[1], outcome.value, strict=True)]
     six = {"none": faults[:1], "train": faults[1:4], "serve": faults[4:]}
     groups = {case.part: faults} if case.part else six

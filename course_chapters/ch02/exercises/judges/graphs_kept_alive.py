@@ -36,7 +36,9 @@ def _loss_sum(model: Any, pair: tuple[Tensor, Tensor]) -> Tensor:
 def plain_step(spec: Spec) -> tuple[float, list[Tensor]]:
     """Loss and gradients of the mean over all tokens that count, of all micro-batches together."""
     model, batches = _model(spec), micro_batches(spec)
-    loss = sum(_loss_sum(model, pair) for pair in batches) / sum(int((targets != -100).sum()) for _, targets in batches)
+    loss = sum((_loss_sum(model, pair) for pair in batches), torch.zeros(())) / sum(
+        int((targets != -100).sum()) for _, targets in batches
+    )
     loss.backward()
     return loss.item(), [p.grad if p.grad is not None else torch.zeros_like(p) for p in model.parameters()]
 
@@ -128,7 +130,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     def done(outcome: Outcome) -> bool:
         value = outcome.value if type(outcome.value) is dict else {}
         want, head, _ = one_at_a_time(json.dumps(spec))
-        gradients = value.get("gradients")
+        gradients: Any = value.get("gradients")
         right = near(value.get("loss"), want, 1e-4) and type(gradients) is list and bool(gradients)
         return right and close(gradients[-1], head, 1e-3)
 

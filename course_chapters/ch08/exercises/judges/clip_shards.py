@@ -12,7 +12,7 @@ from course_chapters.ch08.exercises.judges.parts import stretch
 from course_grader.judging import Fault, Judging, Params, describe, is_number, judged
 from course_grader.judging.cases import hidden, shown, under
 from course_grader.judging.gradients import in_flight
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging.mistakes import Wrong, first_of
 from course_grader.judging.ranks import LATE, PerRank
 from course_grader.judging.tensors import coin_of, kind_fault
 from course_grader.judging.traffic import Meter, too_few_bytes
@@ -112,7 +112,7 @@ def _fault(params: Params, case: Case, results: Sequence[Any]) -> Fault | None:
     want = _norm(params["norm"], [row[3] for row in group], [row[1] for row in group])
     norms = (_norm_fault(case, rank, row["norm"], want) for rank, row in enumerate(results))
     parts = (_parts_fault(case, rank, row["parts"], want) for rank, row in enumerate(results))
-    return next(filter(None, norms), None) or next(filter(None, parts), None)
+    return first_of(norms) or first_of(parts)
 
 
 def _scalar_fault(case: Case, meter: Meter) -> Fault | None:

@@ -19,6 +19,7 @@ from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import on_ranks
 from course_grader.judging.tensors import coin_of
 from course_grader.records import Case, Outcome
+from course_lib.model.modules import gradient
 
 RATE, LENGTH = 0.05, 5
 CLOSE = 1e-7  # absolute, in float64: rounding is far below, every known mistake far above
@@ -76,8 +77,8 @@ def alone(training: str, most: float | None) -> tuple[list[list[float]], dict[st
             inputs, targets = (torch.tensor(tokens) for tokens in own[step])
             of_ranks.append(functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten()))
             losses[rank].append(of_ranks[-1].item())
-        (sum(of_ranks) / len(of_ranks)).backward()
-        norms.append(torch.nn.utils.get_total_norm([weight.grad for weight in model.parameters()]).item())
+        (sum(of_ranks, torch.zeros(())) / len(of_ranks)).backward()
+        norms.append(torch.nn.utils.get_total_norm([gradient(weight) for weight in model.parameters()]).item())
         if most is not None:
             torch.nn.utils.clip_grad_norm_(model.parameters(), most)
         optimizer.step()

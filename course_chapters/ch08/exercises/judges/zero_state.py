@@ -65,7 +65,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     many = [row for row in many if safely_off_whole(row[0] * sum(unlike.values()) / row[3])]
     limits = [limit(stage) for stage in (1, 2, 3) for _ in range(12)]
     sixteen = {"weights": 2, "grads": 2, "master": 4, "moments": 8}
-    turned = {"moments": 4, "master": 3, "grads": 4, "weights": 1}  # other bytes, in another order
+    turned: dict[str, float] = {"moments": 4, "master": 3, "grads": 4, "weights": 1}  # other bytes, in another order
     rows += [(7e9, stage, 24_576, turned) for stage in (1, 2)]
     full = [(10e9, 3, sixteen, 20e9), (5e9, 0, sixteen, 80e9), (10e9, 1, sixteen, 40e9), (10e9, 3, turned, 20e9)]
     full += [(10e9, 1, sixteen, 40.013e9)]

@@ -71,7 +71,7 @@ def _halo_fault(case: Case, results: Sequence[Any]) -> Fault | None:
             if same(got[name], want):
                 continue
             if fault := not_like(got[name], want, rank):
-                return placed(Wrong(*fault, f"rank {rank}, {name}: "), name)
+                return placed(Wrong(*fault[:2], f"rank {rank}, {name}: "), name)
             if case.adversary is not None:
                 return moved_early(case, rank)
             told = "other numbers than those of the sequence, or another order."

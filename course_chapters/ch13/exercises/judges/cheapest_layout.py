@@ -166,7 +166,7 @@ def _without(goal: str, memory: bool = False, limit: bool = False) -> Callable[[
 
     def trap(row: Row, right: Layout) -> bool:
         free = (
-            row[0] | {"memory": float("inf")} if memory else row[0],
+            {**row[0], "memory": float("inf")} if memory else row[0],
             *row[1:3],
             float("inf") if limit else row[3],
             row[4],

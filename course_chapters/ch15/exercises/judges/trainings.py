@@ -128,7 +128,7 @@ def _trained(fault: str, seed: int, repeat: int) -> Training:
         grads = [torch.autograd.grad(each * scale / len(parts), list(named.values())) for each in found]
         for place, name in enumerate(named):
             backwards = fault == "order of sums" and repeat
-            total = sum(row[place] for row in (grads[::-1] if backwards else grads))
+            total = sum((row[place] for row in (grads[::-1] if backwards else grads)), torch.zeros(()))
             if fault == "vanishes":
                 total = total.half().float()
             gradients[name] = gradients[name] + total if fault == "not zeroed" else total

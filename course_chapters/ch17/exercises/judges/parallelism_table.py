@@ -53,7 +53,7 @@ def _fewest_fault(case: Case, values: list[Any]) -> Fault | None:
     return None
 
 
-def _model(rng: random.Random, **given: Any) -> dict[str, int]:
+def _model(rng: random.Random, **given: Any) -> dict[str, float]:
     hidden_size = rng.choice((2048, 4096, 6144, 8192))
     return {
         "parameters": rng.randint(1, 120) * BILLION,

@@ -87,12 +87,12 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         if sorted(said) == sorted(want):
             return "other-order", f"{lead}these are the right lines; return them in the order of the list."
         for name, message in SLIPS.items():
-            if all(each == failing(billed, *row, name) for each, row in zip(got, rows, strict=True)):
+            if all(each == failing(billed, *row, slip=name) for each, row in zip(got, rows, strict=True)):
                 return name, lead + message
         if len(rows) > 1 and all(each == got[0] for each in got):
             return "always-the-same", f"{case.name}: every plan fails the same lines here."
         for name, message in SLIPS.items():
-            if said == failing(billed, *rows[at], name):
+            if said == failing(billed, *rows[at], slip=name):
                 return name, lead + message
         odd = sorted(set(said) ^ set(want), key=LINES.index)
         return "", f"{lead}check the line {odd[0]!r}." if odd else f"{lead}return each line once."
@@ -139,7 +139,15 @@ def good(billed: str, rng: random.Random) -> tuple[dict[str, Any], dict[str, Any
     """A plan that fails no line, and its task."""
     tp, cp, pp, dp = rng.choice(((8, 1, 2, 4), (4, 2, 1, 8), (2, 4, 2, 2), (8, 2, 3, 2), (4, 1, 6, 3), (8, 4, 8, 4)))
     gpus, micro, count = tp * cp * pp * dp, rng.choice((1, 2, 3)), rng.choice((8, 12, 32))
-    plan = {"gpus": gpus, "tp": tp, "cp": cp, "pp": pp, "dp": dp, "micro": micro, "micro_batches": count}
+    plan: dict[str, float] = {
+        "gpus": gpus,
+        "tp": tp,
+        "cp": cp,
+        "pp": pp,
+        "dp": dp,
+        "micro": micro,
+        "micro_batches": count,
+    }
     plan |= {"seconds": rng.uniform(5, 90), "goodput": rng.choice((0.75, 0.875))}
     per = rng.choice((4, 8)) if gpus % 8 == 0 else 4
     task = {

@@ -52,7 +52,9 @@ def ours(comm: Any, way: str, parts: Sequence[Tensor], positions: Sequence[Tenso
 def torchs(_: Any, way: str, parts: Sequence[Tensor], __: Any) -> list[Tensor]:
     """The same by torch's ring with its CPU kernel, which has no grouped heads: keys and values are repeated before."""
     import torch.distributed as dist
-    from torch.distributed.tensor.experimental._context_parallel import _attention as ring
+    from torch.distributed.tensor.experimental._context_parallel import _attention
+
+    ring: Any = _attention  # private: its protocol for a kernel names arguments that the CPU's does not have
 
     aten = torch.ops.aten
     method = ring._RotateMethod.ALL_TO_ALL if way == TORCH[0] else ring._RotateMethod.ALL_GATHER

@@ -236,7 +236,7 @@ def main(arguments: Sequence[str]) -> int:
     if "rates" in wanted:
         found["rates"] = [asdict(row) for row in bubble_rates.table(given.models)]
     if "real" in wanted:
-        shape = {"layers": 8, "hidden": given.hidden, "heads": 4, "seq_len": 64}
+        shape: Sizes = {"layers": 8, "hidden": given.hidden, "heads": 4, "seq_len": 64}
         found["real"] = [{**asdict(row), "speedup": row.speedup} for row in real(shape, 32, 8, given.repeats)]
     print(json.dumps(found, indent=1)) if given.json else _show(found)
     return int(bad)

@@ -184,6 +184,7 @@ class Stepper:
         flat = torch._utils._flatten_dense_tensors(grads)
         self._sum(flat, "tp")
         for p, whole in zip(parts, torch._utils._unflatten_dense_tensors(flat, grads), strict=True):
+            assert isinstance(p, DTensor)
             p.grad = DTensor.from_local(whole, p.device_mesh, p.placements, run_check=False)
 
     def _clip(self) -> Tensor:
@@ -232,9 +233,10 @@ def _data_rank(layout: RunLayout, mesh: RunMesh) -> int:
 
 def _synchronising(model: nn.Module, last: bool) -> Any:
     """Gradients cross ranks in the last micro-batch's backward pass only."""
-    if hasattr(model, "no_sync"):  # DistributedDataParallel
-        return nullcontext() if last else model.no_sync()
-    if hasattr(model, "set_requires_gradient_sync"):  # fully_shard
-        model.set_requires_gradient_sync(last)
-        model.set_is_last_backward(last)
+    no_sync = getattr(model, "no_sync", None)  # of DistributedDataParallel
+    if no_sync is not None:
+        return nullcontext() if last else no_sync()
+    for name in ("set_requires_gradient_sync", "set_is_last_backward"):  # of fully_shard
+        if (switch := getattr(model, name, None)) is not None:
+            switch(last)
     return nullcontext()

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bench.memory.rows import Cells, Row, Tables, number, shipped, sizes_of, whole
+from bench.memory.rows import Cells, Row, Tables, number, shipped, whole
 from course_lib.estimate.memory import Layout, Shape, bytes_per_param, count_params, in_flight, layer_bytes, zero_bytes
 from course_lib.estimate.units import BILLION, GB, TRILLION, GiB
 
@@ -30,8 +30,10 @@ def _megatron_case(model: str, tables: Tables) -> tuple[Shape, Layout, int, int]
     cells = next((each for each in tables[table] or Tables(shipped())[table] if each.get("model") == model), None)
     if cells is None:
         raise ValueError(f"{table} has no configuration of {model}")
-    sizes = sizes_of(cells, "layers", "hidden", "heads", "vocab")
-    one = Shape(**sizes, learned_positions=whole(cells, "seq_len"))
+    layers, hidden, heads, vocab, seq = (
+        whole(cells, name) for name in ("layers", "hidden", "heads", "vocab", "seq_len")
+    )
+    one = Shape(layers=layers, hidden=hidden, heads=heads, vocab=vocab, learned_positions=seq)
     micro, virtual = whole(cells, "micro_batch_size"), whole(cells, "interleave_m", 1)
     where = Layout(
         tp=whole(cells, "tp"),

@@ -9,7 +9,6 @@ from importlib.resources import files
 from pathlib import Path
 
 from course_lib.estimate.memory.frameworks import TrainingRun, framework_of, peak_terms, predicted_bytes
-from course_lib.estimate.memory.shapes import SizeName, Sizes
 
 Cells = dict[str, str]
 
@@ -100,14 +99,6 @@ def whole(cells: Cells, name: str, otherwise: int | None = None) -> int:
             raise ValueError(f"no {name}")
         return otherwise
     return int(float(text))
-
-
-def sizes_of(cells: Cells, *names: SizeName) -> Sizes:
-    """Some sizes of a model, each from the cell of its name."""
-    sizes: Sizes = {}
-    for name in names:
-        sizes[name] = whole(cells, name)
-    return sizes
 
 
 def number(cells: Cells, name: str) -> float:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bench.memory.rows import Cells, Row, Skip, Tables, framework_row, in_fit_half, number, sizes_of, whole
+from bench.memory.rows import Cells, Row, Skip, Tables, framework_row, in_fit_half, number, whole
 from course_lib.estimate.memory import Layout, Shape, shape
 from course_lib.estimate.memory.frameworks import TrainingRun
 from course_lib.estimate.units import BILLION, GiB
@@ -20,7 +20,11 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
         return
     tied = whole(cells, "ffn") < 10_000  # as the sweep decides; its file tells of two copies, not of tying
     one = Shape(
-        **sizes_of(cells, "layers", "hidden", "heads", "ffn", "vocab"),
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        ffn=whole(cells, "ffn"),
+        vocab=whole(cells, "vocab"),
         kv_heads=whole(cells, "kv_heads", whole(cells, "heads")),  # not printed: as many as heads
         gated=True,
         tied=tied,
@@ -96,7 +100,13 @@ def read_bigscience(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
         yield Skip("bigscience-v100", f"no peak_memory_gb (status {cells.get('status', '?')})")
         return
     seq, batch, dp = whole(cells, "seq_len"), whole(cells, "micro_batch_size"), whole(cells, "dp")
-    one = Shape(**sizes_of(cells, "layers", "hidden", "heads"), vocab=GPT2_VOCAB, learned_positions=seq)
+    one = Shape(
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        vocab=GPT2_VOCAB,
+        learned_positions=seq,
+    )
     where = Layout(
         tp=whole(cells, "tp"),
         pp=whole(cells, "pp"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bench.memory.rows import sizes_of
+from bench.memory.rows import 
 from bench.memory.sweeps import _bloom_layers
 from bench.planner.rows import (
     Cells,
@@ -53,10 +53,15 @@ KEY = (
 
 def gpt(cells: Cells, vocab: int = 51200, seq: int = 2048) -> Shape:
     """A GPT from its row."""
-    sizes = sizes_of(cells, "layers", "hidden", "heads")
+    layers, hidden, heads = (whole(cells, name) for name in ("layers", "hidden", "heads"))
     seq = whole(cells, "seq_len", seq)
     return Shape(
-        **sizes, vocab=whole(cells, "vocab", vocab), head_dim=sizes["hidden"] // sizes["heads"], learned_positions=seq
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        vocab=whole(cells, "vocab", vocab),
+        head_dim=hidden // heads,
+        learned_positions=seq,
     )
 
 
@@ -167,7 +172,7 @@ def read_megascale(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     gpus, batch = whole(cells, "n_gpus"), whole(cells, "global_batch_size")
     tp, pp, virtual = whole(cells, "tp"), whole(cells, "pp"), whole(cells, "virtual_stages", 6)
     dp, seq = gpus // (tp * pp), whole(cells, "seq_len_from_memory", 2048)
-    one = Shape(**sizes_of(cells, "layers", "hidden", "heads"), vocab=whole(cells, "vocab_from_memory", 64000))
+    one = Shape(layers=whole(cells, "layers"), hidden=whole(cells, "hidden"), heads=whole(cells, "heads"), vocab=whole(cells, "vocab_from_memory", 64000))
     yield Timed(
         source="megascale",
         label=label(cells, ("model", "n_gpus", "global_batch_size")),

@@ -5,7 +5,7 @@ acknowledged (Nagle's algorithm), and the browser's side acknowledges up to 40 m
 the picture. `jupyter/jupyter_server_config.json` names this class for `./course learn`.
 """
 
-from typing import Any
+from asyncio import Future
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
@@ -13,7 +13,7 @@ from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebso
 class PromptConnection(ZMQChannelsWebsocketConnection):
     """Jupyter's own connection, each of whose messages leaves at once."""
 
-    async def connect(self) -> Any:
+    def connect(self) -> "Future[None] | None":
         """Connect as usual, with TCP_NODELAY set on the page's socket."""
         self.websocket_handler.set_nodelay(True)
-        return await super().connect()
+        return super().connect()

@@ -15,6 +15,7 @@ from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.allocator import CachingAllocator, OutOfMemory
+from course_lib.estimate.memory.stage_peaks import PeakChoices
 from course_lib.estimate.units import BILLION, GiB, bytes_text, duration_text, percent_text
 from course_lib.model import ledger, text, transformer
 
@@ -179,7 +180,8 @@ def offload() -> Markdown:
 
 
 def _peak(layout: Layout, checkpointing: str) -> memory.Peak:
-    return memory.stage_peak(MODEL, 1, SEQ, layout, checkpointing=checkpointing, loss="fused", **FUSED)
+    choices: PeakChoices = {**FUSED, "checkpointing": checkpointing, "loss": "fused"}
+    return memory.stage_peak(MODEL, 1, SEQ, layout, **choices)
 
 
 def sharding_and_checkpointing() -> Markdown:

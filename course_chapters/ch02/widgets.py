@@ -18,7 +18,6 @@ from course_lib.draw.sheets import Box, Plot, Sheet
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Convention, Layout
 from course_lib.estimate.memory.activation_terms import TermChoices
-from course_lib.estimate.memory.stage_peaks import PeakChoices
 from course_lib.estimate.units import BILLION, GB, bytes_text, number_text
 
 DEVICES = (*GPUS, "B300 SXM")
@@ -228,11 +227,22 @@ def _load(setting: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]
     recipe = memory.with_optimizer(base, now["optimizer"], now["model"], moments)
     model, tp, pp, dp = (now[name] for name in ("model", "tp", "pp", "dp"))
     layout = Layout(tp=tp, sp=tp > 1, pp=pp, dp=dp, zero=3 if dp > 1 else 0, microbatches=pp)
-    choices: PeakChoices = {"kernels": "torch-flash", "dtype": dtype, "dropout": False, "loss": "plain"}
-    choices |= {"convention": recipe, "checkpointing": now["checkpointing"]}
+    peak_of = partial(
+        memory.stage_peak,
+        model,
+        now["batch"],
+        now["seq"],
+        layout,
+        kernels="torch-flash",
+        dtype=dtype,
+        dropout=False,
+        loss="plain",
+        convention=recipe,
+        checkpointing=now["checkpointing"],
+    )
     stages = []
     for stage in {0, pp - 1}:
-        peak = memory.stage_peak(model, now["batch"], now["seq"], layout, stage=stage, **choices)
+        peak = peak_of(stage=stage)
         moving = {"activations": peak.activations, "temporary": peak.recomputed + peak.gathered + peak.loss}
         stages.append({**memory.state_by_stage(model, layout, stage, recipe), **moving})
     fullest = max(stages, key=lambda buckets: sum(buckets.values()))

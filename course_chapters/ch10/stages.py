@@ -30,7 +30,8 @@ def two_of_four_layers(rank: int) -> tuple[nn.Sequential, Tensor, Tensor, list[T
     whole = nn.Sequential(*(nn.Linear(8, 8) for _ in range(4)))
     x, target = torch.randn(16, 8), torch.randn(16, 8)
     nn.functional.mse_loss(whole(x), target).backward()
-    mine = nn.Sequential(*whole[2 * rank : 2 * rank + 2])
+    mine = whole[2 * rank : 2 * rank + 2]
+    assert isinstance(mine, nn.Sequential)
     gradients = [gradient(parameter).clone() for parameter in mine.parameters()]
     mine.zero_grad()
     return mine, x, target, gradients

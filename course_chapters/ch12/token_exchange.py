@@ -86,7 +86,7 @@ def token_exchange(shown: Exchange, frame: int, title: str = "") -> Picture:
         places, texts, inks = zip(*marks, strict=True)
         style.words(axes, places, texts, inks, size=7)
     loads, wanted = shown.loads, shown.experts.size
-    worst = max(loads) / max(np.mean(loads), 1e-9)
+    worst = max(loads) / max(float(np.mean(loads)), 1e-9)
     said = (
         f"Loads of the experts: {', '.join(map(str, loads))} copies; the busiest has {number_text(worst, 3)} times the mean. "
         f"Dropped: {shown.dropped} of {wanted} ({percent_text(shown.dropped / wanted, 2)})."

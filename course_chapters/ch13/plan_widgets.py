@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import permutations
+from typing import TypedDict
 
 from course_chapters.ch13.placing import placing
 from course_chapters.ch13.plan_sheet import plan_sheet
@@ -277,7 +278,18 @@ def _show_presets(explorer: Explorer) -> None:
 
 # --- memory against communication ----------------------------------------------------------------
 
-WAYS: Mapping[str, Mapping[str, object]] = {
+
+class Mechanism(TypedDict, total=False):
+    """Keywords of `plan`."""
+
+    tp: int
+    pp: int
+    cp: int
+    zero: int
+    recompute: str
+
+
+WAYS: Mapping[str, Mechanism] = {
     "DP": {"zero": 0},
     "ZeRO-1": {"zero": 1},
     "ZeRO-3 (FSDP)": {"zero": 3},

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-from course_grader.records import Case, Verdict
+from course_grader.records import Case, Verdict, VerdictKind
 
 
 class Wrong(NamedTuple):
@@ -80,7 +80,7 @@ def verdict(kind: str, part: str, case: Case, fault: Fault | None) -> Verdict:
     """A verdict that holds without a fault, and otherwise fails with the fault's name and message."""
     found = Wrong(*(fault or ("", "")))
     return Verdict(
-        kind=kind,
+        kind=cast(VerdictKind, kind),
         part=part,
         ok=fault is None,
         mistake=found.mistake,

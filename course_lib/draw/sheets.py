@@ -73,7 +73,7 @@ class Sheet:
         """Rectangles of one color, as one outline."""
         self._area(" ".join(self._box(*box) for box in boxes), fill, edge, thick, alpha, order)
 
-    def polygon(self, corners: Iterable[Sequence[float]], fill: str, *, alpha: float = 1.0, order: float = 1) -> None:
+    def polygon(self, corners: Iterable[panels.Values], fill: str, *, alpha: float = 1.0, order: float = 1) -> None:
         """The area inside these corners."""
         self._area(f"{self._path(corners)}z", fill, "", 0, alpha, order)
 
@@ -150,7 +150,7 @@ class Sheet:
     def _at(self, x: float, y: float) -> tuple[str, str]:
         return _points(x), _points(self.height - y)
 
-    def _path(self, places: Iterable[Sequence[float]]) -> str:
+    def _path(self, places: Iterable[panels.Values]) -> str:
         return "M" + "L".join(" ".join(self._at(x, y)) for x, y in places)
 
     def _box(self, left: float, right: float, low: float, high: float) -> str:

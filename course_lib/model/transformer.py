@@ -196,7 +196,7 @@ class Attention(nn.Module):
         self.wk: nn.Module = nn.Linear(config.hidden, narrow, bias=config.biases)
         self.wv: nn.Module = nn.Linear(config.hidden, narrow, bias=config.biases)
         self.wo: nn.Module = nn.Linear(config.hidden, config.hidden, bias=config.biases)
-        self.core = attend  # a run with context parallelism puts its own here
+        self.core: Callable[..., Tensor] = attend  # a run with context parallelism puts its own here
         if config.positions == "rotary":
             cos, sin = rotary_tables(config.seq_len, config.head_dim)
             self.register_buffer("cos", cos, persistent=False)

@@ -55,7 +55,7 @@ class Model(nn.Module):
             self.register_parameter(_plain(name), nn.Parameter(weight.clone()))
         self.names = list(weights)
 
-    def __getitem__(self, name: str) -> Tensor:
+    def __getitem__(self, name: str) -> nn.Parameter:
         return getattr(self, _plain(name))
 
     def named(self) -> dict[str, nn.Parameter]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import torch
@@ -61,11 +62,11 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The output, (examples, width)."""
-        row = [*self.layers, self.again] if hasattr(self, "again") else list(self.layers)
+        row: list[Any] = [*self.layers, self.again] if hasattr(self, "again") else list(self.layers)
         if self._branches:
             turned = row[::-1] if self._comm.rank % 2 else row
             parts = {layer: self._layer(layer, x) for layer in turned}
-            return sum(parts[layer].tanh().double() for layer in row)
+            return reduce(torch.add, (parts[layer].tanh().double() for layer in row))
         for layer in row:
             x = self._layer(layer, x.tanh())
         return x
@@ -152,7 +153,7 @@ class Replica(nn.Module):
         super().__init__()
         self.module, self.require_backward_grad_sync = module, True
         counted, armed = Counted(), [False]
-        works: list[Work | None] = []
+        works: list[Work] = []
         object.__setattr__(self, "counted", counted)
 
         def arrived(parameter: nn.Parameter) -> None:
@@ -161,7 +162,8 @@ class Replica(nn.Module):
             if not works:
                 torch.autograd.Variable._execution_engine.queue_callback(finish)
             parameter.grad /= comm.size
-            works.append(comm.all_reduce(parameter.grad, async_op=True))
+            if work := comm.all_reduce(parameter.grad, async_op=True):
+                works.append(work)
 
         def finish() -> None:
             for work in works:

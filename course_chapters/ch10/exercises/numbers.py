@@ -83,7 +83,8 @@ def plan_peak(pp: int | None = None, checkpointing: str = "none") -> Peak:
     layout = PLAN
     if pp is not None:
         layout = replace(PLAN, pp=pp, dp=GPUS // (8 * pp), microbatches=BATCH * 8 * pp // (GPUS * SEQ))
-    return stage_peak(SHAPE, 1, SEQ, layout, stage=0, checkpointing=checkpointing, **STAGE)
+    choices: PeakChoices = {**STAGE, "stage": 0, "checkpointing": checkpointing}
+    return stage_peak(SHAPE, 1, SEQ, layout, **choices)
 
 
 @cache

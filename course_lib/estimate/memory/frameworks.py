@@ -10,18 +10,11 @@ from functools import cache
 from typing import Any
 
 from course_lib.estimate.facts.fact import rows
-from course_lib.estimate.memory.activation_terms import Kernels, TermChoices, layer_terms
+from course_lib.estimate.memory.activation_terms import Kernels, layer_terms
 from course_lib.estimate.memory.activations import layer_bytes, recomputed_bytes, total_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import Shape, layer_params, params_by_part
-from course_lib.estimate.memory.stage_peaks import (
-    PeakChoices,
-    in_flight,
-    stage_layers,
-    stage_params,
-    stage_peak,
-    state_by_stage,
-)
+from course_lib.estimate.memory.stage_peaks import in_flight, stage_layers, stage_params, stage_peak, state_by_stage
 from course_lib.estimate.units import GiB
 
 FLASH = Kernels(attention="flash")
@@ -139,8 +132,8 @@ def _megatron_deepspeed(run: TrainingRun) -> dict[str, float]:
 
 def _megatron_deepspeed_stage(run: TrainingRun, stage: int) -> dict[str, float]:
     one, where, last = run.shape, run.layout, stage == run.layout.pp - 1
-    choices: PeakChoices = {"stage": stage, "convention": "E", "checkpointing": run.checkpointing, "loss": "fused"}
-    peak = stage_peak(one, run.batch, run.seq, where, **choices)
+    how = run.checkpointing
+    peak = stage_peak(one, run.batch, run.seq, where, stage=stage, convention="E", checkpointing=how, loss="fused")
     logits = 6 * run.batch * run.seq * one.vocab / where.tp if last else 0.0  # fp32, and their 16-bit gradient
     return {
         "state": float(peak.state),
@@ -165,20 +158,21 @@ def _torchtitan(run: TrainingRun) -> dict[str, float]:
 def _torchtitan_stage(run: TrainingRun, stage: int) -> dict[str, float]:
     one, where = run.shape, replace(run.layout, sp=True, zero=3)
     tokens = run.batch * run.seq / where.cp
-    common: TermChoices = {"kernels": FLASH, "dropout": False}
     if run.checkpointing == "selective":
-        terms = layer_terms(one, run.batch, run.seq, where, **common)
+        terms = layer_terms(one, run.batch, run.seq, where, kernels=FLASH, dropout=False)
         kept = (
             total_bytes(term for term in terms if term.name in _SAVED) + 2 * tokens * one.hidden / where.tp
         )  # and down's output
     else:
-        kept = layer_bytes(one, run.batch, run.seq, where, checkpointing=run.checkpointing, **common)
+        kept = layer_bytes(
+            one, run.batch, run.seq, where, checkpointing=run.checkpointing, kernels=FLASH, dropout=False
+        )
     params, part = float(stage_params(one, where, stage)), params_by_part(one)
     layer, table = layer_params(one, where.tp), part["embedding"] / where.tp
     again = (
         0.0
         if run.checkpointing == "none"
-        else recomputed_bytes(one, run.batch, run.seq, where, checkpointing="full", **common)
+        else recomputed_bytes(one, run.batch, run.seq, where, checkpointing="full", kernels=FLASH, dropout=False)
     )
     alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
     last = stage == where.pp - 1

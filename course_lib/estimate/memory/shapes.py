@@ -5,7 +5,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -15,22 +15,6 @@ from course_lib.estimate.units import require_whole
 
 NORMS = ("LayerNorm", "RMSNorm")
 PARTS = ("embedding", "positions", "layer", "final_norm", "head")
-
-
-SizeName = Literal["layers", "hidden", "heads", "vocab", "kv_heads", "head_dim", "ffn", "learned_positions"]
-
-
-class Sizes(TypedDict, total=False):
-    """Keywords of `Shape` that are numbers."""
-
-    layers: int
-    hidden: int
-    heads: int
-    vocab: int
-    kv_heads: int
-    head_dim: int
-    ffn: int
-    learned_positions: int
 
 
 class Style(TypedDict, total=False):

@@ -84,11 +84,11 @@ class CheckpointStore:
             self.disk.make_folder(folder)
         return folder
 
-    def write_part(self, folder: Path, rank: int, chunks: Iterable[bytes], notes: Any = None) -> int:
+    def write_part(self, folder: Path, rank: int, chunks: Iterable[bytes | memoryview], notes: Any = None) -> int:
         """Write this rank's bytes as one file and record it; the number of bytes."""
         path, digest, count = folder / f"part-{rank}.bin", hashlib.sha256(), 0
 
-        def counted() -> Iterable[bytes]:
+        def counted() -> Iterable[bytes | memoryview]:
             nonlocal count
             for chunk in chunks:
                 digest.update(chunk)

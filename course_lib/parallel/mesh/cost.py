@@ -24,7 +24,7 @@ def axis_seconds(mesh: Mesh, axis: Axes, nbytes: float, network: Network, messag
 
 
 def shared_seconds(
-    mesh: Mesh, nbytes: Mapping[Axes, float], network: Network, messages: Mapping[str, float] | None = None
+    mesh: Mesh, nbytes: Mapping[Axes, float], network: Network, messages: Mapping[Axes, float] | None = None
 ) -> float:
     """Seconds of several axes that communicate at the same time: what they send over one wire adds up."""
     require("bytes", min(nbytes.values(), default=0), "bytes", open_below=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from course_lib.estimate import planner
 from course_lib.estimate.compute import mfu
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
-from course_lib.estimate.memory.stage_peaks import PeakChoices, stage_peak
+from course_lib.estimate.memory.stage_peaks import stage_peak
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import require
 from course_lib.parallel.mesh.layout import Mesh, fill
@@ -162,13 +163,18 @@ def _talking(job: planner.Job, cluster: planner.Cluster, layout: Layout) -> dict
 
 def _held(job: planner.Job, layout: Layout, micro: int, convention: str) -> dict[str, float]:
     """Bytes of the fullest rank by purpose: the first stage has most in flight, the last one the logits."""
-    choices: PeakChoices = {
-        "kernels": "flash",
-        "dropout": False,
-        "checkpointing": job.recompute,
-        "convention": convention,
-    }
-    ends = [stage_peak(job.shape, micro, job.seq, layout, stage=at, **choices) for at in sorted({0, layout.pp - 1})]
+    peak_of = partial(
+        stage_peak,
+        job.shape,
+        micro,
+        job.seq,
+        layout,
+        kernels="flash",
+        dropout=False,
+        checkpointing=job.recompute,
+        convention=convention,
+    )
+    ends = [peak_of(stage=at) for at in sorted({0, layout.pp - 1})]
     peak = max(ends, key=lambda each: float(each.total))
     return {
         "weights": float(peak.weights),

@@ -21,8 +21,13 @@ from course_lib.parallel.tensor.partition import Piece
 class InPieces(Protocol):
     """A model of which this rank has pieces; `pieces` lists the pieces that each parameter consists of."""
 
-    comm: Comm
-    pieces: Mapping[str, Sequence[Piece]]
+    @property
+    def comm(self) -> Comm:
+        """The ranks that share it."""
+
+    @property
+    def pieces(self) -> Mapping[str, Sequence[Piece]]:
+        """Of each parameter."""
 
     def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
         """Every parameter with its name."""

@@ -66,7 +66,7 @@ def _line(sizes: np.ndarray, seconds: np.ndarray, weight: np.ndarray) -> tuple[f
 Line = tuple[float, float]  # latency in seconds, bandwidth in bytes a second
 
 
-def _off(line: Line, true: Sequence[float], region: np.ndarray) -> float:
+def _off(line: Sequence[float], true: Sequence[float], region: np.ndarray) -> float:
     """The largest relative error of a line over a region of sizes."""
     return float(np.max(np.abs((line[0] + region / line[1]) / (true[0] + region / true[1]) - 1)))
 

@@ -79,8 +79,7 @@ def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
     index, given = case.args
     if index == 0:
         faults = (
-            _choice(row[0], *row[2:], got=got, want=right[0](*row))
-            for row, got in zip(given, outcome.value, strict=True)
+            _choice(row[0], row[2], row[3], got, right[0](*row)) for row, got in zip(given, outcome.value, strict=True)
         )
         return judged(case, first_of(faults), named=True)
     column = Column(

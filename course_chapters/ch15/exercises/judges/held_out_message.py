@@ -180,7 +180,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         asked = zip(table, outcome.value, case.secret, strict=True)
         return judged(case, first(*(_seconds_fault(case, nbytes, got, true) for (_, nbytes), got, true in asked)))
     return judged(
-        case, first(*(_honest_fault(case, *row, got=got) for row, got in zip(table, outcome.value, strict=True)))
+        case, first(*(_honest_fault(case, rows, got) for (rows,), got in zip(table, outcome.value, strict=True)))
     )
 
 

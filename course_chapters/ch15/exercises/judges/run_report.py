@@ -81,7 +81,8 @@ def _sources(page: str, runs: Runs) -> Fault | None:
 
 def _resolves(claim: Claim, runs: Runs) -> Fault | None:
     """What is wrong with the sources, the unit or the value of a claim."""
-    lead, values = quoted(claim.text), []
+    lead = quoted(claim.text)
+    values: list[float] = []
     for source in claim.fields:
         name = source.partition(":")[0]
         if name in runs and not intact(runs[name]):

@@ -37,7 +37,7 @@ def wrong(name: str, w: Tensor, ranks: Sequence[Batches], parts: int, rank: int)
     if any(not len(y) for _, y in every) and name != "own-rank":
         return None
     n, count = len(ranks), len(ranks[0])
-    means = [
+    means: list[Tensor] = [
         sum(summed(w, *batches[at]) / len(batches[at][1]) for batches in ranks) for at in range(count)
     ]  # over ranks
     if name == "scaled-again":
@@ -67,7 +67,7 @@ def wrong(name: str, w: Tensor, ranks: Sequence[Batches], parts: int, rank: int)
     if name == "not-over-parts":
         return sum(means) / n / count * parts  # type: ignore[return-value]
     if name == "last-batch":
-        return means[-1] / n / count  # type: ignore[no-any-return]
+        return means[-1] / n / count
     return sum(each * parts for each in means) / n / count / parts**count  # "scaled-at-the-end"
 
 
@@ -144,8 +144,8 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         return fault
     want, before = right(params["weights"], w, ranks), right(params["weights"], w + 1, ranks)
     for rank, got in enumerate(outcome.value):
-        if fault := not_like(got, want, rank):
-            return fault
+        if unlike := not_like(got, want, rank):
+            return unlike
         if close(got, want, 1e-9):
             continue
         if close(got, before, 1e-9) or close(got, before + want, 1e-9):

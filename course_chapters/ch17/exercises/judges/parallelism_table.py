@@ -25,7 +25,7 @@ COLUMNS = [
 ]
 
 
-def fitting(model: dict[str, int], ranks: int, memory: float) -> list[str]:
+def fitting(model: dict[str, float], ranks: int, memory: float) -> list[str]:
     """The strategies that send the fewest bytes of those that fit; none where nothing fits."""
     held, moved = state(model, ranks), sent(model, ranks)
     fits = {name: moved[name] for name in STRATEGIES if held[name] <= memory}
@@ -146,7 +146,7 @@ def state(model: dict[str, int], ranks: int) -> dict[str, float]:
     ### END SOLUTION
 
 
-def fewest(model: dict[str, int], ranks: int, memory: float) -> str | None:
+def fewest(model: dict[str, float], ranks: int, memory: float) -> str | None:
     """The strategy that sends the fewest bytes of those whose state fits."""
     ### BEGIN SOLUTION
     held, moved = state(model, ranks), sent(model, ranks)

@@ -87,12 +87,12 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         if sorted(said) == sorted(want):
             return "other-order", f"{lead}these are the right lines; return them in the order of the list."
         for name, message in SLIPS.items():
-            if all(each == failing(billed, *row, slip=name) for each, row in zip(got, rows, strict=True)):
+            if all(each == failing(billed, plan, task, name) for each, (plan, task) in zip(got, rows, strict=True)):
                 return name, lead + message
         if len(rows) > 1 and all(each == got[0] for each in got):
             return "always-the-same", f"{case.name}: every plan fails the same lines here."
         for name, message in SLIPS.items():
-            if said == failing(billed, *rows[at], slip=name):
+            if said == failing(billed, rows[at][0], rows[at][1], name):
                 return name, lead + message
         odd = sorted(set(said) ^ set(want), key=LINES.index)
         return "", f"{lead}check the line {odd[0]!r}." if odd else f"{lead}return each line once."

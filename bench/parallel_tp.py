@@ -148,7 +148,7 @@ def torchs(comm: Comm, config: Config, steps: int, kind: torch.dtype, *_: Any) -
     return _plainly(model, config, steps, lambda value: value.full_tensor() if isinstance(value, DTensor) else value)
 
 
-def by_torch(comm: Comm, model: nn.Module) -> nn.Module:
+def by_torch(comm: Comm, model: Transformer) -> nn.Module:
     """The model cut by torch as ours is, in place. A tied head is left whole: cut one by one, the two would part."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate

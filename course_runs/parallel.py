@@ -174,7 +174,7 @@ def is_partial(tensor: torch.Tensor) -> bool:
 def parts_of(tensor: torch.Tensor) -> tuple[str, ...]:
     """The names of the mesh axes over which a tensor is cut."""
     placements, mesh = getattr(tensor, "placements", None), getattr(tensor, "device_mesh", None)
-    if placements is None:
+    if placements is None or mesh is None:
         return ()
     names = mesh.mesh_dim_names or ()
     return tuple(name for name, placed in zip(names, placements, strict=True) if not placed.is_replicate())

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from bench.memory.rows import 
 from bench.memory.sweeps import _bloom_layers
 from bench.planner.rows import (
     Cells,
@@ -172,7 +171,12 @@ def read_megascale(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     gpus, batch = whole(cells, "n_gpus"), whole(cells, "global_batch_size")
     tp, pp, virtual = whole(cells, "tp"), whole(cells, "pp"), whole(cells, "virtual_stages", 6)
     dp, seq = gpus // (tp * pp), whole(cells, "seq_len_from_memory", 2048)
-    one = Shape(layers=whole(cells, "layers"), hidden=whole(cells, "hidden"), heads=whole(cells, "heads"), vocab=whole(cells, "vocab_from_memory", 64000))
+    one = Shape(
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        vocab=whole(cells, "vocab_from_memory", 64000),
+    )
     yield Timed(
         source="megascale",
         label=label(cells, ("model", "n_gpus", "global_batch_size")),

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from bench.memory.rows import 
 from bench.planner.rows import Cells, Skip, Software, Tables, Timed, in_fit_half, label, number, whole
 from course_lib.estimate.memory import Layout, Shape
 from course_lib.estimate.planner import Job, cluster
@@ -130,7 +129,11 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     dp, tp, pp, micro = (whole(cells, name) for name in ("dp", "tp", "pp", "micro_batch_size"))
     adding = whole(cells, "grad_accum", 1)
     one = Shape(
-        layers=whole(cells, "layers"), hidden=whole(cells, "hidden"), heads=whole(cells, "heads"), ffn=whole(cells, "ffn"), vocab=whole(cells, "vocab"),
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        ffn=whole(cells, "ffn"),
+        vocab=whole(cells, "vocab"),
         kv_heads=whole(cells, "kv_heads", whole(cells, "heads")),
         gated=True,
         tied=whole(cells, "ffn") < 10_000,

@@ -1,6 +1,7 @@
 """The tables of chapter 02: conventions, parameters, ledgers, checkpointing policies, offload and what each measure reduces."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -201,18 +202,17 @@ def sharding_and_checkpointing() -> Markdown:
 
 def reducible() -> Markdown:
     """What each measure leaves of each bucket on the fullest GPU, in percent of the job without it."""
-    job: dict[str, Any] = {"model": MODEL, "batch": 8, "seq": SEQ}
-    measures: dict[str, dict[str, Any]] = {
-        "batch 8 → 1, accumulated": {"batch": 1},
-        "full checkpointing": {"checkpointing": "full"},
-        "8-bit Adam": {"optimizer": "adam8bit"},
-        f"sharded over {GPUS}": {"dp": GPUS},
-        "tensor and sequence parallel, 8": {"tp": 8},
-        "8 pipeline stages, 1F1B": {"pp": 8},
+    load = partial(pictures.load, model=MODEL, seq=SEQ)
+    before, rows = load(batch=8), []
+    measures = {
+        "batch 8 → 1, accumulated": load(batch=1),
+        "full checkpointing": load(batch=8, checkpointing="full"),
+        "8-bit Adam": load(batch=8, optimizer="adam8bit"),
+        f"sharded over {GPUS}": load(batch=8, dp=GPUS),
+        "tensor and sequence parallel, 8": load(batch=8, tp=8),
+        "8 pipeline stages, 1F1B": load(batch=8, pp=8),
     }
-    before, rows = pictures.load(**job), []
-    for words, change in measures.items():
-        after = pictures.load(**{**job, **change})
+    for words, after in measures.items():
         names = [name for name in (*memory.BUCKETS, "activations") if name in before]
         rows.append({"what is left after": words, **{name: percent_text(after[name] / before[name]) for name in names}})
     return table(rows)

@@ -37,7 +37,8 @@ def _steps(_: Any, wrap: Wrap, ways: list[Way]) -> list[sharded.Seen]:
 
     from course_runs.counting import Wire
 
-    mesh, found = init_device_mesh("cpu", (dist.get_world_size(),)), []
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    found: list[sharded.Seen] = []
     inputs, targets = (rows.tensor_split(mesh.size())[dist.get_rank()] for rows in text.batch(0, 8, 32))
     for reshard, dtype in ways:
         model, forward, backward = wrap(mesh, reshard, dtype), Wire(), Wire()

@@ -231,14 +231,14 @@ def _swapped(node: Any, place: _Place, field: str) -> Iterator[tuple[_Place, _Pl
 
 
 def _drop(field: str, index: int) -> _Make:
-    def make(own: Any, tree: ast.AST) -> None:
+    def make(own: ast.AST, tree: ast.AST) -> None:
         getattr(own, field).pop(index)
 
     return make
 
 
 def _set_bound(bound: str, new: Callable[[ast.expr], ast.expr | None]) -> _Make:
-    def make(own: Any, tree: ast.AST) -> None:
+    def make(own: ast.AST, tree: ast.AST) -> None:
         setattr(own, bound, new(getattr(own, bound)))
 
     return make

@@ -23,12 +23,12 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
     if (made := memo.get(id(value))) is not None:
         return made
     if kind is dict:
-        table: dict[Any, Any] = {}
+        table: dict[object, object] = {}
         memo[id(value)] = table
         for key, each in value.items():
             table[copied(key, memo)] = each if type(each) in _ATOMS else copied(each, memo)
         return table
-    row: list[Any] = []
+    row: list[object] = []
     memo[id(value)] = row
     row += value if _ATOMS.issuperset(map(type, value)) else [copied(each, memo) for each in value]
     return row

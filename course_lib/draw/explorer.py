@@ -57,7 +57,8 @@ class Explorer:
         said = self.alt(**self.setting) if callable(self.alt) else self.alt
         if isinstance(drawn, str):
             return drawn, said or "Text, see the page."
-        words: str = said or getattr(drawn, "alt", "")
+        alt: str = getattr(drawn, "alt", "")
+        words = said or alt
         return (drawn.page(words) if isinstance(drawn, Sheet) else style.page(drawn, words)), words
 
     def set(self, **changes: Any) -> None:

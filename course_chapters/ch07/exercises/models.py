@@ -54,7 +54,8 @@ class Net(nn.Module):
             self.again = self.layers[0]
         object.__setattr__(self, "_comm", comm)
 
-    def _layer(self, layer: nn.Linear, x: Tensor) -> Tensor:
+    def _layer(self, layer: nn.Module, x: Tensor) -> Tensor:
+        assert isinstance(layer, nn.Linear)
         if self._seconds:
             self._comm.compute(self._seconds / 2, kind="forward")
         y = layer(x.to(layer.weight.dtype))
@@ -62,7 +63,7 @@ class Net(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The output, (examples, width)."""
-        row: list[Any] = [*self.layers, self.again] if hasattr(self, "again") else list(self.layers)
+        row = [*self.layers, self.again] if hasattr(self, "again") else list(self.layers)
         if self._branches:
             turned = row[::-1] if self._comm.rank % 2 else row
             parts = {layer: self._layer(layer, x) for layer in turned}

@@ -67,7 +67,7 @@ def cached(answer: Any, case: Any, comm: Any = None) -> Any:
     pages, size, operations, *count = case.args
     caches = [answer(pages, size) for _ in range(*count or (1,))]
     told = []
-    refused: set[Any] = set()
+    refused: set[object] = set()
     for name, *given in operations:
         if name == "release" and given[0] in refused:
             told.append("released")

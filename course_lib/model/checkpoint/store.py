@@ -134,7 +134,7 @@ class CheckpointStore:
                 )
             wait(pause)
             pause = min(pause * 1.5, 0.05)
-        files: dict[str, Any] = {}
+        files: dict[str, object] = {}
         said = {"all": notes}
         for rank in range(ranks):
             record = json.loads(b"".join(self.disk.read(folder / f"part-{rank}.json")))

@@ -130,9 +130,9 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     def done(outcome: Outcome) -> bool:
         value = outcome.value if type(outcome.value) is dict else {}
         want, head, _ = one_at_a_time(json.dumps(spec))
-        gradients: Any = value.get("gradients")
+        gradients = value.get("gradients")
         right = near(value.get("loss"), want, 1e-4) and type(gradients) is list and bool(gradients)
-        return right and close(gradients[-1], head, 1e-3)
+        return right and gradients is not None and close(gradients[-1], head, 1e-3)
 
     return Weighed(
         case=hidden("4 micro-batches of 16,384 tokens", "cost:memory", spec, True, seconds=30.0),

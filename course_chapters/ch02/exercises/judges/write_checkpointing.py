@@ -227,9 +227,9 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     def done(outcome: Outcome) -> bool:
         value = outcome.value if type(outcome.value) is dict else {}
         output, want = replay(spec)
-        gradients: Any = value.get("gradients")
+        gradients = value.get("gradients")
         right = all_close(value.get("output"), output) and type(gradients) is list and bool(gradients)
-        return right and all_close(gradients[-1], want[-1])
+        return right and gradients is not None and all_close(gradients[-1], want[-1])
 
     return Weighed(
         case=hidden("32 layers in 8 segments", "cost:memory", spec, [], False, seconds=30.0),

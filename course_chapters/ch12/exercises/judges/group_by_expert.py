@@ -50,7 +50,7 @@ def _group_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
         for kind, part in (("values", "gradients"), ("cost", "calls"))
         if part != case.part
     ]
-    return judged(case, own, *others, named=True)  # type: ignore[arg-type]
+    return judged(case, own, *others, named=True)
 
 
 JUDGING = Judging(

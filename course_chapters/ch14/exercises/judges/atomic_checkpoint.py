@@ -89,8 +89,7 @@ def _fault(params: Params, case: Case, got: Mapping[str, Any]) -> Fault | None:
         return "no-error", "a save that does not fit must raise OSError."
     if case.args[0] == "plain":
         most = sum(len(data) + EXTRA for _, data in case.args[2])
-        written: Any = got.get("written")
-        stored: Any = got.get("stored")
+        written, stored = got.get("written"), got.get("stored")
         if not is_number(stored) or stored < len(case.args[2][-1][1]):
             return (
                 "not-on-disk",

@@ -37,8 +37,9 @@ def wrong(name: str, w: Tensor, ranks: Sequence[Batches], parts: int, rank: int)
     if any(not len(y) for _, y in every) and name != "own-rank":
         return None
     n, count = len(ranks), len(ranks[0])
-    means: list[Tensor] = [
-        sum(summed(w, *batches[at]) / len(batches[at][1]) for batches in ranks) for at in range(count)
+    means = [
+        sum((summed(w, *batches[at]) / len(batches[at][1]) for batches in ranks), torch.zeros(()))
+        for at in range(count)
     ]  # over ranks
     if name == "scaled-again":
         grad = torch.zeros_like(w)

@@ -14,6 +14,7 @@ from course_lib.estimate.facts.fact import fact_of, rows
 DATED = ("devices.csv", "gpus.csv", "runs.csv", "prices.csv", "claims.csv")
 DATE = re.compile(r"(19|20)\d\d(-(0[1-9]|1[0-2]))?$")
 H100 = facts.device("H100 SXM")
+ABOUT = ("name", "vendor", "year", "kind", "memory_type", "link", "source")  # a device but for its numbers
 
 
 def all_facts():
@@ -174,6 +175,18 @@ def test_multiprocessors_are_counted_in_one_place():
 )
 def test_devices_have_the_published_dense_values_in_base_units(name, field, value):
     assert getattr(facts.device(name), field) == value
+
+
+def test_a_number_without_a_source_is_an_error_that_names_it_and_one_may_ask_first():
+    k40 = facts.device("K40")
+    assert k40.get("dense_flops") is None and k40.get("fp32_flops") == k40.fp32_flops
+    with pytest.raises(ValueError, match="No source that we trust gives dense_flops of K40"):
+        print(k40.dense_flops)
+    with pytest.raises(AttributeError, match="no number 'dense_flop'"):
+        k40.get("dense_flop")
+    with pytest.raises(AttributeError, match="no number 'watts'"):
+        facts.Device(**{name: getattr(k40, name) for name in ABOUT}, numbers={"watts": k40.memory})
+    assert copy.copy(k40) == k40 and hash(k40) == hash(pickle.loads(pickle.dumps(k40)))
 
 
 def test_a_sparse_peak_is_twice_the_dense_one_and_says_so():

@@ -97,9 +97,18 @@ class Sheet:
     name: str
     numbers: Mapping[str, Fact] = field(hash=False)
 
+    def __post_init__(self) -> None:
+        for number in self.numbers:
+            self._known(number)
+
     def get(self, number: str) -> Fact | None:
         """The fact in the field called `number`, or None where no source that we trust has one."""
+        self._known(number)
         return self.numbers.get(number)
+
+    def _known(self, number: str) -> None:
+        if not isinstance(vars(type(self)).get(number), Number):
+            raise AttributeError(f"A {type(self).__name__} has no number {number!r}.")
 
 
 @dataclass(frozen=True, slots=True)

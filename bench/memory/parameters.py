@@ -75,7 +75,9 @@ def _count(name: str, counted: int, printed: str) -> Count:
     one = Count(name, counted, float(figure) * BILLION)
     if one.ok:
         return one
-    half = Decimal(1).scaleb(figure.as_tuple().exponent) / 2  # of the last printed digit
+    exponent = figure.as_tuple().exponent
+    assert isinstance(exponent, int)  # a finite number
+    half = Decimal(1).scaleb(exponent) / 2  # of the last printed digit
     rounds = abs(counted / BILLION - float(figure)) <= float(half)
     words = f"{counted / BILLION:.3f} B rounds to the printed {printed} B" if rounds else KNOWN.get(name, "")
     return Count(name, counted, one.printed, words)

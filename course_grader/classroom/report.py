@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from matplotlib.ticker import MaxNLocator
+
 from course_grader.classroom.export import gradebook_scores
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.status import current
@@ -206,7 +208,7 @@ def picture(report: ChapterReport) -> Any:
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
     axes.set_yticks(range(len(rows)), [_short(each.title) for each in rows], fontsize=style.SMALL)
     axes.set_xlim(0, max(report.graded, 1))
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     style.dress(axes, f"{report.title}: who solved what", x="students")
     below = -0.52 / (0.34 * len(rows))  # inches under the axes, as a part of their height
     axes.legend(

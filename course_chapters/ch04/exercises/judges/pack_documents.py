@@ -76,7 +76,7 @@ def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 
 def _row(rng: random.Random, room: int) -> tuple[list[int], int]:
-    lengths = []
+    lengths: list[int] = []
     while sum(lengths) < room:
         lengths.append(rng.randrange(1, room // 2))
     return lengths[:-1], room

@@ -58,9 +58,14 @@ def _from_table(table: list[Cells]) -> Iterator[Count]:
 
 
 def _shape(cells: Cells) -> Shape:
-    names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
     return Shape(
-        **{name: whole(cells, name) for name in names},
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        kv_heads=whole(cells, "kv_heads"),
+        head_dim=whole(cells, "head_dim"),
+        ffn=whole(cells, "ffn"),
+        vocab=whole(cells, "vocab"),
         gated=cells.get("mlp", "").startswith("gated"),
         tied=cells.get("tied_embeddings") == "True",
         norm=cells.get("norm", "LayerNorm"),

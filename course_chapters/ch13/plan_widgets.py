@@ -288,6 +288,7 @@ class Mechanism(TypedDict, total=False):
     cp: int
     zero: int
     recompute: str
+    convention: str
 
 
 WAYS: Mapping[str, Mechanism] = {

@@ -67,9 +67,9 @@ def _words(lengths: Sequence[int], room: int) -> str:
 def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     fault = rows_fault(case, outcome.value)
-    for row, got in zip(given, outcome.value, strict=True) if not fault else ():
-        if found := FAULTS[index](*row, got):
-            lead, wrong = f"{_words(*row)}: ", Wrong(*found)
+    for (lengths, room), got in zip(given, outcome.value, strict=True) if not fault else ():
+        if found := FAULTS[index](lengths, room, got):
+            lead, wrong = f"{_words(lengths, room)}: ", Wrong(*found)
             fault = Wrong(wrong.mistake, lead + wrong.message, lead + wrong.lead, WHOLE)
             break
     return [verdict(case.kind, case.part, case, fault)]

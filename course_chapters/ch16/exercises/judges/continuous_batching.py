@@ -67,7 +67,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     )
     ends = (1, 2, 3, 9, 10, 3 + s, 9 + s, 12 + s, 99)
     budgets = [([(s, 1), (s + 1, 7), (2 * s, 1)], [s, 2 * s], end, 99) for end in ends]
-    empty = ([], [], 9, 9), ([], [3, 4, 5], 12, 99), ([(4, 1)], [], 9, 9)
+    empty: tuple[tuple[object, ...], ...] = ([], [], 9, 9), ([], [3, 4, 5], 12, 99), ([(4, 1)], [], 9, 9)
     many = ([(s, 1)] * 12, [1] * 6, 99, 99), ([(s + 1, 100)], [90], 250, 99), ([(3, 1), (4, 1)], [2, 3], 9, 5, 1)
     long = [(f"s{next(names)}", at, 2 * s, 4) for at in range(12)] + [(f"l{next(names)}", 3, 6 * s, 2)]
     batch, preempts, serves = "values:batch", "values:preempts", "generality:serves"

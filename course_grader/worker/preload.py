@@ -13,7 +13,6 @@ from course_grader import exercises
 from course_grader.secrecy import is_judging
 from course_grader.worker.process_state import seed_everything
 from course_grader.worker.runners import code_of
-from course_lib.model.modules import override
 
 _PRIVATE = ("course_grader.judge", "course_app.check")
 
@@ -69,17 +68,14 @@ def make_shell() -> Any:
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "NoColor"
     config.InteractiveShell.sphinxify_docstring = False
-    shell = InteractiveShell.instance(config=config)
-    assert shell.display_formatter is not None
-    override(shell.display_formatter, format=lambda *_, **__: ({}, {}))  # drawing every figure would cost seconds
+    shell: Any = InteractiveShell.instance(config=config)  # its stubs know no methods of its own
+    shell.display_formatter.format = lambda *_, **__: ({}, {})  # drawing every figure would cost seconds
     shell.display_pub.publish = lambda *_, **__: None
-    override(
-        shell,
-        _tee=lambda channel: contextlib.nullcontext(),  # it would keep everything that cells print, possibly gigabytes
-        ask_exit=_leave,
-        showtraceback=lambda *_, **__: None,
-        showsyntaxerror=lambda *_, **__: None,
-    )
+    shell._tee = lambda channel: (
+        contextlib.nullcontext()
+    )  # it would keep everything that cells print, possibly gigabytes
+    shell.ask_exit = _leave
+    shell.showtraceback = shell.showsyntaxerror = lambda *_, **__: None
     return shell
 
 

@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from course_lib.cluster import launch, simulate
 from course_lib.cluster.parity import apart
 from course_lib.estimate.units import bytes_text, duration_text
+from course_lib.model.modules import gradient
 from course_lib.parallel import context as cp
 from course_lib.parallel.context.costs import Traffic, gather_traffic, ring_traffic, ulysses_traffic
 from course_lib.parallel.context.model import WAYS
@@ -34,10 +35,10 @@ def tensors(length: int) -> list[Tensor]:
 
 def full(q: Tensor, k: Tensor, v: Tensor, grad: Tensor) -> list[Tensor]:
     """Output, dq, dk and dv by torch's attention on one process."""
-    leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-    out = F.scaled_dot_product_attention(*leaves, is_causal=True, enable_gqa=True)
+    q, k, v = leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     out.backward(grad)
-    return [out.detach(), *(leaf.grad for leaf in leaves)]
+    return [out.detach(), *map(gradient, leaves)]
 
 
 def ours(comm: Any, way: str, parts: Sequence[Tensor], positions: Sequence[Tensor]) -> list[Tensor]:
@@ -45,13 +46,15 @@ def ours(comm: Any, way: str, parts: Sequence[Tensor], positions: Sequence[Tenso
     leaves = [x.clone().requires_grad_() for x in parts[:3]]
     out = WAYS[way](comm, *leaves, positions)[0]
     out.backward(parts[3])
-    return [out.detach(), *(leaf.grad for leaf in leaves)]
+    return [out.detach(), *map(gradient, leaves)]
 
 
 def torchs(_: Any, way: str, parts: Sequence[Tensor], __: Any) -> list[Tensor]:
     """The same by torch's ring with its CPU kernel, which has no grouped heads: keys and values are repeated before."""
     import torch.distributed as dist
-    from torch.distributed.tensor.experimental._context_parallel import _attention as ring
+    from torch.distributed.tensor.experimental._context_parallel import _attention
+
+    ring: Any = _attention  # private: its protocol for a kernel names arguments that the CPU's does not have
 
     aten = torch.ops.aten
     method = ring._RotateMethod.ALL_TO_ALL if way == TORCH[0] else ring._RotateMethod.ALL_GATHER
@@ -70,6 +73,7 @@ def torchs(_: Any, way: str, parts: Sequence[Tensor], __: Any) -> list[Tensor]:
         return kernel(dout, query, key, value, out, sums, 0.0, given["is_causal"])
 
     world = dist.group.WORLD
+    assert world is not None
     out, sums = ring._templated_ring_attention(world, 2, kernel, q, k, v, is_causal=True)
     dq, dk, dv = ring._templated_ring_attention_backward(
         world, 2, back, grad, "grad_out", q, k, v, out, sums, is_causal=True

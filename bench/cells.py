@@ -16,6 +16,7 @@ from typing import Any
 
 import nbformat
 import psutil
+from jupyter_client.provisioning import LocalProvisioner
 from nbclient import NotebookClient
 from rich.console import Console
 from rich.progress import track
@@ -67,7 +68,8 @@ class Timed(NotebookClient):
         return super().process_message(msg, cell, cell_index)
 
     def _spent(self) -> float:
-        kernel = psutil.Process(self.km.provisioner.process.pid)
+        assert self.km is not None and isinstance(self.km.provisioner, LocalProvisioner)
+        kernel = psutil.Process(self.km.provisioner.pid)
         own, spent = kernel.cpu_times(), 0.0
         spent += own.user + own.system + own.children_user + own.children_system
         for child in kernel.children(recursive=True):

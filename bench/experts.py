@@ -7,6 +7,7 @@ import argparse
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypedDict
 
 import torch
 
@@ -31,7 +32,19 @@ RUNS: Mapping[str, Mixture] = {
 }
 
 
-def run(mixture: Mixture, steps: int = STEPS) -> dict[str, object]:
+class Curves(TypedDict):
+    """One training as plain data."""
+
+    losses: list[float]
+    every: int
+    imbalance: list[float]
+    last_layer: list[list[int]]
+    dropped: float
+    parameters: int
+    active: int
+
+
+def run(mixture: Mixture, steps: int = STEPS) -> Curves:
     """One training as plain data."""
     trace = simulate(train, 1, args=(SHAPE, mixture, steps, SIZE)).results[0]
     model = build(SHAPE, mixture)

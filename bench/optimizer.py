@@ -108,10 +108,10 @@ def critical() -> dict[str, Any]:
         for rate in GRID:
             model = transformer.build(SMALL)
             made = rules.build("adamw", rules.decay_groups(model, 0.1), lr=rate)
-            trained = train(model, made, most, size, lambda step, rate=rate: rate * rules.linear_warmup(step, 20))
+            trained = train(model, made, most, size, partial(_warmed, rate))
             took[f"{rate:g}"] = trained.steps_to(TARGET, window=max(5, 64 // size))
         reached = {rate: steps for rate, steps in took.items() if steps is not None}
-        best = min(reached, key=reached.get)
+        best = min(reached, key=lambda rate: reached[rate])
         found[str(size)] = {"steps": reached[best], "rate": float(best), "by_rate": took}
     return found
 
@@ -156,6 +156,10 @@ EXPERIMENTS: Mapping[str, Callable[[], dict[str, Any]]] = {
     "noise": noise,
     "speeds": speeds,
 }
+
+
+def _warmed(rate: float, step: int) -> float:
+    return rate * rules.linear_warmup(step, 20)
 
 
 def main(arguments: Sequence[str] = ()) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from bench.rows import Row
 from course_lib.cluster import Comm, launch, simulate
@@ -39,7 +40,9 @@ class Trained:
 def train(model: Transformer, steps: int, averaged: Callable[[int], float]) -> Trained:
     """AdamW for so many steps; `averaged(step)` leaves gradients and tells the loss."""
     adam = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=RATE)
-    losses, first, largest, smallest = [], {}, 0.0, {}
+    losses, largest = [], 0.0
+    first: dict[str, Tensor] = {}
+    smallest: dict[str, Tensor] = {}
     for step in range(steps):
         losses.append(averaged(step))
         gradients = {name: each.grad.clone() for name, each in model.named_parameters() if each.grad is not None}
@@ -105,16 +108,16 @@ def parity_rows(where: Callable[..., Any], name: str, ranks: int) -> list[Row]:
     )
     rows.append(_row(f"{text} every gradient", share, f"{len(want.gradients)} tensors"))
     want, got = alone(few, double), where(over_ranks, ranks, args=(few, double)).results[-1]
-    off = {key: (got.weights[key] - want.weights[key]).abs() for key in want.smallest}
+    apart_by = {key: (got.weights[key] - want.weights[key]).abs() for key in want.smallest}
     shares = [
-        (off[key] / adam_tolerance(double, TERMS, few, RATE, want.largest, each)).max().item()
+        (apart_by[key] / adam_tolerance(double, TERMS, few, RATE, want.largest, each)).max().item()
         for key, each in want.smallest.items()
     ]
     rows.append(
         _row(
             f"{text} weights after {few} steps",
             max(shares),
-            f"apart {max(each.max().item() for each in off.values()):.1e}",
+            f"apart {max(each.max().item() for each in apart_by.values()):.1e}",
         )
     )
     return rows

@@ -22,7 +22,7 @@ from bench.rows import Row
 from course_lib.cluster import Comm, launch, simulate
 from course_lib.cluster.parity import adam_tolerance, apart, tolerance
 from course_lib.model.text import batch
-from course_lib.model.transformer import Config, build
+from course_lib.model.transformer import Config, Transformer, build
 from course_lib.parallel.data import average_gradients, totals
 from course_lib.parallel.tensor import (
     TensorParallel,
@@ -74,7 +74,7 @@ class Trained:
             self.smallest[name] = torch.minimum(self.smallest.get(name, each.abs()), each.abs())
 
 
-def whole_model(config: Config, kind: torch.dtype) -> nn.Module:
+def whole_model(config: Config, kind: torch.dtype) -> Transformer:
     """The model before its first step, a matrix frozen."""
     model = build(config).to(kind)
     model.get_parameter(FROZEN).requires_grad_(False)
@@ -148,7 +148,7 @@ def torchs(comm: Comm, config: Config, steps: int, kind: torch.dtype, *_: Any) -
     return _plainly(model, config, steps, lambda value: value.full_tensor() if isinstance(value, DTensor) else value)
 
 
-def by_torch(comm: Comm, model: nn.Module) -> nn.Module:
+def by_torch(comm: Comm, model: Transformer) -> nn.Module:
     """The model cut by torch as ours is, in place. A tied head is left whole: cut one by one, the two would part."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate
@@ -190,13 +190,13 @@ def parity_rows(
     shares = [apart(got.gradients[name], each, TERMS) for name, each in want.gradients.items()]
     alike = got.gradients.keys() == want.gradients.keys()
     rows.append(_row(f"{text} every gradient", max(shares) if alike else float("inf"), f"{len(shares)} tensors"))
-    off = {name: (got.weights[name] - each).abs() for name, each in want.weights.items()}
+    apart_by = {name: (got.weights[name] - each).abs() for name, each in want.weights.items()}
     allowed = {
         name: adam_tolerance(double, TERMS, WEIGHTS, RATE, want.largest, each) for name, each in want.smallest.items()
     }
-    share = max((off[name] / each).max().item() for name, each in allowed.items())
-    still = all(not off[name].any() for name in off if name not in allowed)
-    note = f"apart {max(each.max().item() for each in off.values()):.1e}"
+    share = max((apart_by[name] / each).max().item() for name, each in allowed.items())
+    still = all(not apart_by[name].any() for name in apart_by if name not in allowed)
+    note = f"apart {max(each.max().item() for each in apart_by.values()):.1e}"
     rows.append(_row(f"{text} weights after {WEIGHTS} steps", share if still else float("inf"), note))
     return rows
 
@@ -245,15 +245,16 @@ def byte_rows(ranks: int, sequence: bool) -> list[Row]:
     name = f"tensor parallel, {ranks} ranks{', sequence shared out' if sequence else ''}: bytes of a"
     half = tp_bytes_per_layer(SEQUENCES * LARGE.seq_len, LARGE.hidden, ranks, element_bytes=4) / 8
     again = [half * (4 * each.layers + 2) * sequence for each in (LARGE, more)]  # gloo's reduce-scatters
-    counts = [
+    frames = [FRAME * ranks * calls for calls in (10 * LARGE.layers + 10, 10)]  # no more collectives than these
+    rows = _three(f"{name} step", predicted[0], metered[0], _mean(real[0]), again[0], frames[0])
+    return rows + _three(
+        f"{name} layer",
         _difference(predicted),
         _difference(metered),
         _difference([_mean(each) for each in real]),
         _difference(again),
-    ]
-    frames = [FRAME * ranks * calls for calls in (10 * LARGE.layers + 10, 10)]  # no more collectives than these
-    rows = _three(f"{name} step", predicted[0], metered[0], _mean(real[0]), again[0], frames[0])
-    return rows + _three(f"{name} layer", *counts, frames[1])
+        frames[1],
+    )
 
 
 def _three(name: str, predicted: float, metered: float, real: float | None, again: float, frames: int) -> list[Row]:
@@ -269,7 +270,8 @@ def _three(name: str, predicted: float, metered: float, real: float | None, agai
 
 def _mean(counts: Iterable[int | None]) -> float | None:
     found = list(counts)
-    return None if None in found else sum(found) / len(found)
+    known = [each for each in found if each is not None]
+    return None if len(known) < len(found) else sum(known) / len(known)
 
 
 def _difference(pair: list[Any]) -> Any:

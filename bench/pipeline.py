@@ -11,15 +11,18 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bench import torch_schedules
 from course_chapters.ch10 import bubble_rates
 from course_lib.cluster.records import Span
 from course_lib.parallel.schedules import KINDS, Schedule, gpipe, interleaved, naive, one_f_one_b, zb_h1
 from course_lib.parallel.timeline import Durations, play
+
+if TYPE_CHECKING:  # loads torch
+    from course_lib.model.transformer import Sizes
 
 STAGES = 64
 MICROBATCHES = (1024, 2048, 4096, 8192)
@@ -84,9 +87,7 @@ class Real:
         return self.serial_seconds / self.seconds
 
 
-def steps_here(
-    comm: Any, schedules: Sequence[Schedule], shape: dict[str, int], size: int, repeats: int
-) -> dict[str, list]:
+def steps_here(comm: Any, schedules: Sequence[Schedule], shape: "Sizes", size: int, repeats: int) -> dict[str, list]:
     """On one rank: for every schedule the spans of each repeat's step. Schedules take turns, so that noise falls on all."""
     import torch
 
@@ -115,7 +116,7 @@ def steps_here(
     return {name: steps[1:] for name, steps in found.items()}
 
 
-def serial_here(comm: Any, shape: dict[str, int], size: int, microbatches: int, repeats: int) -> float:
+def serial_here(comm: Any, shape: "Sizes", size: int, microbatches: int, repeats: int) -> float:
     """Median seconds of forward and backward of the whole model here, one micro-batch after the other."""
     import torch
 
@@ -150,7 +151,7 @@ def message_here(comm: Any, numbers: int, repeats: int = 50) -> float:
 
 
 def real(
-    shape: dict[str, int], size: int, microbatches: int, repeats: int = REPEATS, names: Sequence[str] = tuple(REAL)
+    shape: "Sizes", size: int, microbatches: int, repeats: int = REPEATS, names: Sequence[str] = tuple(REAL)
 ) -> list[Real]:
     """All schedules on two processes, against one process and against the timeline."""
     from course_lib.cluster import launch
@@ -186,7 +187,8 @@ def _against_timeline(schedule: Schedule, serial: float, message: float, by_rank
         times = Durations(
             forward=of("F"),
             backward=[a + b for a, b in zip(*halves.values(), strict=True)],
-            **halves,
+            input_gradient=halves["input_gradient"],
+            weight_gradient=halves["weight_gradient"],
             communication=message,
         )
     else:
@@ -234,7 +236,7 @@ def main(arguments: Sequence[str]) -> int:
     if "rates" in wanted:
         found["rates"] = [asdict(row) for row in bubble_rates.table(given.models)]
     if "real" in wanted:
-        shape = {"layers": 8, "hidden": given.hidden, "heads": 4, "seq_len": 64}
+        shape: Sizes = {"layers": 8, "hidden": given.hidden, "heads": 4, "seq_len": 64}
         found["real"] = [{**asdict(row), "speedup": row.speedup} for row in real(shape, 32, 8, given.repeats)]
     print(json.dumps(found, indent=1)) if given.json else _show(found)
     return int(bad)
@@ -251,11 +253,11 @@ def _show(found: dict[str, list[dict[str, Any]]]) -> None:
             }[part]
         )
         _table([_TEXT[part](row) for row in (_by_pair(rows) if part == "torch" else rows)])
-        notes = {row["why"] for row in rows if row.get("why")} if part == "torch" else ()
+        notes: Collection[str] = {row["why"] for row in rows if row.get("why")} if part == "torch" else ()
         if part == "rates":
             there = {row["schedule"] for row in rows}
-            notes = [f"{name}: {why}" for name, why in bubble_rates.WHY.items() if name in there]
-            notes.append(f"fitted: {bubble_rates.why_fitted()}")
+            known = [f"{name}: {why}" for name, why in bubble_rates.WHY.items() if name in there]
+            notes = [*known, f"fitted: {bubble_rates.why_fitted()}"]
         for note in notes:
             print(f"  {note}.")
         print()

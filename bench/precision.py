@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict
 
 import torch
 
@@ -17,7 +18,17 @@ from course_lib.estimate.facts.precision import FILE, recorded
 EXPONENTS = range(-60, 20)  # of the gradients' histogram: floor(log2 |g|)
 
 
-def curve(name: str, steps: int = training.STEPS) -> dict[str, object]:
+class Recorded(TypedDict):
+    """One recipe's training as plain data."""
+
+    losses: list[float | None]
+    lost: list[float]
+    zeros: float
+    skipped: int
+    bytes_per_parameter: float
+
+
+def curve(name: str, steps: int = training.STEPS) -> Recorded:
     """One recipe's training as plain data; a loss that is not a number is None."""
     made = training.train(training.RECIPES[name], steps)
     return {
@@ -49,18 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             apart = max(abs(a - b) for a, b in zip(now, then, strict=False) if a is not None and b is not None)
             print(f"{name:28} {given.steps} steps, at most {apart:.4f} from the recorded loss")
         return 0
+    curves: dict[str, Recorded] = {}
     made = {
         "made_by": "./course bench precision --write",
         "torch": torch.__version__,
         "steps": training.STEPS,
         "parameters": sum(p.numel() for p in training.transformer.build(training.SHAPE).parameters()),
         "gradients": histogram(),
-        "curves": {},
+        "curves": curves,
     }
     for name in training.RECIPES:
-        made["curves"][name] = curve(name)
-        print(f"{name:28} {training_text(made['curves'][name]['losses'])}", flush=True)
-    Path(FILE).write_text(compact(made), encoding="utf-8")
+        curves[name] = curve(name)
+        print(f"{name:28} {training_text(curves[name]['losses'])}", flush=True)
+    Path(str(FILE)).write_text(compact(made), encoding="utf-8")
     print(f"written: {FILE}")
     return 0
 

@@ -36,7 +36,7 @@ _KERNEL = {"display_name": "Python 3 (ipykernel)", "language": "python", "name":
 def tidy_text(
     text: str,
     chapter: str,
-    points: Mapping[str, int],
+    points: Mapping[str, float],
     name: str = "the notebook",
     worked: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
@@ -48,7 +48,7 @@ def tidy_text(
     return render(tidy(notebook, chapter, points))
 
 
-def tidy(notebook: Notebook, chapter: str, points: Mapping[str, int]) -> Notebook:
+def tidy(notebook: Notebook, chapter: str, points: Mapping[str, float]) -> Notebook:
     """A source notebook in its committed form; `points` maps exercise ids to the points of their cards."""
     ids = _ids(notebook["cells"], chapter)
     cells = [_tidy_cell(cell, ident, points) for cell, ident in zip(notebook["cells"], ids, strict=True)]
@@ -57,7 +57,7 @@ def tidy(notebook: Notebook, chapter: str, points: Mapping[str, int]) -> Noteboo
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
 
 
-def _tidy_cell(cell: Cell, ident: str, points: Mapping[str, int]) -> Cell:
+def _tidy_cell(cell: Cell, ident: str, points: Mapping[str, float]) -> Cell:
     kept = {key: value for key, value in cell["metadata"].items() if key not in (*_EDITORS_KEYS, "nbgrader")}
     if tags := cell["metadata"].get("tags"):
         kept["tags"] = sorted(set(tags))
@@ -73,7 +73,7 @@ def _tidy_cell(cell: Cell, ident: str, points: Mapping[str, int]) -> Cell:
     return tidied
 
 
-def _tidy_grade_meta(meta: Mapping[str, Any], points: Mapping[str, int]) -> dict[str, Any]:
+def _tidy_grade_meta(meta: Mapping[str, Any], points: Mapping[str, float]) -> dict[str, Any]:
     """nbgrader's fields of a source cell; a check cell gets its card's points."""
     tidied = {**_NBGRADER, **{key: meta[key] for key in (*_NBGRADER, "grade_id") if key in meta}, "schema_version": 3}
     if tidied["grade"] or tidied["task"]:
@@ -93,8 +93,9 @@ def _ids(cells: list[Cell], chapter: str) -> list[str]:
             ids.append(wanted)
             continue
         own = cell.get("id")
-        readable = isinstance(own, str) and re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", own) and not _RANDOM_ID.fullmatch(own)
-        stem = own if readable else f"c{chapter}-{slug(cell['source'])}"
+        stem = f"c{chapter}-{slug(cell['source'])}"
+        if isinstance(own, str) and re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", own) and not _RANDOM_ID.fullmatch(own):
+            stem = own
         ident, turn = stem, 1
         while ident in taken:
             turn += 1

@@ -16,7 +16,7 @@ MAX_BYTES = 50_000_000  # of a notebook; a chapter with all its pictures has a t
 MAX_CELLS = 2_000
 SECONDS = 20.0
 _MEMORY = 1_000_000_000  # bytes that reading may take
-_FIELDS = {
+_FIELDS: dict[str, type | tuple[type, ...]] = {
     "grade_id": str,
     "grade": bool,
     "solution": bool,

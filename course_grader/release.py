@@ -115,7 +115,8 @@ class _quiet:
     """Collect a logger's messages in a list instead of showing them."""
 
     def __init__(self, log: logging.Logger) -> None:
-        self.log, self.said = log, []
+        self.log = log
+        self.said: list[str] = []
 
     def __enter__(self) -> list[str]:
         handler = logging.Handler()

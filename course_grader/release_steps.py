@@ -34,7 +34,7 @@ def chapter_of(assignment: str) -> str:
     return chapter
 
 
-def points_of(chapter: str) -> dict[str, int]:
+def points_of(chapter: str) -> dict[str, float]:
     """Exercise id -> points, from the chapter's cards."""
     return {card.id: card.points for card in exercises.cards(chapter)}
 

@@ -19,6 +19,7 @@ from torch.autograd import Function
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.nn import functional as F
 
+from course_lib.model.transformer import Block
 from course_lib.parallel.context import attend, attend_backward, merge, zig_zag
 from course_runs.layouts import RunLayout
 from course_runs.model import Piece
@@ -45,6 +46,7 @@ def spread(model: Piece, context: Context) -> None:
     """Make `model` take this rank's tokens: rotary angles of their positions, attention to the keys of all ranks."""
     own = zig_zag(model.config.seq_len, context.ranks)[context.rank]
     for block in model.blocks.values():
+        assert isinstance(block, Block)
         layer = block.attention
         layer.cos, layer.sin = (table[own.to(table.device)].clone() for table in (layer.cos, layer.sin))
         layer.core = context.attend

@@ -7,13 +7,16 @@ with its tensors. What is counted is what a ring would send of it, so that a cou
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_runs.ring_bytes import ring_sent
+
+if TYPE_CHECKING:  # newer than the oldest torch
+    from torch.distributed.distributed_c10d import GroupName
 
 # Name of the operator in torch -> what it is.
 _KINDS = {
@@ -97,7 +100,7 @@ def _group_ranks(arguments: list[Any]) -> int:
     for each in arguments:
         if isinstance(each, str):
             try:
-                return torch.distributed.distributed_c10d._resolve_process_group(each).size()
+                return torch.distributed.distributed_c10d._resolve_process_group(cast("GroupName", each)).size()
             except Exception:  # another string: the operator's name
                 continue
         if isinstance(each, torch.ScriptObject) and "ProcessGroup" in str(each._type()):

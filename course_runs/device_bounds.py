@@ -25,7 +25,7 @@ def device_gates(content: Evidence) -> Iterator[Gate]:
     """The device against its software: a GPU has a driver's numbers, and NCCL; a CPU has neither."""
     seen, setup = content["environment"], content["setup"]
     named, counted = seen["device"] != "CPU", bool(seen["gpus"])
-    wants = ("cuda", "capability", "device_memory") if named or counted else ()
+    wants: tuple[str, ...] = ("cuda", "capability", "device_memory") if named or counted else ()
     wants += tuple(name for name in ("nccl",) if name == setup.get("backend"))
     lacks = [name for name in wants if not seen.get(name)]
     build = _build(seen)

@@ -80,11 +80,11 @@ def limits_of(content: Evidence) -> Limits:
     if sheet is None:
         return Limits("any GPU", dict.fromkeys(CPU_FLOPS, GPU_FLOPS), GPU_BYTES, GPU_LINK)
     known = gpu(sheet.name)
-    half, single = float(sheet.dense_flops or GPU_FLOPS), float(known.fp32_flops or GPU_FLOPS)
+    half, single = float(sheet.get("dense_flops") or GPU_FLOPS), float(known.fp32_flops or GPU_FLOPS)
     flops = {"bfloat16": half, "bf16": half, "fp16": half, "float32": single, "fp32": single}
-    link = max(float(sheet.link_one_way or GPU_LINK), known.bridge_one_way or 0.0)
+    link = max(float(sheet.get("link_one_way") or GPU_LINK), known.bridge_one_way or 0.0)
     sums = 0.5 if known.switch_adds else 1.0
-    return Limits(sheet.name, flops, float(sheet.bandwidth or GPU_BYTES), link, sums)
+    return Limits(sheet.name, flops, float(sheet.get("bandwidth") or GPU_BYTES), link, sums)
 
 
 def _clock(content: Evidence) -> Iterator[Gate]:

@@ -98,11 +98,11 @@ def train(given: argparse.Namespace, place: Place, log: Log, attempt: str) -> in
         began = time.perf_counter()
         samples = order.share(training.position, place.rank, place.ranks)
         harm.before(step, place.rank)
-        value = _backward(training.model, samples, place)
+        own_loss = _backward(training.model, samples, place)
         time.sleep(max(0.0, given.pace - (time.perf_counter() - began)))
         harm.slow(step, place.rank)
         own = time.perf_counter() - began
-        value = _average(training.model, value)
+        value = _average(training.model, own_loss)
         training.optimizer.step()
         training.optimizer.zero_grad()
         training.position = order.step(training.position)[1]

@@ -15,7 +15,15 @@ import uuid
 from collections.abc import Mapping, Sequence
 
 WAIT = 3.0  # s in which a name must have an address; a name server that is silent takes longer
-_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "NODE_RANK")
+_LAUNCHERS: tuple[str, ...] = (
+    "RANK",
+    "WORLD_SIZE",
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+    "GROUP_RANK",
+    "GROUP_WORLD_SIZE",
+    "NODE_RANK",
+)
 _LAUNCHERS += ("MASTER_ADDR", "MASTER_PORT", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE")
 _FAMILIES = ("TORCHELASTIC_", "PET_")  # what torchrun sets, and the defaults of its flags
 FAILED = "torchrun: rank"  # how a line on a failed process begins

@@ -52,6 +52,7 @@ def build(config: Config, device: torch.device, piece: int = 0, pieces: int = 1,
     model.to_empty(device=device)
     cos, sin = rotary_tables(config.seq_len, config.head_dim)  # buffers of every block's attention
     for block in model.blocks.values():
+        assert isinstance(block, Block)
         block.attention.cos.copy_(cos)
         block.attention.sin.copy_(sin)
     for name, weight in model.named_parameters():

@@ -141,14 +141,12 @@ def _shard(model: Piece, layout: RunLayout, mesh: RunMesh, choices: Choices) -> 
     common: dict[str, Any] = {"mesh": where, "mp_policy": policy}
     for block in model.blocks.values():
         fully_shard(block, reshard_after_forward=choices.reshard, **common)
-    whole = fully_shard(
-        model, reshard_after_forward=False, **common
-    )  # what is used last is used first in the backward pass
+    fully_shard(model, reshard_after_forward=False, **common)  # what is used last is used first in the backward pass
     if where.device_type == "cpu":  # up to torch 2.8, gloo returns the sum where the mean is asked for
-        for unit in whole.modules():
+        for unit in model.modules():
             if isinstance(unit, FSDPModule):
                 unit.set_force_sum_reduction_for_comms(True)
-    return whole
+    return model
 
 
 def optimizer_groups(parameters: Iterable[nn.Parameter]) -> list[dict[str, list[nn.Parameter]]]:
@@ -175,7 +173,8 @@ def is_partial(tensor: torch.Tensor) -> bool:
 
 def parts_of(tensor: torch.Tensor) -> tuple[str, ...]:
     """The names of the mesh axes over which a tensor is cut."""
-    if not hasattr(tensor, "placements"):
+    placements, mesh = getattr(tensor, "placements", None), getattr(tensor, "device_mesh", None)
+    if placements is None or mesh is None:
         return ()
-    names = tensor.device_mesh.mesh_dim_names or ()
-    return tuple(name for name, placed in zip(names, tensor.placements, strict=True) if not placed.is_replicate())
+    names = mesh.mesh_dim_names or ()
+    return tuple(name for name, placed in zip(names, placements, strict=True) if not placed.is_replicate())

@@ -21,7 +21,7 @@ def peak_flops(where: torch.device, dtype: torch.dtype, measured: float) -> tupl
         name = fact_name(torch.cuda.get_device_name(where))
         peak = None
         if name:
-            peak = device(name).dense_flops if dtype == torch.bfloat16 else gpu(name).fp32_flops
+            peak = device(name).get("dense_flops") if dtype == torch.bfloat16 else gpu(name).fp32_flops
         if peak is not None:
             return float(peak), f"{name}, dense {str(dtype).removeprefix('torch.')}, {peak.source}"
     return measured, MEASURED

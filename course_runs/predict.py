@@ -253,7 +253,7 @@ def passes_seconds(job: Job, rates: Rates) -> float:
     """Seconds of all forward and backward passes of the stage with the most work, nothing sent; 0 where no block was measured."""
     layout = job.layout
     pieces = [len(piece) for piece in pieces_of(job.config, layout.pp * layout.chunks)]
-    blocks = [sum(pieces[stage :: layout.pp]) for stage in range(layout.pp)]
+    blocks: list[float] = [sum(pieces[stage :: layout.pp]) for stage in range(layout.pp)]
     blocks[-1] += rates.ends / rates.block if rates.block else 0.0  # the head's share is nearly all of it
     return layout.micro_batches * max(blocks) * rates.block / layout.tp
 

@@ -114,7 +114,8 @@ def whole(given: argparse.Namespace) -> list[Path]:
 
 def newest(given: argparse.Namespace, place: Place) -> Path | None:
     """The checkpoint to go on from: rank 0 chooses, and all ranks must see it. Trouble on every rank where one does not."""
-    chosen = [str((whole(given) or [""])[-1]) if place.first else ""]
+    found = whole(given) if place.first else []
+    chosen = [str(found[-1]) if found else ""]
     dist.broadcast_object_list(chosen)
     seen: list[bool] = [True] * place.ranks
     dist.all_gather_object(seen, not chosen[0] or (Path(chosen[0]) / "complete").exists())

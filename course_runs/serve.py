@@ -81,7 +81,8 @@ async def serve(given: argparse.Namespace, ready: Callable[[int], None] = lambda
         flush=True,
     )
     ready(port)
-    rows, wrong = [], 0
+    rows: list[serve_load.Row] = []
+    wrong = 0
     if given.rates:
         rows, wrong = await _loaded(given, server, port, stopping)
     else:
@@ -127,7 +128,8 @@ async def _loaded(
     most = serve_load.capacity(plan(given, 1.0, 0, 200), given.limits, cost)
     print(f"predicted capacity: {most:.3g} requests/s", flush=True)
     rates = [share * most for share in serve_load.AUTO] if math.isnan(given.rates[0]) else given.rates
-    rows, wrong = [], 0
+    rows: list[serve_load.Row] = []
+    wrong = 0
     for number, rate in enumerate(rates):
         sent = plan(given, rate, number)
         row = await stopping.during(serve_load.measured(port, server, rate, sent, cost, given.every))

@@ -245,7 +245,7 @@ def knee(rows: Sequence[Row]) -> float | None:
 
 def as_data(row: Row) -> dict[str, Any]:
     """A rate for the evidence; what each client saw is `requests`."""
-    numbers = {"rate": row.rate, "preemptions": row.preemptions, "factor": row.factor}
+    numbers: dict[str, object] = {"rate": row.rate, "preemptions": row.preemptions, "factor": row.factor}
     for which in ("predicted", "measured"):
         numbers[which] = {**asdict(getattr(row, which)), **getattr(row, f"{which}_use")}
     requests = [{"arrival": each.arrival, "status": each.status, "times": each.times} for each in row.seen]

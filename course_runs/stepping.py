@@ -18,6 +18,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.tensor import DTensor
 
 from course_lib.model import text
+from course_lib.model.modules import gradient, override
 from course_lib.model.transformer import Config, loss
 from course_runs import context
 from course_runs.layouts import RunLayout
@@ -108,6 +109,7 @@ class Stepper:
         losses: list[Tensor] = []
         first = self.mesh["pp"].get_local_rank() == 0
         with self._arithmetic(), self.clock.part("communication"):
+            assert self.schedule is not None
             self.schedule.step(
                 *((tokens,) if first else ()), **({"target": targets, "losses": losses} if self.is_last else {})
             )
@@ -128,9 +130,12 @@ class Stepper:
         ]
         for each in stages:
             if torch.__version__.startswith("2.9."):  # whose greeting sends 8 bytes where the neighbor expects 4
-                each._get_init_p2p_neighbors_ops = list
-            each.forward_one_chunk = self.clock.timed("forward", each.forward_one_chunk)
-            each.backward_one_chunk = self.clock.timed("backward", each.backward_one_chunk)
+                override(each, _get_init_p2p_neighbors_ops=list)
+            override(
+                each,
+                forward_one_chunk=self.clock.timed("forward", each.forward_one_chunk),
+                backward_one_chunk=self.clock.timed("backward", each.backward_one_chunk),
+            )
         kind = _SCHEDULES[self.layout.schedule]
         chosen = stages if self.layout.schedule == "interleaved" else stages[0]
         return kind(chosen, n_microbatches=self.layout.micro_batches, loss_fn=self.clock.timed("forward", loss))
@@ -143,11 +148,10 @@ class Stepper:
         config, wide = self.config, self.choices.dtype if self.layout.fsdp > 1 else torch.float32
         micro, length = self.batch // (self.layout.data * self.layout.micro_batches), config.seq_len // self.layout.cp
         tokens = torch.empty(micro, length, dtype=torch.int64, device="meta")
-        more = {"device": "meta", "requires_grad": True}
         between = length // self.layout.tp if self.layout.sp else length
-        hidden = torch.empty(micro, between, config.hidden, dtype=wide, **more)
+        hidden = torch.empty(micro, between, config.hidden, dtype=wide, device="meta", requires_grad=True)
         head = wide if self.layout.fsdp > 1 else self.choices.dtype  # autocast's matmul gives 16 bits
-        logits = torch.empty(micro, length, config.vocab, dtype=head, **more)
+        logits = torch.empty(micro, length, config.vocab, dtype=head, device="meta", requires_grad=True)
         return tokens if piece == 0 else hidden, logits if piece == pieces - 1 else hidden
 
     def _arithmetic(self) -> Any:
@@ -176,10 +180,11 @@ class Stepper:
         parts = [p for p in self._parameters() if p.grad is not None and is_partial(p.grad)]
         if not parts:  # FSDP has added them up
             return
-        grads = [local(p.grad) for p in parts]
+        grads = [local(gradient(p)) for p in parts]
         flat = torch._utils._flatten_dense_tensors(grads)
         self._sum(flat, "tp")
         for p, whole in zip(parts, torch._utils._unflatten_dense_tensors(flat, grads), strict=True):
+            assert isinstance(p, DTensor)
             p.grad = DTensor.from_local(whole, p.device_mesh, p.placements, run_check=False)
 
     def _clip(self) -> Tensor:
@@ -228,9 +233,10 @@ def _data_rank(layout: RunLayout, mesh: RunMesh) -> int:
 
 def _synchronising(model: nn.Module, last: bool) -> Any:
     """Gradients cross ranks in the last micro-batch's backward pass only."""
-    if hasattr(model, "no_sync"):  # DistributedDataParallel
-        return nullcontext() if last else model.no_sync()
-    if hasattr(model, "set_requires_gradient_sync"):  # fully_shard
-        model.set_requires_gradient_sync(last)
-        model.set_is_last_backward(last)
+    no_sync = getattr(model, "no_sync", None)  # of DistributedDataParallel
+    if no_sync is not None:
+        return nullcontext() if last else no_sync()
+    for name in ("set_requires_gradient_sync", "set_is_last_backward"):  # of fully_shard
+        if (switch := getattr(model, name, None)) is not None:
+            switch(last)
     return nullcontext()

@@ -30,8 +30,10 @@ def _megatron_case(model: str, tables: Tables) -> tuple[Shape, Layout, int, int]
     cells = next((each for each in tables[table] or Tables(shipped())[table] if each.get("model") == model), None)
     if cells is None:
         raise ValueError(f"{table} has no configuration of {model}")
-    names = ("layers", "hidden", "heads", "vocab")
-    one = Shape(**{name: whole(cells, name) for name in names}, learned_positions=whole(cells, "seq_len"))
+    layers, hidden, heads, vocab, seq = (
+        whole(cells, name) for name in ("layers", "hidden", "heads", "vocab", "seq_len")
+    )
+    one = Shape(layers=layers, hidden=hidden, heads=heads, vocab=vocab, learned_positions=seq)
     micro, virtual = whole(cells, "micro_batch_size"), whole(cells, "interleave_m", 1)
     where = Layout(
         tp=whole(cells, "tp"),

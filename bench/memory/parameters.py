@@ -58,9 +58,14 @@ def _from_table(table: list[Cells]) -> Iterator[Count]:
 
 
 def _shape(cells: Cells) -> Shape:
-    names = ("layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab")
     return Shape(
-        **{name: whole(cells, name) for name in names},
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        kv_heads=whole(cells, "kv_heads"),
+        head_dim=whole(cells, "head_dim"),
+        ffn=whole(cells, "ffn"),
+        vocab=whole(cells, "vocab"),
         gated=cells.get("mlp", "").startswith("gated"),
         tied=cells.get("tied_embeddings") == "True",
         norm=cells.get("norm", "LayerNorm"),
@@ -75,7 +80,9 @@ def _count(name: str, counted: int, printed: str) -> Count:
     one = Count(name, counted, float(figure) * BILLION)
     if one.ok:
         return one
-    half = Decimal(1).scaleb(figure.as_tuple().exponent) / 2  # of the last printed digit
+    exponent = figure.as_tuple().exponent
+    assert isinstance(exponent, int)  # a finite number
+    half = Decimal(1).scaleb(exponent) / 2  # of the last printed digit
     rounds = abs(counted / BILLION - float(figure)) <= float(half)
     words = f"{counted / BILLION:.3f} B rounds to the printed {printed} B" if rounds else KNOWN.get(name, "")
     return Count(name, counted, one.printed, words)

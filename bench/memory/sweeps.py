@@ -20,7 +20,11 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
         return
     tied = whole(cells, "ffn") < 10_000  # as the sweep decides; its file tells of two copies, not of tying
     one = Shape(
-        **{name: whole(cells, name) for name in ("layers", "hidden", "heads", "ffn", "vocab")},
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        ffn=whole(cells, "ffn"),
+        vocab=whole(cells, "vocab"),
         kv_heads=whole(cells, "kv_heads", whole(cells, "heads")),  # not printed: as many as heads
         gated=True,
         tied=tied,
@@ -97,7 +101,11 @@ def read_bigscience(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
         return
     seq, batch, dp = whole(cells, "seq_len"), whole(cells, "micro_batch_size"), whole(cells, "dp")
     one = Shape(
-        **{name: whole(cells, name) for name in ("layers", "hidden", "heads")}, vocab=GPT2_VOCAB, learned_positions=seq
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        vocab=GPT2_VOCAB,
+        learned_positions=seq,
     )
     where = Layout(
         tp=whole(cells, "tp"),

@@ -11,13 +11,14 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from bench.holdout import chosen_on
 from bench.planner.rows import Skip, Timed
 from bench.planner.sources import TARGETS, Target, read_folder
+from course_lib.estimate.memory.layout import Degrees
 from course_lib.parallel import planner
 
 CHUNK = 20_000  # layouts a call: arrays that stay in a processor's cache
@@ -114,10 +115,10 @@ class Result:
 
 def correlation(one: np.ndarray, other: np.ndarray) -> float:
     """Spearman's rank correlation; 0 if either is constant."""
-    places = [_places(each) for each in (one, other)]
-    if len(one) < 2 or min(each.std() for each in places) == 0:
+    x, y = (_places(each) for each in (one, other))
+    if len(one) < 2 or min(x.std(), y.std()) == 0:
         return 0.0
-    return float(np.corrcoef(*places)[0, 1])
+    return float(np.corrcoef(x, y)[0, 1])
 
 
 def _places(values: np.ndarray) -> np.ndarray:
@@ -141,9 +142,9 @@ def results(folder: Path) -> tuple[list[Result], list[Skip], dict[str, str]]:
         found.append(Result(name, tuple(rows), predicted, _constant(rows)))
     parts = [each for each in found if each.name.startswith("playbook")]
     if len(parts) > 1:  # a choice is among all layouts of a model and a number of devices
-        rows = tuple(row for each in parts for row in each.rows)
+        every = tuple(row for each in parts for row in each.rows)
         both = (np.concatenate([getattr(each, name) for each in parts]) for name in ("predicted", "constant"))
-        found.append(Result("playbook-choice", rows, *both))
+        found.append(Result("playbook-choice", every, *both))
     order = list(TARGETS)
     return sorted(found, key=lambda each: order.index(each.name) if each.name in order else len(order)), skipped, unread
 
@@ -166,7 +167,7 @@ def speed(layouts: int = 200_000) -> dict[str, float]:
     np.argsort(planner.estimate(job, many, table).seconds)
     searched = time.perf_counter() - start
     names = ("tp", "sp", "cp", "pp", "dp", "ep", "zero", "virtual", "microbatches")
-    more = replace(table, **{name: np.tile(getattr(table, name), CHUNK // count) for name in names})
+    more = replace(table, **cast(Degrees, {name: np.tile(getattr(table, name), CHUNK // count) for name in names}))
     took = time.process_time()
     for _ in range(layouts // CHUNK):
         planner.estimate(job, many, more)

@@ -52,10 +52,15 @@ KEY = (
 
 def gpt(cells: Cells, vocab: int = 51200, seq: int = 2048) -> Shape:
     """A GPT from its row."""
-    sizes = {name: whole(cells, name) for name in ("layers", "hidden", "heads")}
+    layers, hidden, heads = (whole(cells, name) for name in ("layers", "hidden", "heads"))
     seq = whole(cells, "seq_len", seq)
     return Shape(
-        **sizes, vocab=whole(cells, "vocab", vocab), head_dim=sizes["hidden"] // sizes["heads"], learned_positions=seq
+        layers=layers,
+        hidden=hidden,
+        heads=heads,
+        vocab=whole(cells, "vocab", vocab),
+        head_dim=hidden // heads,
+        learned_positions=seq,
     )
 
 
@@ -167,7 +172,10 @@ def read_megascale(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     tp, pp, virtual = whole(cells, "tp"), whole(cells, "pp"), whole(cells, "virtual_stages", 6)
     dp, seq = gpus // (tp * pp), whole(cells, "seq_len_from_memory", 2048)
     one = Shape(
-        **{n: whole(cells, n) for n in ("layers", "hidden", "heads")}, vocab=whole(cells, "vocab_from_memory", 64000)
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        vocab=whole(cells, "vocab_from_memory", 64000),
     )
     yield Timed(
         source="megascale",

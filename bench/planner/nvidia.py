@@ -17,6 +17,7 @@ from bench.planner.rows import (
 )
 from course_lib.estimate import memory
 from course_lib.estimate.memory import Layout, Shape
+from course_lib.estimate.memory.shapes import Style
 from course_lib.parallel.planner import Job, cluster
 
 CORE = Software(name="Megatron Core", attention="native", overlap_tp=True, overlap_pp=True, launch=0.3e-3)
@@ -38,8 +39,8 @@ KEY = (
     "vp",
     "ep",
 )
-GATED = {"gated": True, "tied": False, "norm": "RMSNorm", "biases": False}
-PLAIN = {"gated": False, "tied": False, "biases": False}
+GATED: Style = {"gated": True, "tied": False, "norm": "RMSNorm", "biases": False}
+PLAIN: Style = {"gated": False, "tied": False, "biases": False}
 MIXTURES = {  # model cards, as facts has no mixture of these
     "Qwen3_30B_a3B": Shape(
         layers=48,

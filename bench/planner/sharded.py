@@ -129,7 +129,11 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     dp, tp, pp, micro = (whole(cells, name) for name in ("dp", "tp", "pp", "micro_batch_size"))
     adding = whole(cells, "grad_accum", 1)
     one = Shape(
-        **{name: whole(cells, name) for name in ("layers", "hidden", "heads", "ffn", "vocab")},
+        layers=whole(cells, "layers"),
+        hidden=whole(cells, "hidden"),
+        heads=whole(cells, "heads"),
+        ffn=whole(cells, "ffn"),
+        vocab=whole(cells, "vocab"),
         kv_heads=whole(cells, "kv_heads", whole(cells, "heads")),
         gated=True,
         tied=whole(cells, "ffn") < 10_000,

@@ -94,7 +94,9 @@ TARGETS = {
 
 def read_folder(folder: Path) -> tuple[list[Timed], list[Skip], dict[str, str]]:
     """Every row of a folder's tables, predicted or skipped, and why other tables are not read."""
-    tables, timed, skipped, unread = Tables(folder), [], [], {}
+    tables, unread = Tables(folder), {}
+    timed: list[Timed] = []
+    skipped: list[Skip] = []
     for path in sorted(folder.glob("*.csv")):
         reader = next((each for pattern, each in FILES if fnmatch(path.name, pattern)), None)
         known = next((why for pattern, why in NO_STEP.items() if fnmatch(path.name, pattern)), None)

@@ -123,7 +123,7 @@ def _trainer(where: Folders) -> Record:
 
 def counts(exercises: Sequence[Record]) -> dict[str, tuple[int, int]]:
     """Kind of verdict -> (exercises for which it holds, exercises for which it was asked)."""
-    found = {}
+    found: dict[str, tuple[int, int]] = {}
     for kind in VERDICT_KINDS:
         asked = [each["verdicts"][kind] for each in exercises if kind in each["verdicts"]]
         found[kind] = sum(asked), len(asked)

@@ -3,6 +3,7 @@
 import errno
 import os
 import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -79,13 +80,17 @@ _STAFF = (test.test, release.release, bench.bench, site.site)
 _CLASS = (submit.submit,)
 _RUNS = (plan.plan, run_.run)
 _PASSING_ON = (learn.learn, test.test)  # their further flags go to JupyterLab or pytest
-_USAGE = {
+_USAGE: dict[Callable[..., None], str] = {
     learn.learn: "[CHAPTER] [OPTIONS]",
     test.test: "[CHAPTER]... [OPTIONS]",
 }  # chapters come first among their flags
 _OF_PROGRAMS = (bench.bench, run_.run)  # flags after a program's name are the program's, `--help` as well
 
-_PANELS = {**dict.fromkeys(_STAFF, STAFF), **dict.fromkeys(_CLASS, IN_A_CLASS), **dict.fromkeys(_RUNS, ON_GPUS)}
+_PANELS: dict[Callable[..., None], str] = {
+    **dict.fromkeys(_STAFF, STAFF),
+    **dict.fromkeys(_CLASS, IN_A_CLASS),
+    **dict.fromkeys(_RUNS, ON_GPUS),
+}
 
 for command in (*_LEARNER, *_RUNS, *_STAFF, *_CLASS):
     app.command(

@@ -4,12 +4,15 @@ import json
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_app.cli.class_words import HERE, AsJson, Folder, lines, moment, numbers, opened, table, ticking
 from course_app.cli.console import examples, part
+
+if TYPE_CHECKING:
+    from course_grader.classroom.collect_student import Collected
 
 EXAMPLES = examples(
     "course class collect ~/Downloads/submissions.zip          Canvas's or Moodle's download; its file names say which student's each is",
@@ -52,7 +55,7 @@ def collect(
         raise typer.BadParameter("give a folder, a zip or a notebook; or --exchange")
     place = opened(folder)
     wanted = numbers([chapter])[0] if chapter else ""
-    if exchange:
+    if source is None:
         taking = part("course_grader.classroom.exchange", "the exchange")
         with ticking("collecting") as say:
             done = taking.collect_exchange(
@@ -83,7 +86,7 @@ def collect(
     raise typer.Exit(done.exit_code)
 
 
-def _tell(done: object) -> None:
+def _tell(done: "Collected") -> None:
     """Words for what was taken and what was not."""
     rows = []
     for chapter in sorted({taken.chapter for taken in done.taken}):

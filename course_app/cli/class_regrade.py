@@ -4,12 +4,15 @@ import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_app.cli.class_words import HERE, AsJson, Folder, opened, table
 from course_app.cli.console import examples, part
+
+if TYPE_CHECKING:
+    from course_grader.service.regrade import Change
 
 EXAMPLES = examples(
     "course class regrade --exercise ring-all-reduce            old and new points of each student; no student loses any",
@@ -63,7 +66,7 @@ def regrade(
         raise typer.Exit(stopped.exit_code)
 
 
-def _tell(exercise: str, changes: Sequence[Any]) -> None:
+def _tell(exercise: str, changes: "Sequence[Change]") -> None:
     """Old and new points of those that differ, and how many there were."""
     rows = [
         (each.student, each.chapter, f"{each.old:g}", f"{each.new:g}", _what(each), each.why)
@@ -76,7 +79,7 @@ def _tell(exercise: str, changes: Sequence[Any]) -> None:
     typer.echo(f"{exercise}: {len(changes)} judged again, {len(moved)} changed.")
 
 
-def _what(change: object) -> str:
+def _what(change: "Change") -> str:
     """What became of a change."""
     return {
         "": "taken over",

@@ -3,6 +3,7 @@
 import json
 import sys
 import time
+from types import ModuleType
 from typing import Annotated
 
 import typer
@@ -60,7 +61,7 @@ def drill(
     typer.echo(f"{sitting.right} of {sitting.asked} right.{missed}")
 
 
-def _passed(exercises: object, kept: dict) -> list[str]:
+def _passed(exercises: ModuleType, kept: dict) -> list[str]:
     from course_app.learner import progress
 
     course = [
@@ -69,7 +70,7 @@ def _passed(exercises: object, kept: dict) -> list[str]:
     return [row.chapter for row in progress.table(course, kept) if row.passed]
 
 
-def _of(exercises: object, number: str) -> tuple:
+def _of(exercises: ModuleType, number: str) -> tuple:
     try:
         return tuple(exercises.drills(number))
     except ValueError as error:

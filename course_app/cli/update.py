@@ -1,11 +1,14 @@
 """`course update`: a newer release of a chapter with the learner's work in it."""
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from course_app.cli.console import examples
+
+if TYPE_CHECKING:
+    from course_app.learner.work import Updated
 
 EXAMPLES = examples(
     "course update                            which chapters have a newer release",
@@ -49,7 +52,7 @@ def update(
         typer.echo("Your chapters stand on the newest release.")
 
 
-def _plain(each: object) -> dict:
+def _plain(each: "Updated") -> dict:
     merged = each.merged
     told = {"kept": merged.kept, "moved": merged.moved, "notes": merged.notes} if merged else {}
     return {
@@ -61,8 +64,8 @@ def _plain(each: object) -> dict:
     }
 
 
-def _tell(each: object) -> None:
-    if each.merged is None:
+def _tell(each: "Updated") -> None:
+    if each.merged is None or each.old is None:
         typer.echo(f"{each.chapter}: already the newest release.")
         return
     answers = ", ".join(each.merged.kept) or "none yet"

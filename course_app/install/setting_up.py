@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from course_app.install.steps import Runner, Steps, run_quietly
 from course_app.install.torch_choice import GB, Machine, TorchChoice, this_machine, torch_choice
@@ -50,7 +51,7 @@ class Place:
         return f"{self.root}\n{(self.root / 'requirements.lock').read_text(encoding='utf-8')}"
 
 
-def set_up(place: Place, machine: Machine | None = None, out: object = None) -> None:
+def set_up(place: Place, machine: Machine | None = None, out: IO[str] | None = None) -> None:
     """Make `.venv` whole: the environment, the pinned packages, torch, the course. Raises Trouble in words."""
     steps = Steps(6, out)
     steps.say(f"Setting up the course in {place.venv} (once).")
@@ -243,7 +244,7 @@ def first_look(place: Place, detail: Callable[[str], None]) -> str:
 FURTHER = {"test": "tests", "site": "the site"}  # sections of the lock that a command adds, and what they are for
 
 
-def add_group(group: str, place: Place | None = None, out: object = None) -> bool:
+def add_group(group: str, place: Place | None = None, out: IO[str] | None = None) -> bool:
     """Install a further section of the lock ("test" or "site") if it is not there yet; whether anything was done."""
     place = Place(venv=Path(sys.prefix)) if place is None else place
     done = place.venv / "course" / f"{group}.done"

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import IO
 
 
 @dataclass(slots=True)
@@ -27,7 +28,7 @@ class Step:
 class Steps:
     """Progress lines: one per step, with the seconds since the start; live on a terminal."""
 
-    def __init__(self, total: int, out: object = None) -> None:
+    def __init__(self, total: int, out: IO[str] | None = None) -> None:
         self.total, self.done, self.start = total, 0, time.monotonic()
         self.out = sys.stdout if out is None else out
         self.live = self.out.isatty()
@@ -78,6 +79,7 @@ def run_quietly(command: Sequence[str], detail: Callable[[str], None]) -> tuple[
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", env=environment
     )
+    assert process.stdout is not None
     lines = []
     try:
         for line in process.stdout:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import TypedDict
 
 from course_app import install
 from course_app.install import GB
@@ -98,7 +99,7 @@ def chapters_line(root: Path) -> Line:
     )
 
 
-def torch_line(torch: dict[str, object], gpu: "Gpu") -> Line:
+def torch_line(torch: "Torch", gpu: "Gpu") -> Line:
     """Whether torch runs, and whether its build fits the machine."""
     if not torch:
         return Line(
@@ -290,7 +291,16 @@ def _fits(version: str, wanted: str) -> bool:
     return SpecifierSet(wanted).contains(_public(version), prereleases=True)
 
 
-def _torch() -> dict[str, object]:
+class Torch(TypedDict, total=False):
+    """What torch says of itself; empty if it does not run."""
+
+    version: str
+    cuda: str | None
+    gpus: int
+    threads: int
+
+
+def _torch() -> Torch:
     """What torch says of itself, asked in another process; {} if it does not run."""
     program = (
         "import json, torch; gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0;"

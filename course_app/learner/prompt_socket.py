@@ -5,15 +5,14 @@ acknowledged (Nagle's algorithm), and the browser's side acknowledges up to 40 m
 the picture. `jupyter/jupyter_server_config.json` names this class for `./course learn`.
 """
 
-from typing import Any
-
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
 
 
 class PromptConnection(ZMQChannelsWebsocketConnection):
     """Jupyter's own connection, each of whose messages leaves at once."""
 
-    async def connect(self) -> Any:
+    async def connect(self) -> None:  # type: ignore[override]  # a coroutine in its base class, as its caller expects
         """Connect as usual, with TCP_NODELAY set on the page's socket."""
         self.websocket_handler.set_nodelay(True)
-        return await super().connect()
+        if (started := super().connect()) is not None:
+            await started

@@ -1,7 +1,7 @@
 """What the trainer can do: one entry for each axis along which ranks share the work, with the parts that it needs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from course_app.own_trainer.kit.settings import Settings
 
@@ -36,8 +36,8 @@ class Axis:
 
     def settings(self, steps: int = 6, small: bool = False) -> Settings:
         """A run of this axis; `small` for a notebook's cell."""
-        sizes = {"hidden": 16, "seq": 16} if small else {}
-        return Settings(layout=self.layout, steps=steps, stop=self.stop, **sizes)
+        full = Settings(layout=self.layout, steps=steps, stop=self.stop)
+        return replace(full, hidden=16, seq=16) if small else full
 
 
 _CUT = ("column_and_row", "conjugate_pair", "parallel_mlp", "parallel_attention", "mesh_coordinates", "norm_on_mesh")

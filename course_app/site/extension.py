@@ -36,7 +36,8 @@ class GlossaryLinks(SphinxPostTransform):
         chapter = self.env.docname[:2]
         if chapter not in course.chapters():
             return
-        words, seen = Words(linked_in(chapter, course.glossary())), set()
+        words = Words(linked_in(chapter, course.glossary()))
+        seen: set[str] = set()
         for text in list(_running_text(self.document)):
             parts = list(words.parts(text.astext(), seen))
             if len(parts) > 1:

@@ -1,6 +1,6 @@
 """The pages around the chapters: the start, how to run a chapter, the glossary, the sources and a plan for a term."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def _alt() -> str:
     return course_picture().alt
 
 
-def _tree(pages: object) -> str:
+def _tree(pages: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"{name} <{page}>" for name, page in pages)
 
 

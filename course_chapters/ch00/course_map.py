@@ -100,9 +100,20 @@ def _draw_nodes(marked: set[str], needed: set[str], title: str, fight: bool = Fa
 
 def _box(axes: Any, node: course.Node, fill: str) -> None:
     x, y = node.place
-    dashed = {} if present(course.chapter(node.home).folder) else {"edgecolor": SOFT, "linestyle": (0, (4, 3))}
-    look = {"edgecolor": INK, "linewidth": 1.1, "zorder": 3, "boxstyle": "round,pad=0,rounding_size=0.06"} | dashed
-    axes.add_patch(FancyBboxPatch((x - _WIDE / 2, y - _TALL / 2), _WIDE, _TALL, facecolor=fill, **look))
+    here = present(course.chapter(node.home).folder)
+    axes.add_patch(
+        FancyBboxPatch(
+            (x - _WIDE / 2, y - _TALL / 2),
+            _WIDE,
+            _TALL,
+            boxstyle="round,pad=0,rounding_size=0.06",
+            facecolor=fill,
+            edgecolor=INK if here else SOFT,
+            linestyle="solid" if here else (0, (4, 3)),
+            linewidth=1.1,
+            zorder=3,
+        )
+    )
     words = textwrap.fill(node.concept, 14, break_long_words=False, break_on_hyphens=False)
     text = {"ha": "center", "va": "center", "fontsize": 7.8, "zorder": 4, "linespacing": 1.2}
     axes.text(x, y, f"{words}\n{' · '.join(node.chapters)}", color=ink_on(fill), **text)
@@ -118,5 +129,16 @@ def _arrow(axes: Any, start: tuple[float, float], stop: tuple[float, float], pai
         ends = ((x, y + _TALL / 2), (to_x, to_y - _TALL / 2))
     else:
         ends = ((x + 0.2, y + _TALL / 2), (to_x - _WIDE / 2, to_y))
-    look = {"arrowstyle": "-|>", "mutation_scale": 9, "shrinkA": 0, "shrinkB": 0, "zorder": 2}
-    axes.add_patch(FancyArrowPatch(*ends, connectionstyle=f"arc3,rad={bend}", color=paint, linewidth=width, **look))
+    axes.add_patch(
+        FancyArrowPatch(
+            *ends,
+            connectionstyle=f"arc3,rad={bend}",
+            arrowstyle="-|>",
+            mutation_scale=9,
+            color=paint,
+            linewidth=width,
+            shrinkA=0,
+            shrinkB=0,
+            zorder=2,
+        )
+    )

@@ -31,7 +31,7 @@ def totals(run: Run) -> Explorer:
 
 def accelerators_by_year(needed: int, guess: float | None = None) -> Picture:
     """Published training runs by year and number of accelerators, with the computed number for a run in 2026 and a guess."""
-    runs = [run for run in facts.runs().values() if run.devices and not run.tp]
+    runs = [run for run in facts.runs().values() if run.get("devices") and not run.get("tp")]
     picture, axes = style.new(3.4, left=0.9)
     axes.semilogy([run.year for run in runs], [float(run.devices) for run in runs], "o", color=palette.BLUE)
     named = [(run.year, run.devices, f"  {run.name}") for run in runs if run.name in LABELED]

@@ -11,7 +11,7 @@ from course_lib.estimate.facts import course
 from course_lib.estimate.units import HOUR, bytes_text, duration_text, money_text, number_text, percent_text
 
 
-def _table(head: tuple[str, ...], body: list[tuple[str, ...]], fold: str = "") -> HTML:
+def _table(head: tuple[str, ...], body: Sequence[tuple[str, ...]], fold: str = "") -> HTML:
     """Rows as an HTML table, folded behind the line `fold` if there is one."""
     made = links.table(head, body)
     return HTML(f"<details><summary>{fold}</summary>{made}</details>" if fold else made)
@@ -24,8 +24,8 @@ def _known(fact: float | None) -> str:
 def published_runs() -> HTML:
     """Every published run with its size, cost and source."""
     rows = []
-    for run in [run for run in facts.runs().values() if not run.tp]:
-        sizes = map(_known, (run.params, run.tokens, run.flops, run.devices, run.days))
+    for run in [run for run in facts.runs().values() if not run.get("tp")]:
+        sizes = map(_known, (run.params, run.get("tokens"), run.flops, run.get("devices"), run.get("days")))
         rows.append((run.name, run.published, *sizes, facts.reference(run.source).short))
     head = ("run", "published", "parameters", "tokens", "FLOP", "devices", "days", "source")
     return _table(head, rows, fold=f"All {len(rows)} published runs (– means not published)")

@@ -51,8 +51,9 @@ def years_by_gpus(counts: Sequence[int]) -> Markdown:
 
 def recomputed_mfu(run: facts.PublishedRun) -> float | None:
     """MFU of a published run from the rate that it published, as a fraction; None without a rate."""
-    if run.tokens_per_s is None:
-        return run.flops_per_device and run.flops_per_device / facts.device(run.device).dense_flops
+    if run.get("tokens_per_s") is None:
+        rate = run.get("flops_per_device")
+        return rate and rate / facts.device(run.device).dense_flops
     model, peak = facts.model(run.model), facts.device(run.device).dense_flops
     attention = compute.attention_flops_per_token(model.layers, model.heads * model.head_dim, run.seq_len)
     return compute.mfu(run.params, run.tokens_per_s, run.devices, peak, attention)
@@ -62,10 +63,10 @@ def published_mfus() -> Markdown:
     """Every published run with an MFU, and the MFU recomputed from its rate."""
     rows = []
     for run in facts.runs().values():
-        if run.mfu and run.name != "Llama 3.1 405B":  # its MFU is that of one of the three rows of Table 4
+        if run.get("mfu") and run.name != "Llama 3.1 405B":  # its MFU is that of one of the three rows of Table 4
             ours = recomputed_mfu(run)
             mfu = {"MFU published": run.mfu.text, "recomputed": percent_text(ours) if ours else "–"}
-            hfu = {"HFU published": run.hfu.text if run.hfu else "–"}
+            hfu = {"HFU published": run.hfu.text if run.get("hfu") else "–"}
             rows.append({"run": run.name, "device": run.device, **mfu, **hfu, "source": run.mfu.source.split(", ")[-1]})
     return table(rows)
 

@@ -155,8 +155,8 @@ def draw_runs(value: str = "FLOP", name: str = "") -> Picture:
     if value not in _VALUES:
         raise ValueError(f"value is {value!r}; choose from {', '.join(_VALUES)}.")
     field, label = _VALUES[value]
-    shown = [run for run in facts.runs().values() if getattr(run, field) and not run.tp]
-    known = {run.name: float(getattr(run, field)) for run in shown}
+    shown = [run for run in facts.runs().values() if _size(run, field) and not run.get("tp")]
+    known = {run.name: float(_size(run, field) or 0) for run in shown}
     heights = {name: float(np.log10(size)) for name, size in known.items()}
     figure, axes = style.new(3.7, left=0.95, bottom=0.55)
     axes.plot([run.year for run in shown], list(heights.values()), "o", color=BLUE, markersize=5.5)
@@ -177,6 +177,10 @@ def draw_runs(value: str = "FLOP", name: str = "") -> Picture:
     return figure
 
 
+def _size(run: facts.PublishedRun, field: str) -> float | None:
+    return run.flops if field == "flops" else run.get(field)
+
+
 def _marked(name: str, value: str, known: dict[str, float]) -> str:
     """What is known of the marked run, in words."""
     if not name:
@@ -191,9 +195,14 @@ def _marked(name: str, value: str, known: dict[str, float]) -> str:
 def _name_run(axes: Axes, run: facts.PublishedRun, height: float, picked: bool) -> None:
     """A run's name beside its point, on the side where there is room."""
     over, side = _NAMED.get(run.name, (4, "left"))
-    place = {"xytext": (7 if side == "left" else -7, over), "textcoords": "offset points", "ha": side, "va": "center"}
     axes.annotate(
-        run.name, (run.year, height), **place, **style.font(style.SMALL, VERMILION if picked else INK, picked)
+        run.name,
+        (run.year, height),
+        xytext=(7 if side == "left" else -7, over),
+        textcoords="offset points",
+        ha=side,
+        va="center",
+        **style.font(style.SMALL, VERMILION if picked else INK, picked),
     )
     if picked:
         axes.plot([run.year], [height], "o", color=VERMILION, markersize=9, zorder=5)
@@ -215,7 +224,7 @@ _NAMED = {  # how far above its point, in points, and on which side the name sta
 
 def runs_over_time() -> Explorer:
     """The dated scatter of published runs: what they cost in FLOP, accelerators and parameters."""
-    names = ("–", *(run.name for run in facts.runs().values() if not run.tp))
+    names = ("–", *(run.name for run in facts.runs().values() if not run.get("tp")))
     return explore(
         lambda value, name: draw_runs(value, name if name != "–" else ""),
         value=menu(tuple(_VALUES), label="shown"),

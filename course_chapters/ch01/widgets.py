@@ -171,8 +171,10 @@ def draw_step(
     """The three parts of a step, in parallel or one after another, and the one that limits it."""
     parts = {"compute": compute_ms * MS, "communication": comm_ms * MS, "input": data_ms * MS}
     fills = {"compute": color("forward"), "communication": color("communication"), "input": color("temporary")}
-    seconds = compute.step_seconds(*parts.values(), overlap=overlap)
-    worst = compute.step_seconds(*parts.values(), overlap=False)
+    seconds, worst = (
+        compute.step_seconds(parts["compute"], parts["communication"], parts["input"], overlap=each)
+        for each in (overlap, False)
+    )
     binding = max(parts, key=lambda name: parts[name])
     figure, axes = style.new(2.35, left=1.35, right=0.3, bottom=0.55, top=0.42)
     start = 0.0

@@ -103,8 +103,9 @@ def draw_allocator(scene: str = "every step a little longer", way: str = "defaul
     below.frame(sheet, panels.marks(len(shown) - 1, 5), panels.marks(most, 2), "requests, in order", "MiB")
     for place, (name, ink) in enumerate((("reserved", VERMILION), ("allocated", BLUE))):
         levels = [getattr(each, name) / MiB for each in shown]
-        below.line(sheet, *_stairs(levels), GREY, 0.8)
-        below.line(sheet, *_stairs(levels[: event + 1]), ink)
+        for shown_levels, paint, width in ((levels, GREY, 0.8), (levels[: event + 1], ink, 2.0)):
+            x, y = _stairs(shown_levels)
+            below.line(sheet, x, y, paint, width)
         sheet.text(5.5 + 0.8 * place, 0.6, name, ink=ink, bold=True)
     below.line(sheet, (event, event), below.y, INK, 1.0)
     free = now.reserved - now.allocated

@@ -19,7 +19,7 @@ def draw_curve(points: Mapping[str, tuple[float, float, float]]) -> Sheet:
     names = "peak, in units of one layer's input", "FLOPs (1 = no recomputation)"
     panel.frame(sheet, panels.marks(most, 8), ticks, *names)
     front = [(peak, flops / base) for words, (peak, flops, _) in points.items() if not words.startswith("c")]
-    panel.line(sheet, *zip(*front, strict=True), color("activations"), 1.2)
+    panel.line(sheet, [x for x, _ in front], [y for _, y in front], color("activations"), 1.2)
     for words, (peak, flops, said) in points.items():
         (x, y), (formula, _) = panel.at(peak, flops / base), panel.at(said, flops / base)
         if words.startswith("c"):

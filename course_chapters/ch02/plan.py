@@ -1,5 +1,7 @@
 """Chapter 02's row of the plan: what one GPU of the running example must hold, in three layouts."""
 
+from functools import partial
+
 from course_chapters.ch02.exercises.numbers import H100, MODEL, SEQ
 from course_chapters.running_example import GPUS, PARAMS
 from course_lib.estimate import memory
@@ -14,11 +16,8 @@ def one_gpu() -> tuple[list[dict[str, str]], memory.Peak]:
         "and full checkpointing": (Layout(dp=GPUS, zero=3), "full"),
         "and TP 8 with SP": (Layout(tp=8, sp=True, dp=GPUS // 8, zero=3), "full"),
     }
-    choices = {"kernels": "flash", "dropout": False, "loss": "plain"}
-    peaks = {
-        name: memory.stage_peak(MODEL, 1, SEQ, layout, checkpointing=how, **choices)
-        for name, (layout, how) in layouts.items()
-    }
+    peak_of = partial(memory.stage_peak, MODEL, 1, SEQ, kernels="flash", dropout=False, loss="plain")
+    peaks = {name: peak_of(layout=layout, checkpointing=how) for name, (layout, how) in layouts.items()}
     state = memory.state_bytes(PARAMS)
     shares = {"state": bytes_text(state), "per GPU": bytes_text(state / GPUS)}
     held = {name: bytes_text(peak.total) for name, peak in peaks.items()}

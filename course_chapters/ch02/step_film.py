@@ -70,7 +70,7 @@ def draw_film(shown: Film, frame: int = 10**6) -> Sheet:
     for x, ink, width in (*((x, GREY, 0.9) for x in ends), (across[frame], INK, 1.4)):
         panel.line(sheet, (x, x), (0, top), ink, width)
     for before, (moment, words) in zip((across[0], *ends), shown.marks, strict=False):
-        sheet.text(*panel.at((before + moment) / 2, top), words, ink=SOFT, ha="center", va="bottom")
+        sheet.text(*panel.place((before + moment) / 2, top), words, ink=SOFT, ha="center", va="bottom")
     if frame >= shown.peak:
         x, y = panel.at(across[shown.peak], totals[shown.peak] / unit)
         sheet.polygon([(x - 0.06, y + 0.08), (x + 0.06, y + 0.08), (x, y - 0.02)], VERMILION, order=4)

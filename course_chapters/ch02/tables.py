@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,13 +15,15 @@ from course_chapters.running_example import GPUS, MFU, PARAMS
 from course_chapters.table import table
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.memory import Layout
+from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.allocator import CachingAllocator, OutOfMemory
+from course_lib.estimate.memory.stage_peaks import PeakChoices
 from course_lib.estimate.units import BILLION, GiB, bytes_text, duration_text, percent_text
 from course_lib.model import ledger, text, transformer
 
 LLAMA_405B = 405 * BILLION
 LINES = {"load": "weights", "optimizer": "master", "backward": "grads", "step": "moments"}  # line -> what it allocates
-FUSED = {"kernels": "flash", "dropout": False}
+FUSED: TermChoices = {"kernels": "flash", "dropout": False}
 
 
 def conventions(low: str | None = None, middle: str | None = None, high: str | None = None) -> Markdown:
@@ -181,7 +184,8 @@ def offload() -> Markdown:
 
 
 def _peak(layout: Layout, checkpointing: str) -> memory.Peak:
-    return memory.stage_peak(MODEL, 1, SEQ, layout, checkpointing=checkpointing, loss="fused", **FUSED)
+    choices: PeakChoices = {**FUSED, "checkpointing": checkpointing, "loss": "fused"}
+    return memory.stage_peak(MODEL, 1, SEQ, layout, **choices)
 
 
 def sharding_and_checkpointing() -> Markdown:
@@ -201,18 +205,17 @@ def sharding_and_checkpointing() -> Markdown:
 
 def reducible() -> Markdown:
     """What each measure leaves of each bucket on the fullest GPU, in percent of the job without it."""
-    job = {"model": MODEL, "batch": 8, "seq": SEQ}
+    load = partial(pictures.load, model=MODEL, seq=SEQ)
+    before, rows = load(batch=8), []
     measures = {
-        "batch 8 → 1, accumulated": {"batch": 1},
-        "full checkpointing": {"checkpointing": "full"},
-        "8-bit Adam": {"optimizer": "adam8bit"},
-        f"sharded over {GPUS}": {"dp": GPUS},
-        "tensor and sequence parallel, 8": {"tp": 8},
-        "8 pipeline stages, 1F1B": {"pp": 8},
+        "batch 8 → 1, accumulated": load(batch=1),
+        "full checkpointing": load(batch=8, checkpointing="full"),
+        "8-bit Adam": load(batch=8, optimizer="adam8bit"),
+        f"sharded over {GPUS}": load(batch=8, dp=GPUS),
+        "tensor and sequence parallel, 8": load(batch=8, tp=8),
+        "8 pipeline stages, 1F1B": load(batch=8, pp=8),
     }
-    before, rows = pictures.load(**job), []
-    for words, change in measures.items():
-        after = pictures.load(**{**job, **change})
+    for words, after in measures.items():
         names = [name for name in (*memory.BUCKETS, "activations") if name in before]
         rows.append({"what is left after": words, **{name: percent_text(after[name] / before[name]) for name in names}})
     return table(rows)
@@ -222,7 +225,9 @@ def gpu_block() -> Markdown:
     """The ledger's peak for one large block on this machine's GPU, next to the allocator's readings."""
     config = transformer.Config(layers=1, hidden=8192, heads=64, kv_heads=8, ffn=28_672, seq_len=4096)
     model = transformer.build(config).to("cuda", torch.bfloat16)
-    now = ledger.record(model, *(part.to("cuda") for part in text.batch(0, 1, config.seq_len)))
+    tokens, targets = text.batch(0, 1, config.seq_len)
+    now = ledger.record(model, tokens.to("cuda"), targets.to("cuda"))
+    assert now.device is not None
     read = {"ledger's peak": now.counted_peak_bytes, "allocated": now.device.allocated, "reserved": now.device.reserved}
     return table([{"on this GPU": name, "bytes": bytes_text(size)} for name, size in read.items()])
 
@@ -238,5 +243,5 @@ def published_peaks() -> Markdown:
         }
         peaks = {name: f"{getattr(run, name) / GiB:.1f} GiB" for name in ("measured", "predicted")}
         ratio = {"measured / predicted": f"{run.measured / run.predicted:.2f}"}
-        rows.append({**job, **peaks, **ratio, "largest term": max(run.terms, key=run.terms.get)})
+        rows.append({**job, **peaks, **ratio, "largest term": max(run.terms, key=lambda name: run.terms[name])})
     return table(rows)

@@ -17,6 +17,7 @@ from course_lib.draw.palette import BEYOND, EMPTY, GREY, INK, PAPER, SOFT, VERMI
 from course_lib.draw.sheets import Box, Plot, Sheet
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Convention, Layout
+from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.units import BILLION, GB, bytes_text, number_text
 
 DEVICES = (*GPUS, "B300 SXM")
@@ -92,7 +93,7 @@ def draw_stack(params: float = 70 * BILLION, gpu: str = "H100 SXM", recipe: str 
     if usual > edges[-1]:
         panel.line(sheet, (0.1, 0.9), (usual, usual), SOFT, 1, dashed=True)
         saved = f"saves {(usual - edges[-1]) / params:.3g} bytes per parameter"
-        sheet.text(*panel.at(0.5, usual), saved, ink=SOFT, ha="center", va="bottom")
+        sheet.text(*panel.place(0.5, usual), saved, ink=SOFT, ha="center", va="bottom")
     over = said.nbytes > card
     if over:
         sheet.boxes(
@@ -130,7 +131,7 @@ def _draw_copies(sheet: Sheet, panel: Plot, whole: Sequence[Copy], edges: np.nda
             if low < line < high and abs((low + high) / 2 - line) < 0.03 * top < max(high - line, line - low):
                 low, high = (low, line) if line - low > high - line else (line, high)
             words, ink = f"{copy.words}, {copy.per_param:.3g} B", ink_on(paint) if there else SOFT
-            sheet.text(*panel.at(0.5, (low + high) / 2), words, ink=ink, ha="center", va="center")
+            sheet.text(*panel.place(0.5, (low + high) / 2), words, ink=ink, ha="center", va="center")
 
 
 def gpu_boxes(edges: np.ndarray, card: float, fewest: int) -> tuple[list[Box], list[list[Box]], int]:
@@ -226,11 +227,22 @@ def _load(setting: tuple[tuple[str, Any], ...]) -> tuple[tuple[str, float], ...]
     recipe = memory.with_optimizer(base, now["optimizer"], now["model"], moments)
     model, tp, pp, dp = (now[name] for name in ("model", "tp", "pp", "dp"))
     layout = Layout(tp=tp, sp=tp > 1, pp=pp, dp=dp, zero=3 if dp > 1 else 0, microbatches=pp)
-    choices = {"kernels": "torch-flash", "dtype": dtype, "dropout": False, "loss": "plain", "convention": recipe}
-    choices |= {"checkpointing": now["checkpointing"]}
+    peak_of = partial(
+        memory.stage_peak,
+        model,
+        now["batch"],
+        now["seq"],
+        layout,
+        kernels="torch-flash",
+        dtype=dtype,
+        dropout=False,
+        loss="plain",
+        convention=recipe,
+        checkpointing=now["checkpointing"],
+    )
     stages = []
     for stage in {0, pp - 1}:
-        peak = memory.stage_peak(model, now["batch"], now["seq"], layout, stage=stage, **choices)
+        peak = peak_of(stage=stage)
         moving = {"activations": peak.activations, "temporary": peak.recomputed + peak.gathered + peak.loss}
         stages.append({**memory.state_by_stage(model, layout, stage, recipe), **moving})
     fullest = max(stages, key=lambda buckets: sum(buckets.values()))
@@ -310,14 +322,14 @@ def draw_wall(**setting: Any) -> Sheet:
         beside = max(high, card if crosses else 0.0) + 0.008 * most
         place, side = (beside, "left") if right else (low - 0.008 * most, "right")
         words, ink = (bytes_text(nbytes), INK) if nbytes else ("–", SOFT)
-        sheet.text(*panel.at(place, row), words, ink=ink, ha=side, va="center")
+        sheet.text(*panel.place(place, row), words, ink=ink, ha=side, va="center")
         start = high
     panel.bars(sheet, [(0, min(total, card), last + 0.3, last - 0.3)], GREY)
     panel.bars(sheet, [(card, max(total, card), last + 0.3, last - 0.3)], VERMILION)
     words = f"{bytes_text(total)} = {number_text(100 * total / card)} % of the memory"
     after = card < 0.4 * most  # the dashed line would run through the text at the left edge
     left, paint = (card, VERMILION) if after and total > card else (0.0, GREY)
-    sheet.text(*panel.at(left + 0.006 * most, last), words, ink=ink_on(paint), va="center", bold=True)
+    sheet.text(*panel.place(left + 0.006 * most, last), words, ink=ink_on(paint), va="center", bold=True)
     panel.line(sheet, (card, card), panel.y, INK, 1.4, dashed=True)
     ranks = now["tp"] * now["pp"] * now["dp"]
     machine = f"one {now['gpu']}" if ranks == 1 else f"{ranks:,} × {now['gpu']}"
@@ -360,7 +372,7 @@ CURVES = (  # words, choices, role, whether dashed
 
 def kept(model: str, batch: int, seq: Any, kernels: str, checkpointing: str) -> Any:
     """Bytes that all layers keep for one micro-batch, without logits; with checkpointing, plus the layer being recomputed."""
-    choices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}
+    choices: TermChoices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}
     inside = memory.shape(model).layers * memory.layer_bytes(model, batch, seq, **choices)
     return inside + memory.recomputed_bytes(model, batch, seq, **choices)
 
@@ -385,7 +397,7 @@ def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, 
             panel.dot(sheet, math.log2(seq), math.log10(here), color(role), size=6)
         ends.append((here, f"{words}: {bytes_text(here)}", color(role)))
     panel.line(sheet, panel.x, (math.log10(card),) * 2, INK, 1.2, dashed=True)
-    sheet.text(*panel.at(across[0] + 0.1, math.log10(card)), f"one {gpu}", va="bottom")
+    sheet.text(*panel.place(across[0] + 0.1, math.log10(card)), f"one {gpu}", va="bottom")
     for place, (_, words, paint) in enumerate(sorted(ends, reverse=True)):
         for line, part in enumerate(words.split(": ")):
             sheet.text(5.62, 2.9 - 0.5 * place - 0.14 * line, part, va="center")

@@ -16,18 +16,22 @@ from course_lib.estimate.units import GB, TFLOP, number_text
 Read = Callable[[Device, bool], Fact | float | None]
 
 
-def _peak(device: Device, printed: bool) -> Fact | None:
+def _peak(device: Device, printed: bool) -> Fact:
     """The dense 16-bit peak, or the sparse one as printed; the fp32 one where a device has no 16-bit one."""
-    return (device.sparse_flops if printed else None) or device.dense_flops or device.fp32_flops
+    return (device.get("sparse_flops") if printed else None) or device.get("dense_flops") or device.fp32_flops
 
 
 VALUES: Mapping[str, tuple[str, float, Read]] = {  # name -> (axis label, unit, the value, as printed or not)
     "peak": ("16-bit peak (TFLOP/s)", TFLOP, _peak),
     "memory": ("memory (GB)", GB, lambda device, printed: device.memory),
     "memory bandwidth": ("memory bandwidth (GB/s)", GB, lambda device, printed: device.bandwidth),
-    "link": ("link inside the server (GB/s)", GB, lambda d, printed: d.link_both_ways if printed else d.link_one_way),
-    "network": ("network per device (GB/s)", GB, lambda device, printed: device.network_one_way),
-    "power": ("power (W)", 1, lambda device, printed: device.power),
+    "link": (
+        "link inside the server (GB/s)",
+        GB,
+        lambda d, printed: d.get("link_both_ways" if printed else "link_one_way"),
+    ),
+    "network": ("network per device (GB/s)", GB, lambda device, printed: device.get("network_one_way")),
+    "power": ("power (W)", 1, lambda device, printed: device.get("power")),
     "ridge": ("ridge (FLOP per byte)", 1, lambda device, printed: _peak(device, printed) / device.bandwidth),
 }
 _LINE = ("K40", "P100 SXM2", "V100 SXM2 32GB", "A100 SXM 80GB", "H100 SXM", "B200 SXM")  # one vendor's line of servers

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from IPython.display import Markdown
 
@@ -18,15 +19,17 @@ def speed(nbytes_per_s: float) -> str:
 
 def operators(shape: facts.ModelShape, tokens: int, machine: roofline.Machine) -> Markdown:
     """The operators of a layer: intensity, the roof that binds, and the share of the peak that it allows."""
-    heads = {"heads": shape.heads, "head_dim": shape.head_dim, "kv_heads": shape.kv_heads}
+    attention = partial(
+        roofline.attention, 1, heads=shape.heads, head_dim=shape.head_dim, kv_heads=shape.kv_heads, keys=tokens
+    )
     works = {
         "matmul, up-projection": roofline.matmul(tokens, shape.hidden, shape.ffn),
         "ReLU": roofline.relu(tokens * shape.ffn),
         "layer norm": roofline.layernorm(tokens, shape.hidden),
         "softmax of the scores, alone": roofline.softmax(shape.heads * tokens, tokens),
-        "attention, scores written": roofline.attention(1, queries=tokens, keys=tokens, fused=False, **heads),
-        "attention, fused": roofline.attention(1, queries=tokens, keys=tokens, **heads),
-        "attention of one new token": roofline.attention(1, queries=1, keys=tokens, **heads),
+        "attention, scores written": attention(queries=tokens, fused=False),
+        "attention, fused": attention(queries=tokens),
+        "attention of one new token": attention(queries=1),
     }
     rows = []
     for name, work in works.items():
@@ -113,17 +116,21 @@ def devices() -> Markdown:
     rows = []
     for one in facts.devices(announced=True).values():
         row = {"device": one.name + " (announced)" * one.announced, "year": one.year}
-        for name, fact in (("dense 16-bit", one.dense_flops), ("sparse", one.sparse_flops), ("fp32", one.fp32_flops)):
+        for name, fact in (
+            ("dense 16-bit", one.get("dense_flops")),
+            ("sparse", one.get("sparse_flops")),
+            ("fp32", one.get("fp32_flops")),
+        ):
             row[f"{name} (TFLOP/s)"] = cell(fact, TFLOP)
         row["memory (GB)"] = cell(one.memory, GB)
         for name, fact in (
             ("memory", one.bandwidth),
-            ("link, one way", one.link_one_way),
-            ("link, both ways", one.link_both_ways),
-            ("network", one.network_one_way),
+            ("link, one way", one.get("link_one_way")),
+            ("link, both ways", one.get("link_both_ways")),
+            ("network", one.get("network_one_way")),
         ):
             row[f"{name} (GB/s)"] = cell(fact, GB)
-        row["ridge"] = number_text(one.dense_flops / one.bandwidth) if one.dense_flops else "–"
+        row["ridge"] = number_text(one.dense_flops / one.bandwidth) if one.get("dense_flops") else "–"
         authors = facts.reference(one.source).authors.split(" and ")[0]
         rows.append(row | {"source": authors.removesuffix(" (Google DeepMind)")})
     return table(rows)

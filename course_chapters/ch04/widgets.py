@@ -1,5 +1,6 @@
 """Chapter 04's widgets: Adam's first updates, noise against batch, and documents filling sequences."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -106,7 +107,7 @@ def draw_bins(placed: int = DOCUMENTS, strategy: str = "in order", lengths: str 
     given = document_lengths(lengths)
     pack = STRATEGIES[strategy]
     whole = pack(given, ROOM) if pack else [[document] for document in range(DOCUMENTS)]
-    order = range(DOCUMENTS)
+    order: Sequence[int] = range(DOCUMENTS)
     if strategy == "longest first":
         order = sorted(order, key=lambda each: -given[each])
     there = set(list(order)[:placed])

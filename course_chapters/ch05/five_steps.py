@@ -65,8 +65,11 @@ def _arrow(axes: Axes, start: str, stop: str, words: str) -> None:
         y, right = y0 + _TALL / 2, x1 > x0
         ends = ((x0 + _WIDE + 0.04, y), (x1 - 0.04, y)) if right else ((x0 - 0.04, y), (x1 + _WIDE + 0.04, y))
         _text(axes, (ends[0][0] + ends[1][0]) / 2, y + 0.15, words, INK)
-    look = {"arrowstyle": "-|>", "mutation_scale": 12, "color": VERMILION, "linewidth": 1.8, "shrinkA": 0, "shrinkB": 0}
-    axes.add_patch(FancyArrowPatch(*ends, **look))
+    axes.add_patch(
+        FancyArrowPatch(
+            *ends, arrowstyle="-|>", mutation_scale=12, color=VERMILION, linewidth=1.8, shrinkA=0, shrinkB=0
+        )
+    )
 
 
 def _text(axes: Axes, x: float, y: float, words: str, ink: str, ha: str = "center") -> None:

@@ -127,8 +127,9 @@ def sum_picture(form: str = "bf16") -> Picture:
         axes.plot(x, y, color=inks[name], linewidth=1.8, label=name, **look)
     axes.set_xticks(range(3, 14), [f"{2**power:,}" for power in range(3, 14)])
     axes.set_yticks(range(-12, 1, 2), [power_text(power) for power in range(-12, 1, 2)])
-    below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.19), "columnspacing": 1.2}
-    axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **below)
+    axes.legend(
+        frameon=False, fontsize=style.SMALL, ncol=5, loc="upper center", bbox_to_anchor=(0.5, -0.19), columnspacing=1.2
+    )
     style.dress(axes, f"Sums of uniform random numbers in {form}", "terms", "relative error, worst of 8", grid="y")
     last = ", ".join(
         f"{name} {percent_text(errors[-1], 2)}" for name, errors in sum_errors(form).items() if name != "bound"
@@ -195,6 +196,9 @@ def recorded_weights(names: Sequence[str] = ("nearest", "stochastic", "master"))
     lost = {name: [100 * share for share in recorded(name).lost] for name in names}
     ends = ", ".join(f"{name} {recorded(name).final:.3f}" for name in names)
     shares = ", ".join(f"{name} {percent_text(recorded(name).lost_share)}" for name in names)
-    panels = {"Loss": ("nats per character", losses), "Updates that changed no bit": ("share, %", lost)}
+    panels: dict[str, curves.Panel] = {
+        "Loss": ("nats per character", losses),
+        "Updates that changed no bit": ("share, %", lost),
+    }
     alt = f"Over {len(losses[names[0]])} steps. Loss at the end, in nats per character: {ends}. Updates that left their weight as it was: {shares}."
     return curves.drawn(panels, alt)

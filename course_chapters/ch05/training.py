@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from course_chapters import running_example
 from course_chapters.ch05.exercises.numbers import LOW_RATE, RATE
 from course_lib.model import text, transformer
+from course_lib.model.modules import gradient, override
 from course_lib.model.precision import LossScaler, StoredAdamW, has_overflow, quantize, round_to
 
 SHAPE = transformer.Config(layers=2, hidden=64, heads=4, seq_len=64, attention="math")
@@ -122,12 +124,17 @@ def narrowing(form: str, block: str) -> Callable[[Tensor], Tensor]:
     return lambda x: quantize(x, form, None if block == "tensor" else 32).dequantize()
 
 
+def _rounded(layer: nn.Linear, ahead: Callable, back: Callable, x: Tensor) -> Tensor:
+    return _Rounded.apply(x, layer.weight, ahead, back)
+
+
 def narrow_matmuls(model: nn.Module, recipe: Recipe) -> None:
     """Let every linear layer but the head read its inputs in the recipe's formats."""
+    assert recipe.matmul is not None
     ahead, back = (narrowing(form, recipe.block) for form in recipe.matmul)
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear) and name != "head":
-            layer.forward = lambda x, layer=layer: _Rounded.apply(x, layer.weight, ahead, back)
+            override(layer, forward=partial(_rounded, layer, ahead, back))
 
 
 @one_thread()
@@ -150,7 +157,8 @@ def train(recipe: Recipe = Recipe(), steps: int = STEPS) -> Curve:
         with torch.no_grad():
             for copy, weight in zip(model.parameters(), held.parameters(), strict=True):
                 copy.copy_(weight)
-        sums, loss = None, 0.0
+        sums: list[Tensor] = []
+        loss = 0.0
         size = BATCH // recipe.microbatches
         for part in range(recipe.microbatches):
             tokens, targets = text.batch(step * recipe.microbatches + part, size, SHAPE.seq_len)
@@ -160,9 +168,7 @@ def train(recipe: Recipe = Recipe(), steps: int = STEPS) -> Curve:
                 value * (scaler.scale / (recipe.share * recipe.microbatches)), list(model.parameters())
             )
             wide = [grad.float() for grad in grads]
-            sums = (
-                wide if sums is None else [round_to(a + b, recipe.accumulate) for a, b in zip(sums, wide, strict=True)]
-            )
+            sums = [round_to(a + b, recipe.accumulate) for a, b in zip(sums, wide, strict=True)] if sums else wide
         curve.losses.append(loss)
         curve.zeros.append(sum(int((g == 0).sum()) for g in sums) / sum(g.numel() for g in sums))
         before = optimizer.updates, optimizer.lost
@@ -193,4 +199,4 @@ def gradients(steps: int = 100) -> list[Tensor]:
         ).backward()
         if step < steps:
             optimizer.step()
-    return [parameter.grad for parameter in model.parameters()]
+    return [gradient(parameter) for parameter in model.parameters()]

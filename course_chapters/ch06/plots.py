@@ -44,7 +44,7 @@ def published(fit_line: Fit) -> style.Picture:
     for name, role in PUBLISHED.items():
         points, ink = measured.series(name), palette.color(role)
         sizes, bus = np.array([p.nbytes for p in points]), np.array([p.bus_bandwidth for p in points])
-        latency, rate = fit_line(sizes, factor * sizes / bus)
+        latency, rate = fit_line(sizes.tolist(), (factor * sizes / bus).tolist())
         axes.semilogx(sizes, bus / GB, "o", base=2, color=ink)
         axes.semilogx(sizes, factor * sizes / (latency + sizes / rate) / GB, base=2, color=ink)
         link = facts.device(points[0].device).link_one_way / GB

@@ -297,8 +297,9 @@ def draw_overlap(
         if size <= 0:
             continue
         hatch = "///" if words == "exposed" else None
-        look = {"height": 0.55, "color": fill, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
-        axes.barh(row, size / scale, left=start / scale, **look)
+        axes.barh(
+            row, size / scale, left=start / scale, height=0.55, color=fill, hatch=hatch, edgecolor="white", linewidth=0
+        )
         if size > 0.1 * end:
             axes.text(
                 (start + size / 2) / scale,

@@ -4,11 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from course_chapters.real_processes import launched
 from course_lib.cluster import Comm, Run, Topology, parity, simulate
 from course_lib.estimate.units import GB, TFLOP, US
 from course_lib.model import text
+from course_lib.model.modules import gradient
 from course_lib.model.transformer import Config, build, loss
 from course_lib.parallel import data as data_parallel
 from course_lib.parallel.data import DataParallel
@@ -31,11 +33,13 @@ def bytes_held(comm: Comm) -> dict[str, float]:
     """Bytes per parameter that this rank holds after one step of fp32 training with Adam, by role."""
     model = build(Config())
     replica, adam = DataParallel(comm, model), torch.optim.AdamW(model.parameters())
-    data_parallel.accumulate(replica, [tuple(part_of(comm, _batch()))])
+    tokens, targets = part_of(comm, _batch())
+    data_parallel.accumulate(replica, [(tokens, targets)])
     adam.step()
     weights = list(model.parameters())
     moments = [tensor for state in adam.state.values() for tensor in state.values() if tensor.dim()]
-    held = {"weights": weights, "grads": [weight.grad for weight in weights], "moments": moments}
+    grads = [gradient(weight) for weight in weights]
+    held: dict[str, Sequence[Tensor]] = {"weights": weights, "grads": grads, "moments": moments}
     count = sum(weight.numel() for weight in weights)
     return {role: sum(tensor.nbytes for tensor in tensors) / count for role, tensors in held.items()}
 

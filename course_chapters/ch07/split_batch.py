@@ -25,7 +25,7 @@ _CELL, _LEFT = 0.3, 0.92  # inches: one example, and the left edge of the first
 _REPLICA, _LOCAL, _REDUCE, _MEAN, _STEP = 3.62, 4.32, 5.12, 5.66, 6.62  # inches: the middle of each column
 
 
-def mean(numbers: tuple[int, ...]) -> float:
+def mean(numbers: tuple[float, ...]) -> float:
     """The mean of some examples' gradients: of a part, or of the whole batch."""
     return sum(numbers) / len(numbers)
 

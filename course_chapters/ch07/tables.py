@@ -44,7 +44,7 @@ def split_batches(
                 {
                     "parts": name,
                     "format": str(dtype).removeprefix("torch."),
-                    "numbers that differ": percent_text((split != right).double().mean(), 2),
+                    "numbers that differ": percent_text((split != right).double().mean().item(), 2),
                     "largest difference": f"{(split - right).abs().max() / right.abs().max():.0e}",
                     "of the allowed": f"{units:.2g}",
                 }

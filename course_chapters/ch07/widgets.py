@@ -113,8 +113,8 @@ def _draw_gantt(axes: Axes, sent: list[overlap.Sent], backward: float) -> None:
             panel.at((a / scale, b / scale, b / scale, a / scale), (row - 0.4, row - 0.4, row + 0.4, row + 0.4))
             for a, b in stretches
         ]
-        look = {"facecolors": face, "edgecolors": edge, "linewidths": 0.5, "hatch": hatch, "zorder": 2}
-        axes.add_collection(PolyCollection(corners, **look), autolim=False)
+        shapes = PolyCollection(corners, facecolors=face, edgecolors=edge, linewidths=0.5, hatch=hatch, zorder=2)
+        axes.add_collection(shapes, autolim=False)
 
 
 def _draw_curve(axes: Axes, exposed: tuple[float, ...], bucket: int, now: float) -> float:
@@ -203,7 +203,7 @@ def draw_scaling(
     upper.line(axes, across, np.log10(ideal / np.array(shares)), BLUE)
     upper.dot(axes, np.log2(gpus), np.log10(took))
     axes.text(
-        *upper.at(12.55, np.log10(run_seconds(2**12.55)) - 0.12),
+        *upper.place(12.55, np.log10(run_seconds(2**12.55)) - 0.12),
         "without communication",
         fontsize=style.SMALL,
         color=SOFT,

@@ -37,7 +37,7 @@ def memory_over_a_step(
     peak = max(range(len(total)), key=total.__getitem__)
     unit, name = _unit(top or total[peak])
     figure, axes = style.new(height, left=0.8, bottom=0.82, top=0.72)
-    at = _places(total, timeline.ends.values())
+    at = _places(total, [*timeline.ends.values()])
     roles = [role for role in _STACK if any(timeline.roles[role])]
     floor = [0.0] * len(at)
     for role in roles:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,8 @@ from torch import nn
 
 from course_lib.cluster import Comm, simulate
 from course_lib.model import accounting, text
-from course_lib.model.transformer import Config, build, loss
+from course_lib.model.modules import override
+from course_lib.model.transformer import Config, Transformer, build, loss
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.sharding import FullySharded, Zero, gradient_of
 from course_lib.parallel.sharding.flat_parameter import Row
@@ -56,7 +57,7 @@ class Film:
     sent: tuple[int, ...]
 
 
-def units_of(model: nn.Module) -> list[nn.Module]:
+def units_of(model: Transformer) -> list[nn.Module]:
     """The modules that are gathered and freed as units, in the order of their use."""
     return [model.embedding, *model.blocks, model.head]
 
@@ -75,12 +76,15 @@ def _joined(boxes: Iterator[Box]) -> tuple[Box, ...]:
 class _Watch:
     """Records what one rank holds whenever a unit has computed. It keeps only names and sizes, so that it keeps no tensor alive."""
 
-    def __init__(self, comm: Comm, model: nn.Module) -> None:
+    def __init__(self, comm: Comm, model: Transformer) -> None:
         self.account, self.rank = accounting._here.account, comm.rank
         self.units: dict[str, tuple[int, int]] = {}  # parameter -> unit, first element in it
         self.counts = {name: each.numel() for name, each in model.named_parameters()}
-        self.sizes, self.seen, self.done = [], [], set()
-        self.backward, self.held = False, None
+        self.sizes: list[int] = []
+        self.seen: list[Moment] = []
+        self.done: set[int] = set()
+        self.backward = False
+        self.held: DataParallel | Zero | FullySharded
         modules = units_of(model)
         names = {id(each): name for name, each in model.named_parameters()}
         for place, module in enumerate(modules):
@@ -89,7 +93,7 @@ class _Watch:
                 self.units[names[id(each)]] = (place, at)
                 at += each.numel()
             self.sizes.append(at)
-            module.forward = self._around(module.forward, place)
+            override(module, forward=self._around(module.forward, place))
 
     def _around(self, forward: Any, place: int) -> Any:
         def watched(*args: Any) -> Any:
@@ -99,7 +103,7 @@ class _Watch:
 
         return watched
 
-    def follow_replica(self, model: nn.Module) -> None:
+    def follow_replica(self, model: Transformer) -> None:
         """Record when the last gradient of a unit is complete, before it is sent."""
         for place, module in enumerate(units_of(model)):
             arrived = self._arrival(place, len(list(module.parameters())))
@@ -119,7 +123,7 @@ class _Watch:
         """Record when a unit's gradients are complete: before its weights are freed, or else before the gradients are sent."""
         for row in model.rows:
             if (place := self._place(row)) is not None:
-                row.free = self._before(row.free, row, place)
+                override(row, free=self._before(row.free, row, place))
         reduce = model._reduce
 
         def reduced(row: Row, grads: Any) -> None:
@@ -127,7 +131,7 @@ class _Watch:
                 self._ready(row, place)
             reduce(row, grads)
 
-        model._reduce = reduced
+        override(model, _reduce=reduced)
 
     def _before(self, free: Any, row: Row, place: int) -> Any:
         def freed() -> None:
@@ -155,7 +159,8 @@ class _Watch:
         self.seen.append(Moment(phase, unit, boxes, self._bytes(whole)))
 
     def _bytes(self, whole: Row | None) -> dict[str, int]:
-        roles, rows = self.account.roles(), self.held.rows if not isinstance(self.held, DataParallel) else ()
+        roles = self.account.roles()
+        rows: Sequence[Row] = () if isinstance(self.held, DataParallel) else self.held.rows
         gathered = sum(row.full.nbytes for row in rows if row.full is not None and isinstance(self.held, FullySharded))
         leaving = sum(row._leaving[2].nbytes for row in rows if row._leaving)
         ready = _WIDTH * whole.flat.elements if whole else 0  # autograd holds them, and they have no role yet
@@ -191,7 +196,7 @@ class _Watch:
     def _grads(self, whole: Row | None) -> Iterator[Box]:
         if isinstance(self.held, FullySharded):
             for row in self.held.rows:
-                if row is whole:
+                if whole is not None and row is whole:
                     yield from self._whole(row.shapes, WHOLE)
                 elif row._leaving:
                     yield from self._whole(row.shapes, MOVING)
@@ -224,6 +229,7 @@ def _step(comm: Comm, stage: int, choices: dict[str, Any]) -> tuple[list[Moment]
     watch = _Watch(comm, model)
     if stage < 3:
         watch.follow_replica(model)
+    held: DataParallel | Zero | FullySharded
     if stage == 0:
         held = DataParallel(comm, model, _BUCKET, init_sync=False, buffers=False)
         watch.account.adopt([bucket.flat for bucket in held.rows], "gradients")
@@ -232,7 +238,7 @@ def _step(comm: Comm, stage: int, choices: dict[str, Any]) -> tuple[list[Moment]
     else:
         held = FullySharded(comm, model, units_of(model), **choices)
         watch.follow_rows(held)
-    stepped = list(held.shards() if stage else model.parameters())
+    stepped = list(model.parameters() if isinstance(held, DataParallel) else held.shards())
     optimizer = torch.optim.AdamW(stepped)
     for each in stepped:
         each.grad = torch.zeros_like(each)
@@ -251,7 +257,7 @@ def _step(comm: Comm, stage: int, choices: dict[str, Any]) -> tuple[list[Moment]
     optimizer.step()
     watch.look("stepped", -1)
     optimizer.zero_grad()
-    if stage in (1, 2):
+    if isinstance(held, Zero):
         held.zero_grad()
         held.gather()
     watch.look("end", -1)

@@ -170,8 +170,9 @@ def draw_groups(
         marks = {power: _tick(power) for power in np.arange(np.ceil(low), np.floor(high) + 1)}
         if len(marks) < 2:
             marks = {float(np.log10(value)): number_text(value, 2) for value in (10**low * 1.1, 10**high / 1.15)}
-        under = (ticks, marks, "ranks that share one model") if bottom < 1 else (dict.fromkeys(ticks, ""), marks, "")
-        panel.frame(sheet, *under, name)
+        lowest = bottom < 1
+        below = ticks if lowest else dict.fromkeys(ticks, "")
+        panel.frame(sheet, below, marks, "ranks that share one model" if lowest else "", name)
         return panel
 
     held, computed = "dashed: memory for state", "dashed: compute; shaded: exposed"
@@ -197,8 +198,8 @@ def draw_groups(
         panel.dot(sheet, across[sizes.index(now)], heights[sizes.index(now)], INK)
         if best:
             panel.dot(sheet, across[sizes.index(best)], heights[sizes.index(best)], VERMILION, ring=True, size=11)
-    place, look = 1.05 + 6.05 * min(edge / across[-1], 1), {"ha": "center", "va": "bottom"}
-    sheet.text(place, 4.66, "size of one server", ink=SOFT, **look)
+    place = 1.05 + 6.05 * min(edge / across[-1], 1)
+    sheet.text(place, 4.66, "size of one server", ink=SOFT, ha="center", va="bottom")
     fits, share = "fits" if now.state <= most else "does not fit", percent_text(now.exposed / now.seconds, 2)
     title = f"Groups of {group:,}: {bytes_text(now.state)} of state {fits}, {share} of the step exposed"
     ring = f"Ring: the shortest step that fits, {best.ranks:,}." if best else "No group fits."

@@ -82,7 +82,7 @@ def draw_stages(
     params, reduce = MODELS[model][0], 4 if wide else 2
     sheet, across = Sheet(4.5), np.log2(RANKS)
     held = {each: np.array([memory.zero_bytes(params, each, count, convention) for count in RANKS]) for each in STAGES}
-    more = [float(peak_of(model, count, 3, convention).total) for count in RANKS]
+    more = np.array([float(peak_of(model, count, 3, convention).total) for count in RANKS])
     low, high = np.log10(min(held[3][-1], 4e8)), np.log10(max(held[0][0], GPU_MEMORY) * 1.7)
     panel = Plot(0.95, 0.62, 3.35, 3.0, (0, across[-1]), (low, high))
     ticks = {power: bytes_text(10.0**power) for power in range(8, 14) if low <= power <= high}
@@ -92,15 +92,14 @@ def draw_stages(
     panel.line(sheet, (0, across[-1]), (np.log10(GPU_MEMORY),) * 2, INK, 1.2, dashed=True)
     ends = [np.log10(line[-1]) - np.log10(GPU_MEMORY) for line in (*held.values(), more)]  # label on the emptier side
     above = min((end for end in ends if end > 0), default=9.0) > min((-end for end in ends if end <= 0), default=9.0)
-    side = {"va": "bottom"} if above else {"va": "top"}
-    label_at = panel.at(across[-1], np.log10(GPU_MEMORY) + (0.04 if above else -0.04))
-    sheet.text(*label_at, f"one GPU: {bytes_text(GPU_MEMORY)}", ha="right", **side)
+    label_at = panel.place(across[-1], np.log10(GPU_MEMORY) + (0.04 if above else -0.04))
+    sheet.text(*label_at, f"one GPU: {bytes_text(GPU_MEMORY)}", ha="right", va="bottom" if above else "top")
     for each in STAGES:
         panel.line(sheet, across, np.log10(held[each]), _INKS[each], 3.2 if each == stage else 1.5)
     if rest:
         panel.line(sheet, across, np.log10(more), VERMILION, 1.6, dashed=True)
-        end, look = panel.at(13.9, np.log10(more[-1]) - 0.06), {"ha": "right", "va": "top"}
-        sheet.text(*end, "stage 3 and what is not sharded", ink=VERMILION, **look)
+        end = panel.place(13.9, np.log10(more[-1]) - 0.06)
+        sheet.text(*end, "stage 3 and what is not sharded", ink=VERMILION, ha="right", va="top")
     now = float(memory.zero_bytes(params, stage, ranks, convention))
     panel.dot(sheet, np.log2(ranks), np.log10(now), INK)
     _draw_sent(sheet, params, ranks, stage, reduce)

@@ -91,7 +91,7 @@ def _plan(title: str, a: str, b: str = "") -> Plan:
         return Plan((x, first), (into, _collected(into.gives, "XA")), title)
     into = _product(x, first, "H" if a == "columns" else "XA", gelu=a == "columns")
     between = [_collected(into.gives, "H", gelu=a == "rows")] if b == "columns" else []
-    out = _product([into, *between][-1].gives, second, "HB")
+    out = _product(between[-1].gives if between else into.gives, second, "HB")
     return Plan((x, first, second), (into, *between, out, _collected(out.gives, "Y")), title)
 
 
@@ -119,7 +119,7 @@ def error(kind: str, ranks: int) -> float:
         if isinstance(step, Product):
             made = [left @ right for left, right in zip(held[step.left.name], held[step.right.name], strict=True)]
         elif step.name == "all-reduce":
-            made = [sum(held[step.of.name])] * ranks
+            made = [np.sum(held[step.of.name], axis=0)] * ranks
         else:
             made = [np.concatenate(held[step.of.name], 1)] * ranks
         held[step.gives.name] = [_gelu(each) for each in made] if step.gelu else made

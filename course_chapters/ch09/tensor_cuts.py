@@ -101,8 +101,8 @@ def conjugate() -> Picture:
                 ((4.79, high), (5.45, middle)),
             ):
                 _arrow(axes, start, stop, forward)
-        for start, stop in ((1.04, 1.53), (5.87, 6.43)):
-            _arrow(axes, (start, middle), (stop, middle), forward)
+        for left, right in ((1.04, 1.53), (5.87, 6.43)):
+            _arrow(axes, (left, middle), (right, middle), forward)
     axes.plot((0.12, style.WIDTH - 0.12), (1.97, 1.97), color=GRID, linewidth=0.8)
     figure.alt = (
         "An MLP on two ranks, X to f to A, GeLU and B on each rank, to g, to Y. Forward, f copies X to both ranks and g sums the "

@@ -80,10 +80,12 @@ def fitted(rows: Iterable[BubbleRate], like: Durations = EQUAL, most: float = 0.
 
     Looks at 1F1B and 1F1B-I rows only.
     """
-    pairs = [(schedule_of(row), float(row.rate)) for row in rows if row.schedule in SEEN]
+    pairs = [(schedule, float(row.rate)) for row in rows if row.schedule in SEEN and (schedule := schedule_of(row))]
+    assert isinstance(like.forward, float | int)  # times of a whole rank, not of its stages
+    forward = like.forward
 
     def timed(message: float) -> Durations:
-        return replace(like, communication=message * like.forward)
+        return replace(like, communication=message * forward)
 
     @cache
     def error(message: float) -> float:
@@ -114,6 +116,7 @@ def table(models: Iterable[str] | None = None) -> list[Row]:
             printed |= dict.fromkeys(((model, ranks, row.microbatches) for row in rows), fitted(rows, other))
         for row in rows:
             schedule, times = schedule_of(row), printed[model, ranks, row.microbatches]
-            two = (rate(schedule, times), rate(schedule, guess)) if schedule else (None, None)
-            found.append(Row(model, ranks, row.microbatches, row.schedule, float(row.rate), *two, row.schedule in SEEN))
+            ours, guessed = (rate(schedule, times), rate(schedule, guess)) if schedule else (None, None)
+            seen = row.schedule in SEEN
+            found.append(Row(model, ranks, row.microbatches, row.schedule, float(row.rate), ours, guessed, seen))
     return found

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster import Comm
 from course_lib.model import transformer
+from course_lib.model.modules import gradient
 from course_lib.model.transformer import Config, Transformer
 from course_lib.parallel import pipeline
 from course_lib.parallel.pipeline import Tie, TransformerStage
@@ -30,6 +31,7 @@ def two_of_four_layers(rank: int) -> tuple[nn.Sequential, Tensor, Tensor, list[T
     x, target = torch.randn(16, 8), torch.randn(16, 8)
     nn.functional.mse_loss(whole(x), target).backward()
     mine = whole[2 * rank : 2 * rank + 2]
-    gradients = [parameter.grad.clone() for parameter in mine.parameters()]
+    assert isinstance(mine, nn.Sequential)
+    gradients = [gradient(parameter).clone() for parameter in mine.parameters()]
     mine.zero_grad()
     return mine, x, target, gradients

@@ -121,8 +121,15 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
     axes.set(ylim=(0, 1), xlim=(0, 9))
     axes.set_xticks(range(0, 10, 2), ["1", "4", "16", "64", "256"])
     axes.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25 %", "50 %", "75 %", "100 %"])
-    place = {"loc": "upper center", "bbox_to_anchor": (0.46, -0.2), "handlelength": 1.4, "columnspacing": 1.2}
-    axes.legend(frameon=False, fontsize=style.SMALL, ncol=5, **place)
+    axes.legend(
+        frameon=False,
+        fontsize=style.SMALL,
+        ncol=5,
+        loc="upper center",
+        bbox_to_anchor=(0.46, -0.2),
+        handlelength=1.4,
+        columnspacing=1.2,
+    )
     style.dress(axes, "The lost share of a step", "micro-batches (dotted: 4 × ranks; red: smallest)", grid="y")
     played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
     figure.alt = f"{ranks} ranks, {count_text(microbatches, 'micro-batch', 'micro-batches')}: idle {played}, naive {percent_text(1 - 1 / ranks)}."

@@ -4,6 +4,7 @@
 """
 
 from pathlib import Path
+from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch, Rectangle
@@ -42,14 +43,33 @@ def _square(axes: Axes, x: float, y: float, fill: str) -> None:
     axes.add_patch(Rectangle((x, y), SIDE, SIDE, facecolor=fill, edgecolor="white", linewidth=1.2))
 
 
-def _text(axes: Axes, x: float, y: float, words: str, ink: str = INK, bold: bool = False, **more: str) -> None:
-    place = {"ha": "center", "va": "center", **more}
-    axes.text(x, y, words, fontsize=style.NORMAL, color=ink, fontweight="bold" if bold else "normal", **place)
+def _text(
+    axes: Axes,
+    x: float,
+    y: float,
+    words: str,
+    ink: str = INK,
+    bold: bool = False,
+    ha: Literal["left", "center", "right"] = "center",
+    rotation: Literal["horizontal", "vertical"] = "horizontal",
+) -> None:
+    axes.text(x, y, words, ha=ha, va="center", rotation=rotation, **style.font(style.NORMAL, ink, bold))
 
 
 def _arrow(axes: Axes, start: tuple[float, float], stop: tuple[float, float], bend: float = 0.0) -> None:
-    look = {"arrowstyle": "-|>", "mutation_scale": 10, "color": SOFT, "linewidth": 1.2, "shrinkA": 0, "shrinkB": 0}
-    axes.add_patch(FancyArrowPatch(start, stop, connectionstyle=f"arc3,rad={bend}", **look))
+    axes.add_patch(
+        FancyArrowPatch(
+            start,
+            stop,
+            connectionstyle=f"arc3,rad={bend}",
+            arrowstyle="-|>",
+            mutation_scale=10,
+            color=SOFT,
+            linewidth=1.2,
+            shrinkA=0,
+            shrinkB=0,
+        )
+    )
 
 
 def _row(rank: int) -> float:

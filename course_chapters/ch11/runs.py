@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from course_lib.cluster import Comm, Run, Topology, simulate
 from course_lib.cluster.parity import apart
 from course_lib.model import text, transformer
+from course_lib.model.modules import gradient
 from course_lib.parallel.context import (
     CAUSAL,
     Mask,
@@ -54,7 +55,7 @@ def forward_and_backward(
     leaves = [x.clone().requires_grad_() for x in parts[:3]]
     out = WAYS[way](comm, *leaves, positions, mask)[0]
     out.backward(parts[3])
-    return [out.detach(), *(leaf.grad for leaf in leaves)]
+    return [out.detach(), *map(gradient, leaves)]
 
 
 def shared(
@@ -70,11 +71,11 @@ def parity(way: str) -> tuple[float, Run]:
     """How far outputs and gradients of a way are from full attention, in units of what rounding allows, and the run."""
     positions, given = zig_zag(LENGTH, RANKS), tensors()
     leaves = [x.clone().requires_grad_() for x in given[:3]]
-    exact = full_attention(*leaves)
+    exact = full_attention(leaves[0], leaves[1], leaves[2])
     exact.backward(given[3])
     run = shared(way, positions, given=given)
     together = [join(parts, positions) for parts in zip(*run.results, strict=True)]
-    wanted = [exact.detach(), *(leaf.grad for leaf in leaves)]
+    wanted = [exact.detach(), *map(gradient, leaves)]
     return max(apart(mine, want, 64 * LENGTH) for mine, want in zip(together, wanted, strict=True)), run
 
 
@@ -118,7 +119,8 @@ def train_rank(comm: Comm, mesh: Mapping[str, int], steps: int) -> list[float]:
     """The same training by one rank of a mesh of data, context and tensor parallelism."""
     mine = groups(comm, **mesh)
     whole = transformer.build(SMALL).double()
-    model = parallelize(whole, mine["tp"]) if mine["tp"].size > 1 else whole
+    part = parallelize(whole, mine["tp"]) if mine["tp"].size > 1 else None
+    model = part or whole
     context = context_parallelize(model, mine["cp"], zig_zag(LENGTH, mine["cp"].size))
     replica = DataParallel(mine["data"], model)  # averages over data *and* context
     step = torch.optim.AdamW(model.parameters(), 1e-2)
@@ -128,15 +130,15 @@ def train_rank(comm: Comm, mesh: Mapping[str, int], steps: int) -> list[float]:
         tokens, targets = (x.chunk(mine["dp"].size)[mine["dp"].rank][:, context.own] for x in batch)
         step.zero_grad()
         logits = replica(tokens)
-        if mine["tp"].size > 1:
-            total = model.loss(logits, targets) * targets.numel()
+        if part is not None:
+            total = part.loss(logits, targets) * targets.numel()
         else:
             total = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum")
         weighted = total * loss_scale(mine["data"], targets.numel())
         weighted.backward()
         replica.finish()
-        if mine["tp"].size > 1:
-            model.finish()
+        if part is not None:
+            part.finish()
         step.step()
         mean = weighted.detach().clone()
         mine["data"].all_reduce(mean)

@@ -11,6 +11,8 @@ from course_chapters.ch11.exercises import numbers
 from course_chapters.ch11.exercises.numbers import LONG, SHAPE, TP
 from course_chapters.table import table
 from course_lib.estimate import facts, memory
+from course_lib.estimate.memory.activation_terms import TermChoices
+from course_lib.estimate.memory.layout import Degrees
 from course_lib.estimate.units import bytes_text, duration_text, percent_text, rate_text
 from course_lib.parallel.context import Mask, contiguous, imbalance, pairs, split_documents, striped, zig_zag
 
@@ -139,7 +141,7 @@ def published() -> Markdown:
     rows = []
     for tokens in (8192, 131072):
         run = facts.run(f"Llama 3 405B, 16,384 GPUs, {tokens:,} tokens")
-        cp = int(run.cp or 1)
+        cp = int(run.get("cp") or 1)
         rows.append(
             {
                 "sequence": f"{tokens:,}",
@@ -158,8 +160,8 @@ def plan() -> list[dict[str, Any]]:
     """The row of *my plan* at two sequence lengths: what fits, and what a rank sends for one layer."""
     rows = []
     for tokens, cp, checkpointing in ((numbers.SEQ, 1, "none"), (LONG, 1, "full"), (LONG, numbers.CP, "none")):
-        layout = {"tp": TP, "sp": True, "cp": cp}
-        choices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing}
+        layout: Degrees = {"tp": TP, "sp": True, "cp": cp}
+        choices: TermChoices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing}
         again = memory.recomputed_bytes(SHAPE, 1, tokens, memory.Layout(**layout), **choices)
         kept = numbers.kept(tokens, checkpointing, **layout) + float(again)
         rows.append(

@@ -10,6 +10,7 @@ from course_lib.draw.explore import Explorer, explore, menu, play, slider, toggl
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION, color
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
+from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import bytes_text, count_text, duration_text, percent_text
 from course_lib.parallel.context.costs import (
@@ -78,7 +79,7 @@ def peak(model: str, tokens: int, remedy: int, cp: int = 8) -> tuple[float, floa
     """Bytes of state and of activations at the peak on one rank: a micro-batch of one sequence, flash attention, state sharded over all GPUs."""
     layout, checkpointing = list(remedies(cp).values())[remedy]
     shape = facts.model(model)
-    choices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing}
+    choices: TermChoices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing}
     kept = memory.activation_bytes(shape, 1, tokens, layout, loss="fused", **choices)
     again = memory.recomputed_bytes(shape, 1, tokens, layout, **choices)
     return float(memory.state_bytes(shape.params, CONVENTION) / GPUS), float(kept + again)
@@ -155,7 +156,7 @@ def draw_bytes(kv_heads: int = 8, ranks: int = 8, tokens: int = 131072) -> Pictu
     ends, said = [], []
     for way, (ink, dashed) in WAYS.items():
         points = [(place, value) for place, value in enumerate(curves[way]) if value is not None]
-        panel.line(axes, *zip(*points, strict=True), ink, 2.2, dashed)
+        panel.line(axes, [x for x, _ in points], [y for _, y in points], ink, 2.2, dashed)
         here = curves[way][now]
         if here is not None:
             panel.dot(axes, now, here, ink)

@@ -1,7 +1,7 @@
 """Chapter 12's runs: one layer on the metered cluster, whole trainings for several divisions of the experts, and matmuls timed here."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from IPython.display import Markdown
@@ -15,6 +15,7 @@ from course_lib.cluster import Comm, Run, Topology, simulate
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
 from course_lib.estimate.units import bytes_text, duration_text, number_text, percent_text
+from course_lib.model.modules import gradient
 from course_lib.parallel import expert as ep
 from course_lib.parallel.expert import costs
 from course_lib.parallel.expert.layer import Mixture, MixtureLayer
@@ -69,6 +70,7 @@ def measured_layer(seed: int = 0) -> Measured:
     def work(comm: Comm, x: Tensor) -> list[int]:
         layer = part_of(whole, comm)
         layer(x.requires_grad_()).square().sum().backward()
+        assert layer.routing is not None
         return layer.routing.counts.tolist()
 
     tokens = torch.randn(RANKS, TOKENS, HIDDEN, generator=torch.Generator().manual_seed(seed + 1))
@@ -78,7 +80,7 @@ def measured_layer(seed: int = 0) -> Measured:
 
 def same_losses(**settings) -> Markdown:
     """Losses of one process, and of four ranks with the experts divided among 1, 2 and 4 of them."""
-    mixture, rows = Mixture(**{"experts": 4, "top_k": 2, "ffn": 8, "shared": 1, "balance": "loss"} | settings), []
+    mixture, rows = replace(Mixture(experts=4, top_k=2, ffn=8, shared=1, balance="loss"), **settings), []
     for name, ranks, size in (("one process", 1, 1), *((f"4 ranks, EP = {size}", 4, size) for size in (1, 2, 4))):
         run = simulate(ep.train, ranks, args=(SMALL, mixture, STEPS), per_rank=[(4, size)] * ranks)
         trace = run.results[0]
@@ -113,12 +115,15 @@ def wrong_scale() -> Markdown:
                     parameter.grad /= who.size
         else:
             ep.average_gradients(comm, copies, dense, experts)
-        return layer.router.weight.grad, layer.experts.down.grad
+        return gradient(layer.router.weight), gradient(layer.experts.down)
 
     rows = []
     for words, wrong in (("mean over the copies of an expert", True), ("sum over the copies, divided by N", False)):
         router, down = simulate(work, 4, per_rank=[(part, wrong) for part in tokens]).results[0]
-        ratios = (router.norm() / whole.router.weight.grad.norm(), down.norm() / whole.experts.down.grad[:4].norm())
+        ratios = (
+            router.norm() / gradient(whole.router.weight).norm(),
+            down.norm() / gradient(whole.experts.down)[:4].norm(),
+        )
         rows.append(
             {"expert gradients": words}
             | {f"{name}: size / one process": f"{r:.3f}" for name, r in zip(("router", "expert"), ratios, strict=True)}

@@ -83,12 +83,13 @@ def token_exchange(shown: Exchange, frame: int, title: str = "") -> Picture:
             if words:
                 marks.append(((x + _CELL / 2, y + _CELL / 2), words, VERMILION if gone else ink_on(ink)))
     if marks:
-        style.words(axes, *zip(*marks, strict=True), size=7)
-    loads, copies = shown.loads, shown.experts.size
-    worst = max(loads) / max(np.mean(loads), 1e-9)
+        places, texts, inks = zip(*marks, strict=True)
+        style.words(axes, places, texts, inks, size=7)
+    loads, wanted = shown.loads, shown.experts.size
+    worst = max(loads) / max(float(np.mean(loads)), 1e-9)
     said = (
         f"Loads of the experts: {', '.join(map(str, loads))} copies; the busiest has {number_text(worst, 3)} times the mean. "
-        f"Dropped: {shown.dropped} of {copies} ({percent_text(shown.dropped / copies, 2)})."
+        f"Dropped: {shown.dropped} of {wanted} ({percent_text(shown.dropped / wanted, 2)})."
     )
     style.note(axes, 0.012, 0.965, title or f"{frame}  {FRAMES[frame]}", style.LARGE, INK, va="center")
     style.note(axes, 0.012, 0.04, said, style.SMALL, SOFT, va="center")
@@ -112,8 +113,17 @@ def _stage(axes, rank: int, slots: int, shown: Exchange) -> None:
     """A rank's frame with its words, and the empty slots of its expert."""
     left = _LEFT + rank * _COLUMN
     for top, height in ((_HOME + 0.36, 0.42 + 0.2 * shown.experts.shape[2]), (_EXPERT + 0.44, 1.12)):
-        look = {"boxstyle": "round,pad=0,rounding_size=0.06", "facecolor": "none", "edgecolor": EMPTY, "linewidth": 1.4}
-        axes.add_patch(FancyBboxPatch((left - 0.08, top - height), _COLUMN - 0.12, height, **look))
+        axes.add_patch(
+            FancyBboxPatch(
+                (left - 0.08, top - height),
+                _COLUMN - 0.12,
+                height,
+                boxstyle="round,pad=0,rounding_size=0.06",
+                facecolor="none",
+                edgecolor=EMPTY,
+                linewidth=1.4,
+            )
+        )
     axes.text(left, _HOME + 0.22, f"rank {rank}", fontsize=style.NORMAL, color=INKS[rank % 4], fontweight="bold")
     axes.text(left, _EXPERT + 0.26, f"expert {rank}, on rank {rank}", fontsize=style.SMALL, color=INK)
     if rank == 0:

@@ -38,7 +38,8 @@ def _places(
     order: Sequence[int], dots: Sequence[Point], wide: Sequence[float], lines: Sequence[Line], within: Box
 ) -> tuple[float, dict[int, Box]]:
     """What it costs to place the names one after the other in this order, and where each is then."""
-    total, boxes, lines = 0.0, {}, list(lines)
+    total, lines = 0.0, list(lines)
+    boxes: dict[int, Box] = {}
     for index in order:
         dot, others = dots[index], [each for other, each in enumerate(dots) if other != index]
         taken = list(boxes.values())

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import permutations
+from typing import TypedDict
 
 from course_chapters.ch13.placing import placing
 from course_chapters.ch13.plan_sheet import plan_sheet
@@ -16,6 +17,7 @@ from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, fill, network, placements, widest
 from course_lib.parallel.mesh.cost import Placement
 from course_lib.parallel.mesh.plans import Plan, plan
+from course_lib.parallel.mesh.wires import Axes
 
 # --- placement -----------------------------------------------------------------------------------
 
@@ -32,7 +34,7 @@ def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
     sizes = fill(GPUS, pp=pp, cp=cp, tp=tp)
     job = planner.Job(model="llama3-70b", seq=SEQ, sequences=BATCH // SEQ)
     sent = planner.traffic(job, Layout(**sizes, sp=tp > 1), gradient=2)  # all in 16 bits
-    joint = {("dp", "cp"): sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
+    joint: dict[Axes, float] = {("dp", "cp"): sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
     return tuple(placements(sizes, joint, network(device)))
 
 
@@ -277,7 +279,19 @@ def _show_presets(explorer: Explorer) -> None:
 
 # --- memory against communication ----------------------------------------------------------------
 
-WAYS: Mapping[str, Mapping[str, object]] = {
+
+class Mechanism(TypedDict, total=False):
+    """Keywords of `plan`."""
+
+    tp: int
+    pp: int
+    cp: int
+    zero: int
+    recompute: str
+    convention: str
+
+
+WAYS: Mapping[str, Mechanism] = {
     "DP": {"zero": 0},
     "DP, all in bf16": {"zero": 0, "convention": "F"},
     "ZeRO-1": {"zero": 1},

@@ -43,17 +43,17 @@ def tradeoff(ways: Sequence[Way], capacity: float, title: str, more: str) -> She
     )
     limit = log10(capacity / GB)
     plot.bars(sheet, [(limit, high, bottom, top)], BEYOND)
-    sheet.lines([(plot.at(limit, bottom), plot.at(limit, top))], VERMILION, 1.5, order=1)
+    sheet.lines([(plot.place(limit, bottom), plot.place(limit, top))], VERMILION, 1.5, order=1)
     edge = plot.at(limit, top)
     sheet.text(edge[0] + 0.05, edge[1] - 0.14, f"beyond {bytes_text(capacity)}", ink=SOFT)
     front = sorted(((x, y) for x, y, each in zip(xs, ys, ways, strict=False) if each.best), key=lambda place: place[0])
     if len(front) > 1:
-        sheet.lines([[plot.at(*place) for place in front]], GREEN, 1.4, order=2)
-    dots = [plot.at(x, y) for x, y in zip(xs, ys, strict=False)][: len(ways)]
+        sheet.lines([[plot.place(*place) for place in front]], GREEN, 1.4, order=2)
+    dots = [plot.place(x, y) for x, y in zip(xs, ys, strict=False)][: len(ways)]
     for dot, each in zip(dots, ways, strict=True):
         sheet.dot(dot, GREEN if each.best else GREY, size=9)
-    path = [plot.at(*place) for place in front]
-    lines = [*zip(path, path[1:], strict=False), (plot.at(limit, bottom), plot.at(limit, top))]
+    path = [plot.place(*place) for place in front]
+    lines = [*zip(path, path[1:], strict=False), (plot.place(limit, bottom), plot.place(limit, top))]
     names, bold = [each.name for each in ways], [each.best for each in ways]
     name_points(sheet, dots, names, bold, lines, (0.9, 7.35, 0.8, HEIGHT - 1.0))
     said = ", ".join(f"{each.name} {bytes_text(each.memory)} and {duration_text(each.seconds)}" for each in ways)

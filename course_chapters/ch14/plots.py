@@ -31,7 +31,7 @@ def rates_table(sizes: Sequence[int] = (64, 1024, 16_384)) -> Markdown:
     """Published failure rates, and the time between failures that each gives jobs of other sizes."""
     rows = []
     for log in facts.failure_logs().values():
-        if log.rate is None:
+        if not (log.get("node_day_rate") or log.get("failures")):
             continue
         row = {"log": log.name, "failures per million GPU-hours": number_text(1e6 * log.rate, 2)}
         row |= {f"{size:,} GPUs": duration_text(faults.mtbf(size, log.rate / HOUR)) for size in sizes}

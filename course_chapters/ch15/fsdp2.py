@@ -37,7 +37,8 @@ def _steps(_: Any, wrap: Wrap, ways: list[Way]) -> list[sharded.Seen]:
 
     from course_runs.counting import Wire
 
-    mesh, found = init_device_mesh("cpu", (dist.get_world_size(),)), []
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    found: list[sharded.Seen] = []
     inputs, targets = (rows.tensor_split(mesh.size())[dist.get_rank()] for rows in text.batch(0, 8, 32))
     for reshard, dtype in ways:
         model, forward, backward = wrap(mesh, reshard, dtype), Wire(), Wire()
@@ -46,6 +47,6 @@ def _steps(_: Any, wrap: Wrap, ways: list[Way]) -> list[sharded.Seen]:
         whole = sum(weight.nbytes for weight in model.parameters() if not hasattr(weight, "placements"))
         with backward:
             batch_loss.backward()
-        passes = ((wire.calls["all_gather"], wire.sent) for wire in (forward, backward))
-        found.append((batch_loss.item(), whole, *passes))
+        ahead, back = ((wire.calls["all_gather"], wire.sent) for wire in (forward, backward))
+        found.append((batch_loss.item(), whole, ahead, back))
     return found

@@ -17,6 +17,7 @@ from course_lib.draw.explore import Explorer, explore, menu, slider
 from course_lib.draw.palette import BLUE, GREEN, GREY, INK, SOFT, VERMILION
 from course_lib.draw.style import Picture
 from course_lib.estimate.units import number_text, percent_text
+from course_runs.evidence import Evidence
 from course_runs.parity import allowed
 from course_runs.reading import Chosen, every, rows_of
 
@@ -175,7 +176,7 @@ def losses(look: str = "difference") -> Explorer:
     )
 
 
-def waterfall_stairs(content: Mapping[str, Any]) -> dict[str, float]:
+def waterfall_stairs(content: Evidence) -> dict[str, float]:
     """Shares of a rank's peak by cause: each part of the step that computes nothing, what the products do not reach, and the MFU."""
     parts, measured = numbers.parts(content), content["measured"]
     step, peak = sum(parts.values()), measured["peak_flops"] * content["setup"]["layout"]["ranks"]

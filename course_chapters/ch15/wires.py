@@ -78,8 +78,9 @@ def draw_bandwidth(alpha: float = 100 * US, beta: float = 1 * GB, which: str = "
     near = np.abs(seen / said - 1) <= CLOSE
     for good, face in ((True, INK), (False, "none")):  # two artists, however many points there are
         places = panel.at(np.log10(nbytes[near == good]), np.log10(seen[near == good]))
-        look = {"markerfacecolor": face, "markersize": 7, "markeredgewidth": 0 if good else 2}
-        axes.plot(*places.T, "o", color=INK, zorder=4, **look)
+        width = 0 if good else 2
+        x, y = places.T
+        axes.plot(x, y, "o", color=INK, zorder=4, markerfacecolor=face, markersize=7, markeredgewidth=width)
     half = alpha * beta / ring_sent(sweep.kind, 1.0, sweep.ranks)
     worst = number_text(float(np.max(np.maximum(seen / said, said / seen))))
     title = f"{sweep.name}: {near.sum()} of {len(near)} sizes within {percent_text(CLOSE)}, the worst off by × {worst}"

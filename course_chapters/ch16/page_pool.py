@@ -34,7 +34,8 @@ def pool_film(page_size: int) -> tuple[PoolFrame, ...]:
     contiguous cache: room for the longest sequence is taken at the start."""
     coin = np.random.default_rng(4)
     plan = [(int(coin.integers(6, 40)), int(coin.integers(12, 44)), bool(coin.random() < 0.2)) for _ in range(80)]
-    pool, ends, frames, arrived = serving.PagePool(SLOTS // page_size, page_size), {}, [], 0.0
+    pool, frames, arrived = serving.PagePool(SLOTS // page_size, page_size), [], 0.0
+    ends: dict[int, int] = {}
     queue = iter(enumerate(plan))
     waiting = []
     for _ in range(STEPS):
@@ -86,8 +87,8 @@ def draw_pages(step: int = STEPS, page_size: int = 16) -> Picture:
             share = 0.88 * used / page_size
             axes.add_patch(Rectangle((x + 0.06, y + 0.1), share, 0.8, facecolor=SHADES[names[0] % 8], linewidth=0))
             shared = len(names) > 1
-            edge = {"edgecolor": INK if shared else SOFT, "linewidth": 1.6 if shared else 0.5}
-            axes.add_patch(Rectangle((x + 0.06, y + 0.1), 0.88, 0.8, fill=False, **edge))
+            edge, width = (INK, 1.6) if shared else (SOFT, 0.5)
+            axes.add_patch(Rectangle((x + 0.06, y + 0.1), 0.88, 0.8, fill=False, edgecolor=edge, linewidth=width))
     axes.set(xlim=(0, columns), ylim=(rows, 0))
     style.bare(axes)
     room = sum(page_size for names, _ in frame.pages if names)

@@ -27,12 +27,6 @@ HONEST = {
 }  # what the next student hands in
 PATIENCE = 90.0  # s after which an attack counts as one that holds up the marker
 JUDGE_BYTES = 500_000_000  # that a marker may grow by while it marks one submission
-ROOM = {
-    "memory_bytes": 600_000_000,
-    "folder_bytes": 60_000_000,
-    "file_bytes": 30_000_000,
-}  # little, so that it is soon used up
-BRIEF = {"cell_seconds": 2.5, "case_seconds": 2.5, "notebook_seconds": 15.0}  # for attacks that never end
 
 Result = dict[str, Any]
 
@@ -114,7 +108,13 @@ class Range:
 
     def __init__(self, stage: Stage, wall: Wall) -> None:
         self.stage = stage
-        self.wall = replace(wall, **ROOM, hidden=(str(stage.root), str(stage.neighbor)))
+        self.wall = replace(
+            wall,
+            memory_bytes=600_000_000,  # little, so that it is soon used up
+            folder_bytes=60_000_000,
+            file_bytes=30_000_000,
+            hidden=(str(stage.root), str(stage.neighbor)),
+        )
         self._warm: set[tuple[str, bool]] = set()  # markers that have begun
 
     def __enter__(self) -> "Range":
@@ -130,7 +130,9 @@ class Range:
 
     def hand_in(self, sheet: Sheet, brief: bool = False) -> Result:
         """What the service makes of a submission. It tells every word of the answer here, so that what the answer read is seen."""
-        wall = replace(self.wall, **BRIEF) if brief else self.wall
+        wall = self.wall
+        if brief:  # for attacks that never end
+            wall = replace(wall, cell_seconds=2.5, case_seconds=2.5, notebook_seconds=15.0)
         with tempfile.TemporaryDirectory(prefix="handed-in-", dir=self.stage.root) as folder:
             place = Path(folder) / "submission"
             place.mkdir()
@@ -149,19 +151,23 @@ class Range:
         start = time.monotonic()
         result = self.hand_in(sheet, attack.brief)
         seconds, grown = time.monotonic() - start, max(_peak() - base, 0)
-        row = {
-            "attack": attack,
-            "seconds": seconds,
-            "grown": grown,
-            "read": tuple(self.stage.leaked(json.dumps(result, ensure_ascii=False))),
-            **_points(sheet, result),
-            "wrong": tuple(_wrong(sheet, result, seconds, grown)),
-        }
+        read = tuple(self.stage.leaked(json.dumps(result, ensure_ascii=False)))
+        wrong = tuple(_wrong(sheet, result, seconds, grown))
         others = self._next_student(attack)
-        row |= {"touched": tuple(self.stage.touched()), "reached": tuple(self.stage.reached), "others": others}
-        if row["touched"] or row["reached"]:
+        row = Row(
+            attack=attack,
+            seconds=seconds,
+            grown=grown,
+            read=read,
+            **_points(sheet, result),
+            wrong=wrong,
+            touched=tuple(self.stage.touched()),
+            reached=tuple(self.stage.reached),
+            others=others,
+        )
+        if row.touched or row.reached:
             self.stage.restore()
-        return Row(**row)
+        return row
 
     def _begin(self, attack: Attack) -> None:
         """Start what all later submissions are forked from, which may fill caches; Trouble if honest work is not marked at all."""

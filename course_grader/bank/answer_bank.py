@@ -211,19 +211,19 @@ def _with_hunks(file: str, section: _Section, base: list[str]) -> list[str]:
             previous = mark
     result, done = list[str](), 0
     for number, hunk in hunks:
-        old = hunk[" "] + hunk["-"]
-        found = [at for at in range(len(code)) if old and code[at : at + len(old)] == old]
+        lines = hunk[" "] + hunk["-"]
+        found = [at for at in range(len(code)) if lines and code[at : at + len(lines)] == lines]
         if len(found) != 1:
-            new = next((line for line in old if line not in code), None)
-            why = "" if new is None else f" No line there is {new!r}."
+            unknown = next((line for line in lines if line not in code), None)
+            why = "" if unknown is None else f" No line there is {unknown!r}."
             raise ValueError(
                 f"{file}:{number}: this hunk matches {len(found) or 'no'} places of {section.base!r}, not one.{why}"
             )
-        start = filled[found[0] + len(hunk[" "])] if hunk["-"] else filled[found[0] + len(old) - 1] + 1
+        start = filled[found[0] + len(hunk[" "])] if hunk["-"] else filled[found[0] + len(lines) - 1] + 1
         if start < done:
             raise ValueError(f"{file}:{number}: this hunk comes before the one above it in {section.base!r}.")
         result += base[done:start] + hunk["+"]
-        done = filled[found[0] + len(old) - 1] + 1
+        done = filled[found[0] + len(lines) - 1] + 1
     return result + base[done:]
 
 

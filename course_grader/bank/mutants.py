@@ -230,6 +230,20 @@ def _swapped(node: Any, place: _Place, field: str) -> Iterator[tuple[_Place, _Pl
         yield place, place, "order of two conditions", CONDITION, turn
 
 
+def _drop(field: str, index: int) -> _Make:
+    def make(own: ast.AST, tree: ast.AST) -> None:
+        getattr(own, field).pop(index)
+
+    return make
+
+
+def _set_bound(bound: str, new: Callable[[ast.expr], ast.expr | None]) -> _Make:
+    def make(own: ast.AST, tree: ast.AST) -> None:
+        setattr(own, bound, new(getattr(own, bound)))
+
+    return make
+
+
 def _changes(node: ast.AST, place: _Place) -> Iterator[tuple[str, int, _Make]]:
     """The standard operators on one node."""
     put = lambda value: _replace_with(value, place)  # noqa: E731
@@ -246,7 +260,7 @@ def _changes(node: ast.AST, place: _Place) -> Iterator[tuple[str, int, _Make]]:
             yield "condition always False", CONDITION, _set_test(False)
         case ast.comprehension(ifs=ifs):
             for index in range(len(ifs)):
-                yield "filter dropped", CONDITION, lambda own, _, index=index: own.ifs.pop(index)
+                yield "filter dropped", CONDITION, _drop("ifs", index)
         case ast.BoolOp(values=values):
             for index in range(len(values)):
                 yield "and/or operand dropped", CONDITION, put(_without_operand(index))
@@ -333,7 +347,7 @@ def _calls(node: ast.Call, put: Callable[..., _Make]) -> Iterator[tuple[str, int
         yield "arguments swapped", CALL, lambda own, _: own.args.insert(0, own.args.pop(1))
     for index, keyword in enumerate(node.keywords):
         if keyword.arg and not _checks_lengths(keyword):
-            yield "keyword dropped", CALL, lambda own, _, index=index: own.keywords.pop(index)
+            yield "keyword dropped", CALL, _drop("keywords", index)
 
 
 def _rename(function: Any, name: str) -> None:
@@ -345,12 +359,10 @@ def _slices(node: ast.Slice) -> Iterator[tuple[str, int, _Make]]:
         value = getattr(node, bound)
         if value is None:
             continue
-        yield "slice bound dropped", NUMBER, lambda own, _, bound=bound: setattr(own, bound, None)
+        yield "slice bound dropped", NUMBER, _set_bound(bound, lambda value: None)
         if not isinstance(value, ast.Constant):
             yield (
                 "slice bound shifted",
                 NUMBER,
-                lambda own, _, bound=bound: setattr(
-                    own, bound, ast.BinOp(getattr(own, bound), ast.Add(), ast.Constant(1))
-                ),
+                _set_bound(bound, lambda value: ast.BinOp(value, ast.Add(), ast.Constant(1))),
             )

@@ -179,7 +179,7 @@ def _months() -> dict[str, str]:
     from babel import Locale
 
     english = Locale("en").months["format"]["abbreviated"]
-    found = {}
+    found: dict[str, str] = {}
     for language in (*_LANGUAGES, "en"):
         months = Locale(language).months
         found |= {

@@ -62,7 +62,9 @@ def make_feedback(
     students = None if students is None else list(students)
     chosen = folder.roster.students() if students is None else [folder.roster.student(name) for name in students]
     gradebook(folder).close()  # its error is clearer than nbgrader's
-    written, zips, skipped = [], [], []
+    written: list[Path] = []
+    zips: list[Path] = []
+    skipped = []
     for chapter in folder.settings.chapters() if chapters is None else chapters:
         made: dict[str, Path] = {}
         for student in chosen:
@@ -120,7 +122,7 @@ def _convert(folder: ClassFolder, student: str, assignment: str) -> None:
 class FeedbackExporter(HTMLExporter):
     """nbconvert exporter of our page: nbgrader says whose notebook it is, and the class folder supplies the rest."""
 
-    def from_notebook_node(
+    def from_notebook_node(  # type: ignore[override]  # nbconvert types it as a notebook; its own exporters give text
         self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kw: Any
     ) -> tuple[str, dict[str, Any]]:
         """The page, and the resources with the file extension."""

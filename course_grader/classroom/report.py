@@ -180,6 +180,8 @@ def as_data(reports: Sequence[ChapterReport]) -> dict[str, Any]:
 
 def picture(report: ChapterReport) -> Any:
     """A bar for each exercise: solved, in part, wrong, not answered; the hardest on top."""
+    from matplotlib.ticker import AutoLocator
+
     from course_lib.draw import style
     from course_lib.draw.palette import EMPTY, GREEN, INK, SKY, VERMILION, ink_on
 
@@ -206,7 +208,9 @@ def picture(report: ChapterReport) -> Any:
         starts = [start + count for start, count in zip(starts, counts, strict=True)]
     axes.set_yticks(range(len(rows)), [_short(each.title) for each in rows], fontsize=style.SMALL)
     axes.set_xlim(0, max(report.graded, 1))
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    marks = AutoLocator()
+    marks.set_params(integer=True)
+    axes.xaxis.set_major_locator(marks)
     style.dress(axes, f"{report.title}: who solved what", x="students")
     below = -0.52 / (0.34 * len(rows))  # inches under the axes, as a part of their height
     axes.legend(

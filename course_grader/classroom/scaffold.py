@@ -127,7 +127,7 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
     function, check = exercise.replace("-", "_"), f"{exercise}{CHECK_SUFFIX}"
     plain = {"locked": False, "schema_version": 3, "task": False}
     judged = f'check("{exercise}", {function})\n### BEGIN HIDDEN TESTS\ncheck("{exercise}", {function}, unseen=True)\n### END HIDDEN TESTS'
-    code = {"cell_type": "code", "execution_count": None, "outputs": []}
+    code: Cell = {"cell_type": "code", "execution_count": None, "outputs": []}
     return [
         {
             "cell_type": "markdown",

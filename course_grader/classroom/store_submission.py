@@ -62,21 +62,20 @@ def put(
     before = folder.submissions.arrival_record(student, chapter)
     if chosen.why:
         notes.append(f"It cannot be read: {chosen.why}.")
+    file = clean(_told(chosen), 300)
     record = {
         "at": moment.isoformat(timespec="seconds"),
         "by": chosen.label.by,
         "late": late,
         "assumed": assumed,
-        "file": clean(_told(chosen), 300),
+        "file": file,
         "sha256": digest,
         "order": list(chosen.label.order),
         "collected": now.isoformat(timespec="seconds"),
         "notes": notes,
     }
     state = _state(before, record, folder.submissions.notebook(student, chapter) is not None)
-    made = Taken(
-        student=student.id, chapter=chapter, file=record["file"], at=moment, late=late, state=state, notes=tuple(notes)
-    )
+    made = Taken(student=student.id, chapter=chapter, file=file, at=moment, late=late, state=state, notes=tuple(notes))
     if state in ("new", "newer"):
         notes += _write(folder, student, chapter, chosen.data, beside, moment)
     elif state == "older":

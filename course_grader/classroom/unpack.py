@@ -163,7 +163,8 @@ def _archive(source: bytes | Path, name: str) -> Heap:
             f"{name} says that it holds {len(entries):,} files of {total / 1e9:,.1f} GB together.",
             "look at it by hand: no class hands in so much",
         )
-    heap, seen = Heap(), {}
+    heap = Heap()
+    seen: dict[str, list[tuple[str, zipfile.ZipInfo]]] = {}
     for path, info in entries:
         seen.setdefault(_folded(path), []).append((path, info))
     for same in seen.values():

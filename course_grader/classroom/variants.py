@@ -108,7 +108,7 @@ def difficulty(card: Card, params: Params, seed: str = "difficulty") -> Difficul
     cases = contract.cases(params, random.Random(seed))
     counted = Counter((case.kind, case.part, case.visible) for case in cases)
     return Difficulty(
-        shares=tuple(sorted(contract.shares.items())),
+        shares=tuple(sorted(contract.split.items())),
         cases=tuple(sorted(counted.items())),
         alike=contract.alike(params) if contract.alike is not None else None,
     )

@@ -53,7 +53,7 @@ class Card:
     chapter: str  # "01"
     title: str
     text: str
-    points: int
+    points: float  # whole, but for the share that a class may give
     minutes: int
     difficulty: int  # 1 to 5
     importance: int  # 1 to 5

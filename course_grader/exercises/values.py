@@ -3,7 +3,7 @@
 import copy
 import math
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, TypeGuard
 
 types_only: ContextVar[bool] = ContextVar("types_only", default=False)  # as in a class, where messages quote nothing
 _SHOWN = 100  # letters, or items, of which a message shows the first
@@ -22,17 +22,19 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
         return _tensor_copied(value, memo) if kind.__module__ == "torch" else copy.deepcopy(value, memo)
     if (made := memo.get(id(value))) is not None:
         return made
-    memo[id(value)] = made = kind()
-    if kind is dict and _ATOMS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values())):
-        made |= value
-    elif kind is dict:
+    if kind is dict:
+        table: dict[object, object] = {}
+        memo[id(value)] = table
+        if _ATOMS.issuperset(map(type, value)) and _ATOMS.issuperset(map(type, value.values())):
+            table |= value
+            return table
         for key, each in value.items():
-            made[copied(key, memo)] = each if type(each) in _ATOMS else copied(each, memo)
-    elif _ATOMS.issuperset(map(type, value)):
-        made += value
-    else:
-        made += [copied(each, memo) for each in value]
-    return made
+            table[copied(key, memo)] = each if type(each) in _ATOMS else copied(each, memo)
+        return table
+    row: list[object] = []
+    memo[id(value)] = row
+    row += value if _ATOMS.issuperset(map(type, value)) else [copied(each, memo) for each in value]
+    return row
 
 
 def _tensor_copied(value: Any, memo: dict[int, Any]) -> Any:
@@ -52,7 +54,7 @@ def _tensor_copied(value: Any, memo: dict[int, Any]) -> Any:
     return made.set_(memory, value.storage_offset(), value.size(), value.stride())
 
 
-def is_number(value: Any) -> bool:
+def is_number(value: Any) -> TypeGuard[float]:
     """Whether this is exactly a finite int or float: no bool, no object that pretends."""
     if type(value) is int:
         return abs(value) < 1e300  # a larger one overflows as soon as it meets a float

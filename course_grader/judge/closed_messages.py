@@ -148,7 +148,7 @@ def _leaves(value: Any) -> Iterator[Any]:
     while stack:
         each = stack.pop()
         if isinstance(each, Mapping):
-            stack += [*reversed(each.values()), *reversed(each)]
+            stack += [*reversed([*each.values()]), *reversed([*each])]
         elif isinstance(each, (list, tuple)):
             stack += reversed(each)
         elif isinstance(each, (set, frozenset)):

@@ -8,12 +8,13 @@ points for memory are kept only if the two agree.
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from typing import cast
 
 from course_grader.arithmetic import same_everywhere
 from course_grader.judge.decision import as_it_is, earned_fraction
 from course_grader.judge.exercise import Exercise
 from course_grader.judging import Weighed
-from course_grader.records import Outcome, Report, Verdict
+from course_grader.records import Outcome, Report, Verdict, VerdictKind
 from course_grader.worker.in_worker import InWorker, Lost
 from course_grader.worker.protocol import Garbled, Gone, Late
 
@@ -60,7 +61,7 @@ def confirm_memory(
     fault = _fault(large, outcome, grown)
     found = [
         Verdict(
-            kind=kind,
+            kind=cast(VerdictKind, kind),
             part=part,
             ok=not fault,
             mistake=UNCONFIRMED if fault else "",
@@ -68,7 +69,7 @@ def confirm_memory(
             case=large.case.name,
         )
         for kind, _, part in (share.partition(":") for share in large.shares)
-    ]  # type: ignore[misc]
+    ]
     verdicts = (*report.verdicts, *found)
     points = round(min(report.points, earned_fraction(exercise.contract, verdicts) * exercise.card.points), 2)
     return replace(

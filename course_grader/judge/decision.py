@@ -92,7 +92,7 @@ def decide(
         bad = bad or outcome
         if outcome.state == "not answered" or outcome.state in LOST:
             break
-        found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.shares), numbers, outcome))
+        found.append(Asked(case, other_numbers, failed_run(case, outcome, contract.split), numbers, outcome))
         if case.visible and case.kind == "values":
             break  # the simplest case fails: the others would repeat it
     right = bad is None and all(v.ok for each in found for v in each.verdicts)
@@ -105,7 +105,7 @@ def decide(
             if outcome.state == "answered":
                 verdicts = _judged(exercise, own, case, outcome)
             else:
-                bad, verdicts = outcome, failed_run(replace(case, part=""), outcome, contract.shares)
+                bad, verdicts = outcome, failed_run(replace(case, part=""), outcome, contract.split)
             faults = [v for v in verdicts if not v.ok and (v.kind in _OF_THE_RESULT or case.ranks is None)]
             told = [replace(v, mistake="", message=f"{SECOND_CALL} {v.message}") for v in faults]
             told += _changed(exercise, case, changed)
@@ -113,7 +113,7 @@ def decide(
             if bad or told:
                 break
     found = _with_causes(exercise, found, seconds)
-    verdicts = without_premature_blame(count_unseen_faults(found, contract.shares))
+    verdicts = without_premature_blame(count_unseen_faults(found, contract.split))
     lost = bad is not None and (bad.state == "not answered" or bad.state in LOST)
     earned = 0.0 if lost else earned_fraction(contract, verdicts)
     state = "answered" if bad is None or (earned and not lost) else bad.state
@@ -222,11 +222,11 @@ def earned_fraction(contract: Judging, verdicts: Sequence[Verdict]) -> float:
         return 0.0
     right = all(v.ok for v in verdicts if v.kind == "values" and v.mistake not in CHANGED)
     earned = set[str]()
-    for share in contract.shares:
+    for share in contract.split:
         kind, part = share.split(":", 1)
         asked = [v for v in verdicts if v.kind == kind and v.part == part]
         if asked and all(v.ok for v in asked) and (right or kind == "values"):
             earned.add(share)
     harmless = all(v.mistake not in CHANGED for v in verdicts)
     most = 1.0 if earned.issuperset(contract.point) and harmless else HALF
-    return min(sum(contract.shares[share] for share in earned), most)
+    return min(sum(contract.split[share] for share in earned), most)

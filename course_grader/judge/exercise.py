@@ -11,6 +11,7 @@ import json
 import random
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from course_grader.arithmetic import same_everywhere
@@ -42,6 +43,9 @@ class Exercise:
         """Whether the learner's numbers are those of the public variant."""
         return as_text(self.params) == as_text(self.card.params)
 
+    def _drawn(self, rng: random.Random) -> tuple[Case, ...]:
+        return tuple(self.contract.cases(self.params, rng))
+
     def drawn_again(self, case: Case) -> Case | None:
         """This case with other tensors in its arguments; None if it has no tensors, or if they are the same in every draw.
 
@@ -54,7 +58,7 @@ class Exercise:
 
         for name, rng in (("tensors", OtherTensors(self.seed)), ("again", random.Random(f"{self.seed}:again"))):
             key = (self.contract.cases, self.card.id, as_text(self.params), self.seed, name)
-            drawn = _cases.get(key, lambda rng=rng: tuple(self.contract.cases(self.params, rng)))
+            drawn = _cases.get(key, partial(self._drawn, rng))
             same = [each for each in drawn if (each.name, each.ranks, each.adversary) == (case.name, case.ranks, None)]
             if len(same) == 1 and not same_tensors(_arguments(case), _arguments(same[0])):
                 return replace(same[0], visible=False)
@@ -157,7 +161,7 @@ def _of_other_variants(
     return [
         pair
         for text in texts
-        for pair in _shown.get((contract.cases, card.id, text, seed), lambda text=text: _shown_to(contract, text, seed))
+        for pair in _shown.get((contract.cases, card.id, text, seed), partial(_shown_to, contract, text, seed))
     ]
 
 

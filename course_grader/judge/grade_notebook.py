@@ -255,9 +255,11 @@ class _Grading:
             self._judge(worker, ranks, step.exercise)
         finally:
             now = self.reports.get(step.exercise)
-            if earlier is not None and (now is None or not _is_better(now, earlier)):
+            if earlier is None:
+                pass
+            elif now is None or not _is_better(now, earlier):
                 self.reports[step.exercise] = earlier
-            elif earlier is not None and now.points > earlier.points:
+            elif now.points > earlier.points:
                 self._note_better(step)
 
     def _note_better(self, step: Step) -> None:

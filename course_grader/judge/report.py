@@ -46,7 +46,7 @@ def progress_entry(report: Report, card: Card, truth: float | None) -> dict[str,
     return entry
 
 
-def report_of_dict(data: dict[str, Any]) -> Report:
+def report_of_dict(data: Mapping[str, Any]) -> Report:
     """A report from its JSON data."""
     names = ("kind", "part", "ok", "message", "mistake", "case")
     verdicts = tuple(Verdict(**{name: each[name] for name in names}) for each in data["verdicts"])

@@ -56,16 +56,22 @@ class Judging:
     within: float = 1e-3  # relative: how close numbers must be to those of a mistake to be called after it
     weighed: Callable[[Params, random.Random], Weighed] | None = None  # the case on which the system confirms them
 
+    @property
+    def split(self) -> Mapping[str, float]:
+        """The shares, which are a mapping by now."""
+        assert not isinstance(self.shares, str)
+        return self.shares
+
     def __post_init__(self) -> None:
         if isinstance(self.shares, str):
             object.__setattr__(self, "shares", read_shares(self.shares))
-        if not math.isclose(sum(self.shares.values()), 1.0):
-            raise ValueError(f"Shares {dict(self.shares)} add up to {sum(self.shares.values())}; they must make 1.")
+        if not math.isclose(sum(self.split.values()), 1.0):
+            raise ValueError(f"Shares {dict(self.split)} add up to {sum(self.split.values())}; they must make 1.")
         if odd := [key for key in self.shares if key.split(":")[0] not in VERDICT_KINDS or ":" not in key]:
             raise ValueError(f"Share names {odd} are not of the form kind:part with kind in {VERDICT_KINDS}.")
         if odd := [key for key in self.point if key not in self.shares]:
             raise ValueError(f"The point {odd} is no share of this exercise; its shares are {sorted(self.shares)}.")
-        if sum(self.shares[key] for key in self.measured_by_worker) > 0.25:
+        if sum(self.split[key] for key in self.measured_by_worker) > 0.25:
             raise ValueError("More than a quarter of the points would rest on what the worker measures itself.")
 
 
@@ -122,7 +128,7 @@ def _judge(card: exercises.Card, contract: Judging, params: Params, case: Case, 
     """The oracle's verdicts, or those on a value that is not what the card says is returned."""
     fault = None if card.returns is None else card.returns.find(outcome.value, case.name, case)
     if fault:
-        return lost(case, contract.shares, fault)
+        return lost(case, contract.split, fault)
     with judged_variant(card.id, params):
         return contract.verdicts(params, case, outcome)
 

@@ -29,8 +29,11 @@ def mean_of(lists: Sequence[Sequence[Tensor | None]], weights: Sequence[float] |
     def mean(column: Sequence[Tensor | None]) -> Tensor | None:
         if column[0] is None:
             return None
-        total = sum(share * tensor.double() for share, tensor in zip(shares, column, strict=True))  # type: ignore[union-attr]
-        return (total / whole).to(column[0].dtype)  # type: ignore[union-attr]
+        total = torch.zeros_like(column[0], dtype=torch.float64)
+        for share, tensor in zip(shares, column, strict=True):
+            assert tensor is not None
+            total = total + share * tensor.double()
+        return (total / whole).to(column[0].dtype)
 
     return [mean(column) for column in zip(*lists, strict=True)]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from course_grader.records import Case, Verdict, VerdictKind
 
@@ -68,14 +68,19 @@ def matching(
 
 def first(*faults: Fault | None) -> Fault | None:
     """The first of several findings that is one."""
+    return first_of(faults)
+
+
+def first_of(faults: Iterable[Fault | None]) -> Fault | None:
+    """The first of some findings that is one; those after it are not looked for."""
     return next((fault for fault in faults if fault is not None), None)
 
 
-def verdict(kind: VerdictKind, part: str, case: Case, fault: Fault | None) -> Verdict:
+def verdict(kind: str, part: str, case: Case, fault: Fault | None) -> Verdict:
     """A verdict that holds without a fault, and otherwise fails with the fault's name and message."""
     found = Wrong(*(fault or ("", "")))
     return Verdict(
-        kind=kind,
+        kind=cast(VerdictKind, kind),
         part=part,
         ok=fault is None,
         mistake=found.mistake,
@@ -87,7 +92,7 @@ def verdict(kind: VerdictKind, part: str, case: Case, fault: Fault | None) -> Ve
 
 
 def judged(
-    case: Case, fault: Fault | None, *others: tuple[VerdictKind, str, Fault | None], named: bool = False
+    case: Case, fault: Fault | None, *others: tuple[str, str, Fault | None], named: bool = False
 ) -> list[Verdict]:
     """The verdict on a case's own question and, where that holds, those on `others`, each a (kind, part, fault).
 

@@ -70,7 +70,7 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: f
         return told
     until = time.process_time() + seconds
     trial = _Trial(exercise, contract, judged, until)
-    for share in sorted(open_ones, key=lambda share: VERDICT_KINDS.index(share[0])):  # type: ignore[arg-type]
+    for share in sorted(open_ones, key=lambda share: VERDICT_KINDS.index(share[0])):
         places = open_ones[share]
         if (found := trial.cause(candidates, places)) is None:
             continue

@@ -23,9 +23,9 @@ def oracle(
     def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
         fault = own(params, case, outcome)
         asked = {} if case.adversary is not None or (fault and not always) else others or {}
-        parts = [(*key.split(":", 1), finder(params, case, outcome)) for key, finder in asked.items()]
+        parts = [(key.partition(":"), finder(params, case, outcome)) for key, finder in asked.items()]
         found = judged(case, fault, named=named)
-        for kind, part, other in parts:
+        for (kind, _, part), other in parts:
             found += judged(replace(case, kind=cast(VerdictKind, kind), part=part), other, named=named)
         return found
 

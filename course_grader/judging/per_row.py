@@ -6,6 +6,7 @@ exercise from one column a function, or from a tuple of columns for a function t
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 from course_grader.exercises.probes import NOT_ANSWERED
@@ -225,7 +226,7 @@ class Series(Knowing):
             if self._same(got, want):
                 continue
             known = [each for each in self.mistakes if not self._same(each.on(*row), want)]
-            if found := matching(known, row, lambda value, got=got: self._same(got, value), lead):
+            if found := matching(known, row, partial(self._same, got), lead):
                 return found
             apart = Wrong(*(self.apart or self._apart)(got, want))
             return apart._replace(message=lead + apart.message, lead=lead)

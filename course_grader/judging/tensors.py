@@ -155,7 +155,7 @@ def tensor_fault(
         return None
     lead = f"{where}: "
     if fault := kind_fault(where, got, want):
-        return Wrong(*fault, lead)
+        return Wrong(*fault[:2], lead)
     if got.is_floating_point() and not torch.isfinite(got).all():
         return Wrong(
             "not-finite", f"{where} holds NaN or infinity. Was something divided by zero, or left empty?", lead

@@ -134,9 +134,10 @@ class _Reader:
         for _ in range(self._count(2)):
             key = self.value(depth + 1)
             try:
-                same = hashes[key_hash] = hashes.get(key_hash := hash(key), 0) + 1
+                key_hash = hash(key)
             except TypeError:
                 raise BadFrame(f"A {type(key).__name__} cannot be a key.") from None
+            same = hashes[key_hash] = hashes.get(key_hash, 0) + 1
             if same > SAME_HASH:
                 raise BadFrame("Many keys of a dictionary have the same hash.")
             if key in found:

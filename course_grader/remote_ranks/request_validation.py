@@ -60,11 +60,12 @@ class RequestReader:
     def request(self, frame: Any, rank: int) -> Request:
         """The request in a frame that rank `rank` was asked for."""
         need(type(frame) is tuple and len(frame) > 3, "a frame has its parts")
+        said: tuple[Any, ...] = frame
         if frame[2] is None:
-            who, op, work, reads, body = *frame[:2], (), (), frame[3:]
+            said = frame[0], frame[1], (), (), frame[3:]
         else:
             need(len(frame) == 5, "a frame has five parts")
-            who, op, work, reads, body = frame
+        who, op, work, reads, body = said
         need(type(who) is int and who == rank, "a rank spoke out of turn")
         need(type(op) is str, "an operation is a word")
         work = self._work(work) if work != () else ()

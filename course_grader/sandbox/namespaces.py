@@ -55,8 +55,8 @@ def build(wall: Wall, scratch: Path) -> Path:
         _show(path, root) if path != ROOT else _show_course(
             root, covered=any(ROOT.is_relative_to(tree) for tree in shown)
         )
-    for path in wall.hidden:
-        _cover(root / path.lstrip("/"))
+    for hidden in wall.hidden:
+        _cover(root / hidden.lstrip("/"))
     _furnish(root)
     linux.lock(root)
     for name in _DEVICES:

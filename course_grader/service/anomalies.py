@@ -141,9 +141,9 @@ def _reaching(submission: Submission, cards: Sequence[Card], stubs: Mapping[str,
         given = stubs.get(step.exercise, "")
         hidden = words & hides.get(step.exercise, set()) if not long else set()
         used = hidden & names_used(step.source, own, library) if hidden else set()
-        if used := sorted(used - (names_used(given, own, library) if used else set())):
+        if named := sorted(used - (names_used(given, own, library) if used else set())):
             yield _anomaly(
-                "forbidden name", step.exercise, f"The answer names {', '.join(used)}, which it is to do without."
+                "forbidden name", step.exercise, f"The answer names {', '.join(named)}, which it is to do without."
             )
         if reached := sorted((words & _REACHES) - set(re.findall(r"[^\W\d]\w*", given))):
             whose = "An answer cell" if step.exercise else "A cell of their own"

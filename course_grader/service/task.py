@@ -27,7 +27,7 @@ from course_grader.intake import MAX_BYTES, MAX_CELLS, slim
 from course_grader.judge.exercise import CONTRACT_VERSION
 from course_grader.judge.report import lost_report, report_dict
 from course_grader.notebooks import Notebook, salvaged
-from course_grader.records import Report
+from course_grader.records import Report, State
 from course_grader.service.anomalies import anomalies_of, answers_of
 from course_grader.service.autograded import autograded, text_of
 from course_grader.service.pool_cache import pool_of, source_of
@@ -157,7 +157,7 @@ def _named(task: Task) -> Result:
     return {**{name: task[name] for name in names}, "level": task["wall"]["level"] if task["wall"] else "none"}
 
 
-def lost(task: Task, state: str, why: str) -> Result:
+def lost(task: Task, state: State, why: str) -> Result:
     """The result of a submission that could not be judged: every exercise in `state`, with the reason."""
     source = source_of(task["source"], frozenset(task["points"]))
     reports = [lost_report(card, state, clean(why)) for card in cards_of(task)]

@@ -87,7 +87,7 @@ class ForkServerProcess:
             env={**environment(), "IPYTHONDIR": self.scratch.name},
             cwd=ROOT,
             start_new_session=not windows,
-            **({} if windows else {"pass_fds": (theirs.fileno(),)}),
+            pass_fds=() if windows else (theirs.fileno(),),
         )
         if windows:
             assert self.process.stdin is not None

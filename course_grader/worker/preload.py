@@ -68,7 +68,7 @@ def make_shell() -> Any:
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "NoColor"
     config.InteractiveShell.sphinxify_docstring = False
-    shell = InteractiveShell.instance(config=config)
+    shell: Any = InteractiveShell.instance(config=config)  # its stubs know no methods of its own
     shell.display_formatter.format = lambda *_, **__: ({}, {})  # drawing every figure would cost seconds
     shell.display_pub.publish = lambda *_, **__: None
     shell._tee = lambda channel: (

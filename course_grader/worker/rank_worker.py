@@ -78,6 +78,7 @@ class RankWorker:
 
         program, hides = self.program or (None, ())
         self.program = None
+        assert program is not None  # loaded just before
         with same_everywhere(), hidden(hides):
             return Outcome(state="answered", output=serve_ranks(self.channel.sock, program)).fields()
 

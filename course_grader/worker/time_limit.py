@@ -99,11 +99,12 @@ def _by_thread(work: Callable[[], Any], left: Callable[[], float]) -> Any:
     try:
         return work()
     finally:
-        while watcher is not None:
+        ended = False
+        while not ended:
             try:
                 over.set()
                 watcher.join()
                 raise_in_me(None)
-                watcher = None
+                ended = True
             except OutOfTime:  # too late: the work has just ended
                 pass

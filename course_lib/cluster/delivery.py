@@ -22,6 +22,7 @@ class Delivery:
     """Early delivery. `move(into, data)` copies between two tensors, `keep(data)` copies data in flight."""
 
     late = False
+    start: Callable[[Collective, float], None]  # starts a collective; the rendezvous of collectives sets it
 
     def __init__(self, state: RunState, move: Callable[[Any, Any], None] | None, keep: Callable[[Any], Any]) -> None:
         self.writes: list[list[tuple[int, Any]]] = [[] for _ in range(state.ranks)]  # by rank: (call, data)
@@ -69,7 +70,11 @@ class Delivery:
         send.kept = True
         send.data = recv.into = send.mate = recv.mate = None
 
+    def force_next(self) -> None:
+        """No rank can move: do the first deferred action, of which early delivery has none."""
+
     def _hand_over(self, op: Operation) -> None:
+        assert op.collective is not None
         for into, data in op.collective.outputs(op.rank):
             self._write(op, into, data)
 
@@ -77,14 +82,14 @@ class Delivery:
         if into is None:
             self.writes[op.rank].append((op.call, data))
         else:
+            assert self._move is not None  # tensors to fill are in this process, which copies
             self._move(into, data)
 
 
 class LateDelivery(Delivery):
-    """Late delivery. `start(collective, time)` starts a collective; the rendezvous of collectives sets it."""
+    """Late delivery."""
 
     late = True
-    start: Callable[[Collective, float], None]
 
     def accepted(self, send: Operation, time: float) -> None:
         """A buffer has accepted the message: read it only if the sender waits."""
@@ -160,6 +165,7 @@ class LateDelivery(Delivery):
             if not op.collective.started:
                 self.start(op.collective, op.since)
             return
+        assert op.mate is not None
         self._read(op.mate)
         self._transfer(op.mate, op)
         self._state.complete(op, op.finish)
@@ -168,6 +174,7 @@ class LateDelivery(Delivery):
         """The receiver waits: it gets the message if the sender's tensor has been read, otherwise once no rank can move."""
         if recv.done:
             return
+        assert recv.mate is not None
         if recv.mate.kept:
             self._transfer(recv.mate, recv)
             self._state.complete(recv, recv.finish)

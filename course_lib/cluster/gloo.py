@@ -161,8 +161,9 @@ class RealComm:
     ) -> RealWork | None:
         """Send part j of `input` to rank j, and receive part i of `output` from rank i."""
         data, back = _buffer(output)
-        splits = [list(sizes) if sizes is not None else None for sizes in (output_split_sizes, input_split_sizes)]
-        return self._end(dist.all_to_all_single(data, _given(input), *splits, self._group, async_op), async_op, back)
+        into, out_of = (None if sizes is None else list(sizes) for sizes in (output_split_sizes, input_split_sizes))
+        work = dist.all_to_all_single(data, _given(input), into, out_of, self._group, async_op)
+        return self._end(work, async_op, back)
 
     def new_group(self, ranks: Sequence[int]) -> RealComm:
         """A communicator of these ranks of the world, in increasing order; every rank calls it, in the same order."""

@@ -44,7 +44,7 @@ _SHOWN = frozenset(
 )  # read every element, outside of torch's operations
 
 _RESHAPING = (  # changes of a tensor itself, which operations show as views or not at all
-    Tensor.data.__set__,
+    Tensor.data.__set__,  # type: ignore[attr-defined]  # a getter and setter in C, which the stubs call a Tensor
     *(
         getattr(Tensor, f"{name}_")
         for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze", "as_strided")
@@ -319,4 +319,4 @@ def _extent(tensor: Tensor) -> tuple[int, int, bool]:
     size = tensor.element_size()
     reach = sum((n - 1) * stride for n, stride in zip(tensor.shape, tensor.stride(), strict=True))
     start = tensor.storage_offset() * size
-    return start, start + (reach + 1) * size, reach + 1 == tensor.numel()
+    return int(start), int(start + (reach + 1) * size), reach + 1 == tensor.numel()

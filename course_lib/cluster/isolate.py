@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import io
+import pickle
 import random
 import sys
 import sysconfig
@@ -21,7 +22,7 @@ import torch
 
 from course_lib.folders import OURS
 
-_pickler = importlib.import_module("cloudpickle.cloudpickle")
+_pickler: Any = importlib.import_module("cloudpickle.cloudpickle")
 _LOCK = threading.Lock()
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -83,7 +84,7 @@ def pack(thing: Any, name: str | tuple[str, ...] = "the function") -> bytes:
             raise ValueError(_cannot_copy(thing, name, error)) from None
 
 
-class _Reader(_pickler.pickle.Unpickler):
+class _Reader(pickle.Unpickler):
     load_memory: Callable[[Any], Any]
 
     def persistent_load(self, key: Any) -> Any:
@@ -132,8 +133,13 @@ def _is_learners(name: str, module: Any) -> bool:
     known = _judged.get(name)
     if known is None or known[0] is not module:
         file = vars(module).get("__file__") if type(module) is types.ModuleType and name != "__main__" else None
-        ours = isinstance(file, str) and file.endswith(".py") and "site-packages" not in file
-        known = _judged[name] = (module, ours and not file.startswith((*_INSTALLED, *OURS)))
+        ours = (
+            isinstance(file, str)
+            and file.endswith(".py")
+            and "site-packages" not in file
+            and not file.startswith((*_INSTALLED, *OURS))
+        )
+        known = _judged[name] = (module, ours)
     return known[1]
 
 
@@ -206,7 +212,7 @@ class Chance:
     def enter(self) -> None:
         """This rank runs: activate its generators."""
         _torch_generator.set_state(self.torch)
-        np.random.set_bit_generator(self.numpy)
+        numpy.random.mtrand.set_bit_generator(self.numpy)
 
     def leave(self) -> None:
         """Another rank is about to run: save its generators."""
@@ -224,7 +230,7 @@ class Chance:
 @contextmanager
 def own_generators() -> Iterator[None]:
     """A context in which rank threads use their own generators; the caller's generators are restored afterwards."""
-    kept_torch, kept_numpy = _torch_generator.get_state(), np.random.get_bit_generator()
+    kept_torch, kept_numpy = _torch_generator.get_state(), numpy.random.mtrand.get_bit_generator()
     kept_state = np.random.get_state()
     kept_names = {name: getattr(random, name) for name in _random_names}
     for name in _random_names:
@@ -236,5 +242,5 @@ def own_generators() -> Iterator[None]:
             setattr(random, name, function)
         _random_here.generator = None
         _torch_generator.set_state(kept_torch)
-        np.random.set_bit_generator(kept_numpy)
+        numpy.random.mtrand.set_bit_generator(kept_numpy)
         np.random.set_state(kept_state)

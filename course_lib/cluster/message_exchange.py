@@ -66,10 +66,10 @@ class Exchange:
             if following is not None:
                 self._accept(following, max(following.time, time))
         if self._streams is not None:
-            self._leave_lanes(send, recv, time)
+            self._leave_lanes(self._streams, send, recv, time)
 
-    def _leave_lanes(self, send: Operation, recv: Operation, time: float) -> None:
+    def _leave_lanes(self, streams: StreamOrder, send: Operation, recv: Operation, time: float) -> None:
         for op in (send, recv):
             if self._state.fault is None:
-                for later in self._streams.leave(op, time):
+                for later in streams.leave(op, time):
                     self._offer(later)

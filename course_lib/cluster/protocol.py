@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.cluster.errors import ClusterError, Deadlock, Wait
+from course_lib.cluster.errors import Deadlock, Wait
 from course_lib.cluster.source_lines import Line
 
 ANY = -1  # the peer of a receive from any source
@@ -108,7 +108,7 @@ class Stuck:
 class Fault:
     """The run cannot go on."""
 
-    error: ClusterError
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,15 +34,15 @@ def simulate(
     arguments, see `attempt`.
     """
     run = attempt(fn, ranks, args, per_rank, topology, buffering, debug, **options)
-    if run.error is None and run.hazards:
-        raise InFlight(run.hazards)
+    if run.error is None:
+        if run.hazards:
+            raise InFlight(run.hazards)
+        return run
     for hazard in run.hazards[:3]:
         run.error.add_note(f"Before that, {hazard}")
     if isinstance(run.error, RankError) and run.error.original is not None:
         raise run.error from run.error.original
-    if run.error is not None:
-        raise run.error
-    return run
+    raise run.error
 
 
 def attempt(

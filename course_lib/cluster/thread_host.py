@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -43,7 +43,7 @@ class ThreadHost:
     def __init__(
         self,
         link: Any,
-        bodies: dict[int, Callable[[Comm], Any]],
+        bodies: Mapping[int, Callable[..., Any]],
         ranks: int,
         *,
         late: bool = False,
@@ -93,7 +93,7 @@ class ThreadHost:
         turn = self._step(request)
         if self._dead:
             raise _Stop
-        if type(turn) is not tuple:
+        if not isinstance(turn, tuple):
             self._close(turn)
             raise _Stop
         rank, reply = turn
@@ -128,7 +128,7 @@ class ThreadHost:
             raise _Stop from error
 
     def _hand_over(self, turn: tuple[int, Reply] | End) -> None:
-        if type(turn) is not tuple:
+        if not isinstance(turn, tuple):
             self._close(turn)
             return
         rank, reply = turn
@@ -227,6 +227,7 @@ class ThreadHost:
             raise RuntimeError(
                 f"ranks {left} did not stop within {PATIENCE:g} s: they are inside a long call of a library."
             )
+        assert self._end is not None  # a run is over once it has ended
         return self._end
 
     def _start(self) -> None:

@@ -57,8 +57,9 @@ class Explorer:
         said = self.alt(**self.setting) if callable(self.alt) else self.alt
         if isinstance(drawn, str):
             return drawn, said or "Text, see the page."
-        said = said or getattr(drawn, "alt", "")
-        return (drawn.page(said) if isinstance(drawn, Sheet) else style.page(drawn, said)), said
+        alt: str = getattr(drawn, "alt", "")
+        words = said or alt
+        return (drawn.page(words) if isinstance(drawn, Sheet) else style.page(drawn, words)), words
 
     def set(self, **changes: Any) -> None:
         """Move controls to values and redraw once."""

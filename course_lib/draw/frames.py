@@ -127,7 +127,8 @@ def frames(explorer: Explorer, most: int = MOST, pages: dict[Setting, tuple[str,
 
 def markup(explorer: Explorer) -> str:
     """HTML of a widget on a page without a kernel; its frames are written to the folder in the environment."""
-    dials, pages = dials_of(explorer.controls), {}
+    dials = dials_of(explorer.controls)
+    pages: dict[Setting, tuple[str, str]] = {}
     for most in (MOST, FEWER):
         with _rare_collections():
             drawn = json.dumps(frames(explorer, most, pages), ensure_ascii=False, separators=(",", ":"))
@@ -191,7 +192,7 @@ def _row(widget: str, place: int, dial: Dial) -> str:
     name, label, kind = f"{widget}-{place}", html.escape(dial.control.label), dial.control.kind
     texts = html.escape(json.dumps(dial.texts, ensure_ascii=False))
     data = f'data-dial="{place}" data-start="{dial.start}"'
-    if kind == "bits":
+    if dial.bit is not None:
         said = f"{label}: bit {len(dial.control.start) - 1 - dial.bit}"
         lead = f"<span>{label}</span>" if dial.bit == 0 else ""
         return f'{lead}<button type="button" class="bit" {data} data-kind="bit" aria-label="{said}" aria-pressed="{str(bool(dial.start)).lower()}">{dial.start}</button>'

@@ -98,7 +98,7 @@ def _bars(
     )
 
 
-def key(axes: Axes, **where: object) -> None:
+def key(axes: Axes, bbox_to_anchor: tuple[float, float] | None = None) -> None:
     """What the colors mean, in one row."""
     talk = color("communication")
     handles = [
@@ -107,18 +107,18 @@ def key(axes: Axes, **where: object) -> None:
         Patch(facecolor=talk, label="all-reduce, hidden"),
         Patch(facecolor=PAPER, edgecolor=talk, hatch="////", label="all-reduce, exposed"),
     ]
-    given = {
-        "loc": "upper center",
-        "ncol": 4,
-        "frameon": False,
-        "fontsize": style.SMALL,
-        "labelcolor": INK,
-        "handlelength": 1.4,
-        "columnspacing": 1.4,
-        "handletextpad": 0.5,
-        **where,
-    }
-    axes.legend(handles=handles, **given)
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=bbox_to_anchor,
+        ncol=4,
+        frameon=False,
+        fontsize=style.SMALL,
+        labelcolor=INK,
+        handlelength=1.4,
+        columnspacing=1.4,
+        handletextpad=0.5,
+    )
 
 
 def unit_of(end: float) -> tuple[float, str]:

@@ -2,6 +2,7 @@
 
 import html
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from course_lib.draw.frames import FOLDER
@@ -28,7 +29,7 @@ def chapter_link(number: str, words: str = "", root: Path | None = None) -> str:
     return f'<span style="{_LATER}" title="{html.escape(chapter.question)}">{words} (later)</span>'
 
 
-def table(head: tuple[str, ...], body: list[tuple[str, ...]], caption: str = "") -> str:
+def table(head: tuple[str, ...], body: Sequence[tuple[str, ...]], caption: str = "") -> str:
     """An HTML table of cells that are HTML already; its first column names the row."""
     style = 'style="text-align:left;vertical-align:top;padding:0.25em 0.8em"'
     top = "".join(f'<th scope="col" {style}>{cell}</th>' for cell in head)

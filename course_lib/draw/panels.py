@@ -15,6 +15,8 @@ from course_lib.draw.palette import GRID, INK, SOFT
 from course_lib.draw.style import Picture
 
 Pair = tuple[float, float]
+Values = Sequence[float] | np.ndarray
+Marks = Mapping[float, str] | Mapping[int, str]  # where a mark is, and its words
 
 
 def sheet(height: float, width: float = style.WIDTH) -> tuple[Picture, Axes]:
@@ -26,7 +28,7 @@ def sheet(height: float, width: float = style.WIDTH) -> tuple[Picture, Axes]:
 
 
 @dataclass(frozen=True, slots=True)
-class Panel:
+class Rectangle:
     """A rectangle on a sheet, in inches, and the ranges of values that its sides stand for. What passes an end is cut off there."""
 
     left: float
@@ -36,15 +38,23 @@ class Panel:
     x: Pair
     y: Pair
 
-    def at(self, x: float | Sequence[float], y: float | Sequence[float]) -> np.ndarray:
+    def at(self, x: float | Values, y: float | Values) -> np.ndarray:
         """Places on the sheet, (values, 2) in inches; one value gives one place."""
         across = np.clip((np.asarray(x, dtype=float) - self.x[0]) / (self.x[1] - self.x[0]), 0, 1)
         up = np.clip((np.asarray(y, dtype=float) - self.y[0]) / (self.y[1] - self.y[0]), 0, 1)
         return np.stack(np.broadcast_arrays(self.left + across * self.width, self.bottom + up * self.height), axis=-1)
 
-    def frame(
-        self, axes: Axes, xs: Mapping[float, str], ys: Mapping[float, str], x: str = "", y: str = "", grid: bool = True
-    ) -> None:
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """The place of one value on the sheet, in inches."""
+        across, up = self.at(x, y)
+        return float(across), float(up)
+
+
+@dataclass(frozen=True, slots=True)
+class Panel(Rectangle):
+    """A rectangle on axes that count in inches."""
+
+    def frame(self, axes: Axes, xs: Marks, ys: Marks, x: str = "", y: str = "", grid: bool = True) -> None:
         """Two axes with these marks, their names with units, and grid lines at the marks."""
         right, top = self.left + self.width, self.bottom + self.height
         corners = [[(self.left, top), (self.left, self.bottom), (right, self.bottom)]]
@@ -61,7 +71,7 @@ class Panel:
             )
             axes.add_collection(LineCollection(lines, colors=GRID, linewidths=0.7, zorder=0.5), autolim=False)
         axes.add_collection(LineCollection(corners, colors=SOFT, linewidths=0.8, zorder=3), autolim=False)
-        said = {"fontsize": style.SMALL, "color": INK}
+        said = style.font(style.SMALL)
         for value, words in xs.items():
             axes.text(self.at(value, self.y[0])[0], self.bottom - 0.07, words, ha="center", va="top", **said)
         for value, words in ys.items():
@@ -89,22 +99,15 @@ class Panel:
                 color=INK,
             )
 
-    def line(
-        self, axes: Axes, x: Sequence[float], y: Sequence[float], color: str, width: float = 2.0, dashed: bool = False
-    ) -> None:
+    def line(self, axes: Axes, x: Values, y: Values, color: str, width: float = 2.0, dashed: bool = False) -> None:
         """A curve through these points."""
-        look = {"colors": color, "linewidths": width, "linestyles": [(0, (4, 3)) if dashed else "solid"], "zorder": 2}
-        axes.add_collection(LineCollection([self.at(x, y)], capstyle="butt", **look), autolim=False)
+        dashes = [(0, (4, 3)) if dashed else "solid"]
+        curve = LineCollection(
+            [self.at(x, y)], capstyle="butt", colors=color, linewidths=width, linestyles=dashes, zorder=2
+        )
+        axes.add_collection(curve, autolim=False)
 
-    def fill(
-        self,
-        axes: Axes,
-        x: Sequence[float],
-        low: Sequence[float],
-        high: Sequence[float],
-        color: str,
-        alpha: float = 0.25,
-    ) -> None:
+    def fill(self, axes: Axes, x: Values, low: Values, high: Values, color: str, alpha: float = 0.25) -> None:
         """The area between two curves."""
         corners = np.concatenate([self.at(x, low), self.at(x, high)[::-1]])
         axes.add_collection(

@@ -73,13 +73,13 @@ class Sheet:
         """Rectangles of one color, as one outline."""
         self._area(" ".join(self._box(*box) for box in boxes), fill, edge, thick, alpha, order)
 
-    def polygon(self, corners: Iterable[Sequence[float]], fill: str, *, alpha: float = 1.0, order: float = 1) -> None:
+    def polygon(self, corners: Iterable[panels.Values], fill: str, *, alpha: float = 1.0, order: float = 1) -> None:
         """The area inside these corners."""
         self._area(f"{self._path(corners)}z", fill, "", 0, alpha, order)
 
     def lines(
         self,
-        lines: Iterable[Iterable[Sequence[float]]],
+        lines: Iterable[Iterable[panels.Values]],
         ink: str,
         thick: float,
         *,
@@ -150,7 +150,7 @@ class Sheet:
     def _at(self, x: float, y: float) -> tuple[str, str]:
         return _points(x), _points(self.height - y)
 
-    def _path(self, places: Iterable[Sequence[float]]) -> str:
+    def _path(self, places: Iterable[panels.Values]) -> str:
         return "M" + "L".join(" ".join(self._at(x, y)) for x, y in places)
 
     def _box(self, left: float, right: float, low: float, high: float) -> str:
@@ -179,17 +179,11 @@ class Sheet:
 
 
 @dataclass(frozen=True, slots=True)
-class Plot(panels.Panel):
+class Plot(panels.Rectangle):
     """A panel that is drawn on a sheet of this module."""
 
     def frame(
-        self,
-        sheet: Sheet,
-        xs: Mapping[float, str],
-        ys: Mapping[float, str],
-        x: str = "",
-        y: str = "",
-        grid: bool = True,
+        self, sheet: Sheet, xs: panels.Marks, ys: panels.Marks, x: str = "", y: str = "", grid: bool = True
     ) -> None:
         """Two axes with these marks, their names with units, and grid lines at the marks."""
         right, top = self.left + self.width, self.bottom + self.height
@@ -212,19 +206,13 @@ class Plot(panels.Panel):
             sheet.text(self.left - away, self.bottom + self.height / 2, y, size=style.NORMAL, turned=True)
 
     def line(
-        self, sheet: Sheet, x: Sequence[float], y: Sequence[float], color: str, width: float = 2.0, dashed: bool = False
+        self, sheet: Sheet, x: panels.Values, y: panels.Values, color: str, width: float = 2.0, dashed: bool = False
     ) -> None:
         """A curve through these points."""
         sheet.lines([self.at(x, y)], color, width, dashed=dashed)
 
     def fill(
-        self,
-        sheet: Sheet,
-        x: Sequence[float],
-        low: Sequence[float],
-        high: Sequence[float],
-        color: str,
-        alpha: float = 0.25,
+        self, sheet: Sheet, x: panels.Values, low: panels.Values, high: panels.Values, color: str, alpha: float = 0.25
     ) -> None:
         """The area between two curves."""
         sheet.polygon([*self.at(x, low), *self.at(x, high)[::-1]], color, alpha=alpha)
@@ -238,7 +226,7 @@ class Plot(panels.Panel):
 
     def dot(self, sheet: Sheet, x: float, y: float, color: str = INK, ring: bool = False, size: float = 7.0) -> None:
         """A point, or an empty ring."""
-        sheet.dot(self.at(x, y), color, ring=ring, size=size)
+        sheet.dot(self.place(x, y), color, ring=ring, size=size)
 
 
 @lru_cache(maxsize=1024)
@@ -250,6 +238,6 @@ def _outline(words: str, size: float, bold: bool) -> tuple[str, float]:
     letters = {1: "M", 2: "L", 3: "Q", 4: "C", 79: "z"}
     parts = []
     for corners, code in drawn.iter_segments(curves=True, simplify=False):
-        places = [] if code == 79 else corners.reshape(-1, 2)
-        parts.append(letters[int(code)] + " ".join(f"{x:.2f} {-y:.2f}" for x, y in places))
+        places = corners[:0] if code == 79 else corners
+        parts.append(letters[int(code)] + " ".join(f"{x:.2f} {-y:.2f}" for x, y in places.reshape(-1, 2)))
     return "".join(parts), float(drawn.get_extents().x1)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def new(
     return figure, axes
 
 
-def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: str = "") -> None:
+def dress(axes: Axes, title: str = "", x: str = "", y: str = "", grid: Literal["x", "y", "both", ""] = "") -> None:
     """Title at the left, axis labels (with their units), and grid lines across "x", "y" or "both"."""
     if title:
         axes.set_title(plain(title), loc="left", y=1.0, fontsize=LARGE, color=INK, pad=8, fontweight="bold")
@@ -102,22 +102,24 @@ def bare(axes: Axes) -> None:
     axes.set_axis_off()
 
 
-def legend(axes: Axes, roles: Sequence[str], *, pale: str = "", **options: object) -> None:
+def legend(
+    axes: Axes, roles: Sequence[str], *, pale: str = "", bbox_to_anchor: tuple[float, float] = (0.5, -0.16)
+) -> None:
     """A legend of roles in their colors, in one row under the axes unless told otherwise; `pale` is the role drawn as a background."""
     handles = [Patch(facecolor=color(name), label=label(name), alpha=PALE if name == pale else None) for name in roles]
-    settings = {
-        "loc": "upper center",
-        "bbox_to_anchor": (0.5, -0.16),
-        "ncol": len(handles),
-        "frameon": False,
-        "fontsize": SMALL,
-        "labelcolor": INK,
-        "handlelength": 1.1,
-        "handleheight": 1.1,
-        "columnspacing": 1.2,
-        "handletextpad": 0.5,
-    }
-    axes.legend(handles=handles, **{**settings, **options})
+    axes.legend(
+        handles=handles,
+        loc="upper center",
+        bbox_to_anchor=bbox_to_anchor,
+        ncol=len(handles),
+        frameon=False,
+        fontsize=SMALL,
+        labelcolor=INK,
+        handlelength=1.1,
+        handleheight=1.1,
+        columnspacing=1.2,
+        handletextpad=0.5,
+    )
 
 
 def words(
@@ -162,8 +164,8 @@ def svg(figure: Figure, alt: str | None = None, *, outlines: bool = True) -> str
     """
     alt = checked_alt(alt or getattr(figure, "alt", ""))
     buffer = io.StringIO()
-    settings = {"svg.hashsalt": "training at scale", "svg.fonttype": "path" if outlines else "none"}
-    with _saving, mpl.rc_context(settings):
+    letters = "path" if outlines else "none"
+    with _saving, mpl.rc_context({"svg.hashsalt": "training at scale", "svg.fonttype": letters}):
         _write_svg(figure, buffer)
     text = re.sub(r"<\?xml.*?\?>\s*|<!DOCTYPE.*?>\s*", "", buffer.getvalue(), flags=re.DOTALL)
     text = re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE)
@@ -280,7 +282,7 @@ def show(figure: Figure, alt: str | None = None) -> None:
     display({"text/html": markup, "text/plain": alt}, raw=True)
 
 
-def checked_alt(alt: str) -> str:
+def checked_alt(alt: str | None) -> str:
     """The alternative, refused when empty: a picture without one says nothing to those who cannot see it."""
     if not isinstance(alt, str) or not alt.strip():
         raise ValueError(f"alt is {alt!r}; say in a sentence what the picture shows, for those who cannot see it.")

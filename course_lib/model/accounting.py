@@ -393,6 +393,6 @@ def _resize_storage(storage: torch.UntypedStorage, nbytes: int) -> torch.Untyped
 
 
 _plain_resize = torch.UntypedStorage.resize_
-torch.UntypedStorage.resize_ = _resize_storage  # type: ignore[method-assign]
+torch.UntypedStorage.resize_ = _resize_storage  # type: ignore[method-assign, assignment]
 _modules.register_module_parameter_registration_hook(_registered)
 _optimizers.register_optimizer_step_post_hook(_stepped)

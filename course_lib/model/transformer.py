@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,18 @@ _KERNELS = {
     "flash": [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION],  # the second: fp32 on a GPU
     "math": [SDPBackend.MATH],
 }
+
+
+class Sizes(TypedDict, total=False):
+    """Keywords of `Config` that are numbers of a model."""
+
+    vocab: int
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn: int
+    seq_len: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +71,7 @@ class Config:
         wide = math.ceil(8 * self.hidden / 3 / 16) * 16 if self.gated else 4 * self.hidden
         self._fill("ffn", wide if self.ffn is None else self.ffn)
         self._fill("kv_heads", self.heads if self.kv_heads is None else self.kv_heads)
+        assert self.kv_heads
         _divides("kv_heads", self.kv_heads, "heads", self.heads)
         require("dropout", self.dropout, "a fraction of one", most=0.99, open_below=False)
         for name, words in _WORDS.items():
@@ -170,15 +184,19 @@ def _in_whole_rows(q: Tensor, k: Tensor, v: Tensor, missing: int, dropout: float
 class Attention(nn.Module):
     """Every token reads those before it, in `heads` independent ways; groups of heads share keys and values."""
 
+    cos: Tensor  # of rotary positions
+    sin: Tensor
+
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
+        assert config.kv_heads
         narrow = config.kv_heads * config.head_dim
-        self.wq = nn.Linear(config.hidden, config.hidden, bias=config.biases)
-        self.wk = nn.Linear(config.hidden, narrow, bias=config.biases)
-        self.wv = nn.Linear(config.hidden, narrow, bias=config.biases)
-        self.wo = nn.Linear(config.hidden, config.hidden, bias=config.biases)
-        self.core = attend  # a run with context parallelism puts its own here
+        self.wq: nn.Module = nn.Linear(config.hidden, config.hidden, bias=config.biases)
+        self.wk: nn.Module = nn.Linear(config.hidden, narrow, bias=config.biases)
+        self.wv: nn.Module = nn.Linear(config.hidden, narrow, bias=config.biases)
+        self.wo: nn.Module = nn.Linear(config.hidden, config.hidden, bias=config.biases)
+        self.core: Callable[..., Tensor] = attend  # a run with context parallelism puts its own here
         if config.positions == "rotary":
             cos, sin = rotary_tables(config.seq_len, config.head_dim)
             self.register_buffer("cos", cos, persistent=False)
@@ -201,10 +219,11 @@ class MLP(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
+        assert config.ffn
         if config.gated:
-            self.gate = nn.Linear(config.hidden, config.ffn, bias=config.biases)
-        self.up = nn.Linear(config.hidden, config.ffn, bias=config.biases)
-        self.down = nn.Linear(config.ffn, config.hidden, bias=config.biases)
+            self.gate: nn.Module = nn.Linear(config.hidden, config.ffn, bias=config.biases)
+        self.up: nn.Module = nn.Linear(config.hidden, config.ffn, bias=config.biases)
+        self.down: nn.Module = nn.Linear(config.ffn, config.hidden, bias=config.biases)
 
     def forward(self, x: Tensor) -> Tensor:
         if hasattr(self, "gate"):
@@ -220,12 +239,20 @@ class Block(nn.Module):
         self.norm1 = RMSNorm(config.hidden)
         self.attention = Attention(config)
         self.norm2 = RMSNorm(config.hidden)
-        self.mlp = MLP(config)
+        self.mlp: nn.Module = MLP(config)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, x_BSH: Tensor) -> Tensor:
         x_BSH = x_BSH + self.dropout(self.attention(self.norm1(x_BSH)))
         return x_BSH + self.dropout(self.mlp(self.norm2(x_BSH)))
+
+
+class Embeds(Protocol):
+    """What the vectors of tokens come from: a model, or its first stage."""
+
+    config: Config
+    embedding: nn.Embedding
+    positions: nn.Embedding
 
 
 class Transformer(nn.Module):
@@ -243,7 +270,7 @@ class Transformer(nn.Module):
         if config.tied:
             self.head.weight = self.embedding.weight
 
-    def embed(self, tokens_BS: Tensor) -> Tensor:
+    def embed(self: "Embeds", tokens_BS: Tensor) -> Tensor:
         """The vectors (B, S, H) that the first block reads."""
         seq = tokens_BS.shape[1]
         if seq > self.config.seq_len:

@@ -28,7 +28,7 @@ from torch.nn import functional as F
 
 from course_lib.cluster import MAX, Comm
 from course_lib.cluster.collectives import swap
-from course_lib.model import text, transformer
+from course_lib.model import modules, text, transformer
 from course_lib.model.optimizer import adamw_update
 from course_lib.model.transformer import Config, again, rotary_tables, rotate
 from course_lib.parallel.mesh import Mesh
@@ -79,11 +79,11 @@ def set_up(comm: Comm, sizes: Mapping[str, int], job: Job) -> Rank:
     if mesh.size != comm.size:
         raise ValueError(f"{mesh} has {mesh.size} ranks, and {comm.size} run this program.")
     check(mesh.sizes, job)
-    groups = [_group(comm, mesh, *axes) for axes in (("tp",), ("cp",), ("pp",), ("dp", "cp"))]
+    tp, cp, pp, replicas = (_group(comm, mesh, *axes) for axes in (("tp",), ("cp",), ("pp",), ("dp", "cp")))
     at = mesh.coordinates(comm.rank)
     tokens = own_tokens(job.config.seq_len, mesh.sizes["cp"], at["cp"])
     cos, sin = (table[tokens].to(job.dtype) for table in rotary_tables(job.config.seq_len, job.config.head_dim))
-    return Rank(job.config, at, mesh.sizes, *groups, tokens, (cos, sin), own_weights(job, mesh.sizes, at))
+    return Rank(job.config, at, mesh.sizes, tp, cp, pp, replicas, tokens, (cos, sin), own_weights(job, mesh.sizes, at))
 
 
 def _group(comm: Comm, mesh: Mesh, *axes: str) -> Comm:
@@ -100,8 +100,8 @@ def check(size: Mapping[str, int], job: Job) -> None:
         ("pp", "layers"): (one.layers, size["pp"]),
         ("cp", "tokens in a sequence, two blocks a rank"): (one.seq_len, 2 * size["cp"]),
         ("tp", "heads"): (one.heads, tp),
-        ("tp", "key-value heads"): (one.kv_heads, tp),
-        ("tp", "columns of the MLP"): (one.ffn, tp),
+        ("tp", "key-value heads"): (one.kv_heads or 0, tp),
+        ("tp", "columns of the MLP"): (one.ffn or 0, tp),
         ("tp", "tokens in the vocabulary"): (one.vocab, tp),
     }
     for (axis, what), (count, unit) in needs.items():
@@ -302,8 +302,7 @@ def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Ten
     for op in one_f_one_b(pp.size, len(tokens)).rows[pp.rank]:
         i = op.microbatch
         if op.kind == "F":
-            x = embed(rank, tokens[i]) if pp.rank == 0 else receive(pp.rank - 1).requires_grad_()
-            out = x
+            x = out = embed(rank, tokens[i]) if pp.rank == 0 else receive(pp.rank - 1).requires_grad_()
             for layer in range(pp.rank * layers, (pp.rank + 1) * layers):
                 out = transformer_block(rank, layer, out)
             if pp.rank == last:
@@ -316,7 +315,7 @@ def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Ten
             x, out = kept.pop(i)
             out.backward(None if pp.rank == last else receive(pp.rank + 1))
             if pp.rank > 0:
-                sending.append(pp.isend(x.grad, pp.rank - 1))
+                sending.append(pp.isend(modules.gradient(x), pp.rank - 1))
     for work in sending:  # not earlier: two stages that send to each other would wait in a circle
         work.wait()
     return total
@@ -327,7 +326,7 @@ def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Ten
 
 def add_gradients(rank: Rank) -> None:
     """Sum gradients over dp and cp together: losses are divided by the tokens of all ranks, so this makes the mean."""
-    grads = [weight.grad for weight in rank.weights.values()]
+    grads = [modules.gradient(weight) for weight in rank.weights.values()]
     flat = torch.cat([grad.flatten() for grad in grads])
     rank.replicas.all_reduce(flat)
     for grad, total in zip(grads, flat.split([grad.numel() for grad in grads]), strict=True):
@@ -342,12 +341,12 @@ def clip(rank: Rank, most: float) -> float:
     total = torch.zeros(1, dtype=torch.float64)
     for name, weight in rank.weights.items():
         copies = rank.tp.size if cut_along(name) is None else 1  # all tp ranks hold the norms' weights
-        total += weight.grad.double().square().sum() / copies
+        total += modules.gradient(weight).double().square().sum() / copies
     rank.tp.all_reduce(total)
     rank.pp.all_reduce(total)
     length = total.sqrt().item()
     for weight in rank.weights.values():
-        weight.grad *= most / max(most, length)
+        modules.gradient(weight).mul_(most / max(most, length))
     return length
 
 
@@ -355,7 +354,8 @@ def clip(rank: Rank, most: float) -> float:
 def update(rank: Rank, moments: dict[str, tuple[Tensor, Tensor]], step: int, lr: float) -> None:
     """AdamW treats every number by itself, so each rank updates its own part; equal copies stay equal."""
     for name, weight in rank.weights.items():
-        new, *moments[name] = adamw_update(weight, weight.grad, *moments[name], step, lr)
+        new, mean, square = adamw_update(weight, modules.gradient(weight), *moments[name], step, lr)
+        moments[name] = mean, square
         weight.copy_(new)
 
 
@@ -396,5 +396,5 @@ def train(comm: Comm, sizes: Mapping[str, int], job: Job) -> Trained:
         rank.pp.all_reduce(loss)  # only the last stage has one
         rank.replicas.all_reduce(loss)
         losses.append(loss.item())
-    gradients = {name: weight.grad for name, weight in rank.weights.items()}
+    gradients = {name: modules.gradient(weight) for name, weight in rank.weights.items()}
     return Trained(losses, norms, {name: weight.detach() for name, weight in rank.weights.items()}, gradients)

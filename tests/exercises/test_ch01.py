@@ -138,7 +138,7 @@ def test_the_worked_answer_agrees_with_the_library_on_the_first_wall_of_500_jobs
 def test_triage_agrees_with_the_library_on_training_and_latency():
     draw = random.Random("triage")
     for _ in range(200):
-        card = draw.choice([one for one in facts.devices().values() if one.dense_flops])
+        card = draw.choice([one for one in facts.devices().values() if one.get("dense_flops")])
         size, tokens, rate = (random_inputs.log_uniform(draw, *ends) for ends in ((1e8, 1e11), (1e9, 1e13), (1, 300)))
         job = triage_six._project(size, card, 0.4, tokens=tokens, qps=1.0, user_tokens_s=rate, replica_qps=2.0)
         library = walls.triage(

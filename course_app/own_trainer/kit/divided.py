@@ -91,7 +91,11 @@ class Pipeline(Trainer):
         kept, losses = {}, []
 
         def forward(stage: int, m: int, x: Tensor | None) -> Tensor | None:
-            given = model.embed(self.model, inputs[m], self.positions()) if self.first else x.detach().requires_grad_()
+            if self.first:
+                given = model.embed(self.model, inputs[m], self.positions())
+            else:
+                assert x is not None
+                given = x.detach().requires_grad_()
             y = given
             for i in self.layers:
                 attention, mlp = model.plain_attention(self.model, self.s.heads), model.plain_mlp(self.model)

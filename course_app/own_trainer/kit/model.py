@@ -28,7 +28,7 @@ def initial_weights(s: Settings) -> dict[str, Tensor]:
 
 def shapes(s: Settings) -> dict[str, tuple[int, ...]]:
     """The shape of every weight, in the order of the forward pass."""
-    found = {"embedding.weight": (s.vocab, s.hidden), "positions.weight": (s.seq, s.hidden)}
+    found: dict[str, tuple[int, ...]] = {"embedding.weight": (s.vocab, s.hidden), "positions.weight": (s.seq, s.hidden)}
     for i in range(s.layers):
         block = f"blocks.{i}."
         found[f"{block}norm1.weight"] = (s.hidden,)
@@ -42,7 +42,7 @@ def _mlp_shapes(s: Settings) -> dict[str, tuple[int, ...]]:
     matrices = {"up.weight": (4 * s.hidden, s.hidden), "down.weight": (s.hidden, 4 * s.hidden)}
     if s.layout != "experts":
         return {f"mlp.{name}": shape for name, shape in matrices.items()}
-    found = {"mlp.router.weight": (s.experts, s.hidden)}
+    found: dict[str, tuple[int, ...]] = {"mlp.router.weight": (s.experts, s.hidden)}
     return found | {f"{EXPERT}{e}.{name}": shape for e in range(s.experts) for name, shape in matrices.items()}
 
 
@@ -55,7 +55,7 @@ class Model(nn.Module):
             self.register_parameter(_plain(name), nn.Parameter(weight.clone()))
         self.names = list(weights)
 
-    def __getitem__(self, name: str) -> Tensor:
+    def __getitem__(self, name: str) -> nn.Parameter:
         return getattr(self, _plain(name))
 
     def named(self) -> dict[str, nn.Parameter]:

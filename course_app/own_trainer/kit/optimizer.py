@@ -18,7 +18,7 @@ class Optimizer(torch.optim.Optimizer):
             group["lr"] = rate
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self, closure=None):
         """Update every tensor from its gradient."""
         for group in self.param_groups:
             rest = group["lr"], group["betas"], group["eps"], group["weight_decay"]

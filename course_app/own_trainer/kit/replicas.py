@@ -125,6 +125,7 @@ class Sharded(Trainer):
             x = x.detach().requires_grad_(x.is_floating_point())
             with torch.enable_grad():
                 self._run(u, row, x).backward(grad)
+            assert row.grad is not None
             return x.grad if x.grad is not None else torch.zeros(0), row.grad
 
         def loss_gradient(y: Tensor) -> Tensor:
@@ -132,6 +133,7 @@ class Sharded(Trainer):
             with torch.enable_grad():
                 seen["loss"] = model.mean_loss(y, targets)
                 seen["loss"].backward()
+            assert y.grad is not None
             return y.grad
 
         shards = [weight.detach() for weight in self.model.parameters()]

@@ -40,6 +40,7 @@ def train(comm, s: Settings, parts, device: str = "cpu", folder: Path | None = N
     losses, norms, seconds = [], [], []
     for step in range(s.steps):
         if s.stop and step == s.stop:
+            assert folder is not None
             trainer = move_to_a_new_trainer(
                 trainer, lambda new: TRAINERS[s.layout](comm, new, parts, device), parts, folder / f"rank-{comm.rank}"
             )
@@ -77,12 +78,13 @@ def on_processes(s: Settings, folders: list[str], with_gpus: bool = False) -> di
 
     from course_lib.cluster.gloo import RealComm
 
+    from .gpus import OnGpus
+
     rank, size, local = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-    comm, device, backend = RealComm(range(size)), "cpu", "gloo"
+    comm: RealComm | OnGpus = RealComm(range(size))
+    device, backend = "cpu", "gloo"
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends a rank at once, even while it waits for a message
     if with_gpus:
-        from .gpus import OnGpus
-
         count = torch.cuda.device_count()
         shared = count < int(os.environ["LOCAL_WORLD_SIZE"])
         comm, device, backend = (

@@ -94,7 +94,7 @@ class Trainer:
 
     def gradients(self) -> dict[str, Tensor]:
         """Every gradient by the name of its weight."""
-        return {name: weight.grad for name, weight in self.model.named().items()}
+        return {name: weight.grad for name, weight in self.model.named().items() if weight.grad is not None}
 
     def clip_whole(self) -> float:
         """Clip gradients of which this rank holds all, by the part `clip`; their norm before."""

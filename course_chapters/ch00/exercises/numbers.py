@@ -82,7 +82,7 @@ class Line(NamedTuple):
     """A line of an estimate: its text, the value of its left side, and the value that it claims."""
 
     text: str
-    comes_to: Callable[[], Quantity]  # raises ValueError if the left side adds unlike units
+    comes_to: Callable[[], Quantity | float]  # raises ValueError if the left side adds unlike units
     claims: Quantity
 
     @property
@@ -92,6 +92,7 @@ class Line(NamedTuple):
             right = self.comes_to()
         except ValueError as error:
             return str(error).split(". ")[0]
+        assert isinstance(right, Quantity)
         if right.dimension != self.claims.dimension:
             return f"The left side is {right!r}, which is not {self.claims!r}"
         off = (right - self.claims).base

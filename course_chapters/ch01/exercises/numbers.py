@@ -207,11 +207,11 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "llama_days_mfu": lambda: duration_text(
         compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, ROUND_MFU, LLAMA_CLUSTER)
     ),
-    "llama_days_flops": lambda: duration_text(LLAMA.flops / (LLAMA.devices * H100.dense_flops * LLAMA.mfu), 2),
+    "llama_days_flops": lambda: duration_text(LLAMA.train_flops / (LLAMA.devices * H100.dense_flops * LLAMA.mfu), 2),
     "llama_days_hours": lambda: duration_text(LLAMA.device_hours / LLAMA.devices * HOUR),
     "llama_snapshot": lambda: f"{LLAMA.snapshot_days:.0f} days",
     "llama_mfu_54": lambda: percent_text(
-        LLAMA.flops / (LLAMA.devices * H100.dense_flops * LLAMA.snapshot_days * DAY), 2
+        LLAMA.train_flops / (LLAMA.devices * H100.dense_flops * LLAMA.snapshot_days * DAY), 2
     ),
     # the plan, and what comes next
     "plan_tokens": lambda: f"{number_text(GPUS * DEADLINE * H100.dense_flops * ROUND_MFU / (6 * PARAMS))} tokens",

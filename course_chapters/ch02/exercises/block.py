@@ -106,7 +106,8 @@ class Layer(nn.Module):
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()
         self.linear, self.dropout = nn.Linear(width, width), dropout
-        self.calls, self.shifts = 0, (0.0,)
+        self.calls = 0
+        self.shifts: tuple[float, ...] = (0.0,)
 
     def inner(self, x: Tensor) -> Tensor:
         """The term added to the residual."""

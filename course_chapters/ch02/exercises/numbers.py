@@ -2,11 +2,13 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from course_chapters.running_example import GPUS, PARAMS, lab, opening
 from course_lib.estimate import facts, memory
 from course_lib.estimate.facts.fact import rows
 from course_lib.estimate.memory import Layout, frameworks
+from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.units import BILLION, GB, MINUTE, GiB, bytes_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
@@ -23,7 +25,7 @@ def paper_shape() -> memory.Shape:
 
 def kept(shape: memory.Shape, kernels: str, checkpointing: str = "none", dropout: bool = False) -> float:
     """Bytes that all layers keep for one sequence of the plan."""
-    choices = {"kernels": kernels, "dropout": dropout, "checkpointing": checkpointing}
+    choices: TermChoices = {"kernels": kernels, "dropout": dropout, "checkpointing": checkpointing}
     return shape.layers * memory.layer_bytes(shape, 1, SEQ, **choices)
 
 
@@ -73,7 +75,7 @@ def titan_runs() -> list[Reading]:
             words=frozenset({"compiled loss"} if with_loss else ()),
         )
         words = f"{gpus} × {row['hardware'].split()[0]}" + ", compiled" * compiled
-        predicted, terms = (name("torchtitan", run) for name in (frameworks.predicted_bytes, frameworks.peak_terms))
+        predicted, terms = frameworks.predicted_bytes("torchtitan", run), frameworks.peak_terms("torchtitan", run)
         measured = float(row["peak_memory_gib"]) * GiB
         found.append(Reading(words, run.batch, run.seq, checkpointing, measured, predicted, terms))
     return found
@@ -89,6 +91,10 @@ def _steps() -> dict[str, str]:
         "state": bytes_text(memory.state_bytes(facts.model(first_steps.MODEL).params)),
         "peak": bytes_text(first_steps.peak(first_steps.levels())[1]),
     }
+
+
+def _of_steps(what: str) -> str:
+    return _steps()[what]
 
 
 def _puzzle(letter: str) -> str:
@@ -111,7 +117,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "state": lambda: bytes_text(memory.state_bytes(PARAMS)),
     "seq": lambda: f"{SEQ:,} tokens",
     # conventions
-    **{f"puzzle_{place}": (lambda letter=letter: _puzzle(letter)) for place, letter in PUZZLE.items()},
+    **{f"puzzle_{place}": partial(_puzzle, letter) for place, letter in PUZZLE.items()},
     "split_half": lambda: f"{memory.state_by_bucket(405 * BILLION, 'A')['weights'] / GB:,.0f} GB",
     "split_moments": lambda: f"{memory.state_by_bucket(405 * BILLION, 'A')['moments'] / GB:,.0f} GB",
     "share": lambda: bytes_text(memory.state_bytes(PARAMS) / GPUS),
@@ -124,7 +130,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "seven_weights": lambda: bytes_text(memory.weights_bytes(7 * BILLION)),
     "seven_moments": lambda: bytes_text(memory.state_by_bucket(7 * BILLION)["moments"]),
     # two steps of an 8B model
-    **{f"steps_{what}": (lambda what=what: _steps()[what]) for what in ("tokens", "card", "state", "peak")},
+    **{f"steps_{what}": partial(_of_steps, what) for what in ("tokens", "card", "state", "peak")},
     # activations
     "paper_stored": lambda: bytes_text(_paper("paper")),
     "paper_flash": lambda: bytes_text(_paper("flash")),

@@ -101,8 +101,8 @@ def pass_through(answer: Any, spec: Mapping[str, Any], shifts: Sequence[float] =
     calls = [layer.calls for layer in layers]
     output = [x.detach().clone() for x in streams] if tensors else list(streams)
     loss = sum((x * torch.linspace(0.5, 1.5, x.numel()).view_as(x)).sum() for x in streams) if tensors else None
-    graph = tensors and loss.requires_grad
-    if graph:
+    graph = loss is not None and loss.requires_grad
+    if loss is not None and graph:
         loss.backward()
     return {
         "output": output,

@@ -42,7 +42,7 @@ def _sheet() -> str:
     said = []
     for name in names:
         one = facts.device(name)
-        peak = one.dense_flops or one.fp32_flops
+        peak = one.get("dense_flops") or one.fp32_flops
         said.append(f"{name} {rate_text(peak)} ({peak.condition})")
     h100 = facts.device("H100 SXM")
     wire = f"{h100.link_both_ways.text} over its links ({h100.link_both_ways.condition}) and {h100.network_one_way.text} over its network"

@@ -83,7 +83,7 @@ The visible case has the four levels (`params("hierarchical-bandwidth").levels`)
         "course_lib.estimate.roofline.wires:bandwidth_across",
         "course_lib.estimate.roofline.wires:phases_seconds",
     ),
-    params=_hierarchy("in turn", "H100 SXM", float(facts.topology("Llama 3 cluster").levels[-1].oversubscription)),
+    params=_hierarchy("in turn", "H100 SXM", float(facts.topology("Llama 3 cluster").levels[-1].oversubscription or 1)),
     vary=lambda draw: _hierarchy("at once", draw.choice(OTHERS), draw.choice((2.0, 3.0, 4.0))),
     structural="phases",
     probe=rows,

@@ -167,7 +167,7 @@ def told_apart(answer: Any, case: Any, comm: Any = None) -> Any:
     (specs,) = case.args
     words = []
     for spec in specs:
-        calls = []
+        calls: list[int] = []
 
         def build(lr: float, decay: float, spec: Any = spec, calls: list[int] = calls) -> Any:
             calls.append(1)

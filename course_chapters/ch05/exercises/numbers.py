@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from course_chapters.running_example import BATCH, GPUS, PARAMS, opening
 from course_lib.estimate import facts, memory
@@ -24,6 +25,10 @@ PLAN_CHOICES = (  # choice, bytes of state per parameter, FLOP/s of a GPU's matm
     ("bf16 without master copy, stochastic rounding", STATE - MASTER, float(H100.dense_flops)),
     ("fp8 matmuls, at best", STATE + 2, float(H100.fp8_flops)),
 )
+
+
+def _bytes_of(name: str, without: int = 0) -> str:
+    return f"{recorded(name).bytes_per_parameter - without}"
 
 
 def _loss(name: str) -> str:
@@ -67,14 +72,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "limit_high": lambda: percent_text(BF16.unit_roundoff, 2),
     "ratio_fp16": lambda: f"{1 / FP16.unit_roundoff:,.0f}",
     "ratio_bf16": lambda: f"{1 / BF16.unit_roundoff:,.0f}",
-    **{
-        f"bytes_weight_{name}": lambda name=name: f"{recorded(name).bytes_per_parameter - MOMENTS}"
-        for name in ("master", "kahan", "nearest")
-    },
-    **{
-        f"bytes_{name}": lambda name=name: f"{recorded(name).bytes_per_parameter}"
-        for name in ("master", "kahan", "nearest")
-    },
+    **{f"bytes_weight_{name}": partial(_bytes_of, name, MOMENTS) for name in ("master", "kahan", "nearest")},
+    **{f"bytes_{name}": partial(_bytes_of, name) for name in ("master", "kahan", "nearest")},
     "parameters": lambda: f"{parameters():,}",
     "steps": lambda: str(steps()),
     "live_steps": lambda: str(LIVE_STEPS),

@@ -52,5 +52,5 @@ The names:
     answers=("name_algorithm",),
     params={"ranks": 8, "numbers": 4096},
     vary=lambda draw: {"numbers": draw.choice((1024, 3072, 8192, 10240))},
-    returns=Word(ALGORITHMS),
+    returns=Word(tuple(ALGORITHMS)),
 )

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from course_lib.cluster import Comm
+from course_lib.cluster import Comm, Work
 
 
 class _Spend(torch.autograd.Function):
@@ -32,6 +33,8 @@ class _Spend(torch.autograd.Function):
 
 class Net(nn.Module):
     """Layers in sequence. With `tied`, the first is used again at the end; with `branches`, all outputs are added and odd ranks run them in reverse."""
+
+    _comm: Comm
 
     def __init__(self, comm: Comm, spec: Mapping[str, Any]) -> None:
         super().__init__()
@@ -52,6 +55,7 @@ class Net(nn.Module):
         object.__setattr__(self, "_comm", comm)
 
     def _layer(self, layer: nn.Module, x: Tensor) -> Tensor:
+        assert isinstance(layer, nn.Linear)
         if self._seconds:
             self._comm.compute(self._seconds / 2, kind="forward")
         y = layer(x.to(layer.weight.dtype))
@@ -63,7 +67,7 @@ class Net(nn.Module):
         if self._branches:
             turned = row[::-1] if self._comm.rank % 2 else row
             parts = {layer: self._layer(layer, x) for layer in turned}
-            return sum(parts[layer].tanh().double() for layer in row)
+            return reduce(torch.add, (parts[layer].tanh().double() for layer in row))
         for layer in row:
             x = self._layer(layer, x.tanh())
         return x
@@ -121,6 +125,8 @@ class Counted:
 class Words(nn.Module):
     """A minimal language model, an embedding and an output layer: (rows, length) to (rows, length, vocabulary)."""
 
+    counted: Counted
+
     def __init__(self, seed: int, vocabulary: int, width: int) -> None:
         super().__init__()
         coin = torch.Generator().manual_seed(seed)
@@ -141,10 +147,14 @@ class Replica(nn.Module):
     torch's DistributedDataParallel reads `require_backward_grad_sync` at the same time; `no_sync()` sets it to False.
     """
 
+    counted: Counted
+    _armed: list[bool]
+
     def __init__(self, comm: Comm, module: nn.Module) -> None:
         super().__init__()
         self.module, self.require_backward_grad_sync = module, True
-        counted, works, armed = Counted(), [], [False]
+        counted, armed = Counted(), [False]
+        works: list[Work] = []
         object.__setattr__(self, "counted", counted)
 
         def arrived(parameter: nn.Parameter) -> None:
@@ -153,7 +163,8 @@ class Replica(nn.Module):
             if not works:
                 torch.autograd.Variable._execution_engine.queue_callback(finish)
             parameter.grad /= comm.size
-            works.append(comm.all_reduce(parameter.grad, async_op=True))
+            if work := comm.all_reduce(parameter.grad, async_op=True):
+                works.append(work)
 
         def finish() -> None:
             for work in works:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from math import ceil, log2
 
 from course_chapters.running_example import BATCH, GPUS, MFU, PARAMS, RING, SEQ, lab, opening
@@ -120,7 +120,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "many": lambda: f"{MANY:,} GPUs",
     "layer_405": lambda: bytes_text(memory.weights_bytes(LARGE_PARAMS / LARGE.layers)),
     # Table 1 of the paper
-    **{f"table_{stage}": (lambda stage=stage: _zero(TABLE_PARAMS, stage, TABLE_RANKS)) for stage in range(4)},
+    **{f"table_{stage}": partial(_zero, TABLE_PARAMS, stage, TABLE_RANKS) for stage in range(4)},
     # what is sent
     "sent_dp": lambda: bytes_text(sent(PARAMS, GPUS, 0)),
     "sent_fsdp": lambda: bytes_text(sent(PARAMS, GPUS, 3)),

@@ -75,8 +75,8 @@ def moved(answer: Any, case: Any, comm: Any = None) -> Any:
 
     elements, old, new, part = case.args
     if type(part) is dict:  # a table from which this rank's part is created, and positions
-        part, places = repeated(part["table"], elements // old if comm.rank < old else 0, 1)[0], part[WEIGHED]
-        got = answer(comm, part, elements, old, new)
+        own, places = repeated(part["table"], elements // old if comm.rank < old else 0, 1)[0], part[WEIGHED]
+        got = answer(comm, own, elements, old, new)
         return {"part": got[places] if comm.rank < new else got, "length": len(got)}
     with Accounting() as books:
         books.adopt(part)

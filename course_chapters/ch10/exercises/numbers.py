@@ -10,7 +10,7 @@ from course_lib.estimate import facts, memory
 from course_lib.estimate.facts.pipelines import stage_profiles
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
-from course_lib.estimate.memory.stage_peaks import Peak, stage_peak, stage_peaks
+from course_lib.estimate.memory.stage_peaks import Peak, PeakChoices, stage_peak, stage_peaks
 from course_lib.estimate.running_plan import CONVENTION, LAYOUT, MICROBATCHES, STATE_BYTES
 from course_lib.estimate.units import BILLION, MINUTE, TFLOP, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel import schedules
@@ -21,7 +21,11 @@ H100 = facts.device("H100 SXM")
 SHAPE = facts.model("llama3-70b")
 LARGE = facts.model("llama3-405b")
 RUN_8K, RUN_16K = (facts.run(f"Llama 3 405B, {gpus} GPUs, 8,192 tokens") for gpus in ("8,192", "16,384"))
-STAGE = {"kernels": "flash", "dropout": False, "convention": CONVENTION}  # how a stage of the plan is counted
+STAGE: PeakChoices = {
+    "kernels": "flash",
+    "dropout": False,
+    "convention": CONVENTION,
+}  # how a stage of the plan is counted
 PLAN = Layout(**LAYOUT, sp=True, microbatches=MICROBATCHES)
 PLAN_CHUNKS = 5  # of four layers each
 LAB_GPUS, LAB_SECONDS = 8, 10 * MINUTE  # what it takes to profile this chapter's stages on one server
@@ -79,7 +83,8 @@ def plan_peak(pp: int | None = None, checkpointing: str = "none") -> Peak:
     layout = PLAN
     if pp is not None:
         layout = replace(PLAN, pp=pp, dp=GPUS // (8 * pp), microbatches=BATCH * 8 * pp // (GPUS * SEQ))
-    return stage_peak(SHAPE, 1, SEQ, layout, stage=0, checkpointing=checkpointing, **STAGE)
+    choices: PeakChoices = {**STAGE, "stage": 0, "checkpointing": checkpointing}
+    return stage_peak(SHAPE, 1, SEQ, layout, **choices)
 
 
 @cache

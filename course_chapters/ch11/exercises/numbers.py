@@ -2,9 +2,12 @@
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Unpack
 
 from course_chapters.running_example import EXACT, GPUS, SEQ, lab, opening
 from course_lib.estimate import compute, facts, memory
+from course_lib.estimate.memory.activation_terms import TermChoices
+from course_lib.estimate.memory.layout import Degrees
 from course_lib.estimate.running_plan import STATE_BYTES
 from course_lib.estimate.units import MINUTE, bytes_text, duration_text, number_text, percent_text, rate_text
 from course_lib.parallel.context.costs import contiguous_imbalance, gather_traffic, ring_traffic, tokens_to_hide
@@ -20,11 +23,11 @@ INSIDE, ACROSS = float(H100.link_one_way), float(H100.network_one_way)  # bytes/
 LAB_SECONDS = 15 * MINUTE  # what it takes to measure attention on one GPU
 
 
-def kept(seq: int, checkpointing: str = "none", **layout: object) -> float:
+def kept(seq: int, checkpointing: str = "none", **layout: Unpack[Degrees]) -> float:
     """Bytes of activations that one rank keeps for one sequence of the plan's model."""
     where = memory.Layout(**layout)
-    choices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing, "loss": "fused"}
-    return float(memory.activation_bytes(SHAPE, 1, seq, where, **choices))
+    choices: TermChoices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing}
+    return float(memory.activation_bytes(SHAPE, 1, seq, where, loss="fused", **choices))
 
 
 def gather_bytes(tokens: int, cp: int, shape: facts.ModelShape = SHAPE) -> float:

@@ -216,7 +216,7 @@ def steered(answers: Any, case: Any, comm: Any = None) -> Any:
 
     choose, update = answers
     what, tables, bias, k, rate = case.args
-    steps = []
+    steps: list[dict[str, object]] = []
     for table in tables:
         step: dict[str, Any] = {"ids": "", "weights": "", "gradient": "", "bias": "", "changed": False}
         counts, before = table, bias.clone()

@@ -66,7 +66,10 @@ def regathered() -> float:
 def swapped_bytes() -> dict[str, float]:
     """Bytes that a rank of that mesh sends in a step of the plan's model, by axis, all of them in 16 bits."""
     job = planner.Job(model=PLAN, seq=SEQ, sequences=SEQUENCES)
-    return {axis: float(sent) for axis, sent in planner.traffic(job, Layout(**SWAPPED, sp=True), gradient=2).items()}
+    return {
+        axis: float(sent)
+        for axis, sent in planner.traffic(job, Layout(dp=SWAPPED["dp"], tp=SWAPPED["tp"], sp=True), gradient=2).items()
+    }
 
 
 def swapped(order: str) -> dict[str, float]:

@@ -106,7 +106,7 @@ def _loaded(load: Any, disk: Disk) -> Any:
     return found
 
 
-def digest(data: bytes) -> str:
+def digest(data: bytes | bytearray) -> str:
     """A text that stands for the data."""
     return hashlib.sha256(data).hexdigest()
 

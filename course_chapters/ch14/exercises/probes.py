@@ -140,7 +140,8 @@ class Job:
 
     def __init__(self, seed: int, batches: int, every: int, kills: list[int]) -> None:
         self.batches, self.every, self._seed = batches, every, seed
-        self._kills, self._calls, self._disk, self.saves = set(kills), 0, None, []
+        self._kills, self._calls, self._disk = set(kills), 0, None
+        self.saves: list[int] = []
         self.restart()
 
     def restart(self) -> None:

@@ -54,10 +54,10 @@ def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
     index, table = case.args
     if index == 0:
         return rows(answers, case)
-    return unless_open(index, lambda: [_beside(*answers, sweep) for (sweep,) in table])
+    return unless_open(index, lambda: [_beside(sweep, *answers) for (sweep,) in table])
 
 
-def _beside(predict: Any, held_out: Any, sweep: list[dict[str, Any]]) -> dict[str, Any]:
+def _beside(sweep: list[dict[str, Any]], predict: Any, held_out: Any) -> dict[str, Any]:
     found: dict[str, Any] = {"said": held_out(copied(sweep)), "others": {}, "everything": {}}
     for place, row in enumerate(sweep):
         size, measured = row["nbytes"], statistics.median(row["seconds"])

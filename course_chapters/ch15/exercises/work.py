@@ -30,7 +30,10 @@ def as_run(content: Mapping[str, Any]) -> dict[str, Any]:
 def peaks_of(device: str) -> dict[str, dict[str, float]]:
     """`dense_flops` and `sparse_flops` of a data sheet: 2:4 sparsity doubles the dense peak."""
     sheet = facts.device(device)
-    dense = {"bfloat16": float(sheet.dense_flops), **({"float8": float(sheet.fp8_flops)} if sheet.fp8_flops else {})}
+    dense = {
+        "bfloat16": float(sheet.dense_flops),
+        **({"float8": float(sheet.fp8_flops)} if sheet.get("fp8_flops") else {}),
+    }
     return {"dense_flops": dense, "sparse_flops": {dtype: 2 * flops for dtype, flops in dense.items()}}
 
 

@@ -66,7 +66,8 @@ def cached(answer: Any, case: Any, comm: Any = None) -> Any:
     """What a prefix cache returns for each operation; `case.args = (pages, size, operations)`, with a 2 after these as in `paged`."""
     pages, size, operations, *count = case.args
     caches = [answer(pages, size) for _ in range(*count or (1,))]
-    told, refused = [], set()
+    told = []
+    refused: set[object] = set()
     for name, *given in operations:
         if name == "release" and given[0] in refused:
             told.append("released")

@@ -1,7 +1,7 @@
 """The course's facts: hardware, models, runs, prices, claims; each with unit, source, date, condition."""
 
 from course_lib.estimate.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
-from course_lib.estimate.facts.fact import Fact, Reference, reference, references
+from course_lib.estimate.facts.fact import Fact, Reference, Sheet, reference, references
 from course_lib.estimate.facts.frameworks import Framework, framework, frameworks
 from course_lib.estimate.facts.gpus import Gpu, eight_bit_capability, fastest_core, gpu, quickest_seconds
 from course_lib.estimate.facts.hardware import Device, Link, device, devices, link, links
@@ -32,6 +32,7 @@ __all__ = [
     "ModelShape",
     "PublishedRun",
     "Reference",
+    "Sheet",
     "ServiceDay",
     "ServingRow",
     "Topology",

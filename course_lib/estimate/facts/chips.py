@@ -73,7 +73,7 @@ def _ceilings() -> dict[tuple[str, str], MatmulCeiling]:
         values.setdefault((row["device"], row["dtype"]), {})[row["field"]] = fact_of(row)
     for (name, dtype), fields in values.items():  # a peak stands in one record: that of the device, where there is one
         known = devices().get(name)
-        sheet = known and (known.dense_flops if dtype == "bf16" else known.fp8_flops)
+        sheet = known and known.get("dense_flops" if dtype == "bf16" else "fp8_flops")
         fields["peak"] = sheet or fields["peak"]
     return {key: MatmulCeiling(device=key[0], dtype=key[1], **fields) for key, fields in values.items()}
 

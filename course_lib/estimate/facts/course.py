@@ -1,5 +1,6 @@
 """The course about itself: chapters, the map and its routes, thesis table, glossary, symbols, outcomes."""
 
+import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +19,7 @@ class Chapter:
     relieved: str
     created: str
 
-    @property
+    @builtins.property  # `property` is a field here
     def title(self) -> str:
         """Number and name for a menu: "06 collectives"."""
         return f"{self.number} {self.folder[3:].replace('_', ' ')}"

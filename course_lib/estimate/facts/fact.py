@@ -2,8 +2,8 @@
 
 import csv
 import difflib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -43,7 +43,7 @@ class Fact(float):
             setattr(fact, name, text)
         return fact
 
-    def __getnewargs__(self) -> tuple[float, str, str, str, str]:
+    def __getnewargs__(self) -> tuple[float, str, str, str, str]:  # type: ignore[override]  # the stub forbids subclasses with more
         """What copying and pickling need."""
         return float(self), self.unit, self.source, self.date, self.condition
 
@@ -73,6 +73,42 @@ class Fact(float):
             many = "s" if self != 1 and base in _COUNTED else ""
             shown = f"{units.number_text(self)} {base}{many}"
         return f"{shown}/{per}" if per else shown
+
+
+class Number:
+    """A field of a sheet. Reading it gives its fact, or a ValueError where no source that we trust has one."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Python says under which name a sheet holds it."""
+        self.name = name
+
+    def __get__(self, sheet: "Sheet", owner: type) -> Fact:
+        """The fact of this sheet."""
+        fact = sheet.get(self.name)
+        if fact is None:
+            raise ValueError(f"No source that we trust gives {self.name} of {sheet.name}.")
+        return fact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sheet:
+    """What is known of one thing: a name, and those of its numbers that have a source."""
+
+    name: str
+    numbers: Mapping[str, Fact] = field(hash=False)
+
+    def __post_init__(self) -> None:
+        for number in self.numbers:
+            self._known(number)
+
+    def get(self, number: str) -> Fact | None:
+        """The fact in the field called `number`, or None where no source that we trust has one."""
+        self._known(number)
+        return self.numbers.get(number)
+
+    def _known(self, number: str) -> None:
+        if not isinstance(vars(type(self)).get(number), Number):
+            raise AttributeError(f"A {type(self).__name__} has no number {number!r}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ def gpu(name: str) -> Gpu:
         bridge_one_way=own.get("bridge_one_way"),
         port_one_way=own.get("port_one_way"),
         in_server=own.get("in_server"),
-        fp32_flops=known.fp32_flops or _of_the_cores(known.name),
+        fp32_flops=known.get("fp32_flops") or _of_the_cores(known.name),
         switch_adds=link is not None and int(link[1]) >= _values()["NVSwitch"]["adds_from"],
     )
 

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from functools import cache
 
-from course_lib.estimate.facts.fact import Fact, fact_of, find, rows
+from course_lib.estimate.facts.fact import Fact, Number, Sheet, fact_of, find, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Device:
-    """One accelerator. Rates are per second, sizes in bytes; None is a number without a source we trust."""
+class Device(Sheet):
+    """One accelerator. Rates are per second, sizes in bytes. Some numbers are without a source we trust."""
 
-    name: str
     vendor: str
     year: int
     kind: str  # "GPU", "TPU chip" or "chip"
@@ -18,17 +17,17 @@ class Device:
     link: str  # what joins the devices of a server
     source: str
     announced: bool  # its numbers are those of an announcement, not of a sheet of a shipped part
-    memory: Fact  # B, nominal
-    bandwidth: Fact  # B/s, its own memory
-    dense_flops: Fact | None = None  # FLOP/s, 16-bit, dense: the peak every MFU divides by
-    sparse_flops: Fact | None = None  # FLOP/s, 16-bit, only with 2:4 structured sparsity
-    fp8_flops: Fact | None = None  # FLOP/s, 8-bit, dense
-    fp32_flops: Fact | None = None  # FLOP/s, 32-bit
-    matmul_flops: Fact | None = None  # FLOP/s, the best dense bf16 matmul anybody measured
-    link_one_way: Fact | None = None  # B/s in one direction, within the server
-    link_both_ways: Fact | None = None  # B/s, both directions added: what brochures print
-    network_one_way: Fact | None = None  # B/s in one direction, to other servers, per device
-    power: Fact | None = None  # W
+    memory = Number()  # B, nominal
+    bandwidth = Number()  # B/s, its own memory
+    dense_flops = Number()  # FLOP/s, 16-bit, dense: the peak every MFU divides by
+    sparse_flops = Number()  # FLOP/s, 16-bit, only with 2:4 structured sparsity
+    fp8_flops = Number()  # FLOP/s, 8-bit, dense
+    fp32_flops = Number()  # FLOP/s, 32-bit
+    matmul_flops = Number()  # FLOP/s, the best dense bf16 matmul anybody measured
+    link_one_way = Number()  # B/s in one direction, within the server
+    link_both_ways = Number()  # B/s, both directions added: what brochures print
+    network_one_way = Number()  # B/s in one direction, to other servers, per device
+    power = Number()  # W
 
     @property
     def label(self) -> str:
@@ -75,7 +74,7 @@ def _devices() -> dict[str, Device]:
             link=row["link"],
             source=row["source"],
             announced=row["announced"] == "1",
-            **values[row["device"]],
+            numbers=values[row["device"]],
         )
         for row in rows("device_names.csv")
     }

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from course_lib.estimate.facts.fact import find, reference, rows
 
@@ -73,9 +74,14 @@ _WHOLE = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_dim", "vocab", "
 _MORE = ("experts", "top_k", "expert_ffn", "params", "active_params")
 
 
+def _numbers(row: dict[str, str]) -> dict[str, Any]:
+    """A model's whole numbers, by field."""
+    return {field: int(row[field]) for field in (*_WHOLE, *_MORE)}
+
+
 @cache
 def _models() -> dict[str, ModelShape]:
-    details: dict[str, dict[str, int | str]] = {}
+    details: dict[str, dict[str, Any]] = {}
     for row in rows("model_details.csv"):
         value = row["value"]
         details.setdefault(row["model"], {})[row["field"]] = int(value) if value.isdigit() else value
@@ -91,7 +97,7 @@ def _models() -> dict[str, ModelShape]:
             note=row["note"],
             source=reference(row["source"]).short,
             date=row["date"],
-            **{field: int(row[field]) for field in (*_WHOLE, *_MORE)},
+            **_numbers(row),
             **details.get(row["name"], {}),
         )
         for row in rows("models.csv")

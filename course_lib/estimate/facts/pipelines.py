@@ -2,10 +2,15 @@
 
 import ast
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING, overload
 
 from course_lib.estimate.facts.fact import Fact, find, rows
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 
@@ -24,7 +29,13 @@ class BubbleFormula:
     url: str
     date: str
 
-    def idle(self, **values: float) -> float:
+    @overload
+    def idle(self, **values: float) -> float: ...
+
+    @overload
+    def idle(self, **values: "float | np.ndarray") -> "float | np.ndarray": ...
+
+    def idle(self, **values: "float | np.ndarray") -> "float | np.ndarray":
         """The bubble for `PP=8, F=1, B=2, W=1, …`, in their unit of time."""
         return evaluated(self.bubble, values)
 
@@ -58,10 +69,18 @@ class StageProfile:
     communication: Fact
 
 
-def evaluated(formula: str, values: dict[str, float]) -> float:
+@overload
+def evaluated(formula: str, values: Mapping[str, float]) -> float: ...
+
+
+@overload
+def evaluated(formula: str, values: Mapping[str, "float | np.ndarray"]) -> "float | np.ndarray": ...
+
+
+def evaluated(formula: str, values: Mapping[str, "float | np.ndarray"]) -> "float | np.ndarray":
     """The value of a formula of numbers, names, + − × and ÷; a name without a value is a ValueError."""
 
-    def of(node: ast.expr) -> float:
+    def of(node: ast.expr) -> "float | np.ndarray":
         if isinstance(node, ast.BinOp):
             return _OPERATORS[type(node.op)](of(node.left), of(node.right))
         if isinstance(node, ast.Name):

@@ -63,7 +63,7 @@ def recipes() -> Mapping[str, Recipe]:
     numbers = ("year", "scale_bits", "tensor_scale_bits")
     made = {}
     for row in rows("precision_recipes.csv"):
-        words = {key: "" if value == "0" else value for key, value in row.items() if key not in numbers}
+        words: dict[str, Any] = {key: "" if value == "0" else value for key, value in row.items() if key not in numbers}
         words |= {"hadamard": row["hadamard"] == "1", "source": reference(row["source"]).short}
         made[row["name"]] = Recipe(**{**words, **{key: int(row[key]) for key in numbers}})
     return dict(sorted(made.items(), key=lambda item: item[1].year))

@@ -3,37 +3,36 @@
 from dataclasses import dataclass
 from functools import cache
 
-from course_lib.estimate.facts.fact import Fact, fact_of, find, rows
+from course_lib.estimate.facts.fact import Fact, Number, Sheet, fact_of, find, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublishedRun:
-    """One training run as published. None: not published, or in no source we read."""
+class PublishedRun(Sheet):
+    """One training run as published. Some numbers are not published, or in no source we read."""
 
-    name: str
     published: str  # year-month
     device: str  # a name for `facts.device`, or a family of devices
     model: str  # a name for `facts.model`, or ""
     source: str
-    params: Fact
-    active_params: Fact | None = None  # parameters a token meets, where fewer than all
-    tokens: Fact | None = None
-    train_flops: Fact | None = None  # FLOP of the whole run, as printed
-    devices: Fact | None = None
-    device_hours: Fact | None = None
-    days: Fact | None = None
-    mfu: Fact | None = None
-    hfu: Fact | None = None
-    flops_per_device: Fact | None = None  # FLOP/s achieved
-    tokens_per_s: Fact | None = None  # all devices
-    step_seconds: Fact | None = None
-    seq_len: Fact | None = None
-    batch_tokens: Fact | None = None
-    tp: Fact | None = None
-    cp: Fact | None = None
-    pp: Fact | None = None
-    dp: Fact | None = None
-    snapshot_days: Fact | None = None  # a stretch that was reported on, not the run's length
+    params = Number()
+    active_params = Number()  # parameters a token meets, where fewer than all
+    tokens = Number()
+    train_flops = Number()  # FLOP of the whole run, as printed
+    devices = Number()
+    device_hours = Number()
+    days = Number()
+    mfu = Number()
+    hfu = Number()
+    flops_per_device = Number()  # FLOP/s achieved
+    tokens_per_s = Number()  # all devices
+    step_seconds = Number()
+    seq_len = Number()
+    batch_tokens = Number()
+    tp = Number()
+    cp = Number()
+    pp = Number()
+    dp = Number()
+    snapshot_days = Number()  # a stretch that was reported on, not the run's length
 
     @property
     def year(self) -> float:
@@ -44,18 +43,18 @@ class PublishedRun:
     @property
     def flops(self) -> float | None:
         """FLOP of the run: as printed, else 6 × (active) parameters × tokens, else None."""
-        if self.train_flops is not None:
+        if self.get("train_flops") is not None:
             return self.train_flops
-        if self.tokens is None:
+        if self.get("tokens") is None:
             return None
-        return 6.0 * (self.active_params or self.params) * self.tokens
+        return 6.0 * (self.get("active_params") or self.params) * self.tokens
 
     @property
     def flops_condition(self) -> str:
         """How `flops` came about."""
-        if self.train_flops is not None:
+        if self.get("train_flops") is not None:
             return f"printed ({self.train_flops.source})"
-        return "6 × parameters × tokens" if self.tokens is not None else "unknown"
+        return "6 × parameters × tokens" if self.get("tokens") is not None else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ def _runs() -> dict[str, PublishedRun]:
             device=row["device"],
             model=row["model"],
             source=row["source"],
-            **values[row["run"]],
+            numbers=values[row["run"]],
         )
         for row in rows("run_names.csv")
     }

@@ -3,44 +3,41 @@
 from dataclasses import dataclass
 from functools import cache
 
-from course_lib.estimate.facts.fact import Fact, fact_of, find, rows
+from course_lib.estimate.facts.fact import Fact, Number, Sheet, fact_of, find, rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailureLog:
-    """What one report says about failures. None: it does not say."""
+class FailureLog(Sheet):
+    """What one report says about failures. It need not say everything."""
 
-    name: str
-    devices: Fact | None = None
-    days: Fact | None = None
-    device_hours: Fact | None = None
-    interruptions: Fact | None = None  # planned ones included
-    failures: Fact | None = None  # unplanned only
-    goodput: Fact | None = None  # useful time over elapsed time
-    earlier_goodput: Fact | None = None
-    storage: Fact | None = None  # B/s
-    checkpoint_hours: Fact | None = None
-    restart_minutes: Fact | None = None
-    node_day_rate: Fact | None = None  # failures per node and day; nodes of 8 devices
-    measured_mttf_hours: Fact | None = None
-    projected_mttf_hours: Fact | None = None
-    memory_mtbe_ratio: Fact | None = None
-    spare_fraction: Fact | None = None
-    corruption_days: Fact | None = None
+    devices = Number()
+    days = Number()
+    device_hours = Number()
+    interruptions = Number()  # planned ones included
+    failures = Number()  # unplanned only
+    goodput = Number()  # useful time over elapsed time
+    earlier_goodput = Number()
+    storage = Number()  # B/s
+    checkpoint_hours = Number()
+    restart_minutes = Number()
+    node_day_rate = Number()  # failures per node and day; nodes of 8 devices
+    measured_mttf_hours = Number()
+    projected_mttf_hours = Number()
+    memory_mtbe_ratio = Number()
+    spare_fraction = Number()
+    corruption_days = Number()
 
     @property
-    def exposure(self) -> float | None:
+    def exposure(self) -> float:
         """Device-hours that the report covers."""
-        if self.device_hours is not None:
-            return float(self.device_hours)
-        return None if self.devices is None or self.days is None else self.devices * self.days * 24
+        return float(self.get("device_hours") or self.devices * self.days * 24)
 
     @property
-    def rate(self) -> float | None:
+    def rate(self) -> float:
         """Unplanned failures per device-hour: counted, or from the rate of nodes of 8 devices."""
-        if self.node_day_rate is not None:
+        if self.get("node_day_rate") is not None:
             return self.node_day_rate / (8 * 24)
-        return None if self.failures is None or self.exposure is None else self.failures / self.exposure
+        return self.failures / self.exposure
 
 
 @cache
@@ -48,7 +45,7 @@ def _logs() -> dict[str, FailureLog]:
     values: dict[str, dict[str, Fact]] = {}
     for row in rows("failure_logs.csv"):
         values.setdefault(row["log"], {})[row["field"]] = fact_of(row)
-    return {name: FailureLog(name=name, **fields) for name, fields in values.items()}
+    return {name: FailureLog(name=name, numbers=fields) for name, fields in values.items()}
 
 
 def failure_log(name: str) -> FailureLog:

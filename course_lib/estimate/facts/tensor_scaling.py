@@ -34,8 +34,10 @@ def _series() -> dict[str, tuple[Cut, ...]]:
     for row in rows("tensor_scaling.csv"):
         about = (row["source"], row["date"], row["condition"])
         seconds, scaling = Fact(float(row["step_s"]), "s", *about), Fact(float(row["scaling"]), "fraction", *about)
-        sizes = (int(row[name]) for name in ("layers", "hidden", "tokens"))
-        made = Cut(row["device"], int(row["ranks"]), float(row["params"]), *sizes, seconds, scaling, row["url"])
+        layers, hidden, tokens = (int(row[name]) for name in ("layers", "hidden", "tokens"))
+        made = Cut(
+            row["device"], int(row["ranks"]), float(row["params"]), layers, hidden, tokens, seconds, scaling, row["url"]
+        )
         found.setdefault(row["key"], []).append(made)
     return {key: tuple(sorted(many, key=lambda one: one.ranks)) for key, many in found.items()}
 

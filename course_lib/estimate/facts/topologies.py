@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, cast
 
 from course_lib.estimate.facts.fact import Fact, fact_of, find, rows
 
@@ -56,7 +56,7 @@ def _topologies() -> dict[str, Topology]:
                 TopologyLevel(
                     name=row["level"],
                     of=row["of"],
-                    wire=row["wire"],
+                    wire=cast(Wire, row["wire"]),
                     note=row["note"],
                     **values.get((name, row["level"]), {}),
                 )

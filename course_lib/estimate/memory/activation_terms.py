@@ -7,7 +7,7 @@ Other kernels change single terms: FlashAttention keeps a log-sum-exp instead of
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -19,6 +19,15 @@ from course_lib.estimate.units import require_whole
 
 CHECKPOINTING = ("none", "selective", "full")
 LOSSES = ("paper", "plain", "fused")
+
+
+class TermChoices(TypedDict, total=False):
+    """Keywords of `layer_terms`."""
+
+    kernels: "str | Kernels"
+    dtype: str
+    dropout: bool
+    checkpointing: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

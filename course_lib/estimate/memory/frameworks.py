@@ -132,8 +132,8 @@ def _megatron_deepspeed(run: TrainingRun) -> dict[str, float]:
 
 def _megatron_deepspeed_stage(run: TrainingRun, stage: int) -> dict[str, float]:
     one, where, last = run.shape, run.layout, stage == run.layout.pp - 1
-    choices = {"stage": stage, "convention": "E", "checkpointing": run.checkpointing, "loss": "fused"}
-    peak = stage_peak(one, run.batch, run.seq, where, **choices)
+    how = run.checkpointing
+    peak = stage_peak(one, run.batch, run.seq, where, stage=stage, convention="E", checkpointing=how, loss="fused")
     logits = 6 * run.batch * run.seq * one.vocab / where.tp if last else 0.0  # fp32, and their 16-bit gradient
     return {
         "state": float(peak.state),
@@ -158,20 +158,21 @@ def _torchtitan(run: TrainingRun) -> dict[str, float]:
 def _torchtitan_stage(run: TrainingRun, stage: int) -> dict[str, float]:
     one, where = run.shape, replace(run.layout, sp=True, zero=3)
     tokens = run.batch * run.seq / where.cp
-    common = {"kernels": FLASH, "dropout": False}
     if run.checkpointing == "selective":
-        terms = layer_terms(one, run.batch, run.seq, where, **common)
+        terms = layer_terms(one, run.batch, run.seq, where, kernels=FLASH, dropout=False)
         kept = (
             total_bytes(term for term in terms if term.name in _SAVED) + 2 * tokens * one.hidden / where.tp
         )  # and down's output
     else:
-        kept = layer_bytes(one, run.batch, run.seq, where, checkpointing=run.checkpointing, **common)
+        kept = layer_bytes(
+            one, run.batch, run.seq, where, checkpointing=run.checkpointing, kernels=FLASH, dropout=False
+        )
     params, part = float(stage_params(one, where, stage)), params_by_part(one)
     layer, table = layer_params(one, where.tp), part["embedding"] / where.tp
     again = (
         0.0
         if run.checkpointing == "none"
-        else recomputed_bytes(one, run.batch, run.seq, where, checkpointing="full", **common)
+        else recomputed_bytes(one, run.batch, run.seq, where, checkpointing="full", kernels=FLASH, dropout=False)
     )
     alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
     last = stage == where.pp - 1

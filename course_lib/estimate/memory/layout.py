@@ -1,7 +1,7 @@
 """How a model is laid out over ranks: the numbers that matter for memory. Any of them may be a numpy array."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -21,6 +21,21 @@ SCHEDULES = (
     "dualpipe_v",
 )
 CHUNKED = ("interleaved", "breadth_first")  # a stage holds `virtual` separate chunks of layers
+
+
+class Degrees(TypedDict, total=False):
+    """Keywords of `Layout`, but for the schedule."""
+
+    tp: int | np.ndarray
+    sp: bool
+    cp: int | np.ndarray
+    pp: int | np.ndarray
+    dp: int | np.ndarray
+    ep: int | np.ndarray
+    zero: int | np.ndarray
+    replicas: int | np.ndarray
+    virtual: int | np.ndarray
+    microbatches: int | np.ndarray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

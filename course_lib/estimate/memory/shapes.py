@@ -5,7 +5,7 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -15,6 +15,16 @@ from course_lib.estimate.units import require_whole
 
 NORMS = ("LayerNorm", "RMSNorm")
 PARTS = ("embedding", "positions", "layer", "final_norm", "head")
+
+
+class Style(TypedDict, total=False):
+    """Keywords of `Shape` that are no numbers."""
+
+    gated: bool
+    tied: bool
+    norm: str
+    biases: bool
+    relative_positions: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

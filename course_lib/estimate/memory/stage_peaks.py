@@ -9,13 +9,22 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.memory.activation_terms import known_checkpointing, layer_terms, outside_terms
+from course_lib.estimate.memory.activation_terms import TermChoices, known_checkpointing, layer_terms, outside_terms
 from course_lib.estimate.memory.activations import total_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import Convention, dtype_bytes
 from course_lib.estimate.memory.recipes import convention as known_convention
 from course_lib.estimate.memory.shapes import Shape, expert_params, layer_params, params_by_part
 from course_lib.estimate.memory.shapes import shape as shape_of
+
+
+class PeakChoices(TermChoices, total=False):
+    """Keywords of `stage_peak`."""
+
+    stage: int
+    convention: str
+    loss: str
+
 
 _CHOICES = {"kernels": "paper", "dtype": "bf16", "dropout": True, "checkpointing": "none", "loss": "paper"}
 _EVEN = {  # micro-batches that every stage holds, by stages: `schedules.peak_activations` counts the same

@@ -15,8 +15,8 @@ from course_lib.estimate import facts
 from course_lib.estimate.facts import Device, Fact
 from course_lib.estimate.units import rate_text, require
 
-PARTS = ("compute", "memory", "network")
 Part = Literal["compute", "memory", "network"]
+PARTS: tuple[Part, ...] = ("compute", "memory", "network")
 
 
 def flop_rate(name: str, value: Any) -> Any:
@@ -45,7 +45,7 @@ def _refuse(name: str, value: Any, word: str, wanted: str, field: str) -> None:
 
 
 def _holds(device: Device, value: Fact) -> bool:
-    return any(getattr(device, field) is value for field in ("sparse_flops", "link_both_ways"))
+    return any(device.get(field) is value for field in ("sparse_flops", "link_both_ways"))
 
 
 def ridge(flops: Any, bandwidth: Any) -> Any:
@@ -173,13 +173,13 @@ def machine(device: str | Device, wire: str | None = "network", achievable: bool
     matmul instead of the published peak; the bandwidths stay those of the data sheet.
     """
     one = facts.device(device) if isinstance(device, str) else device
-    flops = one.matmul_flops if achievable else one.dense_flops
+    flops = one.get("matmul_flops" if achievable else "dense_flops")
     if flops is None:
         what = "measured matmul" if achievable else "dense 16-bit peak"
         raise ValueError(f"The facts have no {what} of {one.name}. {_others(achievable)}")
     if wire not in ("network", "link", None):
         raise ValueError(f"wire is {wire!r}; choose 'network' (between servers), 'link' (inside one) or None.")
-    rate = math.inf if wire is None else getattr(one, f"{wire}_one_way")
+    rate = math.inf if wire is None else one.get(f"{wire}_one_way")
     if rate is None:
         raise ValueError(f"The facts have no {wire} of {one.name}; give wire=None, or a Machine with your own number.")
     return Machine(one.name, flops, one.bandwidth, rate)
@@ -187,7 +187,7 @@ def machine(device: str | Device, wire: str | None = "network", achievable: bool
 
 def _others(achievable: bool) -> str:
     field = "matmul_flops" if achievable else "dense_flops"
-    known = [name for name, one in facts.devices().items() if getattr(one, field) is not None]
+    known = [name for name, one in facts.devices().items() if one.get(field) is not None]
     return f"They have one of {', '.join(known[-8:])}."
 
 

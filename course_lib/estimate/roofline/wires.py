@@ -15,6 +15,8 @@ from course_lib.estimate.facts import Topology
 from course_lib.estimate.roofline.roofs import byte_rate
 from course_lib.estimate.units import require
 
+Numbers = Sequence[float] | np.ndarray
+
 
 def message_seconds(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
     """Seconds of one message: α + bytes over bandwidth."""
@@ -47,7 +49,7 @@ class Regimes:
         return float(found) if found.ndim == 0 else found
 
 
-def fit_alpha_beta(sizes: Sequence[float], seconds: Sequence[float]) -> tuple[float, float]:
+def fit_alpha_beta(sizes: Numbers, seconds: Numbers) -> tuple[float, float]:
     """(α in s, bandwidth in bytes/s) of the line through measured messages, fitted by relative error.
 
     Least squares on raw seconds would depend almost only on the largest message.
@@ -80,7 +82,7 @@ def fit_regimes(sizes: Sequence[float], seconds: Sequence[float], least: int = 3
     return best[1]
 
 
-def _points(sizes: Sequence[float], seconds: Sequence[float], least: int) -> tuple[np.ndarray, np.ndarray]:
+def _points(sizes: Numbers, seconds: Numbers, least: int) -> tuple[np.ndarray, np.ndarray]:
     x = np.atleast_1d(require("sizes", np.asarray(sizes, dtype=float), "bytes", open_below=False))
     y = np.atleast_1d(require("seconds", np.asarray(seconds, dtype=float), "s"))
     if len(x) != len(y) or len(np.unique(x)) < least:

@@ -38,7 +38,8 @@ class BackgroundSaver:
             {} for _ in range(require_whole("buffers", buffers, "buffers"))
         ]
         self.last_durable: int | None = None
-        self._changed, self._error = threading.Condition(), None
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
         self._buffers, self._turn, self._next = buffers, 0, 0
 
     @property

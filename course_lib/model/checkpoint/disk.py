@@ -22,7 +22,7 @@ class Disk:
         """Create a folder and those above it; harmless if it is there."""
         Path(path).mkdir(parents=True, exist_ok=True)
 
-    def write(self, path: str | Path, chunks: Iterable[bytes]) -> None:
+    def write(self, path: str | Path, chunks: Iterable[bytes | memoryview]) -> None:
         """Create a file, or replace its content, with these bytes."""
         with Path(path).open("wb") as file:
             for chunk in chunks:

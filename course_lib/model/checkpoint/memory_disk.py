@@ -40,7 +40,7 @@ class MemoryDisk(Disk):
                 self._operation()
                 self._enter(str(each), -1)
 
-    def write(self, path: object, chunks: Iterable[bytes]) -> None:
+    def write(self, path: object, chunks: Iterable[bytes | memoryview]) -> None:
         """As `Disk`. OSError (no space left) beyond the capacity, with what fitted written."""
         name, data = str(path), b"".join(chunks)
         number = self.entries.get(name)

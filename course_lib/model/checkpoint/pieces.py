@@ -78,9 +78,7 @@ def write_pieces(store: CheckpointStore, folder: Path, rank: int, pieces: Iterab
 
 
 def _bytes(values: Tensor) -> memoryview:
-    return (
-        memoryview(values.detach().cpu().contiguous().view(torch.uint8).numpy()) if values.numel() else memoryview(b"")
-    )
+    return values.detach().cpu().contiguous().view(torch.uint8).numpy().data if values.numel() else memoryview(b"")
 
 
 class PieceReader:
@@ -92,8 +90,8 @@ class PieceReader:
         for rank in range(found.ranks):
             for each in map(Stretch._make, found.notes[str(rank)]["pieces"]):
                 self.stretches.setdefault(each.name, []).append(each)
-        for each in self.stretches.values():
-            each.sort(key=lambda one: one.start)
+        for stretches in self.stretches.values():
+            stretches.sort(key=lambda one: one.start)
 
     def notes_of(self, rank: int) -> Any:
         """What a rank noted beside its pieces."""

@@ -37,7 +37,8 @@ class SampleOrder:
 
     def step(self, position: Position) -> tuple[list[int], Position]:
         """The samples of the next step, in order, and the position after it. A batch may go on into the next epoch."""
-        epoch, taken, found = position.epoch, position.taken, []
+        epoch, taken = position.epoch, position.taken
+        found: list[int] = []
         if not 0 <= taken <= self.samples:
             raise ValueError(f"taken is {taken}; an epoch has {self.samples} samples.")
         while len(found) < self.batch:

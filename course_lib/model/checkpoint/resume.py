@@ -107,7 +107,9 @@ def restore(training: Training, state: Captured, leave_out: str = "") -> None:
 
 def capture_rng() -> dict[str, Any]:
     """This process's random states as JSON holds them: Python, NumPy, torch on the CPU and on its GPU."""
-    kind, keys, *rest = np.random.get_state()  # noqa: NPY002 - the global generator is what code of others draws from
+    state = np.random.get_state()  # noqa: NPY002 - the global generator is what code of others draws from
+    assert isinstance(state, tuple)
+    kind, keys, *rest = state
     version, internal, gauss = random.getstate()
     return {
         "python": [version, list(internal), gauss],

@@ -84,11 +84,11 @@ class CheckpointStore:
             self.disk.make_folder(folder)
         return folder
 
-    def write_part(self, folder: Path, rank: int, chunks: Iterable[bytes], notes: Any = None) -> int:
+    def write_part(self, folder: Path, rank: int, chunks: Iterable[bytes | memoryview], notes: Any = None) -> int:
         """Write this rank's bytes as one file and record it; the number of bytes."""
         path, digest, count = folder / f"part-{rank}.bin", hashlib.sha256(), 0
 
-        def counted() -> Iterable[bytes]:
+        def counted() -> Iterable[bytes | memoryview]:
             nonlocal count
             for chunk in chunks:
                 digest.update(chunk)
@@ -134,7 +134,8 @@ class CheckpointStore:
                 )
             wait(pause)
             pause = min(pause * 1.5, 0.05)
-        files, said = {}, {"all": notes}
+        files: dict[str, object] = {}
+        said = {"all": notes}
         for rank in range(ranks):
             record = json.loads(b"".join(self.disk.read(folder / f"part-{rank}.json")))
             files |= record["files"]
@@ -261,7 +262,9 @@ def new_attempt() -> str:
 
 
 def _step_of(folder: Path) -> int:
-    return int(_FOLDER.fullmatch(folder.name)[1])
+    found = _FOLDER.fullmatch(folder.name)
+    assert found
+    return int(found[1])
 
 
 def _sealed(content: Mapping[str, Any]) -> bytes:

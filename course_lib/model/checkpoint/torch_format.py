@@ -124,6 +124,7 @@ class TorchReader:
             raise CheckpointError("other model", f"{self.folder.name} has no tensor {name}.")
         shape, stored = self.shapes[name], self.metadata.state_dict_metadata[name]
         stop = math.prod(shape) if stop is None else stop
+        assert isinstance(stored, TensorStorageMetadata)
         boxes = boxes_of(shape, start, stop)
         chunks = [ChunkStorageMetadata(torch.Size(offsets), torch.Size(sizes)) for offsets, sizes in boxes]
         planner = _Load([torch.empty(sizes, dtype=stored.properties.dtype) for _, sizes in boxes], chunks)
@@ -181,6 +182,7 @@ class _Load(LoadPlanner):
         self.place = {chunk.offsets: target for chunk, target in zip(chunks, targets, strict=True)}
 
     def resolve_tensor(self, read_item: ReadItem) -> Tensor:
+        assert read_item.dest_index.offset is not None
         target = self.place[read_item.dest_index.offset]
         for dim, (offset, length) in enumerate(zip(read_item.dest_offsets, read_item.lengths, strict=True)):
             target = target.narrow(dim, offset, length)

@@ -126,6 +126,7 @@ def _again(term: memory.Term, config: Config) -> bool:
 def _changes(term: memory.Term, config: Config, backend: Backend) -> Iterator[tuple[float, str]]:
     """Factors on a term's bytes, each with its reason; 1 if the term already includes the change."""
     name = term.name
+    assert config.kv_heads
     shared = config.heads // config.kv_heads
     if name.endswith("statistics"):
         yield 1, "a norm keeps one fp32 number per token"
@@ -165,6 +166,7 @@ def _absent(name: str, config: Config) -> str:
 
 def _cast_weights(config: Config) -> int:
     """Parameters of the matrices whose casts are kept; recomputed layers cast theirs again."""
+    assert config.kv_heads and config.ffn
     narrow = config.kv_heads * config.head_dim
     layer = 2 * config.hidden * (config.hidden + narrow) + (2 + config.gated) * config.hidden * config.ffn
     return config.vocab * config.hidden + (0 if config.checkpointing == "full" else config.layers * layer)

@@ -53,7 +53,7 @@ class Reconciliation:
 
     def table(self) -> str:
         """All lines as text, with their sums."""
-        lines = [("kept for backward", "printed", "expected", "measured", "why not the printed")]
+        lines: list[tuple[str, ...]] = [("kept for backward", "printed", "expected", "measured", "why not the printed")]
         lines += [(line.label, *_sizes(line), line.why) for line in self.lines]
         lines.append(("in all", *_sizes(self), f"measured against expected: {percent_text(self.gap)}"))
         return aligned(lines, "<>>><")

@@ -11,7 +11,7 @@ dropout keeps (5 kB on a CPU).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -120,7 +120,9 @@ class Ledger:
 
     def table(self) -> str:
         """The rows as text, widths aligned."""
-        lines = [("kept for backward", "tensors", "dtype", "bytes", "also kept as a view", "first in")]
+        lines: list[tuple[str, ...]] = [
+            ("kept for backward", "tensors", "dtype", "bytes", "also kept as a view", "first in")
+        ]
         lines += [
             (row.label, f"{row.count}", row.dtype, f"{row.nbytes:,}", f"{row.aliases or ''}", row.where)
             for row in self.rows
@@ -133,7 +135,7 @@ class Ledger:
         return f"{self.table()}\npeak {bytes_text(self.peak_bytes)}, {source}"
 
 
-def aligned(lines: list[tuple[str, ...]], sides: str) -> str:
+def aligned(lines: Sequence[tuple[str, ...]], sides: str) -> str:
     """Lines of cells as text, aligned; `sides` has < or > for each column."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
@@ -247,7 +249,8 @@ def record(
         raise ValueError(
             "The model is in evaluation mode, so little is kept for a backward pass; call model.train() first."
         )
-    watch, read = _Watch(), []
+    watch = _Watch()
+    read: list[DevicePeak] = []
     gated = any(name.endswith("mlp.gate") for name, _ in model.named_modules())
     account = _Recorder(Namer(gated), watch, _before(model, tokens, targets))
     after = {}
@@ -266,7 +269,8 @@ def record(
         kept = tuple(account.held())
         account.mark(PHASES[0])
         after[PHASES[0]] = account.roles()
-        for phase, act in zip(PHASES[1:], (value.backward, optimizer and optimizer.step), strict=True):
+        acts = (value.backward, None if optimizer is None else optimizer.step)
+        for phase, act in zip(PHASES[1:], acts, strict=True):
             if act:
                 act()
                 account.adopt([p.grad for p in model.parameters() if p.grad is not None], "gradients")

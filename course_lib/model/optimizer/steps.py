@@ -62,7 +62,7 @@ class Optimizer:
 
     def __init__(self, params: Iterable[Tensor] | Iterable[dict], **settings: Any) -> None:
         given = list(params)
-        groups = given if given and isinstance(given[0], dict) else [{"params": given}]
+        groups: list[Any] = given if given and isinstance(given[0], dict) else [{"params": given}]
         self.groups = [{**self.defaults, **settings, **group, "params": list(group["params"])} for group in groups]
         tensors = [tensor for group in self.groups for tensor in group["params"]]
         if not tensors:

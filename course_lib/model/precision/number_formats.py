@@ -118,9 +118,16 @@ class Format:
 @cache
 def formats() -> Mapping[str, Format]:
     """All formats of the course by name, from 32 bits to 4."""
-    counts = ("exponent_bits", "mantissa_bits", "bias")
     return {
-        row["name"]: Format(**{key: int(cell) if key in counts else cell for key, cell in row.items()})
+        row["name"]: Format(
+            name=row["name"],
+            exponent_bits=int(row["exponent_bits"]),
+            mantissa_bits=int(row["mantissa_bits"]),
+            bias=int(row["bias"]),
+            special=row["special"],
+            used_for=row["used_for"],
+            source=row["source"],
+        )
         for row in rows("number_formats.csv")
     }
 

@@ -203,7 +203,7 @@ def best(task: Task, gpus: int | None = None) -> dict[str, Any]:
     if not plans:
         raise nothing
     plan = max(plans, key=lambda each: float(each.estimate.tokens_per_second))
-    found = {name: int(getattr(plan.layout, name)) for name in DEGREES if name != "recompute"}
+    found: dict[str, int | str] = {name: int(getattr(plan.layout, name)) for name in DEGREES if name != "recompute"}
     found["recompute"] = plan.job.recompute
     sequences = int(plan.job.sequences)
     return found if sequences == task.sequences else {**found, "sequences": sequences}

@@ -1,6 +1,7 @@
 """Remedies against a full memory, ranked by what they cost: time first, then how much code and configuration has to change."""
 
 from dataclasses import dataclass
+from functools import partial
 
 from course_lib.estimate.memory.layout import Layout
 from course_lib.operate.capstone.task import COURSE, Task
@@ -28,17 +29,18 @@ def remedies(task: Task = COURSE) -> list[Remedy]:
     """
     gpus = task.gpus
     group, m = task.hardware().per_node, max(task.sequences // gpus // MICRO, 1)
-    few, many = {"dp": gpus, "zero": 1}, {"dp": gpus // group, "zero": 1, "microbatches": m * group}
+    few = partial(Layout, dp=gpus, zero=1)
+    many = partial(Layout, dp=gpus // group, zero=1, microbatches=m * group)
     layouts = {
-        "smaller micro-batch": (Layout(**few, microbatches=m * MICRO), "none", "one argument"),
+        "smaller micro-batch": (few(microbatches=m * MICRO), "none", "one argument"),
         "ZeRO-3": (Layout(dp=gpus, zero=3, microbatches=m), "none", "wrap the model"),
-        "recompute layers": (Layout(**few, microbatches=m), "full", "wrap each layer"),
-        "tensor parallel": (Layout(**many, tp=group, sp=True), "none", "a plan for every matrix"),
-        "context parallel": (Layout(**many, cp=group), "none", "every function that uses positions"),
-        "pipeline": (Layout(**many, pp=group), "none", "cut the model, schedule micro-batches"),
+        "recompute layers": (few(microbatches=m), "full", "wrap each layer"),
+        "tensor parallel": (many(tp=group, sp=True), "none", "a plan for every matrix"),
+        "context parallel": (many(cp=group), "none", "every function that uses positions"),
+        "pipeline": (many(pp=group), "none", "cut the model, schedule micro-batches"),
     }
     cluster = task.hardware()
-    before = planner.estimate(task.job(), cluster, Layout(**few, microbatches=m))
+    before = planner.estimate(task.job(), cluster, few(microbatches=m))
     memory, seconds = float(before.memory), float(before.seconds)
     found = []
     for name, (layout, recompute, change) in layouts.items():

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.stage_peaks import stage_peak
 from course_lib.parallel import planner
 from course_lib.parallel.planner.traffic import WIDTH
@@ -80,7 +80,7 @@ def parallelisms(gpus: int = 8, seq: int = 8192, device: str = "H100 SXM") -> li
     Data-parallel ways give each GPU a sequence of its own; the others pass that many micro-batches of one sequence through all GPUs. Gradients are
     summed in 16 bits and state is that of convention C.
     """
-    ways = {
+    ways: dict[str, Degrees] = {
         "DP": {"dp": gpus, "zero": 0},
         "ZeRO-1": {"dp": gpus, "zero": 1},
         "FSDP": {"dp": gpus, "zero": 3},

@@ -74,7 +74,7 @@ def find_straggler(
         raise ValueError(
             f"times have shapes {sorted(shapes)}; give the same steps × ranks for every part, two ranks or more."
         )
-    total = sum(tables.values())
+    total = np.sum([*tables.values()], axis=0)
     medians = np.median(total, axis=0)
     rank = int(np.argmax(medians))
     others = float(np.median(np.delete(medians, rank)))

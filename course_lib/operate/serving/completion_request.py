@@ -12,7 +12,7 @@ from course_lib.model import text
 from course_lib.operate.serving.engine import FINISHED, Generation
 from course_lib.operate.serving.paged_model import Sampling
 
-_UNSUPPORTED = {  # fields of OpenAI's API, with the one value that changes nothing
+_UNSUPPORTED: dict[str, object] = {  # fields of OpenAI's API, with the one value that changes nothing
     "n": 1,
     "best_of": 1,
     "echo": False,

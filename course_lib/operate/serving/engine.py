@@ -196,7 +196,8 @@ class Engine:
 
     def _plan(self) -> list[Work]:
         """The iteration's work: running sequences first, then prompts that can start. None start after a preemption."""
-        work, left, before = [], self.limits.budget, self.preemptions
+        work: list[Work] = []
+        left, before = self.limits.budget, self.preemptions
         for generation in list(self.running):
             if left and generation.state == RUNNING and self._grow(generation):
                 left -= self._add(generation, left, work)

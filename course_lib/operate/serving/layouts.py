@@ -85,5 +85,5 @@ def pool_sizes(
         )
     prefill_work = rate * prefill_seconds(deployment, prompt)
     decode_work = rate * output * decode_seconds(deployment, batch, context) / batch
-    sizes = [max(1, -int(-work // most_load)) for work in (prefill_work, decode_work)]
-    return PoolSizes(*sizes, prefill_work / sizes[0], decode_work / sizes[1])
+    prefill, decode = (max(1, -int(-work // most_load)) for work in (prefill_work, decode_work))
+    return PoolSizes(prefill, decode, prefill_work / prefill, decode_work / decode)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from course_lib.estimate.units import require_whole
-from course_lib.model.transformer import Attention, Config, Transformer, rotate
+from course_lib.model.transformer import Attention, Block, Config, Transformer, rotate
 
 CACHES = ("none", "contiguous", "paged")
 
@@ -26,6 +26,7 @@ class KVCache:
     def __init__(
         self, config: Config, batch: int = 1, dtype: torch.dtype | None = None, device: torch.device | str = "cpu"
     ) -> None:
+        assert config.kv_heads
         self.config, self.length = config, 0  # tokens kept so far
         shape = (config.layers, require_whole("batch", batch, "sequences"), config.seq_len, config.kv_heads)
         self.keys = torch.zeros(*shape, config.head_dim, dtype=dtype, device=device)  # (layers, B, S, K, D)
@@ -48,6 +49,7 @@ class PagedCache:
         dtype: torch.dtype | None = None,
         device: torch.device | str = "cpu",
     ) -> None:
+        assert config.kv_heads
         self.config = config
         self.pages, self.page_size = require_whole("pages", pages), require_whole("page_size", page_size, "tokens")
         shape = (config.layers, pages, page_size, config.kv_heads, config.head_dim)
@@ -114,6 +116,7 @@ def cached_logits(model: Transformer, cache: KVCache, tokens_BS: Tensor) -> Tens
     visible = positions[:, None] >= torch.arange(end, device=tokens_BS.device)  # (S, end): no token sees a later one
     x = _embed(model, tokens_BS, positions)
     for keys, values, block in zip(cache.keys, cache.values, model.blocks, strict=True):
+        assert isinstance(block, Block)
         q, keys[:, start:end], values[:, start:end] = _project(block.attention, block.norm1(x), positions)
         x = x + block.attention.wo(_attend(q, keys[:, :end], values[:, :end], visible[None, None]))
         x = x + block.mlp(block.norm2(x))
@@ -132,6 +135,7 @@ def paged_logits(model: Transformer, cache: PagedCache, chunks: Sequence[Chunk])
     plan = _Plan(model.config, cache, chunks)
     x = _embed(model, plan.tokens, plan.positions)
     for keys, values, block in zip(cache.keys, cache.values, model.blocks, strict=True):
+        assert isinstance(block, Block)
         q, k, v = _project(block.attention, block.norm1(x), plan.positions)
         keys.flatten(0, 1)[plan.slots], values.flatten(0, 1)[plan.slots] = k, v
         x = x + block.attention.wo(plan.attend(q, keys, values))
@@ -146,7 +150,9 @@ class _Plan:
         if not chunks:
             raise ValueError("chunks is empty; an iteration computes at least one token.")
         size, device = cache.page_size, cache.keys.device
-        tokens, positions, slots, last = [], [], [], []
+        tokens: list[int] = []
+        positions: list[int] = []
+        slots, last = [], []
         for chunk in chunks:
             _check(config, cache, chunk)
             places = range(chunk.start, chunk.start + len(chunk.tokens))
@@ -227,6 +233,7 @@ def generate(
                 logits = model(torch.tensor([tokens], device=weight.device))[0, -1]
             tokens.append(int(logits.argmax()))
         return tokens[-count:]
+    kept: KVCache | PagedCache
     if cache == "contiguous":
         kept = KVCache(model.config, 1, weight.dtype, weight.device)
     else:

@@ -60,7 +60,8 @@ class PrefixCache:
     def add(self, tokens: Sequence[int], salt: bytes = b"", pin: bool = False) -> int:
         """Keep the full pages of `tokens`; returns how many are new. Stops where no page can be evicted."""
         self.clock += 1
-        before, new, own = None, 0, []
+        before, new = None, 0
+        own: list[bytes] = []
         for key in block_keys(tokens, self.page_size, salt):
             if key not in self.parent:
                 if len(self.parent) >= self.pages and not self._evict(keep=own):

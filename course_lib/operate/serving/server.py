@@ -162,7 +162,8 @@ class Server:
 
     def forget(self) -> None:
         """Begin the live percentiles and the record of iterations anew."""
-        self.iterations.clear(), self.ttft.clear(), self.itl.clear()
+        for record in (self.iterations, self.ttft, self.itl):
+            record.clear()
         self._before = self.tally
 
     def live(self) -> str:

@@ -186,6 +186,6 @@ def _split(
         replica: Replica = replica_of(deployment, capacity, **options, chunked=False, ready=True)
         parts.append(replica.run(late))
     whole = _join(requests, parts, places)
-    for part, where in zip(parts, places, strict=True):
-        whole.finish[where] = np.maximum(part.finish, first[where])
+    for outcome, where in zip(parts, places, strict=True):
+        whole.finish[where] = np.maximum(outcome.finish, first[where])
     return replace(whole, first=first)

@@ -82,7 +82,7 @@ class Deployment:
     def flops(self) -> float:
         """FLOP/s that matrix products sustain on all devices: the 8-bit peak for 8-bit weights where there is one."""
         device: Device = self.device
-        eight = self.weight_size <= 1 and device.fp8_flops is not None
+        eight = self.weight_size <= 1 and device.get("fp8_flops") is not None
         return self.tp * self.sustained.compute * float(device.fp8_flops if eight else device.dense_flops)
 
     @cached_property

@@ -19,7 +19,8 @@ from typing import Any
 from torch import Tensor
 
 from course_lib.cluster import Comm
-from course_lib.model.transformer import Attention, Transformer, rotate
+from course_lib.model.modules import override
+from course_lib.model.transformer import Attention, Block, Transformer, rotate
 from course_lib.parallel.context.all_gather_kv import gather_attention
 from course_lib.parallel.context.layout import CAUSAL, Mask, Positions
 from course_lib.parallel.context.ring import ring_attention
@@ -69,21 +70,24 @@ def context_parallelize(
     if config.positions == "learned" and hasattr(model, "pieces"):
         raise ValueError("Learned positions with tensor parallelism are not supported here; use positions='rotary'.")
     if way == "ulysses":
-        tp = model.comm.size if hasattr(model, "pieces") else 1
+        assert config.kv_heads
+        parts: Comm | None = getattr(model, "comm", None) if hasattr(model, "pieces") else None
+        tp = parts.size if parts else 1
         check_heads(config.heads // tp, max(config.kv_heads // tp, 1), comm.size)
     context = Context(comm, positions, way, mask)
     for block in model.blocks:
-        block.attention.forward = partial(_attention, block.attention, context)
+        assert isinstance(block, Block)
+        override(block.attention, forward=partial(_attention, block.attention, context))
     if config.positions == "learned":
-        model.embed = MethodType(
-            lambda self, tokens: self.embedding(tokens) + self.positions.weight[context.own], model
-        )
+        own = MethodType(lambda self, tokens: self.embedding(tokens) + self.positions.weight[context.own], model)
+        override(model, embed=own)
     return context
 
 
 def _attention(self: Attention, context: Context, x_BSH: Tensor) -> Tensor:
     """`Attention.forward` for this rank's tokens: angles of their global positions, and attention across ranks."""
-    packed = self.qkv(x_BSH) if hasattr(self, "qkv") else x_BSH  # chapter 09's: one product for all three
+    qkv = getattr(self, "qkv", None)
+    packed = x_BSH if qkv is None else qkv(x_BSH)  # chapter 09's: one product for all three
     q, k, v = (w(packed).unflatten(-1, (-1, self.config.head_dim)) for w in (self.wq, self.wk, self.wv))
     if self.config.positions == "rotary":
         cos, sin = self.cos[context.own], self.sin[context.own]

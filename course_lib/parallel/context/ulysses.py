@@ -26,8 +26,8 @@ def ulysses_attention(
     check_shapes(comm, q, k, v, positions)
     check_heads(q.shape[-3], k.shape[-3], comm.size)
     lengths, order = [len(own) for own in positions], torch.cat(list(positions))
-    heads = [to_heads(comm, x, lengths) for x in (q, k, v)]
-    out, _ = local_attention(comm, *heads, order, order, mask)
+    q, k, v = (to_heads(comm, x, lengths) for x in (q, k, v))
+    out, _ = local_attention(comm, q, k, v, order, order, mask)
     return to_tokens(comm, out, lengths), None
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from course_lib.cluster import MAX, Comm
+from course_lib.cluster import MAX, Comm, Work
 from course_lib.estimate.units import require_whole
 
 BUCKET = 25 * 2**20  # bytes: torch's default
@@ -69,7 +69,8 @@ class Bucket:
         self.flat = torch.zeros(sum(lengths), dtype=parameters[0].dtype, device=parameters[0].device)
         rows = self.flat.split(lengths)
         self.views = {each: row.view(each.shape) for each, row in zip(parameters, rows, strict=True)}
-        self.missing, self.work = dict.fromkeys(parameters), None
+        self.missing = dict.fromkeys(parameters)
+        self.work: Work | None = None
 
     def put(self, parameter: nn.Parameter, ranks: int) -> None:
         """Copy a gradient into the bucket, divided before the sum, so the sum overflows only where the mean does."""
@@ -83,6 +84,7 @@ class Bucket:
 
     def wait(self) -> None:
         """Wait for the mean, and reset the bucket for the next backward pass."""
+        assert self.work is not None
         self.work.wait()
         self.missing, self.work = dict.fromkeys(self.views), None
 

@@ -171,7 +171,8 @@ def imbalance(loads: ArrayLike) -> float:
 
 def placement(loads: Sequence[float], ranks: int) -> list[list[int]]:
     """Experts of each rank, as many on every rank, hottest first onto the least loaded rank that has room."""
-    room, placed, total = local_experts(len(loads), ranks), [[] for _ in range(ranks)], [0.0] * ranks
+    room, total = local_experts(len(loads), ranks), [0.0] * ranks
+    placed: list[list[int]] = [[] for _ in range(ranks)]
     for expert in sorted(range(len(loads)), key=lambda e: (-loads[e], e)):
         rank = min((r for r in range(ranks) if len(placed[r]) < room), key=lambda r: (total[r], r))
         placed[rank].append(expert)

@@ -49,6 +49,8 @@ class MixtureLayer(nn.Module):
     After a forward pass, `routing`, `logits` and `kept` are those of this rank's tokens.
     """
 
+    bias: Tensor
+
     def __init__(self, hidden: int, mixture: Mixture, comm: Comm | None = None) -> None:
         super().__init__()
         self.mixture, self.comm = mixture, comm

@@ -42,7 +42,7 @@ def part_of(whole: MixtureLayer, comm: Comm) -> MixtureLayer:
 
 def layers(model: Transformer) -> list[MixtureLayer]:
     """The mixtures of a model, in order."""
-    return [block.mlp for block in model.blocks]
+    return [block.mlp for block in model.blocks if isinstance(block.mlp, MixtureLayer)]
 
 
 def split_parameters(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
@@ -56,6 +56,7 @@ def extra_loss(model: Transformer, comm: Comm | None = None) -> Tensor:
     """What the mixtures add to the loss after a forward pass: balance and z terms, each with its weight."""
     total = torch.zeros(())
     for layer in layers(model):
+        assert layer.routing is not None and layer.logits is not None
         if layer.mixture.balance == "loss":
             total = total + layer.mixture.balance_weight * balance_loss(layer.routing, comm)
         if layer.mixture.z_weight:

@@ -8,6 +8,7 @@ import torch
 
 from course_lib.cluster import Comm
 from course_lib.model import text, transformer
+from course_lib.model.modules import gradient
 from course_lib.model.optimizer import AdamW
 from course_lib.model.transformer import Config
 from course_lib.parallel.expert import model as mixtures
@@ -51,9 +52,9 @@ def train(
         loss = transformer.loss(model(tokens), targets)
         (loss + mixtures.extra_loss(model, comm)).backward()
         average_gradients(comm, copies, dense, experts)
-        norm = global_norm(comm, copies, [p.grad for p in dense], [p.grad for p in experts])
+        norm = global_norm(comm, copies, [gradient(p) for p in dense], [gradient(p) for p in experts])
         for parameter in (*dense, *experts):
-            parameter.grad.mul_(min(1.0, MOST / norm))
+            gradient(parameter).mul_(min(1.0, MOST / norm))
         optimizer.step()
         _record(trace, comm, model, loss.detach(), norm)
     return trace
@@ -61,7 +62,7 @@ def train(
 
 def _record(trace: Trace, comm: Comm, model: transformer.Transformer, loss: torch.Tensor, norm: float) -> None:
     moe_layers = mixtures.layers(model)
-    counts = torch.stack([layer.routing.counts for layer in moe_layers])
+    counts = torch.stack([layer.routing.counts for layer in moe_layers if layer.routing])
     lost = sum(0 if layer.kept is None else int((~layer.kept).sum()) for layer in moe_layers)
     sums = torch.cat([counts.flatten().double(), torch.tensor([lost, loss.item()], dtype=torch.float64)])
     comm.all_reduce(sums)

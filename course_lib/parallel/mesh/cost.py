@@ -57,24 +57,28 @@ class Placement:
 
 
 def placements(
-    sizes: Mapping[str, int], nbytes: Mapping[str, float], network: Network, messages: Mapping[str, float] | None = None
+    sizes: Mapping[str, int],
+    nbytes: Mapping[Axes, float] | Mapping[str, float],
+    network: Network,
+    messages: Mapping[str, float] | None = None,
 ) -> list[Placement]:
     """Every order of the axes with its seconds, the quickest first. `nbytes` and `messages` are what a rank sends in a step."""
-    sent = {axes: nbytes[axes] for axes in nbytes if any(sizes.get(axis, 1) > 1 for axis in each_axis(axes))}
+    loads: dict[Axes, float] = dict(nbytes.items())
+    talk: dict[Axes, float] = dict((messages or {}).items())
+    sent = {axes: loads[axes] for axes in loads if any(sizes.get(axis, 1) > 1 for axis in each_axis(axes))}
     known = {axis for axes in sent for axis in each_axis(axes)}
     missing = [axis for axis, size in sizes.items() if size > 1 and axis not in known]
     if missing:
         raise ValueError(
-            f"How many bytes does a rank send along {missing[0]}? nbytes has {', '.join(nbytes) or 'none'}."
+            f"How many bytes does a rank send along {missing[0]}? nbytes has {', '.join(map(str, nbytes)) or 'none'}."
         )
     wide = [axis for axis, size in sizes.items() if size > 1]
     rest = [axis for axis, size in sizes.items() if size == 1]
     found = []
     for order in permutations(wide):
         mesh = Mesh({axis: sizes[axis] for axis in (*rest, *order)})
-        seconds = {
-            axes: axis_seconds(mesh, axes, count, network, (messages or {}).get(axes, 0))
-            for axes, count in sent.items()
+        seconds: dict[Axes, float] = {
+            axes: axis_seconds(mesh, axes, count, network, talk.get(axes, 0)) for axes, count in sent.items()
         }
         found.append(Placement(mesh, seconds))
     return sorted(found, key=lambda each: each.total)

@@ -59,11 +59,12 @@ class Mesh:
     def parse(cls, text: str) -> Self:
         """From a text such as "pp2 dp4 tp8", slowest axis first."""
         parts = [re.fullmatch(r"([a-z_]+)=?(\d+)", part) for part in text.split()]
-        if not parts or None in parts:
+        found = [part for part in parts if part]
+        if not parts or len(found) < len(parts):
             raise ValueError(f"{text!r} is no mesh; write axes and sizes, such as 'pp2 dp4 tp8'.")
-        if len({part[1] for part in parts}) < len(parts):
+        if len({part[1] for part in found}) < len(parts):
             raise ValueError(f"{text!r} names an axis twice.")
-        return cls({part[1]: int(part[2]) for part in parts})
+        return cls({part[1]: int(part[2]) for part in found})
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -130,7 +131,7 @@ class Mesh:
 def strides(sizes: Mapping[str, int]) -> dict[str, int]:
     """For each axis, how far apart the ranks of two neighbors along it are; the last axis changes fastest."""
     found, step = {}, 1
-    for axis, size in reversed(sizes.items()):
+    for axis, size in reversed([*sizes.items()]):
         found[axis], step = step, step * size
     return found
 

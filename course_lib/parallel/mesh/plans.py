@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from course_lib.estimate.compute import mfu
@@ -165,8 +166,18 @@ def _talking(job: planner.Job, cluster: planner.Cluster, layout: Layout) -> dict
 
 def _held(job: planner.Job, layout: Layout, micro: int, convention: str) -> dict[str, float]:
     """Bytes of the fullest rank by purpose: the first stage has most in flight, the last one the logits."""
-    choices = {"kernels": "flash", "dropout": False, "checkpointing": job.recompute, "convention": convention}
-    ends = [stage_peak(job.shape, micro, job.seq, layout, stage=at, **choices) for at in sorted({0, layout.pp - 1})]
+    peak_of = partial(
+        stage_peak,
+        job.shape,
+        micro,
+        job.seq,
+        layout,
+        kernels="flash",
+        dropout=False,
+        checkpointing=job.recompute,
+        convention=convention,
+    )
+    ends = [peak_of(stage=at) for at in sorted({0, layout.pp - 1})]
     peak = max(ends, key=lambda each: float(each.total))
     return {
         "weights": float(peak.weights),

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from course_lib.cluster import Comm, Run, Topology, simulate
 from course_lib.model import text, transformer
+from course_lib.model.modules import gradient, override
 from course_lib.model.transformer import Config, again, rotate
 from course_lib.parallel import pipeline
 from course_lib.parallel.mesh.layout import Mesh
@@ -65,14 +66,14 @@ def alone(job: Job) -> Trained:
         adam.zero_grad()
         loss = torch.nn.functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
         loss.backward()
-        norms.append(float(torch.nn.utils.get_total_norm([each.grad for each in model.parameters()])))
+        norms.append(float(torch.nn.utils.get_total_norm([gradient(each) for each in model.parameters()])))
         losses.append(loss.item())
         adam.step()
     named = dict(model.named_parameters())
     return Trained(
         losses,
         norms,
-        {name: each.grad.clone() for name, each in named.items()},
+        {name: gradient(each).clone() for name, each in named.items()},
         {name: each.detach().clone() for name, each in named.items()},
     )
 
@@ -114,7 +115,7 @@ def _attend_across(attention: ParallelAttention, cp: Comm, seq: int) -> None:
         out = again(core, q, k, v)  # other ranks' keys and values are not kept but gathered again
         return self.wo(out.transpose(1, 2).flatten(2))
 
-    attention.forward = MethodType(forward, attention)
+    override(attention, forward=MethodType(forward, attention))
 
 
 def build(job: Job, mesh: Mesh, groups: Mapping[Any, Comm]) -> tuple[TensorParallel, pipeline.TransformerStage]:

@@ -71,7 +71,7 @@ def network(name: str) -> Network:
     else:
         device = facts.device(name)
         levels = [NetworkLevel("server", 8, float(device.link_one_way), LATENCY["link"], "link")]
-    if device.network_one_way is None:
+    if device.get("network_one_way") is None:
         known = ", ".join(each for each in ("A100 SXM 80GB", "H100 SXM", "B200 SXM", "GB200"))
         raise ValueError(f"No network adapter of {device.name} is in the facts; devices with one are {known}.")
     outer = NetworkLevel("network", inf, float(device.network_one_way), LATENCY["network"])

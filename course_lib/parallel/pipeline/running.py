@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from course_lib.cluster import AVG, Comm
 from course_lib.cluster.records import Span
+from course_lib.model.modules import gradient
 from course_lib.parallel.pipeline.split_backward import add_grad, linears_owe
 from course_lib.parallel.pipeline.tied_weights import Average, Tie, add_up, check_empty, shared, sync_places
 from course_lib.parallel.schedules import KINDS, Op, Schedule, validate
@@ -168,7 +169,7 @@ class _Step:
             with self._owing(stage, microbatch):  # recomputed layers must behave as they did in the forward
                 out.backward(grad)
         if stage:
-            self.arrived["G", stage, microbatch] = x.grad
+            self.arrived["G", stage, microbatch] = gradient(x)
         if op.kind == "B":
             self._weight_gradient(op)
 

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from course_lib.model.modules import override
+
 
 class OwingLinear(torch.autograd.Function):
     """A linear layer whose backward returns the input gradient and stores what the weight gradient will need."""
@@ -37,9 +39,12 @@ def linears_owe(module: nn.Module, owed: list | None) -> Iterator[None]:
 
     Gains and embeddings compute theirs together with the input gradient, because they are cheap.
     """
-    linears = [] if owed is None else [each for each in module.modules() if type(each) is nn.Linear]
+    if owed is None:
+        yield
+        return
+    linears = [each for each in module.modules() if type(each) is nn.Linear]
     for linear in linears:
-        linear.forward = partial(_owe, linear, owed)
+        override(linear, forward=partial(_owe, linear, owed))
     try:
         yield
     finally:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +34,7 @@ def gradient_norm(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module
 def sync_places(schedule: Schedule, rank: int, stages: Mapping[int, nn.Module]) -> dict[int, list[nn.Parameter]]:
     """The parameters whose gradients are complete after each position of a row: every stage has its own last backward."""
     last = schedule.last_backward(rank)
-    place = {}
+    place: dict[nn.Parameter, int] = {}
     for stage, module in stages.items():
         for parameter in module.parameters():  # a parameter of two stages is complete after the later one
             place[parameter] = max(last[stage], place.get(parameter, 0))
@@ -93,7 +94,7 @@ def _here(stages: Mapping[int, nn.Module], tie: Tie) -> list[nn.Parameter]:
 def add_up(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], tie: Tie) -> None:
     """The sum of a tied parameter's gradients, on every rank that holds it, in the same order of addition everywhere."""
     mine = _here(stages, tie)
-    own = sum(_grad(each) for each in mine).contiguous()
+    own = _sum(_grad(each) for each in mine).contiguous()
     parts = {rank: torch.empty_like(own) for rank in _holders(schedule, tie)}
     parts[comm.rank] = own
     others = [rank for rank in parts if rank != comm.rank]
@@ -102,9 +103,13 @@ def add_up(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], tie:
     ]
     for work in comm.batch_isend_irecv(halves) if halves else ():
         work.wait()
-    total = sum(parts[rank] for rank in sorted(parts))
+    total = _sum(parts[rank] for rank in sorted(parts))
     for each in mine:
         each.grad = total.clone()
+
+
+def _sum(tensors: Iterable[Tensor]) -> Tensor:
+    return reduce(torch.add, tensors)
 
 
 def _grad(parameter: nn.Parameter) -> Tensor:

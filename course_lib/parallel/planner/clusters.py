@@ -61,11 +61,11 @@ def _built(row: dict[str, str], gpus: int) -> Cluster:
     device = facts.device(row["device"])
     peak = float(device.dense_flops)
     chip = facts.device(SAME_CHIP.get(row["device"], row["device"]))
-    best = float(chip.matmul_flops or UNMEASURED * peak)
+    best = float(chip.get("matmul_flops") or UNMEASURED * peak)
     share = float(row["matmul_share"])
     family = next((name for name in PROCESSORS if name in row["device"]), "B200")
     measured = facts.ceilings("fp8").get(row["device"]) or facts.ceilings("fp8").get(chip.name)
-    fp8 = float(measured.measured) if measured else UNMEASURED * float(device.fp8_flops or 0.0)
+    fp8 = float(measured.measured) if measured else UNMEASURED * float(device.get("fp8_flops") or 0.0)
     price = PRICES.get(family)
     return Cluster(
         name=row["cluster"],

@@ -1,13 +1,13 @@
 """Everything about a layout at once: time, memory, utilization, tokens a second, dollars, and whether it can run."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from course_lib.estimate.compute import attention_flops_per_token, mfu
 from course_lib.estimate.memory.frameworks import slack_bytes
-from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params, params_by_part
 from course_lib.estimate.memory.stage_peaks import peak_bytes
 from course_lib.estimate.running_plan import CONVENTION
@@ -85,7 +85,7 @@ def _possible(layout: Layout, ok: Any) -> Layout:
     if np.all(ok):
         return layout
     names = ("tp", "cp", "pp", "dp", "ep", "virtual", "microbatches", "replicas")
-    return replace(layout, **{name: np.where(ok, getattr(layout, name), 1) for name in names})
+    return replace(layout, **cast(Degrees, {name: np.where(ok, getattr(layout, name), 1) for name in names}))
 
 
 def estimate(job: Job, cluster: Cluster, layout: Layout) -> Estimate:

@@ -61,7 +61,8 @@ def layouts(
 
     tp stays inside a server unless `most_tp` allows more. With interleaving, `virtual` takes every divisor of a stage's layers.
     """
-    one, found = job.shape, []
+    one = job.shape
+    found: list[tuple[int, ...]] = []
     for tp in divisors(one.heads, most_tp or cluster.per_node):
         if cluster.gpus % tp or one.ffn % tp:
             continue
@@ -189,7 +190,7 @@ def _within(plans: list[Plan], tokens: float | None, deadline: float | None, max
             f"No price is known for {plans[0].cluster.device}, so a highest price cannot be checked; leave it out."
         )
     kept = [plan for plan in plans if deadline is None or plan.days(tokens) * DAY <= deadline]
-    if not kept:
+    if deadline is not None and not kept:
         raise NoPlan(
             f"The quickest layout needs {plans[0].days(tokens):.1f} days for {number_text(tokens)} tokens; the deadline is "
             f"{deadline / DAY:.1f} days. Allow that long, or use at least {plans[0].days(tokens) * DAY / deadline:.1f} times the devices."

@@ -45,7 +45,7 @@ def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
 def tensor_passes(job: Job, layout: Layout) -> tuple[Any, Any]:
     """How often a layer's activations pass around the tensor-parallel ring, forward and backward, without recomputation."""
     forms = [tp_passes(sequence_parallel=sp, regather=job.software.regather) for sp in (False, True)]
-    return tuple(np.where(layout.sp_ways > 1, *reversed(both)) for both in zip(*forms, strict=True))  # type: ignore[return-value]
+    return tuple(np.where(layout.sp_ways > 1, *reversed(both)) for both in zip(*forms, strict=True))
 
 
 def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:

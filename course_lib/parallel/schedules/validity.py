@@ -144,8 +144,8 @@ def _misplaced(schedule: Schedule) -> Iterator[Fault]:
         places = {op[:3]: place for place, op in enumerate(row)}
         for place, op in enumerate(row):
             needs = _NEEDS.get(op.kind)
-            before = places.get((needs, op.stage, op.microbatch), -1)
-            if before > place:
+            before = -1 if needs is None else places.get((needs, op.stage, op.microbatch), -1)
+            if needs is not None and before > place:
                 what = f"{Op(needs, op.stage, op.microbatch)}, the {KINDS[needs]} it needs, comes only at step {before}"
                 yield Fault(_WORD[op.kind], rank, place, op, f"{_at(rank, place, op)}: {what}.")
 
@@ -210,8 +210,9 @@ class _Blocking:
         return {rank: self._why(rank) for rank, row in enumerate(self.schedule.rows) if self.at[rank] < len(row)}
 
     def _step(self, rank: int) -> bool:
-        if self.sending[rank]:
-            if not self._delivered(rank, self.sending[rank]):
+        message = self.sending[rank]
+        if message:
+            if not self._delivered(rank, message):
                 return False
             self.sending[rank] = None
             self.at[rank] += 1
@@ -283,6 +284,7 @@ class _Blocking:
             other = self._receiver(message)
             return place, other, f"is blocked, sending its result to rank {other}"
         needs = self._input(op)
-        source = self._home(needs) if needs else rank
+        assert needs  # what needs no message does not wait for one
+        source = self._home(needs)
         made = f"the {'activations' if needs[0] == 'F' else 'gradient'} of stage {needs[1]}, micro-batch {needs[2]},"
         return place, source, f"waits for {made} from rank {source}"

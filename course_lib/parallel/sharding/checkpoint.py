@@ -42,7 +42,8 @@ def save(folder: str | Path, model: Model, optimizer: Optimizer) -> None:
     copies = getattr(model, "replicas", None)
     if copies is None or copies.rank == 0:
         folder.mkdir(parents=True, exist_ok=True)
-        stretches, steps, offset = [], {}, 0
+        stretches, offset = [], 0
+        steps: dict[str, float] = {}
         with (folder / f"part-{rank}.bin").open("wb") as file:
             for what, name, start, values in _held(model, optimizer, steps):
                 data = values.contiguous().reshape(-1).view(torch.uint8).cpu().numpy().tobytes()
@@ -146,7 +147,8 @@ class _Stored:
         if not (folder / "part-0.json").exists():
             raise ValueError(f"{folder} holds no checkpoint: part-0.json is missing.")
         first = json.loads((folder / "part-0.json").read_text())
-        self.shapes, self.steps, self.stretches = first["shapes"], dict(first["steps"]), {}
+        self.shapes, self.steps = first["shapes"], dict(first["steps"])
+        self.stretches: dict[tuple[str, str], list[Stretch]] = {}
         for rank in range(first["ranks"]):
             index = json.loads((folder / f"part-{rank}.json").read_text())
             self.steps |= index["steps"]

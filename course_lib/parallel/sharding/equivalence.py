@@ -12,15 +12,16 @@ from torch import nn
 from course_lib.cluster import Comm
 from course_lib.model import text
 from course_lib.model.accounting import Accounting
-from course_lib.model.transformer import Config, build, loss
+from course_lib.model.transformer import Config, Transformer, build, loss
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.sharding.fsdp import FullySharded
 from course_lib.parallel.sharding.zero import Zero
 
 SMALL = Config(layers=4)
+Cut = DataParallel | Zero | FullySharded
 
 
-def only_at_work(model: nn.Module) -> nn.Module:
+def only_at_work(model: Transformer) -> Transformer:
     """The course's transformer, with each unit's weights NaN except while that unit computes, forward or backward."""
     for unit in (model.embedding, *model.blocks, model.head):
         _come_and_go(unit, forward_only=unit is model.embedding)  # its backward pass needs no weight
@@ -46,7 +47,7 @@ def _come_and_go(unit: nn.Module, forward_only: bool) -> None:
         unit.register_full_backward_hook(hide)
 
 
-def cut_model(comm: Comm, stage: int, config: Config = SMALL, **choices: Any) -> nn.Module:
+def cut_model(comm: Comm, stage: int, config: Config = SMALL, **choices: Any) -> Cut:
     """The small transformer, sharded by the given ZeRO stage; `choices` are arguments of `FullySharded`."""
     model = build(config)
     if stage == 0:
@@ -60,7 +61,7 @@ def live_bytes(comm: Comm, stage: int, config: Config) -> tuple[dict[str, list[i
     """Live bytes by role at every allocation of the second step, and the allocation at which each of its phases ends."""
     with Accounting(history=True) as account:
         model = cut_model(comm, stage, config, **({"prefetch": 0} if stage == 3 else {}))
-        optimizer = torch.optim.AdamW(_stepped(model, stage))
+        optimizer = torch.optim.AdamW(_stepped(model))
         for _ in range(2):  # the first step creates the optimizer's state
             start = account.moment
             inputs, targets = text.batch(comm.rank, 2, config.seq_len)
@@ -76,5 +77,5 @@ def live_bytes(comm: Comm, stage: int, config: Config) -> tuple[dict[str, list[i
     return roles, {name: moment - start for moment, name in account.marks[-3:]}
 
 
-def _stepped(model: nn.Module, stage: int) -> Iterable[nn.Parameter]:
-    return list(model.shards()) if stage else model.parameters()
+def _stepped(model: Cut) -> Iterable[nn.Parameter]:
+    return model.parameters() if isinstance(model, DataParallel) else list(model.shards())

@@ -6,6 +6,7 @@ All sharding works on rows: it gathers a row when its weights are used, and redu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,19 @@ from course_lib.model.accounting import name_role
 from course_lib.parallel.sharding.flatten import Flat
 
 Draw = Callable[[str, torch.Size, int, int], Tensor]  # name, shape, start, stop -> those elements of it, flat
+
+
+class RowChoices(TypedDict, total=False):
+    """Keywords of `Row`."""
+
+    replicas: Comm | None
+    gather: torch.dtype | None
+    reduce: torch.dtype | None
+    keep: torch.dtype | None
+    draw: Draw | None
+
+
+_MAIN_GRAD = "main_grad"  # what holds a gradient of another dtype than its parameter's
 
 
 class Row:
@@ -72,6 +86,7 @@ class Row:
         if self._arriving:
             self._arriving[0].wait()
             self._arriving = None
+        assert self.full is not None
         return self.full
 
     def free(self) -> None:
@@ -110,7 +125,7 @@ class Row:
 
 def gradient_of(shard: nn.Parameter) -> Tensor | None:
     """The gradient of a shard. In another dtype than the shard's it is stored in `main_grad`, as torch requires equal dtypes."""
-    return shard.grad if shard.grad is not None else getattr(shard, "main_grad", None)
+    return shard.grad if shard.grad is not None else getattr(shard, _MAIN_GRAD, None)
 
 
 def add_gradient(shard: nn.Parameter, grad: Tensor) -> None:
@@ -121,17 +136,18 @@ def add_gradient(shard: nn.Parameter, grad: Tensor) -> None:
     elif grad.dtype == shard.dtype:
         shard.grad = grad
     else:
-        shard.main_grad = grad
+        setattr(shard, _MAIN_GRAD, grad)
     if before is None:
         name_role(grad, "gradients")
 
 
 def drop_gradient(shard: nn.Parameter) -> None:
     """Free the gradient of a shard."""
-    shard.grad = shard.main_grad = None
+    shard.grad = None
+    setattr(shard, _MAIN_GRAD, None)
 
 
-def rows_of(comm: Comm, parameters: Mapping[str, nn.Parameter], **choices: object) -> list[Row]:
+def rows_of(comm: Comm, parameters: Mapping[str, nn.Parameter], **choices: Unpack[RowChoices]) -> list[Row]:
     """One row for each dtype among the parameters, with trained and frozen ones in separate rows."""
     alike: dict[tuple, dict[str, nn.Parameter]] = {}
     for name, each in parameters.items():

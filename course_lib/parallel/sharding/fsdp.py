@@ -31,7 +31,7 @@ def _outer_hooks() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
     if _ask_torch is not None:
         return _ask_torch(True)
     account = here()
-    return account and (account._hooks.pack_hook, account._hooks.unpack_hook)
+    return None if account is None else (account._hooks.pack_hook, account._hooks.unpack_hook)
 
 
 def _in_backward() -> bool:
@@ -113,7 +113,7 @@ class Unit:
         if not torch.is_grad_enabled():
             return nullcontext()
         outer = _outer_hooks()
-        rows = {row.full.untyped_storage()._cdata: row for row in self.rows}
+        rows = {row.full.untyped_storage()._cdata: row for row in self.rows if row.full is not None}
 
         def pack(tensor: Tensor) -> Any:
             row = rows.get(tensor.untyped_storage()._cdata) if tensor.layout is torch.strided else None
@@ -188,7 +188,9 @@ class FullySharded(nn.Module):
             unit.shard(comm, replicas=replicas, gather=gather_dtype, reduce=reduce_dtype, keep=grad_dtype, draw=draw)
         self.rows = [row for unit in self.units for row in unit.rows]
         self.held = nn.ParameterList(row.shard for row in self.rows)
-        self.module, self._leaving, self._reduced = module, None, set()
+        self.module = module
+        self._leaving: Row | None = None
+        self._reduced: set[Row] = set()
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The result of the module."""

@@ -18,8 +18,13 @@ def full_state(model: FullySharded | Zero) -> dict[str, Tensor]:
 
 def full_gradients(model: FullySharded | Zero) -> dict[str, Tensor]:
     """Every whole gradient of trained parameters, by name. Call it after `finish()`, on all ranks."""
-    trained = [row for row in model.rows if row.shard.requires_grad]
-    return {name: each for row in trained for name, each in _gather(row, gradient_of(row.shard)).items()}
+    found: dict[str, Tensor] = {}
+    for row in model.rows:
+        if row.shard.requires_grad:
+            grad = gradient_of(row.shard)
+            assert grad is not None
+            found |= _gather(row, grad)
+    return found
 
 
 def _gather(row: Row, part: Tensor) -> dict[str, Tensor]:

@@ -27,7 +27,7 @@ def skeleton() -> Iterator[None]:
             return None
         return nn.Parameter(parameter.detach().to("meta"), requires_grad=parameter.requires_grad)
 
-    hook = register_module_parameter_registration_hook(bare)
+    hook = register_module_parameter_registration_hook(bare)  # type: ignore[arg-type]  # the stub forgets that a hook may return
     try:
         yield
     finally:

@@ -71,8 +71,8 @@ def work_of(
     bandwidth: float,
     *,
     latency: float = 0.0,
-    gather: int = 2,
-    reduce: int = 2,
+    gather: float = 2,
+    reduce: float = 2,
 ) -> Work:
     """The work of a unit of `params` parameters with `tokens` on each of `ranks` GPUs that reach `flops_per_s`, with rings."""
     once = (

@@ -15,6 +15,7 @@ from torch import nn
 
 from course_lib.cluster import Comm
 from course_lib.model.accounting import name_role
+from course_lib.model.modules import gradient
 from course_lib.parallel.data import BUCKET, buckets_of, on_gradient
 from course_lib.parallel.sharding.flat_parameter import Row, add_gradient, drop_gradient, gradient_of
 
@@ -81,7 +82,7 @@ class Zero(nn.Module):
 
     def _ready(self, parameter: nn.Parameter) -> None:
         if self.stage == 1 and self.grad_dtype is not None:  # whole gradients accumulate in `grad_dtype`
-            grad, parameter.grad = parameter.grad.to(self.grad_dtype), None
+            grad, parameter.grad = gradient(parameter).to(self.grad_dtype), None
             add_gradient(parameter, grad)
         self._arrived[self._home[parameter]] += 1
         if self.stage == 2:

@@ -7,7 +7,7 @@ diverge, and nothing fails.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import torch
@@ -21,10 +21,15 @@ from course_lib.parallel.tensor.partition import Piece
 class InPieces(Protocol):
     """A model of which this rank has pieces; `pieces` lists the pieces that each parameter consists of."""
 
-    comm: Comm
-    pieces: Mapping[str, Sequence[Piece]]
+    @property
+    def comm(self) -> Comm:
+        """The ranks that share it."""
 
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+    @property
+    def pieces(self) -> Mapping[str, Sequence[Piece]]:
+        """Of each parameter."""
+
+    def named_parameters(self) -> Iterable[tuple[str, nn.Parameter]]:
         """Every parameter with its name."""
 
 
@@ -43,7 +48,7 @@ def finish(model: InPieces) -> None:
 
 def _gradients(model: InPieces) -> list[tuple[Piece, Tensor]]:
     """Every piece with its gradient, a view."""
-    found = []
+    found: list[tuple[Piece, Tensor]] = []
     for name, parameter in model.named_parameters():
         if parameter.grad is None:
             continue

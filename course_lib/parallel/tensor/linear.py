@@ -61,7 +61,7 @@ class ColumnParallelLinear(nn.Module):
     ) -> None:
         super().__init__()
         self.comm, self.sequence, self.overlap = comm, sequence, overlap
-        self.weight, self.bias = _parameter(weight), _parameter(bias)
+        self.weight, self.bias = _parameter(weight), None if bias is None else _parameter(bias)
 
     @classmethod
     def of(cls, comm: Comm, linear: nn.Linear, **options: bool) -> Self:
@@ -88,7 +88,7 @@ class RowParallelLinear(nn.Module):
     def __init__(self, comm: Comm, weight: Tensor, bias: Tensor | None = None, *, sequence: bool = False) -> None:
         super().__init__()
         self.comm, self.sequence = comm, sequence
-        self.weight, self.bias = _parameter(weight), _parameter(bias)
+        self.weight, self.bias = _parameter(weight), None if bias is None else _parameter(bias)
 
     @classmethod
     def of(cls, comm: Comm, linear: nn.Linear, *, sequence: bool = False) -> Self:
@@ -107,8 +107,8 @@ class RowParallelLinear(nn.Module):
         return f"{tuple(self.weight.shape)} of rank {self.comm.rank} of {self.comm.size}, sequence={self.sequence}"
 
 
-def _parameter(value: Tensor | None) -> nn.Parameter | None:
-    return value if value is None or isinstance(value, nn.Parameter) else nn.Parameter(value)
+def _parameter(value: Tensor) -> nn.Parameter:
+    return value if isinstance(value, nn.Parameter) else nn.Parameter(value)
 
 
 def _copy(part: Tensor, whole: Tensor) -> nn.Parameter:

@@ -117,12 +117,12 @@ class TensorParallel(Transformer):
             at = f"blocks.{index}."
             for norm in ("norm1", "norm2"):
                 getattr(block, norm).weight = nn.Parameter(memory[f"{at}{norm}.weight"])
-            rows = [piece.local_shape[0] for piece in self.pieces[f"{at}attention.qkv.weight"]]
+            q, k, v = (piece.local_shape[0] for piece in self.pieces[f"{at}attention.qkv.weight"])
             block.attention = ParallelAttention(
                 self.config,
                 self._columns(memory, f"{at}attention.qkv"),
                 self._rows(memory, f"{at}attention.wo"),
-                tuple(rows),
+                (q, k, v),
             )
             width = self.pieces[f"{at}mlp.wide.weight"][0].local_shape[0]
             block.mlp = ParallelMLP(
@@ -148,10 +148,9 @@ class TensorParallel(Transformer):
         if self.config.positions == "learned":
             self.positions.weight = nn.Parameter(memory["positions.weight"])
         if self.vocab_parallel:
-            self.embedding = VocabParallelEmbedding(
-                self.comm, table, self.config.vocab, sequence=self.sequence_parallel
-            )
-            self.head = ColumnParallelLinear(self.comm, top, sequence=self.sequence_parallel)
+            sequence = self.sequence_parallel
+            self.add_module("embedding", VocabParallelEmbedding(self.comm, table, self.config.vocab, sequence=sequence))
+            self.add_module("head", ColumnParallelLinear(self.comm, top, sequence=sequence))
             return
         self.embedding.weight, self.head.weight = table, top
         if self.sequence_parallel:
@@ -220,7 +219,7 @@ def parallelize(
     part = TensorParallel(model.config, comm, sequence_parallel, vocab_parallel, next(iter(given.values())).dtype)
     mark = zlib.crc32(repr((model.config, frozen, sequence_parallel, vocab_parallel)).encode())
     for each in given.values():
-        mark = zlib.crc32(each.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy(), mark)
+        mark = zlib.crc32(each.detach().contiguous().reshape(-1).view(torch.uint8).cpu().numpy().data, mark)
     _alike(comm, mark, "parallelize: the model, its weights or the options")
     part.fill(given.items())
     for name, parameter in part.named_parameters():

@@ -29,8 +29,12 @@ class _Play:
         self.communication, self.together = durations.communication, durations.together(schedule)
         self.rank_of = [[route[stage] for route in schedule.routes] for stage in range(stages)]
         self.directions, self.count = len(schedule.routes), count
-        self.forward = [[None] * count for _ in range(stages)]  # when the output of a stage is ready
-        self.gradient = [[None] * count for _ in range(stages)]  # when the gradient of its input is
+        self.forward: list[list[float | None]] = [
+            [None] * count for _ in range(stages)
+        ]  # when the output of a stage is ready
+        self.gradient: list[list[float | None]] = [
+            [None] * count for _ in range(stages)
+        ]  # when the gradient of its input is
         self.starts: list[list[float]] = [[] for _ in self.rows]
         self.finishes: list[list[float]] = [[] for _ in self.rows]
         self.waits: list[bool] = [False] * len(self.rows)
@@ -46,7 +50,7 @@ class _Play:
         at = len(starts)
         while at < length:
             if self.together is not None and at + 1 < length and row[at + 1].joins:
-                found = self._pair(rank, at, now)
+                found = self._pair(rank, at, now, self.together)
                 if found is None:
                     waits[rank] = True
                     return
@@ -93,7 +97,7 @@ class _Play:
                 waits[other] = False
                 ready.append(other)
 
-    def _pair(self, rank: int, at: int, now: float) -> float | None:
+    def _pair(self, rank: int, at: int, now: float, together: float) -> float | None:
         """Run a forward and a backward as one; None while an input is missing."""
         start, last = now, len(self.forward) - 1
         for kind, stage, microbatch, _ in self.rows[rank][at : at + 2]:
@@ -107,7 +111,7 @@ class _Play:
             way = microbatch * self.directions // self.count
             away = source <= last and self.rank_of[source][way] != rank
             start = max(start, came + self.communication * away)
-        finish = start + self.together
+        finish = start + together
         for kind, stage, microbatch, _ in self.rows[rank][at : at + 2]:
             (self.forward if kind == "F" else self.gradient)[stage][microbatch] = finish
             self.starts[rank].append(start)

@@ -24,10 +24,10 @@ def _number(value: Any) -> int | None:
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     got = list(outcome.value) if type(outcome.value) in (list, tuple) else None
     if got is None or len(got) != COUNT:
-        return lost(case, JUDGING.shares, ("wrong-shape", f"Return {COUNT} numbers; got {describe(outcome.value)}."))
+        return lost(case, JUDGING.split, ("wrong-shape", f"Return {COUNT} numbers; got {describe(outcome.value)}."))
     numbers = list(map(_number, got))
     if len(set(numbers)) == 1 and numbers[0] is not None:
-        return lost(case, JUDGING.shares, ("one-for-all", "No single chapter explains all six symptoms."))
+        return lost(case, JUDGING.split, ("one-for-all", "No single chapter explains all six symptoms."))
     faults = [_fault(place, *row) for place, row in enumerate(zip(got, numbers, chapters_of(params), strict=True), 1)]
     return [verdict("values", f"row{place}", case, fault) for place, fault in enumerate(faults, 1)]
 

@@ -81,7 +81,7 @@ def random_job(rng: random.Random) -> dict[str, Any]:
 
     Three kinds, so that each fix comes up often: anything goes; only memory is short; only the deadline is.
     """
-    devices = [name for name, card in facts.devices().items() if card.dense_flops and card.memory >= 40e9]
+    devices = [name for name, card in facts.devices().items() if card.get("dense_flops") and card.memory >= 40e9]
     kind = rng.choice(("any", "any", "memory", "deadline"))
     low, high = {"any": (0.15, 8), "memory": (1.05, 8), "deadline": (0.3, 0.95)}[kind]
     while True:
@@ -138,7 +138,7 @@ def _likewise(params: Params, rng: random.Random) -> list[Job]:
     shown = shown_jobs(params)
     wanted = [right(job)[:2] for job in shown]
     while True:
-        jobs = [{**job, "params": float(f"{job['params'] * rng.uniform(0.95, 1.05):.4g}")} for job in shown]
+        jobs: list[Job] = [{**job, "params": float(f"{job['params'] * rng.uniform(0.95, 1.05):.4g}")} for job in shown]
         if [right(job)[:2] for job in jobs] == wanted and all(map(_settled, jobs)):
             return jobs
 

@@ -65,7 +65,7 @@ def _waste_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdic
     for row, answer in zip(case.args[1], outcome.value, strict=True):
         baselines = row[3]
         if fault := DictOf(dict.fromkeys(baselines, _PAIR)).find(answer, case.name, case):
-            return lost(case, JUDGING.shares, fault)
+            return lost(case, JUDGING.split, fault)
         rows += [(*row[:3], name, baseline) for name, baseline in baselines.items()]
         values += [answer[name] for name in baselines]
     found = table(_COLUMNS)(params, replace(case, args=(0, rows)), replace(outcome, value=values))

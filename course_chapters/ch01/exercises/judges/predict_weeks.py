@@ -21,8 +21,8 @@ def _weeks_reveal(params: Params) -> str:
     run = facts.run("Llama 3 70B")
     if math.isclose(params["params"], run.params, rel_tol=0.05) and params["tokens"] == run.tokens:
         hours = float(run.device_hours)
-        weeks = number_text(hours * HOUR / params["gpus"] / WEEK)
-        text += f" Meta reports {number_text(hours)} GPU-hours for such a run, all stages: {weeks} weeks."
+        reported = number_text(hours * HOUR / params["gpus"] / WEEK)
+        text += f" Meta reports {number_text(hours)} GPU-hours for such a run, all stages: {reported} weeks."
     return text
 
 

@@ -78,7 +78,7 @@ def _likewise(params: Params, rng: random.Random) -> list[tuple[dict[str, Any]]]
 
 def _triage_cases(params: Params, rng: random.Random) -> list[Case]:
     six = [(job,) for _, job in six_projects(params)]
-    cards = [card for card in facts.devices().values() if card.dense_flops]
+    cards = [card for card in facts.devices().values() if card.get("dense_flops")]
     others: list[tuple[dict[str, Any]]] = []
     while len(others) < 60:
         job = _project(
@@ -155,7 +155,7 @@ def _fault(job: Job, answer: Sequence[Any]) -> Fault | None:
 def _verdicts(_: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     """One verdict on all answers of a case that has a part; on the six projects one on each group."""
     if len(set(map(repr, outcome.value))) == 1:
-        return lost(case, JUDGING.shares, ("one-answer-for-all", "All projects got the same answer."))
+        return lost(case, JUDGING.split, ("one-answer-for-all", "All projects got the same answer."))
     faults = [_fault(row[0], answer) for row, answer in zip(case.args[1], outcome.value, strict=True)]
     six = {"none": faults[:1], "train": faults[1:4], "serve": faults[4:]}
     groups = {case.part: faults} if case.part else six

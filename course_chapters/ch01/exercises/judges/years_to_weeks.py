@@ -53,7 +53,7 @@ def _plan_cases(params: Params, rng: random.Random) -> list[Case]:
     # Perfect scaling, powers of two and a multiple of a week's seconds: exact in whatever order one multiplies.
     powers = (2.0**30, WEEK * 2**20, 6 * 2.0**44, 0.5)
     exact = [(*powers, 1.0, 4, _weeks(*powers) / n) for n in (1, 2, 8, 64)]
-    late = [(70e9, 15e12, 989e12, 0.4, 0.99, 1000, 26), (7e9, 2e12, 989e12, 0.5, 0.9, 64, 4)]
+    late: list[tuple[float, ...]] = [(70e9, 15e12, 989e12, 0.4, 0.99, 1000, 26), (7e9, 2e12, 989e12, 0.5, 0.9, 64, 4)]
     late.append((*powers, 0.5, 4, _weeks(*powers) / 2))  # just out of reach
     return [
         Case(name="the run", args=(0, [tuple(params[name] for name in FIELDS)])),

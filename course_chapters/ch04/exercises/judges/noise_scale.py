@@ -38,7 +38,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         for _ in range(5)
     ]
     other.append(draw(rng, *other[0][2:], len(other[0][0]), 1.0, 30.0))  # as many steps at the same sizes
-    negative = [([1.0, 2.0, 3.0], [0.2, 0.1, 0.3], 2, 8)]
+    negative: list[Row] = [([1.0, 2.0, 3.0], [0.2, 0.1, 0.3], 2, 8)]
     negative += [(small, [0.5 * each * few / many for each in small], few, many) for small, _, few, many in other[:2]]
     single = [draw(rng, 16, 64, 1, 0.5, 40.0)]
     # The larger batch has the larger norm, so the variance and the noise scale are negative; equal norms make them 0.

@@ -67,16 +67,16 @@ def _words(lengths: Sequence[int], room: int) -> str:
 def _pack_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     fault = rows_fault(case, outcome.value)
-    for row, got in zip(given, outcome.value, strict=True) if not fault else ():
-        if found := FAULTS[index](*row, got):
-            lead, wrong = f"{_words(*row)}: ", Wrong(*found)
+    for (lengths, room), got in zip(given, outcome.value, strict=True) if not fault else ():
+        if found := FAULTS[index](lengths, room, got):
+            lead, wrong = f"{_words(lengths, room)}: ", Wrong(*found)
             fault = Wrong(wrong.mistake, lead + wrong.message, lead + wrong.lead, WHOLE)
             break
     return [verdict(case.kind, case.part, case, fault)]
 
 
 def _row(rng: random.Random, room: int) -> tuple[list[int], int]:
-    lengths = []
+    lengths: list[int] = []
     while sum(lengths) < room:
         lengths.append(rng.randrange(1, room // 2))
     return lengths[:-1], room

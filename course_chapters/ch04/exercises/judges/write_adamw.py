@@ -27,7 +27,7 @@ def _spec(rng: random.Random, steps: int, **more: Any) -> dict[str, Any]:
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    others = {
+    others: dict[str, dict[str, object]] = {
         "float32 and a parameter without a dimension": {"dtype": "float32", "shapes": ((), (3, 2, 2))},
         "gradients about as small as ε": {"size": 3e-8, "weight_decay": 0.0},
         "other coefficients": {"betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 1.5, "lr": 0.02},

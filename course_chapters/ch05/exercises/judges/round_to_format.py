@@ -29,7 +29,7 @@ def points(exponent_bits: int, fraction_bits: int) -> Tensor:
     return torch.cat([numbers, middle, *near])
 
 
-EXAMPLES = (1.0, 0.1, -0.3, 1 + 2**-11, -1 - 2**-11, 1 + 3 * 2**-11, 1000.3, 3.0e-7, -6e-8, 65504.0)
+EXAMPLES: tuple[float, ...] = (1.0, 0.1, -0.3, 1 + 2**-11, -1 - 2**-11, 1 + 3 * 2**-11, 1000.3, 3.0e-7, -6e-8, 65504.0)
 EXAMPLES += (65519.9, 65520.0, -1e6, math.inf, math.nan)
 
 

@@ -12,6 +12,7 @@ from course_chapters.ch05.exercises.probes import CHANGED
 from course_chapters.ch05.exercises.stochastic_rounding import DROPPED
 from course_grader.judging import Fault, Judging, Params, judged
 from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import first_of
 from course_grader.judging.tensors import coin_of, kind_fault
 from course_grader.records import Case
 
@@ -68,7 +69,7 @@ def noise_fault(params: Params, case: Case, got: Any) -> Fault | None:
     if fault := kind_fault("The result", got, x.expand(2**dropped, -1).to(dtype)):
         return fault
     columns = list(zip(x, got.float().unbind(1), strict=True))
-    if fault := next(filter(None, (_neighbor_fault(value, column, dropped) for value, column in columns)), None):
+    if fault := first_of(_neighbor_fault(value, column, dropped) for value, column in columns):
         return fault
     finite = [(value, column) for value, column in columns if value.isfinite()]
     away = [int((bits_of(column) > bits_of(value) - ups(value, dropped)).sum()) for value, column in finite]

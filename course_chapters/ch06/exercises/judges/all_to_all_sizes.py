@@ -69,7 +69,7 @@ def _fault(case: Case, results: Sequence[Any]) -> Fault | None:
 
 
 def _bytes(case: Case, meter: Meter) -> Fault | None:
-    given = [parts for (parts,) in case.per_rank]
+    given = [parts for (parts,) in case.per_rank or ()]
     n = len(given)
     out = [sum(nbytes(row) for d, row in enumerate(parts) if d != s) for s, parts in enumerate(given)]
     into = [sum(nbytes(given[s][d]) for s in range(n) if s != d) for d in range(n)]

@@ -1,6 +1,7 @@
 """Judge of alpha-beta-fit: two lines in one measurement."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def _far_from_the_ends(params: Params) -> bool:
 Line = tuple[float, float]  # latency in seconds, bandwidth in bytes a second
 
 
-def _off(line: Line, true: Line, region: np.ndarray) -> float:
+def _off(line: Sequence[float], true: Sequence[float], region: np.ndarray) -> float:
     """The largest relative error of a line over a region of sizes."""
     return float(np.max(np.abs((line[0] + region / line[1]) / (true[0] + region / true[1]) - 1)))
 

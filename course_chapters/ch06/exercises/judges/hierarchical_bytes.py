@@ -51,6 +51,7 @@ def _sent_across(case: Case, meter: Meter, placement: str) -> list[int]:
 
 
 def _across(params: Params, case: Case, meter: Meter) -> Fault | None:
+    assert case.per_rank
     per_node, x = case.secret, case.per_rank[0][0]
     sent = _sent_across(case, meter, params["placement"])
     spare = sum(len(chunk) // len(sent) for chunk in torch.empty(x.numel()).tensor_split(per_node))
@@ -68,6 +69,7 @@ def _across(params: Params, case: Case, meter: Meter) -> Fault | None:
 
 
 def _bytes(case: Case, meter: Meter) -> Fault | None:
+    assert case.per_rank
     x = case.per_rank[0][0]
     size, n = nbytes(x), case.ranks or 1
     least = [size if n > 1 else 0] * n
@@ -76,7 +78,7 @@ def _bytes(case: Case, meter: Meter) -> Fault | None:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    fault, meter = sum_fault(case, [x for x, _ in case.per_rank], outcome.value), outcome.meter
+    fault, meter = sum_fault(case, [x for x, _ in case.per_rank or ()], outcome.value), outcome.meter
     if case.adversary is not None:
         return judged(case, fault)
     costs = ("cost", "across", _across(params, case, meter)), ("cost", "inside", _bytes(case, meter))

@@ -24,7 +24,7 @@ ALONE = SimpleNamespace(rank=0, size=1, compute=lambda *_, **__: None)
 def net(spec: Mapping[str, Any], rank: int = 0) -> Net:
     """The model of a description, as one process holds it."""
     plain = {**spec, "seconds": 0.0}
-    return Net(SimpleNamespace(**{**vars(ALONE), "rank": rank}), plain)  # type: ignore[arg-type]
+    return Net(SimpleNamespace(**{**vars(ALONE), "rank": rank}), plain)
 
 
 def gradients(model: Any, loss: Tensor) -> Tensors:

@@ -17,6 +17,7 @@ from course_grader.judging.mistakes import Wrong
 from course_grader.judging.ranks import on_ranks
 from course_grader.judging.tensors import coin_of
 from course_grader.records import Case, Outcome
+from course_lib.model.modules import gradient
 
 right = Worked("loss-stands-still")
 RATE, LENGTH = 0.05, 5
@@ -58,7 +59,7 @@ def _first_norm(spec: Mapping[str, Any], rows: Sequence[Any]) -> float:
     model = tied_model(spec)
     tokens, targets = (torch.cat([batches[0][place] for (batches,) in rows]) for place in (0, 1))
     functional.cross_entropy(model(tokens).flatten(0, 1), targets.flatten()).backward()
-    return torch.nn.utils.get_total_norm([weight.grad for weight in model.parameters()]).item()
+    return torch.nn.utils.get_total_norm([gradient(weight) for weight in model.parameters()]).item()
 
 
 def _near(got: Any, want: Tensor) -> bool:

@@ -58,7 +58,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     rows = [row for stage in range(4) for row in draw_rows(rng, 5, sizes, (stage,), counts, others)]
     limits = [row for stage in (1, 2, 3) for row in draw_rows(rng, 12, sizes, (stage,), others, rooms, keep=_clear)]
     sixteen = {"weights": 2, "grads": 2, "master": 4, "moments": 8}
-    turned = {"moments": 4, "master": 3, "grads": 4, "weights": 1}  # other bytes, in another order
+    turned: dict[str, float] = {"moments": 4, "master": 3, "grads": 4, "weights": 1}  # other bytes, in another order
     rows += [(7e9, stage, 24_576, turned) for stage in (1, 2)]
     full = [(10e9, 3, sixteen, 20e9), (5e9, 0, sixteen, 80e9), (10e9, 1, sixteen, 40e9), (10e9, 3, turned, 20e9)]
     full += [(10e9, 1, sixteen, 40.013e9)]

@@ -29,6 +29,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         wide = torch.randn(shape, generator=coin, dtype=torch.float64)
         return make(name, share, which, wide.to(*dtype or [torch.float32]), rank, ranks)
 
+    others: list[tuple[int, int, int, int] | tuple[int, int, int, int, torch.dtype]]
     wide, others = (4, width, width // 3), [(0, 1, 4, 6), (2, 3, 9, 9), (4, 5, 10, 20, torch.bfloat16)]
     others += [(10, 12, 24, 12, torch.float64)]
     cases = [cut(f"values:{part}", which, 1, *wide, make=shown) for which, part in enumerate(SHARDS)]

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -29,7 +30,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return tuple((which, wish, *((alike, own) if which == COPY else (own, alike))) for own in other)
 
     own = ("values:copy", "values:sum")  # where a row names no share
-    groups = (
+    groups: tuple[list[tuple[str, str, tuple[int, ...], dict[str, Any]]], ...] = (
         [("three ranks", "", (3, 3, width), {})],
         [("no backward pass", "", (4, 4, width), {"wish": FORWARD})],
         [(f"{n} ranks" if n > 1 else "one rank", "generality:ranks", (n, 4, width), {}) for n in (1, 2, 9)],

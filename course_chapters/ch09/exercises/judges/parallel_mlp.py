@@ -28,7 +28,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, kind, tokens = coin_of(rng), params["kind"], params["tokens"]
 
     def data(n: int, rows: tuple[int, int], hidden: int, ffn: int, dtype: torch.dtype = torch.float32) -> Any:
-        shapes = {"up": (ffn, hidden), "down": (hidden, ffn)}
+        shapes: dict[str, tuple[int, ...]] = {"up": (ffn, hidden), "down": (hidden, ffn)}
         shapes |= {"gate": (ffn, hidden)} if kind == "gated" else {"up_bias": (ffn,), "down_bias": (hidden,)}
         whole = {name: normal(coin, *shape, dtype=dtype) for name, shape in shapes.items()}
         x, gradient = normal(coin, *rows, hidden, dtype=dtype), normal(coin, *rows, hidden, dtype=dtype)

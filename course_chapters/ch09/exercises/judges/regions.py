@@ -56,7 +56,7 @@ def over_ranks(
     return first(*(check(rank, *both) for rank, both in enumerate(zip(results, wants, strict=True))))
 
 
-def within(fault: Fault | None, *where: str) -> Fault | None:
+def within(fault: Fault | None, *where: str | int) -> Fault | None:
     """A fault of this part of a rank's result."""
     return fault and Wrong(*fault)._replace(where=where)
 

@@ -31,7 +31,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 def _streams_fault(case: Case, drawn: Sequence[Any], outside_too: bool) -> Fault | None:
     """What is wrong with the streams; without `outside_too`, faults of the outside streams alone are passed over."""
-    pairs, outside, inside = case.args[0], {}, {}
+    pairs = case.args[0]
+    outside: dict[int, tuple[float, ...]] = {}
+    inside: dict[tuple[int, int], tuple[float, ...]] = {}
     if len(drawn) != len(pairs):
         return "no-generators", "Return a pair of `torch.Generator`s, (outside, inside)."
     for (seed, rank), (out, own, one, disturbed) in zip(pairs, drawn, strict=True):

@@ -43,8 +43,8 @@ def _model(rng: random.Random, layers: int, ranks: int, fault: str) -> Row:
     """A model with one kind of fault: "misspelt", "nothing" and "depth" change the plan, the others what is held."""
     cut = {part: ("column", "row")[side] for part, (side, _, _) in PARTS.items() if side is not None}
     plan = {f"layers.*.{part}": style for part, style in cut.items()} | {"head": "column"}
-    whole = {f"layers.{layer}.{part}": shape for layer in range(layers) for part, (_, *shape) in PARTS.items()}
-    whole = {name: tuple(shape) for name, shape in whole.items()} | {"head": (128, 64), "embedding": (128, 64)}
+    own = {f"layers.{layer}.{part}": shape for layer in range(layers) for part, (_, *shape) in PARTS.items()}
+    whole = {name: (out, into) for name, (out, into) in own.items()} | {"head": (128, 64), "embedding": (128, 64)}
     victim = rng.choice(list(cut))
     mine = f"layers.*.{victim}"
     typo = {mine: mine.replace(".w", ".v_") if ".w" in victim else f"{mine}s"}

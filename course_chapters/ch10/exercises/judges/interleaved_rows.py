@@ -35,9 +35,9 @@ def _interleaved_verdicts(params: Params, case: Case, outcome: Outcome) -> list[
     schedule = runnable(outcome.value, case, p, m, looped(p, v))
     if not isinstance(schedule, Schedule):
         return judged(case, schedule, named=True)
-    slow = longer(schedule, Durations(forward=1, backward=2), Durations(forward=1, backward=1))
-    if slow:
-        told, plain = slow
+    slow: Fault | None = None
+    if found := longer(schedule, Durations(forward=1, backward=2), Durations(forward=1, backward=1)):
+        told, plain = found
         worse = f"{told} That is no better than 1F1B with one stage per rank."
         slow = ("bubble-of-1f1b", worse) if plain else ("slower", told)
     return judged(case, None, ("cost", "memory", _chunks_fault(schedule, v)), ("cost", "time", slow), named=True)

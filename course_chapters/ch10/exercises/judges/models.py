@@ -12,6 +12,7 @@ from course_grader.judging.cases import shown
 from course_grader.judging.ranks import moved_early
 from course_grader.judging.tensors import coin_of, kind_fault, normal
 from course_grader.records import Case, Outcome
+from course_lib.model.modules import gradient
 
 WIDTH, SAMPLES = 5, 3
 SECONDS = (1e-3, 2e-3)  # of a stage's forward and backward: a message takes a hundredth of it
@@ -50,7 +51,7 @@ def serial(weights: Sequence[Tensor], inputs: Sequence[Tensor], targets: Sequenc
         for weight in own:
             x = torch.tanh(x @ weight.T)
         (((x - target) ** 2).sum() / 2 / len(inputs)).backward()
-    return [weight.grad for weight in own]
+    return [gradient(weight) for weight in own]
 
 
 def gradients_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:

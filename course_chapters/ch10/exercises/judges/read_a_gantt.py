@@ -36,9 +36,9 @@ def _spans(
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
-    def chart(make: Any, name: str, share: str, *truth: Any) -> Case:
+    def chart(make: Any, name: str, share: str, schedule: str, p: int, m: int, chunks: int) -> Case:
         scale = 10 ** (rng.uniform(-3, 2) if make is shown else rng.choice((-9, 4)))
-        return make(name, share, _spans(scale, *truth, rng), secret=truth)
+        return make(name, share, _spans(scale, schedule, p, m, chunks, rng), secret=(schedule, p, m, chunks))
 
     p, m = params["ranks"], params["microbatches"]
     cases = []

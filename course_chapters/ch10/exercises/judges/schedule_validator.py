@@ -99,10 +99,14 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
     }
 
 
-SHOWN = ("1F1B", "GPipe", "rows without operations", "a backward left out")
+SHOWN: tuple[str, ...] = ("1F1B", "GPipe", "rows without operations", "a backward left out")
 SHOWN += ("a backward before its forward", "a circle of two ranks", "GPipe, one micro-batch too many")
 
-HARDER = ("a micro-batch beyond the last", "micro-batch -1 in place of the last", "the last rank's stage called -1")
+HARDER: tuple[str, ...] = (
+    "a micro-batch beyond the last",
+    "micro-batch -1 in place of the last",
+    "the last rank's stage called -1",
+)
 HARDER += (
     "on the neighbor, and all else",
     "one twice, and all that comes later",

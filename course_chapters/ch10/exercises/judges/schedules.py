@@ -66,6 +66,7 @@ def longer(schedule: Schedule, *lengths: Durations) -> tuple[str, bool] | None:
     """In words, the first durations with which a schedule takes longer than (interleaved) 1F1B; whether plain 1F1B is as fast."""
     p, m = schedule.ranks, schedule.microbatches
     for times in lengths:
+        assert isinstance(times.forward, float | int) and isinstance(times.backward, float | int)
         took, slot = play(schedule, times).makespan, times.forward + times.backward
         best = (m + (p - 1) * schedule.share) * slot
         if took > best + 1e-9:

@@ -33,7 +33,7 @@ def _hide_cases(params: Params, rng: random.Random) -> list[Case]:
 
     def drawn(count: int, *latencies: float) -> list[Link]:
         fields = logarithmic(1e14, 2e15), logarithmic(1e10, 9e11), latencies, (32, 40, 64, 96), (1, 4, 8), (64, 128)
-        return draw_rows(rng, count, *fields, keep=lambda row: safely_off_whole(tokens_to_hide(seen, row)))  # type: ignore[arg-type]
+        return draw_rows(rng, count, *fields, keep=lambda row: safely_off_whole(tokens_to_hide(seen, row)))
 
     exact = [(2.0**40, 2.0**30, 0.0, 16, 4, 64), (2.0**44, 2.0**38, 0.0, 8, 8, 128), (2.0**40, 2.0**34, 0.0, 64, 1, 32)]
     exact += [(2.0**40, 2.0**30, 2.0**power, 16, 4, 64) for power in (-10, -11)]  # one of them for each mask

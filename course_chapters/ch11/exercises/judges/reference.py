@@ -72,6 +72,7 @@ def shards(
     heads: int = 2,
     kv_heads: int = 2,
     width: int = 4,
+    *,
     dtype: torch.dtype = torch.float32,
     size: float = 1.0,
 ) -> tuple[tuple[Any, ...], ...]:

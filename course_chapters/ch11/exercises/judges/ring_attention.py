@@ -23,9 +23,8 @@ def _ring_cases(params: Params, rng: random.Random) -> list[Case]:
 
     def data(ranks: int, length: int, how: str, name: str, *heads: int, measured: bool = False, **more: Any) -> Any:
         packed = torch.tensor(sorted(rng.choice((3, 4, 9)) for _ in range(length)))
-        options = {"window": {"window": 5}, "documents": {"documents": packed}}.get(name, {}) | (
-            {MEASURED: True} if measured else {}
-        )
+        masks: dict[str, dict[str, object]] = {"window": {"window": 5}, "documents": {"documents": packed}}
+        options = masks.get(name, {}) | ({MEASURED: True} if measured else {})
         return shards(coin, cut(length, ranks, rng, how), (name, options), *heads, **more)
 
     def far(name: str, part: str, *args: Any, **more: Any) -> Case:

@@ -60,7 +60,7 @@ def needs(lengths: Sequence[int], window: int, rank: int) -> range:
 
 def _halo_fault(case: Case, results: Sequence[Any]) -> Fault | None:
     pairs = ((name, [[row[name] for row in rows] for rows in (results, right.value(case))]) for name in ("k", "v"))
-    return first(*(over_ranks(case, *both, where=(name,)) for name, both in pairs), touched(results))
+    return first(*(over_ranks(case, got, want, where=(name,)) for name, (got, want) in pairs), touched(results))
 
 
 def _halo_bytes(case: Case, outcome: Outcome) -> Fault | None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from course_chapters.ch12.exercises.judges.shared import times_text
 from course_grader.judging import Fault, Judging, Params, Worked, describe, judged
 from course_grader.judging.cases import hidden, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging.mistakes import Wrong, first_of
 from course_grader.judging.tensors import close, coin_of, factor, kind_fault
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
@@ -67,7 +67,7 @@ def loss_faults(case: Case, results: Sequence[Any]) -> tuple[Fault | None, Fault
     found = (
         _gradient_fault(f"rank {rank}: ", row["gradient"], want["gradient"]) for rank, (row, want) in enumerate(pairs)
     )
-    return None, next(filter(None, found), None)
+    return None, first_of(found)
 
 
 def _gradient_fault(lead: str, got: Tensor, want: Tensor) -> Fault | None:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from course_chapters.ch12.exercises.probes import CHANGED
 from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging.mistakes import first_of
 from course_grader.judging.per_row import EXACT, Column, table
 from course_grader.judging.random_inputs import draw_rows, each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
@@ -77,9 +78,9 @@ SIZE = Column(
 def _capacity_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     if index == 0:
-        return table(SIZE)(params, case, outcome)
+        return [*table(SIZE)(params, case, outcome)]
     faults = (kept_fault(row, got, right[1](*row)) for row, got in zip(given, outcome.value, strict=True))
-    return judged(case, next(filter(None, faults), None), named=True)
+    return judged(case, first_of(faults), named=True)
 
 
 JUDGING = Judging(

@@ -11,7 +11,7 @@ from torch import Tensor
 from course_chapters.ch12.exercises.judges.shared import times_text
 from course_grader.judging import Fault, Judging, Params, Worked, judged
 from course_grader.judging.cases import hidden, ranks_text, shown
-from course_grader.judging.mistakes import Wrong
+from course_grader.judging.mistakes import Wrong, first_of
 from course_grader.judging.tensors import close, coin_of, factor, kind_fault
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
@@ -87,7 +87,7 @@ def average_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | None
             for rank, (row, wanted) in enumerate(zip(results, wants, strict=True))
             for place, (got, want) in enumerate(zip(row[part], wanted[part], strict=True))
         )
-        faults[part] = next(filter(None, found), None)
+        faults[part] = first_of(found)
     return faults
 
 

@@ -9,6 +9,7 @@ import torch
 from course_chapters.ch12.exercises.judges.layer import WIDTH, choose, draw, layer_faults
 from course_grader.judging import Judging, Params, Worked, judged
 from course_grader.judging.cases import hidden, shown
+from course_grader.judging.mistakes import first_of
 from course_grader.judging.tensors import coin_of
 from course_grader.records import Case, Outcome, Verdict
 
@@ -42,14 +43,14 @@ def _group_cases(params: Params, rng: random.Random) -> list[Case]:
 def _group_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     faults = layer_faults(outcome.value, right.value(case))
     if case.part == "routing":
-        return judged(case, next(filter(None, faults.values()), None), named=True)
+        return judged(case, first_of(faults.values()), named=True)
     own = faults["output"] or faults.get(case.part)
     others = [
         (kind, part, faults.get(part))
         for kind, part in (("values", "gradients"), ("cost", "calls"))
         if part != case.part
     ]
-    return judged(case, own, *others, named=True)  # type: ignore[arg-type]
+    return judged(case, own, *others, named=True)
 
 
 JUDGING = Judging(

@@ -9,6 +9,7 @@ from torch import Tensor
 from course_chapters.ch12.exercises.judges.shared import ids_fault, top
 from course_chapters.ch12.exercises.probes import CHANGED
 from course_grader.judging import Fault, Judging, Params, Worked, judged
+from course_grader.judging.mistakes import first_of
 from course_grader.judging.per_row import EXACT, Column, table
 from course_grader.judging.random_inputs import each_changed, generality, plain
 from course_grader.judging.tensors import coin_of, kind_fault
@@ -77,8 +78,10 @@ def _choice(scores: Tensor, nodes: int, limit: int, got: Any, want: Tensor) -> F
 def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     index, given = case.args
     if index == 0:
-        faults = (_choice(row[0], *row[2:], got, right[0](*row)) for row, got in zip(given, outcome.value, strict=True))
-        return judged(case, next(filter(None, faults), None), named=True)
+        faults = (
+            _choice(row[0], row[2], row[3], got, right[0](*row)) for row, got in zip(given, outcome.value, strict=True)
+        )
+        return judged(case, first_of(faults), named=True)
     column = Column(
         part=case.part,
         unit="rows",
@@ -86,7 +89,7 @@ def _node_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
         words=lambda ids, home, experts, nodes: f"{len(ids)} tokens, {experts} experts on {nodes} nodes",
         rel=EXACT,
     )
-    return table(column, column)(params, case, outcome)
+    return [*table(column, column)(params, case, outcome)]
 
 
 JUDGING = Judging(

@@ -67,10 +67,10 @@ def route_fault(case: Case, got: Any) -> Fault | None:
     want = right.value(case)
     for name in ("ids", "weights"):
         if fault := kind_fault(f"`{name}`", got[name], want[name]):
-            return Wrong(*fault, where=(name,))
+            return Wrong(*fault[:2], where=(name,))
     parts = ("ids", "weights", "gradient") if len(want["ids"]) else ("ids", "weights")
     found = ((_part_fault(name, got[name], want[name]), (name,)) for name in parts)
-    return next((Wrong(*fault, where=where) for fault, where in found if fault), None)
+    return next((Wrong(*fault[:2], where=where) for fault, where in found if fault), None)
 
 
 def _part_fault(name: str, got: Tensor, want: Tensor) -> Fault | None:

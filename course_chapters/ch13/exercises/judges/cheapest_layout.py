@@ -65,7 +65,7 @@ def _layout(got: Any) -> Layout | None:
     if type(got) is not dict or set(got) != set(KEYS):
         return None
     sizes = tuple(got[key] for key in KEYS)
-    return sizes if all(type(each) is int and each > 0 for each in sizes) else None  # type: ignore[return-value]
+    return sizes if all(type(each) is int and each > 0 for each in sizes) else None
 
 
 def _search_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
@@ -73,8 +73,8 @@ def _search_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     if type(outcome.value) is not dict or "layout" not in outcome.value:
         return "wrong-shape", f"{case.name}: no layout came back."
     got = outcome.value["layout"]
-    lead, table = f"{case.name}: ", costs(row)  # type: ignore[arg-type]
-    found = allowed(goal, row, table)  # type: ignore[arg-type]
+    lead, table = f"{case.name}: ", costs(row)
+    found = allowed(goal, row, table)
     if got is None:
         told = f"{lead}there is a layout that fits and meets the limit; None came back"
         return Wrong("gave-up", f"{told}.", f"{told}; ") if found else None
@@ -166,12 +166,12 @@ def _without(goal: str, memory: bool = False, limit: bool = False) -> Callable[[
 
     def trap(row: Row, right: Layout) -> bool:
         free = (
-            row[0] | {"memory": float("inf")} if memory else row[0],
+            {**row[0], "memory": float("inf")} if memory else row[0],
             *row[1:3],
             float("inf") if limit else row[3],
             row[4],
-        )  # type: ignore[operator]
-        return best(goal, free) != right  # type: ignore[arg-type]
+        )
+        return best(goal, free) != right
 
     return trap
 
@@ -198,7 +198,7 @@ def _exactly(goal: str, rng: random.Random, at: str, by: int = 0) -> Row:
             continue
         used = asked(goal, table[right])[1] if at == "limit" else table[right][2]
         changed = (row[0] | {"memory": used + by}, *row[1:]) if at == "memory" else (*row[:3], used + by / 128, row[4])  # type: ignore[operator]
-        tight: Row = changed  # type: ignore[assignment]
+        tight: Row = changed
         found = allowed(goal, tight, table)
         if not found:
             continue

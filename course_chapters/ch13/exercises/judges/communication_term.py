@@ -90,7 +90,7 @@ def _published_verdicts(case: Case, values: Sequence[Any], fault: Fault | None) 
 def _communication_cases(params: Params, rng: random.Random) -> list[Case]:
     def row(axes: str = "tp cp pp dp", **given: Any) -> tuple[Table, Table, Table]:
         heads, width, layers = rng.choice((32, 48, 64)), 128, rng.choice((24, 48, 96))
-        model = {"layers": layers, "hidden": heads * width, "kv": rng.choice((8, 16)) * width}
+        model: dict[str, float] = {"layers": layers, "hidden": heads * width, "kv": rng.choice((8, 16)) * width}
         model |= {"length": rng.choice((2048, 4096, 12_288)), "parameters": rng.randint(7, 400) * BILLION}
         choices = {"tp": (2, 4, 8), "cp": (2, 3, 4), "pp": (2, 3, 4, 8), "dp": (2, 3, 5, 16)}
         sizes = {axis: rng.choice(choices[axis]) if axis in axes else 1 for axis in choices}

@@ -43,7 +43,7 @@ def _groups_fault(sizes: Sizes, axis: str, got: Any) -> Fault | None:
 def _coordinate_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     which, rows = case.args
     if which == 2:
-        found = (_groups_fault(*row, got) for row, got in zip(rows, outcome.value, strict=True))
+        found = (_groups_fault(sizes, axis, got) for (sizes, axis), got in zip(rows, outcome.value, strict=True))
         return next((fault for fault in found if fault), None)
     if which == 0 and (odd := next((got for got in outcome.value if type(got) is not dict), None)) is not None:
         return "wrong-shape", f"return a dictionary from axis to coordinate; got {describe(odd)}."

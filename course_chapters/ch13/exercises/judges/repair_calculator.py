@@ -34,7 +34,11 @@ def _calculator(part: str) -> Breakdown:
 def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
     def row(recompute: str, tp: Sequence[int], zero: Sequence[int], grouped: bool = True) -> tuple[Any, ...]:
         heads = rng.choice((32, 48, 64))
-        model = {"layers": rng.choice((32, 48, 96)), "hidden": heads * rng.choice((64, 128)), "heads": heads}
+        model: dict[str, float] = {
+            "layers": rng.choice((32, 48, 96)),
+            "hidden": heads * rng.choice((64, 128)),
+            "heads": heads,
+        }
         model |= {"kv_heads": 8 if grouped else heads, "parameters": rng.randint(3, 180) * BILLION}
         job = {"length": rng.choice((2048, 4096, 8192)), "micro": rng.choice((1, 2, 3)), "recompute": recompute}
         job["state"] = rng.choice((6, 8, 12, 16))

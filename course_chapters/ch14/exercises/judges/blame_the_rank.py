@@ -104,7 +104,12 @@ def _blame_cases(params: Params, rng: random.Random) -> list[Case]:
         ("one rank missing", "several missing", "nothing wrong"),
         ("a chain of waits", "a circle", "two orders"),
     )
-    beside = "a circle, and one missing", "two calls at once", "one is through", "finished with another count"
+    beside: tuple[str, ...] = (
+        "a circle, and one missing",
+        "two calls at once",
+        "one is through",
+        "finished with another count",
+    )
     beside += "a finished call after an open one", "one is through, with another count", "waits in the call before"
     again = "another operation", "another operation, and finished", "few have entered", "few are in the group"
     first, second = _hangs(rng, params["ranks"]), _hangs(rng, params["ranks"] + 3)

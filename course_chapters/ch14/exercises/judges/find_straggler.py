@@ -130,7 +130,7 @@ def _straggler_fault(case: Case, got: Any) -> Fault | None:
         return None
     at = next(at for at, pair in enumerate(zip(said, want, strict=True)) if pair[0] != pair[1])
     lead = f"case {at + 1} of {len(rows)}, {len(rows[at][0])} steps: "
-    if want[at] and said[at] and said[at][0] == want[at][0]:
+    if want[at] and (pair := said[at]) and pair[0] == want[at][0]:
         return "other-kind", f"{lead}the rank is right. Which of its two times exceeds the median by more?"
     return Wrong("", f"{lead}got {describe(said[at])}, which is not right.", lead)
 

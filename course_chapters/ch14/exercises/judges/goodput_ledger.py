@@ -49,7 +49,7 @@ def _read(text: str) -> Log:
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     down = [*_log(rng, 4, 2)[:-1], (9000.0, "failure", None), (9020.5, "end", None)]
-    rows = {
+    rows: dict[str, list[tuple[Log]]] = {
         "older": [(_log(rng, 12, 3, (10, 6, 0)),), (_log(rng, 9, 2, (9, 0, 0), (5, 2, 0)),)],
         "again": [(_log(rng, 8, 3, (7, None, 2)),), (_log(rng, 6, 2, (1, None, 1), (4, None, 3)),)],
         "ends": [

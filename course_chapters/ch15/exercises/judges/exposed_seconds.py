@@ -51,7 +51,7 @@ EDGES: list[Row] = [
 def recorded_steps() -> list[Row]:
     rows: list[Row] = []
     for one in traces().values():
-        kernels = [(kind, s, *map(float, span)) for s, kind in enumerate((C, T)) for span in one.get(kind, ())]
+        kernels = [(kind, s, float(a), float(b)) for s, kind in enumerate((C, T)) for a, b in one.get(kind, ())]
         if kernels:
             rows.append((kernels, min(each[2] for each in kernels), max(each[3] for each in kernels)))
     return rows

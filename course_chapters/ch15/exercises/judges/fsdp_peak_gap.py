@@ -15,7 +15,13 @@ PEAK = Breakdown(
     want=Worked("fsdp-peak-gap"),
     words=lambda j: f"{len(j['units'])} units, {j['ranks']} ranks, width {j['width']}, reshard={j['reshard']}",
 )
-MIXED = {"units": [each * 10**6 for each in (2, 3, 9, 6)], "rest": 2_500_000, "ranks": 4, "width": 2, "reshard": True}
+MIXED: dict[str, Any] = {
+    "units": [each * 10**6 for each in (2, 3, 9, 6)],
+    "rest": 2_500_000,
+    "ranks": 4,
+    "width": 2,
+    "reshard": True,
+}
 MIXED |= {"activations": [8.5e6, 6.1e6, 9.25e6, 7.1e6], "work": [1e6, 3e6, 30e6, 2e6]}
 
 
@@ -34,7 +40,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     other, drawn = [job(rng, width=2, reshard=reshard) for reshard in both], [job(rng) for _ in range(25)]
     changes: list[Any] = [{}, {"reshard": False}, {"ranks": 1}, {"rest": 10**6}, {"width": 4}]
     changes += [{name: MIXED[name][::-1]} for name in ("units", "activations", "work")]
-    bare = {"activations": [0.0] * 6, "work": [0.0] * 6, "units": [each * 10**6 for each in (4, 5, 4, 6, 5, 4)]}
+    bare: dict[str, list[float]] = {
+        "activations": [0.0] * 6,
+        "work": [0.0] * 6,
+        "units": [each * 10**6 for each in (4, 5, 4, 6, 5, 4)],
+    }
     light = [job(rng, **{name: 4 * each for name, each in bare.items()}, ranks=2, width=2, reshard=True)]
     light += [job(rng, **bare, ranks=n, width=width, reshard=n == 2) for n, width in ((2, 2), (3, 4))]
     one = {"units": [7_000_000], "activations": [5e6], "work": [1e6]}

@@ -164,7 +164,9 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     if index == 0:
         asked = zip(table, outcome.value, case.secret, strict=True)
         return judged(case, first(*(_seconds_fault(case, nbytes, got, true) for (_, nbytes), got, true in asked)))
-    return judged(case, first(*(_honest_fault(case, *row, got) for row, got in zip(table, outcome.value, strict=True))))
+    return judged(
+        case, first(*(_honest_fault(case, rows, got) for (rows,), got in zip(table, outcome.value, strict=True)))
+    )
 
 
 JUDGING = Judging(

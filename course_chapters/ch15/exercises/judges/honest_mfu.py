@@ -147,7 +147,7 @@ def _fault(params: Params, lead: str, got: Any, want: Any, places: Sequence[int]
             return None
         if not places:
             return Wrong("other-reason", f"{lead}{got!r} is not the first reason that applies.", lead, WHOLE)
-        return Wrong("refuses-sound", f"{lead}you say {got!r}, but this log is sound.", lead, places[:1])
+        return Wrong("refuses-sound", f"{lead}you say {got!r}, but this log is sound.", lead, tuple(places[:1]))
     if not places:
         told = f"{lead}this log has no MFU: {fill_text(REASONS[want], params)}."
         return Wrong(f"accepts-{want.replace(' ', '-')}", told, lead, WHOLE)

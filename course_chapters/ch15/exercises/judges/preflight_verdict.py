@@ -37,7 +37,7 @@ def sound(rng: random.Random, limits: Limits, ranks: int = 8, links: str = "NV18
         "topology": [["X" if a == b else links for b in range(ranks)] for a in range(ranks)],
         "copy": [printed * limits["copy"][0] * rng.uniform(1.25, 1.6) for _ in range(ranks)],
         "printed_copy": printed,
-        "printed_link": float(sheet.link_one_way or 0),
+        "printed_link": float(sheet.get("link_one_way") or 0),
         "shared_memory": limits["shared memory"][0] * rng.choice((1, 2, 16)),
         "open_files": rng.choice((limits["open files"][0], 65536, 1_048_576, -1)),
     }

@@ -10,7 +10,7 @@ from course_chapters.ch15.exercises.probes import VISIT
 from course_grader.judging import Fault, Judging, Params, Worked, first, judged
 from course_grader.judging.cases import hidden, ranks_text, shown, under
 from course_grader.judging.mistakes import Wrong
-from course_grader.judging.ranks import STREAM, UNKIND, moved_early, secret, tensors, world
+from course_grader.judging.ranks import STREAM, UNKIND, PerRank, moved_early, secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import Meter, off_the_ring, ready_made, sent_again, too_few_bytes
 from course_grader.records import Case, Outcome, Verdict
@@ -22,7 +22,7 @@ right = Worked("ring-that-hangs")
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     coin, size, in_order = coin_of(rng), params["numbers"], "four ranks, each pair's operations in the order of issue"
 
-    def blocks(n: int, *shape: int, dtype: torch.dtype = torch.float32) -> list[tuple[Any, ...]]:
+    def blocks(n: int, *shape: int, dtype: torch.dtype = torch.float32) -> PerRank:
         return world(n, lambda: secret(coin, *(shape or (size,)), dtype=dtype))
 
     return [

@@ -75,14 +75,16 @@ def _sources(page: str, want: str, runs: Runs) -> Fault | None:
 
 def _resolves(claim: Claim, changed: Set[str], runs: Runs) -> Fault | None:
     """What is wrong with the sources, the unit or the value of a claim."""
-    lead, values = quoted(claim.text), []
+    lead = quoted(claim.text)
+    values: list[float] = []
     for source in claim.fields:
         if (name := source.partition(":")[0]) in changed:
             return "quotes-a-changed-file", f"{lead} is read from {name}, which was changed after it was written."
-        values.append(field_of(runs, source))
-        if values[-1] is None or len(values) > 2:
+        value = field_of(runs, source)
+        if value is None or len(values) > 1:
             hint = " Separate the two sources of a ratio by “ / ”, with spaces." if source.count(":") > 1 else ""
             return "no-such-field", f"{lead}: there is no number at {quoted(source)}.{hint}"
+        values.append(value)
     kinds = [SECONDS if "seconds" in source else BYTES if "bytes" in source else SHARES for source in claim.fields]
     if kinds[0] is not kinds[-1]:
         return "wrong-unit", f"{lead} is a ratio of seconds and bytes."

@@ -121,7 +121,7 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     (index, rows), said = case.args, outcome.value
     if (fault := rows_fault(case, said)) or index == 1:
         return fault or EFFICIENCY.fault(case, said)
-    return first(*(_fit_fault(case, *row, got, right[0](*row)) for row, got in zip(rows, said, strict=True)))
+    return first(*(_fit_fault(case, each, got, right[0](each)) for (each,), got in zip(rows, said, strict=True)))
 
 
 JUDGING = Judging(

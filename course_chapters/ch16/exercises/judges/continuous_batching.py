@@ -49,7 +49,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         waits = [rng.randrange(1, 4 * s) for _ in range(rng.randrange(4))]
         return runs, waits, rng.randrange(3, 8 * s), rng.randrange(6)
 
-    preempting = (
+    preempting: tuple[tuple[object, ...], ...] = (
         ([(2 * s, 1), (2 * s, 1), (s, 1), (2 * s - 1, 1)], [2], 50, 1),  # others
         ([(s - 1, 1), (2 * s, 1)], [1], 50, 0),  # itself, the last of two
         ([(s, 1)], [1], 50, 0),  # itself, alone
@@ -58,7 +58,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ([(s - 1, 1), (2 * s - 1, 1), (s - 2, 2)], [1], 50, 0),  # nobody
         ([(s, 5 * s), *[(s, 1)] * 6], [1], 5 * s, 0),  # many for the first one
     )
-    stuck = (
+    stuck: tuple[tuple[object, ...], ...] = (
         ([(s, 1)], [5 * s, 1], 50, 4),
         ([], [2 * s, s], 3 * s, 2),
         ([(s + 1, 1)], [4 * s, 2], 2 * s, 99),
@@ -67,7 +67,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     )
     ends = (1, 2, 3, 9, 10, 3 + s, 9 + s, 12 + s, 99)
     budgets = [([(s, 1), (s + 1, 7), (2 * s, 1)], [s, 2 * s], end, 99) for end in ends]
-    empty = ([], [], 9, 9), ([], [3, 4, 5], 12, 99), ([(4, 1)], [], 9, 9)
+    empty: tuple[tuple[object, ...], ...] = ([], [], 9, 9), ([], [3, 4, 5], 12, 99), ([(4, 1)], [], 9, 9)
     many = ([(s, 1)] * 12, [1] * 6, 99, 99), ([(s + 1, 100)], [90], 250, 99), ([(3, 1), (4, 1)], [2, 3], 9, 5, 1)
     long = [(f"s{next(names)}", at, 2 * s, 4) for at in range(12)] + [(f"l{next(names)}", 3, 6 * s, 2)]
     batch, preempts, serves = "values:batch", "values:preempts", "generality:serves"

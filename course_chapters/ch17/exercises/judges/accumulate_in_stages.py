@@ -3,6 +3,7 @@
 import random
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 
@@ -19,7 +20,9 @@ from course_grader.records import Case, Outcome
 right = Worked("accumulate-in-stages")
 
 
-def _ranks(coin: torch.Generator, rows: Sequence[Sequence[int]], parts: int, width: int = 96) -> PerRank:
+def _ranks(
+    coin: torch.Generator, rows: Sequence[Sequence[int]], parts: int, width: int = 96
+) -> tuple[tuple[Any, ...], ...]:
     """The ranks' arguments; `rows[rank][batch]` are the rows of a rank's batch."""
     draw = partial(normal, coin, dtype=torch.float64)
     w = draw(width)
@@ -41,7 +44,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
     holes = [[0, 5], [4, 0], [0, 0]] if free else [[2, 4], [6, 2], [2, 2]]
     fewer = [[3, 1], [2, 7]] if free else [[4, 8], [12, 4]]
-    unseen = [
+    unseen: list[tuple[Any, ...]] = [
         ("values:many", "three batches", uneven(2, 3, 2), 2),
         ("values:many", "seven batches, three ranks", uneven(3, 7, 3), 3),
         ("generality:rows", "batches of other sizes", uneven(2, 2, 6), 6),
@@ -61,8 +64,8 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     if fault := PerRank(TensorShape()).find(outcome.value, case.name, case):
         return fault
     for rank, (got, want) in enumerate(zip(outcome.value, right.value(case), strict=True)):
-        if fault := not_like(got, want, rank):
-            return fault
+        if unlike := not_like(got, want, rank):
+            return unlike
         if not close(got, want, 1e-9):
             lead = f"{case.name}, rank {rank}: "
             return Wrong("", f"{lead}this is not the gradient of the mean loss.", lead)

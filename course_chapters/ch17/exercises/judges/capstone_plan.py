@@ -98,7 +98,8 @@ def _defense_fault(defense: Any, found: Assessed, lead: str) -> Fault | None:
 def _faults(params: Params, pair: Any, after: bool) -> tuple[Fault | None, Fault | None]:
     """What is wrong with a plan and with its defense; a plan that breaks a bound defends nothing."""
     lead = f"After the change ({params['change']}): " if after else "Your plan: "
-    fault, found = None, None
+    fault: Fault | None = None
+    found = None
     if type(pair) is str and pair == NOT_ANSWERED:
         fault = "not-answered", f"{lead}this function is not answered yet."
     elif type(pair) not in (tuple, list) or len(pair) != 2:

@@ -25,7 +25,7 @@ COLUMNS = [
 ]
 
 
-def fitting(model: dict[str, int], ranks: int, memory: float) -> list[str]:
+def fitting(model: dict[str, float], ranks: int, memory: float) -> list[str]:
     """The strategies that send the fewest bytes of those that fit; none where nothing fits."""
     held, moved = state(model, ranks), sent(model, ranks)
     fits = {name: moved[name] for name in STRATEGIES if held[name] <= memory}
@@ -53,7 +53,7 @@ def _fewest_fault(case: Case, values: list[Any]) -> Fault | None:
     return None
 
 
-def _model(rng: random.Random, **given: Any) -> dict[str, int]:
+def _model(rng: random.Random, **given: Any) -> dict[str, float]:
     hidden_size = rng.choice((2048, 4096, 6144, 8192))
     return {
         "parameters": rng.randint(1, 120) * BILLION,
@@ -142,7 +142,7 @@ def state(model: dict[str, int], ranks: int) -> dict[str, float]:
     ### END SOLUTION
 
 
-def fewest(model: dict[str, int], ranks: int, memory: float) -> str | None:
+def fewest(model: dict[str, float], ranks: int, memory: float) -> str | None:
     """The strategy that sends the fewest bytes of those whose state fits."""
     ### BEGIN SOLUTION
     held, moved = state(model, ranks), sent(model, ranks)

@@ -56,7 +56,7 @@ def telling(rng: random.Random, metric: str, slip: str, count: int, grid: int) -
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
     metric = params["metric"]
-    example = [
+    example: list[dict[str, Any]] = [
         {"name": "small batch", "loss": 2.1, metric: 4.0, "memory": 60 * 10**9, "usd": 900.0},
         {"name": "large batch", "loss": 2.3, metric: 2.0, "memory": 75 * 10**9, "usd": 500.0},
         {"name": "offload", "loss": 2.3, metric: 4.0, "memory": 40 * 10**9, "usd": 1100.0},

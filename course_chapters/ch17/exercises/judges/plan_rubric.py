@@ -89,7 +89,15 @@ def good(rng: random.Random) -> Row:
     """A plan that fails no line, and its task."""
     tp, cp, pp, dp = rng.choice(((8, 1, 2, 4), (4, 2, 1, 8), (2, 4, 2, 2), (8, 2, 3, 2), (4, 1, 6, 3), (8, 4, 8, 4)))
     gpus, micro, count = tp * cp * pp * dp, rng.choice((1, 2, 3)), rng.choice((8, 12, 32))
-    plan = {"gpus": gpus, "tp": tp, "cp": cp, "pp": pp, "dp": dp, "micro": micro, "micro_batches": count}
+    plan: dict[str, float] = {
+        "gpus": gpus,
+        "tp": tp,
+        "cp": cp,
+        "pp": pp,
+        "dp": dp,
+        "micro": micro,
+        "micro_batches": count,
+    }
     plan |= {"seconds": rng.uniform(5, 90), "goodput": rng.choice((0.75, 0.875))}
     used = [axis for axis in AXES if plan[axis] > 1 or rng.random() < 0.3]  # a reason too many does no harm
     plan["reasons"] = {axis: rng.choice(("memory", "the deadline", "the slow wire")) for axis in used}

@@ -12,8 +12,8 @@ from course_lib.operate.capstone.task import Task
 
 @cache
 def _seconds(model: str, cluster: str, sequences: int, seq: int, share: float) -> float:
-    run = {"model": model, "cluster": cluster, "sequences": sequences, "seq": seq, "days": math.inf, "usd": math.inf}
-    task = Task(**run, across_share=share)
+    days, usd = math.inf, math.inf
+    task = Task(model=model, cluster=cluster, sequences=sequences, seq=seq, days=days, usd=usd, across_share=share)
     return assess({"dp": task.gpus, "zero": 3, "microbatches": sequences // task.gpus}, task).seconds
 
 

@@ -11,7 +11,8 @@ from course_grader.records import Case, Outcome
 from course_lib.estimate.units import GB
 
 Takes = Mapping[str, tuple[float, float, float] | None]  # condition -> memory, days, dollars
-Plans, Limits = Mapping[str, Takes], Mapping[str, tuple[float, float, float]]
+Plans = Mapping[str, Takes]
+Limits = Mapping[str, tuple[float, float, float]]
 Row = tuple[dict[str, Any], dict[str, Any]]
 NOW = "as planned"
 right = Worked("sturdiest-plan")
@@ -28,7 +29,7 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     lead = f"{case.name}: "
     for (plans, limits), got in zip(case.args[1], outcome.value, strict=True):
         wants = best(plans, limits)
-        if got in (wants or [None]):
+        if got in wants or (got is None and not wants):
             continue
         if got is None:
             return Wrong("gave-up", f"{lead}there is a plan that meets the limits as planned.", lead)

@@ -162,13 +162,7 @@ def rows() -> list[Reading]:
     """A row for each capability; what stands on the cluster takes the cluster as known."""
     found = []
     for capability, (entries, wanted) in WANTED.items():
-<<<<<<< HEAD
-        without = () if entries[0].startswith(f"{CLUSTER}.simulation") else (f"{CLUSTER}.",)
-=======
         without: tuple[str, ...] = () if entries[0].startswith(f"{CLUSTER}.simulation") else (f"{CLUSTER}.",)
-        if "collectives" in entries[0]:
-            without = (f"{CLUSTER}.comm", f"{CLUSTER}.work")
->>>>>>> refs/remotes/h/tmerge
         definitions = needed(entries, (*without, *KNOWN.get(capability, ())))
         lines = {(module, node.lineno, node.end_lineno or node.lineno) for (module, _), node in definitions.items()}
         found.append(

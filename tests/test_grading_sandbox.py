@@ -203,7 +203,7 @@ def f():
     queue, file = context.Queue(), os.path.join(tempfile.mkdtemp(), "meet")
     made = [context.Process(target=work, args=(rank, file, queue)) for rank in range(4)]
     for each in made: each.start()
-    found = [queue.get(timeout=patience(15)) for _ in made]
+    found = [queue.get(timeout=60) for _ in made]
     for each in made: each.join()
     return found
 """

@@ -175,7 +175,7 @@ def _weighed(params: Params, rng: random.Random) -> Weighed:
     def done(outcome: Outcome) -> bool:
         value, want = outcome.value if type(outcome.value) is dict else {}, right.value(case)
         output, gradients = all_close(value.get("output"), want["output"]), value.get("gradients")
-        return output and type(gradients) is list and all_close(gradients[-1:], want["gradients"][-1:])
+        return output and type(gradients) is list and all_close(flat(gradients[-1:]), flat(want["gradients"][-1:]))
 
     warm = hidden("a small net", "cost:memory", spec_of(rng, streams, [2, 1]), [], False, seconds=30.0)
     return Weighed(case=case, warm=warm, most=48 * 4 * 8192 * spec["width"], done=done)

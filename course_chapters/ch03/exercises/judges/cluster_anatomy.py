@@ -23,8 +23,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     ones = [row(1), row(1, 8, 16), row(8, 1, 4), row(8, 4, 1)]
     return [
         shown(params["device"], "values:gpus", 0, [(params["counts"], params["memory"], params["flops"])]),
-        plain("gpus", 0, "two more clusters", [row(8, 4, 24, 8), row(16, 3, 40, 9)]),
-        unseen(rng, "gpus", 0, "other levels", [*levels, *ones, *alike]),
+        plain("", 0, "two more clusters", [row(8, 4, 24, 8), row(16, 3, 40, 9)]),
+        unseen(rng, "", 0, "other levels", [*levels, *ones, *alike]),
     ]
 
 
@@ -45,15 +45,16 @@ JUDGING = Judging(
     pytorch='`init_device_mesh("cuda", (8, 192, 2, 8))` gives each of these levels an axis, the outermost first.',
 )
 
-ANSWERS = r'''import itertools
-import math
-import operator
+ANSWERS = r'''import math
 
 
 # %% right: worked
 def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], list[float], list[float]]:
     """GPUs, bytes and FLOP/s of one unit of each level, from the inside out."""
     ### BEGIN SOLUTION
+    import itertools
+    import operator
+
     gpus = list(itertools.accumulate(counts, operator.mul))
     return gpus, [n * memory for n in gpus], [n * flops for n in gpus]
     ### END SOLUTION

@@ -24,9 +24,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     edges = [(side, size, 256 * 4e12, 4e12) for side in (at - 1, at, at + 1, at * 3 // 2, at * 3 // 2 + 1)]
     return [
         shown(params["device"], "values:reads", 0, [(side, size, *own) for side in (params["side"], middle)]),
-        plain("reads", 0, "another device", [(600, 2, *other), (600, 4, *other), (200, 1, *other), (100, 2, *other)]),
-        unseen(rng, "reads", 0, "other products", [*rows, *one_apart(rows, right), (1, 1, 989e12, 3.35e12)]),
-        unseen(rng, "reads", 0, "at the ridge", edges),
+        plain("", 0, "another device", [(600, 2, *other), (600, 4, *other), (200, 1, *other), (100, 2, *other)]),
+        unseen(rng, "", 0, "other products", [*rows, *one_apart(rows, right), (1, 1, 989e12, 3.35e12)]),
+        unseen(rng, "", 0, "at the ridge", edges),
     ]
 
 

@@ -89,7 +89,7 @@ def good(rng: random.Random) -> Row:
     """A plan that fails no line, and its task."""
     tp, cp, pp, dp = rng.choice(((8, 1, 2, 4), (4, 2, 1, 8), (2, 4, 2, 2), (8, 2, 3, 2), (4, 1, 6, 3), (8, 4, 8, 4)))
     gpus, micro, count = tp * cp * pp * dp, rng.choice((1, 2, 3)), rng.choice((8, 12, 32))
-    plan: dict[str, float] = {
+    plan: dict[str, Any] = {
         "gpus": gpus,
         "tp": tp,
         "cp": cp,

@@ -18,7 +18,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGP
 from torch.distributed.tensor import DTensor
 
 from course_lib.model import text
-from course_lib.model.modules import gradient, override
+from course_lib.model.modules import gradient, set_methods
 from course_lib.model.transformer import Config, loss
 from course_runs import context
 from course_runs.layouts import RunLayout
@@ -130,8 +130,8 @@ class Stepper:
         ]
         for each in stages:
             if torch.__version__.startswith("2.9."):  # whose greeting sends 8 bytes where the neighbor expects 4
-                override(each, _get_init_p2p_neighbors_ops=list)
-            override(
+                set_methods(each, _get_init_p2p_neighbors_ops=list)
+            set_methods(
                 each,
                 forward_one_chunk=self.clock.timed("forward", each.forward_one_chunk),
                 backward_one_chunk=self.clock.timed("backward", each.backward_one_chunk),

@@ -280,7 +280,7 @@ def test_utilization_is_chapter_01s_everywhere(tp, pp, dp, model):
     task |= {"peak": one.cluster.peak, "per_server": 8, "memory": 1e15, "days": 1e9, "usd": 1e15}
     sizes = {axis: one.mesh.sizes[axis] for axis in ("tp", "cp", "pp", "dp")}
     drawn = {**sizes, "gpus": gpus, "seconds": one.seconds, "goodput": 1.0, "memory": 0.0, "days": 1.0, "usd": 1.0}
-    drawn |= {"micro": 1, "micro_batches": one.microbatches}
+    drawn |= {"micro": 1, "micro_batches": one.microbatches, "reasons": dict.fromkeys(sizes, "memory")}
     for least, fails in ((want * 0.998, False), (want * 1.002, True)):
         assert ("waste" in worked("17", "failing")(drawn, {**task, "least_mfu": least})) == fails
 

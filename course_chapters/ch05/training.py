@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from course_chapters import running_example
 from course_chapters.ch05.exercises.numbers import LOW_RATE, RATE
 from course_lib.model import text, transformer
-from course_lib.model.modules import gradient, override
+from course_lib.model.modules import gradient, set_methods
 from course_lib.model.precision import LossScaler, StoredAdamW, has_overflow, quantize, round_to
 
 SHAPE = transformer.Config(layers=2, hidden=64, heads=4, seq_len=64, attention="math")
@@ -134,7 +134,7 @@ def narrow_matmuls(model: nn.Module, recipe: Recipe) -> None:
     ahead, back = (narrowing(form, recipe.block) for form in recipe.matmul)
     for name, layer in model.named_modules():
         if isinstance(layer, nn.Linear) and name != "head":
-            override(layer, forward=partial(_rounded, layer, ahead, back))
+            set_methods(layer, forward=partial(_rounded, layer, ahead, back))
 
 
 @one_thread()

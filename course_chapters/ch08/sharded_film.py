@@ -12,7 +12,7 @@ from torch import nn
 
 from course_lib.cluster import Comm, simulate
 from course_lib.model import accounting, text
-from course_lib.model.modules import override
+from course_lib.model.modules import set_methods
 from course_lib.model.transformer import Config, Transformer, build, loss
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.sharding import FullySharded, Zero, gradient_of
@@ -93,7 +93,7 @@ class _Watch:
                 self.units[names[id(each)]] = (place, at)
                 at += each.numel()
             self.sizes.append(at)
-            override(module, forward=self._around(module.forward, place))
+            set_methods(module, forward=self._around(module.forward, place))
 
     def _around(self, forward: Any, place: int) -> Any:
         def watched(*args: Any) -> Any:
@@ -123,7 +123,7 @@ class _Watch:
         """Record when a unit's gradients are complete: before its weights are freed, or else before the gradients are sent."""
         for row in model.rows:
             if (place := self._place(row)) is not None:
-                override(row, free=self._before(row.free, row, place))
+                set_methods(row, free=self._before(row.free, row, place))
         reduce = model._reduce
 
         def reduced(row: Row, grads: Any) -> None:
@@ -131,7 +131,7 @@ class _Watch:
                 self._ready(row, place)
             reduce(row, grads)
 
-        override(model, _reduce=reduced)
+        set_methods(model, _reduce=reduced)
 
     def _before(self, free: Any, row: Row, place: int) -> Any:
         def freed() -> None:

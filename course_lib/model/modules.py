@@ -11,7 +11,7 @@ def gradient(tensor: Tensor) -> Tensor:
     return tensor.grad
 
 
-def override(owner: object, **methods: Callable[..., object]) -> None:
+def set_methods(owner: object, **methods: Callable[..., object]) -> None:
     """Give one object methods of its own, in place of those of its class."""
     for name, method in methods.items():
         setattr(owner, name, method)

@@ -120,13 +120,13 @@ def levels(topology: str | Topology) -> tuple[Level, ...]:
     """A topology's levels from the device out, each with its contents and the bandwidth of one device across it."""
     of = facts.topology(topology) if isinstance(topology, str) else topology
     device = facts.device(of.device)
-    rates = {"memory": device.bandwidth, "link": device.link_one_way, "network": device.network_one_way}
+    names = {"memory": "bandwidth", "link": "link_one_way", "network": "network_one_way"}
     found: list[Level] = []
     narrow = 1.0
     for each in of.levels:
         count = of.devices(each.name)
         narrow *= float(each.oversubscription or 1.0)
-        bandwidth = float(rates[each.wire]) / narrow
+        bandwidth = float(getattr(device, names[each.wire])) / narrow
         what = f"{int(each.holds):,} {each.of}{'' if each.holds == 1 else 's'}" if each.holds else device.memory.text
         found.append(
             Level(

@@ -19,7 +19,7 @@ from typing import Any
 from torch import Tensor
 
 from course_lib.cluster import Comm
-from course_lib.model.modules import override
+from course_lib.model.modules import set_methods
 from course_lib.model.transformer import Attention, Block, Transformer, rotate
 from course_lib.parallel.context.all_gather_kv import gather_attention
 from course_lib.parallel.context.layout import CAUSAL, Mask, Positions
@@ -77,10 +77,10 @@ def context_parallelize(
     context = Context(comm, positions, way, mask)
     for block in model.blocks:
         assert isinstance(block, Block)
-        override(block.attention, forward=partial(_attention, block.attention, context))
+        set_methods(block.attention, forward=partial(_attention, block.attention, context))
     if config.positions == "learned":
         own = MethodType(lambda self, tokens: self.embedding(tokens) + self.positions.weight[context.own], model)
-        override(model, embed=own)
+        set_methods(model, embed=own)
     return context
 
 

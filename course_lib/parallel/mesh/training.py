@@ -17,7 +17,7 @@ from torch import Tensor
 
 from course_lib.cluster import Comm, Run, Topology, simulate
 from course_lib.model import text, transformer
-from course_lib.model.modules import gradient, override
+from course_lib.model.modules import gradient, set_methods
 from course_lib.model.transformer import Config, again, rotate
 from course_lib.parallel import pipeline
 from course_lib.parallel.mesh.layout import Mesh
@@ -115,7 +115,7 @@ def _attend_across(attention: ParallelAttention, cp: Comm, seq: int) -> None:
         out = again(core, q, k, v)  # other ranks' keys and values are not kept but gathered again
         return self.wo(out.transpose(1, 2).flatten(2))
 
-    override(attention, forward=MethodType(forward, attention))
+    set_methods(attention, forward=MethodType(forward, attention))
 
 
 def build(job: Job, mesh: Mesh, groups: Mapping[Any, Comm]) -> tuple[TensorParallel, pipeline.TransformerStage]:

@@ -36,7 +36,7 @@ The visible case has {{{{words}}}}: four counts. Each GPU is one {{{{device}}}} 
     hints=(
         "How many GPUs does a rack hold, if you know how many a server holds?",
         "Multiply the counts from the inside out. Memory and peak are those of one GPU, times the GPUs of the level.",
-        "`gpus = list(itertools.accumulate(counts, operator.mul))`; `[n * memory for n in gpus]`; the same with `flops`.",
+        "`gpus = [math.prod(counts[: level + 1]) for level in range(len(counts))]`; `[n * memory for n in gpus]`; the same with `flops`.",
     ),
     allowed="the standard library and numpy.",
     params=_cluster("H100 SXM", 8, 2, 192, 8),

@@ -59,20 +59,20 @@ def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], 
     return gpus, [n * memory for n in gpus], [n * flops for n in gpus]
     ### END SOLUTION
 
-# %% right: a product for each level
-# ~ list(itertools.accumulate(counts, operator.mul)) ==> [math.prod(counts[: level + 1]) for level in range(len(counts))]
+# %% right: a running product
+# ~ [math.prod(counts[: level + 1]) for level in range(len(counts))] ==> list(itertools.accumulate(counts, operator.mul))
 # %% wrong: the counts alone => values
 # > these are the counts; a unit contains the GPUs of all levels below it.
-# ~ list(itertools.accumulate(counts, operator.mul)) ==> counts
+# ~ [math.prod(counts[: level + 1]) for level in range(len(counts))] ==> counts
 # %% wrong: added up => values
 # > this adds the counts of the levels; multiply them.
-# ~ counts, operator.mul ==> counts
+# ~ math.prod(counts[: level + 1]) ==> sum(counts[: level + 1])
 # %% wrong: from the outside in => values
 # > the innermost level comes first.
-# ~ accumulate(counts, operator.mul) ==> accumulate(counts[::-1], operator.mul)
+# ~ math.prod(counts[: level + 1]) ==> math.prod(counts[::-1][: level + 1])
 # %% wrong: one GPU as a level => values
 # > the innermost level is the first count, not one GPU.
-# ~ operator.mul)) ==> operator.mul, initial=1))
+# ~ in range(len(counts))] ==> in range(-1, len(counts))]
 # %% wrong: memory and peak of one GPU => values
 # > this is one GPU's at every level.
 # ~ [n * memory for n in gpus], [n * flops for n in gpus] ==> [memory for _ in gpus], [flops for _ in gpus]
@@ -84,8 +84,8 @@ def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], 
 # ~ [n * flops for n in gpus] ==> [2 * n * flops for n in gpus]
 # %% wrong: four levels => generality
 # > a cluster may have any number of levels.
-# ~ accumulate(counts, operator.mul) ==> accumulate((counts + [1, 1, 1])[:4], operator.mul)
+# ~ range(len(counts)) ==> range(4)
 # %% wrong: levels of one are left out => generality
 # > a level with one unit is a level too.
-# ~ accumulate(counts, operator.mul) ==> accumulate([count for count in counts if count > 1], operator.mul)
+# ~ in range(len(counts))] ==> in range(len(counts)) if counts[level] > 1]
 '''

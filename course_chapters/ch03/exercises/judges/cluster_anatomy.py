@@ -45,17 +45,16 @@ JUDGING = Judging(
     pytorch='`init_device_mesh("cuda", (8, 192, 2, 8))` gives each of these levels an axis, the outermost first.',
 )
 
-ANSWERS = r'''import math
+ANSWERS = r'''import itertools
+import math
+import operator
 
 
 # %% right: worked
 def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], list[float], list[float]]:
     """GPUs, bytes and FLOP/s of one unit of each level, from the inside out."""
     ### BEGIN SOLUTION
-    import itertools
-    import operator
-
-    gpus = list(itertools.accumulate(counts, operator.mul))
+    gpus = [math.prod(counts[: level + 1]) for level in range(len(counts))]
     return gpus, [n * memory for n in gpus], [n * flops for n in gpus]
     ### END SOLUTION
 

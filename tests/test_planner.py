@@ -193,6 +193,15 @@ def test_a_mixtures_experts_travel_only_among_expert_ranks():
     assert many["dp"] < alone["dp"]  # fewer ranks hold the same experts
 
 
+def test_experts_over_tensor_ranks_too_have_nobody_to_share_gradients_with():
+    """Megatron prints such layouts: 32 expert ranks over 16 data ranks of 2 tensor ranks each, ranks of an expert: one."""
+    job = replace(JOB, model=memory.shape("qwen3-235b-a22b"))
+    few, reaching = (Layout(tp=2, pp=8, dp=16, ep=ep, microbatches=16) for ep in (16, 32))
+    timed = [planner.step_time(job, planner.cluster("256xH100"), each) for each in (few, reaching)]
+    assert planner.traffic(job, few)["dp"] == planner.traffic(job, reaching)["dp"]  # the dense weights' alone
+    assert all(0 < float(each.seconds) < math.inf for each in timed)
+
+
 def test_bytes_by_axis_follow_the_formulas():
     where = Layout(tp=2, cp=2, pp=2, dp=8, microbatches=4)
     sent = planner.traffic(JOB, where)

@@ -112,6 +112,11 @@ def rank_params(job: Job, layout: Layout) -> tuple[Any, Any]:
     return dense, experts
 
 
+def experts_alike(layout: Layout) -> Any:
+    """Ranks that hold the same experts and sum their gradients; one where expert parallelism takes the tensor ranks in as well."""
+    return np.maximum(layout.dp * layout.cp // layout.ep, 1)
+
+
 def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
     """Data parallelism's gathered weights and scattered gradients, one message a layer; with replicas (HSDP), gradients are also summed."""
     dense, experts = rank_params(job, layout)
@@ -123,7 +128,7 @@ def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
     scatter = gather_seconds(width * dense, shards, stride, cluster, messages)
     scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
     if np.any(job.shape.experts):
-        across = ranks // layout.ep
+        across = experts_alike(layout)
         gather = gather + gather_seconds(WIDTH * experts, across, stride * layout.ep, cluster)
         scatter = scatter + gather_seconds(width * experts, across, stride * layout.ep, cluster)
     return Sync(gather, scatter)
@@ -164,5 +169,5 @@ def traffic(job: Job, layout: Layout, width: float = WIDTH, gradient: float | No
         "ep": m * layers * (4 + 2 * again) * around(layout.ep) * visits * residual / layout.sp_ways,
         "pp": m * 2 * stage_borders(layout) / layout.pp * residual / share,
         "dp": data_bytes(layout, width, job.software.grad_bytes if gradient is None else gradient)
-        * (around(ranks) * dense + around(ranks / layout.ep) * experts),
+        * (around(ranks) * dense + around(experts_alike(layout)) * experts),
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course_app.site import front
+from course_app.site import api, front
 from course_app.site.course_picture import course_picture
 from course_app.site.execute import Executor
 from course_app.site.page import page_of
@@ -79,7 +79,7 @@ def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: 
         seconds["chapters"] = time.monotonic() - began
         began = time.monotonic()
         say("Writing the pages")
-        front.write(source, chapters, repository)
+        front.write(source, chapters, repository, library=not numbers)
         for path in STATIC.iterdir():
             shutil.copyfile(path, static / path.name)
         (static / "course.svg").write_text(course_picture().svg(outlines=True), encoding="utf-8", newline="\n")
@@ -90,7 +90,7 @@ def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: 
     (out / ".nojekyll").touch()  # GitHub's pages would drop folders that begin with an underscore
     files = [path for path in out.rglob("*") if path.is_file()]
     frames = sum(path.stat().st_size for path in (out / "_static" / FRAMES).glob("*.js"))
-    size, pages = sum(path.stat().st_size for path in files), len(list(out.glob("*.html")))
+    size, pages = sum(path.stat().st_size for path in files), len(list(out.rglob("*.html")))
     return Built(out, pages, size, frames, seconds, tuple(warnings))
 
 
@@ -165,7 +165,8 @@ def configuration(repository: str = "") -> dict[str, Any]:
         "version": __version__,
         "release": __version__,
         "language": "en",
-        "extensions": ["myst_nb", "sphinx_copybutton", "course_app.site.extension"],
+        "extensions": ["myst_nb", "sphinx.ext.autodoc", "sphinx_copybutton", "course_app.site.extension"],
+        **api.settings(),
         "root_doc": "index",
         "html_theme": "furo",  # 0.1 MB of a page; pydata's theme alone is heavier than a page may be
         "html_title": "Training at Scale",
@@ -187,7 +188,7 @@ def configuration(repository: str = "") -> dict[str, Any]:
         "nb_render_markdown_format": "myst",
         "nb_ipywidgets_js": {},
         "copybutton_selector": "div.highlight-sh pre, div.cell_input pre",
-        "suppress_warnings": ["config.cache"],
+        "suppress_warnings": ["config.cache", "ref.python"],  # a type of one name in two rooms
     }
 
 

@@ -7,6 +7,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from course_app.site.api import restructured
 from course_app.site.glossary import Words, anchor, linked_in
 from course_app.site.mathml import mathml
 from course_lib.estimate.facts import course
@@ -75,5 +76,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
     app.add_post_transform(GlossaryLinks)
+    app.connect("autodoc-process-docstring", restructured)
     app.connect("html-page-context", say_levels, priority=900)  # after the theme's own
     return {"parallel_read_safe": True, "parallel_write_safe": True}

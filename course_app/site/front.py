@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from pathlib import Path
 
-from course_app.site import syllabus
+from course_app.site import api, syllabus
 from course_app.site.glossary import anchor
 from course_chapters.running_example import core_minutes, reading_minutes
 from course_lib.estimate import facts
@@ -18,15 +18,17 @@ LEDE = (
 )
 
 
-def write(source: Path, chapters: Sequence[Chapter], repository: str = "") -> None:
-    """Write all pages into Sphinx's source folder; `repository` is GitHub's owner/name, or empty."""
+def write(source: Path, chapters: Sequence[Chapter], repository: str = "", *, library: bool = False) -> None:
+    """Write all pages into Sphinx's source folder; `repository` is GitHub's owner/name, or empty. With `library` also its pages."""
     pages = {
-        "index": start(chapters),
+        "index": start(chapters, library),
         "run": run(chapters, repository),
         "syllabus": "# Six or twelve weeks\n\n" + syllabus.text(),
         "glossary": glossary(chapters),
         "sources": sources(),
+        **(api.pages() if library else {}),
     }
+    (source / api.FOLDER).mkdir(exist_ok=True)
     for name, text in pages.items():
         (source / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
 
@@ -37,8 +39,10 @@ def name_of(chapter: Chapter) -> str:
     return f"{chapter.number} {words[0].upper()}{words[1:]}"
 
 
-def start(chapters: Sequence[Chapter]) -> str:
+def start(chapters: Sequence[Chapter], library: bool = False) -> str:
     """The first page: what the course is, its chapters and the tree of pages."""
+    about = [("Run it", "run"), ("Six or twelve weeks", "syllabus"), ("Glossary", "glossary"), ("Sources", "sources")]
+    about += [("The library", f"{api.FOLDER}/index")] if library else []
     rows = "\n".join(
         f"| [{name_of(chapter)}]({chapter.folder}.ipynb) | {chapter.question} | "
         f"{reading_minutes(chapter.number)} + {core_minutes(chapter.number)} |"
@@ -78,7 +82,7 @@ with the numbers that they support.
 :hidden:
 :caption: About
 
-{_tree([("Run it", "run"), ("Six or twelve weeks", "syllabus"), ("Glossary", "glossary"), ("Sources", "sources")])}
+{_tree(about)}
 ```
 """
 

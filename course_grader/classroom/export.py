@@ -31,7 +31,7 @@ class Grade:
     maximum: float = 0.0
     at: datetime | None = None
     handed_in: bool = False  # and graded
-    by_exercise: dict[str, float] = field(default_factory=dict)
+    by_exercise: dict[str, float | None] = field(default_factory=dict)  # None until a person has graded it
     unreadable: bool = False  # handed in, but it could not be read or run, and nobody gave points by hand
     waits: bool = False  # whether a cell waits for a person's grade
 
@@ -74,9 +74,8 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
                         handed_in=True,
                         unreadable=student.id in lost[chapter] and all(grade.manual_score is None for grade in cells),
                         by_exercise={
-                            grade.name.removesuffix(CHECK_SUFFIX): float(grade.score)
+                            grade.name.removesuffix(CHECK_SUFFIX): None if grade in open_ else float(grade.score)
                             for grade in cells
-                            if grade not in open_
                         },
                         waits=bool(open_),
                     )

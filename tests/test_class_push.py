@@ -17,6 +17,7 @@ from course_lib.messages import Trouble
 from tests.class_kit import NAME, SIX, as_bytes, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made
 from tests.fake_lms import CANVAS, MOODLE, TOKEN, Fake
+from tests.guide_kit import blocks
 
 HANDED_IN = ("ada", "alan", "leslie", "zoe")
 NUMBER = {each.id: each.lms_id for each in SIX}
@@ -71,6 +72,14 @@ def scores(folder):
 
 def told(made):
     return {line.student: line.does for line in made.lines}
+
+
+def test_the_guides_commands_work(folder, fake, waited, capsys):
+    with fake.serving() as site:
+        for line in blocks("push"):
+            words = line.replace("https://canvas.example.edu", site).split()
+            assert words[0] == "export" or run([*words[1:], "-C", str(folder.root)]) == 0
+    assert len(fake.sent) == 1 and "4 sent" in capsys.readouterr().out
 
 
 def set_by_hand(folder, student, points):

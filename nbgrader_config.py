@@ -28,6 +28,7 @@ from nbgrader.preprocessors import (  # noqa: E402
     SaveCells,
 )
 
+from course_grader.blank_notebook import STUB, TEXT_STUB  # noqa: E402
 from course_grader.release_steps import CheckRelease, FillPlaceholders, Tidy  # noqa: E402
 
 c = get_config()  # noqa: F821 (nbgrader gives it to this file)
@@ -56,5 +57,5 @@ c.GenerateAssignment.preprocessors = [
     # to here
     CheckRelease,
 ]
-c.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
-c.ClearSolutions.text_stub = "*Your answer here.*"
+c.ClearSolutions.code_stub = {"python": STUB}
+c.ClearSolutions.text_stub = TEXT_STUB

@@ -5,19 +5,27 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from course_grader.notebooks import Notebook, is_answer
+from course_grader.notebooks import Cell, Notebook, is_answer, is_by_hand
 
 STUB = "raise NotImplementedError"
+TEXT_STUB = "*Your answer here.*"
 _REGION = re.compile(r"^([ \t]*)[^\n]*BEGIN SOLUTION.*?END SOLUTION[^\n]*$", re.DOTALL | re.MULTILINE)
+_RUBRIC = re.compile(r"BEGIN (?:SOLUTION|MARK SCHEME)[^\n]*\n(.*?)\n[^\n]*END (?:SOLUTION|MARK SCHEME)", re.DOTALL)
 _SETTING = re.compile(
     r'^(?P<name>\w+) = params\("(?P<exercise>[\w-]+)"\)\.(?P<parameter>\w+)(?P<comment>  # .*)?$', re.MULTILINE
 )
 _HIDDEN = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", re.DOTALL | re.MULTILINE)
 
 
-def stubbed(source: str) -> str:
-    """An answer cell's source as it is released: a stub in place of every solution region."""
-    return _REGION.sub(lambda region: f"{region.group(1)}{STUB}", source)
+def stubbed(source: str, kind: str = "code") -> str:
+    """An answer cell's source as it is released: a stub in place of every solution region; `kind` is the cell's type."""
+    stub = STUB if kind == "code" else TEXT_STUB
+    return _REGION.sub(lambda region: f"{region.group(1)}{stub}", source)
+
+
+def rubric(cell: Cell) -> str:
+    """What a source's cell says to those who grade it by hand; "" if no person grades it."""
+    return "\n\n".join(_RUBRIC.findall(cell["source"])).strip() if is_by_hand(cell) else ""
 
 
 def with_values(source: str, values: Callable[[str], Mapping[str, Any]]) -> str:
@@ -50,7 +58,10 @@ def without_hidden(source: str) -> str:
 def blank(source: Notebook) -> Notebook:
     """The source as an untouched release: stubs for answers, no hidden tests."""
     cells = [
-        {**cell, "source": stubbed(cell["source"]) if is_answer(cell) else without_hidden(cell["source"])}
+        {
+            **cell,
+            "source": stubbed(cell["source"], cell["cell_type"]) if is_answer(cell) else without_hidden(cell["source"]),
+        }
         for cell in source["cells"]
     ]
     return {**source, "cells": cells}

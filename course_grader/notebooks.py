@@ -174,6 +174,12 @@ def is_answer(cell: Cell) -> bool:
     return bool(grade_meta(cell).get("solution"))
 
 
+def is_by_hand(cell: Cell) -> bool:
+    """Whether only a person can grade this cell: nbgrader's "Manually graded answer" or "task"."""
+    meta = grade_meta(cell)
+    return bool(meta.get("task") or (meta.get("grade") and meta.get("solution")))
+
+
 def is_check(cell: Cell) -> bool:
     """Whether this cell gives points and is not itself an answer."""
     meta = grade_meta(cell)

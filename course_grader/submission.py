@@ -168,7 +168,8 @@ class _Frame:
 
     def _has_work(self, key: str, position: int) -> bool:
         """Whether a copy of an answer cell differs from the released one."""
-        stub = stubbed(self.source[self.order[key]]["source"])
+        cell = self.source[self.order[key]]
+        stub = stubbed(cell["source"], cell["cell_type"])
         mine = without_values(self.cells[position]["source"], stub).strip()
         return bool(mine) and mine != without_values(stub, stub).strip()
 

@@ -6,10 +6,11 @@ from nbgrader.apps.api import NbGraderAPI
 
 from course_app.cli import run
 from course_grader import exercises
-from course_grader.blank_notebook import blank
+from course_grader.blank_notebook import TEXT_STUB, blank, rubric
 from course_grader.classroom.collect import collect
 from course_grader.classroom.config import load
-from course_grader.classroom.export import export
+from course_grader.classroom.export import export, waiting
+from course_grader.classroom.feedback import make_feedback, page_of
 from course_grader.classroom.feedback_page import Exercise, Page, render
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.lms import Who
@@ -18,16 +19,18 @@ from course_grader.classroom.report import chapter_report
 from course_grader.classroom.roster import Student
 from course_grader.classroom.status import status
 from course_grader.course_notebooks import sources
-from course_grader.notebooks import parse, read
+from course_grader.notebooks import grade_meta, parse, read
 from course_grader.notebooks import render as rendered
 from course_grader.records import Report
 from course_grader.service import anomalies
 from course_grader.service.grading import grade_class
 from course_grader.service.progress_view import progress, show
+from course_grader.service.report_cache import autograded_path
 from course_grader.submission import rebuild
 from course_grader.worker.in_worker import Lost, ask
 from course_grader.worker.plain_values import NotPlain, plain
 from course_grader.worker.protocol import Garbled, Unreadable
+from course_lib.messages import Trouble
 from tests.class_kit import NAME, archive, as_bytes, at, class_at, course_at, parse_here, saved, tiny, work
 from tests.grading_kit import REPOSITORY, SMALL, cell_of
 
@@ -75,20 +78,60 @@ def test_a_cell_graded_by_hand_counts_the_same_everywhere(folder):
     folder = with_essay(folder)
     points = sum(exercises.card(name).points for name in SMALL) + 5
     assert release_chapter(folder, "01").points == points
-    solved = work(folder, "ada")
-    cell_of(solved, "essay")["source"] = "Mine."
-    hand_in(folder, "ada", as_bytes(solved))
-    folder = ClassFolder.open(folder.root)
-    grade_class(folder, students=["ada"], no_sandbox=True, jobs=1)
-    with Gradebook(folder.settings.db_url, folder.settings.name) as book:
-        book.find_grade("essay", NAME, NAME, "ada").manual_score = 4
+    folder = graded_essay(folder)
+    with pytest.raises(Trouble, match="No student has a grade") as found:
+        export(folder, "canvas", ["01"])
+    assert "formgrader" in found.value.way_out and make_feedback(folder).waiting == (("ada", "01"),)
+    with Gradebook(folder.settings.db_url, folder.settings.name) as book, Gradebook(book.db.bind.url, "two") as other:
+        book.find_grade("essay", NAME, NAME, "ada").manual_score = 4  # two graders at once
+        other.find_comment("essay", NAME, NAME, "ada").manual_comment = "Which number?"
         book.db.commit()
+        other.db.commit()
+    make_feedback(folder)
+    page = (folder.root / "feedback" / "ada" / NAME / f"{NAME}.html").read_text(encoding="utf-8")
+    shown = [cell["source"] for cell in read(autograded_path(folder, "ada", "01"))["cells"]]
+    assert "4 of 5 points" in page and "Which number?" in page and "Because." not in page
+    assert shown[shown.index("Mine.") + 1] == "Because."  # the rubric, for those who grade
     formgrader = NbGraderAPI(config=load(folder)).get_assignment(NAME)
     (now,), made = status(folder), chapter_report(folder, "01")
     canvas = export(folder, "canvas", ["01"]).path.read_text().splitlines()
     assert formgrader["max_score"] == now.maximum == made.maximum == float(canvas[1].rpartition(",")[2]) == points
     assert now.mean is None  # its arrival has no hash, so it counts as waiting
     assert made.mean == float(canvas[2].rpartition(",")[2]) == points - 1
+
+
+def graded_essay(folder: ClassFolder) -> ClassFolder:
+    solved = work(folder, "ada")
+    cell_of(solved, "essay")["source"] = "Mine."
+    hand_in(folder, "ada", as_bytes(solved))
+    folder = ClassFolder.open(folder.root)
+    grade_class(folder, students=["ada"], no_sandbox=True, jobs=1)
+    return folder
+
+
+def test_a_cell_graded_by_hand_can_be_left_out_and_given_other_points(folder, capsys):
+    folder, own = with_essay(folder), sum(exercises.card(name).points for name in SMALL)
+    for points, words in (
+        (2, "essay: 2 points, a person grades it. --points essay=0 leaves it out."),
+        (0, "not count"),
+    ):
+        assert run(["class", "release", "01", "--points", f"essay={points}", "-C", str(folder.root)]) == 0
+        assert words in capsys.readouterr().out
+        folder = ClassFolder.open(folder.root)
+        assert folder.exercises.maximum("01") == own + points
+    folder = graded_essay(folder)
+    cells = read(autograded_path(folder, "ada", "01"))["cells"]
+    assert waiting(folder, "01") == () and not page_of(folder, "ada", "01", cells).written
+    with pytest.raises(Trouble, match="(?s)no exercise 'essay'.*essay=0"):
+        release_chapter(folder, "01", exercises=["essay"])
+
+
+def test_one_cell_of_the_course_is_graded_by_a_person_with_rubric_and_comments():
+    found = [cell for path in sources(REPOSITORY).values() for cell in read(path)["cells"] if rubric(cell)]
+    (cell,) = found
+    assert grade_meta(cell)["grade_id"] == "plan-defense" and "Comments to copy" in rubric(cell)
+    released = blank({"cells": found, "metadata": {}})["cells"][0]["source"]
+    assert released.endswith(TEXT_STUB) and "graders" not in released
 
 
 def test_feedback_of_nothing_says_so_and_fails(folder, capsys):

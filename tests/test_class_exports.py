@@ -366,11 +366,16 @@ def test_canvass_column_is_remembered_and_points_beyond_the_maximum_go_there_too
     assert table[2][:3] == ["Lovelace, Ada", "1001", "u1"] and float(table[2][5]) > float(table[1][5])
 
 
-def test_what_nobody_graded_by_hand_yet_is_told(graded):
+def test_what_nobody_graded_by_hand_yet_is_told_and_never_exported_as_0(graded):
     with Gradebook(graded.settings.db_url, graded.settings.name) as book:
         book.find_grade("mfu-waste-check", NAME, NAME, "zoe").auto_score = None
         book.db.commit()
-    assert any("by hand" in note and "zoe" in note for note in export(graded, "csv", ["01"]).notes)
+    for to in ("csv", "exercises", "canvas", "moodle"):
+        for zero in (False, True):
+            made = export(graded, to, ["01"], missing_as_zero=zero)
+            assert any("Waiting for a person" in note and "zoe" in note for note in made.notes)
+            found = [dict(zip(rows(made)[0], row, strict=True)) for row in rows(made)[1:] if "zoe" in "".join(row)]
+            assert [row["01 mfu-waste"] for row in found] == [""] if to == "exercises" else not found
 
 
 def test_a_file_of_no_grades_is_not_written(folder):

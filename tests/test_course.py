@@ -23,7 +23,7 @@ from course_grader.course_notebooks import sources
 from course_grader.dependencies import needed
 from course_grader.judge import grade
 from course_grader.judging import judging
-from course_grader.notebooks import Notebook, grade_meta, is_answer, is_check, parse, render
+from course_grader.notebooks import Notebook, grade_meta, is_answer, is_by_hand, is_check, parse, render
 from course_grader.records import VERDICT_KINDS
 from course_grader.release import release_main, released
 from course_grader.release_steps import MARKERS, fill
@@ -107,7 +107,8 @@ def test_a_release_is_the_source_without_answers_and_hidden_tests(chapter):
 @each_chapter
 def test_every_card_has_its_statement_answer_and_check_in_order(chapter):
     notebook = source(chapter)
-    order = [grade_meta(cell)["grade_id"] for cell in notebook["cells"] if is_answer(cell)]
+    answers = [cell for cell in notebook["cells"] if is_answer(cell) and not is_by_hand(cell)]
+    order = [grade_meta(cell)["grade_id"] for cell in answers]
     cards = exercises.cards(chapter)
     assert sorted(order) == sorted(card.id for card in cards)
     assert order == [card.id for card in cards], "the cards of a chapter stand in the order of the chapter"

@@ -12,6 +12,7 @@ from course_app.cli import (
     class_formgrader,
     class_grade,
     class_init,
+    class_push,
     class_regrade,
     class_release,
     class_report,
@@ -48,6 +49,7 @@ COMMANDS = (
     class_formgrader.formgrader,
     class_feedback.feedback,
     class_export.export,
+    class_push.push,
     class_report.report,
 )
 

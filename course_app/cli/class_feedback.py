@@ -32,4 +32,8 @@ def feedback(
     for path in made.zips:
         typer.echo(f"  {path}")
     lines("Without feedback:", [f"{student}, {chapter}: {why}" for student, chapter, why in made.skipped])
+    lines(
+        "Waiting for a person's grade, as these pages say:",
+        [f"{student}, {chapter}" for student, chapter in made.waiting],
+    )
     raise typer.Exit(1 if made.skipped and not made.written else 0)

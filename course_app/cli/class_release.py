@@ -10,7 +10,7 @@ import typer
 from course_app.cli.class_words import HERE, AsJson, Folder, moment, numbers, opened, table, ticking
 from course_app.cli.console import examples, part
 from course_app.learner import work as learner_work
-from course_lib.messages import Trouble
+from course_lib.messages import Trouble, count_text
 
 EXAMPLES = examples(
     "course class release 06 --due 2026-10-12                      until the end of that day",
@@ -95,6 +95,12 @@ def release(
     if rows:
         table(["chapter", "exercises", "points", "due", "variants", "folder"], rows, ["exercises", "points"])
     for each in done:
+        for name, worth in each.by_hand.items():
+            counts = "a person grades it" if worth else "it does not count"
+            typer.echo(
+                f"{name}: {count_text(worth, 'point')}, {counts}."
+                + (f" --points {name}=0 leaves it out." if worth else "")
+            )
         if each.due and each.due < datetime.now().astimezone():
             typer.echo(
                 f"Chapter {each.chapter} was due {each.due:%Y-%m-%d %H:%M}: what comes from now on is late. --due says another day."

@@ -57,6 +57,7 @@ def status(
     table(headings, rows, headings[3:])
     for each in found:
         lines(f"Chapter {each.chapter}: graded, but could not be read or run", each.refused)
+        lines(f"Chapter {each.chapter}: waiting for a person's grade (`./course class formgrader`)", each.by_hand)
         if missing and each.released:
             lines(f"Chapter {each.chapter}: nothing from", each.missing)
     if any(each.waiting for each in found):

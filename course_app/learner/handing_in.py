@@ -13,11 +13,11 @@ from typing import Any
 
 from course_app.learner import work
 from course_grader import notebooks
+from course_grader.blank_notebook import STUB, TEXT_STUB
 from course_grader.notebooks import Notebook, grade_meta, is_answer, write_whole
 from course_lib.messages import Trouble
 
 RECEIPT = "receipt.json"
-_STUB = "raise NotImplementedError"
 _BESIDE = (".py", ".json", ".csv", ".txt", ".npz", ".toml")  # what a notebook's own cells may need
 _BESIDE_BYTES = 5_000_000
 
@@ -94,7 +94,9 @@ def _answers(notebook: Notebook) -> tuple[int, tuple[str, ...]]:
     """How many answer cells there are, and whose still hold the stub."""
     cells = [cell for cell in notebook["cells"] if is_answer(cell)]
     return len(cells), tuple(
-        grade_meta(cell)["grade_id"] for cell in cells if _STUB in cell["source"] or not cell["source"].strip()
+        grade_meta(cell)["grade_id"]
+        for cell in cells
+        if STUB in cell["source"] or TEXT_STUB in cell["source"] or not cell["source"].strip()
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from course_grader import exercises
 from course_grader.classroom.sources import Sources
 from course_grader.exercises import Card, class_exercises
-from course_grader.notebooks import grade_meta, is_answer, read
+from course_grader.notebooks import grade_meta, is_answer, is_by_hand, read
 from course_lib.messages import Trouble
 
 
@@ -62,13 +62,10 @@ class ClassExercises:
         return {card.id: float(own.get(card.id, card.points)) for card in self.known(chapter) if card.id in chosen}
 
     def by_hand(self, chapter: str) -> dict[str, float]:
-        """Cell -> points, for the cells of the pinned source that only a person can grade."""
-        metas = map(grade_meta, read(self.sources.path(chapter))["cells"])
-        return {
-            meta["grade_id"]: float(meta.get("points", 0.0))
-            for meta in metas
-            if meta.get("task") or (meta.get("grade") and meta.get("solution"))
-        }
+        """Cell -> points, for the cells of the pinned source that only a person can grade; 0 where it does not count."""
+        own = self.sources.settings.chapter(chapter).get("points", {})
+        metas = [grade_meta(cell) for cell in read(self.sources.path(chapter))["cells"] if is_by_hand(cell)]
+        return {meta["grade_id"]: float(own.get(meta["grade_id"], meta.get("points", 0.0))) for meta in metas}
 
     def maximum(self, chapter: str) -> float:
         """The points of a chapter as formgrader shows them: exercises that count, and cells graded by hand."""

@@ -30,6 +30,7 @@ from nbgrader.preprocessors import (
 from traitlets import Bool, Float, Unicode
 from traitlets.config import Config
 
+from course_grader.blank_notebook import STUB, TEXT_STUB
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.safe_html import protect
 from course_grader.classroom.settings import FILE
@@ -67,8 +68,8 @@ def configure(config: Any, root: Path) -> None:
         CheckRelease,
     ]
     config.ClassTidy.class_folder = config.ClassNumbers.class_folder = str(root)
-    config.ClearSolutions.code_stub = {"python": "raise NotImplementedError"}
-    config.ClearSolutions.text_stub = "*Your answer here.*"
+    config.ClearSolutions.code_stub = {"python": STUB}
+    config.ClearSolutions.text_stub = TEXT_STUB
     if folder.settings.late_points_per_day is not None:
         config.AssignLatePenalties.plugin_class = PointsPerDay
         config.PointsPerDay.points = folder.settings.late_points_per_day
@@ -116,11 +117,12 @@ class ClassTidy(_ClassStep):
         """The tidied notebook."""
         chapter = chapter_of(resources["nbgrader"]["assignment"])
         check_folder(Path(resources["metadata"]["path"]))
-        points = {card.id: card.points for card in self.folder().exercises.all_cards(chapter)}
+        found = self.folder().exercises
+        points = {card.id: card.points for card in found.all_cards(chapter)}
         notebook: Notebook = json.loads(json.dumps(nb))
         check_source(notebook)
         check_tests(notebook, points)
-        return from_dict(tidy(notebook, chapter, points)), resources
+        return from_dict(tidy(notebook, chapter, points | found.by_hand(chapter))), resources
 
 
 class ClassNumbers(_ClassStep):

@@ -31,9 +31,9 @@ class Grade:
     maximum: float = 0.0
     at: datetime | None = None
     handed_in: bool = False  # and graded
-    by_exercise: dict[str, float] = field(default_factory=dict)
+    by_exercise: dict[str, float | None] = field(default_factory=dict)  # None until a person has graded it
     unreadable: bool = False  # handed in, but it could not be read or run, and nobody gave points by hand
-    waits: bool = False  # whether a cell waits for a person's grade; until then it counts 0
+    waits: bool = False  # whether a cell waits for a person's grade
 
     @property
     def score(self) -> float:
@@ -62,6 +62,7 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
                     found.append(Grade(student=student, chapter=chapter, maximum=assignment.max_score))
                     continue
                 cells = [grade for notebook in each.notebooks for grade in notebook.grades]
+                open_ = [grade for grade in cells if grade.auto_score is None and grade.manual_score is None]
                 found.append(
                     Grade(
                         student=student,
@@ -72,8 +73,11 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
                         at=folder.submissions.arrival(student, chapter),
                         handed_in=True,
                         unreadable=student.id in lost[chapter] and all(grade.manual_score is None for grade in cells),
-                        by_exercise={grade.name.removesuffix(CHECK_SUFFIX): float(grade.score) for grade in cells},
-                        waits=any(grade.auto_score is None and grade.manual_score is None for grade in cells),
+                        by_exercise={
+                            grade.name.removesuffix(CHECK_SUFFIX): None if grade in open_ else float(grade.score)
+                            for grade in cells
+                        },
+                        waits=bool(open_),
                     )
                 )
     return found
@@ -82,6 +86,11 @@ def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
 def gradebook_scores(folder: ClassFolder, chapter: str) -> dict[str, float]:
     """Student -> points in the gradebook, hand grading included, before the late penalty: what formgrader shows."""
     return {each.student.id: each.raw for each in grades(folder, [chapter]) if each.handed_in}
+
+
+def waiting(folder: ClassFolder, chapter: str) -> tuple[str, ...]:
+    """The students of whose work a person still has to grade something."""
+    return tuple(each.student.id for each in grades(folder, [chapter]) if each.waits)
 
 
 def _unreadable(folder: ClassFolder, chapter: str) -> set[str]:
@@ -111,7 +120,8 @@ def export(
     """Write grades in one of `FORMATS`. A column's name in Canvas is remembered for the next export.
 
     An LMS deletes a grade whose cell is empty, including "excused". So students without a grade have no line in its
-    file. Nor has a student whose work could not be read: that is no grade, unless `unreadable_as_zero` says so.
+    file. Nor has a student whose work waits for a person, or could not be read: that is no grade, unless
+    `unreadable_as_zero` says so.
     """
     if to not in FORMATS:
         raise Trouble(f"There is no format {to!r}.", f"choose from {', '.join(FORMATS)}")
@@ -124,11 +134,18 @@ def export(
         )
     every = grades(folder, chapters)
     unreadable = [] if unreadable_as_zero else [each for each in every if each.unreadable]
-    found = [replace(each, handed_in=False, by_exercise={}) if each in unreadable else each for each in every]
+    found = [
+        replace(each, handed_in=False, by_exercise={} if each in unreadable else each.by_exercise)
+        if each.waits or each in unreadable
+        else each
+        for each in every
+    ]
     if to in LMS and not missing_as_zero and not any(each.handed_in for each in found):
         raise Trouble(
             f"No student has a grade in chapter {', '.join(chapters)} yet.",
-            "`./course class grade` first; --missing-as-zero gives everybody a 0",
+            "grade what waits for a person in `./course class formgrader`"
+            if any(each.waits for each in found)
+            else "`./course class grade` first; --missing-as-zero gives everybody a 0",
         )
     if column and to == "canvas":
         folder.settings.chapter(chapters[0])["canvas_column"] = column
@@ -150,15 +167,18 @@ def export(
 
 def _notes(found: Sequence[Grade], unreadable: Sequence[Grade], to: str, zero: bool) -> Iterable[str]:
     lost = sorted({each.student.id for each in unreadable})
-    waiting = sorted({each.student.id for each in found if each.waits})
-    missing = sorted({each.student.id for each in found if not each.handed_in} - set(lost))
+    waits = sorted({each.student.id for each in found if each.waits})
+    missing = sorted({each.student.id for each in found if not each.handed_in} - {*lost, *waits})
     if lost:
         yield (
             f"Could not be read, so no grade is in the file: {', '.join(lost)}. `./course class status` names the "
             "chapters; ask for the notebook again, or give 0 with --unreadable-as-zero."
         )
-    if waiting:
-        yield f"Cells that still have to be graded by hand count 0: {', '.join(waiting)}."
+    if waits:
+        yield (
+            f"Waiting for a person's grade, so no total is in the file: {', '.join(waits)}. Grade them in "
+            "`./course class formgrader`, then export again."
+        )
     if missing and to in LMS and not zero:
         yield f"No grade yet, so what the LMS has stays: {', '.join(missing)}. --missing-as-zero gives them 0."
 
@@ -186,7 +206,7 @@ def _plain(folder: ClassFolder, found: Sequence[Grade], chapters: Sequence[str],
         "max_score",
     )
     for each in found:
-        if each.unreadable and not each.handed_in:
+        if (each.unreadable or each.waits) and not each.handed_in:
             continue
         due, who = folder.settings.due(each.student, each.chapter), each.student
         yield (
@@ -284,7 +304,7 @@ def _score(grade: Grade, zero: bool) -> str:
 
 def _counts(grade: Grade, zero: bool) -> bool:
     """Whether a file for an LMS has this grade."""
-    return grade.handed_in or (zero and not grade.unreadable)
+    return grade.handed_in or (zero and not grade.unreadable and not grade.waits)
 
 
 def _words(grade: Grade) -> str:

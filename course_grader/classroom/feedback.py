@@ -16,14 +16,15 @@ from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 
 from course_grader import exercises
-from course_grader.blank_notebook import blank
+from course_grader.blank_notebook import blank, rubric
+from course_grader.classroom.export import waiting
 from course_grader.classroom.feedback_page import Exercise, Page, Written, render
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.release import gradebook, zipped
 from course_grader.classroom.roster import Student
 from course_grader.committed_form import CHECK_SUFFIX
 from course_grader.judge.report import report_of_dict
-from course_grader.notebooks import Cell, grade_meta, read, write_whole
+from course_grader.notebooks import Cell, grade_meta, is_by_hand, read, write_whole
 from course_grader.release_steps import chapter_of, fill
 from course_grader.service.report_cache import latest
 from course_lib.messages import Trouble
@@ -51,6 +52,7 @@ class Given:
     written: tuple[Path, ...]  # a page for each student and chapter
     zips: tuple[Path, ...]  # the same pages, named as an LMS takes them back
     skipped: tuple[tuple[str, str, str], ...] = ()  # (student, chapter, why there is no page)
+    waiting: tuple[tuple[str, str], ...] = ()  # (student, chapter) of pages on which a person's grade is missing
 
 
 def make_feedback(
@@ -64,7 +66,7 @@ def make_feedback(
     gradebook(folder).close()  # its error is clearer than nbgrader's
     written: list[Path] = []
     zips: list[Path] = []
-    skipped = []
+    skipped, waits = [], []
     for chapter in folder.settings.chapters() if chapters is None else chapters:
         made: dict[str, Path] = {}
         for student in chosen:
@@ -75,8 +77,9 @@ def make_feedback(
             elif students is not None:
                 skipped.append((student.id, chapter, "handed in nothing"))
         written += made.values()
+        waits += [(student, chapter) for student in waiting(folder, chapter) if student in made] if made else []
         zips += _zips(folder, chapter, made | _others(folder, chapter, made)) if made else []
-    return Given(written=tuple(written), zips=tuple(zips), skipped=tuple(skipped))
+    return Given(written=tuple(written), zips=tuple(zips), skipped=tuple(skipped), waiting=tuple(waits))
 
 
 def _write(folder: ClassFolder, student: Student, chapter: str) -> Path:
@@ -201,19 +204,15 @@ def _written(answers: Mapping[str, Cell], book: _Book) -> list[Written]:
             comment=book.comments.get(name, ""),
         )
         for name, cell in answers.items()
-        if grade_meta(cell).get("grade") or grade_meta(cell).get("task")
+        if is_by_hand(cell) and book.maxima.get(name, 1)
     ]
 
 
 def _own(cells: Iterable[Cell], folder: ClassFolder, student: str, chapter: str) -> list[Written]:
     """The cells that the student added or changed: not in their release, not graded, not empty."""
-    given = fill(
-        blank(read(folder.sources.path(chapter))),
-        chapter,
-        folder.variants.of(student, chapter),
-        folder.exercises.all_cards(chapter),
-    )
-    known = {cell["source"].strip() for cell in given["cells"]} | {""}
+    source = read(folder.sources.path(chapter))
+    given = fill(blank(source), chapter, folder.variants.of(student, chapter), folder.exercises.all_cards(chapter))
+    known = {cell["source"].strip() for cell in given["cells"]} | {*map(rubric, source["cells"]), ""}
     return [
         Written(name="", source=cell["source"], markdown=cell["cell_type"] == "markdown")
         for cell in cells

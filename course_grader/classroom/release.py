@@ -10,7 +10,7 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ class Released:
     exercises: int
     due: datetime | None
     variants: int = 0  # students with a folder of their own
+    by_hand: Mapping[str, float] = field(default_factory=dict)  # cell that a person grades -> points
 
 
 def release_chapter(
@@ -87,14 +88,17 @@ def release_chapter(
         exercises=len(folder.exercises.chosen(chapter)),
         due=folder.settings.due("", chapter),
         variants=made,
+        by_hand=folder.exercises.by_hand(chapter),
     )
 
 
 def _choose(folder: ClassFolder, chapter: str, exercises: Sequence[str] | None, points: Mapping[str, float]) -> None:
     """Record which exercises count and for how many points; Trouble for one that the chapter does not have."""
     entry, known = folder.settings.chapter(chapter), [card.id for card in folder.exercises.all_cards(chapter)]
-    if odd := [name for name in (*(exercises or ()), *points) if name not in known]:
-        raise Trouble(f"Chapter {chapter} has no exercise {odd[0]!r}.", f"it has {', '.join(known)}")
+    by_hand = folder.exercises.by_hand(chapter)
+    if odd := [*({*(exercises or ())} - {*known}), *(points.keys() - {*known, *by_hand})]:
+        more = "".join(f"; {name} is graded by hand and counts unless --points says {name}=0" for name in by_hand)
+        raise Trouble(f"Chapter {chapter} has no exercise {min(odd)!r}.", f"it has {', '.join(known)}{more}")
     if low := [name for name, value in points.items() if not 0 <= value < 10_000]:
         raise Trouble(f"{low[0]} cannot give {points[low[0]]:g} points.", "give a number that is not negative")
     if exercises is not None:

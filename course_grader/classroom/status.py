@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from course_grader.classroom.export import gradebook_scores
+from course_grader.classroom.export import gradebook_scores, waiting
 from course_grader.classroom.folder import ClassFolder
 
 
@@ -19,6 +19,7 @@ class ChapterStatus:
     late: int
     graded: int
     waiting: tuple[str, ...]  # handed in, not graded as they are now
+    by_hand: tuple[str, ...]  # graded, but a cell waits for a person
     refused: tuple[str, ...]  # graded, but could not be read or run
     missing: tuple[str, ...]  # nothing handed in
     mean: float | None  # points in the gradebook, of those graded that could be read
@@ -51,6 +52,7 @@ def _chapter(folder: ClassFolder, chapter: str) -> ChapterStatus:
         graded=len(graded),
         waiting=tuple(name for name in there if name not in graded),
         mean=sum(points) / len(points) if points else None,
+        by_hand=waiting(folder, chapter) if graded else (),
         refused=refused,
         missing=tuple(student.id for student in folder.roster.students() if student.id not in there),
         maximum=folder.exercises.maximum(chapter),

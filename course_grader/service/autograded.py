@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from course_grader.blank_notebook import blank
+from course_grader.blank_notebook import blank, rubric
 from course_grader.clean_text import clean
 from course_grader.committed_form import CHECK_SUFFIX
 from course_grader.exercises import Card
@@ -26,7 +26,7 @@ _PICTURES = re.compile(r"image/(png|jpeg|gif|webp)")
 def autograded(
     source: Notebook, learner: Notebook, cards: Sequence[Card], reports: Sequence[Report], key: str
 ) -> Notebook:
-    """The notebook to show, with every graded cell of the source exactly once."""
+    """The notebook to show, with every graded cell of the source exactly once, and below one graded by hand its rubric."""
     frame = {_key(cell): cell for cell in blank(source)["cells"]}
     at = {position: key_ for key_, position in places(source, learner, cards).items()}
     found = {report.exercise: report for report in reports}
@@ -40,6 +40,16 @@ def autograded(
             before = next((keys.index(earlier) + 1 for earlier in reversed(order[:place]) if earlier in keys), 0)
             cells.insert(before, _ours(_unwritten(frame[missing]), found))
             keys.insert(before, missing)
+    for released in source["cells"]:
+        if text := rubric(released):
+            shown: Cell = {
+                "cell_type": "markdown",
+                "id": f"{grade_meta(released)['grade_id']}-rubric",
+                "metadata": {},
+                "source": text,
+            }
+            cells.insert(keys.index(_key(released)) + 1, shown)
+            keys.insert(keys.index(_key(released)) + 1, "")
     course = {**source["metadata"].get("course", {}), "key": key}
     return {"cells": cells, "metadata": {**source["metadata"], "course": course}, "nbformat": 4, "nbformat_minor": 5}
 

@@ -204,10 +204,10 @@ class Writer:
                         f"`./course class release {report['chapter']}` writes the class's points into the gradebook",
                     )
                 grade.auto_score = float(judged["points"])
+            elif cell.max_score == 0:
+                grade.auto_score = 0.0
             elif cell.type == "TaskCell":
                 pass
-            elif cell.cell_type == "code" and cell.max_score == 0:
-                grade.auto_score = 0.0
             else:
                 grade.auto_score = self._unanswered(notebook, cell.name, cells.get(cell.name))
             grade.needs_manual_grade = grade.manual_score is not None or grade.auto_score is None

@@ -5,8 +5,10 @@ import math
 import pytest
 import torch
 
-from course_lib.cluster.in_process import keep, move
-from course_lib.cluster.kernel import Adversary, Fault, Finished, Kernel, Request, Stuck
+from course_lib.cluster.adversary import Adversary
+from course_lib.cluster.kernel import Kernel
+from course_lib.cluster.protocol import Fault, Finished, Request, Stuck
+from course_lib.cluster.thread_host import move
 from course_lib.cluster.topology import Level, Topology
 
 LINK = Topology.flat(latency=1.0, bandwidth=4.0)  # 1 s a message, 4 bytes/s: times are small whole numbers
@@ -43,7 +45,7 @@ def play(kernel, scripts):
 
 
 def kernel_of(ranks, adversary=None, topology=LINK):
-    return Kernel(ranks, topology, adversary, move, keep)
+    return Kernel(ranks, topology, adversary, move, torch.clone)
 
 
 def test_a_blocking_message_moves_its_bytes_and_takes_latency_plus_bytes_over_bandwidth():
@@ -52,7 +54,7 @@ def test_a_blocking_message_moves_its_bytes_and_takes_latency_plus_bytes_over_ba
     assert isinstance(end, Finished) and torch.equal(x, y)
     assert kernel.meter.bytes_sent == [16, 0] and kernel.meter.bytes_received == [0, 16]
     assert kernel.meter.pairs == {(0, 1): (16, 1)}
-    assert kernel.clock == [5.0, 5.0] and kernel.seconds == 5.0
+    assert kernel.state.clock.times == [5.0, 5.0] and kernel.seconds == 5.0
 
 
 def test_a_rendezvous_starts_when_the_later_of_the_two_is_there():
@@ -60,8 +62,8 @@ def test_a_rendezvous_starts_when_the_later_of_the_two_is_there():
     late = half(1, "recv", 0, y)
     late.work = (("compute", "", 10.0),)
     play(kernel, [[half(0, "send", 1, x)], [late]])
-    assert kernel.clock == [12.0, 12.0]
-    spans = {(s.rank, s.kind): (s.start, s.end) for s in kernel.spans()}
+    assert kernel.state.clock.times == [12.0, 12.0]
+    spans = {(rank, kind): (start, end) for rank, start, end, kind, _ in kernel.state.spans}
     assert spans == {(0, "send"): (0.0, 12.0), (1, "compute"): (0.0, 10.0), (1, "recv"): (10.0, 12.0)}
 
 
@@ -89,7 +91,7 @@ def test_two_messages_into_one_port_come_one_after_the_other():
         Request(2, "wait", handle=2),
     ]
     play(kernel, [[half(0, "send", 2, x)], [half(1, "send", 2, x)], script])
-    assert kernel.clock == [5.0, 9.0, 9.0]
+    assert kernel.state.clock.times == [5.0, 9.0, 9.0]
 
 
 def test_a_shared_port_of_a_node_is_a_bottleneck_and_an_own_one_is_not():
@@ -126,7 +128,7 @@ def test_a_buffered_message_travels_while_the_sender_goes_on(busy, ends, late):
     recv = half(1, "recv", 0, x.clone())
     recv.work = (("compute", "", busy),)
     play(kernel, [[half(0, "send", 1, x)], [recv]])
-    assert kernel.clock == [0.0, ends]  # 1 s of latency and 4 s of bytes, from when it was sent
+    assert kernel.state.clock.times == [0.0, ends]  # 1 s of latency and 4 s of bytes, from when it was sent
 
 
 def test_an_early_buffered_message_is_read_when_it_is_sent():
@@ -153,7 +155,7 @@ def test_when_the_senders_buffer_is_read_with_the_receive_already_posted(late, s
         rank = turn[0]
         if rank == 0 and not play_order[0]:
             x.zero_()  # after the match, before its own wait
-            play_order[0] = [Request(0, "wait", handle=1)] if kernel.in_flight(0, 1) is not None else []
+            play_order[0] = [Request(0, "wait", handle=1)] if 1 in kernel.state.operations[0] else []
         kernel.submit(play_order[rank].pop(0) if play_order[rank] else Request(rank, "done"))
     assert y[0] == seen
 

@@ -86,7 +86,6 @@ class Collective:
         self.calls: dict[int, Call] = {}
         self.operations: dict[int, Any] = {}
         self.started = self.ready = False
-        self.base = self.steps = 0
         self._outputs: dict[int, list[torch.Tensor]] = {}
 
     @property

@@ -1,9 +1,7 @@
 """`Comm`: the names and semantics of torch.distributed, for a rank of the metered cluster.
 
 Operations change the given tensors in place. Blocking operations return None (`recv` returns the source, as in torch), the
-others a `Work`. Tensors may have any memory layout; a numpy array is treated as the tensor that shares its memory. The
-communicator of a group uses the group's rank numbers. It holds no reference to the kernel: the thread determines which rank
-calls, and the kernel checks again what that rank may do.
+others a `Work`. The communicator of a group uses the group's rank numbers.
 """
 
 from __future__ import annotations
@@ -11,160 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
-from course_lib.cluster.arguments import (
-    DTYPES,
-    check_ratio,
-    checked_list,
-    checked_splits,
-    checked_tensor,
-    is_simple,
-    meta,
-    reduction,
-    size_text,
-)
-from course_lib.cluster.collective import Call
-from course_lib.cluster.endpoint import endpoint, poison
-from course_lib.cluster.handles import P2POp, Work
-from course_lib.cluster.protocol import ANY, Request
+from course_lib.cluster.collective import OPS, Call, Meta
+from course_lib.cluster.endpoint import endpoint
+from course_lib.cluster.point_to_point import DTYPES, P2POp, PointToPoint, Work, checked_tensor
+from course_lib.cluster.protocol import Request
 from course_lib.cluster.source_lines import caller_line
-from course_lib.model.accounting import unseen
+
+__all__ = ["AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp", "Work"]
 
 SUM, AVG, PRODUCT, MAX, MIN = "SUM", "AVG", "PRODUCT", "MAX", "MIN"
 
 
-class Comm:
-    """One rank's communicator: `comm.rank`, `comm.size`, and the operations of torch.distributed."""
+class Comm(PointToPoint):
+    """One rank's communicator: `comm.rank`, `comm.size`, and the operations of torch.distributed.
 
-    __slots__ = ("_group", "_ranks")
+    All ranks of the group call the same collectives, in the same order.
+    """
 
-    def __init__(self, ranks: Sequence[int], group: int = 0) -> None:
-        self._ranks, self._group = tuple(ranks), group
-
-    @property
-    def rank(self) -> int:
-        """This rank's number in the group; -1 outside it."""
-        me = endpoint().rank
-        return me if not self._group else self._ranks.index(me) if me in self._ranks else -1
-
-    @property
-    def size(self) -> int:
-        """The number of ranks in the group."""
-        return len(self._ranks)
-
-    def __repr__(self) -> str:
-        return f"Comm(rank={self.rank}, size={self.size})"
-
-    # --- point to point
-
-    def send(self, tensor: Any, dst: int, tag: int = 0) -> None:
-        """Send to rank `dst`; return when the receiver, or with buffering a buffer, has the message."""
-        end = endpoint()
-        request, data = self._half("send", tensor, dst, tag)
-        call = end.post((data,))
-        end.call(request)
-        end.over(call)
-
-    def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
-        """Receive into `tensor` from rank `src`, or from any rank if None; return the source rank."""
-        end = endpoint()
-        request, data = self._half("recv", tensor, src, tag)
-        call = end.post((), (data,))
-        source = end.call(request)
-        end.over(call)
-        return source if not self._group else self._ranks.index(source)
-
-    def isend(self, tensor: Any, dst: int, tag: int = 0) -> Work:
-        """Start a send. Do not change `tensor` until `wait()` returns."""
-        return self._start([self._half("isend", tensor, dst, tag)])[0]
-
-    def irecv(self, tensor: Any, src: int | None = None, tag: int = 0) -> Work:
-        """Start a receive. Neither read nor write `tensor` until `wait()` returns."""
-        return self._start([self._half("irecv", tensor, src, tag)])[0]
-
-    def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[Work]:
-        """Start several sends and receives at once, without an order among them; return one `Work` for each."""
-        if not p2p_op_list:
-            raise ValueError(
-                "batch_isend_irecv got an empty list; give it at least one P2POp(comm.isend, tensor, peer)."
-            )
-        halves = []
-        for item in p2p_op_list:
-            name = getattr(getattr(item, "op", None), "__name__", "")
-            if name not in ("isend", "irecv"):
-                raise ValueError(
-                    f"batch_isend_irecv takes P2POp(comm.isend or comm.irecv, tensor, peer), not {item!r}."
-                )
-            halves.append(self._half(name, item.tensor, item.peer, item.tag))
-        return self._start(halves, batch=True)
-
-    def _start(self, halves: list[tuple[Request, torch.Tensor]], batch: bool = False) -> list[Work]:
-        end = endpoint()
-        works, flights = [], []
-        for request, data in halves:
-            sends = request.op == "isend"
-            sent, into = ((data,), ()) if sends else ((), (data,))
-            call = end.post(sent, into)
-            guard = None
-            if end.late:
-                with unseen():
-                    if sends:
-                        guard = (data, data.clone())
-                    else:
-                        poison(data)
-            works.append(Work(call, request.line, guard))
-            end.handles.add(works[-1])
-            flights.append((call, request, sent, into))
-        first = halves[0][0]
-        end.call(Request(end.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
-        end.watch.start(flights)
-        return works
-
-    def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
-        end = endpoint()
-        end.unwatch()
-        sends = op == "isend" or op == "send"
-        data = tensor if is_simple(tensor) else checked_tensor(tensor, op, writes=not sends)
-        if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != end.rank:
-            world = peer
-        else:
-            world = self._peer(op, peer)
-        if type(tag) is not int or tag < 0:
-            raise ValueError(f"{op}: tag is {tag!r}; it must be an integer of 0 or more.")
-        request = Request(
-            end.rank,
-            op,
-            world,
-            tag,
-            data if sends else None,
-            None if sends or end.is_remote else data,
-            DTYPES[data.dtype],
-            tuple(data.shape),
-            data.nbytes,
-            self._group,
-            caller_line(),
-        )
-        return request, data
-
-    def _peer(self, op: str, peer: int | None) -> int:
-        if self.rank < 0:
-            raise ValueError(
-                f"{op}: rank {endpoint().rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
-            )
-        if peer is None and op in ("recv", "irecv"):
-            return ANY
-        if isinstance(peer, bool) or not isinstance(peer, (int, np.integer)):
-            raise ValueError(f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {self.size - 1}.")
-        if not 0 <= peer < self.size:
-            hint = "; on a ring, count modulo comm.size" if peer < 0 else ""  # a rank above the last has other causes
-            raise ValueError(f"{op}: rank {peer} does not exist among {self.size} ranks (0 to {self.size - 1}){hint}.")
-        if peer == self.rank:
-            raise ValueError(f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank.")
-        return self._ranks[peer]
-
-    # --- collectives: all ranks of the group call the same, in the same order
+    __slots__ = ()
 
     def barrier(self, async_op: bool = False) -> Work | None:
         """Wait until every rank of the group has called it."""
@@ -292,7 +156,7 @@ class Comm:
 
     def _collect(self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()) -> Any:
         end = endpoint()
-        end.unwatch()
+        end.enter()
         if self.rank < 0:
             raise ValueError(
                 f"{call.name}: rank {end.rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
@@ -302,27 +166,79 @@ class Comm:
         call.into = tuple(None if end.is_remote else data for data in into)
         request = Request(end.rank, "collective", group=self._group, line=caller_line(), more=call)
         number = end.post(sent, into, collective=True)
-        if call.async_op and end.late:
-            given = {data.data_ptr() for data in sent}
-            for data in into:
-                if data.data_ptr() not in given:
-                    with unseen():
-                        poison(data)
-        value = end.call(request)
         if call.async_op:
-            end.watch.start([(number, request, sent, into)])
             work = Work(number, request.line)
-            end.handles.add(work)
+            end.start([(number, request, sent, into)], [work])
+            end.call(request)
+            end.exit()
             return work
+        value = end.call(request)
         end.over(number)
         return value if call.name == "new_group" else None
 
-    # --- what the cluster adds
 
-    def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
-        """Advance this rank's virtual clock by `seconds`, or by `flops` at the topology's speed. Not in torch.distributed."""
-        end = endpoint()
-        if not (seconds >= 0 and flops >= 0):
-            raise ValueError(f"compute: seconds={seconds}, flops={flops}; both must be 0 or more.")
-        total = float(seconds) + (flops / end.speed if flops else 0.0)
-        end.work.append((kind, label, total))
+def size_text(data: torch.Tensor) -> str:
+    """A tensor's kind in words."""
+    return f"{DTYPES[data.dtype]} in shape {tuple(data.shape)}"
+
+
+def reduction(call: str, op: Any, dtype: torch.dtype) -> str:
+    """The name of a reduction: a word, or torch.distributed's ReduceOp."""
+    name = op if isinstance(op, str) else str(op).rsplit(".", 1)[-1]
+    name = name.upper()
+    if name not in OPS:
+        raise ValueError(f"{call}: op={op!r} is not one of {', '.join(OPS)}.")
+    if name == "AVG" and not (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(f"{call}: op=AVG of {DTYPES[dtype]} would round; use SUM and divide, or a floating dtype.")
+    if DTYPES[dtype].startswith("float8"):
+        raise ValueError(f"{call}: {DTYPES[dtype]} cannot be reduced, as on gloo; convert to bfloat16 first.")
+    if dtype is torch.bool and name in ("SUM", "PRODUCT"):
+        raise ValueError(f"{call}: op={name} of bool; use MAX for any, MIN for all, or integers.")
+    if dtype.is_complex and name in ("MAX", "MIN"):
+        raise ValueError(f"{call}: op={name} of {DTYPES[dtype]}: complex numbers have no order.")
+    return name
+
+
+def meta(data: torch.Tensor) -> Meta:
+    """A tensor's dtype and shape."""
+    return DTYPES[data.dtype], tuple(data.shape)
+
+
+def checked_list(op: str, name: str, tensors: Any, size: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors of a list with one for each of `size` ranks, all of the shape and dtype of `like`."""
+    if tensors is None or len(tensors) != size:
+        raise ValueError(f"{op}: {name} must hold {size} tensors, one for each rank, and holds {len(tensors or ())}.")
+    found = tuple(checked_tensor(item, op, writes=op != "scatter") for item in tensors)
+    for index, item in enumerate(found):
+        if item.shape != like.shape or item.dtype != like.dtype:
+            raise ValueError(
+                f"{op}: {name}[{index}] is {size_text(item)} and the tensor {size_text(like)}; all must be alike. "
+                "For uneven parts use all_to_all_single, or pad."
+            )
+    return found
+
+
+def check_ratio(op: str, large_name: str, large: torch.Tensor, small_name: str, small: torch.Tensor, size: int) -> None:
+    """ValueError unless the large tensor holds `size` times the elements of the small one."""
+    if large.dtype != small.dtype or large.numel() != small.numel() * size:
+        raise ValueError(
+            f"{op}: {large_name} is {size_text(large)} and {small_name} {size_text(small)}; of {size} ranks, {large_name} "
+            f"must have the same dtype and {size} times the elements of {small_name}. Pad where it does not divide."
+        )
+
+
+def checked_splits(name: str, data: torch.Tensor, sizes: Sequence[int] | None, size: int) -> tuple[int, ...]:
+    """How many rows of an all_to_all_single go to, or come from, each of `size` ranks; equal parts without `sizes`."""
+    rows = data.shape[0] if data.dim() else 0
+    if sizes is None or len(sizes) == 0:
+        if not data.dim() or rows % size:
+            raise ValueError(
+                f"all_to_all_single: {name} has {rows} rows, which {size} ranks do not divide; give {name}_split_sizes."
+            )
+        return (rows // size,) * size
+    counts = tuple(int(n) for n in sizes)
+    if len(counts) != size or min(counts) < 0 or sum(counts) != rows:
+        raise ValueError(
+            f"all_to_all_single: {name}_split_sizes={list(counts)} must be {size} counts that add up to {name}'s {rows} rows."
+        )
+    return counts

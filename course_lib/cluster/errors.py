@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,25 @@ class Refused(ClusterError):
 
 class Unreadable(Refused):
     """What a rank sent or returned cannot be decoded."""
+
+
+class Use(Protocol):
+    """A use of a tensor in flight, which explains itself as text."""
+
+    @property
+    def rank(self) -> int: ...
+
+
+class InFlight(ClusterError):
+    """The run ended, but its results cannot be trusted, because ranks used tensors in flight; `hazards` lists the uses."""
+
+    def __init__(self, hazards: Sequence[Use]) -> None:
+        self.hazards = tuple(hazards)
+        more = len(self.hazards) - 3
+        lines = [str(hazard) for hazard in self.hazards[:3]] + (
+            [f"… and {more} more of this kind."] if more > 0 else []
+        )
+        super().__init__("\n".join(lines))
 
 
 class RankError(ClusterError):

@@ -30,7 +30,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lib.cluster.errors import ClusterError
+from course_lib.cluster.endpoint import Flight
 from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import caller_line, line_text
 
@@ -91,21 +91,6 @@ class Hazard:
         return astuple(self)
 
 
-class InFlight(ClusterError):
-    """The run ended, but its results cannot be trusted, because ranks used tensors in flight; `hazards` lists the uses."""
-
-    def __init__(self, hazards: Sequence[Hazard]) -> None:
-        self.hazards = tuple(hazards)
-        more = len(self.hazards) - 3
-        lines = [str(hazard) for hazard in self.hazards[:3]] + (
-            [f"… and {more} more of this kind."] if more > 0 else []
-        )
-        super().__init__("\n".join(lines))
-
-
-Flight = tuple[int, Request, Sequence[Tensor], Sequence[Tensor]]  # call number, request, what it reads, what it fills
-
-
 class FlightWatch(TorchFunctionMode):
     """Checks one rank's tensors in flight. It is on the thread's stack of function modes while the rank's own code runs."""
 
@@ -121,14 +106,14 @@ class FlightWatch(TorchFunctionMode):
         self._operations = _Operations(self)
 
     def start(self, flights: Sequence[Flight]) -> None:
-        """The tensors of these calls are in flight."""
+        """The tensors of these calls are in flight. The communicator's call goes on."""
+        self.resting = True
         for flight in flights:
             self.flights[flight[0]] = flight
             with torch._C.DisableTorchFunction():  # an endpoint's own mode would take this for a use of the tensor
                 homes = self._of[flight[0]] = [_home(buffer) for buffer in (*flight[2], *flight[3])]
             for home in homes:
                 self._homes[home] = self._homes.get(home, 0) + 1
-        self.resume()
 
     def land(self, call: int) -> None:
         """The call is complete: the rank may use its tensors again. ValueError if one of them got other memory unseen."""

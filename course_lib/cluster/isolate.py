@@ -1,4 +1,4 @@
-"""Ranks share nothing: by-value copies of functions, and separate generator states for each rank."""
+"""Ranks share nothing: copies by value of functions and what they use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import importlib
 import inspect
 import io
 import pickle
-import random
 import sys
 import sysconfig
 import threading
@@ -16,8 +15,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import cloudpickle
-import numpy as np
-import numpy.random
 import torch
 
 from course_lib.folders import OURS
@@ -175,72 +172,3 @@ def _culprit(thing: Any, name: str, error: Exception, depth: int = 0) -> tuple[s
         except Exception as inner:
             return _culprit(value, part, inner, depth + 1)
     return name, f"{type(error).__name__}: {error}"
-
-
-# --- generators
-
-_random_names = [name for name in random.__all__ if getattr(getattr(random, name), "__self__", None) is random._inst]
-_random_here = threading.local()
-_torch_generator = torch.default_generator
-
-
-def _rank_random(name: str) -> Callable[..., Any]:
-    shared = getattr(random._inst, name)
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        mine = getattr(_random_here, "generator", None)
-        return shared(*args, **kwargs) if mine is None else getattr(mine, name)(*args, **kwargs)
-
-    call.__name__ = name
-    return call
-
-
-_spare: list[np.random.MT19937] = []
-
-
-class Chance:
-    """The generators of one rank: torch's starts equal on every rank, as in torch processes; those of numpy and random do not."""
-
-    __slots__ = ("numpy", "python", "torch")
-
-    def __init__(self, rank: int, seed: int) -> None:
-        self.torch = torch.Generator().manual_seed(seed).get_state()
-        self.numpy = _spare.pop() if _spare else np.random.MT19937(0)
-        np.random.RandomState(self.numpy).seed([seed & 0xFFFFFFFF, rank])
-        self.python = random.Random(f"{seed} {rank}")
-
-    def enter(self) -> None:
-        """This rank runs: activate its generators."""
-        _torch_generator.set_state(self.torch)
-        numpy.random.mtrand.set_bit_generator(self.numpy)
-
-    def leave(self) -> None:
-        """Another rank is about to run: save its generators."""
-        self.torch = _torch_generator.get_state()
-
-    def give_back(self) -> None:
-        """The rank has ended: another may reuse its numpy generator, which is slow to create."""
-        _spare.append(self.numpy)
-
-    def bind(self) -> None:
-        """Assign this thread to the rank."""
-        _random_here.generator = self.python
-
-
-@contextmanager
-def own_generators() -> Iterator[None]:
-    """A context in which rank threads use their own generators; the caller's generators are restored afterwards."""
-    kept_torch, kept_numpy = _torch_generator.get_state(), numpy.random.mtrand.get_bit_generator()
-    kept_state = np.random.get_state()
-    kept_names = {name: getattr(random, name) for name in _random_names}
-    for name in _random_names:
-        setattr(random, name, _rank_random(name))
-    try:
-        yield
-    finally:
-        for name, function in kept_names.items():
-            setattr(random, name, function)
-        _random_here.generator = None
-        _torch_generator.set_state(kept_torch)
-        numpy.random.mtrand.set_bit_generator(kept_numpy)
-        np.random.set_state(kept_state)

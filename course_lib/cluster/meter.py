@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from course_lib.cluster.topology import Path
+from course_lib.cluster.topology import Level
+
+
+class Path:
+    """The route from one rank to another: its two ports (the time in s at which each is free), its link, and its traffic."""
+
+    __slots__ = ("into", "latency", "level", "messages", "nbytes", "out", "per_byte")
+
+    def __init__(self, level: int, link: Level, out: list[float], into: list[float]) -> None:
+        self.level, self.out, self.into = level, out, into
+        self.latency, self.per_byte = link.latency, 1.0 / link.bandwidth
+        self.nbytes = self.messages = 0
 
 
 class Meter:

@@ -1,4 +1,4 @@
-"""`Run`: the outcome of a run, for learners and for judges."""
+"""`Run`: the outcome of a run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from course_lib.cluster.errors import Deadlock, RankError, Wait
-from course_lib.cluster.in_flight import Hazard
-from course_lib.cluster.intervals import length, overlap, union
+from course_lib.cluster.errors import Deadlock, Use, Wait
+from course_lib.cluster.intervals import Interval, length, overlap, union
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.meter import Meter
 from course_lib.cluster.records import Message, Span
 from course_lib.cluster.topology import Topology
-from course_lib.cluster.trace_spans import TRACED
+from course_lib.cluster.traffic import TRACED
+
+BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans during which a rank waits
 
 
 class Run:
@@ -26,7 +27,7 @@ class Run:
         output: str,
         wall_seconds: float,
         ledgers: dict[int, dict[str, Any]] | None = None,
-        hazards: Mapping[int, Sequence[Hazard]] | None = None,
+        hazards: Mapping[int, Sequence[Use]] | None = None,
     ) -> None:
         self._kernel, self._ledgers = kernel, ledgers or {}
         found = sorted((hazards or {}).items())
@@ -43,7 +44,7 @@ class Run:
     @property
     def results(self) -> list[Any]:
         """What each rank returned; None for a rank that did not finish."""
-        return self._kernel.results
+        return self._kernel.state.results
 
     @cached_property
     def meter(self) -> Meter:
@@ -60,7 +61,7 @@ class Run:
     @property
     def clock(self) -> list[float]:
         """Virtual time of each rank, in seconds."""
-        return self._kernel.clock
+        return self._kernel.state.clock.times
 
     @property
     def topology(self) -> Topology:
@@ -70,12 +71,12 @@ class Run:
     @cached_property
     def spans(self) -> list[Span]:
         """What each rank did and when: computing, or waiting in a send, a receive or a collective."""
-        return self._kernel.spans()
+        return [Span(*fields) for fields in self._kernel.state.spans]
 
     @cached_property
     def messages(self) -> list[Message]:
         """Every message: source, destination, times, and the line that sent it."""
-        return self._kernel.messages()
+        return self._kernel.traffic.messages()
 
     def exposed(self) -> list[float]:
         """Seconds during which each rank waited for communication."""
@@ -85,25 +86,26 @@ class Run:
     def hidden(self) -> list[float]:
         """Seconds during which messages of each rank were in transit while it did not wait for them."""
         self._whole()
-        travelled: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
-        for src, dst, start, end in self._kernel.travels():
-            travelled[src].append((start, end))
-            travelled[dst].append((start, end))
+        travelled: list[list[Interval]] = [[] for _ in range(self.ranks)]
+        for message in self.messages:
+            for rank in (message.src, message.dst):
+                travelled[rank].append((message.sent, message.arrived))
         return [
             length(union(spans)) - overlap(spans, blocked)
             for spans, blocked in zip(travelled, self._blocked(), strict=True)
         ]
 
     def _whole(self) -> None:
-        if self._kernel.truncated:
+        if len(self._kernel.state.spans) >= TRACED or len(self._kernel.traffic.raw) >= TRACED:
             raise ValueError(
                 f"The run made more than {TRACED:,} spans or messages, and only the first were kept; take fewer steps or ranks."
             )
 
-    def _blocked(self) -> list[list[tuple[float, float]]]:
-        found: list[list[tuple[float, float]]] = [[] for _ in range(self.ranks)]
-        for rank, start, end in self._kernel.standstills():
-            found[rank].append((start, end))
+    def _blocked(self) -> list[list[Interval]]:
+        found: list[list[Interval]] = [[] for _ in range(self.ranks)]
+        for span in self.spans:
+            if span.kind in BLOCKED:
+                found[span.rank].append((span.start, span.end))
         return found
 
     @property
@@ -114,29 +116,12 @@ class Run:
     @property
     def by_chance(self) -> bool:
         """Whether the program receives from any source or polls, so that its outcome may depend on timing."""
-        return self._kernel.chance
+        return self._kernel.state.by_chance
 
     @property
     def state(self) -> str:
         """The run's state in one word."""
         return "answered" if self.error is None else getattr(self.error, "state", "raised")
-
-    def outcome(self) -> dict[str, Any]:
-        """The run as plain data, by the names of a grader's `Outcome`."""
-        meter = {**self.meter.as_dict(), "seconds": self.seconds}
-        if self.waits:
-            meter["waits"] = [(w.rank, w.waits_for, w.call, w.what, w.line) for w in self.waits]
-        if self.hazards:
-            meter["hazards"] = list(map(str, self.hazards))
-        return {
-            "state": self.state,
-            "value": list(self.results),
-            "meter": meter,
-            "error": "" if self.error is None else str(self.error),
-            "trace": self.error.trace if isinstance(self.error, RankError) else "",
-            "output": self.output,
-            "seconds": self.wall_seconds,
-        }
 
     def show(self, **options: Any) -> Any:
         """The timeline of all ranks as a picture."""

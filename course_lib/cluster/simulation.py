@@ -6,14 +6,19 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.cluster.errors import RankError
-from course_lib.cluster.in_flight import InFlight
-from course_lib.cluster.in_process import InProcess, keep, move
-from course_lib.cluster.kernel import Adversary, Kernel
-from course_lib.cluster.program import Program, check_ranks
+import torch
+
+from course_lib.cluster.errors import InFlight, RankError
+from course_lib.cluster.isolate import Blueprint
+from course_lib.cluster.kernel import Kernel, Machine
 from course_lib.cluster.run import Run
-from course_lib.cluster.thread_host import ThreadHost
+from course_lib.cluster.thread_host import InProcess, move
 from course_lib.cluster.topology import Topology
+from course_lib.lazy import named
+
+OBSERVED = (
+    "course_lib.cluster.observed:ObservedHost"  # a `ThreadHost` that also checks tensors in flight and counts memory
+)
 
 
 def simulate(
@@ -54,7 +59,7 @@ def attempt(
     buffering: float = 0,
     debug: int | None = None,
     *,
-    adversary: Adversary | None = None,
+    adversary: Machine | None = None,
     seed: int = 0,
     timeout: float | None = None,
     capture: int | None = None,
@@ -73,12 +78,12 @@ def attempt(
         raise ValueError(f"debug={debug}: there is no such rank among {ranks}; choose 0 to {ranks - 1}.")
     if buffering < 0:
         raise ValueError(f"buffering={buffering}: it counts messages; choose 0, 1 or math.inf.")
-    kernel = Kernel(ranks, topology, adversary or Adversary(depth=buffering), move, keep)
-    host = ThreadHost(
+    kernel = Kernel(ranks, topology, adversary or Machine(buffering), move, torch.Tensor.clone)
+    host = named(OBSERVED)(
         InProcess(kernel),
         (program or Program(fn, ranks, args, per_rank)).bodies(),
         ranks,
-        late=kernel.adversary.late,
+        late=kernel.machine.late,
         seed=seed,
         debug=debug,
         capture=capture,
@@ -88,3 +93,64 @@ def attempt(
     start = time.perf_counter()
     end = host.run(timeout)
     return Run(kernel, end.error, host.output, time.perf_counter() - start, host.ledgers, host.hazards)
+
+
+def check_ranks(ranks: int) -> None:
+    """Reject an invalid number of ranks."""
+    if isinstance(ranks, bool) or not isinstance(ranks, int) or ranks < 1:
+        raise ValueError(f"ranks={ranks!r}: a run needs a whole number of ranks, 1 or more.")
+
+
+def own_arguments(per_rank: Sequence[Any] | None, ranks: int) -> list[tuple[Any, ...]]:
+    """Each rank's own arguments as a tuple."""
+    if per_rank is None:
+        return [()] * ranks
+    if len(per_rank) != ranks:
+        raise ValueError(f"per_rank holds {len(per_rank)} entries for {ranks} ranks; give one entry to each rank.")
+    return [entry if isinstance(entry, tuple) else (entry,) for entry in per_rank]
+
+
+class Program:
+    """A function with its arguments, by value, from which each rank gets its own copy in every run."""
+
+    def __init__(self, fn: Callable[..., Any], ranks: int, args: Sequence[Any], per_rank: Sequence[Any] | None) -> None:
+        if not callable(fn):
+            raise ValueError(
+                f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it."
+            )
+        check_ranks(ranks)
+        self._common = Blueprint((fn, tuple(args)), ("the function", "args"))
+        self._own = [
+            Blueprint(own, f"per_rank[{rank}]") if own else None
+            for rank, own in enumerate(own_arguments(per_rank, ranks))
+        ]
+
+    def bodies(self) -> dict[int, Body]:
+        """New bodies, one for each rank."""
+        return {rank: self._body(own) for rank, own in enumerate(self._own)}
+
+    def _body(self, own: Blueprint | None) -> Body:
+        memory: dict[int, Any] = {}
+        function, shared = self._common.copy(memory)
+        return Body(function, (*shared, *(own.copy(memory) if own else ())), list(memory.values()))
+
+
+class Body:
+    """What a rank runs: its own copies of the function and the arguments."""
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...] = (), memory: Sequence[Any] = ()
+    ) -> None:
+        self.function, self.arguments, self._memory = function, arguments, memory
+
+    def __call__(self, comm: Any, *more: Any) -> Any:
+        """The function's result on this rank."""
+        return self.function(comm, *self.arguments, *more)
+
+    @property
+    def given(self) -> list[Any]:
+        """The tensors that the rank holds from the start, for its accounting."""
+        code = getattr(self.function, "__code__", None)
+        cells = [cell.cell_contents for cell in getattr(self.function, "__closure__", None) or ()]
+        names = [self.function.__globals__.get(name) for name in code.co_names] if code else []
+        return [self.arguments, cells, names, self._memory]

@@ -32,7 +32,7 @@ from course_grader.remote_ranks.wire import Gone, Wire, limit, tell, unlimit
 from course_lib.cluster.errors import Refused, Unfinished, Unreadable
 from course_lib.cluster.kernel import Kernel, Machine
 from course_lib.cluster.process_tuning import PIN_AFTER, pin, this_core, young_garbage
-from course_lib.cluster.protocol import Fault, Finished, Stuck
+from course_lib.cluster.protocol import End
 from course_lib.cluster.run import Run
 from course_lib.cluster.simulation import check_ranks, own_arguments
 from course_lib.cluster.topology import Topology
@@ -133,7 +133,7 @@ class _Judge:
     def _turns(self) -> BaseException | None:
         while True:
             turn = self.kernel.next()
-            if isinstance(turn, (Stuck, Fault, Finished)):
+            if isinstance(turn, End):
                 return turn.error
             rank, reply = turn
             if self.queues[rank]:

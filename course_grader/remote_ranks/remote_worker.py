@@ -12,7 +12,7 @@ from course_grader.remote_ranks.wire import Gone, hear, send
 from course_lib.cluster.errors import RankError
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.process_tuning import on_core
-from course_lib.cluster.protocol import Fault, Finished, Reply, Request
+from course_lib.cluster.protocol import End, Reply, Request
 from course_lib.cluster.simulation import Body
 from course_lib.cluster.source_lines import line_text
 
@@ -28,7 +28,7 @@ class SocketLink:
         self._lines: dict[Any, str] = {}
         self._deferred: dict[int, list[tuple[Any, ...]]] = {}
 
-    def step(self, request: Request | None) -> tuple[int, Reply] | Fault | Finished:
+    def step(self, request: Request | None) -> tuple[int, Reply] | End:
         """Pass a request to the judge; return the rank that runs next, or that the run has ended."""
         if request is not None:
             frames = self._deferred.pop(request.rank, [])
@@ -36,7 +36,7 @@ class SocketLink:
                 frames.append(self._frame(request))
             send(self.sock, frames[0] if len(frames) == 1 else (request.rank, "several", (), (), tuple(frames)))
         rank, value, writes = hear(self.sock)
-        return (rank, Reply(value, writes)) if rank != END else Finished()
+        return (rank, Reply(value, writes)) if rank != END else End()
 
     def defer(self, request: Request) -> None:
         """Send a request whose reply is known together with the rank's next one."""

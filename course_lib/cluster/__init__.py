@@ -20,16 +20,16 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
-        "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm"),
+        "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp"),
         "adversary": ("Adversary",),
-        "in_flight": ("Hazard",),
-        "errors": ("ClusterError", "Deadlock", "InFlight", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
+        "in_flight": ("Hazard", "InFlight"),
+        "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
         "adversarial_delivery": ("Case", "adversaries", "interleavings"),
         "launcher": ("launch",),
         "meter": ("Meter",),
         "run": ("Run",),
         "simulation": ("attempt", "simulate"),
         "topology": ("Level", "Topology"),
-        "point_to_point": ("P2POp", "Work"),
+        "point_to_point": ("Work",),
     },
 )

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 
 from course_lib.cluster.kernel import Machine
-from course_lib.cluster.message_exchange import Buffers, Delivery, Exchange, Keep, Move, Operation, RunState
+from course_lib.cluster.message_exchange import Delivery, Exchange, Keep, Move, Operation, RunState
 from course_lib.cluster.rendezvous import Joined
 from course_lib.cluster.source_lines import Line, line_text
 from course_lib.cluster.traffic import Traffic
@@ -48,12 +48,89 @@ class Adversary(Machine):
 
     def exchange(self, state: RunState, traffic: Traffic, move: Move | None, keep: Keep) -> Exchange:
         """What matches and delivers the messages of a run."""
-        delivery = (LateDelivery if self.late else Delivery)(state, move, keep)
-        exchange = StreamExchange if self.order == "stream" else Exchange
+        delivery = (LateDelivery if self.late else BufferedDelivery)(state, move, keep)
+        exchange = StreamExchange if self.order == "stream" else BufferedExchange
         return exchange(state, Buffers(self.depth), delivery, traffic)
 
 
-class LateDelivery(Delivery):
+class Buffers:
+    """Room for `depth` messages per pair of ranks. With a depth of 0, every send waits for its receive."""
+
+    def __init__(self, depth: float) -> None:
+        self.depth = depth
+        self._held: dict[tuple[int, int], int] = {}  # (src, dst) -> messages in the buffers
+        self._queue: dict[tuple[int, int], deque[Operation]] = {}  # sends that found the buffers full
+
+    def take(self, send: Operation) -> bool:
+        """Whether a buffer accepts the message; if not, the send queues for a buffer."""
+        pair = (send.rank, send.peer)
+        held = self._held.get(pair, 0)
+        if held < self.depth:
+            self._held[pair] = held + 1
+            return True
+        self._queue.setdefault(pair, deque()).append(send)
+        return False
+
+    def free(self, send: Operation) -> Operation | None:
+        """Release the buffer of a received message; return the next send of the pair that gets it, if one waits."""
+        pair = (send.rank, send.peer)
+        self._held[pair] -= 1
+        queue = self._queue.get(pair)
+        while queue:
+            later = queue.popleft()
+            if not later.matched:
+                self._held[pair] += 1
+                return later
+        return None
+
+
+class BufferedDelivery(Delivery):
+    """Bytes move at the match, or when a buffer accepts the message. `keep(data)` copies data in flight."""
+
+    def __init__(self, state: RunState, move: Move | None, keep: Keep) -> None:
+        super().__init__(state, move)
+        self._keep = keep
+
+    def accepted(self, send: Operation, time: float) -> None:
+        """A buffer has accepted the message."""
+        self._read(send)
+        self._state.complete(send, time)
+
+    def _read(self, send: Operation) -> None:
+        """Read the sender's tensor, once."""
+        if not send.kept:
+            send.data, send.kept = self._keep(send.data), True
+
+
+class BufferedExchange(Exchange):
+    """Sends that a buffer accepts need not wait for their receive."""
+
+    delivery: BufferedDelivery
+
+    def __init__(self, state: RunState, buffers: Buffers, delivery: BufferedDelivery, traffic: Traffic) -> None:
+        super().__init__(state, delivery, traffic)
+        self._buffers = buffers
+
+    def _offer(self, op: Operation) -> None:
+        super()._offer(op)
+        if op.send and not op.matched and self._state.fault is None and self._buffers.take(op):
+            self._accept(op, op.time)
+
+    def _accept(self, send: Operation, time: float) -> None:
+        """A buffer has accepted the message: the sender continues, and the bytes are transferred."""
+        send.accepted = True
+        self._traffic.carry(send, time)
+        self.delivery.accepted(send, time)
+
+    def _match(self, send: Operation, recv: Operation, time: float) -> None:
+        super()._match(send, recv, time)
+        if send.accepted and recv.matched:
+            following = self._buffers.free(send)
+            if following is not None:
+                self._accept(following, max(following.time, time))
+
+
+class LateDelivery(BufferedDelivery):
     """Bytes move as late as the waits of sender and receiver allow."""
 
     def __init__(self, state: RunState, move: Move | None, keep: Keep) -> None:
@@ -78,7 +155,7 @@ class LateDelivery(Delivery):
         """Do what was deferred until the rank waits."""
         if isinstance(op, Joined):
             if op.collective.ready:
-                self._hand_over(op)
+                op.hand_over(self)
                 op.done = True
         elif op.send and (op.matched or op.accepted):
             self._read(op)
@@ -115,10 +192,6 @@ class LateDelivery(Delivery):
         self.due += [op for op in ops if op.waiting][:1]
         return False
 
-    def ready(self, ops: Iterable[Operation], time: float) -> None:
-        """Deliver to the ranks that wait; the others get their data at their own wait."""
-        super().ready([op for op in ops if op.waiting], time)
-
     def force_next(self) -> bool:
         """No rank can move: do the first deferred action, if there is one."""
         if not self.due:
@@ -150,10 +223,10 @@ class LateDelivery(Delivery):
             self.due.append(recv)
 
 
-class StreamExchange(Exchange):
+class StreamExchange(BufferedExchange):
     """Operations of a pair run in the order of issue, as on an NCCL stream."""
 
-    def __init__(self, state: RunState, buffers: Buffers, delivery: Delivery, traffic: Traffic) -> None:
+    def __init__(self, state: RunState, buffers: Buffers, delivery: BufferedDelivery, traffic: Traffic) -> None:
         super().__init__(state, buffers, delivery, traffic)
         self._lanes: dict[tuple[int, int, int], deque[list[Operation]]] = {}  # (group, rank, peer) -> batches
         self._place: dict[Operation, tuple[deque[list[Operation]], list[Operation]]] = {}  # its lane and batch

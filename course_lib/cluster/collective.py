@@ -10,12 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from course_lib.cluster.errors import Mismatch
 from course_lib.cluster.source_lines import line_text
+
+if TYPE_CHECKING:
+    from course_lib.cluster.rendezvous import Joined
 
 Meta = tuple[str, tuple[int, ...]]  # dtype and shape
 Round = list[tuple[int, int, int]]  # (src, dst, bytes), all at once
@@ -84,7 +87,7 @@ class Collective:
         self.first, self.group, self.turn = first, group, turn
         self.name = first.name
         self.calls: dict[int, Call] = {}
-        self.operations: dict[int, Any] = {}
+        self.operations: dict[int, Joined] = {}
         self.started = self.ready = False
         self._outputs: dict[int, list[torch.Tensor]] = {}
 
@@ -93,7 +96,7 @@ class Collective:
         """Whether every rank of the group has joined."""
         return len(self.operations) == len(self.group)
 
-    def join(self, call: Call, op: Any) -> None:
+    def join(self, call: Call, op: Joined) -> None:
         """Add another rank's call; `Mismatch` if it differs from the first."""
         self.calls[op.rank], self.operations[op.rank] = call, op
         other_rank = next(iter(self.calls))

@@ -6,20 +6,38 @@ others a `Work`. The communicator of a group uses the group's rank numbers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 
-from course_lib.cluster.collective import OPS, Call, Meta
+from course_lib.cluster.arguments import (
+    check_ratio,
+    checked_list,
+    checked_splits,
+    checked_tensor,
+    meta,
+    reduction,
+    size_text,
+)
+from course_lib.cluster.collective import Call
 from course_lib.cluster.endpoint import endpoint
-from course_lib.cluster.point_to_point import DTYPES, P2POp, PointToPoint, Work, checked_tensor
+from course_lib.cluster.point_to_point import Array, PointToPoint, Work
 from course_lib.cluster.protocol import Request
 from course_lib.cluster.source_lines import caller_line
 
 __all__ = ["AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp", "Work"]
 
 SUM, AVG, PRODUCT, MAX, MIN = "SUM", "AVG", "PRODUCT", "MAX", "MIN"
+
+
+class P2POp(NamedTuple):
+    """One send or receive for `batch_isend_irecv`: `P2POp(comm.isend, tensor, peer)`."""
+
+    op: Callable[..., Work]
+    tensor: Array
+    peer: int
+    tag: int = 0
 
 
 class Comm(PointToPoint):
@@ -29,6 +47,22 @@ class Comm(PointToPoint):
     """
 
     __slots__ = ()
+
+    def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[Work]:
+        """Start several sends and receives at once, without an order among them; return one `Work` for each."""
+        if not p2p_op_list:
+            raise ValueError(
+                "batch_isend_irecv got an empty list; give it at least one P2POp(comm.isend, tensor, peer)."
+            )
+        halves = []
+        for item in p2p_op_list:
+            name = getattr(getattr(item, "op", None), "__name__", "")
+            if name not in ("isend", "irecv"):
+                raise ValueError(
+                    f"batch_isend_irecv takes P2POp(comm.isend or comm.irecv, tensor, peer), not {item!r}."
+                )
+            halves.append(self._half(name, item.tensor, item.peer, item.tag))
+        return self._start(halves, batch=True)
 
     def barrier(self, async_op: bool = False) -> Work | None:
         """Wait until every rank of the group has called it."""
@@ -175,70 +209,3 @@ class Comm(PointToPoint):
         value = end.call(request)
         end.over(number)
         return value if call.name == "new_group" else None
-
-
-def size_text(data: torch.Tensor) -> str:
-    """A tensor's kind in words."""
-    return f"{DTYPES[data.dtype]} in shape {tuple(data.shape)}"
-
-
-def reduction(call: str, op: Any, dtype: torch.dtype) -> str:
-    """The name of a reduction: a word, or torch.distributed's ReduceOp."""
-    name = op if isinstance(op, str) else str(op).rsplit(".", 1)[-1]
-    name = name.upper()
-    if name not in OPS:
-        raise ValueError(f"{call}: op={op!r} is not one of {', '.join(OPS)}.")
-    if name == "AVG" and not (dtype.is_floating_point or dtype.is_complex):
-        raise ValueError(f"{call}: op=AVG of {DTYPES[dtype]} would round; use SUM and divide, or a floating dtype.")
-    if DTYPES[dtype].startswith("float8"):
-        raise ValueError(f"{call}: {DTYPES[dtype]} cannot be reduced, as on gloo; convert to bfloat16 first.")
-    if dtype is torch.bool and name in ("SUM", "PRODUCT"):
-        raise ValueError(f"{call}: op={name} of bool; use MAX for any, MIN for all, or integers.")
-    if dtype.is_complex and name in ("MAX", "MIN"):
-        raise ValueError(f"{call}: op={name} of {DTYPES[dtype]}: complex numbers have no order.")
-    return name
-
-
-def meta(data: torch.Tensor) -> Meta:
-    """A tensor's dtype and shape."""
-    return DTYPES[data.dtype], tuple(data.shape)
-
-
-def checked_list(op: str, name: str, tensors: Any, size: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """The tensors of a list with one for each of `size` ranks, all of the shape and dtype of `like`."""
-    if tensors is None or len(tensors) != size:
-        raise ValueError(f"{op}: {name} must hold {size} tensors, one for each rank, and holds {len(tensors or ())}.")
-    found = tuple(checked_tensor(item, op, writes=op != "scatter") for item in tensors)
-    for index, item in enumerate(found):
-        if item.shape != like.shape or item.dtype != like.dtype:
-            raise ValueError(
-                f"{op}: {name}[{index}] is {size_text(item)} and the tensor {size_text(like)}; all must be alike. "
-                "For uneven parts use all_to_all_single, or pad."
-            )
-    return found
-
-
-def check_ratio(op: str, large_name: str, large: torch.Tensor, small_name: str, small: torch.Tensor, size: int) -> None:
-    """ValueError unless the large tensor holds `size` times the elements of the small one."""
-    if large.dtype != small.dtype or large.numel() != small.numel() * size:
-        raise ValueError(
-            f"{op}: {large_name} is {size_text(large)} and {small_name} {size_text(small)}; of {size} ranks, {large_name} "
-            f"must have the same dtype and {size} times the elements of {small_name}. Pad where it does not divide."
-        )
-
-
-def checked_splits(name: str, data: torch.Tensor, sizes: Sequence[int] | None, size: int) -> tuple[int, ...]:
-    """How many rows of an all_to_all_single go to, or come from, each of `size` ranks; equal parts without `sizes`."""
-    rows = data.shape[0] if data.dim() else 0
-    if sizes is None or len(sizes) == 0:
-        if not data.dim() or rows % size:
-            raise ValueError(
-                f"all_to_all_single: {name} has {rows} rows, which {size} ranks do not divide; give {name}_split_sizes."
-            )
-        return (rows // size,) * size
-    counts = tuple(int(n) for n in sizes)
-    if len(counts) != size or min(counts) < 0 or sum(counts) != rows:
-        raise ValueError(
-            f"all_to_all_single: {name}_split_sizes={list(counts)} must be {size} counts that add up to {name}'s {rows} rows."
-        )
-    return counts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import io
 import pickle
 import sys
@@ -12,19 +11,21 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import cloudpickle
 import torch
 
 from course_lib.folders import OURS
+from course_lib.lazy import named
 
 _pickler: Any = importlib.import_module("cloudpickle.cloudpickle")
 _LOCK = threading.Lock()
 _INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
 
-class _Writer(cloudpickle.Pickler):
+class Writer(cloudpickle.Pickler):
     """Pickles functions by value and keeps the storages of tensors, so that views remain views."""
 
     def __init__(self, file: io.BytesIO) -> None:
@@ -48,11 +49,11 @@ class Blueprint:
     def __init__(self, thing: Any, name: str | tuple[str, ...] = "the function") -> None:
         file = io.BytesIO()
         with _by_value(thing, here=True):
-            writer = _Writer(file)
+            writer = Writer(file)
             try:
                 writer.dump(thing)
             except Exception as error:
-                raise ValueError(_cannot_copy(thing, name, error)) from None
+                raise ValueError(named("course_lib.cluster.arguments:cannot_copy")(thing, name, error)) from None
         self._bytes = file.getvalue()
         self._memory = {key: memory.clone() for key, memory in writer.memory.items()}
 
@@ -78,7 +79,7 @@ def pack(thing: Any, name: str | tuple[str, ...] = "the function") -> bytes:
         try:
             return cloudpickle.dumps(thing)
         except Exception as error:
-            raise ValueError(_cannot_copy(thing, name, error)) from None
+            raise ValueError(named("course_lib.cluster.arguments:cannot_copy")(thing, name, error)) from None
 
 
 class _Reader(pickle.Unpickler):
@@ -118,57 +119,13 @@ def _learners_modules() -> list[types.ModuleType]:
     """Modules that are neither installed nor part of the course; searched again after new imports."""
     global _found
     if _found[0] != len(sys.modules):
-        modules = sys.modules.copy()
-        _found = (len(modules), [module for name, module in modules.items() if _is_learners(name, module)])
+        modules = [(name, module) for name, module in sys.modules.copy().items() if type(module) is types.ModuleType]
+        found = [module for name, module in modules if _is_learners(name, str(vars(module).get("__file__")))]
+        _found = (len(sys.modules), found)
     return _found[1]
 
 
-_judged: dict[str, tuple[Any, bool]] = {}
-
-
-def _is_learners(name: str, module: Any) -> bool:
-    known = _judged.get(name)
-    if known is None or known[0] is not module:
-        file = vars(module).get("__file__") if type(module) is types.ModuleType and name != "__main__" else None
-        ours = (
-            isinstance(file, str)
-            and file.endswith(".py")
-            and "site-packages" not in file
-            and not file.startswith((*_INSTALLED, *OURS))
-        )
-        known = _judged[name] = (module, ours)
-    return known[1]
-
-
-def _cannot_copy(thing: Any, name: str | tuple[str, ...], error: Exception) -> str:
-    """What cannot be copied and why, in words; several names are those of the parts of `thing`."""
-    for part, one in zip(thing, name, strict=True) if isinstance(name, tuple) else ():
-        try:
-            _Writer(io.BytesIO()).dump(part)
-        except Exception as inner:
-            return _cannot_copy(part, one, inner)
-    path, cause = _culprit(thing, str(name), error)
-    return (
-        f"Every rank gets its own copy of the function and what it uses, and {path} cannot be copied: {cause}. "
-        "Make it inside the function, or pass in what it is made from."
-    )
-
-
-def _culprit(thing: Any, name: str, error: Exception, depth: int = 0) -> tuple[str, str]:
-    """The innermost named thing that cannot be copied, and why."""
-    parts: list[tuple[str, Any]] = []
-    if isinstance(thing, types.FunctionType):
-        inside = inspect.getclosurevars(thing)
-        parts = [(f"the global {key!r}", value) for key, value in inside.globals.items()]
-        parts += [(f"the outer variable {key!r}", value) for key, value in inside.nonlocals.items()]
-        parts += [("a default of the function", value) for value in (thing.__defaults__ or ())]
-    elif isinstance(thing, (tuple, list)):
-        parts = [(f"{name}[{index}]", value) for index, value in enumerate(thing)]
-    elif isinstance(thing, dict):
-        parts = [(f"{name}[{key!r}]", value) for key, value in thing.items()]
-    for part, value in parts if depth < 6 else ():
-        try:
-            _Writer(io.BytesIO()).dump(value)
-        except Exception as inner:
-            return _culprit(value, part, inner, depth + 1)
-    return name, f"{type(error).__name__}: {error}"
+@cache
+def _is_learners(name: str, file: str) -> bool:
+    installed = "site-packages" in file or file.startswith((*_INSTALLED, *OURS))
+    return name != "__main__" and file.endswith(".py") and not installed

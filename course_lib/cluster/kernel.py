@@ -2,7 +2,7 @@
 
 The kernel is a pure state machine: it has no threads, no sockets and no code of the user. A host calls
 `submit(request)` for the one rank that runs, then `next()`. That returns `(rank, Reply)`, the rank to run next and its
-reply, or how the run ended: `Stuck` (with the waits), `Fault` (with the error) or `Finished`.
+reply, or the `End` of the run, with its error if it failed.
 
 This module handles each request. `message_exchange` matches and delivers messages, `traffic` carries them over links and
 counts them, and `clock` orders events. Native collectives (`rendezvous`) and polls (`polling`) are `EXTENSIONS`.
@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from course_lib.cluster.diagnosis import left_over, waits
-from course_lib.cluster.message_exchange import Buffers, Delivery, Exchange, Keep, Move, Operation, RunState
+from course_lib.cluster.errors import Deadlock
+from course_lib.cluster.message_exchange import Delivery, Exchange, Keep, Move, Operation, RunState
 from course_lib.cluster.meter import Meter
-from course_lib.cluster.protocol import YES, End, Fault, Finished, Reply, Request, Stuck
+from course_lib.cluster.protocol import YES, End, Reply, Request
 from course_lib.cluster.source_lines import Line
 from course_lib.cluster.topology import Topology
 from course_lib.cluster.traffic import Traffic
@@ -28,17 +29,14 @@ EXTENSIONS = {  # by `Request.op`: classes of callables that handle a request; a
 
 
 class Machine:
-    """How much the network buffers and when bytes move. An `Adversary` is as adverse as the semantics allow; this one is kind."""
+    """The network: here, a send waits for its receive, and bytes move then. An `Adversary` buffers, or moves them later."""
 
     late = False  # whether bytes move later than at the match
     seed: int | None = None  # with a seed, ranks run in random order instead of by clock
 
-    def __init__(self, depth: float = 0) -> None:
-        self.depth = depth  # messages of a pair that a sender may have outstanding: 0, 1, math.inf
-
     def exchange(self, state: RunState, traffic: Traffic, move: Move | None, keep: Keep) -> Exchange:
-        """What matches and delivers the messages of a run."""
-        return Exchange(state, Buffers(self.depth), Delivery(state, move, keep), traffic)
+        """What matches and delivers the messages of a run; `keep` copies what is buffered."""
+        return Exchange(state, Delivery(state, move), traffic)
 
 
 class Kernel:
@@ -100,10 +98,8 @@ class Kernel:
                 delivery.writes[rank].clear()
             return rank, item
         if state.fault is None and not all(state.done):
-            return Stuck(waits(state, self._exchange))
-        if state.fault is None:
-            state.fault = left_over(self._exchange.posted)
-        return Fault(state.fault) if state.fault else Finished()
+            return End(Deadlock(waits(state, self._exchange)))
+        return End(state.fault or left_over(self._exchange.posted))
 
     def _handle(self, time: float, rank: int, request: Request) -> Reply | None:
         """Handle a request; return the reply if the rank can continue at once."""
@@ -146,11 +142,6 @@ class Kernel:
             return op.reply()
         self.state.resume(op)
         return None
-
-    @property
-    def seconds(self) -> float:
-        """Virtual time of the slowest rank, in s."""
-        return max(self.state.clock.times, default=0.0)
 
     @property
     def meter(self) -> Meter:

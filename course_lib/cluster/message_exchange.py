@@ -27,7 +27,7 @@ class Operation:
     finish = since = 0.0  # s
     arrival = 0.0  # s, of the message that it sends
     done = waiting = blocking = False
-    accepted = False  # a buffer has taken the message
+    accepted = False  # a buffer of the network has taken the message
     kept = False  # the data has been read
     at: Line = ""  # where the rank waits for it
 
@@ -61,10 +61,6 @@ class Operation:
         if self.peer == ANY:
             return "recv", tuple(r for r in state.groups[self.group] if r != self.rank and not state.done[r])
         return "send" if self.send else "recv", (self.peer,)
-
-    def outputs(self) -> list[tuple[Any, Any]]:
-        """(buffer or None, value) pairs of a collective's result on this rank."""
-        return []
 
 
 class RunState:
@@ -136,14 +132,9 @@ class Delivery:
     `into` is None: arriving data is collected in `writes` and sent to the rank with its next reply.
     """
 
-    def __init__(self, state: RunState, move: Move | None, keep: Keep) -> None:
+    def __init__(self, state: RunState, move: Move | None) -> None:
         self.writes: list[list[tuple[int, Any]]] = [[] for _ in range(state.ranks)]  # by rank: (call, data)
-        self._state, self._move, self._keep = state, move, keep
-
-    def accepted(self, send: Operation, time: float) -> None:
-        """A buffer has accepted the message."""
-        self._read(send)
-        self._state.complete(send, time)
+        self._state, self._move = state, move
 
     def matched(self, send: Operation, recv: Operation) -> None:
         """The two halves of a message have been matched."""
@@ -165,31 +156,17 @@ class Delivery:
         """Whether a collective that all ranks have joined starts at once."""
         return True
 
-    def ready(self, ops: Iterable[Operation], time: float) -> None:
-        """The messages of a collective have arrived."""
-        for op in ops:
-            self._hand_over(op)
-            self._state.complete(op, time)
-
     def force_next(self) -> bool:
         """No rank can move: do the first deferred action, if there is one; early delivery defers nothing."""
         return False
 
-    def _read(self, send: Operation) -> None:
-        """Read the sender's tensor, once."""
-        if not send.kept:
-            send.data, send.kept = self._keep(send.data), True
-
     def _transfer(self, send: Operation, recv: Operation) -> None:
-        self._write(recv, recv.into, send.data)
+        self.write(recv, recv.into, send.data)
         send.kept = True
         send.data = recv.into = send.mate = recv.mate = None
 
-    def _hand_over(self, op: Operation) -> None:
-        for into, data in op.outputs():
-            self._write(op, into, data)
-
-    def _write(self, op: Operation, into: Any, data: Any) -> None:
+    def write(self, op: Operation, into: Any, data: Any) -> None:
+        """Give the operation's rank what has arrived."""
         if into is None:
             self.writes[op.rank].append((op.call, data))
         else:
@@ -197,44 +174,13 @@ class Delivery:
             self._move(into, data)
 
 
-class Buffers:
-    """Room for `depth` messages per pair of ranks. With a depth of 0, every send waits for its receive."""
-
-    def __init__(self, depth: float) -> None:
-        self.depth = depth
-        self._held: dict[tuple[int, int], int] = {}  # (src, dst) -> messages in the buffers
-        self._queue: dict[tuple[int, int], deque[Operation]] = {}  # sends that found the buffers full
-
-    def take(self, send: Operation) -> bool:
-        """Whether a buffer accepts the message; if not, the send queues for a buffer."""
-        pair = (send.rank, send.peer)
-        held = self._held.get(pair, 0)
-        if held < self.depth:
-            self._held[pair] = held + 1
-            return True
-        self._queue.setdefault(pair, deque()).append(send)
-        return False
-
-    def free(self, send: Operation) -> Operation | None:
-        """Release the buffer of a received message; return the next send of the pair that gets it, if one waits."""
-        pair = (send.rank, send.peer)
-        self._held[pair] -= 1
-        queue = self._queue.get(pair)
-        while queue:
-            later = queue.popleft()
-            if not later.matched:
-                self._held[pair] += 1
-                return later
-        return None
-
-
 class Exchange:
     """Sends and receives, from posting to the match. They match in the order in which they were posted."""
 
-    def __init__(self, state: RunState, buffers: Buffers, delivery: Delivery, traffic: Traffic) -> None:
+    def __init__(self, state: RunState, delivery: Delivery, traffic: Traffic) -> None:
         self.posted: Posted = {}
         self.delivery = delivery
-        self._state, self._buffers, self._traffic = state, buffers, traffic
+        self._state, self._traffic = state, traffic
 
     def post(self, ops: Iterable[Operation]) -> None:
         """Add new sends and receives."""
@@ -262,8 +208,6 @@ class Exchange:
         if queue is None:
             queue = self.posted[key] = deque()
         queue.append(op)
-        if op.send and self._buffers.depth and self._buffers.take(op):
-            self._accept(op, op.time)
 
     def _take(self, op: Operation) -> Operation | None:
         """Remove and return the operation that matches this one, if there is one."""
@@ -289,12 +233,6 @@ class Exchange:
         earliest = min(found, key=lambda q: (q[0].time, q[0].rank))
         return state.clock.random.choice(found) if state.clock.is_random else earliest
 
-    def _accept(self, send: Operation, time: float) -> None:
-        """A buffer has accepted the message: the sender continues, and the bytes are transferred."""
-        send.accepted = True
-        self._traffic.carry(send, time)
-        self.delivery.accepted(send, time)
-
     def _match(self, send: Operation, recv: Operation, time: float) -> None:
         if send.dtype != recv.dtype or not _same_layout(send.shape, recv.shape):
             self._state.fault = _mismatch(send, recv)
@@ -305,10 +243,6 @@ class Exchange:
         send.matched = recv.matched = True
         recv.step, recv.finish = send.step, max(send.arrival, time)
         self.delivery.matched(send, recv)
-        if send.accepted:
-            following = self._buffers.free(send)
-            if following is not None:
-                self._accept(following, max(following.time, time))
 
 
 def _same_layout(sent: tuple[int, ...], into: tuple[int, ...]) -> bool:

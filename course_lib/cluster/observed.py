@@ -22,6 +22,7 @@ from course_lib.cluster.endpoint import Endpoint, Flight, here
 from course_lib.cluster.in_flight import FlightWatch, Hazard
 from course_lib.cluster.process_tuning import on_core, this_core, young_garbage
 from course_lib.cluster.protocol import End, Reply, Request, Work
+from course_lib.cluster.simulation import Body
 from course_lib.cluster.source_lines import Line
 from course_lib.cluster.thread_host import ThreadHost
 from course_lib.model.accounting import Accounting
@@ -49,7 +50,7 @@ class ObservedEndpoint(Endpoint):
         account = self.account
         with account or nullcontext():
             if account is not None:
-                account.adopt([getattr(body, "given", ()), arguments[1:]])
+                account.adopt([_given(body), arguments[1:]])
             try:
                 result = body(*arguments)
                 self.watch.note_open()
@@ -201,6 +202,16 @@ class ObservedHost(ThreadHost):
             return self.link.step(request)
         with torch._C._DisableTorchDispatch():  # the kernel's copies are not the rank's operations
             return self.link.step(request)
+
+
+def _given(body: Callable[..., Any]) -> list[Any]:
+    """The tensors that a rank holds from the start, for its accounting."""
+    if not isinstance(body, Body):
+        return []
+    code = getattr(body.function, "__code__", None)
+    cells = [cell.cell_contents for cell in getattr(body.function, "__closure__", None) or ()]
+    names = [body.function.__globals__.get(name) for name in code.co_names] if code else []
+    return [body.arguments, cells, names, body.memory]
 
 
 def overlap(one: torch.Tensor, two: torch.Tensor) -> bool:

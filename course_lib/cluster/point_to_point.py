@@ -6,8 +6,8 @@ rank may do. Tensors may have any memory layout; a numpy array is treated as the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeGuard
+from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -15,11 +15,13 @@ import torch
 from course_lib.cluster.endpoint import Endpoint, Flight, endpoint
 from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import Line, caller_line
+from course_lib.lazy import named
 
+ARGUMENTS = "course_lib.cluster.arguments"  # what is wrong with an argument
 Array = torch.Tensor | np.ndarray  # what may be sent or filled
 
 DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
-_PLAIN = frozenset(dtype for dtype in DTYPES if not (dtype.is_floating_point and dtype.itemsize == 1))  # no float8
+PLAIN = frozenset(dtype for dtype in DTYPES if not (dtype.is_floating_point and dtype.itemsize == 1))  # no float8
 
 
 class Work:
@@ -57,17 +59,8 @@ class Work:
         end.over(self.call)
 
 
-class P2POp(NamedTuple):
-    """One send or receive for `batch_isend_irecv`: `P2POp(comm.isend, tensor, peer)`."""
-
-    op: Callable[..., Work]
-    tensor: Array
-    peer: int
-    tag: int = 0
-
-
 class PointToPoint:
-    """One rank's communicator: `rank` and `size`, sends and receives. `Comm` adds native collectives."""
+    """One rank's communicator: `rank` and `size`, sends and receives. `Comm` adds batches and native collectives."""
 
     __slots__ = ("_group", "_ranks")
 
@@ -113,22 +106,6 @@ class PointToPoint:
         """Start a receive. Neither read nor write `tensor` until `wait()` returns."""
         return self._start([self._half("irecv", tensor, src, tag)])[0]
 
-    def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[Work]:
-        """Start several sends and receives at once, without an order among them; return one `Work` for each."""
-        if not p2p_op_list:
-            raise ValueError(
-                "batch_isend_irecv got an empty list; give it at least one P2POp(comm.isend, tensor, peer)."
-            )
-        halves = []
-        for item in p2p_op_list:
-            name = getattr(getattr(item, "op", None), "__name__", "")
-            if name not in ("isend", "irecv"):
-                raise ValueError(
-                    f"batch_isend_irecv takes P2POp(comm.isend or comm.irecv, tensor, peer), not {item!r}."
-                )
-            halves.append(self._half(name, item.tensor, item.peer, item.tag))
-        return self._start(halves, batch=True)
-
     def _start(self, halves: list[tuple[Request, torch.Tensor]], batch: bool = False) -> list[Work]:
         end = endpoint()
         flights: list[Flight] = []
@@ -146,7 +123,7 @@ class PointToPoint:
         end = endpoint()
         end.enter()
         sends = op == "isend" or op == "send"
-        data = tensor if is_simple(tensor) else checked_tensor(tensor, op, writes=not sends)
+        data = tensor if is_simple(tensor) else named(f"{ARGUMENTS}:checked_tensor")(tensor, op, writes=not sends)
         if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != end.rank:
             world = peer
         else:
@@ -175,13 +152,13 @@ class PointToPoint:
             )
         if peer is None and op in ("recv", "irecv"):
             return ANY
-        if isinstance(peer, bool) or not isinstance(peer, (int, np.integer)):
-            raise ValueError(f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {self.size - 1}.")
-        if not 0 <= peer < self.size:
-            hint = "; on a ring, count modulo comm.size" if peer < 0 else ""  # a rank above the last has other causes
-            raise ValueError(f"{op}: rank {peer} does not exist among {self.size} ranks (0 to {self.size - 1}){hint}.")
-        if peer == self.rank:
-            raise ValueError(f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank.")
+        if (
+            type(peer) is bool
+            or not isinstance(peer, (int, np.integer))
+            or not 0 <= peer < self.size
+            or peer == self.rank
+        ):
+            raise ValueError(named(f"{ARGUMENTS}:wrong_peer")(op, peer, self.rank, self.size))
         return self._ranks[peer]
 
     def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
@@ -198,44 +175,8 @@ def is_simple(value: Array) -> TypeGuard[torch.Tensor]:
     return (
         type(value) is torch.Tensor
         and not value.requires_grad
-        and value.dtype in _PLAIN
+        and value.dtype in PLAIN
         and value.is_cpu
         and value.layout is torch.strided
         and value.is_contiguous()
     )
-
-
-def checked_tensor(value: Array, op: str, writes: bool) -> torch.Tensor:
-    """The tensor that an operation works on, without autograd; ValueError says what is wrong with the argument."""
-    if isinstance(value, np.ndarray):
-        if writes and not value.flags.writeable:
-            raise ValueError(f"{op}: the numpy array is read-only; receive into a copy of it.")
-        try:
-            value = torch.from_numpy(value)
-        except TypeError as error:
-            raise ValueError(f"{op}: a numpy array of {value.dtype} cannot travel: {error}") from None
-    if not isinstance(value, torch.Tensor):
-        shown = repr(value)
-        raise ValueError(
-            f"{op} takes a tensor (or a numpy array), not {type(value).__name__} {shown[:40]}; wrap numbers: torch.tensor([…])."
-        )
-    if value.layout is not torch.strided or value.is_meta:
-        raise ValueError(
-            f"{op}: a tensor of layout {value.layout} on device {value.device} cannot travel; give a dense one with data."
-        )
-    if value.device.type != "cpu":
-        raise ValueError(f"{op}: the tensor is on {value.device}; the metered cluster works on cpu tensors.")
-    if value.dtype not in _PLAIN or value.is_quantized:
-        raise ValueError(
-            f"{op}: tensors of {value.dtype} cannot travel, as on gloo; send their bytes: tensor.view(torch.uint8)."
-        )
-    if (
-        writes
-        and 0 in value.stride()
-        and value.numel() > 1
-        and any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True))
-    ):
-        raise ValueError(
-            f"{op}: the tensor is expanded, several of its elements share memory; receive into a full one."
-        )
-    return value.detach() if value.requires_grad else value

@@ -1,11 +1,10 @@
-"""The protocol between ranks and the kernel: requests, replies, and the ends of a run."""
+"""The protocol between ranks and the kernel: requests, replies, and the end of a run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from course_lib.cluster.errors import Deadlock, Wait
 from course_lib.cluster.source_lines import Line
 
 ANY = -1  # the peer of a receive from any source
@@ -45,29 +44,7 @@ YES = Reply(True)
 
 
 @dataclass(frozen=True, slots=True)
-class Stuck:
-    """No rank can move."""
+class End:
+    """The run is over: every rank has returned and every message was received, or the run cannot go on."""
 
-    waits: tuple[Wait, ...]
-
-    @property
-    def error(self) -> Deadlock:
-        """The exception for this end of the run."""
-        return Deadlock(self.waits)
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The run cannot go on."""
-
-    error: BaseException
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """Every rank has returned, and every message was received."""
-
-    error: None = None
-
-
-End = Stuck | Fault | Finished
+    error: BaseException | None = None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from course_lib.cluster.collective import Collective
 from course_lib.cluster.errors import Mismatch
 from course_lib.cluster.kernel import Kernel
-from course_lib.cluster.message_exchange import Operation, RunState
+from course_lib.cluster.message_exchange import Delivery, Operation, RunState
 from course_lib.cluster.protocol import YES, Reply, Request
 
 
@@ -37,9 +35,10 @@ class Joined(Operation):
         """The kind of wait, and the ranks that have not joined."""
         return "collective", tuple(r for r in self.collective.group if r not in self.collective.operations)
 
-    def outputs(self) -> list[tuple[Any, Any]]:
-        """(buffer or None, value) pairs of the result on this rank."""
-        return self.collective.outputs(self.rank)
+    def hand_over(self, delivery: Delivery) -> None:
+        """Give the rank its result."""
+        for into, data in self.collective.outputs(self.rank):
+            delivery.write(self, into, data)
 
 
 class Rendezvous:
@@ -111,4 +110,9 @@ class Rendezvous:
             op.finish, op.step = time, base + steps
             if steps:
                 traffic.out_step[rank] = traffic.in_step[rank] = max(base + steps, traffic.out_step[rank])
-        self._kernel.delivery.ready(operations.values(), time)
+        for op in operations.values():
+            if (
+                op.waiting or not self._kernel.machine.late
+            ):  # with late delivery, the others get their data at their own wait
+                op.hand_over(self._kernel.delivery)
+                self._state.complete(op, time)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from course_lib.cluster.errors import InFlight, RankError
+from course_lib.cluster.errors import RankError
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.kernel import Kernel, Machine
+from course_lib.cluster.point_to_point import PointToPoint
 from course_lib.cluster.run import Run
 from course_lib.cluster.thread_host import InProcess, move
 from course_lib.cluster.topology import Topology
 from course_lib.lazy import named
 
+BUFFERED = "course_lib.cluster.adversary:Adversary"  # a `Machine` with buffers
+IN_FLIGHT = "course_lib.cluster.in_flight"  # what the observed host checks
 OBSERVED = (
     "course_lib.cluster.observed:ObservedHost"  # a `ThreadHost` that also checks tensors in flight and counts memory
 )
@@ -41,7 +45,7 @@ def simulate(
     run = attempt(fn, ranks, args, per_rank, topology, buffering, debug, **options)
     if run.error is None:
         if run.hazards:
-            raise InFlight(run.hazards)
+            raise named(f"{IN_FLIGHT}:InFlight")(run.hazards)
         return run
     for hazard in run.hazards[:3]:
         run.error.add_note(f"Before that, {hazard}")
@@ -78,7 +82,8 @@ def attempt(
         raise ValueError(f"debug={debug}: there is no such rank among {ranks}; choose 0 to {ranks - 1}.")
     if buffering < 0:
         raise ValueError(f"buffering={buffering}: it counts messages; choose 0, 1 or math.inf.")
-    kernel = Kernel(ranks, topology, adversary or Machine(buffering), move, torch.Tensor.clone)
+    machine = adversary or (named(BUFFERED)(buffering) if buffering else Machine())
+    kernel = Kernel(ranks, topology, machine, move, torch.Tensor.clone)
     host = named(OBSERVED)(
         InProcess(kernel),
         (program or Program(fn, ranks, args, per_rank)).bodies(),
@@ -130,27 +135,19 @@ class Program:
         return {rank: self._body(own) for rank, own in enumerate(self._own)}
 
     def _body(self, own: Blueprint | None) -> Body:
-        memory: dict[int, Any] = {}
+        memory: dict[int, torch.UntypedStorage] = {}
         function, shared = self._common.copy(memory)
         return Body(function, (*shared, *(own.copy(memory) if own else ())), list(memory.values()))
 
 
+@dataclass(frozen=True)
 class Body:
-    """What a rank runs: its own copies of the function and the arguments."""
+    """What a rank runs: its own copies of the function, the arguments and their memory."""
 
-    def __init__(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...] = (), memory: Sequence[Any] = ()
-    ) -> None:
-        self.function, self.arguments, self._memory = function, arguments, memory
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...] = ()
+    memory: Sequence[torch.UntypedStorage] = ()
 
-    def __call__(self, comm: Any, *more: Any) -> Any:
+    def __call__(self, comm: PointToPoint, *more: Any) -> Any:
         """The function's result on this rank."""
         return self.function(comm, *self.arguments, *more)
-
-    @property
-    def given(self) -> list[Any]:
-        """The tensors that the rank holds from the start, for its accounting."""
-        code = getattr(self.function, "__code__", None)
-        cells = [cell.cell_contents for cell in getattr(self.function, "__closure__", None) or ()]
-        names = [self.function.__globals__.get(name) for name in code.co_names] if code else []
-        return [self.arguments, cells, names, self._memory]

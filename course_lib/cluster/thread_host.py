@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
@@ -17,12 +16,13 @@ from typing import Any
 import torch
 
 from course_lib.cluster.endpoint import Endpoint, here
-from course_lib.cluster.errors import RankError, Unfinished
+from course_lib.cluster.errors import Unfinished
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.point_to_point import PointToPoint
-from course_lib.cluster.protocol import End, Fault, Reply, Request
-from course_lib.cluster.source_lines import line_text, traceback_lines
+from course_lib.cluster.protocol import End, Reply, Request
+from course_lib.lazy import named
 
+RANK_ERROR = "course_lib.cluster.rank_error:rank_error"  # an exception with the learner's own line and frames
 PATIENCE = 5.0  # s to wait for a thread to end
 
 
@@ -88,22 +88,16 @@ class ThreadHost:
         me = request.rank
         self.check_alive()
         turn = self._step(request)
-        if self._dead:
-            raise _Stop
-        if not isinstance(turn, tuple):
-            self._close(turn)
-            raise _Stop
-        rank, reply = turn
-        if rank != me:
-            self.endpoints[me].paused()
-            self._inbox[rank] = reply
-            self._locks[rank].release()
-            self._locks[me].acquire()
-            if self._dead:
-                raise _Stop
-            reply = self._inbox[me]
-            self.endpoints[me].resumed()
-        return reply
+        self.check_alive()
+        if isinstance(turn, tuple) and turn[0] == me:
+            return turn[1]
+        self.endpoints[me].paused()
+        self._hand_over(turn)
+        self.check_alive()
+        self._locks[me].acquire()
+        self.check_alive()
+        self.endpoints[me].resumed()
+        return self._inbox[me]
 
     def check_alive(self) -> None:
         """End this rank's thread if the run is over."""
@@ -117,7 +111,7 @@ class ThreadHost:
         except BaseException as error:
             if not self._dead and not isinstance(error, _Stop):
                 self.error = error
-                self._close(Fault(error))
+                self._close(End(error))
             raise _Stop from error
 
     def _hand_over(self, turn: tuple[int, Reply] | End) -> None:
@@ -153,7 +147,7 @@ class ThreadHost:
                     raise
                 return
             except BaseException as error:
-                request = Request(rank, "raised", data=_rank_error(rank, error))
+                request = Request(rank, "raised", data=named(RANK_ERROR)(rank, error))
             end.paused()
             request.work = end.spent()
             if not self._dead:
@@ -212,7 +206,7 @@ class ThreadHost:
             self._rank(self.debug)
         if not self._over.acquire(timeout=-1 if timeout is None else timeout):
             self._dead = True
-            self._end = Fault(
+            self._end = End(
                 Unfinished(f"The run took longer than {timeout:g} s and was ended. Look for a loop that does not end.")
             )
 
@@ -237,14 +231,3 @@ class ThreadHost:
 def _release(lock: threading.Lock) -> None:
     with suppress(RuntimeError):
         lock.release()
-
-
-def _rank_error(rank: int, error: BaseException) -> RankError:
-    """The learner's exception, with their own line and frames."""
-    line, frames, first = traceback_lines(error)
-    if first is not None:
-        error = error.with_traceback(first)
-    trace = "".join(traceback.format_exception(error)) if frames else "".join(traceback.format_exception_only(error))
-    told = RankError(rank, type(error).__name__, str(error), line_text(line) if line[0] else "", trace)
-    told.original = error
-    return told

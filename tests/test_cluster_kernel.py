@@ -9,7 +9,8 @@ from course_lib.cluster.adversary import Adversary
 from course_lib.cluster.errors import Deadlock
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.protocol import End, Request
-from course_lib.cluster.thread_host import move
+from course_lib.cluster.simulation import simulate
+from course_lib.cluster.thread_host import InProcess, ThreadHost, move
 from course_lib.cluster.topology import Level, Topology
 
 LINK = Topology.flat(latency=1.0, bandwidth=4.0)  # 1 s a message, 4 bytes/s: times are small whole numbers
@@ -241,3 +242,20 @@ def test_rounds_count_the_longest_chain_of_messages():
     kernel = kernel_of(3)
     play(kernel, fan)
     assert kernel.meter.steps == [2, 1, 2]
+
+
+def pass_around(comm):
+    x = torch.full((2,), float(comm.rank))
+    work = comm.isend(x, (comm.rank + 1) % comm.size)
+    got = torch.empty(2)
+    comm.recv(got, (comm.rank - 1) % comm.size)
+    work.wait()
+    return float(got.sum())
+
+
+def test_the_bare_host_runs_ranks_without_anything_that_observes_them():
+    kernel = Kernel(3, None, None, move)
+    end = ThreadHost(InProcess(kernel), dict.fromkeys(range(3), pass_around), 3).run()
+    run = simulate(pass_around, 3)
+    assert end == End() and kernel.state.results == run.results == [4.0, 0.0, 2.0]
+    assert kernel.meter.as_dict() == run.meter.as_dict() and kernel.state.clock.times == run.clock

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 
 import torch
 
+from course_lib.cluster.collective import Joined
 from course_lib.cluster.kernel import Machine
 from course_lib.cluster.message_exchange import Delivery, Exchange, Keep, Move, Operation, RunState
-from course_lib.cluster.rendezvous import Joined
 from course_lib.cluster.source_lines import Line, line_text
 from course_lib.cluster.traffic import Traffic
 from course_lib.model.accounting import unseen
@@ -119,7 +119,7 @@ class BufferedExchange(Exchange):
     def _accept(self, send: Operation, time: float) -> None:
         """A buffer has accepted the message: the sender continues, and the bytes are transferred."""
         send.accepted = True
-        self._traffic.carry(send, time)
+        self._carry(send, time)
         self.delivery.accepted(send, time)
 
     def _match(self, send: Operation, recv: Operation, time: float) -> None:

@@ -5,7 +5,7 @@ The kernel is a pure state machine: it has no threads, no sockets and no code of
 reply, or the `End` of the run, with its error if it failed.
 
 This module handles each request. `message_exchange` matches and delivers messages, `traffic` carries them over links and
-counts them, and `clock` orders events. Native collectives (`rendezvous`) and polls (`polling`) are `EXTENSIONS`.
+counts them, and `clock` orders events. Native collectives (`collective`) and polls (`polling`) are `EXTENSIONS`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from course_lib.cluster.traffic import Traffic
 from course_lib.lazy import named
 
 EXTENSIONS = {  # by `Request.op`: classes of callables that handle a request; a run loads them at the first one
-    "collective": "course_lib.cluster.rendezvous:Rendezvous",
+    "collective": "course_lib.cluster.collective:Rendezvous",
     "test": "course_lib.cluster.polling:Polling",
 }
 

@@ -209,6 +209,16 @@ class Exchange:
             queue = self.posted[key] = deque()
         queue.append(op)
 
+    def _carry(self, send: Operation, time: float, known: int = 0) -> None:
+        """Send the message, ready at `time`. Sets the operation's arrival (s) and step (the round in which it travels).
+
+        A rank sends and receives at most one message per round, and sends only after the rounds that it knows of.
+        """
+        src, dst, traffic = send.rank, send.peer, self._traffic
+        send.arrival = traffic.transmit(src, dst, send.nbytes, send.tag, time, send.line)
+        out, into = traffic.out_step, traffic.in_step
+        out[src] = into[dst] = send.step = 1 + max(send.known, known, out[src], into[dst])
+
     def _take(self, op: Operation) -> Operation | None:
         """Remove and return the operation that matches this one, if there is one."""
         posted, group, me, peer, tag = self.posted, op.group, op.rank, op.peer, op.tag
@@ -239,7 +249,7 @@ class Exchange:
             return
         recv.peer = send.rank
         if not send.accepted:
-            self._traffic.carry(send, time, recv.known)
+            self._carry(send, time, recv.known)
         send.matched = recv.matched = True
         recv.step, recv.finish = send.step, max(send.arrival, time)
         self.delivery.matched(send, recv)

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from course_lib.cluster.meter import Meter, Path
 from course_lib.cluster.records import Message
 from course_lib.cluster.source_lines import Line, line_text
 from course_lib.cluster.topology import Topology
-
-if TYPE_CHECKING:
-    from course_lib.cluster.message_exchange import Operation
 
 TRACED = 200_000  # messages that are kept, and spans
 
@@ -25,16 +20,6 @@ class Traffic:
         self.raw: list[tuple[int, int, int, int, float, float, Line]] = []  # src, dst, bytes, tag, start, end, line
         self._free: dict[tuple[bool, int, int], list[float]] = {}  # (out, level, port) -> when it is free, in s
         self.paths: dict[tuple[int, int], Path] = {}
-
-    def carry(self, send: Operation, time: float, known: int = 0) -> None:
-        """Send the message, ready at `time`. Sets the operation's arrival (s) and step (the round in which it travels).
-
-        A rank sends and receives at most one message per round, and sends only after the rounds that it knows of.
-        """
-        src, dst = send.rank, send.peer
-        send.arrival = self.transmit(src, dst, send.nbytes, send.tag, time, send.line)
-        out, into = self.out_step, self.in_step
-        out[src] = into[dst] = send.step = 1 + max(send.known, known, out[src], into[dst])
 
     def transmit(self, src: int, dst: int, nbytes: int, tag: int, ready: float, line: Line) -> float:
         """Send `nbytes` once `ready`, and count them; the arrival in s. Both ports are busy while the bytes pass."""

@@ -105,7 +105,7 @@ class _Step:
         self.spans: list[Span] = []
         self.loss_here = 0.0
         self.took = pace.of(schedule) if pace else None
-        self.together = pace.together(schedule) if pace else None
+        self.together = pace.overlapped if pace else None
 
     def post(self, place: int) -> None:
         """Start the sends and receives that belong before a position of the row."""

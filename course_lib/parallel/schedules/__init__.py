@@ -6,7 +6,8 @@ A schedule holds no times: `course_lib.parallel.timeline` plays it with duration
 from course_lib.parallel.schedules.activation_peaks import peak_activations, weights
 from course_lib.parallel.schedules.bidirectional import dualpipe, dualpipe_v
 from course_lib.parallel.schedules.fused_backward import breadth_first, gpipe, interleaved, naive, one_f_one_b
-from course_lib.parallel.schedules.ops import KINDS, Op, Schedule, grid, looped, schedule_of, v_shaped
+from course_lib.parallel.schedules.grid import grid
+from course_lib.parallel.schedules.ops import KINDS, Op, Schedule, looped, schedule_of, v_shaped
 from course_lib.parallel.schedules.partition import cut, cut_evenly
 from course_lib.parallel.schedules.validity import Fault, ScheduleError, faults, least_buffering, validate
 from course_lib.parallel.schedules.zero_bubble import zb_h1, zb_h2, zb_v

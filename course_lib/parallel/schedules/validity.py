@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from course_lib.parallel.schedules.ops import KINDS, Op, Schedule, grid
+from course_lib.parallel.schedules.grid import grid
+from course_lib.parallel.schedules.ops import KINDS, Op, Schedule
 
 _NEEDS = {"B": "F", "I": "F", "W": "I"}  # on the same rank, for the same stage and micro-batch
 _WORD = {"B": "order", "I": "order", "W": "weight before input"}

@@ -48,6 +48,6 @@ def messages(schedule: Schedule, durations: Durations | None = None) -> list[Mes
 
 def _positive(schedule: Schedule, durations: Durations | None) -> bool:
     """Whether every operation takes time, so that what needs another comes after it."""
-    if durations is None or durations.together(schedule) == 0:
+    if durations is None or durations.overlapped == 0:
         return False
     return all(min(stages) > 0 for stages in durations.of(schedule).values())

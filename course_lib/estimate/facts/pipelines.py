@@ -102,11 +102,6 @@ def bubble_formula(schedule: str) -> BubbleFormula:
     return find("closed form of a bubble", schedule, _formulas())
 
 
-def bubble_formulas() -> dict[str, BubbleFormula]:
-    """All closed forms by schedule."""
-    return dict(_formulas())
-
-
 @cache
 def bubble_rates() -> tuple[BubbleRate, ...]:
     """All published bubble rates, in the order of their tables."""

@@ -157,29 +157,6 @@ def dtype_bytes(dtype: str) -> float:
     return DTYPE_BYTES[dtype]
 
 
-def own_convention(
-    *, weights: str = "bf16", grads: str = "bf16", main_grads: str = "", master: str = "fp32", moments: str = "fp32"
-) -> Convention:
-    """A custom convention from the data type of each bucket; "" if a bucket does not exist."""
-    wide = {
-        name: dtype_bytes(word) if word else 0.0
-        for name, word in (("weights", weights), ("grads", grads), ("main_grads", main_grads), ("master", master))
-    }
-    named = ", ".join(
-        f"{name} {word}"
-        for name, word in (
-            ("weights", weights),
-            ("grads", grads),
-            ("main grads", main_grads),
-            ("master", master),
-            ("moments", moments),
-        )
-        if word
-    )
-    both = 2 * dtype_bytes(moments) if moments else 0.0
-    return Convention(letter="own", name=named, moments=both, used_by="its author", source="this-course", **wide)
-
-
 def bytes_per_param(convention: str | Convention = "B") -> float:
     """Bytes of training state per parameter."""
     return _known(convention).bytes_per_param

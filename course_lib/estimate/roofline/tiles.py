@@ -1,6 +1,5 @@
 """Tiles: the bytes of a matmul through a finite cache, and its speed in whole tiles and whole waves."""
 
-import math
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -76,12 +75,6 @@ def count_loads(m: int, k: int, n: int, tile_m: int, tile_n: int, tile_k: int, c
                 touch("a", i, l, height * depth, height * width)
                 touch("b", l, j, depth * width, height * width)
     return Loads(fetched["a"], fetched["b"], m * n)
-
-
-def largest_tile(cache: int) -> int:
-    """The largest t for which three tiles of t × t elements fit into `cache` elements."""
-    room = require_whole("cache", cache, "elements", least=3)
-    return math.isqrt(room // 3)
 
 
 def tiled_intensity(n: int, tile: int, size: float = 2) -> float:

@@ -17,6 +17,6 @@ __getattr__, __dir__, __all__ = on_first_use(
         "position": ("Position", "SampleOrder"),
         "resume": ("ITEMS", "Captured", "Training", "capture", "capture_rng", "restore", "restore_rng", "tensors_of"),
         "store": ("Checkpoint", "CheckpointError", "CheckpointStore", "new_attempt"),
-        "torch_format": ("TorchReader", "boxes_of", "finish_torch", "write_torch"),
+        "torch_format": ("boxes_of", "finish_torch", "write_torch"),
     },
 )

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from course_lib.estimate.units import require, require_whole
@@ -51,13 +50,6 @@ class LossScaler:
 def has_overflow(tensors: Iterable[Tensor]) -> bool:
     """Whether any element of any tensor is infinite or NaN; False for no tensors and for empty ones."""
     return any(not bool(tensor.isfinite().all()) for tensor in tensors)
-
-
-def overflow_anywhere(comm: Any, found: bool) -> bool:
-    """Whether any rank found an overflow: one all-reduce of a single number, so that all ranks skip the same steps."""
-    flags = torch.tensor([float(found)])
-    comm.all_reduce(flags)  # how many ranks did
-    return bool(flags.item())
 
 
 def underflow_share(gradients: Tensor, form: Any, scale: float = 1.0) -> tuple[float, float]:

@@ -130,30 +130,3 @@ def draw_curve(
         shape = np.where(since < rise, (since + 1) / rise, np.exp(-(since - rise) / length))
         losses += np.where(since >= 0, height * shape, 0.0)
     return Curve(tuple(losses.tolist()), spike)
-
-
-@dataclass(frozen=True)
-class Rewind:
-    """Where training goes on after a spike: the checkpoint, and the batches that are left out."""
-
-    step: int
-    left_out: range
-
-    def batch_of(self, step: int) -> int:
-        """The number of the batch that a step reads from now on: each batch at most once, none of those left out."""
-        if step < self.left_out.start:
-            return step
-        return step + len(self.left_out)
-
-
-def rewind(spike: int, checkpoints: Iterable[int], before: int = 100, skip: int = 200) -> Rewind:
-    """Go back to the newest checkpoint at least `before` steps before the spike, and leave out `skip` batches around it.
-
-    A checkpoint of step s is the state before batch s. The batches left out are the `skip` that begin at `spike − skip // 2`, but none
-    before the checkpoint. ValueError if no checkpoint is old enough.
-    """
-    usable = [step for step in checkpoints if step <= spike - before]
-    if not usable:
-        raise ValueError(f"No checkpoint is {before} steps older than the spike at step {spike}.")
-    start = max(spike - skip // 2, max(usable))
-    return Rewind(max(usable), range(start, start + skip))

@@ -33,13 +33,6 @@ def expected_max(ranks: int, mean: float = 1.0, deviation: float = 0.0) -> float
     return float(mean + deviation * (10.0 - np.trapezoid(cdf, grid)))
 
 
-def expected_max_exponential(ranks: int, mean: float = 1.0, extra: float = 1.0) -> float:
-    """Expected maximum of mean + exponential delays of mean `extra`: the harmonic number H_N times `extra`, exactly."""
-    ranks = require_whole("ranks", ranks, "ranks")
-    harmonic = math.fsum(1.0 / k for k in range(1, ranks + 1))
-    return mean + require("extra", extra, "s", open_below=False) * harmonic
-
-
 def slowed_speed(slow_devices: float, slowdown: float) -> float:
     """Mean speed of a job in which so many devices are slow on average, at random: 1 − (1 − e^(−n)) (1 − 1/slowdown).
 

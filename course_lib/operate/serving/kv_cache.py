@@ -4,7 +4,6 @@ MHA, GQA and MQA keep 2 · layers · key-value heads · head width numbers for e
 small part that holds the rotary positions. Shazeer (2019), Ainslie et al. (2023), DeepSeek-AI (2024).
 """
 
-import math
 from typing import Any
 
 from course_lib.estimate import facts, memory
@@ -45,10 +44,3 @@ def kv_bytes(model: Any, tokens: int, size: float = 2.0, window: int | None = No
     if window is not None:
         tokens = min(tokens, require_whole("window", window) + require_whole("sinks", sinks, least=0))
     return tokens * kv_bytes_per_token(model, size)
-
-
-def sequences_that_fit(nbytes: float, model: Any, tokens: int, size: float = 2.0, page: int = 1) -> int:
-    """Whole sequences of `tokens` tokens whose caches fit in `nbytes`, each rounded up to pages of `page` tokens."""
-    slots = math.ceil(require_whole("tokens", tokens) / require_whole("page", page)) * page
-    one = slots * kv_bytes_per_token(model, size)
-    return math.floor(require("nbytes", nbytes, "bytes", open_below=False) / one)

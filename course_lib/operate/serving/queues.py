@@ -9,11 +9,6 @@ import math
 from course_lib.estimate.units import require, require_whole
 
 
-def littles_law(rate: float, seconds: float) -> float:
-    """Requests in a system on average: arrival rate × time in the system. Holds for every order and distribution in steady state."""
-    return require("rate", rate, "1/s", open_below=False) * require("seconds", seconds, "s", open_below=False)
-
-
 def _load(rate: float, service: float, servers: int = 1) -> float:
     offered = require("rate", rate, "1/s", open_below=False) * require("service", service, "s")
     load = offered / require_whole("servers", servers)

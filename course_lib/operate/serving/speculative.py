@@ -71,8 +71,3 @@ def speedup(rate: float, drafted: int, draft_cost: float, check_cost: float = 1.
     """
     cost = require("draft_cost", draft_cost, open_below=False) * drafted + require("check_cost", check_cost)
     return expected_tokens(rate, drafted) / cost
-
-
-def best_drafted(rate: float, draft_cost: float, most: int = 32) -> int:
-    """The number of drafted tokens with the highest speedup; 0 where drafting does not pay."""
-    return max(range(most + 1), key=lambda drafted: (round(speedup(rate, drafted, draft_cost), 12), -drafted))

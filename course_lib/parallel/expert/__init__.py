@@ -31,7 +31,6 @@ __getattr__, __dir__, __all__ = on_first_use(
         "model": ("build",),
         "node_limited": ("dispatch_by_node", "network_rows"),
         "routing": ("Routing", "limit_nodes", "route"),
-        "tensor": ("split_experts", "tensor_mixture"),
         "training": ("Trace", "train"),
     },
 )

@@ -13,6 +13,6 @@ __getattr__, __dir__, __all__ = on_first_use(
         "layout": ("Mesh", "fill", "strides"),
         "plans": ("Plan", "plan"),
         "regimes": ("Regime", "regime"),
-        "wires": ("Network", "NetworkLevel", "border_groups", "crossed", "network", "widest", "with_adapter"),
+        "wires": ("Network", "NetworkLevel", "border_groups", "crossed", "network", "widest"),
     },
 )

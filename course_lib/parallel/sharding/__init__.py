@@ -23,7 +23,6 @@ __getattr__, __dir__, __all__ = on_first_use(
         "flatten": ("Flat", "Piece", "owners_of"),
         "fsdp": ("FullySharded", "Unit"),
         "groups": ("Group", "Wires", "group_of", "knee"),
-        "initial": ("drawing", "skeleton"),
         "hsdp": ("two_levels",),
         "master": ("HostOptimizer", "MasterOptimizer"),
         "zero1": ("OwnedOptimizer",),

@@ -18,7 +18,7 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from course_lib.cluster import Comm
 from course_lib.model.accounting import here
-from course_lib.parallel.sharding.flat_parameter import Draw, Row, drop_gradient, rows_of
+from course_lib.parallel.sharding.flat_parameter import Row, drop_gradient, rows_of
 
 _ask_torch = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 
@@ -147,8 +147,7 @@ class FullySharded(nn.Module):
     stays gathered while the model runs. While a unit computes, the next `prefetch` units are gathered. Without
     `reshard_after_forward`, weights are kept from the forward to the backward pass: one gather less, but the whole model at
     the peak. `replicas` are the ranks that hold the same part (HSDP, see `two_levels`). Weights are sent as `gather_dtype`,
-    gradients are sent as `reduce_dtype` and stored as `grad_dtype`; the default is the parameters' dtype. `draw` creates the
-    values of a model on the meta device (see `initial`).
+    gradients are sent as `reduce_dtype` and stored as `grad_dtype`; the default is the parameters' dtype.
 
     All ranks must use the same units in the same order. A parameter in two units is an error; a module used twice is gathered
     and reduced for each use. Buffers are not shared between ranks. Double backward is not supported.
@@ -166,7 +165,6 @@ class FullySharded(nn.Module):
         gather_dtype: torch.dtype | None = None,
         reduce_dtype: torch.dtype | None = None,
         grad_dtype: torch.dtype | None = None,
-        draw: Draw | None = None,
     ) -> None:
         super().__init__()
         if type(prefetch) is not int or prefetch < 0:
@@ -185,7 +183,7 @@ class FullySharded(nn.Module):
         self.units = [unit for unit in self.units if unit._named]
         for place, unit in enumerate(self.units):
             unit.place = place
-            unit.shard(comm, replicas=replicas, gather=gather_dtype, reduce=reduce_dtype, keep=grad_dtype, draw=draw)
+            unit.shard(comm, replicas=replicas, gather=gather_dtype, reduce=reduce_dtype, keep=grad_dtype)
         self.rows = [row for unit in self.units for row in unit.rows]
         self.held = nn.ParameterList(row.shard for row in self.rows)
         self.module = module

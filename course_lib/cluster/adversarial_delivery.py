@@ -1,8 +1,9 @@
 """`interleavings`: is a program right whenever its bytes move?
 
-With named sources and without polling, a program's outcome cannot depend on the order in which ranks run (Kahn, 1974). It can
-depend only on how many messages fit in buffers, and on when bytes leave and reach memory. So the same program runs once under
-each of a few adversaries. Random orders are added only for programs that receive from any source or poll.
+With named sources and without polling, a program's outcome cannot depend on the order in which ranks run (Kahn, 1974).
+It can depend only on how many messages fit in buffers, and on when bytes leave and reach memory. So the same program
+runs once under each of a few adversaries. Random orders are added only for programs that receive from any source or
+poll.
 """
 
 from __future__ import annotations
@@ -54,9 +55,9 @@ def interleavings(
 ) -> Case | None:
     """The smallest failing case under all adversaries, or None.
 
-    `ranks` may be several numbers, tried in order; `per_rank` may be a function of the number of ranks. A run fails if it
-    raises, if `check(run)` is false, or if its results differ from those under the most lenient adversary. A program whose
-    results never differ still fails if it used a tensor in flight (`run.hazards`).
+    `ranks` may be several numbers, tried in order; `per_rank` may be a function of the number of ranks. A run fails if
+    it raises, if `check(run)` is false, or if its results differ from those under the most lenient adversary. A program
+    whose results never differ still fails if it used a tensor in flight (`run.hazards`).
     """
     for number in sorted({ranks} if isinstance(ranks, int) else set(ranks)):
         own = per_rank(number) if callable(per_rank) else per_rank

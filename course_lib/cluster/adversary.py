@@ -1,9 +1,10 @@
 """Machines as adverse as the semantics allow: late delivery, and NCCL's order of issue.
 
-A correct program gives the same results on all of them. With late delivery, the sender's tensor is read at the sender's own wait
-or, if no other rank can move, when the receiver needs it, and the receiver's tensor is written only at the receiver's own wait:
-that exposes the use of a tensor in flight. In stream order, the operations of a pair of ranks run in the order of issue: each rank
-has a lane per peer, a queue of batches, and only the batch at the head of a lane is offered for matching.
+A correct program gives the same results on all of them. With late delivery, the sender's tensor is read at the sender's
+own wait or, if no other rank can move, when the receiver needs it, and the receiver's tensor is written only at the
+receiver's own wait: that exposes the use of a tensor in flight. In stream order, the operations of a pair of ranks run
+in the order of issue: each rank has a lane per peer, a queue of batches, and only the batch at the head of a lane is
+offered for matching.
 """
 
 from __future__ import annotations
@@ -273,7 +274,8 @@ class StreamExchange(BufferedExchange):
 
 
 def guard(op: str, sent: Sequence[torch.Tensor], into: Sequence[torch.Tensor]) -> Callable[[int, Line], None]:
-    """For the tensors of a call in flight under late delivery: a function of rank and line, RuntimeError if what is sent has changed.
+    """For the tensors of a call in flight under late delivery: a function of rank and line, RuntimeError if what is
+    sent has changed.
 
     What is to be filled gets conspicuous values, unless a collective reads it first.
     """

@@ -1,8 +1,9 @@
 """Collectives: each rank's result and the messages that carry it, as pure functions of the ranks' inputs.
 
-all_reduce, reduce_scatter and all_gather use a ring, broadcast and reduce a binomial tree. gather and scatter send directly
-to and from the root, all_to_all exchanges in pairs, and a barrier uses dissemination. Sums are computed in the order of ranks
-and in the dtype of the tensors. The nth call of a group on one rank belongs to the nth call on every other rank.
+all_reduce, reduce_scatter and all_gather use a ring, broadcast and reduce a binomial tree. gather and scatter send
+directly to and from the root, all_to_all exchanges in pairs, and a barrier uses dissemination. Sums are computed in the
+order of ranks and in the dtype of the tensors. The nth call of a group on one rank belongs to the nth call on every
+other rank.
 """
 
 from __future__ import annotations

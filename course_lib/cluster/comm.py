@@ -1,7 +1,7 @@
 """`Comm`: the names and semantics of torch.distributed, for a rank of the metered cluster.
 
-Operations change the given tensors in place. Blocking operations return None (`recv` returns the source, as in torch), the
-others a `Work`. The communicator of a group uses the group's rank numbers.
+Operations change the given tensors in place. Blocking operations return None (`recv` returns the source, as in torch),
+the others a `Work`. The communicator of a group uses the group's rank numbers.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ class Comm(PointToPoint):
     def new_group(self, ranks: Sequence[int]) -> Comm:
         """A communicator of these ranks of the world, renumbered in increasing order, as in torch.
 
-        Every rank of the world must call it, in the same order; on a rank that is not a member, the communicator's rank is -1.
+        Every rank of the world must call it, in the same order; on a rank that is not a member, the communicator's rank
+        is -1.
         """
         if self._group:
             raise ValueError("new_group: call it on the world's communicator, on every rank, as in torch.distributed.")

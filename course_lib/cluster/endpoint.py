@@ -30,7 +30,8 @@ def endpoint() -> Endpoint:
 class Endpoint:
     """One rank's connection to the kernel. The host creates it; a communicator finds it through the thread.
 
-    A communicator's call goes `enter`, `post` (for each tensor), `start` (if it does not wait), `call`, and `exit` or `over`.
+    A communicator's call goes `enter`, `post` (for each tensor), `start` (if it does not wait), `call`, and `exit` or
+    `over`.
     """
 
     is_remote = False  # whether the kernel is in another process

@@ -1,21 +1,21 @@
 """Tensors in flight: detects uses of a tensor between the start of an operation and its `wait()`.
 
 From `isend` or an asynchronous collective until its `wait()`, a tensor that is sent must not be written, and a tensor
-that is filled must be neither read nor written. A program that breaks this rule may still give the right numbers here, and
-wrong ones on another machine. So every run checks it, not only those under adversaries. While a tensor is in flight, a
-`TorchFunctionMode` sees each torch function that the rank calls, and runs it under a `TorchDispatchMode`, which sees the
-operations inside, including a backward pass, and derives from their schemas which tensors they read and write. The outer mode
-costs little where a rank only sends and waits. Each violation is a `Hazard`, with the lines of the call and of the access. A
-call that is never waited for is also a hazard.
+that is filled must be neither read nor written. A program that breaks this rule may still give the right numbers here,
+and wrong ones on another machine. So every run checks it, not only those under adversaries. While a tensor is in
+flight, a `TorchFunctionMode` sees each torch function that the rank calls, and runs it under a `TorchDispatchMode`,
+which sees the operations inside, including a backward pass, and derives from their schemas which tensors they read and
+write. The outer mode costs little where a rank only sends and waits. Each violation is a `Hazard`, with the lines of
+the call and of the access. A call that is never waited for is also a hazard.
 
-A hazard does not stop the run, unless a tensor in flight gets another shape or other memory: the call could not end then, so the
-rank raises ValueError. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses hazards to
-explain a verdict, never to decide one: the adversaries decide, so that an answer that uses a tensor in flight loses its points
-for protocol but not those for values.
+A hazard does not stop the run, unless a tensor in flight gets another shape or other memory: the call could not end
+then, so the rank raises ValueError. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses
+hazards to explain a verdict, never to decide one: the adversaries decide, so that an answer that uses a tensor in
+flight loses its points for protocol but not those for values.
 
 A correct program never triggers a hazard. In return, some violations are not detected: accesses through numpy and raw
-storage; an access by index or mask to a tensor that is only partly in flight; views with gaps that interleave; and an access
-in a backward pass after the hook that posted, or in one that `torch.autograd.backward` starts.
+storage; an access by index or mask to a tensor that is only partly in flight; views with gaps that interleave; and an
+access in a backward pass after the hook that posted, or in one that `torch.autograd.backward` starts.
 """
 
 from __future__ import annotations
@@ -196,8 +196,8 @@ class FlightWatch(TorchFunctionMode):
                 self._note("wrote" if writes else "read", flight, line_text(caller_line()))
 
     def refuse(self, tensor: Tensor) -> None:
-        """The rank is about to give the tensor another shape or other memory: ValueError if it is in flight, because the call
-        could not end.
+        """The rank is about to give the tensor another shape or other memory: ValueError if it is in flight, because
+        the call could not end.
         """
         for flight in self.flights.values():
             if any(_overlap(tensor, buffer, False) for buffer in (*flight[2], *flight[3])):

@@ -4,8 +4,8 @@ The kernel is a pure state machine: it has no threads, no sockets and no code of
 `submit(request)` for the one rank that runs, then `next()`. That returns `(rank, Reply)`, the rank to run next and its
 reply, or the `End` of the run, with its error if it failed.
 
-This module handles each request. `message_exchange` matches and delivers messages, `traffic` carries them over links and
-counts them, and `clock` orders events. Native collectives (`collective`) and polls (`polling`) are `EXTENSIONS`.
+This module handles each request. `message_exchange` matches and delivers messages, `traffic` carries them over links
+and counts them, and `clock` orders events. Native collectives (`collective`) and polls (`polling`) are `EXTENSIONS`.
 """
 
 from __future__ import annotations

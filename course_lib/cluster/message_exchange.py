@@ -128,8 +128,8 @@ class RunState:
 class Delivery:
     """When bytes move: here, at the match.
 
-    In one process, a request carries the tensors themselves, and delivery copies between them. Across a process boundary
-    `into` is None: arriving data is collected in `writes` and sent to the rank with its next reply.
+    In one process, a request carries the tensors themselves, and delivery copies between them. Across a process
+    boundary `into` is None: arriving data is collected in `writes` and sent to the rank with its next reply.
     """
 
     def __init__(self, state: RunState, move: Move | None) -> None:

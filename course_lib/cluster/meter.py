@@ -22,9 +22,9 @@ class Path:
 class Meter:
     """Exact counts of the traffic of a run. Lists are indexed by rank.
 
-    `steps[rank]` is the round of the rank's last message, if a rank sends one message and receives one per round: the length in
-    messages of the longest chain that ends there. The steps of the run are `max(meter.steps)`. A collective counts its rounds
-    for all of its ranks.
+    `steps[rank]` is the round of the rank's last message, if a rank sends one message and receives one per round: the
+    length in messages of the longest chain that ends there. The steps of the run are `max(meter.steps)`. A collective
+    counts its rounds for all of its ranks.
     """
 
     def __init__(

@@ -1,5 +1,5 @@
-"""What a run adds to its bare ranks: separate random generators, output with the rank's number, checks of tensors in flight, and
-counts of memory and FLOPs.
+"""What a run adds to its bare ranks: separate random generators, output with the rank's number, checks of tensors in
+flight, and counts of memory and FLOPs.
 """
 
 from __future__ import annotations
@@ -90,7 +90,8 @@ class ObservedEndpoint(Endpoint):
     def post(
         self, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = (), collective: bool = False
     ) -> int:
-        """The number of a new call that reads some tensors and fills others. ValueError if it fills one that is being sent.
+        """The number of a new call that reads some tensors and fills others. ValueError if it fills one that is being
+        sent.
 
         The inputs of a collective are in its request; the endpoint keeps track of a message's tensor.
         """

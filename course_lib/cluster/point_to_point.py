@@ -1,7 +1,8 @@
 """`PointToPoint`: sends and receives of a rank, with the names and semantics of torch.distributed.
 
-A communicator holds no reference to the kernel: the thread determines which rank calls, and the kernel checks again what that
-rank may do. Tensors may have any memory layout; a numpy array is treated as the tensor that shares its memory.
+A communicator holds no reference to the kernel: the thread determines which rank calls, and the kernel checks again
+what that rank may do. Tensors may have any memory layout; a numpy array is treated as the tensor that shares its
+memory.
 """
 
 from __future__ import annotations

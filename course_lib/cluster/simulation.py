@@ -37,10 +37,10 @@ def simulate(
 ) -> Run:
     """Run `fn(comm, *args)` on `ranks` ranks; raise `Deadlock`, `Mismatch`, `RankError` or `InFlight` if it fails.
 
-    `per_rank[rank]` holds that rank's own arguments, which come last: `fn(comm, *args, *per_rank[rank])`; a single argument
-    need not be a tuple. `buffering` is the number of messages per pair that a sender may have outstanding before they are
-    received: 0 (as in NCCL and gloo), 1, or math.inf. `debug=r` runs rank r where `breakpoint()` works. For the other
-    arguments, see `attempt`.
+    `per_rank[rank]` holds that rank's own arguments, which come last: `fn(comm, *args, *per_rank[rank])`; a single
+    argument need not be a tuple. `buffering` is the number of messages per pair that a sender may have outstanding
+    before they are received: 0 (as in NCCL and gloo), 1, or math.inf. `debug=r` runs rank r where `breakpoint()` works.
+    For the other arguments, see `attempt`.
     """
     run = attempt(fn, ranks, args, per_rank, topology, buffering, debug, **options)
     if run.error is None:
@@ -72,10 +72,10 @@ def attempt(
 ) -> Run:
     """`simulate` without raising the errors of ranks: see `run.error`, `run.state` and `run.hazards`.
 
-    `timeout` is in seconds of wall time. `capture` keeps that many characters of the ranks' output in `run.output` instead of
-    printing them. `seed` seeds the generators. `adversary` replaces `buffering`. `account=True` counts each rank's memory and
-    FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock. `program` is the prepared function with its
-    arguments, for repeated runs.
+    `timeout` is in seconds of wall time. `capture` keeps that many characters of the ranks' output in `run.output`
+    instead of printing them. `seed` seeds the generators. `adversary` replaces `buffering`. `account=True` counts each
+    rank's memory and FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock. `program` is the
+    prepared function with its arguments, for repeated runs.
     """
     check_ranks(ranks)
     if debug is not None and not 0 <= debug < ranks:

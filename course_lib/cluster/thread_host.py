@@ -1,7 +1,7 @@
 """`ThreadHost` runs the ranks as threads of this process, one at a time.
 
-The host runs the loop: it passes a rank's request to the kernel, and the rank that the kernel names runs next. Every rank has
-its own copy of the function and its arguments. However the run ends, no thread remains.
+The host runs the loop: it passes a rank's request to the kernel, and the rank that the kernel names runs next. Every
+rank has its own copy of the function and its arguments. However the run ends, no thread remains.
 """
 
 from __future__ import annotations

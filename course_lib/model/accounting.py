@@ -1,9 +1,9 @@
 """Counts what torch does in one thread: bytes alive and at the peak, by role, and floating-point operations.
 
-One `TorchDispatchMode` sees every operation of its thread, the backward pass on a CPU included. It counts
-storages, so views and in-place operations add nothing, and a storage counts until it is freed. A storage's role is its
-purpose: a registered parameter, a parameter's gradient, optimizer state, saved by autograd for the backward pass, held by
-a communicator's call, or temporary. Roles become known as they arise (a parameter when it is registered, a gradient when
+One `TorchDispatchMode` sees every operation of its thread, the backward pass on a CPU included. It counts storages, so
+views and in-place operations add nothing, and a storage counts until it is freed. A storage's role is its purpose: a
+registered parameter, a parameter's gradient, optimizer state, saved by autograd for the backward pass, held by a
+communicator's call, or temporary. Roles become known as they arise (a parameter when it is registered, a gradient when
 it is accumulated), and are added up on request.
 
 Left out: memory that torch does not own (Python lists, numpy arrays that are not views of tensors), overhead of the
@@ -211,7 +211,8 @@ class Accounting(TorchDispatchMode):
     # --- what the caller registers
 
     def adopt(self, things: Any, role: str = "") -> None:
-        """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the modules.
+        """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the
+        modules.
 
         `role` is the role of the tensors among them, if known.
         """
@@ -288,8 +289,8 @@ class Accounting(TorchDispatchMode):
     def timeline(self) -> dict[str, list[int]]:
         """Bytes alive by role, at every moment: after each allocation, and at each mark. It needs `history=True`.
 
-        A free shows at the next moment. A storage has its last role from its birth on, but counts as saved for backward only
-        from the first to the last moment at which autograd kept it.
+        A free shows at the next moment. A storage has its last role from its birth on, but counts as saved for backward
+        only from the first to the last moment at which autograd kept it.
         """
         if self._history is None:
             raise ValueError("No history was kept; count with Accounting(history=True) for a timeline.")

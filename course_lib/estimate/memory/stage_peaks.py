@@ -1,7 +1,8 @@
 """The peak of each pipeline stage: its share of the state, the micro-batches in flight, and temporary tensors.
 
-Micro-batches in flight follow from the order of a stage's work: GPipe runs all forward passes first (Huang et al. 2018), 1F1B as
-many as there are stages from here to the end, interleaved 1F1B some chunks more (Narayanan et al. 2021, section 2.2).
+Micro-batches in flight follow from the order of a stage's work: GPipe runs all forward passes first (Huang et al.
+2018), 1F1B as many as there are stages from here to the end, interleaved 1F1B some chunks more (Narayanan et al. 2021,
+section 2.2).
 """
 
 from dataclasses import dataclass, fields
@@ -64,7 +65,8 @@ class Peak:
 def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual: Any = 1) -> Any:
     """The most micro-batches whose activations a stage holds, in units of all its layers.
 
-    With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) / (p v)) on the first.
+    With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) /
+    (p v)) on the first.
     """
     Layout(schedule=schedule, virtual=virtual)
     if np.any(np.less(stage, 0)) or np.any(np.greater_equal(stage, stages)):
@@ -101,7 +103,8 @@ def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
 def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B") -> dict[str, Any]:
     """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage.
 
-    Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of these ranks.
+    Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of
+    these ranks.
     """
     one, buckets = shape_of(shape), known_convention(convention).buckets
     params, shards = stage_params(one, layout, stage), layout.shards
@@ -136,7 +139,8 @@ def stage_peak(
 ) -> Peak:
     """The peak bytes of one rank of a pipeline stage, by purpose.
 
-    Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the micro-batch.
+    Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the
+    micro-batch.
     """
     work = _work(
         shape, batch, seq, layout, kernels=kernels, dtype=dtype, dropout=dropout, checkpointing=checkpointing, loss=loss

@@ -36,10 +36,11 @@ class Loads:
 
 
 def count_loads(m: int, k: int, n: int, tile_m: int, tile_n: int, tile_k: int, cache: int) -> Loads:
-    """Elements loaded by a tiled matmul's loops through a cache of `cache` elements that evicts the least recently used.
+    """Elements loaded by a tiled matmul's loops through a cache of `cache` elements that evicts the least recently
+    used.
 
-    The loops go over rows of tiles, columns of tiles, then along k; a tile of C stays in the cache until it is finished.
-    ValueError if the cache has no room for the three tiles in use.
+    The loops go over rows of tiles, columns of tiles, then along k; a tile of C stays in the cache until it is
+    finished. ValueError if the cache has no room for the three tiles in use.
     """
     sizes = [require_whole(name, value) for name, value in (("m", m), ("k", k), ("n", n))]
     tile_m, tile_n, tile_k = (

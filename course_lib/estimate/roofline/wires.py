@@ -1,4 +1,5 @@
-"""Wires: the cost of a message (α–β, with a change of regime), and the bandwidth that remains at each level of a cluster.
+"""Wires: the cost of a message (α–β, with a change of regime), and the bandwidth that remains at each level of a
+cluster.
 
 A message of n bytes takes α + n/β seconds: α is the cost of an empty message, β is bytes/s in one direction.
 """

@@ -27,9 +27,10 @@ class Stall:
 class BackgroundSaver:
     """Writes checkpoints behind the training's back, one after the other, from at most `buffers` copies of the state.
 
-    `save` returns once the state is copied: training may change it at once. If all buffers are in use it first waits until the oldest
-    checkpoint is written, so memory stays at `buffers` times the state. What goes wrong in the background is raised by the next
-    `save` or `wait`. A checkpoint that was under way when the process ended does not exist. Buffers are pinned if the state is on a GPU.
+    `save` returns once the state is copied: training may change it at once. If all buffers are in use it first waits
+    until the oldest checkpoint is written, so memory stays at `buffers` times the state. What goes wrong in the
+    background is raised by the next `save` or `wait`. A checkpoint that was under way when the process ended does not
+    exist. Buffers are pinned if the state is on a GPU.
     """
 
     def __init__(self, store: CheckpointStore, rank: int, ranks: int, buffers: int = 1) -> None:

@@ -4,10 +4,11 @@
     run/step-00000040.9f3a61c2/part-0.json   its record: length and SHA-256 of what the rank wrote, renamed into place
     run/step-00000040.9f3a61c2/manifest.json all records, written last by rank 0; then the folder's name is synced
 
-A checkpoint is complete once its manifest is there; before, it does not exist for a reader. So a process may be killed and the power may
-fail at any moment. `newest` checks every byte it promises; if a complete checkpoint was damaged since, it says how and takes the one
-before. The attempt in a folder's name keeps apart what a killed run and its successor write for the same step. Ranks meet in the
-folder alone, without a collective, so saving can go on in the background. What the parts contain is up to the caller.
+A checkpoint is complete once its manifest is there; before, it does not exist for a reader. So a process may be killed
+and the power may fail at any moment. `newest` checks every byte it promises; if a complete checkpoint was damaged
+since, it says how and takes the one before. The attempt in a folder's name keeps apart what a killed run and its
+successor write for the same step. Ranks meet in the folder alone, without a collective, so saving can go on in the
+background. What the parts contain is up to the caller.
 """
 
 from __future__ import annotations
@@ -163,8 +164,8 @@ class CheckpointStore:
                 self._remove(path)
 
     def drop_after(self, step: int) -> None:
-        """Remove all checkpoints later than `step`. A run that goes back on purpose calls this first: else it would, when it is killed
-        next, go on from the very state that it went back to avoid.
+        """Remove all checkpoints later than `step`. A run that goes back on purpose calls this first: else it would,
+        when it is killed next, go on from the very state that it went back to avoid.
         """
         for path in reversed(self._folders()):
             if _step_of(path) > step:
@@ -178,12 +179,13 @@ class CheckpointStore:
     # --- reading
 
     def newest(self, check: bool = True, at_most: int | None = None) -> Checkpoint | None:
-        """The newest complete and undamaged checkpoint, with what was wrong with newer ones; None if nothing was ever completed.
+        """The newest complete and undamaged checkpoint, with what was wrong with newer ones; None if nothing was ever
+        completed.
 
         `at_most`: of this step or an earlier one.
 
-        `check`: read and hash every file. CheckpointError if it is one of another model or of a newer version, or if there are complete
-        checkpoints and all are damaged. Nothing is removed or written.
+        `check`: read and hash every file. CheckpointError if it is one of another model or of a newer version, or if
+        there are complete checkpoints and all are damaged. Nothing is removed or written.
         """
         damaged: list[CheckpointError] = []
         for folder in self._complete():

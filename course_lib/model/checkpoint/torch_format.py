@@ -1,9 +1,10 @@
 """torch's distributed checkpoint format (DCP), written from flat pieces and read into them.
 
-DCP stores boxes of a tensor: offsets and sizes for each dimension. A flat stretch of elements is several boxes: the rest of a first
-row, whole rows, the beginning of a last one. So what ranks hold as flat shards becomes a checkpoint that
-`torch.distributed.checkpoint.load` reads into any model, DTensors of any mesh included, and what torch saved can be read into flat
-shards of any number of ranks. Planning goes through the folder, not through collectives: it works in a thread and on one process.
+DCP stores boxes of a tensor: offsets and sizes for each dimension. A flat stretch of elements is several boxes: the
+rest of a first row, whole rows, the beginning of a last one. So what ranks hold as flat shards becomes a checkpoint
+that `torch.distributed.checkpoint.load` reads into any model, DTensors of any mesh included, and what torch saved can
+be read into flat shards of any number of ranks. Planning goes through the folder, not through collectives: it works in
+a thread and on one process.
 """
 
 from __future__ import annotations

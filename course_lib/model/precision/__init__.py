@@ -1,4 +1,5 @@
-"""Numbers in few bits: formats, rounding, sums, loss scaling, scales for 8 and 4 bits, and an optimizer that stores weights in them.
+"""Numbers in few bits: formats, rounding, sums, loss scaling, scales for 8 and 4 bits, and an optimizer that stores
+weights in them.
 
 Names are loaded on first use: the formats need no torch.
 """

@@ -11,7 +11,8 @@ from course_lib.estimate.units import require, require_whole
 
 @dataclass(slots=True, kw_only=True)
 class LossScaler:
-    """A dynamic loss scale. After an overflow it shrinks and the step is skipped; after `interval` clean steps in a row it grows.
+    """A dynamic loss scale. After an overflow it shrinks and the step is skipped; after `interval` clean steps in a row
+    it grows.
 
     With the same arguments it gives the same scales as `torch.amp.GradScaler`, within `least` and `most`.
     """
@@ -53,7 +54,8 @@ def has_overflow(tensors: Iterable[Tensor]) -> bool:
 
 
 def underflow_share(gradients: Tensor, form: Any, scale: float = 1.0) -> tuple[float, float]:
-    """The shares of nonzero gradients that become zero, and that overflow, when they are multiplied by `scale` and rounded.
+    """The shares of nonzero gradients that become zero, and that overflow, when they are multiplied by `scale` and
+    rounded.
 
     0, 0 where there is no nonzero gradient.
     """

@@ -11,7 +11,8 @@ from torch import Tensor
 class OnlineSoftmax:
     """The largest score so far and the sum of exp(score - largest): what one pass over a row must remember.
 
-    M. Milakov and N. Gimelshein (2018). Chunks are (..., n) with any n. A masked score is -inf; a score of +inf gives NaN, as in torch.
+    M. Milakov and N. Gimelshein (2018). Chunks are (..., n) with any n. A masked score is -inf; a score of +inf gives
+    NaN, as in torch.
     """
 
     largest: Tensor = field(default_factory=lambda: torch.tensor(-math.inf))

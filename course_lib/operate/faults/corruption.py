@@ -34,8 +34,8 @@ def flip_bit(tensor: Tensor, element: int, bit: int) -> None:
 def checksum(tensors: Iterable[Tensor]) -> int:
     """One 64-bit number for the bits of all tensors, in order: Σ (2i + 1) xᵢ modulo 2⁶⁴ over their bits as integers.
 
-    Any single flipped bit changes it, because an odd factor times a power of two below 2⁶⁴ is never 0. Swapped elements change it
-    too. It is computed where the tensor lies and reads it once; NaNs count by their bits.
+    Any single flipped bit changes it, because an odd factor times a power of two below 2⁶⁴ is never 0. Swapped elements
+    change it too. It is computed where the tensor lies and reads it once; NaNs count by their bits.
     """
     total, count = 0, 0
     for tensor in tensors:

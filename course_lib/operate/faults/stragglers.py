@@ -1,7 +1,8 @@
 """A step takes as long as its slowest rank: how that grows with the number of ranks, and which rank it is.
 
-If ranks' times are independent draws, the expected maximum of N of them grows about as σ √(2 ln N) for a normal distribution. That is
-jitter: it moves from rank to rank and costs every large job a little. A *straggler* is one rank that is slow step after step.
+If ranks' times are independent draws, the expected maximum of N of them grows about as σ √(2 ln N) for a normal
+distribution. That is jitter: it moves from rank to rank and costs every large job a little. A *straggler* is one rank
+that is slow step after step.
 """
 
 from __future__ import annotations
@@ -57,9 +58,10 @@ def find_straggler(
 ) -> Straggler | None:
     """The rank whose own work is slow, from seconds[part][step][rank]; None if no rank is.
 
-    Give own work only ("data", "forward", "backward"): time in a collective is longest on the ranks that wait, so it accuses the
-    wrong ones. A straggler's median is at least `ratio` times the others' median, and it is the slowest in at least `share` of the
-    steps; jitter that moves from rank to rank is neither. ValueError if the shapes differ or there are fewer than two ranks.
+    Give own work only ("data", "forward", "backward"): time in a collective is longest on the ranks that wait, so it
+    accuses the wrong ones. A straggler's median is at least `ratio` times the others' median, and it is the slowest in
+    at least `share` of the steps; jitter that moves from rank to rank is neither. ValueError if the shapes differ or
+    there are fewer than two ranks.
     """
     tables = {part: np.asarray(each, dtype=float) for part, each in times.items()}
     shapes = {each.shape for each in tables.values()}

@@ -1,7 +1,7 @@
 """Bytes of a KV cache: keys and values of every token that a model may still attend to.
 
-MHA, GQA and MQA keep 2 · layers · key-value heads · head width numbers for each token. MLA keeps one compressed vector instead, with a
-small part that holds the rotary positions. Shazeer (2019), Ainslie et al. (2023), DeepSeek-AI (2024).
+MHA, GQA and MQA keep 2 · layers · key-value heads · head width numbers for each token. MLA keeps one compressed vector
+instead, with a small part that holds the rotary positions. Shazeer (2019), Ainslie et al. (2023), DeepSeek-AI (2024).
 """
 
 from typing import Any
@@ -15,8 +15,8 @@ KINDS = ("MHA", "GQA", "MQA", "MLA")
 def kv_numbers_per_token(model: Any, kind: str | None = None) -> int:
     """Numbers that one token keeps over all layers.
 
-    `model` is a name, a `ModelShape` or a `memory.Shape`. `kind` asks what the model would keep with another attention: "MHA" gives
-    each query head its own keys, "MQA" has one key-value head for all. None is the model as it is.
+    `model` is a name, a `ModelShape` or a `memory.Shape`. `kind` asks what the model would keep with another attention:
+    "MHA" gives each query head its own keys, "MQA" has one key-value head for all. None is the model as it is.
     """
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; choose from {', '.join(KINDS)}, or None for the model as it is.")

@@ -1,8 +1,10 @@
-"""A prefix cache: pages of finished prompts stay in memory, found again by a hash of everything up to and including them.
+"""A prefix cache: pages of finished prompts stay in memory, found again by a hash of everything up to and including
+them.
 
-A page's keys and values depend on all tokens before it, so its key is a chain: the hash of the previous key and the page's own tokens.
-Two prompts share pages exactly as far as they agree from the start. Pages are evicted from the end of a chain, because a page is useless
-without those before it. Only full pages are kept. Zheng et al. (2023); vLLM calls it automatic prefix caching.
+A page's keys and values depend on all tokens before it, so its key is a chain: the hash of the previous key and the
+page's own tokens. Two prompts share pages exactly as far as they agree from the start. Pages are evicted from the end
+of a chain, because a page is useless without those before it. Only full pages are kept. Zheng et al. (2023); vLLM calls
+it automatic prefix caching.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """Queues in closed form: how long requests wait for a server that is busy a fraction of the time.
 
-λ is the arrival rate (1/s), S the mean service time (s), ρ = λS/c the utilization of c servers. Arrivals are Poisson. All waits grow as
-1/(1 − ρ), so a server that is always busy makes its users wait without bound. Little (1961), Erlang (1917), Kingman (1961).
+λ is the arrival rate (1/s), S the mean service time (s), ρ = λS/c the utilization of c servers. Arrivals are Poisson.
+All waits grow as 1/(1 − ρ), so a server that is always busy makes its users wait without bound. Little (1961), Erlang
+(1917), Kingman (1961).
 """
 
 import math

@@ -1,6 +1,7 @@
 """Pipeline schedules as data: which rank does what, in which order. Generated from rules, checked, counted and printed.
 
-A schedule holds no times: `course_lib.parallel.timeline` plays it with durations, `course_lib.parallel.pipeline` runs it on real stages.
+A schedule holds no times: `course_lib.parallel.timeline` plays it with durations, `course_lib.parallel.pipeline` runs
+it on real stages.
 """
 
 from course_lib.parallel.schedules.activation_peaks import peak_activations, weights

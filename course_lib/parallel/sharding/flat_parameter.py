@@ -29,11 +29,12 @@ _MAIN_GRAD = "main_grad"  # what holds a gradient of another dtype than its para
 
 
 class Row:
-    """A row of parameters, its part on this rank and, while gathered, the whole. Optimizers update `shard`, this rank's part.
-
-    `gather` and `reduce` are the dtypes in which weights and gradients are sent, `keep` is that of the reduced gradient; the
-    default is the parameters' dtype. Averages are over the ranks of `comm` times those of `replicas`, which hold the same
+    """A row of parameters, its part on this rank and, while gathered, the whole. Optimizers update `shard`, this rank's
     part.
+
+    `gather` and `reduce` are the dtypes in which weights and gradients are sent, `keep` is that of the reduced
+    gradient; the default is the parameters' dtype. Averages are over the ranks of `comm` times those of `replicas`,
+    which hold the same part.
     """
 
     def __init__(

@@ -4,10 +4,10 @@
     model.loss(model(tokens), targets).backward()
     model.finish()                                  # then the optimizer's step, as usual
 
-Matrix multiplication is linear, so a product can be computed in parts: by columns of the weight, whose results are side by
-side, or by rows, whose results add up. Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing activation
-recomputation in large transformer models" (2022), for what lies between the products. `pieces` and `traffic` are arithmetic
-and load no torch; names are loaded when they are first used.
+Matrix multiplication is linear, so a product can be computed in parts: by columns of the weight, whose results are side
+by side, or by rows, whose results add up. Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing
+activation recomputation in large transformer models" (2022), for what lies between the products. `pieces` and `traffic`
+are arithmetic and load no torch; names are loaded when they are first used.
 """
 
 from course_lib.lazy import on_first_use

@@ -1,8 +1,8 @@
 """After the backward pass: gradients of which every rank has only a part, and the norm of all gradients.
 
-A parameter that all ranks hold has its complete gradient on each, unless each rank processed other tokens (norms and row
-biases under sequence parallelism) or other queries (keys and values that several ranks hold). Without the sum, the copies
-diverge, and nothing fails.
+A parameter that all ranks hold has its complete gradient on each, unless each rank processed other tokens (norms and
+row biases under sequence parallelism) or other queries (keys and values that several ranks hold). Without the sum, the
+copies diverge, and nothing fails.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ PerStage = float | Sequence[float]
 
 @dataclass(frozen=True, kw_only=True)
 class Durations:
-    """How long one micro-batch takes, in seconds or any unit. A number is for 1/ranks of the model, so that a chunk takes its
-    part of it; a sequence is per stage and taken as given."""
+    """How long one micro-batch takes, in seconds or any unit. A number is for 1/ranks of the model, so that a chunk
+    takes its part of it; a sequence is per stage and taken as given.
+    """
 
     forward: PerStage = 1.0
     backward: PerStage = 2.0  # whole: both gradients

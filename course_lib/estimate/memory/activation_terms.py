@@ -16,7 +16,6 @@ from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
-from course_lib.estimate.units import require_whole
 from course_lib.lazy import named
 
 CHECKPOINTING = ("none", "selective", "full")
@@ -220,13 +219,5 @@ def _checked(
     shape: Any, batch: Any, seq: Any, layout: Layout | None, kernels: str | Kernels, checkpointing: str
 ) -> tuple[Shape, Layout, Kernels]:
     one, where = shape_of(shape), Layout() if layout is None else layout
-    require_whole("batch", batch, "sequences")
-    known_checkpointing(checkpointing)
-    named("course_lib.estimate.memory.layout_checks:check_fits")(one, where, seq)
+    named("course_lib.estimate.memory.layout_checks:check_fits")(one, where, batch, seq, checkpointing)
     return one, where, kernels_of(kernels)
-
-
-def known_checkpointing(word: str) -> None:
-    """Raise a ValueError with the known policies unless this is one of them."""
-    if word not in CHECKPOINTING:
-        raise ValueError(f"checkpointing is {word!r}; choose from {', '.join(CHECKPOINTING)}.")

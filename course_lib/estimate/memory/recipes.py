@@ -19,7 +19,6 @@ DTYPE_BYTES: dict[str, float] = {
     "fp4": 0.5,
     "int4": 0.5,
 }
-_WIDTHS = {4: "fp32", 2: "16 bits", 1: "8 bits", 0.5: "4 bits", 8: "fp64"}
 BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
 
 
@@ -46,22 +45,6 @@ class Convention:
     def buckets(self) -> dict[str, float]:
         """Bytes per parameter by bucket, in the order of `BUCKETS`."""
         return {name: getattr(self, name) for name in BUCKETS}
-
-    @property
-    def dtypes(self) -> dict[str, str]:
-        """The data type of each bucket, from its width; moments are two numbers."""
-        each = {name: per / (2 if name == "moments" else 1) for name, per in self.buckets.items() if per}
-        return {name: _WIDTHS.get(per, "mixed") for name, per in each.items()}
-
-    @property
-    def reduced(self) -> float:
-        """Bytes of a gradient as ranks add it up: of the main gradient, where there is one."""
-        return self.main_grads or self.grads
-
-    @property
-    def checkpoint(self) -> float:
-        """Bytes per parameter that a checkpoint must keep: no gradients, weights only without a master."""
-        return (self.master or self.weights) + self.moments
 
 
 CONVENTIONS: dict[str, Convention] = {

@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.memory.activation_terms import TermChoices, known_checkpointing, layer_terms, outside_terms
+from course_lib.estimate.memory.activation_terms import TermChoices, layer_terms, outside_terms
 from course_lib.estimate.memory.activations import total_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import Convention, dtype_bytes
 from course_lib.estimate.memory.recipes import convention as known_convention
 from course_lib.estimate.memory.shapes import Shape, expert_params, layer_params, params_by_part
 from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.lazy import named
 
 
 class PeakChoices(TermChoices, total=False):
@@ -175,7 +176,7 @@ def _work(
     loss: str,
 ) -> _Work:
     one, where = shape_of(shape), Layout() if layout is None else layout
-    known_checkpointing(checkpointing)
+    named("course_lib.estimate.memory.layout_checks:known_checkpointing")(checkpointing)
     common = {"kernels": kernels, "dtype": dtype, "dropout": dropout}
     terms = layer_terms(one, batch, seq, where, **common)
     ends = outside_terms(one, batch, seq, where, loss=loss, **common)

@@ -112,7 +112,8 @@ def plan(
     adapter if it is not the device's usual one. Layers need not divide into stages: earlier ones take the remainder.
     Gradients are sent in the width in which the convention adds them up.
     """
-    software = planner.Software(grad_bytes=state_convention(convention).reduced)
+    copies = state_convention(convention)
+    software = planner.Software(grad_bytes=copies.main_grads or copies.grads)  # what ranks add up
     job = planner.Job(model=model, seq=seq, sequences=sequences, recompute=recompute, software=software)
     cluster = planner.cluster(device, gpus)
     if adapter is not None:

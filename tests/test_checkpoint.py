@@ -504,9 +504,10 @@ def test_torchs_format_inside_a_checkpoint_that_survives(tmp_path):
     for rank in range(2):
         store.record(folder, rank, names[rank])
     store.commit(folder, 2)
-    mine = {name: torch.zeros_like(each) for name, each in state_of(3).items()}
+    state = {name: each for name, each in state_of(3).items() if each.numel()}
+    mine = {name: torch.zeros_like(each) for name, each in state.items()}
     dcp.load(mine, checkpoint_id=str(store.newest().folder), no_dist=True)
-    assert same(mine, state_of(3))
+    assert same(mine, state)
     flip(folder / names[1][0])
     with pytest.raises(CheckpointError, match="bytes of __1_0.distcp"):
         store.newest()

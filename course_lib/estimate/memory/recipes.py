@@ -46,6 +46,11 @@ class Convention:
         """Bytes per parameter by bucket, in the order of `BUCKETS`."""
         return {name: getattr(self, name) for name in BUCKETS}
 
+    @property
+    def checkpoint(self) -> float:
+        """Bytes per parameter that a checkpoint must keep: no gradients, weights only without a master."""
+        return (self.master or self.weights) + self.moments
+
 
 CONVENTIONS: dict[str, Convention] = {
     one.letter: one

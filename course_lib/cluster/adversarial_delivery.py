@@ -46,8 +46,8 @@ def adversaries(streams: bool = True) -> list[Adversary]:
 def interleavings(
     fn: Callable[..., Any],
     ranks: int | Iterable[int],
-    args: Sequence[Any] = (),
-    per_rank: Sequence[Any] | Callable[[int], Sequence[Any]] | None = None,
+    args: Sequence[object] = (),
+    per_rank: Sequence[object] | Callable[[int], Sequence[object]] | None = None,
     *,
     check: Callable[[Run], bool] | None = None,
     streams: bool = True,
@@ -70,8 +70,8 @@ def interleavings(
 def _on(
     fn: Callable[..., Any],
     ranks: int,
-    args: Sequence[Any],
-    own: Sequence[Any] | None,
+    args: Sequence[object],
+    own: Sequence[object] | None,
     check: Callable[[Run], bool] | None,
     streams: bool,
     options: dict[str, Any],
@@ -112,7 +112,7 @@ def _judge(run: Run, lenient: Run, adversary: Adversary, check: Callable[[Run], 
     return None
 
 
-def same(one: Any, two: Any) -> bool:
+def same(one: object, two: object) -> bool:
     """Whether two results are equal bit for bit, with NaN equal to NaN."""
     if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
         if one.dtype != two.dtype or one.shape != two.shape:

@@ -67,7 +67,7 @@ def size_text(data: torch.Tensor) -> str:
     return f"{DTYPES[data.dtype]} in shape {tuple(data.shape)}"
 
 
-def reduction(call: str, op: Any, dtype: torch.dtype) -> str:
+def reduction(call: str, op: object, dtype: torch.dtype) -> str:
     """The name of a reduction: a word, or torch.distributed's ReduceOp."""
     name = op if isinstance(op, str) else str(op).rsplit(".", 1)[-1]
     name = name.upper()
@@ -89,7 +89,9 @@ def meta(data: torch.Tensor) -> Meta:
     return DTYPES[data.dtype], tuple(data.shape)
 
 
-def checked_list(op: str, name: str, tensors: Any, size: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def checked_list(
+    op: str, name: str, tensors: Sequence[Array] | None, size: int, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
     """The tensors of a list with one for each of `size` ranks, all of the shape and dtype of `like`."""
     if tensors is None or len(tensors) != size:
         raise ValueError(f"{op}: {name} must hold {size} tensors, one for each rank, and holds {len(tensors or ())}.")
@@ -143,9 +145,9 @@ def cannot_copy(thing: Any, name: str | tuple[str, ...], error: Exception) -> st
     )
 
 
-def _culprit(thing: Any, name: str, error: Exception, depth: int = 0) -> tuple[str, str]:
+def _culprit(thing: object, name: str, error: Exception, depth: int = 0) -> tuple[str, str]:
     """The innermost named thing that cannot be copied, and why."""
-    parts: list[tuple[str, Any]] = []
+    parts: list[tuple[str, object]] = []
     if isinstance(thing, types.FunctionType):
         inside = inspect.getclosurevars(thing)
         parts = [(f"the global {key!r}", value) for key, value in inside.globals.items()]

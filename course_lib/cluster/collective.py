@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -40,8 +39,8 @@ class Call:
     name: str
     reduce: str = ""
     root: int = -1
-    inputs: tuple[Any, ...] = ()  # tensors given
-    into: tuple[Any, ...] = ()  # tensors to fill; None if the buffer is in another process
+    inputs: tuple[torch.Tensor, ...] = ()  # tensors given
+    into: tuple[torch.Tensor | None, ...] = ()  # tensors to fill; None if the buffer is in another process
     gives: tuple[Meta, ...] = ()
     takes: tuple[Meta, ...] = ()
     splits: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())  # rows out, rows in
@@ -57,10 +56,10 @@ class Call:
         what += [f"root rank {self.root}"] if self.root >= 0 else []
         return f"{self.name}({', '.join(what)})"
 
-    def agrees_on(self) -> list[tuple[str, Any]]:
+    def agrees_on(self) -> list[tuple[str, object]]:
         """The arguments that must be equal on all ranks, as (name, value)."""
         metas = self.gives or self.takes
-        said: list[tuple[str, Any]] = [
+        said: list[tuple[str, object]] = [
             ("collective", self.name),
             ("root", self.root),
             ("op", self.reduce),
@@ -142,7 +141,7 @@ class Collective:
             outputs = _VALUES[self.name](self, calls) if self.name in _VALUES else [[] for _ in calls]
         self._outputs = dict(zip(self.group, outputs, strict=True))
 
-    def outputs(self, rank: int) -> list[tuple[Any, torch.Tensor]]:
+    def outputs(self, rank: int) -> list[tuple[torch.Tensor | None, torch.Tensor]]:
         """(buffer or None, value) pairs of the rank's result; can be called once."""
         call = self.calls[rank]
         found = list(zip(call.into, self._outputs.pop(rank, []), strict=False))

@@ -68,7 +68,7 @@ class Comm(PointToPoint):
         """Wait until every rank of the group has called it."""
         return self._collect(Call("barrier", async_op=async_op))
 
-    def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> Work | None:
+    def broadcast(self, tensor: Array, src: int, async_op: bool = False) -> Work | None:
         """Copy the tensor of rank `src` into `tensor` on every rank."""
         root = self._root("broadcast", "src", src)
         data = checked_tensor(tensor, "broadcast", writes=endpoint().rank != root)
@@ -76,7 +76,7 @@ class Comm(PointToPoint):
         call = Call("broadcast", root=root, async_op=async_op)
         return self._collect(call, (data,), () if mine else (data,))
 
-    def reduce(self, tensor: Any, dst: int, op: Any = SUM, async_op: bool = False) -> Work | None:
+    def reduce(self, tensor: Array, dst: int, op: object = SUM, async_op: bool = False) -> Work | None:
         """Combine the tensors of all ranks into the tensor of rank `dst`; the other ranks keep theirs."""
         root = self._root("reduce", "dst", dst)
         mine = endpoint().rank == root
@@ -84,14 +84,14 @@ class Comm(PointToPoint):
         call = Call("reduce", reduction("reduce", op, data.dtype), root, async_op=async_op)
         return self._collect(call, (data,), (data,) if mine else ())
 
-    def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> Work | None:
+    def all_reduce(self, tensor: Array, op: object = SUM, async_op: bool = False) -> Work | None:
         """Combine the tensors of all ranks in place, on every rank."""
         data = checked_tensor(tensor, "all_reduce", writes=True)
         call = Call("all_reduce", reduction("all_reduce", op, data.dtype), async_op=async_op)
         return self._collect(call, (data,), (data,))
 
     def gather(
-        self, tensor: Any, gather_list: Sequence[Any] | None = None, dst: int = 0, async_op: bool = False
+        self, tensor: Array, gather_list: Sequence[Array] | None = None, dst: int = 0, async_op: bool = False
     ) -> Work | None:
         """Collect every rank's tensor in the `gather_list` of rank `dst`."""
         root = self._root("gather", "dst", dst)
@@ -100,7 +100,7 @@ class Comm(PointToPoint):
         return self._collect(Call("gather", root=root, async_op=async_op), (data,), into)
 
     def scatter(
-        self, tensor: Any, scatter_list: Sequence[Any] | None = None, src: int = 0, async_op: bool = False
+        self, tensor: Array, scatter_list: Sequence[Array] | None = None, src: int = 0, async_op: bool = False
     ) -> Work | None:
         """Send each rank its tensor from the `scatter_list` of rank `src`."""
         root = self._root("scatter", "src", src)
@@ -108,13 +108,13 @@ class Comm(PointToPoint):
         parts = self._list("scatter", "scatter_list", scatter_list, root, data)
         return self._collect(Call("scatter", root=root, async_op=async_op), parts, (data,))
 
-    def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> Work | None:
+    def all_gather(self, tensor_list: Sequence[Array], tensor: Array, async_op: bool = False) -> Work | None:
         """Collect every rank's tensor in the `tensor_list` of every rank. All have the same shape, as gloo requires."""
         data = checked_tensor(tensor, "all_gather", writes=False)
         into = self._list("all_gather", "tensor_list", tensor_list, endpoint().rank, data)
         return self._collect(Call("all_gather", async_op=async_op), (data,), into)
 
-    def all_gather_into_tensor(self, output_tensor: Any, input_tensor: Any, async_op: bool = False) -> Work | None:
+    def all_gather_into_tensor(self, output_tensor: Array, input_tensor: Array, async_op: bool = False) -> Work | None:
         """Fill `output_tensor` with the inputs of all ranks, in the order of ranks."""
         into, data = (
             checked_tensor(output_tensor, "all_gather_into_tensor", True),
@@ -123,7 +123,9 @@ class Comm(PointToPoint):
         check_ratio("all_gather_into_tensor", "output", into, "input", data, self.size)
         return self._collect(Call("all_gather_into_tensor", async_op=async_op), (data,), (into,))
 
-    def reduce_scatter_tensor(self, output: Any, input: Any, op: Any = SUM, async_op: bool = False) -> Work | None:  # noqa: A002
+    def reduce_scatter_tensor(
+        self, output: Array, input: Array, op: object = SUM, async_op: bool = False
+    ) -> Work | None:  # noqa: A002
         """Combine the inputs of all ranks; rank r gets part r of the result in `output`."""
         into, data = (
             checked_tensor(output, "reduce_scatter_tensor", True),
@@ -135,8 +137,8 @@ class Comm(PointToPoint):
 
     def all_to_all_single(
         self,
-        output: Any,
-        input: Any,  # noqa: A002
+        output: Array,
+        input: Array,  # noqa: A002
         output_split_sizes: Sequence[int] | None = None,
         input_split_sizes: Sequence[int] | None = None,
         async_op: bool = False,
@@ -176,12 +178,14 @@ class Comm(PointToPoint):
         members = tuple(sorted(members))
         return Comm(members, self._collect(Call("new_group", ranks=members)))
 
-    def _root(self, op: str, name: str, root: Any) -> int:
+    def _root(self, op: str, name: str, root: int) -> int:
         if type(root) is not int or not 0 <= root < self.size:
             raise ValueError(f"{op}: {name}={root!r} must be a rank from 0 to {self.size - 1} of this communicator.")
         return self._ranks[root]
 
-    def _list(self, op: str, name: str, tensors: Any, root: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def _list(
+        self, op: str, name: str, tensors: Sequence[Array] | None, root: int, like: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         """The tensors of a list that only the root passes."""
         if endpoint().rank == root:
             return checked_list(op, name, tensors, self.size, like)

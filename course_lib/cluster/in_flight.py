@@ -87,7 +87,7 @@ class Hazard:
             f"It belongs to {call}, until its wait() returns. wait() first, {remedy}."
         )
 
-    def plain(self) -> tuple[Any, ...]:
+    def plain(self) -> tuple[object, ...]:
         """The fields, for a process boundary."""
         return astuple(self)
 
@@ -283,7 +283,7 @@ def _access(func: Any) -> _Access:
     return found
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _tensors(value: object) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (list, tuple)):

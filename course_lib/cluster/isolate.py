@@ -32,7 +32,7 @@ class Writer(cloudpickle.Pickler):
         super().__init__(file, protocol=5)
         self.memory: dict[int, torch.UntypedStorage] = {}
 
-    def persistent_id(self, thing: Any) -> Any:
+    def persistent_id(self, thing: object) -> Any:
         if isinstance(thing, torch.storage.TypedStorage):
             memory, dtype = thing._untyped_storage, thing.dtype
         elif isinstance(thing, torch.UntypedStorage):
@@ -46,7 +46,7 @@ class Writer(cloudpickle.Pickler):
 class Blueprint:
     """A serialized object, by value, from which independent copies are made."""
 
-    def __init__(self, thing: Any, name: str | tuple[str, ...] = "the function") -> None:
+    def __init__(self, thing: object, name: str | tuple[str, ...] = "the function") -> None:
         file = io.BytesIO()
         with _by_value(thing, here=True):
             writer = Writer(file)
@@ -73,7 +73,7 @@ class Blueprint:
         return reader.load()
 
 
-def pack(thing: Any, name: str | tuple[str, ...] = "the function") -> bytes:
+def pack(thing: object, name: str | tuple[str, ...] = "the function") -> bytes:
     """The object by value as bytes, for a trusted process that loads them with pickle."""
     with _by_value(thing):
         try:
@@ -90,7 +90,7 @@ class _Reader(pickle.Unpickler):
 
 
 @contextmanager
-def _by_value(thing: Any, here: bool = False) -> Iterator[None]:
+def _by_value(thing: object, here: bool = False) -> Iterator[None]:
     """A context in which the learner's own modules are copied, and classes become new classes in each copy.
 
     `here` says that the copies are made in this process, where every module that the function uses is loaded already.

@@ -38,8 +38,8 @@ class Launched:
 def launch(
     fn: Callable[..., Any],
     ranks: int,
-    args: Sequence[Any] = (),
-    per_rank: Sequence[Any] | None = None,
+    args: Sequence[object] = (),
+    per_rank: Sequence[object] | None = None,
     backend: str = "gloo",
     timeout: float = 60.0,
     seed: int = 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from course_lib.cluster.topology import Level
@@ -43,7 +43,7 @@ class Meter:
         self.steps, self.calls, self.collectives = steps, calls, collectives
         self.pairs: dict[tuple[int, int], tuple[int, int]] = {}  # (src, dst) -> (bytes, messages)
         self.levels = dict.fromkeys(levels, (0, 0))  # level -> (bytes, messages)
-        self.ledgers: list[dict[str, Any] | None] | None = None  # memory and FLOPs counted on each rank
+        self.ledgers: Sequence[Mapping[str, Any] | None] | None = None  # memory and FLOPs counted on each rank
         for (src, dst), path in paths.items():
             self.bytes_sent[src] += path.nbytes
             self.bytes_received[dst] += path.nbytes

@@ -25,7 +25,7 @@ from course_lib.cluster.protocol import End, Reply, Request, Work
 from course_lib.cluster.simulation import Body
 from course_lib.cluster.source_lines import Line
 from course_lib.cluster.thread_host import ThreadHost
-from course_lib.model.accounting import Accounting
+from course_lib.model.accounting import Accounting, Ledger
 
 
 class ObservedEndpoint(Endpoint):
@@ -37,7 +37,7 @@ class ObservedEndpoint(Endpoint):
         self.account = Accounting() if host.account else None
         self.watch = FlightWatch(rank)
         self.chance = Chance(rank, host.seed)
-        self.ledger: dict[str, Any] | None = None  # what its account counted
+        self.ledger: Ledger | None = None  # what its account counted
         self._charged = 0  # FLOPs
         self._held: dict[int, Callable[[], None]] = {}  # by call: ends the accounting of its tensors as communication
         self._sending: dict[int, torch.Tensor] = {}  # by call: what is still being sent
@@ -164,7 +164,7 @@ class ObservedHost(ThreadHost):
         return ObservedEndpoint(rank, self)
 
     @property
-    def ledgers(self) -> dict[int, dict[str, Any]]:
+    def ledgers(self) -> dict[int, Ledger]:
         """What each rank's account counted."""
         return {rank: end.ledger for rank, end in self.endpoints.items() if end.ledger is not None}
 

@@ -28,8 +28,8 @@ OBSERVED = (
 def simulate(
     fn: Callable[..., Any],
     ranks: int,
-    args: Sequence[Any] = (),
-    per_rank: Sequence[Any] | None = None,
+    args: Sequence[object] = (),
+    per_rank: Sequence[object] | None = None,
     topology: Topology | None = None,
     buffering: float = 0,
     debug: int | None = None,
@@ -57,8 +57,8 @@ def simulate(
 def attempt(
     fn: Callable[..., Any],
     ranks: int,
-    args: Sequence[Any] = (),
-    per_rank: Sequence[Any] | None = None,
+    args: Sequence[object] = (),
+    per_rank: Sequence[object] | None = None,
     topology: Topology | None = None,
     buffering: float = 0,
     debug: int | None = None,
@@ -106,7 +106,7 @@ def check_ranks(ranks: int) -> None:
         raise ValueError(f"ranks={ranks!r}: a run needs a whole number of ranks, 1 or more.")
 
 
-def own_arguments(per_rank: Sequence[Any] | None, ranks: int) -> list[tuple[Any, ...]]:
+def own_arguments(per_rank: Sequence[object] | None, ranks: int) -> list[tuple[object, ...]]:
     """Each rank's own arguments as a tuple."""
     if per_rank is None:
         return [()] * ranks
@@ -118,7 +118,9 @@ def own_arguments(per_rank: Sequence[Any] | None, ranks: int) -> list[tuple[Any,
 class Program:
     """A function with its arguments, by value, from which each rank gets its own copy in every run."""
 
-    def __init__(self, fn: Callable[..., Any], ranks: int, args: Sequence[Any], per_rank: Sequence[Any] | None) -> None:
+    def __init__(
+        self, fn: Callable[..., Any], ranks: int, args: Sequence[object], per_rank: Sequence[object] | None
+    ) -> None:
         if not callable(fn):
             raise ValueError(
                 f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it."
@@ -145,7 +147,7 @@ class Body:
     """What a rank runs: its own copies of the function, the arguments and their memory."""
 
     function: Callable[..., Any]
-    arguments: tuple[Any, ...] = ()
+    arguments: tuple[object, ...] = ()
     memory: Sequence[torch.UntypedStorage] = ()
 
     def __call__(self, comm: PointToPoint, *more: Any) -> Any:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from copy import copy
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import torch
 import torch.nn.modules.module as _modules
@@ -48,6 +48,16 @@ for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
     _packet = getattr(torch.ops.aten, f"_scaled_dot_product_flash_attention_for_cpu{_name}", None)
     if _packet is not None:
         _FLOPS[_packet] = _formula
+
+
+class Ledger(TypedDict):
+    """What an account counted: bytes and FLOPs."""
+
+    peak_bytes: int
+    live_bytes: int
+    peak_roles: dict[str, int]
+    roles: dict[str, int]
+    flops: int
 
 
 class _Block:
@@ -160,7 +170,7 @@ class Accounting(TorchDispatchMode):
         nbytes = storage.nbytes()
         blocks, me = self._blocks, weakref.ref(self)
 
-        def gone(_: Any) -> None:
+        def gone(_: object) -> None:
             account = me()
             if account is not None:
                 account._drop(key)
@@ -210,7 +220,7 @@ class Accounting(TorchDispatchMode):
 
     # --- what the caller registers
 
-    def adopt(self, things: Any, role: str = "") -> None:
+    def adopt(self, things: object, role: str = "") -> None:
         """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the
         modules.
 
@@ -242,7 +252,7 @@ class Accounting(TorchDispatchMode):
             _hooked[id(parameter)] = weakref.ref(parameter)
             parameter.register_post_accumulate_grad_hook(_gradient)
 
-    def _call(self, tensor: Any, role: str) -> None:
+    def _call(self, tensor: object, role: str) -> None:
         block = self._block(tensor) if isinstance(tensor, Tensor) else None
         if block is not None:
             block.role = role
@@ -302,7 +312,7 @@ class Accounting(TorchDispatchMode):
                 change[role][until + 1] -= block.nbytes
         return {role: list(accumulate(steps[:-1])) for role, steps in change.items()}
 
-    def ledger(self) -> dict[str, Any]:
+    def ledger(self) -> Ledger:
         """Everything counted, as plain data: bytes and FLOPs."""
         return {
             "peak_bytes": self.peak_bytes,
@@ -323,7 +333,7 @@ class Accounting(TorchDispatchMode):
         self._hooks.__enter__()
         return super().__enter__()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         self._hooks.__exit__(*error)
         _here.account = self._outer
@@ -350,7 +360,7 @@ def _unpack(saved: _Saved) -> Tensor:
     return saved.tensor
 
 
-def _inside(thing: Any, depth: int = 0) -> Iterator[Any]:
+def _inside(thing: object, depth: int = 0) -> Iterator[Any]:
     if isinstance(thing, (Tensor, nn.Module, torch.UntypedStorage)):
         yield thing
     elif isinstance(thing, dict) and depth < 8:
@@ -370,7 +380,7 @@ def _gradient(parameter: Tensor) -> None:
         account._call(parameter.grad, "gradients")
 
 
-def _registered(module: nn.Module, name: str, parameter: Any) -> None:
+def _registered(module: nn.Module, name: str, parameter: object) -> None:
     account = getattr(_here, "account", None)
     if account is not None and isinstance(parameter, nn.Parameter):
         account._parameter(parameter)

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -49,7 +48,7 @@ class BackgroundSaver:
         return sum(each.numel() * each.element_size() for one in self.free for each in one.values())
 
     def save(
-        self, step: int, attempt: str, pieces: Sequence[Piece], notes: Any = None, patience: float = 120.0
+        self, step: int, attempt: str, pieces: Sequence[Piece], notes: object = None, patience: float = 120.0
     ) -> Stall:
         """Copy this rank's pieces, then write and (on rank 0) commit them in the background."""
         started = time.perf_counter()
@@ -92,9 +91,9 @@ class BackgroundSaver:
         step: int,
         attempt: str,
         pieces: list[Piece],
-        notes: Any,
+        notes: object,
         patience: float,
-        buffer: dict[Any, Tensor],
+        buffer: dict[tuple[str, int], Tensor],
         turn: int,
     ) -> None:
         error: BaseException | None = None

@@ -66,7 +66,7 @@ def share_of(state: Mapping[str, Tensor], rank: int, ranks: int) -> list[Piece]:
     return pieces
 
 
-def write_pieces(store: CheckpointStore, folder: Path, rank: int, pieces: Iterable[Piece], notes: Any = None) -> int:
+def write_pieces(store: CheckpointStore, folder: Path, rank: int, pieces: Iterable[Piece], notes: object = None) -> int:
     """Write this rank's pieces and record them; the number of bytes. `notes` is anything that JSON holds."""
     pieces, stretches, offset = list(pieces), [], 0
     for each in pieces:

@@ -85,7 +85,7 @@ class CheckpointStore:
             self.disk.make_folder(folder)
         return folder
 
-    def write_part(self, folder: Path, rank: int, chunks: Iterable[bytes | memoryview], notes: Any = None) -> int:
+    def write_part(self, folder: Path, rank: int, chunks: Iterable[bytes | memoryview], notes: object = None) -> int:
         """Write this rank's bytes as one file and record it; the number of bytes."""
         path, digest, count = folder / f"part-{rank}.bin", hashlib.sha256(), 0
 
@@ -102,7 +102,7 @@ class CheckpointStore:
             self._record(folder, rank, {path.name: (count, digest.hexdigest())}, notes)
         return count
 
-    def record(self, folder: Path, rank: int, names: Iterable[str], notes: Any = None) -> None:
+    def record(self, folder: Path, rank: int, names: Iterable[str], notes: object = None) -> None:
         """Record files that something else wrote into the folder, such as `torch.distributed.checkpoint`."""
         files = {}
         with _named_if_full(folder):
@@ -112,7 +112,7 @@ class CheckpointStore:
                 files[name] = self._seen(folder / name)
             self._record(folder, rank, files, notes)
 
-    def _record(self, folder: Path, rank: int, files: Mapping[str, tuple[int, str]], notes: Any) -> None:
+    def _record(self, folder: Path, rank: int, files: Mapping[str, tuple[int, str]], notes: object) -> None:
         content = {"rank": rank, "files": files, "notes": notes}
         write_durably(self.disk, folder / f"part-{rank}.json", json.dumps(content).encode())
 
@@ -120,7 +120,7 @@ class CheckpointStore:
         self,
         folder: Path,
         ranks: int,
-        notes: Any = None,
+        notes: object = None,
         patience: float = _PATIENCE,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -269,7 +269,7 @@ def _step_of(folder: Path) -> int:
     return int(found[1])
 
 
-def _sealed(content: Mapping[str, Any]) -> bytes:
+def _sealed(content: Mapping[str, object]) -> bytes:
     """JSON with the hash of all else in it."""
     text = json.dumps(content, sort_keys=True)
     return json.dumps(
@@ -286,7 +286,7 @@ class _named_if_full:  # noqa: N801 - a context manager, used like a function
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise CheckpointError(
                 "no space",

@@ -4,15 +4,13 @@ MHA, GQA and MQA keep 2 · layers · key-value heads · head width numbers for e
 instead, with a small part that holds the rotary positions. Shazeer (2019), Ainslie et al. (2023), DeepSeek-AI (2024).
 """
 
-from typing import Any
-
 from course_lib.estimate import facts, memory
 from course_lib.estimate.units import require, require_whole
 
 KINDS = ("MHA", "GQA", "MQA", "MLA")
 
 
-def kv_numbers_per_token(model: Any, kind: str | None = None) -> int:
+def kv_numbers_per_token(model: str | facts.ModelShape, kind: str | None = None) -> int:
     """Numbers that one token keeps over all layers.
 
     `model` is a name, a `ModelShape` or a `memory.Shape`. `kind` asks what the model would keep with another attention:
@@ -33,12 +31,14 @@ def kv_numbers_per_token(model: Any, kind: str | None = None) -> int:
     return 2 * shape.layers * heads * shape.head_dim
 
 
-def kv_bytes_per_token(model: Any, size: float = 2.0, kind: str | None = None) -> float:
+def kv_bytes_per_token(model: str | facts.ModelShape, size: float = 2.0, kind: str | None = None) -> float:
     """Bytes of one token's keys and values with numbers of `size` bytes. Scales of a quantized cache are left out."""
     return kv_numbers_per_token(model, kind) * require("size", size, "bytes per number")
 
 
-def kv_bytes(model: Any, tokens: int, size: float = 2.0, window: int | None = None, sinks: int = 0) -> float:
+def kv_bytes(
+    model: str | facts.ModelShape, tokens: int, size: float = 2.0, window: int | None = None, sinks: int = 0
+) -> float:
     """Bytes of one sequence of `tokens` tokens. With a `window`, only the last ones and the first `sinks` are kept."""
     tokens = require_whole("tokens", tokens, least=0)
     if window is not None:

@@ -20,7 +20,10 @@ from course_lib.folders import ROOT
 WANTED: Mapping[
     str, tuple[Sequence[str], int]
 ] = {  # capability -> (its entry points, the most lines that one should have to read)
-    "simulate: ranks, messages, clock, meter, deadlock": (("course_lib.cluster.simulation:simulate",), 1500),
+    "simulate: ranks, messages, clock, meter, deadlock": (
+        ("course_lib.cluster.simulation:simulate", "course_lib.cluster.thread_host:ThreadHost"),
+        1500,
+    ),
     "ring all-reduce": (("course_lib.cluster.collectives:ring_all_reduce",), 65),
     "GPipe and 1F1B, with their timeline": (
         (

@@ -1,8 +1,13 @@
 """Plain, frozen records that the cluster, the judge and the figures exchange. No torch, no behavior."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+if TYPE_CHECKING:
+    from course_lib.cluster import Run
 
 VerdictKind = Literal["values", "cost", "protocol", "generality"]
 VERDICT_KINDS: tuple[VerdictKind, ...] = ("values", "cost", "protocol", "generality")
@@ -41,6 +46,24 @@ class Outcome:
     output: str = ""  # what the answer printed, capped
     seconds: float = 0.0  # wall time of the run
     changed: str = ""  # the argument that the call changed, in words; only of functions, which have no ranks
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        """The outcome of a run of the cluster."""
+        meter = {**run.meter.as_dict(), "seconds": run.seconds}
+        if run.waits:
+            meter["waits"] = [(w.rank, w.waits_for, w.call, w.what, w.line) for w in run.waits]
+        if run.hazards:
+            meter["hazards"] = list(map(str, run.hazards))
+        return cls(
+            state=run.state,
+            value=list(run.results),
+            meter=meter,
+            error="" if run.error is None else str(run.error),
+            trace=getattr(run.error, "trace", ""),
+            output=run.output,
+            seconds=run.wall_seconds,
+        )
 
     def fields(self) -> dict[str, Any]:
         """Field by field, without a copy of what is in them."""

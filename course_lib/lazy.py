@@ -21,3 +21,9 @@ def on_first_use(
         return value
 
     return load, lambda: sorted({*space, *offered}), offered
+
+
+def named(place: str) -> Any:
+    """What `module:name` names; the module is imported only now."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

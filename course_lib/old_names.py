@@ -31,7 +31,7 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.widgets": "course_lib.draw.explore",
 }
 _LEAVES = {  # modules that have another name within their package
-    "course_lib.cluster": "activity:trace_spans exchange:message_exchange interleave:adversarial_delivery work:handles",
+    "course_lib.cluster": "activity:message_exchange exchange:message_exchange interleave:adversarial_delivery work:point_to_point",
     "course_lib.memory": "conventions:recipes terms:activation_terms stages:stage_peaks",
     "course_lib.data_parallel": "replica:ddp samples:sampler tokens:token_weighting",
     "course_lib.sharding": "fully:fsdp rows:flat_parameter flat:flatten levels:hsdp whole:full_state_dict owned:zero1 "

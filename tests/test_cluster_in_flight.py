@@ -6,6 +6,7 @@ from cluster_programs import ring_all_reduce, shift
 from test_cluster_remote import across, serving
 from torch.utils.flop_counter import FlopCounterMode
 
+from course_grader.records import Outcome
 from course_lib.cluster import InFlight, P2POp, RankError, adversaries, attempt, interleavings, simulate
 
 
@@ -242,7 +243,7 @@ def test_the_same_is_seen_in_a_class_s_rank_processes(apart):
     here = attempt(program, 2, args=(torch.ones(4),))
     there = across(serving(program), 2, apart, args=(torch.ones(4),))
     assert list(map(str, there.hazards)) == list(map(str, here.hazards)) and len(here.hazards) == 2
-    assert there.error is None and there.outcome()["meter"]["hazards"] == list(map(str, here.hazards))
+    assert there.error is None and Outcome.of(there).meter["hazards"] == list(map(str, here.hazards))
 
 
 def test_interleavings_finds_a_hazard_that_changes_no_result():

@@ -5,8 +5,12 @@ import math
 import pytest
 import torch
 
-from course_lib.cluster.in_process import keep, move
-from course_lib.cluster.kernel import Adversary, Fault, Finished, Kernel, Request, Stuck
+from course_lib.cluster.adversary import Adversary
+from course_lib.cluster.errors import Deadlock
+from course_lib.cluster.kernel import Kernel
+from course_lib.cluster.protocol import End, Request
+from course_lib.cluster.simulation import simulate
+from course_lib.cluster.thread_host import InProcess, ThreadHost, move
 from course_lib.cluster.topology import Level, Topology
 
 LINK = Topology.flat(latency=1.0, bandwidth=4.0)  # 1 s a message, 4 bytes/s: times are small whole numbers
@@ -43,16 +47,16 @@ def play(kernel, scripts):
 
 
 def kernel_of(ranks, adversary=None, topology=LINK):
-    return Kernel(ranks, topology, adversary, move, keep)
+    return Kernel(ranks, topology, adversary, move, torch.clone)
 
 
 def test_a_blocking_message_moves_its_bytes_and_takes_latency_plus_bytes_over_bandwidth():
     kernel, x, y = kernel_of(2), torch.arange(4.0), torch.zeros(4)
     end, _ = play(kernel, [[half(0, "send", 1, x)], [half(1, "recv", 0, y)]])
-    assert isinstance(end, Finished) and torch.equal(x, y)
+    assert end == End() and torch.equal(x, y)
     assert kernel.meter.bytes_sent == [16, 0] and kernel.meter.bytes_received == [0, 16]
     assert kernel.meter.pairs == {(0, 1): (16, 1)}
-    assert kernel.clock == [5.0, 5.0] and kernel.seconds == 5.0
+    assert kernel.state.clock.times == [5.0, 5.0] and max(kernel.state.clock.times) == 5.0
 
 
 def test_a_rendezvous_starts_when_the_later_of_the_two_is_there():
@@ -60,8 +64,8 @@ def test_a_rendezvous_starts_when_the_later_of_the_two_is_there():
     late = half(1, "recv", 0, y)
     late.work = (("compute", "", 10.0),)
     play(kernel, [[half(0, "send", 1, x)], [late]])
-    assert kernel.clock == [12.0, 12.0]
-    spans = {(s.rank, s.kind): (s.start, s.end) for s in kernel.spans()}
+    assert kernel.state.clock.times == [12.0, 12.0]
+    spans = {(rank, kind): (start, end) for rank, start, end, kind, _ in kernel.state.spans}
     assert spans == {(0, "send"): (0.0, 12.0), (1, "compute"): (0.0, 10.0), (1, "recv"): (10.0, 12.0)}
 
 
@@ -89,7 +93,7 @@ def test_two_messages_into_one_port_come_one_after_the_other():
         Request(2, "wait", handle=2),
     ]
     play(kernel, [[half(0, "send", 2, x)], [half(1, "send", 2, x)], script])
-    assert kernel.clock == [5.0, 9.0, 9.0]
+    assert kernel.state.clock.times == [5.0, 9.0, 9.0]
 
 
 def test_a_shared_port_of_a_node_is_a_bottleneck_and_an_own_one_is_not():
@@ -106,7 +110,7 @@ def test_a_shared_port_of_a_node_is_a_bottleneck_and_an_own_one_is_not():
             ],
         )
         assert kernel.meter.levels == {"node": (0, 0), "network": (32, 2)}
-        return kernel.seconds
+        return max(kernel.state.clock.times)
 
     assert (time_with(False), time_with(True)) == (5.0, 9.0)
 
@@ -116,7 +120,7 @@ def test_buffering_lets_a_sender_leave_as_many_messages_behind(depth, sent):
     kernel, x = kernel_of(2, Adversary(depth)), torch.zeros(1)
     end, order = play(kernel, [[half(0, "send", 1, x) for _ in range(5)], [Request(1, "done")]])
     assert order.count(0) == 1 + sent
-    assert isinstance(end, Stuck) if sent < 5 else isinstance(end, Fault)
+    assert isinstance(end.error, Deadlock) if sent < 5 else isinstance(end, End)
 
 
 @pytest.mark.parametrize(("busy", "ends"), [(0.0, 5.0), (2.0, 5.0), (30.0, 30.0)])
@@ -126,7 +130,7 @@ def test_a_buffered_message_travels_while_the_sender_goes_on(busy, ends, late):
     recv = half(1, "recv", 0, x.clone())
     recv.work = (("compute", "", busy),)
     play(kernel, [[half(0, "send", 1, x)], [recv]])
-    assert kernel.clock == [0.0, ends]  # 1 s of latency and 4 s of bytes, from when it was sent
+    assert kernel.state.clock.times == [0.0, ends]  # 1 s of latency and 4 s of bytes, from when it was sent
 
 
 def test_an_early_buffered_message_is_read_when_it_is_sent():
@@ -153,7 +157,7 @@ def test_when_the_senders_buffer_is_read_with_the_receive_already_posted(late, s
         rank = turn[0]
         if rank == 0 and not play_order[0]:
             x.zero_()  # after the match, before its own wait
-            play_order[0] = [Request(0, "wait", handle=1)] if kernel.in_flight(0, 1) is not None else []
+            play_order[0] = [Request(0, "wait", handle=1)] if 1 in kernel.state.operations[0] else []
         kernel.submit(play_order[rank].pop(0) if play_order[rank] else Request(rank, "done"))
     assert y[0] == seen
 
@@ -180,11 +184,11 @@ def test_under_stream_order_a_pairs_second_operation_waits_for_its_first():
         parts = [half(rank, "isend", 1 - rank, x), half(rank, "irecv", 1 - rank, x.clone())]
         return [*parts, Request(rank, "wait", handle=1), Request(rank, "wait", handle=2)]
 
-    assert isinstance(play(kernel_of(2), [exchange(0), exchange(1)])[0], Finished)
+    assert play(kernel_of(2), [exchange(0), exchange(1)])[0] == End()
     end, _ = play(kernel_of(2, Adversary(order="stream")), [exchange(0), exchange(1)])
-    assert isinstance(end, Stuck) and {wait.rank for wait in end.waits} == {0, 1}
+    assert isinstance(end.error, Deadlock) and {wait.rank for wait in end.error.waits} == {0, 1}
     batched = [[Request(rank, "batch", more=exchange(rank)[:2]), *exchange(rank)[2:]] for rank in (0, 1)]
-    assert isinstance(play(kernel_of(2, Adversary(order="stream")), batched)[0], Finished)
+    assert play(kernel_of(2, Adversary(order="stream")), batched)[0] == End()
 
 
 def test_messages_match_by_pair_and_tag_in_the_order_of_posting():
@@ -194,7 +198,7 @@ def test_messages_match_by_pair_and_tag_in_the_order_of_posting():
     sends = [half(0, "isend", 1, one), half(0, "isend", 1, two, tag=5), half(0, "isend", 1, three)]
     recvs = [half(1, "recv", 0, got[0], tag=5), half(1, "recv", 0, got[1]), half(1, "recv", 0, got[2])]
     end, _ = play(kernel, [sends, recvs])
-    assert isinstance(end, Finished) and [float(x) for x in got] == [2.0, 1.0, 3.0]
+    assert end == End() and [float(x) for x in got] == [2.0, 1.0, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +212,7 @@ def test_messages_match_by_pair_and_tag_in_the_order_of_posting():
 )
 def test_the_two_ends_of_a_message_must_agree(sent, into, word):
     end, _ = play(kernel_of(2), [[half(0, "send", 1, sent, line="A")], [half(1, "recv", 0, into, line="B")]])
-    assert isinstance(end, Fault) and str(end.error).startswith(word)
+    assert isinstance(end, End) and str(end.error).startswith(word)
     assert "rank 0" in str(end.error) and "A" in str(end.error) and "B" in str(end.error)
 
 
@@ -217,7 +221,7 @@ def test_shapes_that_hold_the_same_row_of_numbers_agree(shapes):
     end, _ = play(
         kernel_of(2), [[half(0, "send", 1, torch.ones(shapes[0]))], [half(1, "recv", 0, torch.ones(shapes[1]))]]
     )
-    assert isinstance(end, Finished)
+    assert end == End()
 
 
 def test_rounds_count_the_longest_chain_of_messages():
@@ -238,3 +242,20 @@ def test_rounds_count_the_longest_chain_of_messages():
     kernel = kernel_of(3)
     play(kernel, fan)
     assert kernel.meter.steps == [2, 1, 2]
+
+
+def pass_around(comm):
+    x = torch.full((2,), float(comm.rank))
+    work = comm.isend(x, (comm.rank + 1) % comm.size)
+    got = torch.empty(2)
+    comm.recv(got, (comm.rank - 1) % comm.size)
+    work.wait()
+    return float(got.sum())
+
+
+def test_the_bare_host_runs_ranks_without_anything_that_observes_them():
+    kernel = Kernel(3, None, None, move)
+    end = ThreadHost(InProcess(kernel), dict.fromkeys(range(3), pass_around), 3).run()
+    run = simulate(pass_around, 3)
+    assert end == End() and kernel.state.results == run.results == [4.0, 0.0, 2.0]
+    assert kernel.meter.as_dict() == run.meter.as_dict() and kernel.state.clock.times == run.clock

@@ -12,6 +12,7 @@ import pytest
 import torch
 from cluster_programs import ring_all_reduce
 
+from course_grader.records import Outcome
 from course_grader.remote_ranks.codec import encode
 from course_lib.cluster import Deadlock, Mismatch, RankError, Topology, attempt, simulate
 from course_lib.cluster.comm import P2POp
@@ -479,11 +480,11 @@ def test_times_do_not_depend_on_chance():
 def test_an_outcome_is_plain_data():
     from course_grader.remote_ranks.codec import decode
 
-    outcome = attempt(send_first, 2).outcome()
-    assert outcome["state"] == "deadlock" and outcome["meter"]["waits"][0][:2] == (0, (1,))
-    assert decode(encode(outcome["meter"])) == outcome["meter"]
-    assert attempt(lambda comm: comm.rank, 2).outcome()["value"] == [0, 1]
-    assert attempt(send_first, 2, buffering=math.inf).outcome()["state"] == "answered"
+    outcome = Outcome.of(attempt(send_first, 2))
+    assert outcome.state == "deadlock" and outcome.meter["waits"][0][:2] == (0, (1,))
+    assert decode(encode(outcome.meter)) == outcome.meter
+    assert Outcome.of(attempt(lambda comm: comm.rank, 2)).value == [0, 1]
+    assert Outcome.of(attempt(send_first, 2, buffering=math.inf)).state == "answered"
 
 
 def swap_in_place(comm, x):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from course_lib.cluster import Deadlock, Level, Topology, Wait
 from course_lib.cluster.intervals import length, overlap, union
-from course_lib.cluster.topology import Ports
+from course_lib.cluster.traffic import Traffic
 
 PODS = Topology(
     (Level("device pair", 2, 1e-6, 1e9), Level("node", 4, 2e-6, 1e8), Level("pod", None, 3e-6, 1e7, shared=True))
@@ -29,12 +29,12 @@ def test_a_shared_port_is_that_of_the_unit_below():
 
 
 def test_a_port_sends_and_receives_at_once_but_one_message_a_direction():
-    ports = Ports(Topology.flat(latency=1.0, bandwidth=10.0))
-    assert ports.carry(0, 1, 20, 0.0) == (0.0, 3.0)
-    assert ports.carry(1, 0, 20, 0.0) == (0.0, 3.0)  # the other direction is free
-    assert ports.carry(0, 2, 20, 0.0) == (2.0, 5.0)  # 0 still sends
-    assert ports.carry(3, 1, 20, 1.0) == (2.0, 5.0)  # 1 still receives
-    assert ports.carry(0, 1, 20, 9.0) == (9.0, 12.0)
+    traffic = Traffic(4, Topology.flat(latency=1.0, bandwidth=10.0))
+    assert traffic.transmit(0, 1, 20, 0, 0.0, "") == 3.0
+    assert traffic.transmit(1, 0, 20, 0, 0.0, "") == 3.0  # the other direction is free
+    assert traffic.transmit(0, 2, 20, 0, 0.0, "") == 5.0  # 0 still sends
+    assert traffic.transmit(3, 1, 20, 0, 1.0, "") == 5.0  # 1 still receives
+    assert traffic.transmit(0, 1, 20, 0, 9.0, "") == 12.0
 
 
 @pytest.mark.parametrize(

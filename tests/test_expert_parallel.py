@@ -91,23 +91,6 @@ def test_a_view_of_any_layout_is_dispatched_like_its_copy() -> None:
     assert torch.allclose(torch.cat([out for out, *_ in run.results]), want, atol=1e-12)
 
 
-def test_splitting_each_expert_gives_the_same_output_and_gradients() -> None:
-    layer, parts = layer_of(), tokens_of([6, 6])
-    want, x_grad = dense_run(layer, torch.cat(parts))
-
-    def work(comm, x):
-        part, x = ep.split_experts(layer.experts, comm).double(), x.clone().requires_grad_()
-        routing = ep.route(x @ layer.router.weight.detach().T, 2, "chosen")
-        out = ep.tensor_mixture(x, routing, part, comm)
-        out.square().sum().backward()
-        return out.detach(), x.grad, part.gate.grad, part.down.grad
-
-    outs, grads, gates, downs = zip(*simulate(work, 2, per_rank=[(x,) for x in parts]).results, strict=True)
-    assert torch.allclose(torch.cat(outs), want, atol=1e-12) and torch.allclose(torch.cat(grads), x_grad, atol=1e-12)
-    assert torch.allclose(torch.cat(gates, 1), layer.experts.gate.grad, atol=1e-12)
-    assert torch.allclose(torch.cat(downs, 2), layer.experts.down.grad, atol=1e-12)
-
-
 @pytest.mark.parametrize("balance", ["none", "loss", "bias"])
 def test_a_training_is_the_same_for_every_division_of_the_experts(balance: str) -> None:
     mixture = ep.Mixture(experts=4, top_k=2, ffn=8, shared=1, balance=balance, z_weight=1e-3)
@@ -368,7 +351,6 @@ def test_bad_input_is_an_error_that_says_what_fits(call, words: str) -> None:
     [
         (lambda comm: MixtureLayer(8, ep.Mixture(experts=4), comm), r"\[1, 2, 4\] ranks"),
         (lambda comm: ep.expert_groups(comm, 2), r"\[1, 3\]"),
-        (lambda comm: ep.split_experts(ep.Experts(2, 4, 8), comm), r"\[1, 2, 4, 8\]"),
         (lambda comm: ep.all_to_all(torch.zeros(4, 2), comm, [1, 1, 1], [1, 1, 1]), "describes 3 rows"),
         (lambda comm: ep.train(comm, SMALL, ep.Mixture(), 1, 4), "multiple of 3"),
         (lambda comm: ep.dispatch_by_node(torch.zeros(1, 4), ep.route(torch.zeros(1, 6), 1), comm, 2), "divisor of 3"),

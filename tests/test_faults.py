@@ -189,7 +189,6 @@ def test_the_expected_maximum_is_that_of_order_statistics():
     assert faults.expected_max(3, 0.0, 1.0) == pytest.approx(1.5 / math.sqrt(math.pi), abs=1e-6)
     draws = np.random.default_rng(0).normal(1.0, 0.1, (20_000, 64)).max(1)
     assert faults.expected_max(64, 1.0, 0.1) == pytest.approx(draws.mean(), abs=4 * draws.std() / math.sqrt(len(draws)))
-    assert faults.expected_max_exponential(3, 1.0, 6.0) == pytest.approx(12.0)
 
 
 def drawn_times(rng, ranks=8, steps=40, noise=0.03):
@@ -259,39 +258,6 @@ def test_three_replicas_decide_and_two_only_notice():
     assert faults.vote([7]) == faults.Vote((), True)
 
 
-def test_a_replay_finds_a_step_that_is_wrong_now_and_then_and_not_one_that_only_draws():
-    def honest(state):
-        state["w"] += torch.randn(4) * state["w"]
-
-    calls = []
-
-    def wrong_once(state):
-        honest(state)
-        calls.append(1)
-        if len(calls) == 2:
-            faults.flip_bit(state["w"], 1, 3)
-
-    state = {"w": torch.ones(4), "m": torch.zeros(2)}
-    kept = torch.get_rng_state()
-    assert faults.replay_differs(honest, state) == []
-    assert faults.replay_differs(wrong_once, state) == ["w"]
-    assert torch.equal(torch.get_rng_state(), kept) and torch.equal(state["w"], torch.ones(4))
-
-
-def test_a_checked_product_names_the_column_of_a_large_error_and_passes_rounding():
-    torch.manual_seed(0)
-    for dtype in (torch.float32, torch.bfloat16):
-        a, b = torch.randn(33, 65).to(dtype), torch.randn(65, 17).to(dtype)
-        assert faults.checked_matmul(a, b)[1] == []
-
-    def wrong(a, b):
-        c = a @ b
-        faults.flip_bit(c, 3 * 17 + 5, 29)
-        return c
-
-    assert faults.checked_matmul(torch.randn(33, 65), torch.randn(65, 17), wrong)[1] == [5]
-
-
 # --- spikes -------------------------------------------------------------------------------------
 
 
@@ -319,50 +285,6 @@ def test_of_the_recorded_trainings_only_the_one_that_blew_up_gives_an_alarm():
     blown = curves["moments in fp16"]
     assert blown[1] > 10 * blown[0]  # too early for a detector that has not yet seen half a window of normal losses
     assert found["moments in fp16"] == [next(step for step in range(200) if math.isnan(blown[step]))]
-
-
-def test_a_rewind_reads_each_batch_once_and_none_that_is_left_out():
-    found = faults.rewind(spike=1050, checkpoints=range(0, 2000, 100), before=100, skip=200)
-    assert found.step == 900 and found.left_out == range(950, 1150)
-    read = [found.batch_of(step) for step in range(900, 1300)]
-    assert len(set(read)) == len(read) and not set(read) & set(found.left_out) and read[0] == 900
-    assert faults.rewind(130, [0, 100], before=30, skip=200).left_out == range(100, 300)
-    with pytest.raises(ValueError, match="step 50"):
-        faults.rewind(50, [0], before=100)
-
-
-# --- hangs --------------------------------------------------------------------------------------
-
-WORLD = {"world": (0, 1, 2, 3), "left": (0, 1), "right": (2, 3)}
-
-
-def seen(rank, group, sequence, state="completed", operation="all_reduce", elements=8):
-    return faults.Record(rank, group, sequence, operation, elements, state)
-
-
-def test_the_rank_that_did_not_call_is_blamed_and_not_those_that_wait():
-    records = [seen(r, "world", 0) for r in range(4)] + [seen(r, "world", 1, "started") for r in (0, 1, 3)]
-    assert faults.blame(records, WORLD) == faults.Blame("missing", (2,), "world", 1)
-    assert faults.blame(records[4:], WORLD).ranks == (2,)  # it never called anything
-    assert faults.blame(records[:4], WORLD).kind == "none"
-
-
-def test_a_rank_that_waits_in_another_group_is_not_to_blame():
-    records = [seen(0, "world", 0, "started"), seen(1, "world", 0, "started"), seen(2, "right", 0, "started")]
-    assert faults.blame(records, WORLD) == faults.Blame("missing", (3,), "world", 0)
-
-
-def test_ranks_that_wait_for_each_other_in_two_groups_are_a_cycle():
-    groups = {"a": (0, 1), "b": (0, 1)}
-    records = [seen(0, "a", 0, "started"), seen(1, "b", 0, "started")]
-    assert faults.blame(records, groups) == faults.Blame("cycle", (0, 1))
-
-
-def test_different_calls_at_one_place_are_a_mismatch():
-    records = [seen(r, "world", 0, "started") for r in (0, 1, 2)] + [seen(3, "world", 0, "started", "all_gather")]
-    assert faults.blame(records, WORLD) == faults.Blame("mismatch", (3,), "world", 0)
-    two = [seen(0, "left", 0, "started"), seen(1, "left", 0, "started", elements=9)]
-    assert faults.blame(two, WORLD).ranks == (0, 1)
 
 
 def test_the_packages_words_name_its_modules():

@@ -45,7 +45,7 @@ from course_grader.judging.random_inputs import one_apart
 from course_grader.judging.ranks import counts, on_ranks
 from course_grader.judging.tensors import OtherTensors, close, coin_of, factor, same_tensors, tensor_fault
 from course_grader.records import Case, Outcome
-from course_lib.cluster.kernel import Adversary
+from course_lib.cluster.adversary import Adversary
 
 PLAIN = Case(name="a case")
 ON_TWO = Case(name="two ranks", ranks=2)

@@ -42,13 +42,6 @@ def test_every_number_of_the_conventions_table(
     assert memory.fewest_devices(memory.state_bytes(405e9, letter), 80 * GB) == cards
 
 
-def test_the_table_has_a_row_for_each_convention_with_its_source():
-    assert set(CONVENTIONS) == {row[0] for row in TABLE}
-    rows = memory.convention_table()
-    assert [row["convention"] for row in rows] == sorted(CONVENTIONS)
-    assert all(row["who"] and row["source"] for row in rows)
-
-
 @pytest.mark.parametrize(
     ("stage", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)], ids=["none", "os", "os+g", "os+g+p"]
 )
@@ -98,19 +91,6 @@ def test_weights_of_seventy_billion(dtype, gigabytes):
 
 def test_a_checkpoint_leaves_gradients_out():
     assert [CONVENTIONS[letter].checkpoint for letter in "ABCD"] == [10, 12, 12, 12]
-
-
-@pytest.mark.parametrize("letter", sorted(CONVENTIONS))
-def test_a_convention_can_be_said_by_its_types(letter):
-    one, words = CONVENTIONS[letter], {"fp32": "fp32", "16 bits": "bf16", "8 bits": "int8"}
-    types = {name: words[one.dtypes[name]] if name in one.dtypes else "" for name in memory.BUCKETS}
-    assert memory.own_convention(**types).buckets == one.buckets
-
-
-def test_a_convention_of_ones_own_is_taken_wherever_a_letter_is():
-    pure = memory.own_convention(master="", moments="bf16")
-    assert pure.buckets == CONVENTIONS["F"].buckets and memory.state_bytes(1e9, pure) == memory.state_bytes(1e9, "F")
-    assert memory.zero_bytes_per_param(3, 8, pure) == 1.0
 
 
 # --- laws ------------------------------------------------------------------------------------------
@@ -165,7 +145,6 @@ def test_arrays_are_answered_with_arrays():
     ("call", "words"),
     [
         (lambda: memory.bytes_per_param("Z"), "B = mixed precision as in ZeRO"),
-        (lambda: memory.own_convention(weights="half"), "No dtype 'half'"),
         (lambda: memory.state_bytes(-1), "params is -1"),
         (lambda: memory.weights_bytes(70e9, "float16"), "choose from fp64"),
         (lambda: memory.zero_bytes(7e9, 4, 8), "stages 1, 2 and 3"),

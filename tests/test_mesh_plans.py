@@ -5,7 +5,7 @@ import pytest
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import DAY, GB
 from course_lib.parallel import planner
-from course_lib.parallel.mesh import Mesh, network, plan, regime, with_adapter
+from course_lib.parallel.mesh import Mesh, plan, regime
 from course_lib.parallel.mesh.regimes import AXES
 from course_lib.parallel.mesh.training import CONFIG, Job, bytes_by_axis
 from course_lib.parallel.schedules import interleaved, one_f_one_b
@@ -107,11 +107,6 @@ def test_a_mixture_of_experts_shares_its_experts_out():
 def test_a_layout_that_cannot_be_names_the_value_and_what_fits(settings, words):
     with pytest.raises(ValueError, match=words):
         plan(**{"model": "llama3-70b", "gpus": 64, **settings})
-
-
-def test_slower_adapters_change_the_network_alone():
-    slow = with_adapter(network("Llama 3 cluster"), 5e9)
-    assert [level.bandwidth for level in slow.levels] == [450e9, 5e9, 5e9, pytest.approx(5e9 / 7)]
 
 
 @pytest.mark.parametrize(("size", "over"), [(1, ()), (7, ("memory",)), (70, ("memory",)), (405, AXES)], ids=str)

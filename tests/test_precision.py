@@ -8,7 +8,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.cluster import simulate
 from course_lib.model import precision
 from course_lib.model.precision import Format, encode, number_format, round_to, torch_dtype
 
@@ -248,24 +247,6 @@ def test_sums_of_nothing_are_zero_and_odd_orders_are_refused():
 # --------------------------------------------------------------------------------------------- softmax
 
 
-@given(st.lists(st.lists(st.floats(-1e4, 1e4, width=32) | st.just(-math.inf), max_size=5), min_size=1, max_size=5))
-def test_a_softmax_in_pieces_is_that_of_the_whole(pieces):
-    chunks = [torch.tensor(piece, dtype=torch.float64) for piece in pieces]
-    whole = torch.cat(chunks)
-    got = precision.online_softmax(chunks)
-    if bool((whole > -math.inf).any()):
-        assert torch.allclose(got, whole.softmax(-1), rtol=1e-10, atol=1e-300)
-    else:
-        assert torch.equal(got, torch.zeros_like(whole)), "a masked row gets zeros, not NaN"
-
-
-def test_a_softmax_of_rows_needs_a_chunk():
-    rows = torch.randn(3, 2, 7, dtype=torch.float64) * 50
-    assert torch.allclose(precision.online_softmax(rows.split([3, 0, 4], -1)), rows.softmax(-1))
-    with pytest.raises(ValueError, match="no chunk"):
-        precision.online_softmax([])
-
-
 # --------------------------------------------------------------------------------------------- loss scaling
 
 
@@ -287,13 +268,6 @@ def test_a_scale_stays_between_its_limits_and_starts_there():
     for wrong in ({"scale": 0.0}, {"interval": 0}, {"backoff": 2.0}, {"growth": 0.5}, {"scale": math.nan}):
         with pytest.raises(ValueError):
             precision.LossScaler(**wrong)
-
-
-@pytest.mark.parametrize("guilty", [None, 0, 2])
-def test_all_ranks_hear_of_an_overflow_on_one_for_one_number(guilty):
-    run = simulate(lambda comm: precision.overflow_anywhere(comm, comm.rank == guilty), 3)
-    assert run.results == [guilty is not None] * 3
-    assert sum(run.meter.bytes_sent) <= 2 * 3 * 4 * 2
 
 
 def test_infinite_and_nan_gradients_are_an_overflow_and_empty_ones_are_none():
@@ -447,11 +421,6 @@ def test_a_parameter_without_a_gradient_stays_and_counts_no_update():
     optimizer = precision.StoredAdamW([weight], 1e-3, "nearest")
     optimizer.step()
     assert torch.equal(weight.data, torch.ones(3)) and optimizer.updates == 0
-
-
-def test_a_score_of_plus_infinity_gives_nan_as_in_torch():
-    row = torch.tensor([1.0, math.inf, 2.0])
-    assert precision.online_softmax(row.split(1))[1].isnan() and row.softmax(-1)[1].isnan()
 
 
 def test_an_empty_tensor_has_no_codes():

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bench import torch_schedules
 from course_lib.estimate import facts
-from course_lib.estimate.facts.pipelines import bubble_formula, bubble_formulas
+from course_lib.estimate.facts.pipelines import bubble_formula
 from course_lib.parallel.schedules import (
     GENERATORS,
     Op,
@@ -99,11 +99,6 @@ NAMES = {
     "DualPipe": dualpipe,
     "DualPipeV": dualpipe_v,
 }
-
-
-def test_every_published_closed_form_has_its_generator():
-    assert set(bubble_formulas()) == set(NAMES)
-    assert all(each.source and each.url and each.date and each.condition for each in bubble_formulas().values())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -38,13 +38,6 @@ def test_a_window_stops_a_sequence_from_growing():
     assert serving.kv_bytes("mistral-7b", 0) == 0
 
 
-def test_sequences_that_fit_are_whole_and_rounded_up_to_pages():
-    one = serving.kv_bytes_per_token("llama3-8b")
-    assert serving.sequences_that_fit(1000 * one, "llama3-8b", 100) == 10
-    assert serving.sequences_that_fit(1000 * one, "llama3-8b", 100, page=16) == 8  # 112 slots each
-    assert serving.sequences_that_fit(99 * one, "llama3-8b", 100) == 0
-
-
 # --- seconds ---------------------------------------------------------------------------------------
 
 IDEAL = Sustained(
@@ -206,24 +199,6 @@ def test_random_use_of_the_pool_never_loses_or_doubles_a_page():
         pool.add(3)
 
 
-def test_a_cached_prefix_ends_where_prompts_differ_and_never_crosses_a_salt():
-    cache = serving.PrefixCache(8, 4)
-    assert cache.match(range(10)) == 0 and cache.add(range(10)) == 2
-    assert cache.match(range(10)) == 8 and cache.match([0, 1, 2, 3, 9, 5, 6, 7]) == 4
-    assert cache.match([9, 1, 2, 3, 4, 5, 6, 7]) == 0 and cache.match(range(10), b"other") == 0
-    assert serving.block_keys([1, 2, 3, 4], 2)[1] != serving.block_keys([9, 9, 3, 4], 2)[1]
-    assert cache.hit_rate == 12 / (10 + 10 + 8 + 8 + 10)
-
-
-def test_eviction_takes_the_oldest_leaf_and_nothing_in_use():
-    cache = serving.PrefixCache(3, 1)
-    cache.add([1, 2, 3], pin=True)
-    assert cache.add([7]) == 0  # all are in use
-    cache.release([1, 2, 3])
-    assert cache.add([7]) == 1 and cache.match([1, 2, 3]) == 2  # 3 left, at the end of the chain
-    assert cache.add([8, 9]) == 2 and len(cache) == 3
-
-
 # --- speculative decoding --------------------------------------------------------------------------
 
 
@@ -285,7 +260,6 @@ def test_equal_models_accept_all_and_the_formula_counts_tokens():
     assert all(len(serving.verify([0, 3, 1], same, np.full((4, 4), 0.25), coin)) == 4 for _ in range(50))
     assert serving.expected_tokens(0.8, 4) == pytest.approx(sum(0.8**k for k in range(5)))
     assert serving.expected_tokens(1.0, 4) == 5 and serving.expected_tokens(0.0, 4) == 1
-    assert serving.best_drafted(0.8, 0.1) > serving.best_drafted(0.5, 0.1) >= 1 and serving.best_drafted(0.1, 0.5) == 0
     with pytest.raises(ValueError, match="cannot have been sampled"):
         serving.verify([1], [[1.0, 0.0]], [[0.5, 0.5]] * 2, coin)
     with pytest.raises(ValueError, match="sum to 1"):

@@ -1,16 +1,14 @@
 """Checkpoints in parts, read at another number of ranks; and first weights that no number of ranks changes."""
 
 import json
-from functools import partial
 
 import pytest
 import torch
-from sharding_kit import CONFIG, FROZEN, AdamW, account_here, accumulate_on, mine, sharded, torchs
+from sharding_kit import CONFIG, FROZEN, AdamW, accumulate_on, mine, sharded, torchs
 
 from course_lib.cluster import RankError, launch, simulate
-from course_lib.model import text
-from course_lib.model.transformer import Config, Transformer, build
-from course_lib.parallel.sharding import FullySharded, MasterOptimizer, Zero, drawing, full_state, load, save, skeleton
+from course_lib.model.transformer import Config, build
+from course_lib.parallel.sharding import FullySharded, MasterOptimizer, Zero, full_state, load, save
 from tests.patience import patience
 
 DOUBLE = torch.float64
@@ -71,34 +69,6 @@ def contents(folder):
     return {key: b"".join(value for _, value in sorted(parts.items())) for key, parts in found.items()}
 
 
-def test_a_rank_reads_its_own_bytes_and_never_holds_the_whole(tmp_path):
-    config = Config(layers=3, hidden=64, positions="learned")
-
-    def made(comm, folder, reads):
-        account = account_here()
-        with skeleton():
-            model = Transformer(config)
-        z = FullySharded(comm, model, list(model.blocks), draw=drawing(lambda name, shape: 0.1))
-        optimizer = AdamW(list(z.shards()))
-        account.reset_peak()
-        if reads:
-            return load(folder, z, optimizer), account.peak_bytes
-        tokens, targets = text.batch(0, 2, 8)
-        torch.nn.functional.cross_entropy(z(tokens).flatten(0, 1), targets.flatten()).backward()
-        z.finish()
-        optimizer.step()
-        save(folder, z, optimizer)
-        return sum(each.stat().st_size for each in folder.glob("*.bin")), 0
-
-    simulate(made, 4, (tmp_path, False), account=True)
-    total = sum(each.stat().st_size for each in tmp_path.glob("*.bin"))
-    run = simulate(made, 6, (tmp_path, True), account=True)
-    elements = sum(each.numel() for each in build(config).parameters())
-    assert total == 12 * elements == sum(read for read, _ in run.results), "weights and two moments, each read once"
-    largest = max(each.numel() for each in build(config).parameters())
-    assert max(peak for _, peak in run.results) < 12 * elements / 6 + 4 * largest + 8192
-
-
 def faulty(comm, folder, config):
     z = FullySharded(comm, build(config))
     load(folder, z, AdamW(list(z.shards())))
@@ -152,50 +122,6 @@ def test_what_two_processes_save_three_read_as_torchs_own_checkpoint_does(tmp_pa
         for name, want in saved.items():
             assert torch.equal(ours[name], want)
             torch.testing.assert_close(theirs[name], want, rtol=1e-9, atol=1e-9)
-
-
-# --- first weights
-
-
-def first_weights(comm, how, seed=0):
-    with skeleton():
-        model = Transformer(CONFIG)
-    units = list(model.blocks) if how == "blocks" else []
-    return full_state(FullySharded(comm, model, units, draw=drawing(lambda name, shape: shape[-1] ** -0.5, seed)))
-
-
-def test_first_weights_are_the_same_to_the_bit_at_any_number_of_ranks_and_in_any_units():
-    want = simulate(first_weights, 1, ("blocks",)).results[0]
-    for ranks, how in ((3, "blocks"), (4, "blocks"), (5, "one")):
-        got = simulate(first_weights, ranks, (how,)).results[-1]
-        assert got.keys() == want.keys() and all(torch.equal(got[name], each) for name, each in want.items())
-    other = simulate(first_weights, 2, ("blocks", 1)).results[0]
-    assert not torch.equal(other["blocks.0.mlp.up.weight"], want["blocks.0.mlp.up.weight"])
-    matrix = want["blocks.0.mlp.up.weight"]
-    assert matrix.std() == pytest.approx(CONFIG.hidden**-0.5, rel=0.1) and abs(matrix.mean()) < 0.02
-    assert not torch.equal(matrix, want["blocks.1.mlp.up.weight"]) and (want["norm.weight"] == 1).all()
-
-
-def test_a_model_that_is_drawn_in_parts_is_never_whole_anywhere():
-    config = Config(layers=6, hidden=64, positions="learned")
-
-    def program(comm):
-        account = account_here()
-        with skeleton():
-            model = Transformer(config)
-        z = FullySharded(comm, model, list(model.blocks), draw=drawing(lambda name, shape: 0.1))
-        return account.peak_bytes, sum(row.flat.elements for row in z.rows)
-
-    for peak, elements in simulate(program, 8, account=True).results:
-        assert peak < 4 * elements / 8 + 3 * 4 * config.hidden * config.ffn
-
-
-def test_a_stretch_of_a_drawn_matrix_is_that_of_the_whole():
-    draw = partial(drawing(lambda name, shape: 2.0), "w", torch.Size([300, 50]))
-    whole = draw(0, 15_000)
-    for start, stop in ((0, 1), (4095, 4097), (5000, 15_000), (8192, 8192 + 4096)):
-        assert torch.equal(draw(start, stop), whole[start:stop])
-    assert whole.std() == pytest.approx(2.0, rel=0.05)
 
 
 def test_stages_1_and_2_keep_frozen_weights_and_buffers_in_a_checkpoint(tmp_path):

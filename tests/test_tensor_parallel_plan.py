@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from course_lib.folders import ROOT
 from course_lib.model.transformer import Config, build
-from course_lib.parallel.tensor.partition import check_split, packed_rows, plan, span
+from course_lib.parallel.tensor.partition import check_split, plan, span
 from course_lib.parallel.tensor.traffic import (
     tp_bytes_per_layer,
     tp_bytes_per_step,
@@ -89,10 +89,7 @@ def test_what_does_not_divide_is_refused_with_what_fits(config, ranks, word):
         check_split(config, ranks)
 
 
-def test_a_packed_matrix_is_cut_in_each_of_its_parts():
-    assert packed_rows((8, 4, 4), 2, 1) == [slice(4, 8), slice(10, 12), slice(14, 16)]
-    with pytest.raises(ValueError, match="5 rows do not divide"):
-        packed_rows((8, 5), 2, 0)
+def test_a_rank_beyond_the_last_is_refused():
     with pytest.raises(ValueError, match="rank is 2"):
         plan(Config(), 2, 2)
 

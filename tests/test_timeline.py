@@ -23,7 +23,7 @@ from course_lib.parallel.schedules import (
     zb_h2,
     zb_v,
 )
-from course_lib.parallel.timeline import Durations, messages, play
+from course_lib.parallel.timeline import Durations, critical_path, messages, play
 
 
 def longest(schedule, took, communication=0.0):
@@ -211,7 +211,7 @@ def test_fitted_on_1f1b_alone_the_seen_rows_fit_and_split_backwards_come_out_too
 def test_the_critical_path_has_no_slack_and_spans_the_step():
     schedule = one_f_one_b(4, 8)
     played = play(schedule, Durations(forward=[1, 1, 3, 1], backward=2, communication=0.25))
-    path = played.critical_path()
+    path = critical_path(played)
     now = 0.0
     for rank, place in path:
         assert played.starts[rank][place] in (pytest.approx(now), pytest.approx(now + 0.25))
@@ -224,7 +224,7 @@ def test_shortening_what_is_not_on_the_critical_path_changes_nothing(name):
     schedule = GENERATORS[name](2, 4)
     times = [1 + 0.1 * stage for stage in range(schedule.stages)]
     whole = play(schedule, Durations(forward=times, backward=2, communication=0.1))
-    on_it = {schedule.rows[rank][place][:2] for rank, place in whole.critical_path()}
+    on_it = {schedule.rows[rank][place][:2] for rank, place in critical_path(whole)}
     assert len(on_it) >= schedule.stages
     for stage in range(schedule.stages):
         if ("F", stage) in on_it:

@@ -10,7 +10,7 @@ from course_lib.draw.palette import COLOR, INK, PAPER, SOFT, VERMILION, ink_on
 from course_lib.draw.style import Picture
 from course_lib.estimate.units import number_text, percent_text
 from course_lib.parallel.schedules import KINDS, Schedule
-from course_lib.parallel.timeline import Timeline
+from course_lib.parallel.timeline import Timeline, critical_path
 
 _BAR, _STRIP = 0.56, 0.26  # of a row's height
 _TOP = 0.02  # a row's bars begin so far above its middle
@@ -54,7 +54,7 @@ def gantt(
         _draw_strip(axes, timeline, holds or max(timeline.peak_activations), end)
     _frame(axes, timeline, set(mark), low, high, VERMILION, 2.0)
     if path:
-        _frame(axes, timeline, set(timeline.critical_path()), low, high, INK, 1.3)
+        _frame(axes, timeline, set(critical_path(timeline)), low, high, INK, 1.3)
     axes.set_ylim(schedule.ranks - 0.45, -0.75 if strip else -0.5)
     axes.set_xlim(0, end)
     step = max(1, -(-schedule.ranks // 16))

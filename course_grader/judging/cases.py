@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from course_grader.records import Case
-from course_lib.cluster.kernel import Adversary
+from course_lib.cluster.adversary import Adversary
 
 
 def shown(name: str, share: str, *args: Any, ranks: int | None = None, per_rank: Any = None, **more: Any) -> Case:

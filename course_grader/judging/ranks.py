@@ -15,7 +15,7 @@ from course_grader.exercises.layouts import COLUMNS
 from course_grader.judging.mistakes import Fault, Wrong
 from course_grader.judging.tensors import not_like, same
 from course_grader.records import Case, Outcome
-from course_lib.cluster.kernel import Adversary
+from course_lib.cluster.adversary import Adversary
 
 PerRank = tuple[tuple[Any, ...], ...]
 

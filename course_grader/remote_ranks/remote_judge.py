@@ -30,11 +30,11 @@ from course_grader.remote_ranks.remote_worker import END
 from course_grader.remote_ranks.request_validation import RequestReader, need
 from course_grader.remote_ranks.wire import Gone, Wire, limit, tell, unlimit
 from course_lib.cluster.errors import Refused, Unfinished, Unreadable
-from course_lib.cluster.kernel import Kernel
+from course_lib.cluster.kernel import Kernel, Machine
 from course_lib.cluster.process_tuning import PIN_AFTER, pin, this_core, young_garbage
-from course_lib.cluster.program import check_ranks, own_arguments
-from course_lib.cluster.protocol import Adversary, Fault, Finished, Stuck
+from course_lib.cluster.protocol import End
 from course_lib.cluster.run import Run
+from course_lib.cluster.simulation import check_ranks, own_arguments
 from course_lib.cluster.topology import Topology
 
 
@@ -55,7 +55,7 @@ def judge_ranks(
     args: Sequence[Any] = (),
     per_rank: Sequence[Any] | None = None,
     topology: Topology | None = None,
-    adversary: Adversary | None = None,
+    adversary: Machine | None = None,
     *,
     seed: int = 0,
     caps: Caps = Caps(),  # noqa: B008 - frozen
@@ -73,7 +73,7 @@ def judge_ranks(
     with young_garbage():
         error = judge.run(
             {
-                "late": kernel.adversary.late,
+                "late": kernel.machine.late,
                 "seed": seed,
                 "capture": capture,
                 "speed": kernel.topology.flops,
@@ -133,7 +133,7 @@ class _Judge:
     def _turns(self) -> BaseException | None:
         while True:
             turn = self.kernel.next()
-            if isinstance(turn, (Stuck, Fault, Finished)):
+            if isinstance(turn, End):
                 return turn.error
             rank, reply = turn
             if self.queues[rank]:

@@ -7,16 +7,14 @@ import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_grader.remote_ranks import codec
+from course_grader.remote_ranks.remote_endpoint import RemoteHost
 from course_grader.remote_ranks.wire import Gone, hear, send
 from course_lib.cluster.errors import RankError
-from course_lib.cluster.in_flight import Hazard
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.process_tuning import on_core
-from course_lib.cluster.program import Body
-from course_lib.cluster.protocol import Fault, Finished, Reply, Request
+from course_lib.cluster.protocol import End, Reply, Request
+from course_lib.cluster.simulation import Body
 from course_lib.cluster.source_lines import line_text
-from course_lib.cluster.thread_host import ThreadHost
 
 END = -1  # the judge names this rank when the run is over
 
@@ -26,12 +24,11 @@ class SocketLink:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        self.ledgers: dict[int, dict[str, Any]] = {}  # of the host: what each rank's account counted
-        self.hazards: dict[int, list[Hazard]] = {}  # and how it used tensors in flight
+        self.host: RemoteHost  # what each rank's endpoint counted and how it used tensors in flight
         self._lines: dict[Any, str] = {}
         self._deferred: dict[int, list[tuple[Any, ...]]] = {}
 
-    def step(self, request: Request | None) -> tuple[int, Reply] | Fault | Finished:
+    def step(self, request: Request | None) -> tuple[int, Reply] | End:
         """Pass a request to the judge; return the rank that runs next, or that the run has ended."""
         if request is not None:
             frames = self._deferred.pop(request.rank, [])
@@ -39,7 +36,7 @@ class SocketLink:
                 frames.append(self._frame(request))
             send(self.sock, frames[0] if len(frames) == 1 else (request.rank, "several", (), (), tuple(frames)))
         rank, value, writes = hear(self.sock)
-        return (rank, Reply(value, writes)) if rank != END else Finished()
+        return (rank, Reply(value, writes)) if rank != END else End()
 
     def defer(self, request: Request) -> None:
         """Send a request whose reply is known together with the rank's next one."""
@@ -51,8 +48,9 @@ class SocketLink:
             error: RankError = request.data
             return (request.rank, op, request.work, (), (error.kind, str(error.args[0]), error.line, error.trace))
         if op == "done":
-            hazards = tuple(hazard.plain() for hazard in self.hazards.get(request.rank, ()))
-            return request.rank, op, request.work, (), (request.data, self.ledgers.get(request.rank), hazards)
+            end = self.host.endpoints[request.rank]
+            hazards = tuple(hazard.plain() for hazard in end.watch.hazards)
+            return request.rank, op, request.work, (), (request.data, end.ledger, hazards)
         line = self._line(request.line)
         if op in ("wait", "test"):
             body: Any = (request.handle, line)
@@ -104,21 +102,18 @@ def serve_ranks(sock: socket.socket, fn: Callable[..., Any]) -> str:
     except ValueError as error:
         return _decline(sock, error)
     link = SocketLink(sock)
-    host = ThreadHost(
+    host = link.host = RemoteHost(
         link,
         bodies,
         hello["ranks"],
         late=hello["late"],
-        remote=True,
         seed=hello["seed"],
         capture=hello["capture"],
         speed=hello["speed"],
-        finish=_plain_result,
         account=hello["account"],
-        core=hello["core"],
+        meeting=hello["core"],
         debug=mine[0] if alone else None,
     )
-    link.ledgers, link.hazards = host.ledgers, host.hazards
     with contextlib.suppress(Gone), on_core(hello["core"] if alone else None):
         host.run()
     return host.output
@@ -141,9 +136,3 @@ def _bodies(copies: Blueprint, ranks: Sequence[int]) -> dict[int, Callable[..., 
 def _body(copies: Blueprint) -> Body:
     memory: dict[int, Any] = {}
     return Body(copies.copy(memory), (), list(memory.values()))
-
-
-def _plain_result(value: Any) -> Any:
-    value = codec.plain(value)
-    codec.encode(value)
-    return value

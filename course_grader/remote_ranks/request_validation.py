@@ -137,9 +137,9 @@ class RequestReader:
         return text
 
     def _group(self, rank: int, group: Any) -> tuple[int, ...]:
-        need(type(group) is int and 0 <= group < len(self.kernel.groups), "the group exists")
-        need(rank in self.kernel.groups[group], "a rank speaks in its own groups")
-        return self.kernel.groups[group]
+        need(type(group) is int and 0 <= group < len(self.kernel.state.groups), "the group exists")
+        need(rank in self.kernel.state.groups[group], "a rank speaks in its own groups")
+        return self.kernel.state.groups[group]
 
     def _part(self, rank: int, part: Any) -> Request:
         need(type(part) is tuple and len(part) > 1 and part[0] in ("isend", "irecv"), "a batch is of isend and irecv")
@@ -179,7 +179,8 @@ class RequestReader:
         need(type(reads) is tuple, "renewals are a tuple")
         for item in reads:
             need(type(item) is tuple and len(item) == 2 and type(item[0]) is int, "a renewal names a call")
-            old = self.kernel.in_flight(rank, item[0])
+            op = self.kernel.state.operations[rank].get(item[0])
+            old = op.data if op is not None and op.send else None  # what the call sends, while in flight
             need(type(item[1]) is torch.Tensor, "a renewal is a tensor")
             if old is not None:
                 need(old.dtype == item[1].dtype and old.shape == item[1].shape, "a renewal is of the same size")

@@ -197,7 +197,7 @@ class InWorker:
     def _run_ranks(self, card: Card, case: Case, request: dict[str, Any], limit: str) -> Outcome:
         """A cluster run whose kernel, meter and clock are here, with the worker's threads as ranks."""
         from course_grader.remote_ranks.remote_judge import Caps, judge_ranks
-        from course_lib.cluster.kernel import Adversary
+        from course_lib.cluster.adversary import Adversary
 
         if any(case.name == each.name and case.per_rank is each.per_rank for each in self.decides):
             return self._run_processes(card, case, request, limit)
@@ -280,7 +280,7 @@ class InWorker:
 
 def _told(run: Run, case: Case, limit: str, printed: Callable[[], str]) -> Outcome:
     """A run of the cluster as an outcome, in words for the author; Lost where the worker is of no more use."""
-    outcome = Outcome(**run.outcome())
+    outcome = Outcome.of(run)
     if outcome.state == "timed out":
         raise Lost(
             "timed out",

@@ -115,7 +115,7 @@ class RankProcesses:
         Late if ranks go on after the run; their processes are then not used again.
         """
         from course_grader.remote_ranks.remote_judge import Caps, judge_ranks
-        from course_lib.cluster.kernel import Adversary
+        from course_lib.cluster.adversary import Adversary
 
         ranks = case.ranks or 1
         while len(self.processes) < ranks:

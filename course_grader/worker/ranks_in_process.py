@@ -44,4 +44,4 @@ def run_here(card: Card, case: Case, answer: Any) -> Outcome:
         return Outcome(state="not answered", error=NOT_ANSWERED)
     if isinstance(original, NotPlain):
         return Outcome(state="raised", error=str(original))
-    return Outcome(**run.outcome())
+    return Outcome.of(run)

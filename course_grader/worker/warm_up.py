@@ -72,8 +72,8 @@ def _ranks() -> None:
     from course_grader import remote_ranks
     from course_grader.remote_ranks.remote_judge import judge_ranks
     from course_grader.remote_ranks.remote_worker import serve_ranks
+    from course_lib.cluster.adversary import Adversary
     from course_lib.cluster.isolate import pack
-    from course_lib.cluster.protocol import Adversary
 
     for late in (False, True, False, True):
         judges, ours = socket.socketpair()

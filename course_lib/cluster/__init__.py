@@ -6,11 +6,11 @@
     run = simulate(token, ranks=8)
     run.results[3], run.meter.bytes_sent[3], run.seconds, run.show()
 
-Every run checks tensors in flight. Between `isend`, `irecv` or an asynchronous collective and its `wait()`, a tensor that is
-sent must not be written, and a tensor that is filled must be neither read nor written. Every such call must be waited for. If
-a run breaks this rule, `simulate` raises `InFlight` at its end, with the call, the tensor and both lines. `attempt`, and thus a
-graded run, continues and records the violations in `run.hazards`; the adversaries decide what an answer loses, and the hazard
-explains it. `in_flight` describes which accesses are not detected.
+Every run checks tensors in flight. Between `isend`, `irecv` or an asynchronous collective and its `wait()`, a tensor
+that is sent must not be written, and a tensor that is filled must be neither read nor written. Every such call must be
+waited for. If a run breaks this rule, `simulate` raises `InFlight` at its end, with the call, the tensor and both
+lines. `attempt`, and thus a graded run, continues and records the violations in `run.hazards`; the adversaries decide
+what an answer loses, and the hazard explains it. `in_flight` describes which accesses are not detected.
 
 Names are loaded when they are first used, so that the codec works without torch.
 """
@@ -20,16 +20,16 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
-        "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm"),
+        "comm": ("AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp"),
+        "adversary": ("Adversary",),
         "in_flight": ("Hazard", "InFlight"),
         "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
         "adversarial_delivery": ("Case", "adversaries", "interleavings"),
-        "kernel": ("Adversary",),
         "launcher": ("launch",),
         "meter": ("Meter",),
         "run": ("Run",),
         "simulation": ("attempt", "simulate"),
         "topology": ("Level", "Topology"),
-        "handles": ("P2POp", "Work"),
+        "point_to_point": ("Work",),
     },
 )

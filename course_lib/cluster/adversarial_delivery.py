@@ -1,8 +1,9 @@
 """`interleavings`: is a program right whenever its bytes move?
 
-With named sources and without polling, a program's outcome cannot depend on the order in which ranks run (Kahn, 1974). It can
-depend only on how many messages fit in buffers, and on when bytes leave and reach memory. So the same program runs once under
-each of a few adversaries. Random orders are added only for programs that receive from any source or poll.
+With named sources and without polling, a program's outcome cannot depend on the order in which ranks run (Kahn, 1974).
+It can depend only on how many messages fit in buffers, and on when bytes leave and reach memory. So the same program
+runs once under each of a few adversaries. Random orders are added only for programs that receive from any source or
+poll.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from course_lib.cluster.kernel import Adversary
-from course_lib.cluster.program import Program
+from course_lib.cluster.adversary import Adversary
 from course_lib.cluster.run import Run
-from course_lib.cluster.simulation import attempt
+from course_lib.cluster.simulation import Program, attempt
 
 SEEDS = 10  # random orders for programs whose outcome may depend on order
 
@@ -46,8 +46,8 @@ def adversaries(streams: bool = True) -> list[Adversary]:
 def interleavings(
     fn: Callable[..., Any],
     ranks: int | Iterable[int],
-    args: Sequence[Any] = (),
-    per_rank: Sequence[Any] | Callable[[int], Sequence[Any]] | None = None,
+    args: Sequence[object] = (),
+    per_rank: Sequence[object] | Callable[[int], Sequence[object]] | None = None,
     *,
     check: Callable[[Run], bool] | None = None,
     streams: bool = True,
@@ -55,9 +55,9 @@ def interleavings(
 ) -> Case | None:
     """The smallest failing case under all adversaries, or None.
 
-    `ranks` may be several numbers, tried in order; `per_rank` may be a function of the number of ranks. A run fails if it
-    raises, if `check(run)` is false, or if its results differ from those under the most lenient adversary. A program whose
-    results never differ still fails if it used a tensor in flight (`run.hazards`).
+    `ranks` may be several numbers, tried in order; `per_rank` may be a function of the number of ranks. A run fails if
+    it raises, if `check(run)` is false, or if its results differ from those under the most lenient adversary. A program
+    whose results never differ still fails if it used a tensor in flight (`run.hazards`).
     """
     for number in sorted({ranks} if isinstance(ranks, int) else set(ranks)):
         own = per_rank(number) if callable(per_rank) else per_rank
@@ -70,8 +70,8 @@ def interleavings(
 def _on(
     fn: Callable[..., Any],
     ranks: int,
-    args: Sequence[Any],
-    own: Sequence[Any] | None,
+    args: Sequence[object],
+    own: Sequence[object] | None,
     check: Callable[[Run], bool] | None,
     streams: bool,
     options: dict[str, Any],
@@ -112,7 +112,7 @@ def _judge(run: Run, lenient: Run, adversary: Adversary, check: Callable[[Run], 
     return None
 
 
-def same(one: Any, two: Any) -> bool:
+def same(one: object, two: object) -> bool:
     """Whether two results are equal bit for bit, with NaN equal to NaN."""
     if isinstance(one, torch.Tensor) and isinstance(two, torch.Tensor):
         if one.dtype != two.dtype or one.shape != two.shape:

@@ -1,7 +1,10 @@
-"""Checks of a communicator's arguments: which tensors may be sent, and what is wrong with the others."""
+"""What is wrong with an argument: with a tensor that is to be sent or filled, with another rank, with what a rank gets a copy of."""
 
 from __future__ import annotations
 
+import inspect
+import io
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,22 +12,54 @@ import numpy as np
 import torch
 
 from course_lib.cluster.collective import OPS, Meta
-
-DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
-_STRIDED = torch.strided
-_PLAIN = frozenset(dtype for dtype in DTYPES if not (dtype.is_floating_point and dtype.itemsize == 1))  # no float8
+from course_lib.cluster.isolate import Writer
+from course_lib.cluster.point_to_point import DTYPES, PLAIN, Array
 
 
-def is_simple(value: Any) -> bool:
-    """Whether a tensor can be sent as it is, so that `checked_tensor` is not needed."""
-    return (
-        type(value) is torch.Tensor
-        and not value.requires_grad
-        and value.dtype in _PLAIN
-        and value.is_cpu
-        and value.layout is _STRIDED
-        and value.is_contiguous()
-    )
+def wrong_peer(op: str, peer: object, me: int, size: int) -> str:
+    """Why a rank cannot be the other end of a message from or to rank `me`."""
+    if isinstance(peer, bool) or not isinstance(peer, (int, np.integer)):
+        return f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {size - 1}."
+    if peer == me:
+        return f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank."
+    hint = "; on a ring, count modulo comm.size" if peer < 0 else ""  # a rank above the last has other causes
+    return f"{op}: rank {peer} does not exist among {size} ranks (0 to {size - 1}){hint}."
+
+
+def checked_tensor(value: Array, op: str, writes: bool) -> torch.Tensor:
+    """The tensor that an operation works on, without autograd; ValueError says what is wrong with the argument."""
+    if isinstance(value, np.ndarray):
+        if writes and not value.flags.writeable:
+            raise ValueError(f"{op}: the numpy array is read-only; receive into a copy of it.")
+        try:
+            value = torch.from_numpy(value)
+        except TypeError as error:
+            raise ValueError(f"{op}: a numpy array of {value.dtype} cannot travel: {error}") from None
+    if not isinstance(value, torch.Tensor):
+        shown = repr(value)
+        raise ValueError(
+            f"{op} takes a tensor (or a numpy array), not {type(value).__name__} {shown[:40]}; wrap numbers: torch.tensor([…])."
+        )
+    if value.layout is not torch.strided or value.is_meta:
+        raise ValueError(
+            f"{op}: a tensor of layout {value.layout} on device {value.device} cannot travel; give a dense one with data."
+        )
+    if value.device.type != "cpu":
+        raise ValueError(f"{op}: the tensor is on {value.device}; the metered cluster works on cpu tensors.")
+    if value.dtype not in PLAIN or value.is_quantized:
+        raise ValueError(
+            f"{op}: tensors of {value.dtype} cannot travel, as on gloo; send their bytes: tensor.view(torch.uint8)."
+        )
+    if (
+        writes
+        and 0 in value.stride()
+        and value.numel() > 1
+        and any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True))
+    ):
+        raise ValueError(
+            f"{op}: the tensor is expanded, several of its elements share memory; receive into a full one."
+        )
+    return value.detach() if value.requires_grad else value
 
 
 def size_text(data: torch.Tensor) -> str:
@@ -32,7 +67,7 @@ def size_text(data: torch.Tensor) -> str:
     return f"{DTYPES[data.dtype]} in shape {tuple(data.shape)}"
 
 
-def reduction(call: str, op: Any, dtype: torch.dtype) -> str:
+def reduction(call: str, op: object, dtype: torch.dtype) -> str:
     """The name of a reduction: a word, or torch.distributed's ReduceOp."""
     name = op if isinstance(op, str) else str(op).rsplit(".", 1)[-1]
     name = name.upper()
@@ -54,43 +89,9 @@ def meta(data: torch.Tensor) -> Meta:
     return DTYPES[data.dtype], tuple(data.shape)
 
 
-def checked_tensor(value: Any, op: str, writes: bool) -> torch.Tensor:
-    """The tensor that an operation works on, without autograd; ValueError says what is wrong with the argument."""
-    if isinstance(value, np.ndarray):
-        if writes and not value.flags.writeable:
-            raise ValueError(f"{op}: the numpy array is read-only; receive into a copy of it.")
-        try:
-            value = torch.from_numpy(value)
-        except TypeError as error:
-            raise ValueError(f"{op}: a numpy array of {value.dtype} cannot travel: {error}") from None
-    if not isinstance(value, torch.Tensor):
-        shown = repr(value)
-        raise ValueError(
-            f"{op} takes a tensor (or a numpy array), not {type(value).__name__} {shown[:40]}; wrap numbers: torch.tensor([…])."
-        )
-    if value.layout is not torch.strided or value.is_meta:
-        raise ValueError(
-            f"{op}: a tensor of layout {value.layout} on device {value.device} cannot travel; give a dense one with data."
-        )
-    if value.device.type != "cpu":
-        raise ValueError(f"{op}: the tensor is on {value.device}; the metered cluster works on cpu tensors.")
-    if value.dtype not in _PLAIN or value.is_quantized:
-        raise ValueError(
-            f"{op}: tensors of {value.dtype} cannot travel, as on gloo; send their bytes: tensor.view(torch.uint8)."
-        )
-    if (
-        writes
-        and 0 in value.stride()
-        and value.numel() > 1
-        and any(s == 0 and n > 1 for s, n in zip(value.stride(), value.shape, strict=True))
-    ):
-        raise ValueError(
-            f"{op}: the tensor is expanded, several of its elements share memory; receive into a full one."
-        )
-    return value.detach() if value.requires_grad else value
-
-
-def checked_list(op: str, name: str, tensors: Any, size: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+def checked_list(
+    op: str, name: str, tensors: Sequence[Array] | None, size: int, like: torch.Tensor
+) -> tuple[torch.Tensor, ...]:
     """The tensors of a list with one for each of `size` ranks, all of the shape and dtype of `like`."""
     if tensors is None or len(tensors) != size:
         raise ValueError(f"{op}: {name} must hold {size} tensors, one for each rank, and holds {len(tensors or ())}.")
@@ -128,3 +129,37 @@ def checked_splits(name: str, data: torch.Tensor, sizes: Sequence[int] | None, s
             f"all_to_all_single: {name}_split_sizes={list(counts)} must be {size} counts that add up to {name}'s {rows} rows."
         )
     return counts
+
+
+def cannot_copy(thing: Any, name: str | tuple[str, ...], error: Exception) -> str:
+    """What cannot be copied and why, in words; several names are those of the parts of `thing`."""
+    for part, one in zip(thing, name, strict=True) if isinstance(name, tuple) else ():
+        try:
+            Writer(io.BytesIO()).dump(part)
+        except Exception as inner:
+            return cannot_copy(part, one, inner)
+    path, cause = _culprit(thing, str(name), error)
+    return (
+        f"Every rank gets its own copy of the function and what it uses, and {path} cannot be copied: {cause}. "
+        "Make it inside the function, or pass in what it is made from."
+    )
+
+
+def _culprit(thing: object, name: str, error: Exception, depth: int = 0) -> tuple[str, str]:
+    """The innermost named thing that cannot be copied, and why."""
+    parts: list[tuple[str, object]] = []
+    if isinstance(thing, types.FunctionType):
+        inside = inspect.getclosurevars(thing)
+        parts = [(f"the global {key!r}", value) for key, value in inside.globals.items()]
+        parts += [(f"the outer variable {key!r}", value) for key, value in inside.nonlocals.items()]
+        parts += [("a default of the function", value) for value in (thing.__defaults__ or ())]
+    elif isinstance(thing, (tuple, list)):
+        parts = [(f"{name}[{index}]", value) for index, value in enumerate(thing)]
+    elif isinstance(thing, dict):
+        parts = [(f"{name}[{key!r}]", value) for key, value in thing.items()]
+    for part, value in parts if depth < 6 else ():
+        try:
+            Writer(io.BytesIO()).dump(value)
+        except Exception as inner:
+            return _culprit(value, part, inner, depth + 1)
+    return name, f"{type(error).__name__}: {error}"

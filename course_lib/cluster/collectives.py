@@ -1,11 +1,11 @@
 """Collectives built from send and receive, and what each costs.
 
-All of them change the given tensor in place, like torch.distributed, and also return it, so that a run's results show it.
-They accept any number of ranks, including one, and any size: chunks differ by at most one element, and rank r owns chunk r.
-Nothing relies on a buffer: both halves of every exchange start as one operation.
+All of them change the given tensor in place, like torch.distributed, and also return it, so that a run's results show
+it. They accept any number of ranks, including one, and any size: chunks differ by at most one element, and rank r owns
+chunk r. Nothing relies on a buffer: both halves of every exchange start as one operation.
 
-Costs follow the latency-bandwidth model: a message of n bytes takes latency + n / bandwidth, and a rank sends one message
-and receives one at a time. The model takes chunks as equal; uneven ones add at most one element per step.
+Costs follow the latency-bandwidth model: a message of n bytes takes latency + n / bandwidth, and a rank sends one
+message and receives one at a time. The model takes chunks as equal; uneven ones add at most one element per step.
 """
 
 from __future__ import annotations
@@ -117,11 +117,13 @@ def ring_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
 def pipelined_ring_all_reduce(
     comm: Comm, x: Tensor, op: str = SUM, pieces: int = 4, scratch: Tensor | None = None
 ) -> Tensor:
-    """The sum as in `ring_all_reduce`, with each chunk sent in `pieces`, one behind the other, so that latencies overlap.
+    """The sum as in `ring_all_reduce`, with each chunk sent in `pieces`, one behind the other, so that latencies
+    overlap.
 
     A piece is passed on as soon as it is complete, while the next is in flight. NCCL's ring does this with its slices
-    (Jeaugey, "Massively scale your deep learning training with NCCL 2.4", 2019). `scratch` is a flat tensor of x's dtype with
-    room for one chunk, for reuse in the next call: newly allocated memory costs about as much time as the additions.
+    (Jeaugey, "Massively scale your deep learning training with NCCL 2.4", 2019). `scratch` is a flat tensor of x's
+    dtype with room for one chunk, for reuse in the next call: newly allocated memory costs about as much time as the
+    additions.
     """
     combine, n, me = _combine(op), comm.size, comm.rank
     flat = _flat(x)
@@ -162,7 +164,8 @@ def _scratch(given: Tensor | None, chunk: Sequence[Tensor]) -> Tensor:
 
 
 def tree_broadcast(comm: Comm, x: Tensor, root: int = 0) -> Tensor:
-    """The root's `x` on every rank, through a binomial tree: in every round, each rank that has it sends it to one more.
+    """The root's `x` on every rank, through a binomial tree: in every round, each rank that has it sends it to one
+    more.
 
     Thakur, Rabenseifner & Gropp, "Optimization of collective communication operations in MPICH" (2005), section 4.
     """
@@ -218,8 +221,8 @@ def naive_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
 def halving_doubling_all_reduce(comm: Comm, x: Tensor, op: str = SUM) -> Tensor:
     """The sum on every rank in about 2·log2(N) exchanges, whose sizes halve and then double. Any N.
 
-    Rabenseifner's algorithm: Thakur, Rabenseifner & Gropp (2005), section 4.5. Ranks beyond the largest power of two first
-    send their tensor to a partner and get the result at the end, which costs two whole messages more.
+    Rabenseifner's algorithm: Thakur, Rabenseifner & Gropp (2005), section 4.5. Ranks beyond the largest power of two
+    first send their tensor to a partner and get the result at the end, which costs two whole messages more.
     """
     combine, n = _combine(op), comm.size
     core = 1 << (n.bit_length() - 1)
@@ -264,8 +267,9 @@ def _halve_and_double(comm: Comm, flat: Tensor, core: int, combine: Callable[[Te
 def hierarchical_all_reduce(comm: Comm, x: Tensor, per_node: int, op: str = SUM) -> Tensor:
     """The sum on every rank, with the fewest bytes between nodes; a node is `per_node` consecutive ranks.
 
-    Reduce-scatter inside each node, all-reduce of chunk i among the i-th ranks of all nodes, all-gather inside each node. All
-    ranks of a node together send 2·S·(1 − 1/nodes) bytes to other nodes. Mikami et al., "Massively distributed SGD" (2018), 2D-torus.
+    Reduce-scatter inside each node, all-reduce of chunk i among the i-th ranks of all nodes, all-gather inside each
+    node. All ranks of a node together send 2·S·(1 − 1/nodes) bytes to other nodes. Mikami et al., "Massively
+    distributed SGD" (2018), 2D-torus.
     """
     nodes, odd = divmod(comm.size, require_whole("per_node", per_node, "ranks"))
     if odd:
@@ -303,7 +307,8 @@ def pairwise_all_to_all(comm: Comm, outputs: Sequence[Tensor], inputs: Sequence[
 
 
 def all_to_all(comm: Comm, parts: Sequence[Tensor]) -> list[Tensor]:
-    """The rows that the ranks had for this one, in the order of their source. Only senders know the sizes, so counts go first.
+    """The rows that the ranks had for this one, in the order of their source. Only senders know the sizes, so counts go
+    first.
 
     `parts[d]`, a flat tensor of any length, is for rank d.
     """
@@ -438,8 +443,9 @@ def ranks_per_server(size: Any, stride: Any, per_server: int) -> Any:
 def ring_rate(size: Any, near: Any, inside: Any, across: Any) -> Any:
     """Bytes/s of a ring of `size` ranks with `near` of them in each server: the wire of every group, in every chapter.
 
-    `inside` and `across` are the rates of one rank's link and of its adapter, one way. A ring leaves a server over the adapters of all its
-    ranks there, as NCCL's channels do, and it is no faster than the links inside. Jeaugey (2019), "NCCL 2.4".
+    `inside` and `across` are the rates of one rank's link and of its adapter, one way. A ring leaves a server over the
+    adapters of all its ranks there, as NCCL's channels do, and it is no faster than the links inside. Jeaugey (2019),
+    "NCCL 2.4".
     """
     return np.where(near >= size, inside, np.minimum(inside, near * across))
 

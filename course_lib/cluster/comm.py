@@ -1,88 +1,52 @@
 """`Comm`: the names and semantics of torch.distributed, for a rank of the metered cluster.
 
-Operations change the given tensors in place. Blocking operations return None (`recv` returns the source, as in torch), the
-others a `Work`. Tensors may have any memory layout; a numpy array is treated as the tensor that shares its memory. The
-communicator of a group uses the group's rank numbers. It holds no reference to the kernel: the thread determines which rank
-calls, and the kernel checks again what that rank may do.
+Operations change the given tensors in place. Blocking operations return None (`recv` returns the source, as in torch),
+the others a `Work`. The communicator of a group uses the group's rank numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 
 from course_lib.cluster.arguments import (
-    DTYPES,
     check_ratio,
     checked_list,
     checked_splits,
     checked_tensor,
-    is_simple,
     meta,
     reduction,
     size_text,
 )
 from course_lib.cluster.collective import Call
-from course_lib.cluster.endpoint import endpoint, poison
-from course_lib.cluster.handles import P2POp, Work
-from course_lib.cluster.protocol import ANY, Request
+from course_lib.cluster.endpoint import endpoint
+from course_lib.cluster.point_to_point import Array, PointToPoint, Work
+from course_lib.cluster.protocol import Request
 from course_lib.cluster.source_lines import caller_line
-from course_lib.model.accounting import unseen
+
+__all__ = ["AVG", "MAX", "MIN", "PRODUCT", "SUM", "Comm", "P2POp", "Work"]
 
 SUM, AVG, PRODUCT, MAX, MIN = "SUM", "AVG", "PRODUCT", "MAX", "MIN"
 
 
-class Comm:
-    """One rank's communicator: `comm.rank`, `comm.size`, and the operations of torch.distributed."""
+class P2POp(NamedTuple):
+    """One send or receive for `batch_isend_irecv`: `P2POp(comm.isend, tensor, peer)`."""
 
-    __slots__ = ("_group", "_ranks")
+    op: Callable[..., Work]
+    tensor: Array
+    peer: int
+    tag: int = 0
 
-    def __init__(self, ranks: Sequence[int], group: int = 0) -> None:
-        self._ranks, self._group = tuple(ranks), group
 
-    @property
-    def rank(self) -> int:
-        """This rank's number in the group; -1 outside it."""
-        me = endpoint().rank
-        return me if not self._group else self._ranks.index(me) if me in self._ranks else -1
+class Comm(PointToPoint):
+    """One rank's communicator: `comm.rank`, `comm.size`, and the operations of torch.distributed.
 
-    @property
-    def size(self) -> int:
-        """The number of ranks in the group."""
-        return len(self._ranks)
+    All ranks of the group call the same collectives, in the same order.
+    """
 
-    def __repr__(self) -> str:
-        return f"Comm(rank={self.rank}, size={self.size})"
-
-    # --- point to point
-
-    def send(self, tensor: Any, dst: int, tag: int = 0) -> None:
-        """Send to rank `dst`; return when the receiver, or with buffering a buffer, has the message."""
-        end = endpoint()
-        request, data = self._half("send", tensor, dst, tag)
-        call = end.post((data,))
-        end.call(request)
-        end.over(call)
-
-    def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
-        """Receive into `tensor` from rank `src`, or from any rank if None; return the source rank."""
-        end = endpoint()
-        request, data = self._half("recv", tensor, src, tag)
-        call = end.post((), (data,))
-        source = end.call(request)
-        end.over(call)
-        return source if not self._group else self._ranks.index(source)
-
-    def isend(self, tensor: Any, dst: int, tag: int = 0) -> Work:
-        """Start a send. Do not change `tensor` until `wait()` returns."""
-        return self._start([self._half("isend", tensor, dst, tag)])[0]
-
-    def irecv(self, tensor: Any, src: int | None = None, tag: int = 0) -> Work:
-        """Start a receive. Neither read nor write `tensor` until `wait()` returns."""
-        return self._start([self._half("irecv", tensor, src, tag)])[0]
+    __slots__ = ()
 
     def batch_isend_irecv(self, p2p_op_list: Sequence[P2POp]) -> list[Work]:
         """Start several sends and receives at once, without an order among them; return one `Work` for each."""
@@ -100,77 +64,11 @@ class Comm:
             halves.append(self._half(name, item.tensor, item.peer, item.tag))
         return self._start(halves, batch=True)
 
-    def _start(self, halves: list[tuple[Request, torch.Tensor]], batch: bool = False) -> list[Work]:
-        end = endpoint()
-        works, flights = [], []
-        for request, data in halves:
-            sends = request.op == "isend"
-            sent, into = ((data,), ()) if sends else ((), (data,))
-            call = end.post(sent, into)
-            guard = None
-            if end.late:
-                with unseen():
-                    if sends:
-                        guard = (data, data.clone())
-                    else:
-                        poison(data)
-            works.append(Work(call, request.line, guard))
-            end.handles.add(works[-1])
-            flights.append((call, request, sent, into))
-        first = halves[0][0]
-        end.call(Request(end.rank, "batch", line=first.line, more=[half[0] for half in halves]) if batch else first)
-        end.watch.start(flights)
-        return works
-
-    def _half(self, op: str, tensor: Any, peer: int | None, tag: int) -> tuple[Request, torch.Tensor]:
-        end = endpoint()
-        end.unwatch()
-        sends = op == "isend" or op == "send"
-        data = tensor if is_simple(tensor) else checked_tensor(tensor, op, writes=not sends)
-        if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != end.rank:
-            world = peer
-        else:
-            world = self._peer(op, peer)
-        if type(tag) is not int or tag < 0:
-            raise ValueError(f"{op}: tag is {tag!r}; it must be an integer of 0 or more.")
-        request = Request(
-            end.rank,
-            op,
-            world,
-            tag,
-            data if sends else None,
-            None if sends or end.is_remote else data,
-            DTYPES[data.dtype],
-            tuple(data.shape),
-            data.nbytes,
-            self._group,
-            caller_line(),
-        )
-        return request, data
-
-    def _peer(self, op: str, peer: int | None) -> int:
-        if self.rank < 0:
-            raise ValueError(
-                f"{op}: rank {endpoint().rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
-            )
-        if peer is None and op in ("recv", "irecv"):
-            return ANY
-        if isinstance(peer, bool) or not isinstance(peer, (int, np.integer)):
-            raise ValueError(f"{op}: the other rank is {peer!r}; it must be an integer from 0 to {self.size - 1}.")
-        if not 0 <= peer < self.size:
-            hint = "; on a ring, count modulo comm.size" if peer < 0 else ""  # a rank above the last has other causes
-            raise ValueError(f"{op}: rank {peer} does not exist among {self.size} ranks (0 to {self.size - 1}){hint}.")
-        if peer == self.rank:
-            raise ValueError(f"{op}: rank {peer} is this rank itself; copy the tensor instead, or pick another rank.")
-        return self._ranks[peer]
-
-    # --- collectives: all ranks of the group call the same, in the same order
-
     def barrier(self, async_op: bool = False) -> Work | None:
         """Wait until every rank of the group has called it."""
         return self._collect(Call("barrier", async_op=async_op))
 
-    def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> Work | None:
+    def broadcast(self, tensor: Array, src: int, async_op: bool = False) -> Work | None:
         """Copy the tensor of rank `src` into `tensor` on every rank."""
         root = self._root("broadcast", "src", src)
         data = checked_tensor(tensor, "broadcast", writes=endpoint().rank != root)
@@ -178,7 +76,7 @@ class Comm:
         call = Call("broadcast", root=root, async_op=async_op)
         return self._collect(call, (data,), () if mine else (data,))
 
-    def reduce(self, tensor: Any, dst: int, op: Any = SUM, async_op: bool = False) -> Work | None:
+    def reduce(self, tensor: Array, dst: int, op: object = SUM, async_op: bool = False) -> Work | None:
         """Combine the tensors of all ranks into the tensor of rank `dst`; the other ranks keep theirs."""
         root = self._root("reduce", "dst", dst)
         mine = endpoint().rank == root
@@ -186,14 +84,14 @@ class Comm:
         call = Call("reduce", reduction("reduce", op, data.dtype), root, async_op=async_op)
         return self._collect(call, (data,), (data,) if mine else ())
 
-    def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> Work | None:
+    def all_reduce(self, tensor: Array, op: object = SUM, async_op: bool = False) -> Work | None:
         """Combine the tensors of all ranks in place, on every rank."""
         data = checked_tensor(tensor, "all_reduce", writes=True)
         call = Call("all_reduce", reduction("all_reduce", op, data.dtype), async_op=async_op)
         return self._collect(call, (data,), (data,))
 
     def gather(
-        self, tensor: Any, gather_list: Sequence[Any] | None = None, dst: int = 0, async_op: bool = False
+        self, tensor: Array, gather_list: Sequence[Array] | None = None, dst: int = 0, async_op: bool = False
     ) -> Work | None:
         """Collect every rank's tensor in the `gather_list` of rank `dst`."""
         root = self._root("gather", "dst", dst)
@@ -202,7 +100,7 @@ class Comm:
         return self._collect(Call("gather", root=root, async_op=async_op), (data,), into)
 
     def scatter(
-        self, tensor: Any, scatter_list: Sequence[Any] | None = None, src: int = 0, async_op: bool = False
+        self, tensor: Array, scatter_list: Sequence[Array] | None = None, src: int = 0, async_op: bool = False
     ) -> Work | None:
         """Send each rank its tensor from the `scatter_list` of rank `src`."""
         root = self._root("scatter", "src", src)
@@ -210,13 +108,13 @@ class Comm:
         parts = self._list("scatter", "scatter_list", scatter_list, root, data)
         return self._collect(Call("scatter", root=root, async_op=async_op), parts, (data,))
 
-    def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> Work | None:
+    def all_gather(self, tensor_list: Sequence[Array], tensor: Array, async_op: bool = False) -> Work | None:
         """Collect every rank's tensor in the `tensor_list` of every rank. All have the same shape, as gloo requires."""
         data = checked_tensor(tensor, "all_gather", writes=False)
         into = self._list("all_gather", "tensor_list", tensor_list, endpoint().rank, data)
         return self._collect(Call("all_gather", async_op=async_op), (data,), into)
 
-    def all_gather_into_tensor(self, output_tensor: Any, input_tensor: Any, async_op: bool = False) -> Work | None:
+    def all_gather_into_tensor(self, output_tensor: Array, input_tensor: Array, async_op: bool = False) -> Work | None:
         """Fill `output_tensor` with the inputs of all ranks, in the order of ranks."""
         into, data = (
             checked_tensor(output_tensor, "all_gather_into_tensor", True),
@@ -225,7 +123,9 @@ class Comm:
         check_ratio("all_gather_into_tensor", "output", into, "input", data, self.size)
         return self._collect(Call("all_gather_into_tensor", async_op=async_op), (data,), (into,))
 
-    def reduce_scatter_tensor(self, output: Any, input: Any, op: Any = SUM, async_op: bool = False) -> Work | None:  # noqa: A002
+    def reduce_scatter_tensor(
+        self, output: Array, input: Array, op: object = SUM, async_op: bool = False
+    ) -> Work | None:  # noqa: A002
         """Combine the inputs of all ranks; rank r gets part r of the result in `output`."""
         into, data = (
             checked_tensor(output, "reduce_scatter_tensor", True),
@@ -237,8 +137,8 @@ class Comm:
 
     def all_to_all_single(
         self,
-        output: Any,
-        input: Any,  # noqa: A002
+        output: Array,
+        input: Array,  # noqa: A002
         output_split_sizes: Sequence[int] | None = None,
         input_split_sizes: Sequence[int] | None = None,
         async_op: bool = False,
@@ -261,7 +161,8 @@ class Comm:
     def new_group(self, ranks: Sequence[int]) -> Comm:
         """A communicator of these ranks of the world, renumbered in increasing order, as in torch.
 
-        Every rank of the world must call it, in the same order; on a rank that is not a member, the communicator's rank is -1.
+        Every rank of the world must call it, in the same order; on a rank that is not a member, the communicator's rank
+        is -1.
         """
         if self._group:
             raise ValueError("new_group: call it on the world's communicator, on every rank, as in torch.distributed.")
@@ -277,12 +178,14 @@ class Comm:
         members = tuple(sorted(members))
         return Comm(members, self._collect(Call("new_group", ranks=members)))
 
-    def _root(self, op: str, name: str, root: Any) -> int:
+    def _root(self, op: str, name: str, root: int) -> int:
         if type(root) is not int or not 0 <= root < self.size:
             raise ValueError(f"{op}: {name}={root!r} must be a rank from 0 to {self.size - 1} of this communicator.")
         return self._ranks[root]
 
-    def _list(self, op: str, name: str, tensors: Any, root: int, like: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    def _list(
+        self, op: str, name: str, tensors: Sequence[Array] | None, root: int, like: torch.Tensor
+    ) -> tuple[torch.Tensor, ...]:
         """The tensors of a list that only the root passes."""
         if endpoint().rank == root:
             return checked_list(op, name, tensors, self.size, like)
@@ -292,7 +195,7 @@ class Comm:
 
     def _collect(self, call: Call, sent: Sequence[torch.Tensor] = (), into: Sequence[torch.Tensor] = ()) -> Any:
         end = endpoint()
-        end.unwatch()
+        end.enter()
         if self.rank < 0:
             raise ValueError(
                 f"{call.name}: rank {end.rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
@@ -302,27 +205,12 @@ class Comm:
         call.into = tuple(None if end.is_remote else data for data in into)
         request = Request(end.rank, "collective", group=self._group, line=caller_line(), more=call)
         number = end.post(sent, into, collective=True)
-        if call.async_op and end.late:
-            given = {data.data_ptr() for data in sent}
-            for data in into:
-                if data.data_ptr() not in given:
-                    with unseen():
-                        poison(data)
-        value = end.call(request)
         if call.async_op:
-            end.watch.start([(number, request, sent, into)])
             work = Work(number, request.line)
-            end.handles.add(work)
+            end.start([(number, request, sent, into)], [work])
+            end.call(request)
+            end.exit()
             return work
+        value = end.call(request)
         end.over(number)
         return value if call.name == "new_group" else None
-
-    # --- what the cluster adds
-
-    def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
-        """Advance this rank's virtual clock by `seconds`, or by `flops` at the topology's speed. Not in torch.distributed."""
-        end = endpoint()
-        if not (seconds >= 0 and flops >= 0):
-            raise ValueError(f"compute: seconds={seconds}, flops={flops}; both must be 0 or more.")
-        total = float(seconds) + (flops / end.speed if flops else 0.0)
-        end.work.append((kind, label, total))

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from typing import Protocol
+
+from course_lib.lazy import named
+
+ADVICE = "course_lib.cluster.advice:advice"  # what to do about a deadlock
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,13 @@ class Unreadable(Refused):
     """What a rank sent or returned cannot be decoded."""
 
 
+class Use(Protocol):
+    """A use of a tensor in flight, which explains itself as text."""
+
+    @property
+    def rank(self) -> int: ...
+
+
 class RankError(ClusterError):
     """A rank raised an exception: `rank`, `line`, `trace` (the frames) and, if available, `original` (the exception)."""
 
@@ -73,28 +86,12 @@ class RankError(ClusterError):
 
 def find_cycle(waits: tuple[Wait, ...]) -> tuple[int, ...]:
     """The ranks of one deadlock cycle, smallest first, or (). Follows every edge, not only the first."""
-    edges = {wait.rank: wait.waits_for for wait in waits}
-    color: dict[int, int] = {}
-    for root in sorted(edges):
-        path: list[int] = []
-        stack = [(root, iter(edges.get(root, ())))] if root not in color else []
-        if stack:
-            color[root] = 1
-            path.append(root)
-        while stack:
-            for peer in stack[-1][1]:
-                if color.get(peer) == 1:
-                    cycle = path[path.index(peer) :]
-                    first = cycle.index(min(cycle))
-                    return tuple(cycle[first:] + cycle[:first])
-                if peer in edges and peer not in color:
-                    color[peer] = 1
-                    path.append(peer)
-                    stack.append((peer, iter(edges[peer])))
-                    break
-            else:
-                color[path.pop()] = 2
-                stack.pop()
+    try:
+        TopologicalSorter({wait.rank: wait.waits_for for wait in waits}).prepare()
+    except CycleError as error:
+        cycle = error.args[1][:0:-1]  # it is given from awaited to waiting rank, and ends where it begins
+        first = cycle.index(min(cycle))
+        return (*cycle[first:], *cycle[:first])
     return ()
 
 
@@ -106,27 +103,4 @@ def _deadlock_text(waits: tuple[Wait, ...], cycle: tuple[int, ...]) -> str:
         lines.append(f"  … and {len(waits) - len(shown[:8])} more waiting ranks")
     if cycle:
         lines.append("They wait for each other in a cycle: " + " → ".join(map(str, (*cycle, cycle[0]))) + ".")
-    return "\n".join([*lines, _advice(shown, cycle)])
-
-
-def _advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
-    kinds = {wait.kind for wait in shown}
-    if any("behind call" in wait.note for wait in shown):
-        return (
-            "On NCCL, the operations of a pair of ranks run in the order of issue. Start both halves with one batch_isend_irecv, "
-            "or let one of the two ranks receive first."
-        )
-    if cycle and kinds == {"send"}:
-        return (
-            "All of these ranks send first, and a send returns only when its receive has been posted. "
-            "Let one of them receive first, or use isend or batch_isend_irecv."
-        )
-    if cycle and kinds == {"recv"}:
-        return "All of these ranks wait to receive before any of them sends. Let one of them send first."
-    if "collective" in kinds:
-        return "A collective returns only when every rank of its group has called it, in the same order."
-    if kinds == {"poll"}:
-        return "A loop on is_completed() never ends here, because the other half is never posted. Look for the missing send or receive."
-    if not cycle:
-        return "The other half is never posted. Compare the ranks and tags of the sends with those of the receives."
-    return "Find the first call of the cycle that could come later, and swap it with the call after it."
+    return "\n".join([*lines, named(ADVICE)(shown, cycle)])

@@ -120,7 +120,7 @@ def server() -> ForkServer:
     return _current
 
 
-def _put(sock: socket.socket, value: Any) -> None:
+def _put(sock: socket.socket, value: object) -> None:
     data = pickle.dumps(value)
     sock.sendall(_LENGTH.pack(len(data)) + data)
 

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from course_lib.cluster.comm import SUM, P2POp
+from course_lib.cluster.point_to_point import Array
 
 # newer torch renamed these two and warns about the old names
 _all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
@@ -19,7 +20,7 @@ _reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_sc
 class RealWork:
     """An operation in progress; do not use its tensors before `wait()` returns."""
 
-    def __init__(self, work: Any, after: Callable[[], None] | None = None) -> None:
+    def __init__(self, work: dist.Work | None, after: Callable[[], None] | None = None) -> None:
         self._work, self._after = work, after
 
     def wait(self) -> bool:
@@ -42,7 +43,7 @@ class RealWork:
 class RealComm:
     """One process's communicator, with the methods of `Comm`. Peers and roots are ranks of its group."""
 
-    def __init__(self, ranks: Sequence[int], group: Any = None) -> None:
+    def __init__(self, ranks: Sequence[int], group: dist.ProcessGroup | None = None) -> None:
         self._ranks, self._group = tuple(ranks), group
 
     @property
@@ -59,23 +60,23 @@ class RealComm:
     def __repr__(self) -> str:
         return f"RealComm(rank={self.rank}, size={self.size})"
 
-    def send(self, tensor: Any, dst: int, tag: int = 0) -> None:
+    def send(self, tensor: Array, dst: int, tag: int = 0) -> None:
         """Send to rank `dst`."""
         self.isend(tensor, dst, tag).wait()
 
-    def recv(self, tensor: Any, src: int | None = None, tag: int = 0) -> int:
+    def recv(self, tensor: Array, src: int | None = None, tag: int = 0) -> int:
         """Receive into `tensor`; return the source rank."""
         data, back = _buffer(tensor)
         source = dist.recv(data, None if src is None else self._ranks[src], self._group, tag)
         back()
         return self._ranks.index(source)
 
-    def isend(self, tensor: Any, dst: int, tag: int = 0) -> RealWork:
+    def isend(self, tensor: Array, dst: int, tag: int = 0) -> RealWork:
         """Start a send."""
         self._peer(dst)
         return RealWork(self._direct().send([_given(tensor)], dst, tag))
 
-    def irecv(self, tensor: Any, src: int | None = None, tag: int = 0) -> RealWork:
+    def irecv(self, tensor: Array, src: int | None = None, tag: int = 0) -> RealWork:
         """Start a receive."""
         data, back = _buffer(tensor)
         if src is None:
@@ -107,45 +108,53 @@ class RealComm:
         """Wait until every rank of the group has called it."""
         return self._end(dist.barrier(self._group, async_op=async_op), async_op)
 
-    def broadcast(self, tensor: Any, src: int, async_op: bool = False) -> RealWork | None:
+    def broadcast(self, tensor: Array, src: int, async_op: bool = False) -> RealWork | None:
         """Copy the tensor of rank `src` into `tensor` on every rank."""
         data, back = _buffer(tensor)
         return self._end(dist.broadcast(data, self._ranks[src], self._group, async_op), async_op, back)
 
-    def reduce(self, tensor: Any, dst: int, op: Any = SUM, async_op: bool = False) -> RealWork | None:
+    def reduce(self, tensor: Array, dst: int, op: object = SUM, async_op: bool = False) -> RealWork | None:
         """Combine the tensors of all ranks into the tensor of rank `dst`; the other ranks keep theirs."""
         data = _given(tensor).clone()
         back = _writer(tensor, data) if dst == self.rank else _nothing
         return self._end(dist.reduce(data, self._ranks[dst], _op(op), self._group, async_op), async_op, back)
 
-    def all_reduce(self, tensor: Any, op: Any = SUM, async_op: bool = False) -> RealWork | None:
+    def all_reduce(self, tensor: Array, op: object = SUM, async_op: bool = False) -> RealWork | None:
         """Combine the tensors of all ranks in place, on every rank."""
         data, back = _buffer(tensor)
         return self._end(dist.all_reduce(data, _op(op), self._group, async_op), async_op, back)
 
-    def gather(self, tensor: Any, gather_list: Any = None, dst: int = 0, async_op: bool = False) -> RealWork | None:
+    def gather(
+        self, tensor: Array, gather_list: Sequence[Array] | None = None, dst: int = 0, async_op: bool = False
+    ) -> RealWork | None:
         """Collect every rank's tensor in the `gather_list` of rank `dst`."""
         parts, back = _buffers(gather_list) if dst == self.rank else (None, _nothing)
         return self._end(dist.gather(_given(tensor), parts, self._ranks[dst], self._group, async_op), async_op, back)
 
-    def scatter(self, tensor: Any, scatter_list: Any = None, src: int = 0, async_op: bool = False) -> RealWork | None:
+    def scatter(
+        self, tensor: Array, scatter_list: Sequence[Array] | None = None, src: int = 0, async_op: bool = False
+    ) -> RealWork | None:
         """Send each rank its tensor from the `scatter_list` of rank `src`."""
         data, back = _buffer(tensor)
-        parts = [_given(part) for part in scatter_list] if src == self.rank else None
+        parts = [_given(part) for part in scatter_list or ()] if src == self.rank else None
         return self._end(dist.scatter(data, parts, self._ranks[src], self._group, async_op), async_op, back)
 
-    def all_gather(self, tensor_list: Sequence[Any], tensor: Any, async_op: bool = False) -> RealWork | None:
+    def all_gather(self, tensor_list: Sequence[Array], tensor: Array, async_op: bool = False) -> RealWork | None:
         """Collect every rank's tensor in the `tensor_list` of every rank."""
         parts, back = _buffers(tensor_list)
         return self._end(dist.all_gather(parts, _given(tensor), self._group, async_op), async_op, back)
 
-    def all_gather_into_tensor(self, output_tensor: Any, input_tensor: Any, async_op: bool = False) -> RealWork | None:
+    def all_gather_into_tensor(
+        self, output_tensor: Array, input_tensor: Array, async_op: bool = False
+    ) -> RealWork | None:
         """Fill `output_tensor` with the inputs of all ranks, in the order of ranks."""
         data, back = _buffer(output_tensor)
         given = _given(input_tensor).reshape(-1)
         return self._end(_all_gather(data.view(-1), given, self._group, async_op), async_op, back)
 
-    def reduce_scatter_tensor(self, output: Any, input: Any, op: Any = SUM, async_op: bool = False) -> RealWork | None:  # noqa: A002
+    def reduce_scatter_tensor(
+        self, output: Array, input: Array, op: object = SUM, async_op: bool = False
+    ) -> RealWork | None:  # noqa: A002
         """Combine the inputs of all ranks; rank r gets part r of the result in `output`."""
         data, back = _buffer(output)
         given = _given(input).reshape(-1)
@@ -153,8 +162,8 @@ class RealComm:
 
     def all_to_all_single(
         self,
-        output: Any,
-        input: Any,  # noqa: A002
+        output: Array,
+        input: Array,  # noqa: A002
         output_split_sizes: Sequence[int] | None = None,
         input_split_sizes: Sequence[int] | None = None,
         async_op: bool = False,
@@ -183,7 +192,7 @@ class RealComm:
             raise ValueError(f"rank {rank}: must be another rank from 0 to {self.size - 1}.")
         return self._ranks[rank]
 
-    def _end(self, work: Any, async_op: bool, back: Callable[[], None] | None = None) -> RealWork | None:
+    def _end(self, work: dist.Work | None, async_op: bool, back: Callable[[], None] | None = None) -> RealWork | None:
         if async_op:
             return RealWork(work, back)
         if back is not None:
@@ -195,12 +204,12 @@ def _nothing() -> None:
     """Write nothing back."""
 
 
-def _given(value: Any) -> torch.Tensor:
+def _given(value: Array) -> torch.Tensor:
     tensor = torch.from_numpy(value) if isinstance(value, np.ndarray) else value
     return tensor.detach().contiguous()
 
 
-def _writer(value: Any, data: torch.Tensor) -> Callable[[], None]:
+def _writer(value: Array, data: torch.Tensor) -> Callable[[], None]:
     target = torch.from_numpy(value) if isinstance(value, np.ndarray) else value.detach()
 
     def back() -> None:
@@ -209,15 +218,15 @@ def _writer(value: Any, data: torch.Tensor) -> Callable[[], None]:
     return back
 
 
-def _buffer(value: Any) -> tuple[torch.Tensor, Callable[[], None]]:
+def _buffer(value: Array) -> tuple[torch.Tensor, Callable[[], None]]:
     """A contiguous tensor to work on, and a function that writes it back if it is a copy."""
     data = _given(value)
     own = value.ctypes.data if isinstance(value, np.ndarray) else value.data_ptr()
     return data, (_nothing if data.data_ptr() == own else _writer(value, data))
 
 
-def _buffers(values: Sequence[Any]) -> tuple[list[torch.Tensor], Callable[[], None]]:
-    pairs = [_buffer(value) for value in values]
+def _buffers(values: Sequence[Array] | None) -> tuple[list[torch.Tensor], Callable[[], None]]:
+    pairs = [_buffer(value) for value in values or ()]
 
     def back() -> None:
         for _, one in pairs:
@@ -226,5 +235,5 @@ def _buffers(values: Sequence[Any]) -> tuple[list[torch.Tensor], Callable[[], No
     return [data for data, _ in pairs], back
 
 
-def _op(op: Any) -> Any:
+def _op(op: object) -> Any:
     return getattr(dist.ReduceOp, op.upper()) if isinstance(op, str) else op

@@ -1,21 +1,21 @@
 """Tensors in flight: detects uses of a tensor between the start of an operation and its `wait()`.
 
 From `isend` or an asynchronous collective until its `wait()`, a tensor that is sent must not be written, and a tensor
-that is filled must be neither read nor written. A program that breaks this rule may still give the right numbers here, and
-wrong ones on another machine. So every run checks it, not only those under adversaries. While a tensor is in flight, a
-`TorchFunctionMode` sees each torch function that the rank calls, and runs it under a `TorchDispatchMode`, which sees the
-operations inside, including a backward pass, and derives from their schemas which tensors they read and write. The outer mode
-costs little where a rank only sends and waits. Each violation is a `Hazard`, with the lines of the call and of the access. A
-call that is never waited for is also a hazard.
+that is filled must be neither read nor written. A program that breaks this rule may still give the right numbers here,
+and wrong ones on another machine. So every run checks it, not only those under adversaries. While a tensor is in
+flight, a `TorchFunctionMode` sees each torch function that the rank calls, and runs it under a `TorchDispatchMode`,
+which sees the operations inside, including a backward pass, and derives from their schemas which tensors they read and
+write. The outer mode costs little where a rank only sends and waits. Each violation is a `Hazard`, with the lines of
+the call and of the access. A call that is never waited for is also a hazard.
 
-A hazard does not stop the run, unless a tensor in flight gets another shape or other memory: the call could not end then, so the
-rank raises ValueError. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses hazards to
-explain a verdict, never to decide one: the adversaries decide, so that an answer that uses a tensor in flight loses its points
-for protocol but not those for values.
+A hazard does not stop the run, unless a tensor in flight gets another shape or other memory: the call could not end
+then, so the rank raises ValueError. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses
+hazards to explain a verdict, never to decide one: the adversaries decide, so that an answer that uses a tensor in
+flight loses its points for protocol but not those for values.
 
 A correct program never triggers a hazard. In return, some violations are not detected: accesses through numpy and raw
-storage; an access by index or mask to a tensor that is only partly in flight; views with gaps that interleave; and an access
-in a backward pass after the hook that posted, or in one that `torch.autograd.backward` starts.
+storage; an access by index or mask to a tensor that is only partly in flight; views with gaps that interleave; and an
+access in a backward pass after the hook that posted, or in one that `torch.autograd.backward` starts.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from course_lib.cluster.endpoint import Flight
 from course_lib.cluster.errors import ClusterError
 from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import caller_line, line_text
@@ -86,7 +87,7 @@ class Hazard:
             f"It belongs to {call}, until its wait() returns. wait() first, {remedy}."
         )
 
-    def plain(self) -> tuple[Any, ...]:
+    def plain(self) -> tuple[object, ...]:
         """The fields, for a process boundary."""
         return astuple(self)
 
@@ -101,9 +102,6 @@ class InFlight(ClusterError):
             [f"… and {more} more of this kind."] if more > 0 else []
         )
         super().__init__("\n".join(lines))
-
-
-Flight = tuple[int, Request, Sequence[Tensor], Sequence[Tensor]]  # call number, request, what it reads, what it fills
 
 
 class FlightWatch(TorchFunctionMode):
@@ -121,14 +119,14 @@ class FlightWatch(TorchFunctionMode):
         self._operations = _Operations(self)
 
     def start(self, flights: Sequence[Flight]) -> None:
-        """The tensors of these calls are in flight."""
+        """The tensors of these calls are in flight. The communicator's call goes on."""
+        self.resting = True
         for flight in flights:
             self.flights[flight[0]] = flight
             with torch._C.DisableTorchFunction():  # an endpoint's own mode would take this for a use of the tensor
                 homes = self._of[flight[0]] = [_home(buffer) for buffer in (*flight[2], *flight[3])]
             for home in homes:
                 self._homes[home] = self._homes.get(home, 0) + 1
-        self.resume()
 
     def land(self, call: int) -> None:
         """The call is complete: the rank may use its tensors again. ValueError if one of them got other memory unseen."""
@@ -198,8 +196,8 @@ class FlightWatch(TorchFunctionMode):
                 self._note("wrote" if writes else "read", flight, line_text(caller_line()))
 
     def refuse(self, tensor: Tensor) -> None:
-        """The rank is about to give the tensor another shape or other memory: ValueError if it is in flight, because the call
-        could not end.
+        """The rank is about to give the tensor another shape or other memory: ValueError if it is in flight, because
+        the call could not end.
         """
         for flight in self.flights.values():
             if any(_overlap(tensor, buffer, False) for buffer in (*flight[2], *flight[3])):
@@ -285,7 +283,7 @@ def _access(func: Any) -> _Access:
     return found
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
+def _tensors(value: object) -> Iterator[Tensor]:
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (list, tuple)):

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from course_lib.cluster.run import Run
+
+BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans during which a rank waits
 Interval = tuple[float, float]  # start and end, seconds
 
 
@@ -49,3 +54,27 @@ def overlap(one: Iterable[Interval], two: Iterable[Interval]) -> float:
     """Seconds that two sets of intervals share."""
     one, two = union(one), union(two)
     return length(one) + length(two) - length(union([*one, *two]))
+
+
+def exposed_seconds(run: Run) -> list[float]:
+    """Seconds during which each rank waited for communication."""
+    return [length(union(waits)) for waits in _waits(run)]
+
+
+def hidden_seconds(run: Run) -> list[float]:
+    """Seconds during which messages of each rank were in transit while it did not wait for them."""
+    travelled: list[list[Interval]] = [[] for _ in range(run.ranks)]
+    for message in run.messages:
+        for rank in (message.src, message.dst):
+            travelled[rank].append((message.sent, message.arrived))
+    return [length(union(spans)) - overlap(spans, waits) for spans, waits in zip(travelled, _waits(run), strict=True)]
+
+
+def _waits(run: Run) -> list[list[Interval]]:
+    if run.truncated:
+        raise ValueError("The run made more spans or messages than are kept; take fewer steps or ranks.")
+    found: list[list[Interval]] = [[] for _ in range(run.ranks)]
+    for span in run.spans:
+        if span.kind in BLOCKED:
+            found[span.rank].append((span.start, span.end))
+    return found

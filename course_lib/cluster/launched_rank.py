@@ -10,7 +10,8 @@ import traceback
 from pathlib import Path
 
 from course_lib.cluster.isolate import pack
-from course_lib.cluster.source_lines import line_text, traceback_lines
+from course_lib.cluster.rank_error import traceback_lines
+from course_lib.cluster.source_lines import line_text
 
 
 def play(folder: str, rank: int) -> int:

@@ -1,9 +1,9 @@
 """`launch`: run the same function on real processes, over torch.distributed.
 
-The processes are forked from a server that has loaded torch. It starts with the first launch, which takes a second or two,
-and stays idle until this process ends; a later launch takes tenths of a second. Functions are sent by value. The processes
-rendezvous through a new file, never a fixed port. If a rank dies, the others are ended, and no rank outlives the call. Where
-processes cannot fork (Windows), each rank starts a new process.
+The processes are forked from a server that has loaded torch. It starts with the first launch, which takes a second or
+two, and stays idle until this process ends; a later launch takes tenths of a second. Functions are sent by value. The
+processes rendezvous through a new file, never a fixed port. If a rank dies, the others are ended, and no rank outlives
+the call. Where processes cannot fork (Windows), each rank starts a new process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from course_lib.cluster import fork_server
 from course_lib.cluster.errors import RankError, Unfinished
 from course_lib.cluster.isolate import pack
-from course_lib.cluster.program import check_ranks, own_arguments
+from course_lib.cluster.simulation import check_ranks, own_arguments
 
 GRACE = 0.2  # s during which other ranks may still report why they failed
 _LOST = ("gloo", "NCCL", "Connection", "connection")  # words in the error of a rank that lost another
@@ -38,16 +38,16 @@ class Launched:
 def launch(
     fn: Callable[..., Any],
     ranks: int,
-    args: Sequence[Any] = (),
-    per_rank: Sequence[Any] | None = None,
+    args: Sequence[object] = (),
+    per_rank: Sequence[object] | None = None,
     backend: str = "gloo",
     timeout: float = 60.0,
     seed: int = 0,
 ) -> Launched:
     """Run `fn(comm, *args, *per_rank[rank])` in `ranks` processes over torch.distributed's `backend`.
 
-    Raises `RankError` with the traceback of the first rank that failed, or `Unfinished` after `timeout` seconds. The output of
-    a rank is printed with its number. With "nccl", rank r uses GPU r.
+    Raises `RankError` with the traceback of the first rank that failed, or `Unfinished` after `timeout` seconds. The
+    output of a rank is printed with its number. With "nccl", rank r uses GPU r.
     """
     check_ranks(ranks)
     if backend not in ("gloo", "nccl"):

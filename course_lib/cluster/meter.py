@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from course_lib.cluster.topology import Path
+from course_lib.cluster.topology import Level
+
+
+class Path:
+    """The route from one rank to another: its two ports (the time in s at which each is free), its link, and its traffic."""
+
+    __slots__ = ("into", "latency", "level", "messages", "nbytes", "out", "per_byte")
+
+    def __init__(self, level: int, link: Level, out: list[float], into: list[float]) -> None:
+        self.level, self.out, self.into = level, out, into
+        self.latency, self.per_byte = link.latency, 1.0 / link.bandwidth
+        self.nbytes = self.messages = 0
 
 
 class Meter:
     """Exact counts of the traffic of a run. Lists are indexed by rank.
 
-    `steps[rank]` is the round of the rank's last message, if a rank sends one message and receives one per round: the length in
-    messages of the longest chain that ends there. The steps of the run are `max(meter.steps)`. A collective counts its rounds
-    for all of its ranks.
+    `steps[rank]` is the round of the rank's last message, if a rank sends one message and receives one per round: the
+    length in messages of the longest chain that ends there. The steps of the run are `max(meter.steps)`. A collective
+    counts its rounds for all of its ranks.
     """
 
     def __init__(
@@ -32,7 +43,7 @@ class Meter:
         self.steps, self.calls, self.collectives = steps, calls, collectives
         self.pairs: dict[tuple[int, int], tuple[int, int]] = {}  # (src, dst) -> (bytes, messages)
         self.levels = dict.fromkeys(levels, (0, 0))  # level -> (bytes, messages)
-        self.ledgers: list[dict[str, Any] | None] | None = None  # memory and FLOPs counted on each rank
+        self.ledgers: Sequence[Mapping[str, Any] | None] | None = None  # memory and FLOPs counted on each rank
         for (src, dst), path in paths.items():
             self.bytes_sent[src] += path.nbytes
             self.bytes_received[dst] += path.nbytes

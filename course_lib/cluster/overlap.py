@@ -1,8 +1,8 @@
 """What a backward pass hides: gradients that leave in buckets while it runs, and the efficiency of many GPUs.
 
-A model with two lanes. The GPU works through the layers, last one first. The link sends one bucket after another, each as soon
-as its last gradient is complete and the previous bucket has arrived. Left out: processors and memory bandwidth that
-communication takes from the matmuls, stragglers, and torch's smaller first bucket.
+A model with two lanes. The GPU works through the layers, last one first. The link sends one bucket after another, each
+as soon as its last gradient is complete and the previous bucket has arrived. Left out: processors and memory bandwidth
+that communication takes from the matmuls, stragglers, and torch's smaller first bucket.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,8 +30,9 @@ def bucket_times(
 ) -> list[Sent]:
     """The buckets of one backward pass in the order in which they leave, each a ring all-reduce.
 
-    `tensors` are (seconds of backward pass, bytes of gradient) in the order of the *forward* pass; they are taken from the
-    end, and a new bucket starts where the next tensor would not fit. Li et al., "PyTorch Distributed" (2020), section 4.2.
+    `tensors` are (seconds of backward pass, bytes of gradient) in the order of the *forward* pass; they are taken from
+    the end, and a new bucket starts where the next tensor would not fit. Li et al., "PyTorch Distributed" (2020),
+    section 4.2.
     """
     room = require("bucket_bytes", bucket_bytes, "bytes")
     fixed = collectives.ring_cost(0.0, ranks, latency, bandwidth).seconds
@@ -88,9 +89,11 @@ def step(
     grad_bytes: float = 2.0,
     overlap: bool = True,
 ) -> Step:
-    """A step with `tokens` on each of `ranks` GPUs that achieve `flops_per_s`; gradients of `grad_bytes` go around one ring.
+    """A step with `tokens` on each of `ranks` GPUs that achieve `flops_per_s`; gradients of `grad_bytes` go around one
+    ring.
 
-    With `overlap` the backward pass hides as much as it lasts, the best that buckets can do; without it, nothing is hidden.
+    With `overlap` the backward pass hides as much as it lasts, the best that buckets can do; without it, nothing is
+    hidden.
     """
     work = compute.train_flops(params, require("tokens", tokens, "tokens")) / require(
         "flops_per_s", flops_per_s, "FLOP/s"

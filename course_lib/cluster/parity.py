@@ -1,8 +1,8 @@
 """Parity: by how much two runs of one training may differ, and what a run over ranks must have sent to be honest.
 
-Cutting a batch or a matrix changes the order in which numbers are added up, never what is added up. So results differ by
-roundings alone, and how many there are is known: that gives the tolerance. A copy of the whole work on every rank has the
-right numbers too; what it did not send, or did not hide, tells it apart.
+Cutting a batch or a matrix changes the order in which numbers are added up, never what is added up. So results differ
+by roundings alone, and how many there are is known: that gives the tolerance. A copy of the whole work on every rank
+has the right numbers too; what it did not send, or did not hide, tells it apart.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ def unit_roundoff(kind: dtype) -> float:
 def tolerance(kind: dtype, terms: int, steps: int = 1) -> float:
     """By how much two sums of `terms` numbers may differ, as a share of the largest result beside them.
 
-    In whatever order, a sum is off by at most terms·u·Σ|x|, and roundings that go either way by more than 4√terms·u·Σ|x|
-    hardly ever (Higham & Mary, "A new approach to probabilistic rounding error analysis", 2019): the smaller of the two,
-    for each of the two sums. `steps` updates that each start from the last one's weights add their errors up.
+    In whatever order, a sum is off by at most terms·u·Σ|x|, and roundings that go either way by more than
+    4√terms·u·Σ|x| hardly ever (Higham & Mary, "A new approach to probabilistic rounding error analysis", 2019): the
+    smaller of the two, for each of the two sums. `steps` updates that each start from the last one's weights add their
+    errors up.
     """
     count = require_whole("terms", terms, "terms")
     return 2 * require_whole("steps", steps, "steps") * min(count, 4 * count**0.5) * unit_roundoff(kind)
@@ -60,9 +61,9 @@ def adam_tolerance(
 ) -> Tensor:
     """By how much each weight may differ after `steps` steps of Adam(W) with learning rate `rate`, absolutely.
 
-    `largest` is the largest gradient of all steps in size, `smallest` each weight's smallest. Adam divides a gradient by
-    its own size, so an error d moves a step of g by 2d / (g + eps) at most, in units of the rate, and never by more than 2:
-    where a gradient is nothing but rounding, its sign decides. Weight decay only shrinks what has come apart.
+    `largest` is the largest gradient of all steps in size, `smallest` each weight's smallest. Adam divides a gradient
+    by its own size, so an error d moves a step of g by 2d / (g + eps) at most, in units of the rate, and never by more
+    than 2: where a gradient is nothing but rounding, its sign decides. Weight decay only shrinks what has come apart.
     """
     error = 2 * tolerance(kind, terms, steps) * largest / (smallest.double() + eps)
     return steps * rate * error.clamp(max=2.0)
@@ -84,7 +85,8 @@ def objections(run: Run, nbytes: int, hidden: float = 0.0) -> list[str]:
     """What a run that averages `nbytes` bytes of gradients over its ranks cannot have done honestly, or did too dearly.
 
     Every rank's part must reach the sum and the sum every rank, so N ranks send 2(N − 1)·`nbytes` at least, by any
-    algorithm; in a ring all send alike. `hidden` is the least share of its communication that a rank hides behind computing.
+    algorithm; in a ring all send alike. `hidden` is the least share of its communication that a rank hides behind
+    computing.
     """
     n, found = run.ranks, []
     least, busiest = 2 * (n - 1) * nbytes, max(run.meter.bytes_sent)

@@ -13,10 +13,11 @@ Line = tuple[str, int] | str
 
 _CLUSTER = str(Path(__file__).resolve().parent)
 _STDLIB = str(Path(linecache.__file__).resolve().parent)
-_rank: dict[types.CodeType, int] = {}  # 2 learner, 1 course library, 0 this package, torch and the standard library
+_rank: dict[types.CodeType, int] = {}  # what `standing` has found
 
 
-def _standing(code: types.CodeType) -> int:
+def standing(code: types.CodeType) -> int:
+    """Whose code it is: 2 the learner's, 1 the course library's, 0 this package's, torch's or the standard library's."""
     name = code.co_filename
     if name.startswith(_CLUSTER) or "site-packages" in name or name.startswith((_STDLIB, "<frozen")):
         value = 0
@@ -34,36 +35,13 @@ def caller_line() -> tuple[str, int]:
         code = frame.f_code
         value = _rank.get(code)
         if value is None:
-            value = _standing(code)
+            value = standing(code)
         if value == 2:
             return code.co_filename, frame.f_lineno
         if value == 1 and not library[0]:
             library = (code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return library
-
-
-def traceback_lines(
-    error: BaseException,
-) -> tuple[tuple[str, int], list[tuple[str, int, str]], types.TracebackType | None]:
-    """Line of the innermost learner's frame, the learner's frames as (file, line, function), and the traceback from there."""
-    tb = error.__traceback__
-    frames: list[tuple[str, int, str]] = []
-    first, last_library = None, ("", 0)
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        value = _rank.get(code)
-        if value is None:
-            value = _standing(code)
-        if value == 2:
-            first = first or tb
-            frames.append((code.co_filename, tb.tb_lineno, code.co_name))
-        elif value == 1:
-            last_library = (code.co_filename, tb.tb_lineno)
-        tb = tb.tb_next
-    if isinstance(error, SyntaxError) and error.filename:
-        frames.append((error.filename, error.lineno or 0, ""))
-    return (frames[-1][:2] if frames else last_library), frames, first
 
 
 def line_text(line: Line) -> str:

@@ -1,36 +1,47 @@
 """`ThreadHost` runs the ranks as threads of this process, one at a time.
 
-The host runs the loop: it passes a rank's request to the kernel, and the rank that the kernel names runs next. Every rank has
-its own copy of the function and its arguments, and its own random generators. However the run ends, no thread remains.
+The host runs the loop: it passes a rank's request to the kernel, and the rank that the kernel names runs next. Every
+rank has its own copy of the function and its arguments. However the run ends, no thread remains.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 import torch
 
-from course_lib.cluster.comm import Comm
 from course_lib.cluster.endpoint import Endpoint, here
-from course_lib.cluster.errors import RankError, Unfinished
-from course_lib.cluster.in_flight import Hazard
-from course_lib.cluster.isolate import Chance, own_generators
-from course_lib.cluster.process_tuning import PIN_AFTER, on_core, pin, this_core, young_garbage
-from course_lib.cluster.protocol import Fault, Finished, Reply, Request, Stuck
-from course_lib.cluster.rank_prints import RankPrints
-from course_lib.cluster.remote_endpoint import RemoteEndpoint
-from course_lib.cluster.source_lines import line_text, traceback_lines
-from course_lib.model.accounting import Accounting
+from course_lib.cluster.errors import Unfinished
+from course_lib.cluster.kernel import Kernel
+from course_lib.cluster.point_to_point import PointToPoint
+from course_lib.cluster.protocol import End, Reply, Request
+from course_lib.lazy import named
 
+RANK_ERROR = "course_lib.cluster.rank_error:rank_error"  # an exception with the learner's own line and frames
 PATIENCE = 5.0  # s to wait for a thread to end
-End = Stuck | Fault | Finished
+
+
+def move(into: torch.Tensor, data: torch.Tensor) -> None:
+    """Copy between two ranks' tensors; a communicator passes tensors without autograd."""
+    into.copy_(data if data.shape == into.shape else data.reshape(into.shape))
+
+
+class InProcess:
+    """A host's link to a kernel in the same process."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def step(self, request: Request | None) -> tuple[int, Reply] | End:
+        """Submit a request; return the rank that runs next."""
+        if request is not None:
+            self.kernel.submit(request)
+        return self.kernel.next()
 
 
 class _Stop(BaseException):
@@ -40,91 +51,67 @@ class _Stop(BaseException):
 class ThreadHost:
     """Runs `bodies[rank](comm)` for every rank; `run()` returns how the run ended. `link` leads to the kernel."""
 
+    communicator: type[PointToPoint] = PointToPoint
+
     def __init__(
         self,
         link: Any,
         bodies: Mapping[int, Callable[..., Any]],
         ranks: int,
-        *,
-        late: bool = False,
-        remote: bool = False,
-        seed: int = 0,
-        debug: int | None = None,
-        capture: int | None = None,
         speed: float = 1e12,
-        account: bool = False,
-        core: int | None = None,
-        finish: Callable[[Any], Any] = lambda value: value,
+        debug: int | None = None,
     ) -> None:
-        """`core` is the judge's, to which the threads of a long run move; without one they stay on this thread's core."""
-        self.link, self.bodies, self.ranks, self.finish = link, bodies, ranks, finish
-        self.debug, self.capture = debug, capture
+        """`speed` is in FLOP/s. The rank `debug` runs in the caller's thread, where `breakpoint()` works."""
+        self.link, self.bodies, self.ranks, self.speed, self.debug = link, bodies, ranks, speed, debug
+        self.step: Callable[[Request | None], tuple[int, Reply] | End] = link.step
         self.error: BaseException | None = None  # what the link to the kernel raised
-        self.output = ""
-        self.ledgers: dict[int, dict[str, Any]] = {}  # what each rank's account counted
-        self.hazards: dict[int, list[Hazard]] = {}  # uses of each rank's tensors in flight
+        self.endpoints = {rank: self.endpoint(rank) for rank in bodies}
+        self.threads: dict[int, threading.Thread] = {}
         self._locks = {rank: threading.Lock() for rank in bodies}
         self._inbox: dict[int, Reply] = {}
-        self._chance = {rank: Chance(rank, seed) for rank in bodies}
-        self._endpoints = {rank: self._endpoint(rank, late, remote) for rank in bodies}
-        for end in self._endpoints.values():
-            end.speed = speed
-            end.account = Accounting() if account else None
-        self._counted, self._core, self._asked = account, core, 0
         self._dead = False
         self._end: End | None = None
         self._over = threading.Lock()
-        self._threads: dict[int, threading.Thread] = {}
 
-    def _endpoint(self, rank: int, late: bool, remote: bool) -> Endpoint:
-        if remote:
-            return RemoteEndpoint(rank, self.ranks, self._ask, late, self._later)
-        return Endpoint(rank, self.ranks, self._ask, late)
+    def endpoint(self, rank: int) -> Endpoint:
+        """A new endpoint for the rank."""
+        return Endpoint(rank, self.ask, self.speed)
+
+    def around(self) -> AbstractContextManager[None]:
+        """What a run happens in."""
+        return nullcontext()
 
     # --- the loop, on whichever thread runs
 
-    def _ask(self, request: Request) -> Reply:
+    def ask(self, request: Request) -> Reply:
+        """Submit a rank's request from its thread; return its reply when it is this rank's turn again."""
         me = request.rank
-        if self._dead:
-            raise _Stop
-        self._asked += 1
-        if self._asked == PIN_AFTER and self._core is not None:
-            pin(self._core, [thread.native_id or 0 for thread in self._threads.values()])
+        self.check_alive()
         turn = self._step(request)
-        if self._dead:
-            raise _Stop
-        if not isinstance(turn, tuple):
-            self._close(turn)
-            raise _Stop
-        rank, reply = turn
-        if rank != me:
-            self._chance[me].leave()
-            self._inbox[rank] = reply
-            self._locks[rank].release()
-            self._locks[me].acquire()
-            if self._dead:
-                raise _Stop
-            reply = self._inbox[me]
-            self._chance[me].enter()
-        return reply
+        self.check_alive()
+        if isinstance(turn, tuple) and turn[0] == me:
+            return turn[1]
+        self.endpoints[me].paused()
+        self._hand_over(turn)
+        self.check_alive()
+        self._locks[me].acquire()
+        self.check_alive()
+        self.endpoints[me].resumed()
+        return self._inbox[me]
 
-    def _later(self, request: Request) -> None:
-        """Send a request whose answer is known together with the rank's next one."""
+    def check_alive(self) -> None:
+        """End this rank's thread if the run is over."""
         if self._dead:
             raise _Stop
-        self.link.defer(request)
 
     def _step(self, request: Request | None) -> tuple[int, Reply] | End:
         """The kernel's answer. If the link itself fails, the run ends, and `run` raises that error."""
         try:
-            if not torch._C._len_torch_dispatch_stack():
-                return self.link.step(request)
-            with torch._C._DisableTorchDispatch():  # the kernel's copies are not the rank's operations
-                return self.link.step(request)
+            return self.step(request)
         except BaseException as error:
             if not self._dead and not isinstance(error, _Stop):
                 self.error = error
-                self._close(Fault(error))
+                self._close(End(error))
             raise _Stop from error
 
     def _hand_over(self, turn: tuple[int, Reply] | End) -> None:
@@ -143,16 +130,16 @@ class ThreadHost:
 
     def _rank(self, rank: int) -> None:
         """Run one rank from start to end."""
-        end = self._endpoints[rank]
+        end = self.endpoints[rank]
         try:
             self._locks[rank].acquire()
             if self._dead:
                 return
             here.endpoint = end
-            self._chance[rank].bind()
-            self._chance[rank].enter()
+            end.resumed()
             try:
-                request = Request(rank, "done", data=self._body(rank, end))
+                comm = self.communicator(range(self.ranks))
+                request = Request(rank, "done", data=end.run(self.bodies[rank], comm, *self._inbox[rank].writes))
             except _Stop:
                 return
             except KeyboardInterrupt:
@@ -160,8 +147,8 @@ class ThreadHost:
                     raise
                 return
             except BaseException as error:
-                request = Request(rank, "raised", data=self._told(rank, error))
-            self._chance[rank].leave()
+                request = Request(rank, "raised", data=named(RANK_ERROR)(rank, error))
+            end.paused()
             request.work = end.spent()
             if not self._dead:
                 self._hand_over(self._step(request))
@@ -170,35 +157,6 @@ class ThreadHost:
         finally:
             end.leave()
             here.endpoint = None
-
-    def _body(self, rank: int, end: Endpoint) -> Any:
-        comm = Comm(range(self.ranks))
-        start = self._inbox[rank].writes
-        body = self.bodies[rank]
-        account = end.account
-        with account or nullcontext():
-            if account is not None:
-                account.adopt([getattr(body, "given", ()), start])
-            try:
-                result = body(comm, *start)
-                end.watch.note_open()
-                return self.finish(result)
-            finally:
-                end.watch.leave()
-                self.hazards[rank] = end.watch.hazards
-                if account is not None:
-                    self.ledgers[rank] = account.ledger()
-
-    def _told(self, rank: int, error: BaseException) -> RankError:
-        line, frames, first = traceback_lines(error)
-        if first is not None:
-            error = error.with_traceback(first)
-        trace = (
-            "".join(traceback.format_exception(error)) if frames else "".join(traceback.format_exception_only(error))
-        )
-        told = RankError(rank, type(error).__name__, str(error), line_text(line) if line[0] else "", trace)
-        told.original = error
-        return told
 
     # --- starting and ending
 
@@ -209,8 +167,7 @@ class ThreadHost:
         for lock in (*self._locks.values(), self._over):
             lock.acquire()
         threads = torch.get_num_threads()
-        core = this_core() if self._core is None else None  # threads stay where this one is, from their start
-        with own_generators(), young_garbage(), on_core(core), self._prints():
+        with self.around():
             try:
                 self._start()
                 self._wait(timeout)
@@ -218,9 +175,6 @@ class ThreadHost:
                 self._dead = True
                 left = self._stop()
                 torch.set_num_threads(threads)
-        if not left:
-            for chance in self._chance.values():
-                chance.give_back()
         if self.error is not None:
             raise self.error
         if left:
@@ -237,7 +191,7 @@ class ThreadHost:
             for rank in self.bodies:
                 if rank != self.debug:
                     thread = threading.Thread(target=self._thread, args=(rank,), daemon=True, name=f"rank {rank}")
-                    self._threads[rank] = thread
+                    self.threads[rank] = thread
                     thread.start()
         finally:
             threading.stack_size(before)
@@ -252,44 +206,28 @@ class ThreadHost:
             self._rank(self.debug)
         if not self._over.acquire(timeout=-1 if timeout is None else timeout):
             self._dead = True
-            self._end = Fault(
+            self._end = End(
                 Unfinished(f"The run took longer than {timeout:g} s and was ended. Look for a loop that does not end.")
             )
 
     def _stop(self) -> list[int]:
         """End every thread; return the ranks that could not be ended."""
         deadline = time.monotonic() + PATIENCE
-        alive = dict(self._threads)
-        first = True
+        alive = {rank: thread for rank, thread in self.threads.items() if thread.ident is not None}
+        patience = 0.02  # s
         while alive and time.monotonic() < deadline:
             for rank, thread in list(alive.items()):
-                if thread.ident is None:
-                    del alive[rank]
-                    continue
                 _release(self._locks[rank])
-                thread.join(0.02 if first else 0.001)
-                if thread.is_alive():
+                thread.join(patience)
+                if thread.is_alive() and thread.ident is not None:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(_Stop))
                     thread.join(0.05)
                 if not thread.is_alive():
                     del alive[rank]
-            first = False
+            patience = 0.001
         return list(alive)
 
-    @contextmanager
-    def _prints(self) -> Iterator[None]:
-        real = sys.stdout
-        proxy = RankPrints(real, self.capture)
-        sys.stdout = proxy
-        try:
-            yield
-        finally:
-            proxy.close_lines()
-            if sys.stdout is proxy:
-                sys.stdout = real
-            self.output = proxy.captured()
 
-
-def _release(lock: Any) -> None:
+def _release(lock: threading.Lock) -> None:
     with suppress(RuntimeError):
         lock.release()

@@ -1,4 +1,4 @@
-"""Links between ranks: a latency and a bandwidth per level, and the ports that messages share."""
+"""Links between ranks: a latency and a bandwidth per level."""
 
 from __future__ import annotations
 
@@ -80,46 +80,3 @@ class Topology:
         """The port that a rank uses at a level: its own, or its unit's if the level is shared."""
         inner = self.levels[level - 1].ranks if level else 1
         return rank // inner if self.levels[level].shared and inner else rank
-
-
-class Path:
-    """The route from one rank to another: its two ports (the time in s at which each is free), its link, and its traffic."""
-
-    __slots__ = ("into", "latency", "level", "messages", "nbytes", "out", "per_byte")
-
-    def __init__(self, level: int, link: Level, out: list[float], into: list[float]) -> None:
-        self.level, self.out, self.into = level, out, into
-        self.latency, self.per_byte = link.latency, 1.0 / link.bandwidth
-        self.nbytes = self.messages = 0
-
-
-class Ports:
-    """The links of a run. A port serves one message at a time, in the order in which they become ready."""
-
-    def __init__(self, topology: Topology) -> None:
-        self._topology = topology
-        self._free: dict[tuple[bool, int, int], list[float]] = {}
-        self.paths: dict[tuple[int, int], Path] = {}
-
-    def _path(self, src: int, dst: int) -> Path:
-        level = self._topology.level_of(src, dst)
-        out = self._free.setdefault((True, level, self._topology.port_of(src, level)), [0.0])
-        into = self._free.setdefault((False, level, self._topology.port_of(dst, level)), [0.0])
-        path = self.paths[src, dst] = Path(level, self._topology.levels[level], out, into)
-        return path
-
-    def carry(self, src: int, dst: int, nbytes: int, ready: float) -> tuple[float, float]:
-        """Send `nbytes` once `ready` and count them: (start, arrival) in s. Both ports are busy while the bytes pass."""
-        path = self.paths.get((src, dst))
-        if path is None:
-            path = self._path(src, dst)
-        path.nbytes += nbytes
-        path.messages += 1
-        out, into = path.out, path.into
-        start = ready
-        if out[0] > start:
-            start = out[0]
-        if into[0] > start:
-            start = into[0]
-        out[0] = into[0] = busy = start + nbytes * path.per_byte
-        return start, busy + path.latency

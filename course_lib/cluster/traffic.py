@@ -1,68 +1,58 @@
-"""The messages of a run: their links and times, the bytes of each pair, and the number of rounds."""
+"""The messages of a run on the links of a topology: their times, the bytes of each pair, and the number of rounds."""
 
 from __future__ import annotations
 
-from course_lib.cluster.collective import Collective, Round
-from course_lib.cluster.meter import Meter
-from course_lib.cluster.operation import Operation
+from course_lib.cluster.meter import Meter, Path
 from course_lib.cluster.records import Message
 from course_lib.cluster.source_lines import Line, line_text
-from course_lib.cluster.topology import Ports, Topology
-from course_lib.cluster.trace_spans import TRACED
+from course_lib.cluster.topology import Topology
+
+TRACED = 200_000  # messages that are kept, and spans
 
 
 class Traffic:
-    """Puts messages on the links of a topology and counts them."""
+    """Puts messages on the links and counts them. A port serves one message at a time, in the order in which they become ready."""
 
     def __init__(self, ranks: int, topology: Topology) -> None:
         self.topology = topology
-        self._ranks = ranks
-        self._ports = Ports(topology)
-        self._out_step = [0] * ranks  # the round of the last message that the rank sent
-        self._in_step = [0] * ranks  # and received
+        self.out_step = [0] * ranks  # the round of the last message that the rank sent
+        self.in_step = [0] * ranks  # and received
         self.raw: list[tuple[int, int, int, int, float, float, Line]] = []  # src, dst, bytes, tag, start, end, line
+        self._free: dict[tuple[bool, int, int], list[float]] = {}  # (out, level, port) -> when it is free, in s
+        self.paths: dict[tuple[int, int], Path] = {}
 
-    def carry(self, send: Operation, time: float, known: int = 0) -> None:
-        """Send the message, ready at `time`. Sets the operation's arrival (s) and step (the round in which it travels).
-
-        A rank sends and receives at most one message per round, and sends only after the rounds that it knows of.
-        """
-        src, dst = send.rank, send.peer
-        start, send.arrival = self._ports.carry(src, dst, send.nbytes, time)
-        out, into = self._out_step, self._in_step
-        out[src] = into[dst] = send.step = 1 + max(send.known, known, out[src], into[dst])
+    def transmit(self, src: int, dst: int, nbytes: int, tag: int, ready: float, line: Line) -> float:
+        """Send `nbytes` once `ready`, and count them; the arrival in s. Both ports are busy while the bytes pass."""
+        path = self.paths.get((src, dst))
+        if path is None:
+            path = self._path(src, dst)
+        path.nbytes += nbytes
+        path.messages += 1
+        out, into = path.out, path.into
+        start = ready
+        if out[0] > start:
+            start = out[0]
+        if into[0] > start:
+            start = into[0]
+        out[0] = into[0] = busy = start + nbytes * path.per_byte
+        arrival = busy + path.latency
         if len(self.raw) < TRACED:
-            self.raw.append((src, dst, send.nbytes, send.tag, start, send.arrival, send.line))
+            self.raw.append((src, dst, nbytes, tag, start, arrival, line))
+        return arrival
 
-    def carry_round(self, collective: Collective, messages: Round, time: float) -> float:
-        """Send one round of a collective; return the arrival time of the last message."""
-        end = time
-        for src, dst, nbytes in messages:
-            start, arrival = self._ports.carry(src, dst, nbytes, time)
-            end = max(end, arrival)
-            if len(self.raw) < TRACED:
-                self.raw.append((src, dst, nbytes, 0, start, arrival, collective.operations[src].line))
-        collective.steps += 1
-        return end
-
-    def count_rounds(self, collective: Collective) -> int:
-        """Count the rounds of a collective for all its ranks; return the round in which it ends."""
-        step = collective.base + collective.steps
-        if collective.steps:
-            for rank in collective.operations:
-                self._out_step[rank] = self._in_step[rank] = max(step, self._out_step[rank])
-        return step
+    def _path(self, src: int, dst: int) -> Path:
+        level = self.topology.level_of(src, dst)
+        out = self._free.setdefault((True, level, self.topology.port_of(src, level)), [0.0])
+        into = self._free.setdefault((False, level, self.topology.port_of(dst, level)), [0.0])
+        path = self.paths[src, dst] = Path(level, self.topology.levels[level], out, into)
+        return path
 
     def meter(self, calls: list[int], collectives: list[int]) -> Meter:
         """The counts so far."""
         levels = tuple(level.name for level in self.topology.levels)
-        steps = list(map(max, self._out_step, self._in_step))
-        return Meter(self._ranks, levels, self._ports.paths, steps, list(calls), list(collectives))
+        steps = list(map(max, self.out_step, self.in_step))
+        return Meter(len(calls), levels, self.paths, steps, list(calls), list(collectives))
 
     def messages(self) -> list[Message]:
         """All messages, as records."""
         return [Message(*raw[:6], line_text(raw[6])) for raw in self.raw]
-
-    def travels(self) -> list[tuple[int, int, float, float]]:
-        """(src, dst, start, end) of every message, in s."""
-        return [(raw[0], raw[1], raw[4], raw[5]) for raw in self.raw]

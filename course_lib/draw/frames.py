@@ -1,12 +1,12 @@
 """A widget for a page without a kernel: its pictures drawn ahead, and its controls as plain HTML.
 
-Where `COURSE_FRAMES` names a folder, `explore` calls `markup`. It draws the widget at many settings, writes the pictures to one
-file in that folder, and returns the first picture with the controls that turn to the others. A script of the page
-(`course_app/site/static/site.js`) connects the two.
+Where `COURSE_FRAMES` names a folder, `explore` calls `markup`. It draws the widget at many settings, writes the
+pictures to one file in that folder, and returns the first picture with the controls that turn to the others. A script
+of the page (`course_app/site/static/site.js`) connects the two.
 
-A widget with six controls has too many settings to draw all of them. Each control moves alone from the start through all its
-values; the controls that fit together into the limit also move in every combination. The script shows the nearest setting
-that was drawn and says so.
+A widget with six controls has too many settings to draw all of them. Each control moves alone from the start through
+all its values; the controls that fit together into the limit also move in every combination. The script shows the
+nearest setting that was drawn and says so.
 """
 
 import base64
@@ -89,10 +89,12 @@ def chosen(dials: Sequence[Dial], most: int = MOST) -> Iterator[Setting]:
 
 
 def frames(explorer: Explorer, most: int = MOST, pages: dict[Setting, tuple[str, str]] | None = None) -> dict[str, Any]:
-    """The pictures of a widget, as its page's script reads them; those in `pages` are not drawn again, and new ones are added.
+    """The pictures of a widget, as its page's script reads them; those in `pages` are not drawn again, and new ones are
+    added.
 
-    `lines` are the distinct lines of all pictures. `pictures` are lists of places in `lines`, each with its text alternative
-    and, for an image, its size; `off` are the dials that change nothing. `keys` says which picture belongs to which setting.
+    `lines` are the distinct lines of all pictures. `pictures` are lists of places in `lines`, each with its text
+    alternative and, for an image, its size; `off` are the dials that change nothing. `keys` says which picture belongs
+    to which setting.
     """
     dials = dials_of(explorer.controls)
     lines: dict[str, int] = {}

@@ -61,7 +61,8 @@ def joined(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 
 def lanes_of(run: Run, rank: int = 0, name: str = "", forward: float = 0.0) -> Lanes:
-    """The lanes of one rank of a run whose first `forward` seconds are the forward pass; all later computing is backward.
+    """The lanes of one rank of a run whose first `forward` seconds are the forward pass; all later computing is
+    backward.
 
     The wire is busy while a message from or to this rank is under way.
     """

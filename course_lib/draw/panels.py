@@ -1,4 +1,5 @@
-"""Small plots on one sheet that counts in inches, drawn without matplotlib's own axes: two of these cost what none of those does.
+"""Small plots on one sheet that counts in inches, drawn without matplotlib's own axes: two of these cost what none of
+those does.
 
 For widgets, whose sliders redraw them: every tick of a matplotlib axis is an artist with two lines and two texts.
 """

@@ -1,7 +1,7 @@
 """Pictures for sliders: words, areas and lines on a sheet that counts in inches, written as SVG at once.
 
-Matplotlib makes an artist of every word and every mark and asks its settings a hundred times for each: twenty to forty ms for
-a picture that takes two here. What lies outside the sheet is cut off.
+Matplotlib makes an artist of every word and every mark and asks its settings a hundred times for each: twenty to forty
+ms for a picture that takes two here. What lies outside the sheet is cut off.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

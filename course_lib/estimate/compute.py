@@ -73,8 +73,8 @@ def train_flops(params: Any, tokens: Any) -> Any:
 def attention_flops_per_token(layers: Any, width: Any, seq: Any, causal: bool = False) -> Any:
     """FLOP per token, forward and backward, of the attention scores and their product with the values.
 
-    12 · layers · width · seq when every token attends to all `seq` tokens, half of it when causal. `width` is that of the
-    queries, heads × head dimension; in most models it is the hidden size.
+    12 · layers · width · seq when every token attends to all `seq` tokens, half of it when causal. `width` is that of
+    the queries, heads × head dimension; in most models it is the hidden size.
     """
     whole = require_whole("layers", layers) * require_whole("width", width) * require("seq", seq, "tokens")
     return (6.0 if causal else 12.0) * whole
@@ -119,7 +119,8 @@ def mfu(params: Any, tokens_per_s: Any, devices: Any, flops_per_s: Any, attentio
     """Model FLOPs utilization: the FLOPs that the model needs divided by the FLOPs that the devices could do.
 
     The result is a fraction. `tokens_per_s` is the rate of all devices together, `flops_per_s` the dense peak of one.
-    Recomputed FLOPs do not count. `attention_per_token` adds attention, in full, as the PaLM paper (2022, appendix B) does.
+    Recomputed FLOPs do not count. `attention_per_token` adds attention, in full, as the PaLM paper (2022, appendix B)
+    does.
     """
     attention = require("attention_per_token", attention_per_token, "FLOP", open_below=False)
     per_token = TRAIN * require("params", params, "parameters") + attention
@@ -211,7 +212,8 @@ def cost_slope(usd: Any, mfu: Any) -> Any:
 
 
 def elasticity(cost: Any, inputs: dict[str, float], name: str, change: float = 1e-4) -> float:
-    """d ln cost / d ln input by a central difference; −1 means that one percent more of the input cuts the cost by one percent.
+    """d ln cost / d ln input by a central difference; −1 means that one percent more of the input cuts the cost by one
+    percent.
 
     `cost` is any function of keyword arguments, `inputs` the point, `name` the input that changes.
     """

@@ -1,7 +1,9 @@
-"""The job that runs through the whole course, 70B on 64 H100s, and the plan that is made for it: the one record of both.
+"""The job that runs through the whole course, 70B on 64 H100s, and the plan that is made for it: the one record of
+both.
 
-Chapters 00 to 08 count a round `PARAMS`, because sums on paper do. From 09 on the plan cuts the matrices of `MODEL`, and its state is counted from
-`EXACT`. Before chapter 05, state is that of convention B (16 bytes per parameter); 05 decides for `CONVENTION`, and every later chapter keeps it.
+Chapters 00 to 08 count a round `PARAMS`, because sums on paper do. From 09 on the plan cuts the matrices of `MODEL`,
+and its state is counted from `EXACT`. Before chapter 05, state is that of convention B (16 bytes per parameter); 05
+decides for `CONVENTION`, and every later chapter keeps it.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """How loss falls with parameters, tokens and compute: a power law fitted to runs, and the split of a budget of FLOPs.
 
-C ≈ 6 Ψ D FLOPs for Ψ parameters and D tokens (the papers write N for Ψ). Kaplan et al. (2020); Hoffmann et al. (2022), called Chinchilla.
+C ≈ 6 Ψ D FLOPs for Ψ parameters and D tokens (the papers write N for Ψ). Kaplan et al. (2020); Hoffmann et al. (2022),
+called Chinchilla.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class PowerLaw:
 def fit_power_law(x: Sequence[float], losses: Sequence[float], floor: float | None = None) -> PowerLaw:
     """The power law of least squares; `floor` holds L∞ fixed (0: a straight line in logarithms).
 
-    For each exponent the other two are a linear fit; the exponent is searched on a grid that is refined. L∞ is at least 0.
+    For each exponent the other two are a linear fit; the exponent is searched on a grid that is refined. L∞ is at least
+    0.
     """
     at, loss = np.asarray(x, dtype=float), np.asarray(losses, dtype=float)
     free = 3 - (floor is not None)
@@ -103,8 +105,8 @@ CHINCHILLA = {"corrected": "chinchilla-corrected", "printed": "chinchilla-law"}
 def chinchilla_law(fit: str = "corrected") -> ParametricLaw:
     """Hoffmann et al.'s parametric law: fitted again by Besiroglu et al. (2024), or with its constants as "printed".
 
-    The first fit had not converged, and its printed constants are rounded: they ask for 70 to 100 tokens a parameter at large
-    budgets. The corrected ones agree with the paper's two other methods, about 20.
+    The first fit had not converged, and its printed constants are rounded: they ask for 70 to 100 tokens a parameter at
+    large budgets. The corrected ones agree with the paper's two other methods, about 20.
     """
     if fit not in CHINCHILLA:
         raise ValueError(f"There is no fit {fit!r}; choose from {', '.join(CHINCHILLA)}.")

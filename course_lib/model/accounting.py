@@ -1,9 +1,9 @@
 """Counts what torch does in one thread: bytes alive and at the peak, by role, and floating-point operations.
 
-One `TorchDispatchMode` sees every operation of its thread, the backward pass on a CPU included. It counts
-storages, so views and in-place operations add nothing, and a storage counts until it is freed. A storage's role is its
-purpose: a registered parameter, a parameter's gradient, optimizer state, saved by autograd for the backward pass, held by
-a communicator's call, or temporary. Roles become known as they arise (a parameter when it is registered, a gradient when
+One `TorchDispatchMode` sees every operation of its thread, the backward pass on a CPU included. It counts storages, so
+views and in-place operations add nothing, and a storage counts until it is freed. A storage's role is its purpose: a
+registered parameter, a parameter's gradient, optimizer state, saved by autograd for the backward pass, held by a
+communicator's call, or temporary. Roles become known as they arise (a parameter when it is registered, a gradient when
 it is accumulated), and are added up on request.
 
 Left out: memory that torch does not own (Python lists, numpy arrays that are not views of tensors), overhead of the
@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from copy import copy
 from itertools import accumulate
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import torch
 import torch.nn.modules.module as _modules
@@ -48,6 +48,16 @@ for _name, _formula in (("", _attention), ("_backward", _attention_backward)):
     _packet = getattr(torch.ops.aten, f"_scaled_dot_product_flash_attention_for_cpu{_name}", None)
     if _packet is not None:
         _FLOPS[_packet] = _formula
+
+
+class Ledger(TypedDict):
+    """What an account counted: bytes and FLOPs."""
+
+    peak_bytes: int
+    live_bytes: int
+    peak_roles: dict[str, int]
+    roles: dict[str, int]
+    flops: int
 
 
 class _Block:
@@ -160,7 +170,7 @@ class Accounting(TorchDispatchMode):
         nbytes = storage.nbytes()
         blocks, me = self._blocks, weakref.ref(self)
 
-        def gone(_: Any) -> None:
+        def gone(_: object) -> None:
             account = me()
             if account is not None:
                 account._drop(key)
@@ -210,8 +220,9 @@ class Accounting(TorchDispatchMode):
 
     # --- what the caller registers
 
-    def adopt(self, things: Any, role: str = "") -> None:
-        """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the modules.
+    def adopt(self, things: object, role: str = "") -> None:
+        """Count the tensors in these things (modules, tensors, lists, tuples, dicts) from now on, and watch the
+        modules.
 
         `role` is the role of the tensors among them, if known.
         """
@@ -241,7 +252,7 @@ class Accounting(TorchDispatchMode):
             _hooked[id(parameter)] = weakref.ref(parameter)
             parameter.register_post_accumulate_grad_hook(_gradient)
 
-    def _call(self, tensor: Any, role: str) -> None:
+    def _call(self, tensor: object, role: str) -> None:
         block = self._block(tensor) if isinstance(tensor, Tensor) else None
         if block is not None:
             block.role = role
@@ -288,8 +299,8 @@ class Accounting(TorchDispatchMode):
     def timeline(self) -> dict[str, list[int]]:
         """Bytes alive by role, at every moment: after each allocation, and at each mark. It needs `history=True`.
 
-        A free shows at the next moment. A storage has its last role from its birth on, but counts as saved for backward only
-        from the first to the last moment at which autograd kept it.
+        A free shows at the next moment. A storage has its last role from its birth on, but counts as saved for backward
+        only from the first to the last moment at which autograd kept it.
         """
         if self._history is None:
             raise ValueError("No history was kept; count with Accounting(history=True) for a timeline.")
@@ -301,7 +312,7 @@ class Accounting(TorchDispatchMode):
                 change[role][until + 1] -= block.nbytes
         return {role: list(accumulate(steps[:-1])) for role, steps in change.items()}
 
-    def ledger(self) -> dict[str, Any]:
+    def ledger(self) -> Ledger:
         """Everything counted, as plain data: bytes and FLOPs."""
         return {
             "peak_bytes": self.peak_bytes,
@@ -322,7 +333,7 @@ class Accounting(TorchDispatchMode):
         self._hooks.__enter__()
         return super().__enter__()
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         self._hooks.__exit__(*error)
         _here.account = self._outer
@@ -349,7 +360,7 @@ def _unpack(saved: _Saved) -> Tensor:
     return saved.tensor
 
 
-def _inside(thing: Any, depth: int = 0) -> Iterator[Any]:
+def _inside(thing: object, depth: int = 0) -> Iterator[Any]:
     if isinstance(thing, (Tensor, nn.Module, torch.UntypedStorage)):
         yield thing
     elif isinstance(thing, dict) and depth < 8:
@@ -369,7 +380,7 @@ def _gradient(parameter: Tensor) -> None:
         account._call(parameter.grad, "gradients")
 
 
-def _registered(module: nn.Module, name: str, parameter: Any) -> None:
+def _registered(module: nn.Module, name: str, parameter: object) -> None:
     account = getattr(_here, "account", None)
     if account is not None and isinstance(parameter, nn.Parameter):
         account._parameter(parameter)

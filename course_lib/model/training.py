@@ -1,6 +1,8 @@
-"""One process trains the course's transformer on the course's text: what a run of any optimizer, batch and schedule needs.
+"""One process trains the course's transformer on the course's text: what a run of any optimizer, batch and schedule
+needs.
 
-Step s reads samples s·n to (s+1)·n − 1, so two runs of the same tokens have read the same samples whatever their batch n.
+Step s reads samples s·n to (s+1)·n − 1, so two runs of the same tokens have read the same samples whatever their batch
+n.
 """
 
 from __future__ import annotations
@@ -66,8 +68,9 @@ def train(
 ) -> Training:
     """Train in place for `steps` updates of `size` sequences each; `rate(step)` is the learning rate of step 1, 2, ….
 
-    A batch runs as `micro_batches` equal parts, each weighted by its tokens. `samples` limits the data: after so many sequences
-    they repeat. Gradients are clipped at a global norm of `most`; after ten steps in a row that are not finite, FloatingPointError.
+    A batch runs as `micro_batches` equal parts, each weighted by its tokens. `samples` limits the data: after so many
+    sequences they repeat. Gradients are clipped at a global norm of `most`; after ten steps in a row that are not
+    finite, FloatingPointError.
     """
     require_whole("steps", steps, "steps")
     if require_whole("size", size, "sequences") % require_whole("micro_batches", micro_batches):
@@ -89,7 +92,8 @@ def train(
 def accumulate(model: Transformer, tokens: Tensor, targets: Tensor, micro_batches: int = 1) -> float:
     """Add the gradient of the mean loss over *all* target tokens of the batch (−100 is none); returns that loss.
 
-    Each micro-batch is weighted by its tokens, so any division of the batch gives one gradient; one without tokens adds nothing.
+    Each micro-batch is weighted by its tokens, so any division of the batch gives one gradient; one without tokens adds
+    nothing.
     """
     count, total = int((targets >= 0).sum()), 0.0
     if not count:

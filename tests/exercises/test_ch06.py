@@ -40,7 +40,7 @@ def test_a_collective_behind_the_scenes_is_seen_in_the_books():
         return collectives.ring_all_reduce(comm, x)
 
     run = attempt(waits, case.ranks, per_rank=case.per_rank)
-    found = contract.verdicts(card.params, case, Outcome(**run.outcome()))
+    found = contract.verdicts(card.params, case, Outcome.of(run))
     assert mistakes(found) & {"ready-made", "not-a-neighbor"}
 
 

@@ -78,11 +78,7 @@ The visible case has the four levels (`params("hierarchical-bandwidth").levels`)
         "`1 / max(s / r)` at once.",
     ),
     allowed="the standard library and numpy.",
-    hides=(
-        "course_lib.estimate.roofline.wires:levels",
-        "course_lib.estimate.roofline.wires:bandwidth_across",
-        "course_lib.estimate.roofline.wires:phases_seconds",
-    ),
+    hides=("course_lib.estimate.roofline.wires:levels",),
     params=_hierarchy("in turn", "H100 SXM", float(facts.topology("Llama 3 cluster").levels[-1].oversubscription or 1)),
     vary=lambda draw: _hierarchy("at once", draw.choice(OTHERS), draw.choice((2.0, 3.0, 4.0))),
     structural="phases",

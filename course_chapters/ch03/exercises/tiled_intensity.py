@@ -64,9 +64,7 @@ of 2 bytes. {CLOSE}""",
         "`m*k + k*n*rows + m*n*(2*steps - 1)` with `steps = ceil(k / tile)`.",
     ),
     allowed="the standard library and numpy.",
-    hides=functions(
-        "course_lib.estimate.roofline.tiles", "tile_loads", "count_loads", "largest_tile", "tiled_intensity"
-    ),
+    hides=functions("course_lib.estimate.roofline.tiles", "tile_loads", "count_loads", "tiled_intensity"),
     params=_tiled("C", 4096, 128, 228),
     vary=lambda draw: _tiled(
         "A", draw.choice((3072, 6144)), draw.choice((64, 96, 192)), draw.choice((100, 164, 192, 256))

@@ -31,10 +31,7 @@ CARD = Card(
     ),
     answers=("Scaler",),
     allowed="torch; the library's scaler is switched off.",
-    hides=(
-        "course_lib.model.precision.loss_scaling:has_overflow",
-        "course_lib.model.precision.loss_scaling:overflow_anywhere",
-    ),
+    hides=("course_lib.model.precision.loss_scaling:has_overflow",),
     params={"forgiven": 0, "means": FORGIVEN[0]},
     vary=lambda draw: {"forgiven": 1, "means": FORGIVEN[1]},
     structural="forgiven",

@@ -26,7 +26,6 @@ It returns `(output, log_sum)`, as flash attention and ring attention do.
     ),
     answers=("stream_attention",),
     allowed="torch without its softmax and logsumexp on all scores; the library's online softmax is switched off.",
-    hides=("course_lib.model.precision.softmax:online_softmax",),
     params={"keys": 4, "width": 3},
     vary=lambda draw: {"keys": draw.choice((3, 5, 6)), "width": draw.choice((2, 4, 5))},
     probe=streamed,

@@ -30,10 +30,7 @@ Budget: two numbers per rank in all, whatever the size of the model. A part may 
     ),
     answers=("agreed_step",),
     allowed="torch and the operations of `comm`; the library's functions are switched off.",
-    hides=(
-        "course_lib.model.precision.loss_scaling:has_overflow",
-        "course_lib.model.precision.loss_scaling:overflow_anywhere",
-    ),
+    hides=("course_lib.model.precision.loss_scaling:has_overflow",),
     params={"ranks": 4},
     vary=lambda draw: {"ranks": draw.choice((3, 5, 6))},
     probe=agreed,

@@ -30,7 +30,6 @@ matrix gives the first ranks all queries and the last all values. That has happe
         "sizes]) for shard in shards]`, then for each matrix the parts of all ranks.",
     ),
     answers=("packed_shard", "packed_merge"),
-    hides=("course_lib.parallel.tensor.partition:packed_rows",),
     params={"sizes": "16, 8, 8", "rows": (16, 8, 8)},
     vary=lambda draw: (lambda rows: {"sizes": ", ".join(map(str, rows)), "rows": rows})(
         draw.choice(((24, 8, 8), (32, 16, 16), (16, 4, 4)))

@@ -29,7 +29,6 @@ Return `(kind, ranks)` with the ranks sorted, for the first of these that applie
     ),
     answers=("blame",),
     allowed="plain Python; the library's triage is switched off.",
-    hides=("course_lib.operate.faults.hangs:blame",),
     params={"ranks": 4},
     vary=pick(ranks=(6, 8)),
     probe=rows,

@@ -29,7 +29,6 @@ A first fleet serves {{rate}} requests per second with answers of {{answer}} tok
     ),
     answers=("slots", "replicas", "inconsistent"),
     allowed="`math` and plain Python; the library's queues are switched off.",
-    hides=("course_lib.operate.serving.queues:littles_law", "course_lib.operate.serving.kv_cache:sequences_that_fit"),
     params={"rate": 40, "answer": 257},
     vary=pick(rate=(25, 30, 50, 60), answer=(129, 385, 513)),
     probe=rows,

@@ -20,7 +20,8 @@ class Framework:
     def unknown(self, line: str) -> list[str]:
         """What stands in a command line as an option of the framework and is none in this version.
 
-        Torchrun's own flags end where the program begins. An index of a list, and a key of a dictionary, name no option.
+        Torchrun's own flags end where the program begins. An index of a list, and a key of a dictionary, name no
+        option.
         """
         _, _, after = line.partition(" -m torchtitan.train ") if "torchtitan.train" in line else line.partition(".py ")
         said = re.findall(r"(?<!\S)--([\w.-]+)", after.partition("  #")[0])

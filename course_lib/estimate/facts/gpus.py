@@ -35,7 +35,8 @@ def _values() -> dict[str, dict[str, Fact]]:
 def gpu(name: str) -> Gpu:
     """What software sees of the device called `name`, such as "H100 PCIe".
 
-    A row of "H100 PCIe" counts before one of "H100", and that before the multiprocessors of another H100 among the chips.
+    A row of "H100 PCIe" counts before one of "H100", and that before the multiprocessors of another H100 among the
+    chips.
     """
     known = device(name)
     alike = [chip.sms for chip in chips().values() if chip.device.split()[0] == known.name.split()[0]]

@@ -17,8 +17,10 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 @dataclass(frozen=True, slots=True)
 class BubbleFormula:
-    """What a schedule's authors say it costs. Formulas are in PP ranks, M micro-batches, V chunks on each rank, and the times F
-    forward, B whole backward, W weight gradient, FB a forward and a backward that run together, each for 1/PP of the model."""
+    """What a schedule's authors say it costs. Formulas are in PP ranks, M micro-batches, V chunks on each rank, and the
+    times F forward, B whole backward, W weight gradient, FB a forward and a backward that run together, each for 1/PP
+    of the model.
+    """
 
     schedule: str
     bubble: str  # idle time of a rank in one step
@@ -100,11 +102,6 @@ def _formulas() -> dict[str, BubbleFormula]:
 def bubble_formula(schedule: str) -> BubbleFormula:
     """The closed form of a schedule, such as "1F1B", "ZB-H1" or "DualPipe"."""
     return find("closed form of a bubble", schedule, _formulas())
-
-
-def bubble_formulas() -> dict[str, BubbleFormula]:
-    """All closed forms by schedule."""
-    return dict(_formulas())
 
 
 @cache

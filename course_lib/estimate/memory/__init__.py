@@ -13,7 +13,7 @@ from course_lib.estimate.memory.activation_terms import (
     outside_terms,
 )
 from course_lib.estimate.memory.activations import activation_bytes, layer_bytes, recomputed_bytes, total_bytes
-from course_lib.estimate.memory.devices import convention_table, fewest_devices, headroom_bytes, largest_model
+from course_lib.estimate.memory.devices import fewest_devices, headroom_bytes, largest_model
 from course_lib.estimate.memory.layout import SCHEDULES, Layout
 from course_lib.estimate.memory.optimizers import OPTIMIZERS, optimizer_bytes_per_param, with_optimizer
 from course_lib.estimate.memory.recipes import (
@@ -24,7 +24,6 @@ from course_lib.estimate.memory.recipes import (
     bytes_per_param,
     convention,
     dtype_bytes,
-    own_convention,
     state_by_bucket,
     state_bytes,
     weights_bytes,
@@ -69,7 +68,6 @@ __all__ = [
     "activation_bytes",
     "bytes_per_param",
     "convention",
-    "convention_table",
     "count_params",
     "dtype_bytes",
     "fewest_devices",
@@ -82,7 +80,6 @@ __all__ = [
     "layer_terms",
     "optimizer_bytes_per_param",
     "outside_terms",
-    "own_convention",
     "params_by_part",
     "peak_bytes",
     "recomputed_bytes",

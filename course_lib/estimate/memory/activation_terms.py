@@ -1,8 +1,9 @@
 """The tensors that a transformer keeps from its forward pass for its backward pass, as labeled terms.
 
-With one-byte masks, dropout on, plain GELU MLP and unfused attention in 16 bits, a layer's terms add up to s b h (34 + 5 a s / h)
-bytes, and on t tensor-parallel ranks to s b h (10 + 24 / t + 5 a s / (h t)): Korthikanti et al. (2022), equations 1, 2 and 4.
-Other kernels change single terms: FlashAttention keeps a log-sum-exp instead of the scores (Dao et al. 2022).
+With one-byte masks, dropout on, plain GELU MLP and unfused attention in 16 bits, a layer's terms add up to s b h (34 +
+5 a s / h) bytes, and on t tensor-parallel ranks to s b h (10 + 24 / t + 5 a s / (h t)): Korthikanti et al. (2022),
+equations 1, 2 and 4. Other kernels change single terms: FlashAttention keeps a log-sum-exp instead of the scores (Dao
+et al. 2022).
 """
 
 from collections.abc import Iterable
@@ -11,11 +12,11 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from course_lib.estimate.memory.layout import Layout, check_fits
+from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
-from course_lib.estimate.units import require_whole
+from course_lib.lazy import named
 
 CHECKPOINTING = ("none", "selective", "full")
 LOSSES = ("paper", "plain", "fused")
@@ -95,8 +96,8 @@ def layer_terms(
 ) -> tuple[Term, ...]:
     """The tensors that one layer keeps for one micro-batch on one rank; terms of zero are left out.
 
-    `batch` sequences of `seq` tokens. Left out: tensors that exist only inside an operator, and those with less than one
-    number per token (unless the kernels keep statistics). Selective checkpointing recomputes the core of attention
+    `batch` sequences of `seq` tokens. Left out: tensors that exist only inside an operator, and those with less than
+    one number per token (unless the kernels keep statistics). Selective checkpointing recomputes the core of attention
     (scores, softmax and its dropout; with flash the log-sum-exp); full recomputes everything but the layer's input.
     """
     one, where, using = _checked(shape, batch, seq, layout, kernels, checkpointing)
@@ -177,9 +178,9 @@ def outside_terms(
 ) -> tuple[Term, ...]:
     """The tensors kept outside the layers: after the embedding (first stage), and from the last norm on (last stage).
 
-    `loss` decides which tensors of vocabulary size are kept. "paper": the fp32 logits alone (Korthikanti et al. 2022, section
-    4.3). "plain": the logits, their fp32 copy and its log-softmax, as in PyTorch code that keeps a reference to its logits.
-    "fused": none, because the loss is computed in chunks. These terms are not checkpointed.
+    `loss` decides which tensors of vocabulary size are kept. "paper": the fp32 logits alone (Korthikanti et al. 2022,
+    section 4.3). "plain": the logits, their fp32 copy and its log-softmax, as in PyTorch code that keeps a reference to
+    its logits. "fused": none, because the loss is computed in chunks. These terms are not checkpointed.
     """
     one, where, using = _checked(shape, batch, seq, layout, kernels, "none")
     if loss not in LOSSES:
@@ -218,13 +219,5 @@ def _checked(
     shape: Any, batch: Any, seq: Any, layout: Layout | None, kernels: str | Kernels, checkpointing: str
 ) -> tuple[Shape, Layout, Kernels]:
     one, where = shape_of(shape), Layout() if layout is None else layout
-    require_whole("batch", batch, "sequences")
-    known_checkpointing(checkpointing)
-    check_fits(one, where, seq)
+    named("course_lib.estimate.memory.layout_checks:check_fits")(one, where, batch, seq, checkpointing)
     return one, where, kernels_of(kernels)
-
-
-def known_checkpointing(word: str) -> None:
-    """Raise a ValueError with the known policies unless this is one of them."""
-    if word not in CHECKPOINTING:
-        raise ValueError(f"checkpointing is {word!r}; choose from {', '.join(CHECKPOINTING)}.")

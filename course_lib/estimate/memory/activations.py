@@ -42,8 +42,9 @@ def activation_bytes(
 ) -> Any:
     """Bytes that a whole model keeps for one micro-batch on one rank, from its forward to its backward pass.
 
-    All layers and everything outside them, as if there were no pipeline: `layout.pp` is ignored; use `stage_peaks` to divide
-    the layers. The working set of a layer being recomputed is `recomputed_bytes`. Korthikanti et al. (2022), section 4.
+    All layers and everything outside them, as if there were no pipeline: `layout.pp` is ignored; use `stage_peaks` to
+    divide the layers. The working set of a layer being recomputed is `recomputed_bytes`. Korthikanti et al. (2022),
+    section 4.
     """
     one, common = shape_of(shape), {"kernels": kernels, "dtype": dtype, "dropout": dropout}
     inside = layer_bytes(one, batch, seq, layout, checkpointing=checkpointing, **common)

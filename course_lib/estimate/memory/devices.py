@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate import facts
-from course_lib.estimate.memory.recipes import CONVENTIONS, Convention, bytes_per_param, state_bytes
+from course_lib.estimate.memory.recipes import Convention, bytes_per_param
 from course_lib.estimate.units import require, require_whole
 
 
@@ -30,22 +29,3 @@ def headroom_bytes(nbytes: Any, device_memory: Any, devices: Any = 1) -> Any:
     """Bytes left on each device once `nbytes` are spread evenly over them; negative if they do not fit."""
     share = require("nbytes", nbytes, "bytes") / require_whole("devices", devices)
     return require("device_memory", device_memory, "bytes") - share
-
-
-def convention_table(params: float = 70e9, device: str = "H100 SXM") -> list[dict[str, Any]]:
-    """One row per convention: buckets, bytes per parameter, total bytes, fewest devices for the state."""
-    memory = facts.device(device).memory
-    return [
-        {
-            "convention": one.letter,
-            "name": one.name,
-            **one.buckets,
-            "bytes per parameter": one.bytes_per_param,
-            "state bytes": state_bytes(params, one),
-            "fewest devices": fewest_devices(state_bytes(params, one), memory),
-            "checkpoint bytes": params * one.checkpoint,
-            "who": one.used_by,
-            "source": facts.reference(one.source).short,
-        }
-        for one in CONVENTIONS.values()
-    ]

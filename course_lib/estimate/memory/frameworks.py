@@ -1,7 +1,8 @@
 """Peak memory of four training frameworks, from their public descriptions, with two fitted constants each.
 
-The terms are counted, not fitted; `slack` multiplies them (fragmentation of the caching allocator, short-lived tensors) and `buffers`
-is added (communication buffers and workspaces). Both are in `facts/data/memory_fits.csv` with the conditions of their fit.
+The terms are counted, not fitted; `slack` multiplies them (fragmentation of the caching allocator, short-lived tensors)
+and `buffers` is added (communication buffers and workspaces). Both are in `facts/data/memory_fits.csv` with the
+conditions of their fit.
 """
 
 from collections.abc import Callable
@@ -92,7 +93,8 @@ def fits() -> dict[str, Fit]:
 
 
 def nanotron_layers(shape: Shape, stages: int) -> int:
-    """Layers on nanotron's first stage: it is filled until its work exceeds an even share, with the head counted as work.
+    """Layers on nanotron's first stage: it is filled until its work exceeds an even share, with the head counted as
+    work.
 
     `PipelineBlock` costs, nanotron (2024): a layer's matrices with as many key heads as heads, the head's matrix.
     """

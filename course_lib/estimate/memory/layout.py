@@ -5,7 +5,6 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.units import require_whole
 
 SCHEDULES = (
@@ -81,30 +80,3 @@ class Layout:
     def sp_ways(self) -> Any:
         """Number of ranks that sequence parallelism splits over: `tp`, or 1 if it is off."""
         return np.where(self.sp, self.tp, 1) if np.ndim(self.sp) else (self.tp if self.sp else 1)
-
-
-def check_fits(shape: Shape, layout: Layout, seq: Any) -> None:
-    """Raise a ValueError if heads, layers or tokens cannot be divided as the layout requires."""
-    require_whole("seq", seq, "tokens")
-    for name, ways, what, count in (
-        ("tp", layout.tp, "attention heads", shape.heads),
-        ("cp", layout.cp, "tokens of a sequence", seq),
-    ):
-        _splits(name, ways, what, count)
-    chunks = layout.pp * layout.virtual
-    if np.any(np.greater(chunks, shape.layers)):
-        raise ValueError(
-            f"pp={layout.pp} stages of {layout.virtual} chunks need at least {np.max(chunks):g} layers; "
-            f"the model has {np.min(shape.layers):g}."
-        )
-
-
-def _splits(name: str, ways: Any, what: str, count: Any) -> None:
-    wrong = np.mod(count, ways) != 0
-    if not np.any(wrong):
-        return
-    ways, count = (
-        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (ways, count)
-    )
-    fits = [n for n in range(1, min(count, 256) + 1) if count % n == 0]
-    raise ValueError(f"{name}={ways} cannot split {count} {what}; choose {name} from {fits}.")

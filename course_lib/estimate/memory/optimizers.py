@@ -80,8 +80,8 @@ OPTIMIZERS: dict[str, Optimizer] = {
 def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32") -> Any:
     """Bytes that an optimizer keeps per parameter, without the master copy.
 
-    `dtype` is that of its moments; 8-bit Adam ignores it. Adafactor's and Muon's depend on the matrices: with `shape` they
-    are counted; without it Adafactor is 0 and Muon one number, their limits for large matrices.
+    `dtype` is that of its moments; 8-bit Adam ignores it. Adafactor's and Muon's depend on the matrices: with `shape`
+    they are counted; without it Adafactor is 0 and Muon one number, their limits for large matrices.
     """
     if name not in OPTIMIZERS:
         raise ValueError(f"No optimizer {name!r}; choose from {', '.join(OPTIMIZERS)}.")

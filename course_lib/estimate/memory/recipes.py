@@ -19,7 +19,6 @@ DTYPE_BYTES: dict[str, float] = {
     "fp4": 0.5,
     "int4": 0.5,
 }
-_WIDTHS = {4: "fp32", 2: "16 bits", 1: "8 bits", 0.5: "4 bits", 8: "fp64"}
 BUCKETS = ("weights", "grads", "main_grads", "master", "moments")
 
 
@@ -46,17 +45,6 @@ class Convention:
     def buckets(self) -> dict[str, float]:
         """Bytes per parameter by bucket, in the order of `BUCKETS`."""
         return {name: getattr(self, name) for name in BUCKETS}
-
-    @property
-    def dtypes(self) -> dict[str, str]:
-        """The data type of each bucket, from its width; moments are two numbers."""
-        each = {name: per / (2 if name == "moments" else 1) for name, per in self.buckets.items() if per}
-        return {name: _WIDTHS.get(per, "mixed") for name, per in each.items()}
-
-    @property
-    def reduced(self) -> float:
-        """Bytes of a gradient as ranks add it up: of the main gradient, where there is one."""
-        return self.main_grads or self.grads
 
     @property
     def checkpoint(self) -> float:
@@ -155,29 +143,6 @@ def dtype_bytes(dtype: str) -> float:
     if dtype not in DTYPE_BYTES:
         raise ValueError(f"No dtype {dtype!r}; choose from {', '.join(DTYPE_BYTES)}.")
     return DTYPE_BYTES[dtype]
-
-
-def own_convention(
-    *, weights: str = "bf16", grads: str = "bf16", main_grads: str = "", master: str = "fp32", moments: str = "fp32"
-) -> Convention:
-    """A custom convention from the data type of each bucket; "" if a bucket does not exist."""
-    wide = {
-        name: dtype_bytes(word) if word else 0.0
-        for name, word in (("weights", weights), ("grads", grads), ("main_grads", main_grads), ("master", master))
-    }
-    named = ", ".join(
-        f"{name} {word}"
-        for name, word in (
-            ("weights", weights),
-            ("grads", grads),
-            ("main grads", main_grads),
-            ("master", master),
-            ("moments", moments),
-        )
-        if word
-    )
-    both = 2 * dtype_bytes(moments) if moments else 0.0
-    return Convention(letter="own", name=named, moments=both, used_by="its author", source="this-course", **wide)
 
 
 def bytes_per_param(convention: str | Convention = "B") -> float:

@@ -9,10 +9,11 @@ from typing import Any, TypedDict
 
 import numpy as np
 
-from course_lib.estimate import facts
 from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.units import require_whole
+from course_lib.lazy import named
 
+BY_NAME = "course_lib.estimate.facts:model"  # the published shape of a name
 NORMS = ("LayerNorm", "RMSNorm")
 PARTS = ("embedding", "positions", "layer", "final_norm", "head")
 
@@ -131,7 +132,7 @@ def _described(of: Any) -> Shape:
     """The shape of anything that says enough of itself, latent attention included."""
     if isinstance(of, Shape):
         return of
-    of = facts.model(of) if isinstance(of, str) else of
+    of = named(BY_NAME)(of) if isinstance(of, str) else of
     missing = [name for name in ("layers", "hidden", "heads", "vocab") if not hasattr(of, name)]
     if missing:
         raise ValueError(f"{of!r} does not give its {', '.join(missing)}; give a model's name or a memory.Shape.")
@@ -187,8 +188,9 @@ def _attention_params(shape: Shape, tp: Any) -> tuple[Any, Any]:
 def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
     """Parameters of one layer on one of `tp` tensor-parallel ranks, its routed experts shared out over `ep`.
 
-    Matrices and the biases of their outer width are split, keys and values by whole heads; norms, the router, and biases that are added
-    after the sum over ranks, exist on every rank. Shoeybi et al. (2019), section 3. Of latent attention, what belongs to a head is split.
+    Matrices and the biases of their outer width are split, keys and values by whole heads; norms, the router, and
+    biases that are added after the sum over ranks, exist on every rank. Shoeybi et al. (2019), section 3. Of latent
+    attention, what belongs to a head is split.
     """
     split, whole = _attention_params(shape, tp)
     split, whole = split + _mlp_params(shape), whole + 2 * _norm_params(shape) + _router_params(shape)

@@ -1,7 +1,8 @@
 """The peak of each pipeline stage: its share of the state, the micro-batches in flight, and temporary tensors.
 
-Micro-batches in flight follow from the order of a stage's work: GPipe runs all forward passes first (Huang et al. 2018), 1F1B as
-many as there are stages from here to the end, interleaved 1F1B some chunks more (Narayanan et al. 2021, section 2.2).
+Micro-batches in flight follow from the order of a stage's work: GPipe runs all forward passes first (Huang et al.
+2018), 1F1B as many as there are stages from here to the end, interleaved 1F1B some chunks more (Narayanan et al. 2021,
+section 2.2).
 """
 
 from dataclasses import dataclass, fields
@@ -9,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.memory.activation_terms import TermChoices, known_checkpointing, layer_terms, outside_terms
+from course_lib.estimate.memory.activation_terms import TermChoices, layer_terms, outside_terms
 from course_lib.estimate.memory.activations import total_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import Convention, dtype_bytes
 from course_lib.estimate.memory.recipes import convention as known_convention
 from course_lib.estimate.memory.shapes import Shape, expert_params, layer_params, params_by_part
 from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.lazy import named
 
 
 class PeakChoices(TermChoices, total=False):
@@ -64,7 +66,8 @@ class Peak:
 def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual: Any = 1) -> Any:
     """The most micro-batches whose activations a stage holds, in units of all its layers.
 
-    With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) / (p v)) on the first.
+    With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) /
+    (p v)) on the first.
     """
     Layout(schedule=schedule, virtual=virtual)
     if np.any(np.less(stage, 0)) or np.any(np.greater_equal(stage, stages)):
@@ -101,7 +104,8 @@ def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
 def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B") -> dict[str, Any]:
     """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage.
 
-    Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of these ranks.
+    Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of
+    these ranks.
     """
     one, buckets = shape_of(shape), known_convention(convention).buckets
     params, shards = stage_params(one, layout, stage), layout.shards
@@ -136,7 +140,8 @@ def stage_peak(
 ) -> Peak:
     """The peak bytes of one rank of a pipeline stage, by purpose.
 
-    Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the micro-batch.
+    Left out: communication buffers, the allocator's slack, and the peak inside single operators. `batch` is the
+    micro-batch.
     """
     work = _work(
         shape, batch, seq, layout, kernels=kernels, dtype=dtype, dropout=dropout, checkpointing=checkpointing, loss=loss
@@ -171,7 +176,7 @@ def _work(
     loss: str,
 ) -> _Work:
     one, where = shape_of(shape), Layout() if layout is None else layout
-    known_checkpointing(checkpointing)
+    named("course_lib.estimate.memory.layout_checks:known_checkpointing")(checkpointing)
     common = {"kernels": kernels, "dtype": dtype, "dropout": dropout}
     terms = layer_terms(one, batch, seq, where, **common)
     ends = outside_terms(one, batch, seq, where, loss=loss, **common)

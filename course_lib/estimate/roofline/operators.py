@@ -1,7 +1,7 @@
 """FLOP and bytes of operators, counted from shapes.
 
-Bytes are those that must pass through memory at least once: every input read once and every output written once, as in a
-fused kernel with a perfect cache. `tiles` adds the effect of a finite cache. `size` is bytes per element.
+Bytes are those that must pass through memory at least once: every input read once and every output written once, as in
+a fused kernel with a perfect cache. `tiles` adds the effect of a finite cache. `size` is bytes per element.
 """
 
 import math
@@ -89,7 +89,8 @@ def attention(
 def decode(params: float, batch: int, kv_bytes: float = 0.0, size: float = 2) -> Work:
     """One token for each of `batch` sequences: all weights read once, and `kv_bytes` of keys and values per sequence.
 
-    FLOP are 2 per parameter and token. Those of attention are left out, so a long context is limited even more than this.
+    FLOP are 2 per parameter and token. Those of attention are left out, so a long context is limited even more than
+    this.
     """
     count = require_whole("batch", batch, "sequences")
     weights = require("params", params, "parameters")
@@ -103,8 +104,8 @@ def smallest_batch(
 ) -> int | None:
     """The least whole batch at which decoding computes at least as long as it reads; None if no batch does.
 
-    Every sequence adds 2 FLOP per parameter and `kv_bytes` to read. If reading them takes as long as computing, a larger
-    batch does not help.
+    Every sequence adds 2 FLOP per parameter and `kv_bytes` to read. If reading them takes as long as computing, a
+    larger batch does not help.
     """
     compute = 2.0 * require("params", params, "parameters") / flop_rate("flops", flops)
     reading = require("kv_bytes", kv_bytes, "bytes per sequence", open_below=False) / byte_rate("bandwidth", bandwidth)

@@ -1,8 +1,8 @@
 """Roofs: the rates that a device, its memory and its links allow a piece of work, and which of them binds.
 
-Each resource has its own intensity, FLOP per byte that passes through *it*. Its roof is a slope, bytes/s × intensity, up to
-the flat roof of the arithmetic. Rates are FLOP/s and bytes/s in one direction. Latency, caches and launches are left out,
-so a measurement can only be lower. Williams, Waterman & Patterson (2009).
+Each resource has its own intensity, FLOP per byte that passes through *it*. Its roof is a slope, bytes/s × intensity,
+up to the flat roof of the arithmetic. Rates are FLOP/s and bytes/s in one direction. Latency, caches and launches are
+left out, so a measurement can only be lower. Williams, Waterman & Patterson (2009).
 """
 
 import math

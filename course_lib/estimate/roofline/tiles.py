@@ -1,6 +1,5 @@
 """Tiles: the bytes of a matmul through a finite cache, and its speed in whole tiles and whole waves."""
 
-import math
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
@@ -37,10 +36,11 @@ class Loads:
 
 
 def count_loads(m: int, k: int, n: int, tile_m: int, tile_n: int, tile_k: int, cache: int) -> Loads:
-    """Elements loaded by a tiled matmul's loops through a cache of `cache` elements that evicts the least recently used.
+    """Elements loaded by a tiled matmul's loops through a cache of `cache` elements that evicts the least recently
+    used.
 
-    The loops go over rows of tiles, columns of tiles, then along k; a tile of C stays in the cache until it is finished.
-    ValueError if the cache has no room for the three tiles in use.
+    The loops go over rows of tiles, columns of tiles, then along k; a tile of C stays in the cache until it is
+    finished. ValueError if the cache has no room for the three tiles in use.
     """
     sizes = [require_whole(name, value) for name, value in (("m", m), ("k", k), ("n", n))]
     tile_m, tile_n, tile_k = (
@@ -76,12 +76,6 @@ def count_loads(m: int, k: int, n: int, tile_m: int, tile_n: int, tile_k: int, c
                 touch("a", i, l, height * depth, height * width)
                 touch("b", l, j, depth * width, height * width)
     return Loads(fetched["a"], fetched["b"], m * n)
-
-
-def largest_tile(cache: int) -> int:
-    """The largest t for which three tiles of t × t elements fit into `cache` elements."""
-    room = require_whole("cache", cache, "elements", least=3)
-    return math.isqrt(room // 3)
 
 
 def tiled_intensity(n: int, tile: int, size: float = 2) -> float:

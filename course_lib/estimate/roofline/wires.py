@@ -1,9 +1,9 @@
-"""Wires: the cost of a message (α–β, with a change of regime), and the bandwidth that remains at each level of a cluster.
+"""Wires: the cost of a message (α–β, with a change of regime), and the bandwidth that remains at each level of a
+cluster.
 
 A message of n bytes takes α + n/β seconds: α is the cost of an empty message, β is bytes/s in one direction.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,11 +27,6 @@ def message_seconds(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
 def effective_bandwidth(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
     """Bytes/s that a message of this size gets, including its α."""
     return require("nbytes", nbytes, "bytes") / message_seconds(nbytes, alpha, bandwidth)
-
-
-def half_size(alpha: Any, bandwidth: Any) -> Any:
-    """The message in bytes that gets half of the bandwidth: α × bandwidth."""
-    return require("alpha", alpha, "s", open_below=False) * byte_rate("bandwidth", bandwidth)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +140,6 @@ def levels(topology: str | Topology) -> tuple[Level, ...]:
     return tuple(found)
 
 
-def bandwidth_across(topology: str | Topology, level: str) -> float:
-    """Bytes/s of each device, one way, when all of them send across this level at once."""
-    found = {each.name: each for each in levels(topology)}
-    if level not in found:
-        raise ValueError(f"There is no level {level!r}; there are {', '.join(found)}.")
-    return found[level].bandwidth
-
-
 def bisection(topology: str | Topology, level: str) -> float:
     """Bytes/s from one half of a unit of this level to its other half, one way, if switches join them.
 
@@ -167,14 +154,3 @@ def bisection(topology: str | Topology, level: str) -> float:
             "to the other half at full rate. Choose a level whose units are joined by switches."
         )
     return found[level].devices / 2 * found[level].bandwidth
-
-
-def phases_seconds(nbytes: Sequence[float], bandwidths: Sequence[float], overlap: bool = False) -> float:
-    """Seconds in which a device sends these bytes over each level: in turn, or over all levels at once.
-
-    Bandwidths do not add up: bytes that must cross the slow wire wait for it, even if the others are fast.
-    """
-    if len(nbytes) != len(bandwidths):
-        raise ValueError(f"There are {len(nbytes)} amounts and {len(bandwidths)} bandwidths; give one for each.")
-    parts = [message_seconds(size, 0.0, rate) for size, rate in zip(nbytes, bandwidths, strict=True)]
-    return math.fsum(parts) if not overlap else max(parts, default=0.0)

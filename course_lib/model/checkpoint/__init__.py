@@ -1,8 +1,9 @@
 """Checkpoints that survive: crash-consistent, sharded, written in the background, and read by any number of ranks.
 
-Read `disk` (what survives what), `store` (the manifest that makes a checkpoint count), `pieces` (tensors for any number of ranks),
-`background` (saving while training goes on), `resume` (everything that must be saved), `position` (data exactly once), then
-`torch_format` and `memory_disk` (a disk that loses its power). What an interval costs is in `course_lib.operate.faults`.
+Read `disk` (what survives what), `store` (the manifest that makes a checkpoint count), `pieces` (tensors for any number
+of ranks), `background` (saving while training goes on), `resume` (everything that must be saved), `position` (data
+exactly once), then `torch_format` and `memory_disk` (a disk that loses its power). What an interval costs is in
+`course_lib.operate.faults`.
 """
 
 from course_lib.lazy import on_first_use
@@ -17,6 +18,6 @@ __getattr__, __dir__, __all__ = on_first_use(
         "position": ("Position", "SampleOrder"),
         "resume": ("ITEMS", "Captured", "Training", "capture", "capture_rng", "restore", "restore_rng", "tensors_of"),
         "store": ("Checkpoint", "CheckpointError", "CheckpointStore", "new_attempt"),
-        "torch_format": ("TorchReader", "boxes_of", "finish_torch", "write_torch"),
+        "torch_format": ("boxes_of", "finish_torch", "write_torch"),
     },
 )

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,9 +26,10 @@ class Stall:
 class BackgroundSaver:
     """Writes checkpoints behind the training's back, one after the other, from at most `buffers` copies of the state.
 
-    `save` returns once the state is copied: training may change it at once. If all buffers are in use it first waits until the oldest
-    checkpoint is written, so memory stays at `buffers` times the state. What goes wrong in the background is raised by the next
-    `save` or `wait`. A checkpoint that was under way when the process ended does not exist. Buffers are pinned if the state is on a GPU.
+    `save` returns once the state is copied: training may change it at once. If all buffers are in use it first waits
+    until the oldest checkpoint is written, so memory stays at `buffers` times the state. What goes wrong in the
+    background is raised by the next `save` or `wait`. A checkpoint that was under way when the process ended does not
+    exist. Buffers are pinned if the state is on a GPU.
     """
 
     def __init__(self, store: CheckpointStore, rank: int, ranks: int, buffers: int = 1) -> None:
@@ -48,7 +48,7 @@ class BackgroundSaver:
         return sum(each.numel() * each.element_size() for one in self.free for each in one.values())
 
     def save(
-        self, step: int, attempt: str, pieces: Sequence[Piece], notes: Any = None, patience: float = 120.0
+        self, step: int, attempt: str, pieces: Sequence[Piece], notes: object = None, patience: float = 120.0
     ) -> Stall:
         """Copy this rank's pieces, then write and (on rank 0) commit them in the background."""
         started = time.perf_counter()
@@ -91,9 +91,9 @@ class BackgroundSaver:
         step: int,
         attempt: str,
         pieces: list[Piece],
-        notes: Any,
+        notes: object,
         patience: float,
-        buffer: dict[Any, Tensor],
+        buffer: dict[tuple[str, int], Tensor],
         turn: int,
     ) -> None:
         error: BaseException | None = None

@@ -1,8 +1,8 @@
 """A disk as a checkpoint sees it: seven operations, of which two make the others survive a power failure.
 
-After `write` or `rename` returns, other processes see the result, and it survives the death of this process. It survives a power failure
-only after `sync` (a file's bytes) and `sync_folder` (the names in a folder). `Disk` is the real one; `memory_disk.MemoryDisk` forgets
-what was not synced, as a real one may.
+After `write` or `rename` returns, other processes see the result, and it survives the death of this process. It
+survives a power failure only after `sync` (a file's bytes) and `sync_folder` (the names in a folder). `Disk` is the
+real one; `memory_disk.MemoryDisk` forgets what was not synced, as a real one may.
 """
 
 from __future__ import annotations

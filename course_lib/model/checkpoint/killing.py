@@ -1,7 +1,8 @@
-"""Processes that save checkpoints until they are killed, and what the next start finds. `./course bench checkpoints` runs it.
+"""Processes that save checkpoints until they are killed, and what the next start finds. `./course bench checkpoints`
+runs it.
 
-SIGKILL leaves a process no chance to tidy up; it does not lose what was written but not synced. Power failures do, and are explored on
-`memory_disk.MemoryDisk`, where every operation can be the last.
+SIGKILL leaves a process no chance to tidy up; it does not lose what was written but not synced. Power failures do, and
+are explored on `memory_disk.MemoryDisk`, where every operation can be the last.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def kill_once(
 ) -> Killed:
     """Start `ranks` processes that save on and on, kill them at a random instant within `most` seconds, and look.
 
-    In half of the cases one rank is killed first and the others a little later, as when a single process dies. Needs `fork`.
+    In half of the cases one rank is killed first and the others a little later, as when a single process dies. Needs
+    `fork`.
     """
     rng = random.Random(seed)
     before = CheckpointStore(folder).newest(check=False)

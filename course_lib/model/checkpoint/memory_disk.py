@@ -1,8 +1,9 @@
 """A disk in memory that can lose its power: what survives is what was synced, and any part of the rest.
 
-The model is that of file systems which journal names but not bytes (Pillai et al., 2014): the operations on one folder's names reach
-the disk in order, so after a power failure a prefix of those not yet synced is there; folders are independent; and the bytes of a
-file may be missing, torn or whatever, unless that file was synced. So a renamed file can be empty.
+The model is that of file systems which journal names but not bytes (Pillai et al., 2014): the operations on one
+folder's names reach the disk in order, so after a power failure a prefix of those not yet synced is there; folders are
+independent; and the bytes of a file may be missing, torn or whatever, unless that file was synced. So a renamed file
+can be empty.
 """
 
 from __future__ import annotations

@@ -48,7 +48,8 @@ def bounds(nbytes: Sequence[int], ranks: int) -> list[int]:
 
 
 def share_of(state: Mapping[str, Tensor], rank: int, ranks: int) -> list[Piece]:
-    """What rank `rank` of `ranks` replicas saves, so that every element is saved once and all save about the same number of bytes.
+    """What rank `rank` of `ranks` replicas saves, so that every element is saved once and all save about the same
+    number of bytes.
 
     Views, no copies. All ranks must hold the same names, shapes and dtypes in the same order.
     """
@@ -65,7 +66,7 @@ def share_of(state: Mapping[str, Tensor], rank: int, ranks: int) -> list[Piece]:
     return pieces
 
 
-def write_pieces(store: CheckpointStore, folder: Path, rank: int, pieces: Iterable[Piece], notes: Any = None) -> int:
+def write_pieces(store: CheckpointStore, folder: Path, rank: int, pieces: Iterable[Piece], notes: object = None) -> int:
     """Write this rank's pieces and record them; the number of bytes. `notes` is anything that JSON holds."""
     pieces, stretches, offset = list(pieces), [], 0
     for each in pieces:
@@ -128,7 +129,8 @@ class PieceReader:
         return torch.cat(parts) if parts else torch.zeros(0, dtype=dtype)
 
     def fill(self, state: Mapping[str, Tensor]) -> None:
-        """Copy whole tensors into those of `state`. CheckpointError, before anything is changed, if names or shapes differ.
+        """Copy whole tensors into those of `state`. CheckpointError, before anything is changed, if names or shapes
+        differ.
 
         Values are converted to the dtype of `state`, as `Tensor.copy_` does.
         """

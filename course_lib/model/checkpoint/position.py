@@ -1,8 +1,8 @@
 """Where a run is in its data, as two numbers that do not depend on how many ranks it has.
 
-One order of all samples per epoch is shared by all ranks; a step takes the next `batch` samples of it, and the ranks share these out. So
-a checkpoint needs only the epoch and how many of its samples were taken. Files or offsets for each rank would tie a checkpoint to a
-number of ranks: read by another number, some samples come twice and some never.
+One order of all samples per epoch is shared by all ranks; a step takes the next `batch` samples of it, and the ranks
+share these out. So a checkpoint needs only the epoch and how many of its samples were taken. Files or offsets for each
+rank would tie a checkpoint to a number of ranks: read by another number, some samples come twice and some never.
 """
 
 from __future__ import annotations

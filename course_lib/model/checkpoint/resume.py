@@ -1,6 +1,7 @@
 """Everything that a run must save to go on bit for bit: not only weights.
 
-`capture` collects it as tensors and plain numbers, `restore` puts it back, and can leave one item out to show what that does.
+`capture` collects it as tensors and plain numbers, `restore` puts it back, and can leave one item out to show what that
+does.
 """
 
 from __future__ import annotations

@@ -4,10 +4,11 @@
     run/step-00000040.9f3a61c2/part-0.json   its record: length and SHA-256 of what the rank wrote, renamed into place
     run/step-00000040.9f3a61c2/manifest.json all records, written last by rank 0; then the folder's name is synced
 
-A checkpoint is complete once its manifest is there; before, it does not exist for a reader. So a process may be killed and the power may
-fail at any moment. `newest` checks every byte it promises; if a complete checkpoint was damaged since, it says how and takes the one
-before. The attempt in a folder's name keeps apart what a killed run and its successor write for the same step. Ranks meet in the
-folder alone, without a collective, so saving can go on in the background. What the parts contain is up to the caller.
+A checkpoint is complete once its manifest is there; before, it does not exist for a reader. So a process may be killed
+and the power may fail at any moment. `newest` checks every byte it promises; if a complete checkpoint was damaged
+since, it says how and takes the one before. The attempt in a folder's name keeps apart what a killed run and its
+successor write for the same step. Ranks meet in the folder alone, without a collective, so saving can go on in the
+background. What the parts contain is up to the caller.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ class CheckpointStore:
             self.disk.make_folder(folder)
         return folder
 
-    def write_part(self, folder: Path, rank: int, chunks: Iterable[bytes | memoryview], notes: Any = None) -> int:
+    def write_part(self, folder: Path, rank: int, chunks: Iterable[bytes | memoryview], notes: object = None) -> int:
         """Write this rank's bytes as one file and record it; the number of bytes."""
         path, digest, count = folder / f"part-{rank}.bin", hashlib.sha256(), 0
 
@@ -101,7 +102,7 @@ class CheckpointStore:
             self._record(folder, rank, {path.name: (count, digest.hexdigest())}, notes)
         return count
 
-    def record(self, folder: Path, rank: int, names: Iterable[str], notes: Any = None) -> None:
+    def record(self, folder: Path, rank: int, names: Iterable[str], notes: object = None) -> None:
         """Record files that something else wrote into the folder, such as `torch.distributed.checkpoint`."""
         files = {}
         with _named_if_full(folder):
@@ -111,7 +112,7 @@ class CheckpointStore:
                 files[name] = self._seen(folder / name)
             self._record(folder, rank, files, notes)
 
-    def _record(self, folder: Path, rank: int, files: Mapping[str, tuple[int, str]], notes: Any) -> None:
+    def _record(self, folder: Path, rank: int, files: Mapping[str, tuple[int, str]], notes: object) -> None:
         content = {"rank": rank, "files": files, "notes": notes}
         write_durably(self.disk, folder / f"part-{rank}.json", json.dumps(content).encode())
 
@@ -119,7 +120,7 @@ class CheckpointStore:
         self,
         folder: Path,
         ranks: int,
-        notes: Any = None,
+        notes: object = None,
         patience: float = _PATIENCE,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -163,8 +164,8 @@ class CheckpointStore:
                 self._remove(path)
 
     def drop_after(self, step: int) -> None:
-        """Remove all checkpoints later than `step`. A run that goes back on purpose calls this first: else it would, when it is killed
-        next, go on from the very state that it went back to avoid.
+        """Remove all checkpoints later than `step`. A run that goes back on purpose calls this first: else it would,
+        when it is killed next, go on from the very state that it went back to avoid.
         """
         for path in reversed(self._folders()):
             if _step_of(path) > step:
@@ -178,12 +179,13 @@ class CheckpointStore:
     # --- reading
 
     def newest(self, check: bool = True, at_most: int | None = None) -> Checkpoint | None:
-        """The newest complete and undamaged checkpoint, with what was wrong with newer ones; None if nothing was ever completed.
+        """The newest complete and undamaged checkpoint, with what was wrong with newer ones; None if nothing was ever
+        completed.
 
         `at_most`: of this step or an earlier one.
 
-        `check`: read and hash every file. CheckpointError if it is one of another model or of a newer version, or if there are complete
-        checkpoints and all are damaged. Nothing is removed or written.
+        `check`: read and hash every file. CheckpointError if it is one of another model or of a newer version, or if
+        there are complete checkpoints and all are damaged. Nothing is removed or written.
         """
         damaged: list[CheckpointError] = []
         for folder in self._complete():
@@ -267,7 +269,7 @@ def _step_of(folder: Path) -> int:
     return int(found[1])
 
 
-def _sealed(content: Mapping[str, Any]) -> bytes:
+def _sealed(content: Mapping[str, object]) -> bytes:
     """JSON with the hash of all else in it."""
     text = json.dumps(content, sort_keys=True)
     return json.dumps(
@@ -284,7 +286,7 @@ class _named_if_full:  # noqa: N801 - a context manager, used like a function
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise CheckpointError(
                 "no space",

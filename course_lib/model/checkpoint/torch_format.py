@@ -1,9 +1,10 @@
 """torch's distributed checkpoint format (DCP), written from flat pieces and read into them.
 
-DCP stores boxes of a tensor: offsets and sizes for each dimension. A flat stretch of elements is several boxes: the rest of a first
-row, whole rows, the beginning of a last one. So what ranks hold as flat shards becomes a checkpoint that
-`torch.distributed.checkpoint.load` reads into any model, DTensors of any mesh included, and what torch saved can be read into flat
-shards of any number of ranks. Planning goes through the folder, not through collectives: it works in a thread and on one process.
+DCP stores boxes of a tensor: offsets and sizes for each dimension. A flat stretch of elements is several boxes: the
+rest of a first row, whole rows, the beginning of a last one. So what ranks hold as flat shards becomes a checkpoint
+that `torch.distributed.checkpoint.load` reads into any model, DTensors of any mesh included, and what torch saved can
+be read into flat shards of any number of ranks. Planning goes through the folder, not through collectives: it works in
+a thread and on one process.
 """
 
 from __future__ import annotations
@@ -17,25 +18,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.distributed.checkpoint import FileSystemReader, FileSystemWriter
+from torch.distributed.checkpoint import FileSystemWriter
 from torch.distributed.checkpoint.default_planner import create_default_global_save_plan
-from torch.distributed.checkpoint.metadata import (
-    ChunkStorageMetadata,
-    MetadataIndex,
-    TensorProperties,
-    TensorStorageMetadata,
-)
-from torch.distributed.checkpoint.planner import (
-    LoadPlan,
-    LoadPlanner,
-    ReadItem,
-    SavePlan,
-    SavePlanner,
-    TensorWriteData,
-    WriteItem,
-    WriteItemType,
-)
-from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
+from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner, TensorWriteData, WriteItem, WriteItemType
 
 from course_lib.model.checkpoint.pieces import Piece
 from course_lib.model.checkpoint.store import CheckpointError
@@ -102,45 +88,6 @@ def finish_torch(folder: str | Path, ranks: int) -> str:
     return ".metadata"
 
 
-class TorchReader:
-    """The tensors of a torch checkpoint, flat, in whatever pieces they are wanted.
-
-    `.metadata` is a pickle: read only checkpoints of your own runs, as with torch itself.
-    """
-
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
-        if not (self.folder / ".metadata").exists():
-            raise CheckpointError("no checkpoint", f"{self.folder} holds no torch checkpoint: .metadata is missing.")
-        self.reader = FileSystemReader(self.folder)
-        self.metadata = self.reader.read_metadata()
-        self.reader.set_up_storage_reader(self.metadata, is_coordinator=True)
-        kinds = self.metadata.state_dict_metadata.items()
-        self.shapes = {name: tuple(each.size) for name, each in kinds if isinstance(each, TensorStorageMetadata)}
-
-    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        """Elements `start` to `stop` (None: the end), flat. CheckpointError if the tensor, or a part of it, is not there."""
-        if name not in self.shapes:
-            raise CheckpointError("other model", f"{self.folder.name} has no tensor {name}.")
-        shape, stored = self.shapes[name], self.metadata.state_dict_metadata[name]
-        stop = math.prod(shape) if stop is None else stop
-        assert isinstance(stored, TensorStorageMetadata)
-        boxes = boxes_of(shape, start, stop)
-        chunks = [ChunkStorageMetadata(torch.Size(offsets), torch.Size(sizes)) for offsets, sizes in boxes]
-        planner = _Load([torch.empty(sizes, dtype=stored.properties.dtype) for _, sizes in boxes], chunks)
-        items = create_read_items_for_chunk_list(name, stored, chunks)
-        if sum(math.prod(item.lengths) for item in items) != stop - start:
-            raise CheckpointError("missing part", f"{self.folder.name}: {name} is incomplete.")
-        try:
-            self.reader.read_data(LoadPlan(items), planner).wait()
-        except FileNotFoundError as error:
-            raise CheckpointError(
-                "missing part", f"{self.folder.name}: {Path(error.filename).name} is missing."
-            ) from error
-        flat = [each.reshape(-1) for each in planner.targets]
-        return torch.cat(flat) if flat else torch.empty(0, dtype=stored.properties.dtype)
-
-
 class _Save(SavePlanner):
     """Hands torch's writer the boxes of our pieces."""
 
@@ -172,33 +119,3 @@ class _Save(SavePlanner):
 
     def finish_plan(self, new_plan: SavePlan) -> SavePlan:
         return new_plan
-
-
-class _Load(LoadPlanner):
-    """Takes from torch's reader what fills our boxes."""
-
-    def __init__(self, targets: list[Tensor], chunks: list[ChunkStorageMetadata]) -> None:
-        self.targets = targets
-        self.place = {chunk.offsets: target for chunk, target in zip(chunks, targets, strict=True)}
-
-    def resolve_tensor(self, read_item: ReadItem) -> Tensor:
-        assert read_item.dest_index.offset is not None
-        target = self.place[read_item.dest_index.offset]
-        for dim, (offset, length) in enumerate(zip(read_item.dest_offsets, read_item.lengths, strict=True)):
-            target = target.narrow(dim, offset, length)
-        return target
-
-    def commit_tensor(self, read_item: ReadItem, tensor: Tensor) -> None: ...
-
-    def load_bytes(self, read_item: ReadItem, value: io.BytesIO) -> None: ...
-
-    def set_up_planner(self, *args: Any, **kwargs: Any) -> None: ...
-
-    def create_local_plan(self) -> LoadPlan:
-        return LoadPlan([])
-
-    def create_global_plan(self, global_plan: list[LoadPlan]) -> list[LoadPlan]:
-        return global_plan
-
-    def finish_plan(self, central_plan: LoadPlan) -> LoadPlan:
-        return central_plan

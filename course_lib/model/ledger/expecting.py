@@ -1,8 +1,9 @@
 """What autograd should keep of the course's model, label by label, and what the printed formula says.
 
 The terms are those of `memory.layer_terms`; here each gets the width and the number of copies that torch's kernels give
-it, and a reason wherever that changes the bytes. The printed formula is s b h (34 + 5 a s / h) per layer: 16-bit numbers,
-one-byte dropout masks, a plain MLP of four times the width, scores stored, nothing recomputed. Korthikanti et al. (2022).
+it, and a reason wherever that changes the bytes. The printed formula is s b h (34 + 5 a s / h) per layer: 16-bit
+numbers, one-byte dropout masks, a plain MLP of four times the width, scores stored, nothing recomputed. Korthikanti et
+al. (2022).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Two meters agree: hooks on what autograd saves, with module and operation, and the account of storages (`accounting`). A
 storage is counted once, even if several views of it are kept. On a GPU the peaks of torch's allocator are read as well.
 
-What a checkpointed part recomputes in the backward pass counts as temporary: checkpoint holds it, not autograd.
-Left out, besides what `accounting` leaves out: the copy of the random generator's state that each checkpointed part with
+What a checkpointed part recomputes in the backward pass counts as temporary: checkpoint holds it, not autograd. Left
+out, besides what `accounting` leaves out: the copy of the random generator's state that each checkpointed part with
 dropout keeps (5 kB on a CPU).
 """
 
@@ -240,8 +240,8 @@ def record(
     """The ledger of one training step: forward, backward and, with an optimizer, its step. The step really runs.
 
     `autocast` is the dtype of torch's autocast around the forward pass, None for none; for a model in bf16 give
-    `model.to(torch.bfloat16)`. Gradients and optimizer state that exist before are counted; buffers count among the parameters,
-    the batch is temporary.
+    `model.to(torch.bfloat16)`. Gradients and optimizer state that exist before are counted; buffers count among the
+    parameters, the batch is temporary.
     """
     if autocast not in (None, torch.bfloat16, torch.float16):
         raise ValueError(f"autocast is {autocast!r}; give torch.bfloat16 or torch.float16, or None for none.")

@@ -1,7 +1,7 @@
 """From a gradient to a step: what one update of the weights does, however the batch was split over ranks and over time.
 
-Read `batches` (whose mean a gradient is), `steps` (SGD, Adam, AdamW, Lion), `clipping`, `schedules`, then `noise` (how large a
-batch pays); `muon` is for later. Every rule is written out and equals torch's, step by step.
+Read `batches` (whose mean a gradient is), `steps` (SGD, Adam, AdamW, Lion), `clipping`, `schedules`, then `noise` (how
+large a batch pays); `muon` is for later. Every rule is written out and equals torch's, step by step.
 """
 
 from course_lib.model.optimizer.batches import accumulation_steps, effective_batch, weighted_mean

@@ -1,4 +1,5 @@
-"""One rare batch must not move the weights far: clipping by the norm of *all* gradients together, and steps that are skipped.
+"""One rare batch must not move the weights far: clipping by the norm of *all* gradients together, and steps that are
+skipped.
 
 Pascanu et al. (2013). The factor is the same for every tensor, so the direction of the step stays.
 """
@@ -39,10 +40,11 @@ def clip_(grads: Sequence[Tensor], most: float) -> float:
 
 
 def clip_sharded_(comm: Ranks, shards: Sequence[Tensor], most: float) -> float:
-    """`clip_` where every number of the gradient lies on exactly one rank; the global norm before, the same on all ranks.
+    """`clip_` where every number of the gradient lies on exactly one rank; the global norm before, the same on all
+    ranks.
 
-    One all-reduce of one float64. A rank may hold no shard. A tensor held by several ranks (a tied or replicated one) must be
-    given by one of them only.
+    One all-reduce of one float64. A rank may hold no shard. A tensor held by several ranks (a tied or replicated one)
+    must be given by one of them only.
     """
     total = torch.tensor(squared_norm(shards), dtype=torch.float64)
     comm.all_reduce(total)

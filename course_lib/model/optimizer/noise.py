@@ -1,6 +1,8 @@
-"""How large a batch pays: the gradient noise scale, measured two ways, and the critical batch of a trade of steps for tokens.
+"""How large a batch pays: the gradient noise scale, measured two ways, and the critical batch of a trade of steps for
+tokens.
 
-McCandlish et al., "An Empirical Model of Large-Batch Training" (2018). Batches are in samples of whatever is independent.
+McCandlish et al., "An Empirical Model of Large-Batch Training" (2018). Batches are in samples of whatever is
+independent.
 """
 
 from __future__ import annotations

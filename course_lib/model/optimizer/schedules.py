@@ -1,7 +1,8 @@
 """Learning rates over a run: warm-up, cosine, and warm-up–stable–decay (WSD). Plain functions of the step.
 
-`step` is the number of the update, counted from 1 as Adam counts; the formulas hold at 0 too, where a warm-up gives a rate of 0, so
-a run that counts from 0 wastes its first update. Past the end the rate stays at the floor. Steps may be tokens just as well.
+`step` is the number of the update, counted from 1 as Adam counts; the formulas hold at 0 too, where a warm-up gives a
+rate of 0, so a run that counts from 0 wastes its first update. Past the end the rate stays at the floor. Steps may be
+tokens just as well.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def cosine(step: float, steps: float, warmup: float = 0, peak: float = 1.0, floo
 
 
 def wsd(step: float, steps: float, warmup: float = 0, decay: float = 0, peak: float = 1.0, floor: float = 0.0) -> float:
-    """Warm-up, the peak, then in the last `decay` steps a straight line to the floor. Hu et al. (2024), with a linear decay.
+    """Warm-up, the peak, then in the last `decay` steps a straight line to the floor. Hu et al. (2024), with a linear
+    decay.
 
     Until the decay begins the rate does not depend on `steps`: a run may be made longer, or branch into several ends.
     """

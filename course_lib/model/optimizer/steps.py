@@ -1,7 +1,9 @@
-"""Update rules from scratch: SGD with momentum, Adam, AdamW and Lion, each equal to torch's (Lion: to its paper) step by step.
+"""Update rules from scratch: SGD with momentum, Adam, AdamW and Lion, each equal to torch's (Lion: to its paper) step
+by step.
 
-The first half has Adam's formulas as functions of plain tensors; the second half keeps their state between steps. A step that
-meets a gradient with NaN or infinity raises FloatingPointError and changes nothing; `clipping.Guard` skips and counts instead.
+The first half has Adam's formulas as functions of plain tensors; the second half keeps their state between steps. A
+step that meets a gradient with NaN or infinity raises FloatingPointError and changes nothing; `clipping.Guard` skips
+and counts instead.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from course_lib.estimate.units import require, require_whole
@@ -12,7 +11,8 @@ from course_lib.estimate.units import require, require_whole
 
 @dataclass(slots=True, kw_only=True)
 class LossScaler:
-    """A dynamic loss scale. After an overflow it shrinks and the step is skipped; after `interval` clean steps in a row it grows.
+    """A dynamic loss scale. After an overflow it shrinks and the step is skipped; after `interval` clean steps in a row
+    it grows.
 
     With the same arguments it gives the same scales as `torch.amp.GradScaler`, within `least` and `most`.
     """
@@ -53,15 +53,9 @@ def has_overflow(tensors: Iterable[Tensor]) -> bool:
     return any(not bool(tensor.isfinite().all()) for tensor in tensors)
 
 
-def overflow_anywhere(comm: Any, found: bool) -> bool:
-    """Whether any rank found an overflow: one all-reduce of a single number, so that all ranks skip the same steps."""
-    flags = torch.tensor([float(found)])
-    comm.all_reduce(flags)  # how many ranks did
-    return bool(flags.item())
-
-
 def underflow_share(gradients: Tensor, form: Any, scale: float = 1.0) -> tuple[float, float]:
-    """The shares of nonzero gradients that become zero, and that overflow, when they are multiplied by `scale` and rounded.
+    """The shares of nonzero gradients that become zero, and that overflow, when they are multiplied by `scale` and
+    rounded.
 
     0, 0 where there is no nonzero gradient.
     """

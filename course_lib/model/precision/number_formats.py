@@ -1,7 +1,7 @@
 """Number formats: sign, exponent and mantissa bits, and everything that follows from their counts.
 
-A value is (-1)^sign * 2^(exponent - bias) * (1 + mantissa / 2^mantissa_bits). Where the exponent's bits are all zero, the value
-is a subnormal: the power of two is that of the smallest normal number, and the leading 1 is missing.
+A value is (-1)^sign * 2^(exponent - bias) * (1 + mantissa / 2^mantissa_bits). Where the exponent's bits are all zero,
+the value is a subnormal: the power of two is that of the smallest normal number, and the leading 1 is missing.
 """
 
 import math

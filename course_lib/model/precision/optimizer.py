@@ -15,10 +15,11 @@ STORAGE = ("fp32", "master", "nearest", "stochastic", "kahan")
 class StoredAdamW:
     """AdamW with fp32 moments, and weights stored in one of five ways. The parameters themselves are fp32 tensors.
 
-    "fp32": nothing is rounded. "master": the optimizer keeps fp32 weights, and the parameters are a copy rounded to `form`.
-    "nearest" and "stochastic": there is no master copy, and every update is rounded to `form`. "kahan": as "nearest", with a
-    second number in `form` that carries what rounding dropped into the next step. Where `moments` is given, both moments are
-    rounded to that format after every step. Gradients that are not finite make weights NaN: check them first, with `has_overflow`.
+    "fp32": nothing is rounded. "master": the optimizer keeps fp32 weights, and the parameters are a copy rounded to
+    `form`. "nearest" and "stochastic": there is no master copy, and every update is rounded to `form`. "kahan": as
+    "nearest", with a second number in `form` that carries what rounding dropped into the next step. Where `moments` is
+    given, both moments are rounded to that format after every step. Gradients that are not finite make weights NaN:
+    check them first, with `has_overflow`.
     """
 
     def __init__(

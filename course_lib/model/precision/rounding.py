@@ -32,9 +32,10 @@ def round_to(
 ) -> Tensor:
     """`x` (float32 or float64, any shape) rounded to values of a format, in the dtype and shape of `x`.
 
-    "nearest" breaks ties to the even mantissa, "zero" cuts off, and "stochastic" rounds up with the probability that makes the mean
-    exact; it draws from `generator`. What overflows becomes infinity, or NaN where the format has no infinity, or the largest value
-    where it has neither, where the mode is "zero", and with `saturate`. NaN stays NaN; a format without one raises a ValueError.
+    "nearest" breaks ties to the even mantissa, "zero" cuts off, and "stochastic" rounds up with the probability that
+    makes the mean exact; it draws from `generator`. What overflows becomes infinity, or NaN where the format has no
+    infinity, or the largest value where it has neither, where the mode is "zero", and with `saturate`. NaN stays NaN; a
+    format without one raises a ValueError.
     """
     form = number_format(form)
     if x.dtype not in (torch.float32, torch.float64):
@@ -105,10 +106,11 @@ def lost_updates(weights: Tensor, updates: Tensor, form: str | Format) -> Tensor
 
 
 def update_threshold(weight: float, form: str | Format, sign: int = 1) -> float:
-    """How large an update in the direction `sign` (+1 or -1) must be to move a weight: a smaller one is lost, a larger one is not.
+    """How large an update in the direction `sign` (+1 or -1) must be to move a weight: a smaller one is lost, a larger
+    one is not.
 
-    It is half the distance to the next value on that side; below a power of two, values lie twice as densely as above it. At the
-    threshold itself ties go to the even mantissa, so a power of two stays.
+    It is half the distance to the next value on that side; below a power of two, values lie twice as densely as above
+    it. At the threshold itself ties go to the even mantissa, so a power of two stays.
     """
     form = number_format(form)
     if sign not in (1, -1):

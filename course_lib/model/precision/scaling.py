@@ -24,8 +24,8 @@ def current_scale(x: Tensor, form: str | Format) -> float:
 class DelayedScale:
     """A scale from the largest magnitudes of the last steps, as Transformer Engine's delayed scaling has it.
 
-    A tensor can then be converted as it is produced, without a pass to find its largest element first. A tensor that outgrows
-    the past saturates. `margin` leaves that many powers of two free.
+    A tensor can then be converted as it is produced, without a pass to find its largest element first. A tensor that
+    outgrows the past saturates. `margin` leaves that many powers of two free.
     """
 
     form: Format
@@ -79,11 +79,13 @@ class Quantized:
 def quantize(
     x: Tensor, form: str | Format, block: int | tuple[int, ...] | None = None, scale_form: str | Format = "fp32"
 ) -> Quantized:
-    """`x` in a narrow format with one scale per block, chosen so that a block's largest magnitude becomes the format's largest value.
+    """`x` in a narrow format with one scale per block, chosen so that a block's largest magnitude becomes the format's
+    largest value.
 
-    `block` is None for one scale in all, a number of neighbors along the last dimension, or a size for every dimension; a block at
-    the end may be smaller. `scale_form` is the format of the scales, or "power of two" for those of the microscaling formats: 8 bits
-    that hold an exponent. A block of zeros has scale 1. Elements that are not finite raise a ValueError.
+    `block` is None for one scale in all, a number of neighbors along the last dimension, or a size for every dimension;
+    a block at the end may be smaller. `scale_form` is the format of the scales, or "power of two" for those of the
+    microscaling formats: 8 bits that hold an exponent. A block of zeros has scale 1. Elements that are not finite raise
+    a ValueError.
     """
     form = number_format(form)
     if not x.ndim or not x.numel():

@@ -1,7 +1,6 @@
 """Softmax that no score overflows, over a row that arrives in pieces."""
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +11,8 @@ from torch import Tensor
 class OnlineSoftmax:
     """The largest score so far and the sum of exp(score - largest): what one pass over a row must remember.
 
-    M. Milakov and N. Gimelshein (2018). Chunks are (..., n) with any n. A masked score is -inf; a score of +inf gives NaN, as in torch.
+    M. Milakov and N. Gimelshein (2018). Chunks are (..., n) with any n. A masked score is -inf; a score of +inf gives
+    NaN, as in torch.
     """
 
     largest: Tensor = field(default_factory=lambda: torch.tensor(-math.inf))
@@ -31,16 +31,3 @@ class OnlineSoftmax:
     def log_total(self) -> Tensor:
         """log(sum(exp(scores))) of all chunks; -inf where every score was masked."""
         return self.largest + self.total.log()
-
-
-def online_softmax(chunks: Iterable[Tensor]) -> Tensor:
-    """The softmax of the chunks joined along the last dimension; a row that is wholly masked gives zeros."""
-    chunks = list(chunks)
-    if not chunks:
-        raise ValueError("There is no chunk; a softmax needs at least one score.")
-    state = OnlineSoftmax()
-    for scores in chunks:
-        state.add(scores)
-    scores = torch.cat(chunks, dim=-1)
-    logs = state.log_total[..., None].expand_as(scores)
-    return torch.where(logs.isinf() & (logs < 0), 0.0, (scores - logs).exp())

@@ -64,8 +64,8 @@ def additions_in_a_row(count: int, order: str = "running") -> int:
 def sum_bound(terms: Tensor, form: str | Format, order: str = "any") -> Tensor:
     """The largest error that summing values of the format over the last dimension can have, overflow aside.
 
-    With k roundings in a row it is k u / (1 - k u) times the sum of magnitudes, u being the unit roundoff; infinite once k u
-    reaches 1. N. J. Higham, Accuracy and Stability of Numerical Algorithms (2002), sections 3.1 and 4.2.
+    With k roundings in a row it is k u / (1 - k u) times the sum of magnitudes, u being the unit roundoff; infinite
+    once k u reaches 1. N. J. Higham, Accuracy and Stability of Numerical Algorithms (2002), sections 3.1 and 4.2.
     """
     if not terms.shape[-1]:
         return _zero(terms)

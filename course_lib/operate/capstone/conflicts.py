@@ -1,4 +1,5 @@
-"""Two mechanisms at once: for each way to save memory and each way to divide work, a number without and with the former.
+"""Two mechanisms at once: for each way to save memory and each way to divide work, a number without and with the
+former.
 
 Numbers are of one step on 64 H100s unless the words say otherwise, from the planner's terms.
 """

@@ -94,8 +94,8 @@ def _known(plan: Mapping[str, Any]) -> None:
 def assess(plan: Mapping[str, Any], task: Task) -> Assessed:
     """What `plan` costs on `task` and which bounds it breaks. The layout may use fewer servers than the cluster has.
 
-    ValueError for a key that no plan has; degrees that cannot be are the problem "layout". The last few thousand are kept: whoever
-    searches asks for the same plans again.
+    ValueError for a key that no plan has; degrees that cannot be are the problem "layout". The last few thousand are
+    kept: whoever searches asks for the same plans again.
     """
     key = task, *((name, type(value), value) for name, value in plan.items())
     try:
@@ -190,9 +190,11 @@ def _goodput(params: float, gpus: int) -> float:
 
 
 def best(task: Task, gpus: int | None = None) -> dict[str, Any]:
-    """The plan that fits with the most tokens a second, on all of the cluster's devices or on `gpus` of them; the bounds are not looked at.
+    """The plan that fits with the most tokens a second, on all of the cluster's devices or on `gpus` of them; the
+    bounds are not looked at.
 
-    Where the number of devices has odd factors, batches within the tolerance that they divide are tried too. planner.NoPlan if nothing fits.
+    Where the number of devices has odd factors, batches within the tolerance that they divide are tried too.
+    planner.NoPlan if nothing fits.
     """
     cluster, plans = task.hardware(gpus), []
     for sequences in _batches(task, cluster.gpus):

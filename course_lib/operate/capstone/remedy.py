@@ -23,7 +23,8 @@ class Remedy:
 
 
 def remedies(task: Task = COURSE) -> list[Remedy]:
-    """Each remedy alone, applied to plain data parallelism with ZeRO-1 over all GPUs and `MICRO` sequences a micro-batch, cheapest first.
+    """Each remedy alone, applied to plain data parallelism with ZeRO-1 over all GPUs and `MICRO` sequences a
+    micro-batch, cheapest first.
 
     The start need not fit: its time is what the step would take if it did. A group of eight lies within a server.
     """

@@ -77,8 +77,8 @@ _WORDS = {  # name -> divides, collective, what hides it, when to use it
 def parallelisms(gpus: int = 8, seq: int = 8192, device: str = "H100 SXM") -> list[Parallelism]:
     """A row for each way to divide the same step: one sequence for each of `gpus` GPUs.
 
-    Data-parallel ways give each GPU a sequence of its own; the others pass that many micro-batches of one sequence through all GPUs. Gradients are
-    summed in 16 bits and state is that of convention C.
+    Data-parallel ways give each GPU a sequence of its own; the others pass that many micro-batches of one sequence
+    through all GPUs. Gradients are summed in 16 bits and state is that of convention C.
     """
     ways: dict[str, Degrees] = {
         "DP": {"dp": gpus, "zero": 0},

@@ -6,9 +6,8 @@ the same state; it finds a device that computes wrongly now and then. A *checked
 
 from __future__ import annotations
 
-import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -35,8 +34,8 @@ def flip_bit(tensor: Tensor, element: int, bit: int) -> None:
 def checksum(tensors: Iterable[Tensor]) -> int:
     """One 64-bit number for the bits of all tensors, in order: Σ (2i + 1) xᵢ modulo 2⁶⁴ over their bits as integers.
 
-    Any single flipped bit changes it, because an odd factor times a power of two below 2⁶⁴ is never 0. Swapped elements change it
-    too. It is computed where the tensor lies and reads it once; NaNs count by their bits.
+    Any single flipped bit changes it, because an odd factor times a power of two below 2⁶⁴ is never 0. Swapped elements
+    change it too. It is computed where the tensor lies and reads it once; NaNs count by their bits.
     """
     total, count = 0, 0
     for tensor in tensors:
@@ -67,36 +66,3 @@ def vote(checksums: Sequence[int]) -> Vote:
     if 2 * count <= len(checksums):
         return Vote((), False)
     return Vote(tuple(rank for rank, each in enumerate(checksums) if each != value), True)
-
-
-def replay_differs(step: Callable[[dict[str, Tensor]], None], state: Mapping[str, Tensor]) -> list[str]:
-    """Run a step twice on copies of the state; the names whose bits differ afterwards. The step changes its state in place.
-
-    It must be deterministic, its random numbers included: the CPU generator is set back between the two runs and afterwards.
-    """
-    generator, results = torch.get_rng_state(), []
-    for _ in range(2):
-        torch.set_rng_state(generator)
-        mine = {name: copy.deepcopy(each) for name, each in state.items()}
-        step(mine)
-        results.append(mine)
-    torch.set_rng_state(generator)
-    first, second = results
-    return [name for name in first if checksum([first[name]]) != checksum([second[name]])]
-
-
-def checked_matmul(
-    a: Tensor, b: Tensor, multiply: Callable[[Tensor, Tensor], Tensor] = torch.matmul
-) -> tuple[Tensor, list[int]]:
-    """`a @ b`, and the columns of the product whose sum does not agree with (sum of a's rows) @ b.
-
-    Huang & Abraham (1984). One more row of 1/m of the work. The tolerance follows from rounding, so flips of low bits pass:
-    they are as large as rounding itself.
-    """
-    product = multiply(a, b)
-    wide = torch.float64
-    expected = a.to(wide).sum(0) @ b.to(wide)
-    scale = a.to(wide).abs().sum(0) @ b.to(wide).abs()
-    error = (product.to(wide).sum(0) - expected).abs()
-    bad = ~(error <= scale * torch.finfo(product.dtype).eps * a.shape[-1] ** 0.5 * 4)  # ~: a NaN is bad too
-    return product, bad.nonzero().flatten().tolist()

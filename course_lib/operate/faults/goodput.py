@@ -1,8 +1,9 @@
 """A run's weeks in a second: failures, checkpoints, restarts, repairs and slow devices, drawn from a seed.
 
-`simulate_goodput` gives a ledger in which every second has one cause: *work* that was kept, *checkpoint*, *lost* work, *restart*, *wait*
-for a node, and *slow*, the part of kept time that a slow device costs. With enough seconds the fractions agree with the closed forms of
-`interval`, `spares` and `stragglers`; what no closed form covers, such as all of it together, is what the simulator is for.
+`simulate_goodput` gives a ledger in which every second has one cause: *work* that was kept, *checkpoint*, *lost* work,
+*restart*, *wait* for a node, and *slow*, the part of kept time that a slow device costs. With enough seconds the
+fractions agree with the closed forms of `interval`, `spares` and `stragglers`; what no closed form covers, such as all
+of it together, is what the simulator is for.
 """
 
 from __future__ import annotations

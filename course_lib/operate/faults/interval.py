@@ -1,8 +1,9 @@
 """How often to save: Young's interval, the exact optimum, and the goodput that an interval gives.
 
-τ is the useful time between two checkpoints, δ what one costs the training, M the mean time between failures, R the time of a
-restart. Failures come at any moment, also during checkpoints and restarts, and throw away all work since the last durable checkpoint.
-An asynchronous checkpoint costs only δ (the copy), but counts as durable P seconds later. All times are in seconds.
+τ is the useful time between two checkpoints, δ what one costs the training, M the mean time between failures, R the
+time of a restart. Failures come at any moment, also during checkpoints and restarts, and throw away all work since the
+last durable checkpoint. An asynchronous checkpoint costs only δ (the copy), but counts as durable P seconds later. All
+times are in seconds.
 
 Young (1974) found √(2δM); Daly (2006) the exact time of a segment, M e^(R/M) (e^((τ+δ)/M) − 1).
 """
@@ -22,8 +23,8 @@ def young_interval(cost: float, mtbf: float) -> float:
 def best_interval(cost: float, mtbf: float) -> float:
     """The interval of highest goodput, exact: the τ with e^((τ+δ)/M) (1 − τ/M) = 1.
 
-    It depends neither on the restart time nor on how long an asynchronous checkpoint takes to become durable: both scale the
-    goodput of every interval alike.
+    It depends neither on the restart time nor on how long an asynchronous checkpoint takes to become durable: both
+    scale the goodput of every interval alike.
     """
     cost, mtbf = require("cost", cost, "s", open_below=False), require("mtbf", mtbf, "s")
     ratio = cost / mtbf
@@ -39,8 +40,8 @@ def best_interval(cost: float, mtbf: float) -> float:
 def expected_goodput(interval: float, cost: float, mtbf: float, restart: float = 0.0, persist: float = 0.0) -> float:
     """The fraction of a long run that is useful, exact: τ e^(−(R+P)/M) / (M (e^((τ+δ)/M) − 1)).
 
-    Between two failures the run completes each further checkpoint with probability e^(−(τ+δ)/M), and the first only after a
-    restart and P more seconds. Without failures it would be τ / (τ+δ).
+    Between two failures the run completes each further checkpoint with probability e^(−(τ+δ)/M), and the first only
+    after a restart and P more seconds. Without failures it would be τ / (τ+δ).
     """
     interval, mtbf = require("interval", interval, "s"), require("mtbf", mtbf, "s")
     cost = require("cost", cost, "s", open_below=False)

@@ -1,7 +1,9 @@
-"""How often something fails: rates from logs, mean time between failures against size, and how well a count determines a rate.
+"""How often something fails: rates from logs, mean time between failures against size, and how well a count determines
+a rate.
 
-The model is a Poisson process: every device fails at the same constant rate, independently of the others. A synchronous job stops
-when any of its devices fails, so the rates add up. Rates are failures per device-second; all times are in seconds.
+The model is a Poisson process: every device fails at the same constant rate, independently of the others. A synchronous
+job stops when any of its devices fails, so the rates add up. Rates are failures per device-second; all times are in
+seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """How many spare nodes: the fraction of time that a job waits for a repair, by Erlang's formula.
 
-Failed nodes go to repair. The job runs while at most `spares` nodes are there, and waits while one more is; only a running job fails. So
-the number in repair is Erlang's loss system with spares + 1 servers, and the answer depends on the mean repair time alone.
+Failed nodes go to repair. The job runs while at most `spares` nodes are there, and waits while one more is; only a
+running job fails. So the number in repair is Erlang's loss system with spares + 1 servers, and the answer depends on
+the mean repair time alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Loss spikes: noticing one, and what to do then.
 
-A detector compares each loss with the median of the last ones, in units of their usual jitter; both are robust, so the spike itself does
-not hide the next one. A policy then skips an update, or goes back to a checkpoint before the spike and leaves out the batches around it
-(PaLM went back about 100 steps and left out 200 to 500 batches).
+A detector compares each loss with the median of the last ones, in units of their usual jitter; both are robust, so the
+spike itself does not hide the next one. A policy then skips an update, or goes back to a checkpoint before the spike
+and leaves out the batches around it (PaLM went back about 100 steps and left out 200 to 500 batches).
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from course_lib.estimate.units import require, require_whole
 class SpikeDetector:
     """`update(loss)` says whether this loss is a spike.
 
-    A loss is an outlier if it exceeds the median of the last `window` normal losses by `threshold` times their jitter, 1.4826 × the median
-    absolute difference of successive losses / √2 (for normal noise: its standard deviation, whatever the trend). A loss that is not
-    finite is one at once. The alarm is given at the `patience`-th outlier in a row. Outliers do not enter the window; after `window`
-    of them in a row, they are taken as the new level. Before it has seen half a window, it notices only losses that are not finite.
+    A loss is an outlier if it exceeds the median of the last `window` normal losses by `threshold` times their jitter,
+    1.4826 × the median absolute difference of successive losses / √2 (for normal noise: its standard deviation,
+    whatever the trend). A loss that is not finite is one at once. The alarm is given at the `patience`-th outlier in a
+    row. Outliers do not enter the window; after `window` of them in a row, they are taken as the new level. Before it
+    has seen half a window, it notices only losses that are not finite.
     """
 
     def __init__(self, window: int = 50, threshold: float = 6.0, patience: int = 1) -> None:
@@ -92,7 +93,8 @@ def alarms(losses: Iterable[float], detector: SpikeDetector) -> Iterator[int]:
 def evaluate(
     curves: Sequence[Curve], window: int = 50, threshold: float = 6.0, patience: int = 1, within: int = 20
 ) -> Evaluation:
-    """Detection delay and false alarms. An alarm at most `within` steps after a spike's beginning finds it; one before is false.
+    """Detection delay and false alarms. An alarm at most `within` steps after a spike's beginning finds it; one before
+    is false.
 
     What happens after `within` steps is not counted: a real run would have reacted.
     """
@@ -117,7 +119,8 @@ def draw_curve(
     rise: int = 5,
     noise: float = 0.03,
 ) -> Curve:
-    """A loss of 2 + 6 (t + 10)^(−0.4) with normal noise; a spike rises over `rise` steps and decays over about `length`.
+    """A loss of 2 + 6 (t + 10)^(−0.4) with normal noise; a spike rises over `rise` steps and decays over about
+    `length`.
 
     The noise sometimes (in 1 of 100 steps) is four times as large, as a batch of unusual text makes it.
     """
@@ -130,30 +133,3 @@ def draw_curve(
         shape = np.where(since < rise, (since + 1) / rise, np.exp(-(since - rise) / length))
         losses += np.where(since >= 0, height * shape, 0.0)
     return Curve(tuple(losses.tolist()), spike)
-
-
-@dataclass(frozen=True)
-class Rewind:
-    """Where training goes on after a spike: the checkpoint, and the batches that are left out."""
-
-    step: int
-    left_out: range
-
-    def batch_of(self, step: int) -> int:
-        """The number of the batch that a step reads from now on: each batch at most once, none of those left out."""
-        if step < self.left_out.start:
-            return step
-        return step + len(self.left_out)
-
-
-def rewind(spike: int, checkpoints: Iterable[int], before: int = 100, skip: int = 200) -> Rewind:
-    """Go back to the newest checkpoint at least `before` steps before the spike, and leave out `skip` batches around it.
-
-    A checkpoint of step s is the state before batch s. The batches left out are the `skip` that begin at `spike − skip // 2`, but none
-    before the checkpoint. ValueError if no checkpoint is old enough.
-    """
-    usable = [step for step in checkpoints if step <= spike - before]
-    if not usable:
-        raise ValueError(f"No checkpoint is {before} steps older than the spike at step {spike}.")
-    start = max(spike - skip // 2, max(usable))
-    return Rewind(max(usable), range(start, start + skip))

@@ -1,7 +1,8 @@
 """A step takes as long as its slowest rank: how that grows with the number of ranks, and which rank it is.
 
-If ranks' times are independent draws, the expected maximum of N of them grows about as σ √(2 ln N) for a normal distribution. That is
-jitter: it moves from rank to rank and costs every large job a little. A *straggler* is one rank that is slow step after step.
+If ranks' times are independent draws, the expected maximum of N of them grows about as σ √(2 ln N) for a normal
+distribution. That is jitter: it moves from rank to rank and costs every large job a little. A *straggler* is one rank
+that is slow step after step.
 """
 
 from __future__ import annotations
@@ -33,13 +34,6 @@ def expected_max(ranks: int, mean: float = 1.0, deviation: float = 0.0) -> float
     return float(mean + deviation * (10.0 - np.trapezoid(cdf, grid)))
 
 
-def expected_max_exponential(ranks: int, mean: float = 1.0, extra: float = 1.0) -> float:
-    """Expected maximum of mean + exponential delays of mean `extra`: the harmonic number H_N times `extra`, exactly."""
-    ranks = require_whole("ranks", ranks, "ranks")
-    harmonic = math.fsum(1.0 / k for k in range(1, ranks + 1))
-    return mean + require("extra", extra, "s", open_below=False) * harmonic
-
-
 def slowed_speed(slow_devices: float, slowdown: float) -> float:
     """Mean speed of a job in which so many devices are slow on average, at random: 1 − (1 − e^(−n)) (1 − 1/slowdown).
 
@@ -64,9 +58,10 @@ def find_straggler(
 ) -> Straggler | None:
     """The rank whose own work is slow, from seconds[part][step][rank]; None if no rank is.
 
-    Give own work only ("data", "forward", "backward"): time in a collective is longest on the ranks that wait, so it accuses the
-    wrong ones. A straggler's median is at least `ratio` times the others' median, and it is the slowest in at least `share` of the
-    steps; jitter that moves from rank to rank is neither. ValueError if the shapes differ or there are fewer than two ranks.
+    Give own work only ("data", "forward", "backward"): time in a collective is longest on the ranks that wait, so it
+    accuses the wrong ones. A straggler's median is at least `ratio` times the others' median, and it is the slowest in
+    at least `share` of the steps; jitter that moves from rank to rank is neither. ValueError if the shapes differ or
+    there are fewer than two ranks.
     """
     tables = {part: np.asarray(each, dtype=float) for part, each in times.items()}
     shapes = {each.shape for each in tables.values()}

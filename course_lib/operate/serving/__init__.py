@@ -1,7 +1,8 @@
 """Serving a trained model: what a reply costs in memory, time and money, and who is computed together.
 
-Read `kv_cache` (bytes), `speed` (prefill and decode on a device), `pages` and `prefix_cache` (memory), `requests`, `simulator` and
-`queues` (many users), `speculative`, `cache_bits`, `layouts` and `cost`. Times are in seconds, sizes in bytes.
+Read `kv_cache` (bytes), `speed` (prefill and decode on a device), `pages` and `prefix_cache` (memory), `requests`,
+`simulator` and `queues` (many users), `speculative`, `cache_bits`, `layouts` and `cost`. Times are in seconds, sizes in
+bytes.
 """
 
 from course_lib.lazy import on_first_use
@@ -19,27 +20,18 @@ __getattr__, __dir__, __all__ = on_first_use(
             "usd_per_million",
         ),
         "engine": ("Engine", "Limits", "Overloaded"),
-        "kv_cache": ("KINDS", "kv_bytes", "kv_bytes_per_token", "kv_numbers_per_token", "sequences_that_fit"),
+        "kv_cache": ("KINDS", "kv_bytes", "kv_bytes_per_token", "kv_numbers_per_token"),
         "layouts": ("LayoutRow", "PoolSizes", "kv_transfer_seconds", "pool_sizes", "server_layouts"),
         "model_cache": ("Chunk", "KVCache", "PagedCache", "cached_logits", "generate", "paged_logits"),
         "outcome": ("Outcome", "Span"),
         "paged_model": ("PagedModel", "Sampling"),
         "pages": ("OutOfPages", "PagePool"),
-        "prefix_cache": ("PrefixCache", "block_keys"),
+        "prefix_cache": ("block_keys",),
         "published": ("Check", "Errors", "day_checks", "deployment_of", "errors", "predict", "users_at_once"),
-        "queues": (
-            "erlang_c",
-            "littles_law",
-            "md1_wait",
-            "mg1_wait",
-            "mm1_wait",
-            "mmc_wait",
-            "mmc_wait_quantile",
-            "servers_needed",
-        ),
+        "queues": ("erlang_c", "md1_wait", "mg1_wait", "mm1_wait", "mmc_wait", "mmc_wait_quantile", "servers_needed"),
         "requests": ("Request", "poisson_requests"),
         "simulator": ("SCHEDULERS", "simulate"),
-        "speculative": ("acceptance", "best_drafted", "expected_tokens", "speedup", "verify"),
+        "speculative": ("acceptance", "expected_tokens", "speedup", "verify"),
         "speed": (
             "Deployment",
             "Sustained",

@@ -1,7 +1,8 @@
 """A KV cache in fewer bits: integers with a scale and a zero point for each group of numbers.
 
-Keys have a few channels that are large for every token, so one scale per *channel* keeps the others precise; values have none, so one
-scale per *token* suffices. A new token changes the range of every channel, which is why the newest tokens stay in 16 bits. Liu et al. (2024).
+Keys have a few channels that are large for every token, so one scale per *channel* keeps the others precise; values
+have none, so one scale per *token* suffices. A new token changes the range of every channel, which is why the newest
+tokens stay in 16 bits. Liu et al. (2024).
 """
 
 import math
@@ -17,8 +18,8 @@ AXES = {"token": -1, "channel": -2, "tensor": None}
 def quantize(x: Tensor, bits: int = 8, per: str = "token") -> tuple[Tensor, Tensor, Tensor]:
     """`x` (…, tokens, channels) as integer codes, with the scale and the least value of each group.
 
-    per="token" shares a scale over the channels of a token, "channel" over the tokens of a channel, "tensor" over all of the last two axes.
-    The error of each number is at most half a scale, and rounding of the arithmetic.
+    per="token" shares a scale over the channels of a token, "channel" over the tokens of a channel, "tensor" over all
+    of the last two axes. The error of each number is at most half a scale, and rounding of the arithmetic.
     """
     if not 1 <= require_whole("bits", bits) <= 8:
         raise ValueError(f"bits is {bits}; choose 1 to 8.")

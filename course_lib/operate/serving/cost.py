@@ -68,8 +68,9 @@ def cheapest_model(
 ) -> LifetimeChoice:
     """The model that reaches `loss` with the fewest FLOP over training and serving. Sardana et al. (2024).
 
-    The more tokens a model serves, the smaller it should be and the longer it should train. Cost is counted in FLOP at one utilization
-    for both phases, which decoding rarely reaches; a real bill moves the choice further to small models.
+    The more tokens a model serves, the smaller it should be and the longer it should train. Cost is counted in FLOP at
+    one utilization for both phases, which decoding rarely reaches; a real bill moves the choice further to small
+    models.
     """
     grid = np.asarray(np.geomspace(1e7, 1e13, 2401) if sizes is None else sizes, dtype=float)
     best = None

@@ -1,7 +1,7 @@
 """Continuous batching: which tokens each iteration computes, and who waits, is refused, or gives its pages back.
 
-The engine decides, and a function that it is given computes. With the model as that function it is a server's engine; with the
-predicted seconds of an iteration and a clock it is a forecast (`forecast`). Both follow the same rules:
+The engine decides, and a function that it is given computes. With the model as that function it is a server's engine;
+with the predicted seconds of an iteration and a clock it is a forecast (`forecast`). Both follow the same rules:
 
 - Every running sequence gets its next token; what is left of the iteration's budget goes to prompts, in order of arrival.
 - A waiting request starts when its whole prompt has pages, and one page stays free for each sequence that runs.
@@ -167,8 +167,8 @@ class Engine:
     def step(self) -> Iteration | None:
         """Compute one iteration; None if there is nothing to compute.
 
-        If computing raises, the requests of the iteration end with the reason "error", their pages are free, and the error
-        goes on up.
+        If computing raises, the requests of the iteration end with the reason "error", their pages are free, and the
+        error goes on up.
         """
         work = self._plan()
         if not work:

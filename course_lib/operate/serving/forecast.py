@@ -1,7 +1,7 @@
 """What a server will do under a plan of requests: the engine's own rules on a clock that adds predicted seconds.
 
-Seconds of an iteration are a sum over what it computes, fitted to iterations of a calibration before the run. Nothing is fitted
-to the run that is forecast.
+Seconds of an iteration are a sum over what it computes, fitted to iterations of a calibration before the run. Nothing
+is fitted to the run that is forecast.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def _counts(iteration: Iteration) -> tuple[int, ...]:
 def fit(measured: Sequence[Timed]) -> IterationCost:
     """The cost that a server's own iterations show, given in their order.
 
-    The sum of squared relative errors is least, and no term is negative. Iterations far from a first fit are left out of a second one,
-    since another program had the processor. All terms are then stretched so that the fit has the mean of all iterations: on a busy
-    machine that interruption will happen again.
+    The sum of squared relative errors is least, and no term is negative. Iterations far from a first fit are left out
+    of a second one, since another program had the processor. All terms are then stretched so that the fit has the mean
+    of all iterations: on a busy machine that interruption will happen again.
     """
     if len(measured) < 4 * len(TERMS):
         raise ValueError(f"{len(measured)} iterations are too few to fit {len(TERMS)} terms; measure more.")

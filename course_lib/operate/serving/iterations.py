@@ -1,8 +1,9 @@
 """One replica, iteration by iteration: who decodes, whose prompt is computed, and what a full cache does.
 
-The batch is chosen anew for every iteration (Yu et al. 2022). Between two events (an arrival, an end, a full cache) all iterations have the
-same sequences and each is longer than the last by the same amount, so they are added up in one step. Preempted sequences lose their
-cache and are computed again from prompt and reply so far. All times are those of the cost model; nothing is random.
+The batch is chosen anew for every iteration (Yu et al. 2022). Between two events (an arrival, an end, a full cache) all
+iterations have the same sequences and each is longer than the last by the same amount, so they are added up in one
+step. Preempted sequences lose their cache and are computed again from prompt and reply so far. All times are those of
+the cost model; nothing is random.
 """
 
 import heapq

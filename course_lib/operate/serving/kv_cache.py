@@ -1,11 +1,8 @@
 """Bytes of a KV cache: keys and values of every token that a model may still attend to.
 
-MHA, GQA and MQA keep 2 · layers · key-value heads · head width numbers for each token. MLA keeps one compressed vector instead, with a
-small part that holds the rotary positions. Shazeer (2019), Ainslie et al. (2023), DeepSeek-AI (2024).
+MHA, GQA and MQA keep 2 · layers · key-value heads · head width numbers for each token. MLA keeps one compressed vector
+instead, with a small part that holds the rotary positions. Shazeer (2019), Ainslie et al. (2023), DeepSeek-AI (2024).
 """
-
-import math
-from typing import Any
 
 from course_lib.estimate import facts, memory
 from course_lib.estimate.units import require, require_whole
@@ -13,11 +10,11 @@ from course_lib.estimate.units import require, require_whole
 KINDS = ("MHA", "GQA", "MQA", "MLA")
 
 
-def kv_numbers_per_token(model: Any, kind: str | None = None) -> int:
+def kv_numbers_per_token(model: str | facts.ModelShape, kind: str | None = None) -> int:
     """Numbers that one token keeps over all layers.
 
-    `model` is a name, a `ModelShape` or a `memory.Shape`. `kind` asks what the model would keep with another attention: "MHA" gives
-    each query head its own keys, "MQA" has one key-value head for all. None is the model as it is.
+    `model` is a name, a `ModelShape` or a `memory.Shape`. `kind` asks what the model would keep with another attention:
+    "MHA" gives each query head its own keys, "MQA" has one key-value head for all. None is the model as it is.
     """
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; choose from {', '.join(KINDS)}, or None for the model as it is.")
@@ -34,21 +31,16 @@ def kv_numbers_per_token(model: Any, kind: str | None = None) -> int:
     return 2 * shape.layers * heads * shape.head_dim
 
 
-def kv_bytes_per_token(model: Any, size: float = 2.0, kind: str | None = None) -> float:
+def kv_bytes_per_token(model: str | facts.ModelShape, size: float = 2.0, kind: str | None = None) -> float:
     """Bytes of one token's keys and values with numbers of `size` bytes. Scales of a quantized cache are left out."""
     return kv_numbers_per_token(model, kind) * require("size", size, "bytes per number")
 
 
-def kv_bytes(model: Any, tokens: int, size: float = 2.0, window: int | None = None, sinks: int = 0) -> float:
+def kv_bytes(
+    model: str | facts.ModelShape, tokens: int, size: float = 2.0, window: int | None = None, sinks: int = 0
+) -> float:
     """Bytes of one sequence of `tokens` tokens. With a `window`, only the last ones and the first `sinks` are kept."""
     tokens = require_whole("tokens", tokens, least=0)
     if window is not None:
         tokens = min(tokens, require_whole("window", window) + require_whole("sinks", sinks, least=0))
     return tokens * kv_bytes_per_token(model, size)
-
-
-def sequences_that_fit(nbytes: float, model: Any, tokens: int, size: float = 2.0, page: int = 1) -> int:
-    """Whole sequences of `tokens` tokens whose caches fit in `nbytes`, each rounded up to pages of `page` tokens."""
-    slots = math.ceil(require_whole("tokens", tokens) / require_whole("page", page)) * page
-    one = slots * kv_bytes_per_token(model, size)
-    return math.floor(require("nbytes", nbytes, "bytes", open_below=False) / one)

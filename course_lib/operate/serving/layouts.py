@@ -41,7 +41,8 @@ def kv_transfer_seconds(
 ) -> float:
     """Seconds to move one sequence's cache to another replica at `bandwidth` bytes/s.
 
-    Sent layer by layer during prefill, only the last layer's part remains after it, provided that the wire keeps up (`overlapped`).
+    Sent layer by layer during prefill, only the last layer's part remains after it, provided that the wire keeps up
+    (`overlapped`).
     """
     nbytes = kv_bytes(deployment.model, tokens, deployment.kv_size)
     seconds = nbytes / require("bandwidth", bandwidth, "B/s")
@@ -70,9 +71,11 @@ def pool_sizes(
     most_load: float = 0.8,
     most: int = 256,
 ) -> PoolSizes:
-    """The fewest replicas of each phase for `rate` requests/s, if a token may take `token_limit` seconds and loads stay below `most_load`.
+    """The fewest replicas of each phase for `rate` requests/s, if a token may take `token_limit` seconds and loads stay
+    below `most_load`.
 
-    A decode replica holds the largest batch that fits in memory and meets the limit. Both pools use the same kind of replica.
+    A decode replica holds the largest batch that fits in memory and meets the limit. Both pools use the same kind of
+    replica.
     """
     require("rate", rate, "requests/s")
     context = prompt + output / 2

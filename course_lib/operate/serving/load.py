@@ -1,6 +1,7 @@
 """Requests for a server and what became of them: arrivals at random, prompts that share prefixes, clients that hang up.
 
-A `Plan` follows from its seed, so that the same requests can be forecast and then sent. Times are in seconds since the start.
+A `Plan` follows from its seed, so that the same requests can be forecast and then sent. Times are in seconds since the
+start.
 """
 
 from __future__ import annotations
@@ -61,10 +62,12 @@ def plan(
     shared: int = 32,
     disconnect: float = 0.0,
 ) -> list[Planned]:
-    """`count` requests at `rate` per second with exponential gaps (a Poisson process), with text of the course as prompts.
+    """`count` requests at `rate` per second with exponential gaps (a Poisson process), with text of the course as
+    prompts.
 
-    Lengths are in tokens, which are characters, and uniform between their ends. With `groups`, each request draws one of so many
-    prefixes of `shared` tokens, which its own part of the prompt follows. A fraction `disconnect` of clients hangs up early.
+    Lengths are in tokens, which are characters, and uniform between their ends. With `groups`, each request draws one
+    of so many prefixes of `shared` tokens, which its own part of the prompt follows. A fraction `disconnect` of clients
+    hangs up early.
     """
     from course_lib.model import text  # it loads torch, which a process of clients does not need
 

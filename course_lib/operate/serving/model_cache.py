@@ -1,8 +1,9 @@
 """The course's transformer with its keys and values kept: in one block per sequence, or in pages of a shared pool.
 
-Without a cache, each new token costs a pass over all the tokens before it. With one, it costs a pass over itself: the keys and values
-of earlier tokens never change, because no token attends to a later one. Both caches give the logits of the plain model.
-Shapes in names: B sequences, S tokens, T tokens of all sequences in a row, A heads, K key-value heads, D = hidden / heads, V vocabulary.
+Without a cache, each new token costs a pass over all the tokens before it. With one, it costs a pass over itself: the
+keys and values of earlier tokens never change, because no token attends to a later one. Both caches give the logits of
+the plain model. Shapes in names: B sequences, S tokens, T tokens of all sequences in a row, A heads, K key-value heads,
+D = hidden / heads, V vocabulary.
 """
 
 from __future__ import annotations
@@ -102,8 +103,8 @@ def _embed(model: Transformer, tokens: Tensor, positions: Tensor) -> Tensor:
 def cached_logits(model: Transformer, cache: KVCache, tokens_BS: Tensor) -> Tensor:
     """Logits (B, S, V) of the next S tokens of each sequence, whose keys and values are added to the cache.
 
-    The first call takes the prompts (prefill), each later one the token that was generated (decode). Tokens beyond the model's
-    seq_len are a ValueError, and the cache is unchanged.
+    The first call takes the prompts (prefill), each later one the token that was generated (decode). Tokens beyond the
+    model's seq_len are a ValueError, and the cache is unchanged.
     """
     start, new = cache.length, tokens_BS.shape[1]
     end = start + new
@@ -128,9 +129,9 @@ def cached_logits(model: Transformer, cache: KVCache, tokens_BS: Tensor) -> Tens
 def paged_logits(model: Transformer, cache: PagedCache, chunks: Sequence[Chunk]) -> Tensor:
     """Logits (chunks, V) after the last token of each chunk; the chunks' keys and values are written to their pages.
 
-    Matrix products and norms see the tokens of all chunks in one row, so prompts and single tokens share an iteration (selective
-    batching, Orca, 2022). Attention runs once for all single tokens together and once for each longer chunk. A chunk that does
-    not fit its page table or the model is a ValueError before anything is written.
+    Matrix products and norms see the tokens of all chunks in one row, so prompts and single tokens share an iteration
+    (selective batching, Orca, 2022). Attention runs once for all single tokens together and once for each longer chunk.
+    A chunk that does not fit its page table or the model is a ValueError before anything is written.
     """
     plan = _Plan(model.config, cache, chunks)
     x = _embed(model, plan.tokens, plan.positions)

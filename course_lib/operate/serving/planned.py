@@ -13,8 +13,9 @@ def serve_by_plan(
 ) -> list[Any]:
     """The plans of all iterations until each request is answered.
 
-    `plan(running, waiting, budget, free, size)` returns [{id: tokens to compute}, [ids that lose their pages]] for requests (id, tokens
-    known, tokens cached) in the order of arrival. A plan that cannot be carried out is the last one, and there are at most LIMIT.
+    `plan(running, waiting, budget, free, size)` returns [{id: tokens to compute}, [ids that lose their pages]] for
+    requests (id, tokens known, tokens cached) in the order of arrival. A plan that cannot be carried out is the last
+    one, and there are at most LIMIT.
     """
     known = {name: [prompt, 0] for name, _, prompt, _ in requests}
     goal = {name: prompt + output - 1 for name, _, prompt, output in requests}  # the last token is not computed

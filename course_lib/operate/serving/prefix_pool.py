@@ -7,7 +7,8 @@ from course_lib.operate.serving.prefix_cache import block_keys
 
 
 class PrefixPool(PagePool):
-    """Full pages are known by the hash of all tokens up to their end. A free page keeps its key until it is taken again.
+    """Full pages are known by the hash of all tokens up to their end. A free page keeps its key until it is taken
+    again.
 
     Free pages without a key are taken first, then those freed longest ago, the end of a sequence before its beginning.
     """

@@ -1,4 +1,5 @@
-"""Published measurements of engines against this library's predictions, source by source, and the consistency of a day of serving.
+"""Published measurements of engines against this library's predictions, source by source, and the consistency of a day
+of serving.
 
 The constants of `speed.Sustained` and `Deployment.reserve` were chosen on the rows for which `chosen_on` holds, by the smallest mean of
 |log(predicted / measured)|; errors are reported on the other rows.

@@ -1,17 +1,13 @@
 """Queues in closed form: how long requests wait for a server that is busy a fraction of the time.
 
-λ is the arrival rate (1/s), S the mean service time (s), ρ = λS/c the utilization of c servers. Arrivals are Poisson. All waits grow as
-1/(1 − ρ), so a server that is always busy makes its users wait without bound. Little (1961), Erlang (1917), Kingman (1961).
+λ is the arrival rate (1/s), S the mean service time (s), ρ = λS/c the utilization of c servers. Arrivals are Poisson.
+All waits grow as 1/(1 − ρ), so a server that is always busy makes its users wait without bound. Little (1961), Erlang
+(1917), Kingman (1961).
 """
 
 import math
 
 from course_lib.estimate.units import require, require_whole
-
-
-def littles_law(rate: float, seconds: float) -> float:
-    """Requests in a system on average: arrival rate × time in the system. Holds for every order and distribution in steady state."""
-    return require("rate", rate, "1/s", open_below=False) * require("seconds", seconds, "s", open_below=False)
 
 
 def _load(rate: float, service: float, servers: int = 1) -> float:

@@ -13,8 +13,8 @@ from course_lib.estimate.units import require, require_whole
 class Request:
     """One question: when it arrives (s), how long it is and how many tokens its reply takes.
 
-    Requests with the same `group` begin with the same `shared` tokens, such as a system prompt. The server does not know `output` before
-    the reply ends; the simulator does.
+    Requests with the same `group` begin with the same `shared` tokens, such as a system prompt. The server does not
+    know `output` before the reply ends; the simulator does.
     """
 
     id: int
@@ -51,7 +51,8 @@ def poisson_requests(
 ) -> list[Request]:
     """`count` requests at `rate` per second. Lengths are numbers or (mean, deviation).
 
-    With `groups`, each request belongs to one of them at random and starts with `shared` tokens of that group, which are part of its prompt.
+    With `groups`, each request belongs to one of them at random and starts with `shared` tokens of that group, which
+    are part of its prompt.
     """
     count = require_whole("count", count, least=0)
     coin = np.random.default_rng(seed)

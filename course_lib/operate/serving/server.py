@@ -1,7 +1,7 @@
 """An OpenAI-compatible server over the engine, on loopback: `POST /v1/completions`, streamed or whole.
 
-One thread does everything in turn: an iteration of the engine, sending its tokens, reading what clients sent. So a request is read
-at most one iteration late, and no two things ever change the engine at once.
+One thread does everything in turn: an iteration of the engine, sending its tokens, reading what clients sent. So a
+request is read at most one iteration late, and no two things ever change the engine at once.
 """
 
 from __future__ import annotations

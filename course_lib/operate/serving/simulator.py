@@ -40,10 +40,11 @@ def simulate(
 ) -> Outcome:
     """Every request served to its end by `replicas` copies of `deployment`, which share the arrivals in turn.
 
-    `budget` is the prompt tokens of one iteration ("continuous", 8,192 unless given) or all of its tokens ("chunked", 512). `capacity` is
-    the cache of one replica in tokens, by default what the deployment leaves. `prefix_pages` of it keep the shared prefixes of
-    groups. With "split", `replicas` compute prompts, `decode_replicas` decode, and caches move at `bandwidth` bytes/s. `deployment` is a `Deployment` or
-    any object with its `iteration_seconds` (then give `capacity`). ValueError for a request that never fits.
+    `budget` is the prompt tokens of one iteration ("continuous", 8,192 unless given) or all of its tokens ("chunked",
+    512). `capacity` is the cache of one replica in tokens, by default what the deployment leaves. `prefix_pages` of it
+    keep the shared prefixes of groups. With "split", `replicas` compute prompts, `decode_replicas` decode, and caches
+    move at `bandwidth` bytes/s. `deployment` is a `Deployment` or any object with its `iteration_seconds` (then give
+    `capacity`). ValueError for a request that never fits.
     """
     if scheduler not in SCHEDULERS:
         raise ValueError(f"scheduler is {scheduler!r}; choose from {', '.join(SCHEDULERS)}.")

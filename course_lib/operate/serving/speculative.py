@@ -1,8 +1,10 @@
-"""Speculative decoding: a small model drafts γ tokens, the large one checks all of them in one pass, and no distribution changes.
+"""Speculative decoding: a small model drafts γ tokens, the large one checks all of them in one pass, and no
+distribution changes.
 
-A drafted token x is accepted with probability min(1, p(x) / q(x)), where p is the large model's distribution and q the draft's. A rejected
-one is replaced by a sample of max(0, p − q), normalized, and the rest of the draft is dropped. If all are accepted, one more token is
-sampled from p. The result is distributed exactly as p. Leviathan et al. (2023), Chen et al. (2023).
+A drafted token x is accepted with probability min(1, p(x) / q(x)), where p is the large model's distribution and q the
+draft's. A rejected one is replaced by a sample of max(0, p − q), normalized, and the rest of the draft is dropped. If
+all are accepted, one more token is sampled from p. The result is distributed exactly as p. Leviathan et al. (2023),
+Chen et al. (2023).
 """
 
 from collections.abc import Sequence
@@ -28,8 +30,8 @@ def _distribution(name: str, values: object) -> np.ndarray:
 def verify(drafted: Sequence[int], draft: object, target: object, rng: np.random.Generator) -> list[int]:
     """The tokens of one speculative step: a prefix of `drafted` and one token more, distributed as the target model's.
 
-    `draft` (γ, V) are the distributions that the drafted tokens were sampled from, `target` (γ + 1, V) those of the large model at the
-    same positions and at the next one.
+    `draft` (γ, V) are the distributions that the drafted tokens were sampled from, `target` (γ + 1, V) those of the
+    large model at the same positions and at the next one.
     """
     p = _distribution("target", target)
     q = _distribution("draft", draft) if len(drafted) else np.zeros((0, p.shape[-1]))
@@ -65,14 +67,11 @@ def expected_tokens(rate: float, drafted: int) -> float:
 
 
 def speedup(rate: float, drafted: int, draft_cost: float, check_cost: float = 1.0) -> float:
-    """Times faster than one token per pass. `draft_cost` is a draft token's time, `check_cost` that of checking, in decode passes.
+    """Times faster than one token per pass. `draft_cost` is a draft token's time, `check_cost` that of checking, in
+    decode passes.
 
-    Checking costs as much as one decode pass only while the pass is bound by memory; with a large batch it costs up to γ + 1.
+    Checking costs as much as one decode pass only while the pass is bound by memory; with a large batch it costs up to
+    γ + 1.
     """
     cost = require("draft_cost", draft_cost, open_below=False) * drafted + require("check_cost", check_cost)
     return expected_tokens(rate, drafted) / cost
-
-
-def best_drafted(rate: float, draft_cost: float, most: int = 32) -> int:
-    """The number of drafted tokens with the highest speedup; 0 where drafting does not pay."""
-    return max(range(most + 1), key=lambda drafted: (round(speedup(rate, drafted, draft_cost), 12), -drafted))

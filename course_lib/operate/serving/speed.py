@@ -1,8 +1,10 @@
-"""Seconds of an iteration of a served model on one replica of `tp` devices: arithmetic, memory traffic, messages and overhead.
+"""Seconds of an iteration of a served model on one replica of `tp` devices: arithmetic, memory traffic, messages and
+overhead.
 
-All weights pass through the arithmetic units once per iteration, however many tokens it computes. Each sequence adds its own keys and
-values. So an iteration with few tokens takes the time to *read* weights and caches, and one with many tokens the time to *compute*.
-The sustained fractions in `Sustained` were chosen on half of the published rows; `./course bench serving` shows the errors on the rest.
+All weights pass through the arithmetic units once per iteration, however many tokens it computes. Each sequence adds
+its own keys and values. So an iteration with few tokens takes the time to *read* weights and caches, and one with many
+tokens the time to *compute*. The sustained fractions in `Sustained` were chosen on half of the published rows;
+`./course bench serving` shows the errors on the rest.
 """
 
 from dataclasses import dataclass
@@ -67,7 +69,8 @@ class Deployment:
     def kv_token_bytes(self) -> float:
         """Bytes of one token's keys and values on all devices together.
 
-        Ranks share out the key-value heads; beyond their number they keep copies, and each keeps all of a latent vector.
+        Ranks share out the key-value heads; beyond their number they keep copies, and each keeps all of a latent
+        vector.
         """
         heads = 1 if facts.latent_width(self.model.name) else self.model.kv_heads
         return kv_numbers_per_token(self.model) * self.kv_size * max(1.0, self.tp / heads)
@@ -118,8 +121,8 @@ class Deployment:
     def parts(self, chunk: float, pairs: float, batch: float, context: float, outputs: float) -> dict[str, float]:
         """Seconds of one iteration by cause.
 
-        `chunk` prompt tokens attend to `pairs` pairs of tokens; `batch` sequences compute one token each and attend to `context` tokens
-        together; `outputs` sequences need the head.
+        `chunk` prompt tokens attend to `pairs` pairs of tokens; `batch` sequences compute one token each and attend to
+        `context` tokens together; `outputs` sequences need the head.
         """
         body, head, read = self._products
         fixed, on_wire = self._fixed
@@ -142,9 +145,11 @@ class Deployment:
         context_total: float = 0,
         outputs: float | None = None,
     ) -> float:
-        """Seconds of one iteration: the longer of reading weights and computing products, then attention, messages and overhead.
+        """Seconds of one iteration: the longer of reading weights and computing products, then attention, messages and
+        overhead.
 
-        `chunk` prompt tokens attend to `chunk_pairs` tokens in all; `batch` sequences decode and hold `context_total` tokens together.
+        `chunk` prompt tokens attend to `chunk_pairs` tokens in all; `batch` sequences decode and hold `context_total`
+        tokens together.
         """
         part = self.parts(chunk, chunk_pairs, batch, context_total, batch if outputs is None else outputs)
         products = max(part["compute"], part["weights"])
@@ -157,7 +162,8 @@ def causal_pairs(tokens: float, cached: float = 0) -> float:
 
 
 def prefill_seconds(deployment: Deployment, tokens: int, cached: int = 0) -> float:
-    """Seconds until the first token of a prompt of `tokens` tokens, of which `cached` are in the prefix cache, without a queue.
+    """Seconds until the first token of a prompt of `tokens` tokens, of which `cached` are in the prefix cache, without
+    a queue.
 
     At least one token is computed even if all are cached: its logits give the first token of the reply.
     """
@@ -190,10 +196,11 @@ def largest_batch(deployment: Deployment, tokens: int, most: int = 1024) -> int:
 def steady_tokens_per_s(
     deployment: Deployment, prompt: int, output: int, batch: int | None = None, most: int = 1024
 ) -> float:
-    """Output tokens/s of one replica that always has requests waiting: prompts computed one by one between decode iterations.
+    """Output tokens/s of one replica that always has requests waiting: prompts computed one by one between decode
+    iterations.
 
-    Sequences are spread evenly over their lives, so that each holds its prompt and half of its output on average. `batch` None takes as
-    many as fit on average, at most `most`.
+    Sequences are spread evenly over their lives, so that each holds its prompt and half of its output on average.
+    `batch` None takes as many as fit on average, at most `most`.
     """
     mean = prompt + output / 2
     if batch is None:

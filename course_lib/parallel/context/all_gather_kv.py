@@ -1,7 +1,8 @@
-"""All-gather of keys and values: every rank has those of the whole sequence for one layer at a time, and attends locally.
+"""All-gather of keys and values: every rank has those of the whole sequence for one layer at a time, and attends
+locally.
 
-More memory than a ring, one message instead of N − 1, any mask without thought, and with grouped queries little to send. The
-Llama team, "The Llama 3 herd of models" (2024), section 3.3.2.
+More memory than a ring, one message instead of N − 1, any mask without thought, and with grouped queries little to
+send. The Llama team, "The Llama 3 herd of models" (2024), section 3.3.2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What context parallelism sends and computes, before anything runs. Arithmetic only: no torch.
 
-Every function gives figures of one rank and one layer; numbers may be numpy arrays and broadcast. `tokens` are those of the
-whole sequence (times the sequences of a micro-batch), divided evenly; a rank has tokens / ranks of them.
+Every function gives figures of one rank and one layer; numbers may be numpy arrays and broadcast. `tokens` are those of
+the whole sequence (times the sequences of a micro-batch), divided evenly; a rank has tokens / ranks of them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def ring_traffic(
 ) -> Traffic:
     """Ring attention: ranks − 1 hops of a block of keys and values; backward the same, and as many of their gradients.
 
-    `element_bytes` of a key, value or their copies in the backward pass; `gradient_bytes` of their gradients while they are
-    summed, by default as many; keys and values travel in one message. A block's gradient starts at the rank after its owner, so ranks − 1 hops bring it home; the
-    owner adds its own share there.
+    `element_bytes` of a key, value or their copies in the backward pass; `gradient_bytes` of their gradients while they
+    are summed, by default as many; keys and values travel in one message. A block's gradient starts at the rank after
+    its owner, so ranks − 1 hops bring it home; the owner adds its own share there.
     """
     gradient_bytes = element_bytes if gradient_bytes is None else gradient_bytes
     hops = ranks - 1
@@ -47,9 +47,11 @@ def gather_traffic(
     gradient_bytes: Any = None,
     regather: bool = True,
 ) -> Traffic:
-    """All-gather of keys and values; backward a reduce-scatter of their gradients, and with `regather` the all-gather again.
+    """All-gather of keys and values; backward a reduce-scatter of their gradients, and with `regather` the all-gather
+    again.
 
-    Ring collectives: each sends (ranks − 1) blocks. Without `regather` every layer keeps the keys and values of all tokens.
+    Ring collectives: each sends (ranks − 1) blocks. Without `regather` every layer keeps the keys and values of all
+    tokens.
     """
     gradient_bytes = element_bytes if gradient_bytes is None else gradient_bytes
     hops = ranks - 1
@@ -67,8 +69,8 @@ def ulysses_traffic(
 ) -> Traffic:
     """Ulysses: queries, keys and values go from tokens to heads, the output goes back; backward the same in reverse.
 
-    A rank keeps 1 / ranks of its tokens' numbers and sends the others. With fewer KV heads than ranks, a KV head goes to
-    several ranks, as if there were one KV head per rank.
+    A rank keeps 1 / ranks of its tokens' numbers and sends the others. With fewer KV heads than ranks, a KV head goes
+    to several ranks, as if there were one KV head per rank.
     """
     import numpy as np
 
@@ -95,9 +97,11 @@ def contiguous_imbalance(ranks: Any) -> Any:
 def tokens_to_hide(
     heads: Any, kv_heads: Any, flops: Any, bandwidth: Any, element_bytes: Any = 2, visible: Any = 1.0
 ) -> Any:
-    """The fewest tokens per rank with which a ring step computes at least as long as its block of keys and values travels.
+    """The fewest tokens per rank with which a ring step computes at least as long as its block of keys and values
+    travels.
 
-    A step computes 4·n²·heads·head_dim·visible FLOPs and sends 2·n·kv_heads·head_dim elements. `visible` is the share of a
-    step's query-key pairs that the mask leaves: 1/2 in a causal zig-zag. `flops` in FLOP/s, `bandwidth` in bytes/s one way.
+    A step computes 4·n²·heads·head_dim·visible FLOPs and sends 2·n·kv_heads·head_dim elements. `visible` is the share
+    of a step's query-key pairs that the mask leaves: 1/2 in a causal zig-zag. `flops` in FLOP/s, `bandwidth` in bytes/s
+    one way.
     """
     return 2 * kv_heads * element_bytes / bandwidth * flops / (4 * heads * visible)

@@ -19,9 +19,11 @@ Tile = tuple[slice, slice, Tensor | None]  # rows of queries, columns of keys, a
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Mask:
-    """Which keys a query sees, by global positions: earlier ones (`causal`), of its own document, at most `window` back.
+    """Which keys a query sees, by global positions: earlier ones (`causal`), of its own document, at most `window`
+    back.
 
-    `documents` holds the document of every position of the whole sequence, (tokens,), int64. `window=1` is the token itself.
+    `documents` holds the document of every position of the whole sequence, (tokens,), int64. `window=1` is the token
+    itself.
     """
 
     causal: bool = True
@@ -41,8 +43,8 @@ class Mask:
     def tiles(self, queries: Tensor, keys: Tensor) -> Iterator[Tile]:
         """The tiles that must be computed: rows, columns, and their mask if not everything in them is visible.
 
-        Queries and keys are cut where their positions jump; a tile without any visible pair is left out. So a zig-zag rank
-        computes half of the tiles instead of masking half of their numbers.
+        Queries and keys are cut where their positions jump; a tile without any visible pair is left out. So a zig-zag
+        rank computes half of the tiles instead of masking half of their numbers.
         """
         for rows in runs(queries):
             for columns in runs(keys):
@@ -55,8 +57,8 @@ CAUSAL, FULL = Mask(), Mask(causal=False)
 
 
 def runs(positions: Tensor) -> list[slice]:
-    """Slices of consecutive positions. A single run is cut in the middle, as two neighboring blocks of a zig-zag are; a striped
-    layout, whose positions are never consecutive, is one slice.
+    """Slices of consecutive positions. A single run is cut in the middle, as two neighboring blocks of a zig-zag are; a
+    striped layout, whose positions are never consecutive, is one slice.
     """
     if len(positions) < 2:
         return [slice(0, len(positions))] if len(positions) else []
@@ -90,7 +92,8 @@ def striped(length: int, ranks: int) -> list[Tensor]:
 def split_documents(lengths: Sequence[int], ranks: int) -> list[Tensor]:
     """A zig-zag inside every packed document, so that each rank has an even share of every document's pairs.
 
-    Documents lie one behind the other. Blocks that are one token longer are dealt to the rank with the least work so far.
+    Documents lie one behind the other. Blocks that are one token longer are dealt to the rank with the least work so
+    far.
     """
     parts: list[list[Tensor]] = [[] for _ in range(_ranks(ranks))]
     work = [0] * ranks

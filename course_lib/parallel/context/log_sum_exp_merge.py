@@ -1,8 +1,9 @@
 """Attention over some of the keys, and how two such results become one.
 
-The output over all keys is Σ exp(s_j)·v_j / Σ exp(s_j). With each part's output and the logarithm of its Σ exp(s_j), the
-whole follows exactly: outputs are averaged with weights exp(log_sum). Milakov & Gimelshein, "Online normalizer calculation for
-softmax" (2018); Dao et al., "FlashAttention" (2022). A query that sees no key of a part has output 0 and log_sum −inf there.
+The output over all keys is Σ exp(s_j)·v_j / Σ exp(s_j). With each part's output and the logarithm of its Σ exp(s_j),
+the whole follows exactly: outputs are averaged with weights exp(log_sum). Milakov & Gimelshein, "Online normalizer
+calculation for softmax" (2018); Dao et al., "FlashAttention" (2022). A query that sees no key of a part has output 0
+and log_sum −inf there.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def _finite(log_sum: Tensor) -> Tensor:
 def attend(q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None = None) -> Part:
     """Attention of the queries to these keys alone: output and log_sum, in fp32 at least.
 
-    q (…, heads, queries, head_dim); k, v (…, kv_heads, keys, head_dim); `visible` (queries, keys), bool, or None for all.
+    q (…, heads, queries, head_dim); k, v (…, kv_heads, keys, head_dim); `visible` (queries, keys), bool, or None for
+    all.
     """
     if not k.shape[-2]:
         return q.new_zeros(q.shape, dtype=wide(q.dtype)), q.new_full(q.shape[:-1], -torch.inf, dtype=wide(q.dtype))

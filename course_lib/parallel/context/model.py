@@ -1,11 +1,12 @@
-"""The course's transformer with the tokens of every sequence divided among ranks; with tensor, data and sharded parallelism.
+"""The course's transformer with the tokens of every sequence divided among ranks; with tensor, data and sharded
+parallelism.
 
     context_parallelize(model, cp, zig_zag(seq, cp.size))         # a Transformer, or chapter 09's TensorParallel one
     logits = model(tokens[:, own])                                # this rank's tokens, own = positions[cp.rank]
 
-Everything but attention treats each token by itself, so only attention and positions change. Gradients of the weights are
-sums over tokens, so ranks of one sequence average them like replicas: give `DataParallel` or `FullySharded` the ranks of
-data *and* context, and weight each rank's loss by its tokens (`data_parallel.loss_scale`).
+Everything but attention treats each token by itself, so only attention and positions change. Gradients of the weights
+are sums over tokens, so ranks of one sequence average them like replicas: give `DataParallel` or `FullySharded` the
+ranks of data *and* context, and weight each rank's loss by its tokens (`data_parallel.loss_scale`).
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ class Context:
 def context_parallelize(
     model: Transformer, comm: Comm, positions: Positions, way: str = "ring", mask: Mask = CAUSAL
 ) -> Context:
-    """Make `model`, in place, take this rank's tokens (B, own tokens) and return their logits; the context can be changed later.
+    """Make `model`, in place, take this rank's tokens (B, own tokens) and return their logits; the context can be
+    changed later.
 
-    `way` is "ring", "gather", "ulysses" or "needed". Weights and their names stay. ValueError where heads do not fit Ulysses,
-    or for dropout, which would need the same mask of attention weights on every rank.
+    `way` is "ring", "gather", "ulysses" or "needed". Weights and their names stay. ValueError where heads do not fit
+    Ulysses, or for dropout, which would need the same mask of attention weights on every rank.
     """
     config = model.config
     if way not in WAYS:
@@ -97,9 +99,11 @@ def _attention(self: Attention, context: Context, x_BSH: Tensor) -> Tensor:
 
 
 def groups(comm: Comm, dp: int = 1, cp: int = 1, tp: int = 1) -> dict[str, Comm]:
-    """Communicators of a mesh whose last axis, tp, changes fastest: "tp", "cp", "dp", and "data", all of dp and cp together.
+    """Communicators of a mesh whose last axis, tp, changes fastest: "tp", "cp", "dp", and "data", all of dp and cp
+    together.
 
-    "data" averages gradients: its ranks hold the same weights and have different tokens. Every rank of the world calls this.
+    "data" averages gradients: its ranks hold the same weights and have different tokens. Every rank of the world calls
+    this.
     """
     if dp * cp * tp != comm.size:
         raise ValueError(f"dp={dp} × cp={cp} × tp={tp} are {dp * cp * tp} ranks, and there are {comm.size}.")

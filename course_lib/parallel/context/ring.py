@@ -1,8 +1,8 @@
 """Ring attention: every block of keys and values visits every rank, and the gradients of a block travel home.
 
-In step s rank r computes with the block of rank r − s while that block is already on its way to rank r + 1. Forward a rank
-holds two blocks, backward two blocks and the gradients of three: never the keys of the whole sequence. Liu, Zaharia, Abbeel,
-"Ring attention with blockwise transformers for near-infinite context" (2023).
+In step s rank r computes with the block of rank r − s while that block is already on its way to rank r + 1. Forward a
+rank holds two blocks, backward two blocks and the gradients of three: never the keys of the whole sequence. Liu,
+Zaharia, Abbeel, "Ring attention with blockwise transformers for near-infinite context" (2023).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def ring_attention(
     """Attention of this rank's queries to the keys of all ranks: output in q's dtype, and log_sum in fp32 at least.
 
     q (…, heads, own tokens, head_dim), k and v (…, kv_heads, own tokens, head_dim); `positions[rank]` are the global
-    positions of a rank's tokens. All ranks call it together, in the backward pass too. Ranks may have unequal numbers of
-    tokens, or none. `overlap=False` sends a block only after computing with it. log_sum has no gradient.
+    positions of a rank's tokens. All ranks call it together, in the backward pass too. Ranks may have unequal numbers
+    of tokens, or none. `overlap=False` sends a block only after computing with it. log_sum has no gradient.
     """
     check_shapes(comm, q, k, v, positions)
     return _Ring.apply(q, k, v, comm, positions, mask, overlap)

@@ -1,7 +1,7 @@
 """Ulysses: before attention, an all-to-all exchanges tokens for heads; after it, another exchanges them back.
 
-Outside attention a rank has all heads of its tokens; inside, all tokens of its heads, so that any attention kernel serves.
-There cannot be more ranks than query heads. Jacobs et al., "DeepSpeed Ulysses" (2023).
+Outside attention a rank has all heads of its tokens; inside, all tokens of its heads, so that any attention kernel
+serves. There cannot be more ranks than query heads. Jacobs et al., "DeepSpeed Ulysses" (2023).
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def check_heads(heads: int, kv_heads: int, ranks: int) -> None:
 def to_heads(comm: Comm, x: Tensor, lengths: Sequence[int]) -> Tensor:
     """From all heads of this rank's tokens to all tokens of this rank's heads.
 
-    x (…, heads, own tokens, head_dim) -> (…, heads / ranks, all tokens in the order of ranks, head_dim); `lengths[rank]` is
-    each rank's number of tokens. With fewer heads than ranks, rank r gets head r·heads // ranks, and several ranks the same.
+    x (…, heads, own tokens, head_dim) -> (…, heads / ranks, all tokens in the order of ranks, head_dim);
+    `lengths[rank]` is each rank's number of tokens. With fewer heads than ranks, rank r gets head r·heads // ranks, and
+    several ranks the same.
     """
     _check(comm, x.shape[-3], x.shape[-2], lengths)
     return _ToHeads.apply(x, comm, tuple(lengths))

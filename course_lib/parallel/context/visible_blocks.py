@@ -1,4 +1,5 @@
-"""Send only the keys that somebody needs: the neighbor's last ones under a sliding window, or those of a shared document.
+"""Send only the keys that somebody needs: the neighbor's last ones under a sliding window, or those of a shared
+document.
 
 Which keys a rank needs follows from the layout and the mask, which all ranks know, so nobody has to ask.
 """

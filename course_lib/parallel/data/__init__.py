@@ -1,7 +1,9 @@
-"""Data parallelism: every rank holds the model, processes its part of the batch, and steps with the mean of all gradients.
+"""Data parallelism: every rank holds the model, processes its part of the batch, and steps with the mean of all
+gradients.
 
-The gradient of a mean over the batch is the mean of the parts' gradients, so N ranks take the same step as one.
-Every function takes a communicator, of the metered cluster or of real processes. Read `replica`, then `tokens`, then `samples`.
+The gradient of a mean over the batch is the mean of the parts' gradients, so N ranks take the same step as one. Every
+function takes a communicator, of the metered cluster or of real processes. Read `replica`, then `tokens`, then
+`samples`.
 """
 
 from course_lib.parallel.data.ddp import BUCKET, Bucket, DataParallel, average_gradients, buckets_of, on_gradient

@@ -50,7 +50,8 @@ def buckets_of(parameters: Iterable[nn.Parameter], nbytes: int = BUCKET) -> list
 def on_gradient(parameter: nn.Parameter, method: Callable[[nn.Parameter], None]) -> None:
     """Call a method of an object with a parameter whenever its gradient is complete, for as long as the object lives.
 
-    torch 2.13 never frees a parameter whose hook leads back to it, so the hook must not hold the object that holds the parameter.
+    torch 2.13 never frees a parameter whose hook leads back to it, so the hook must not hold the object that holds the
+    parameter.
     """
     held = weakref.WeakMethod(method)
 
@@ -93,10 +94,10 @@ class DataParallel(nn.Module):
     """A replica whose gradients are averaged while the backward pass runs: `replica(x)`, `backward()`, `finish()`.
 
     Frozen parameters are ignored and tied ones count once. A parameter that this rank's backward pass did not reach is
-    an error in `finish()`; with `unused="zero"` it counts as zero, and stays without a gradient if no rank reached it; this
-    sends one more byte per parameter (torch's find_unused_parameters). Persistent buffers are copied from rank 0 at the
-    start and, with `buffers`, before each synchronized forward pass. `overlap=False` sends everything in `finish()`;
-    `init_sync=False` assumes that all ranks start with equal weights, and sends nothing at the start.
+    an error in `finish()`; with `unused="zero"` it counts as zero, and stays without a gradient if no rank reached it;
+    this sends one more byte per parameter (torch's find_unused_parameters). Persistent buffers are copied from rank 0
+    at the start and, with `buffers`, before each synchronized forward pass. `overlap=False` sends everything in
+    `finish()`; `init_sync=False` assumes that all ranks start with equal weights, and sends nothing at the start.
     """
 
     def __init__(

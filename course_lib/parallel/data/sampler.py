@@ -17,8 +17,9 @@ Batch = TypeVar("Batch")
 def indices_of(samples: int, rank: int, ranks: int, epoch: int = 0, seed: int = 0, rest: str = "pad") -> list[int]:
     """The samples that `rank` reads in an epoch, in order: every `ranks`-th of one order that all ranks share.
 
-    So a step reads the same samples on any number of ranks, if the global batch is the same. `rest` decides what happens if
-    the ranks do not divide the samples: "pad" repeats the first ones, "drop" leaves out the last, "keep" is uneven.
+    So a step reads the same samples on any number of ranks, if the global batch is the same. `rest` decides what
+    happens if the ranks do not divide the samples: "pad" repeats the first ones, "drop" leaves out the last, "keep" is
+    uneven.
     """
     require_whole("samples", samples, "samples")
     if not 0 <= rank < ranks or rest not in ("pad", "drop", "keep"):

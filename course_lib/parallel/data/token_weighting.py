@@ -43,7 +43,8 @@ def accumulate(
     batches: Iterable[tuple[Tensor, Tensor]],
     loss_sum: Callable[[nn.Module, Tensor, Tensor], Tensor] = cross_entropy_sum,
 ) -> tuple[float, int]:
-    """Gradients of the mean loss over all tokens of all ranks' micro-batches, sent once; returns this rank's (sum of losses, tokens).
+    """Gradients of the mean loss over all tokens of all ranks' micro-batches, sent once; returns this rank's (sum of
+    losses, tokens).
 
     Ranks may have unequal micro-batches, or none. One micro-batch's graph is alive at a time.
     """

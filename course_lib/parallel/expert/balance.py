@@ -12,9 +12,9 @@ from course_lib.parallel.expert.routing import Routing
 def balance_loss(routing: Routing, comm: Comm | None = None) -> Tensor:
     """E · Σ c_e·P_e: c_e is the share of copies that expert e received, P_e its mean probability. 1 if all are equal.
 
-    Counts have no gradient; the probabilities have. With `comm`, c_e is counted over the batch of all ranks, which must hold
-    equally many tokens; the mean of the ranks' losses is then the loss of the whole batch. Without it, each rank's own batch
-    must be balanced, which is a stricter demand. Fedus et al., "Switch Transformers" (2021), section 2.2.
+    Counts have no gradient; the probabilities have. With `comm`, c_e is counted over the batch of all ranks, which must
+    hold equally many tokens; the mean of the ranks' losses is then the loss of the whole batch. Without it, each rank's
+    own batch must be balanced, which is a stricter demand. Fedus et al., "Switch Transformers" (2021), section 2.2.
     """
     counts = routing.counts
     if comm is not None and comm.size > 1:
@@ -30,7 +30,8 @@ def z_loss(logits: Tensor) -> Tensor:
 
 
 def update_bias(bias: Tensor, counts: Tensor, rate: float) -> Tensor:
-    """The bias after one step: up by `rate` for each expert below the mean load, down for each above. No gradient, no loss term.
+    """The bias after one step: up by `rate` for each expert below the mean load, down for each above. No gradient, no
+    loss term.
 
     `counts` (E,) are those of the whole batch, over all ranks. DeepSeek-V3 (2024), section 2.1.2.
     """

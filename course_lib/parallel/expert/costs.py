@@ -1,7 +1,8 @@
 """What a mixture of experts holds, computes and sends, before anything runs. Arithmetic only: no torch.
 
-Symbols: E experts, k of them per token, N ranks in an expert-parallel group, T tokens of one rank. A *copy* is one token for one
-of its experts, so a rank has k·T copies. Counts of routing are nested lists or arrays `counts[source rank][expert]`.
+Symbols: E experts, k of them per token, N ranks in an expert-parallel group, T tokens of one rank. A *copy* is one
+token for one of its experts, so a rank has k·T copies. Counts of routing are nested lists or arrays `counts[source
+rank][expert]`.
 """
 
 from __future__ import annotations
@@ -126,9 +127,9 @@ def rank_counts(counts: ArrayLike, ranks: int | None = None) -> np.ndarray:
 def layer_bytes(counts: ArrayLike, hidden: int, element_bytes: int = 2) -> list[int]:
     """Bytes that each rank sends for one layer and step: dispatch, combine, and both again in the backward pass.
 
-    A dispatch sends rows to the experts and its backward pass returns gradients; a combine is the reverse, so over the four
-    exchanges each rank sends twice what leaves it and twice what comes back. The counts themselves, one int64 for each
-    expert on another rank, are sent once.
+    A dispatch sends rows to the experts and its backward pass returns gradients; a combine is the reverse, so over the
+    four exchanges each rank sends twice what leaves it and twice what comes back. The counts themselves, one int64 for
+    each expert on another rank, are sent once.
     """
     to_rank = rank_counts(counts)
     ranks, experts = len(to_rank), np.shape(counts)[1]
@@ -145,7 +146,8 @@ def even_bytes(tokens: int, hidden: int, top_k: int, ranks: int, element_bytes: 
 
 
 def tensor_bytes(tokens: int, hidden: int, ranks: int, element_bytes: int = 2) -> float:
-    """Bytes that each rank sends to bring tokens to *split* experts, or back: a ring all-gather or reduce-scatter of all T·N rows.
+    """Bytes that each rank sends to bring tokens to *split* experts, or back: a ring all-gather or reduce-scatter of
+    all T·N rows.
 
     That is T·(N − 1) rows instead of k·T·(N − 1)/N, so splitting the experts sends N/k times as much.
     """

@@ -1,7 +1,7 @@
 """Dispatch and combine: rows travel to the ranks of their experts and back, by all-to-all exchanges of uneven sizes.
 
-Every rank first tells every other how many rows it will send for each expert. The backward pass of an exchange is the exchange
-in the other direction.
+Every rank first tells every other how many rows it will send for each expert. The backward pass of an exchange is the
+exchange in the other direction.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Capacity: each expert processes a fixed number of copies, and the rest are dropped, so that buffers have a fixed size.
+"""Capacity: each expert processes a fixed number of copies, and the rest are dropped, so that buffers have a fixed
+size.
 
 A dropped copy adds nothing to its token's output. The residual connection still carries the token past the layer.
 """
@@ -14,10 +15,11 @@ ORDERS = ("position", "weight")
 
 
 def keep(routing: Routing, capacity: int, by: str = "position") -> Tensor:
-    """Which copies (T, k) the experts process, at most `capacity` each: the first tokens, or those of the largest weight.
+    """Which copies (T, k) the experts process, at most `capacity` each: the first tokens, or those of the largest
+    weight.
 
-    "position" fills experts in the order of tokens, so late tokens lose; "weight" prefers tokens that need the expert most.
-    Ties in weight go to the earlier token.
+    "position" fills experts in the order of tokens, so late tokens lose; "weight" prefers tokens that need the expert
+    most. Ties in weight go to the earlier token.
     """
     if by not in ORDERS:
         raise ValueError(f"by is {by!r}; it must be one of {', '.join(map(repr, ORDERS))}.")

@@ -1,7 +1,7 @@
 """Gradients under expert parallelism and data parallelism together: two kinds of parameters, one scale.
 
-Of N ranks, each block of `ep` ranks holds all experts once, so N/ep ranks hold copies of the same expert. The loss of a step is the mean over
-the tokens of all N ranks. After the backward pass
+Of N ranks, each block of `ep` ranks holds all experts once, so N/ep ranks hold copies of the same expert. The loss of a
+step is the mean over the tokens of all N ranks. After the backward pass
 
 - a dense parameter's gradient is complete only as the *mean over N* ranks;
 - an expert's gradient already contains the tokens of the `ep` ranks that sent to it. It needs the *sum* over the N/ep
@@ -33,8 +33,8 @@ def expert_groups(comm: Comm, ep: int) -> tuple[Comm, Comm]:
 def average_gradients(comm: Comm, copies: Comm, dense: Iterable[nn.Parameter], experts: Iterable[nn.Parameter]) -> None:
     """Make every gradient that of the mean loss over all ranks' tokens, one message for each kind of parameter.
 
-    `copies` is the group that holds copies of this rank's experts. Each rank's loss is the mean over its own tokens, and all
-    ranks have equally many.
+    `copies` is the group that holds copies of this rank's experts. Each rank's loss is the mean over its own tokens,
+    and all ranks have equally many.
     """
     for group, parameters in ((comm, list(dense)), (copies, list(experts))):
         grads = [p.grad if p.grad is not None else torch.zeros_like(p) for p in parameters]

@@ -44,7 +44,8 @@ class Mixture:
 
 
 class MixtureLayer(nn.Module):
-    """What takes the place of an MLP. With `comm`, this rank holds E/N experts; router and shared experts are on every rank.
+    """What takes the place of an MLP. With `comm`, this rank holds E/N experts; router and shared experts are on every
+    rank.
 
     After a forward pass, `routing`, `logits` and `kept` are those of this rank's tokens.
     """

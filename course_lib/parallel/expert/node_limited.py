@@ -1,7 +1,7 @@
 """Dispatch over two kinds of links: send a token once to each node that needs it, and copy it there.
 
-Ranks of a node are connected by fast links. A token whose experts share a node crosses the slow network once instead of once
-per expert, so the network's bytes depend on the number of *nodes* per token, which node-limited routing bounds.
+Ranks of a node are connected by fast links. A token whose experts share a node crosses the slow network once instead of
+once per expert, so the network's bytes depend on the number of *nodes* per token, which node-limited routing bounds.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def network_rows(routing: Routing, home: int, nodes: int) -> tuple[int, int]:
 def dispatch_by_node(x: Tensor, routing: Routing, comm: Comm, per_node: int) -> tuple[Tensor, list[int]]:
     """(rows for this rank's experts, sorted by expert; rows of each): the forward half of a dispatch, in two hops.
 
-    `x` is (T, hidden), and `per_node` consecutive ranks share a node. Rows first go to the rank with the same place in each node,
-    with the numbers of the token's experts, and from there to the experts' ranks in that node. The rows are those of `exchange.dispatch`; their order within an expert may differ.
+    `x` is (T, hidden), and `per_node` consecutive ranks share a node. Rows first go to the rank with the same place in
+    each node, with the numbers of the token's experts, and from there to the experts' ranks in that node. The rows are
+    those of `exchange.dispatch`; their order within an expert may differ.
     """
     if comm.size % per_node:
         raise ValueError(f"{comm.size} ranks do not divide into nodes of {per_node}; choose a divisor of {comm.size}.")

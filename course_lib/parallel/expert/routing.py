@@ -1,8 +1,9 @@
 """The router: scores of every token for every expert, the k experts that it chooses, and the weights of their outputs.
 
 Three rules are in use. "softmax": probabilities over all experts, whose chosen k are the weights as they are (Switch).
-"chosen": a softmax over the k chosen logits alone, so the weights add up to 1 (GShard, Mixtral). "sigmoid": each expert scored by itself; the weights
-are the chosen scores divided by their sum, and a bias may change the choice but never the weights (DeepSeek-V3).
+"chosen": a softmax over the k chosen logits alone, so the weights add up to 1 (GShard, Mixtral). "sigmoid": each expert
+scored by itself; the weights are the chosen scores divided by their sum, and a bias may change the choice but never the
+weights (DeepSeek-V3).
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def route(
 ) -> Routing:
     """Choose `top_k` experts for each row of `logits` (T, E), in fp32 at least.
 
-    `bias` (E,) is added to the scores for the choice alone. With `node_limit`, a token's experts lie on at most so many of the
-    `nodes`, each of which holds a block of experts.
+    `bias` (E,) is added to the scores for the choice alone. With `node_limit`, a token's experts lie on at most so many
+    of the `nodes`, each of which holds a block of experts.
     """
     if logits.ndim != 2:
         raise ValueError(f"Logits of shape {tuple(logits.shape)}: give one row per token and one column per expert.")
@@ -65,7 +66,8 @@ def route(
 def limit_nodes(scores: Tensor, top_k: int, nodes: int, node_limit: int) -> Tensor:
     """`scores` (T, E) with −∞ for experts outside each token's best `node_limit` nodes.
 
-    A node's worth is the sum of its ceil(k / limit) highest scores (DeepSeek-V3, section 2.1.2). Ties go to the lower node.
+    A node's worth is the sum of its ceil(k / limit) highest scores (DeepSeek-V3, section 2.1.2). Ties go to the lower
+    node.
     """
     per_node = local_experts(scores.shape[1], nodes)
     if not 1 <= node_limit <= nodes:

@@ -1,7 +1,8 @@
 """How long the groups of a mesh communicate on given wires, and in which order its axes should be placed. No torch.
 
-A ring passes the border of a server once, however many of the server's devices are in it. So what counts at a border is the
-number of groups that cross it: with g groups, each rank sending S bytes, g·S bytes leave over the adapters of all devices.
+A ring passes the border of a server once, however many of the server's devices are in it. So what counts at a border is
+the number of groups that cross it: with g groups, each rank sending S bytes, g·S bytes leave over the adapters of all
+devices.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from course_lib.parallel.mesh.wires import Axes, Network, border_groups, each_ax
 
 
 def axis_seconds(mesh: Mesh, axis: Axes, nbytes: float, network: Network, messages: float = 0) -> float:
-    """Seconds in which every rank sends `nbytes` to its next neighbor along `axis`, all groups at once, in `messages` rounds.
+    """Seconds in which every rank sends `nbytes` to its next neighbor along `axis`, all groups at once, in `messages`
+    rounds.
 
     The wire that takes longest decides: at each level, the bytes that leave a unit over the bandwidth of its devices.
     """

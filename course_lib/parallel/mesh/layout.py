@@ -1,7 +1,7 @@
 """A mesh of ranks: named axes, the coordinates of a rank, and the groups along an axis. No torch.
 
-The last axis changes fastest, as in `torch.distributed.device_mesh`: in {"pp": 2, "tp": 4}, ranks 0 to 3 differ in tp alone.
-Megatron-LM writes its order the other way around: in "tp-cp-ep-dp-pp", the first axis changes fastest.
+The last axis changes fastest, as in `torch.distributed.device_mesh`: in {"pp": 2, "tp": 4}, ranks 0 to 3 differ in tp
+alone. Megatron-LM writes its order the other way around: in "tp-cp-ep-dp-pp", the first axis changes fastest.
 """
 
 from __future__ import annotations

@@ -105,13 +105,15 @@ def plan(
     device: str = "H100 SXM",
     adapter: float | None = None,
 ) -> Plan:
-    """The layout that these sizes make of `gpus` GPUs; dp takes the rest. ValueError, naming what fits, for one that cannot be.
+    """The layout that these sizes make of `gpus` GPUs; dp takes the rest. ValueError, naming what fits, for one that
+    cannot be.
 
-    `micro` is the sequences of a micro-batch, `convention` that of the state (02), `adapter` the bytes/s of a network adapter
-    if it is not the device's usual one. Layers need not divide into stages: earlier ones take the remainder. Gradients are sent
-    in the width in which the convention adds them up.
+    `micro` is the sequences of a micro-batch, `convention` that of the state (02), `adapter` the bytes/s of a network
+    adapter if it is not the device's usual one. Layers need not divide into stages: earlier ones take the remainder.
+    Gradients are sent in the width in which the convention adds them up.
     """
-    software = planner.Software(grad_bytes=state_convention(convention).reduced)
+    copies = state_convention(convention)
+    software = planner.Software(grad_bytes=copies.main_grads or copies.grads)  # what ranks add up
     job = planner.Job(model=model, seq=seq, sequences=sequences, recompute=recompute, software=software)
     cluster = planner.cluster(device, gpus)
     if adapter is not None:

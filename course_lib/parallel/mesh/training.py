@@ -1,8 +1,9 @@
-"""One transformer on a mesh of up to four axes, dp × pp × cp × tp, trained on the metered cluster; equal to the whole model.
+"""One transformer on a mesh of up to four axes, dp × pp × cp × tp, trained on the metered cluster; equal to the whole
+model.
 
-Each strategy is that of its chapter: matrices in columns and rows along tp (09), layers in stages along pp (10), sequences in
-blocks along cp, with keys and values gathered as Llama 3 does (11), and samples along dp (07). Gradients are averaged over
-dp and cp together, because the ranks of both saw other tokens with the same weights.
+Each strategy is that of its chapter: matrices in columns and rows along tp (09), layers in stages along pp (10),
+sequences in blocks along cp, with keys and values gathered as Llama 3 does (11), and samples along dp (07). Gradients
+are averaged over dp and cp together, because the ranks of both saw other tokens with the same weights.
 """
 
 from __future__ import annotations
@@ -188,7 +189,8 @@ def mesh_norm_of(model: TensorParallel, groups: Mapping[Any, Comm]) -> float:
 
 
 def train(sizes: Mapping[str, int], job: Job | None = None, topology: Topology | None = None) -> tuple[Trained, Run]:
-    """Train on the metered cluster with these sizes of the axes; the whole model's gradients and weights, and the run's meter.
+    """Train on the metered cluster with these sizes of the axes; the whole model's gradients and weights, and the run's
+    meter.
 
     Raises AssertionError if replicas differ: ranks with the same stage and part must hold the same numbers.
     """
@@ -241,9 +243,11 @@ def check(mesh: Mesh, job: Job) -> None:
 
 
 def bytes_by_axis(sizes: Mapping[str, int], job: Job | None = None) -> dict[str, float]:
-    """Bytes that a rank sends in one step along each axis, metered, mean over ranks; "dp" is the averaging over dp and cp.
+    """Bytes that a rank sends in one step along each axis, metered, mean over ranks; "dp" is the averaging over dp and
+    cp.
 
-    Without averaging, two ranks that exchange bytes differ along one axis only. The averaging is the difference of two runs.
+    Without averaging, two ranks that exchange bytes differ along one axis only. The averaging is the difference of two
+    runs.
     """
     from dataclasses import replace
 

@@ -5,7 +5,7 @@ Ranks fill a cluster in order: 0 to 7 are the first server, 0 to 15 the first ra
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf, prod
 
 import numpy as np
@@ -76,16 +76,6 @@ def network(name: str) -> Network:
         raise ValueError(f"No network adapter of {device.name} is in the facts; devices with one are {known}.")
     outer = NetworkLevel("network", inf, float(device.network_one_way), LATENCY["network"])
     return Network(name, device.name, (*levels, outer))
-
-
-def with_adapter(net: Network, bandwidth: float) -> Network:
-    """The same cluster with other network adapters, of `bandwidth` bytes/s one way for each device."""
-    old = next(level.bandwidth for level in net.levels if level.wire == "network")
-    levels = (
-        replace(level, bandwidth=level.bandwidth * bandwidth / old) if level.wire == "network" else level
-        for level in net.levels
-    )
-    return replace(net, levels=tuple(levels))
 
 
 def _members(mesh: Mesh, axes: tuple[str, ...]) -> np.ndarray:

@@ -1,7 +1,9 @@
-"""Any valid schedule on real stages: each rank runs its row on its part of the model, and the step equals the whole model's.
+"""Any valid schedule on real stages: each rank runs its row on its part of the model, and the step equals the whole
+model's.
 
 A rank receives what an operation needs, runs it and sends the result. It posts sends and receives in the order of
-`timeline.messages`, which needs no buffers. Gradients end in the parameters' `.grad`; the optimizer step is the caller's.
+`timeline.messages`, which needs no buffers. Gradients end in the parameters' `.grad`; the optimizer step is the
+caller's.
 
     stages = transformer_stages(build(config), schedule.stages)
     mine = {stage: stages[stage] for stage in schedule.stages_of(comm.rank)}

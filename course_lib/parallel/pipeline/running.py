@@ -47,11 +47,12 @@ def run(
 ) -> Ran:
     """One forward and backward of the batch through the pipeline; afterwards `.grad` equals the whole model's.
 
-    All ranks get the whole batch, and use their part; its samples are cut into micro-batches that differ by one at most, each
-    weighted by its number of samples. `boundary` is the shape of one sample between stages. `replicas` joins the ranks that hold the
-    same stages of other pipelines: gradients are averaged over them, each stage's as soon as it is complete here. `ties`
-    are parameters on several stages, whose gradients are added, so they must be empty before; copies of a stage on two ranks
-    (DualPipe) are tied anyway. `pace` charges these durations to a simulated rank's clock.
+    All ranks get the whole batch, and use their part; its samples are cut into micro-batches that differ by one at
+    most, each weighted by its number of samples. `boundary` is the shape of one sample between stages. `replicas` joins
+    the ranks that hold the same stages of other pipelines: gradients are averaged over them, each stage's as soon as it
+    is complete here. `ties` are parameters on several stages, whose gradients are added, so they must be empty before;
+    copies of a stage on two ranks (DualPipe) are tied anyway. `pace` charges these durations to a simulated rank's
+    clock.
     """
     _check(comm, schedule, stages, inputs)
     tied = shared(schedule, stages, ties)
@@ -105,7 +106,7 @@ class _Step:
         self.spans: list[Span] = []
         self.loss_here = 0.0
         self.took = pace.of(schedule) if pace else None
-        self.together = pace.together(schedule) if pace else None
+        self.together = pace.overlapped if pace else None
 
     def post(self, place: int) -> None:
         """Start the sends and receives that belong before a position of the row."""

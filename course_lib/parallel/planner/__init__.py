@@ -1,7 +1,8 @@
-"""A planner: from a model, a cluster and a layout to memory, step time by cause, utilization and dollars; and the search for the best.
+"""A planner: from a model, a cluster and a layout to memory, step time by cause, utilization and dollars; and the
+search for the best.
 
-Pure functions over frozen records; any number may be a numpy array. Each term of the time is one function with its formula and source:
-`products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
+Pure functions over frozen records; any number may be a numpy array. Each term of the time is one function with its
+formula and source: `products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
 """
 
 from course_lib.parallel.planner.advice import binding, explain

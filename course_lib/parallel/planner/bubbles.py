@@ -10,9 +10,9 @@ from course_lib.estimate.memory.layout import Layout
 def idle_seconds(layout: Layout, forward: Any, backward: Any, weights: Any, whole: Any) -> Any:
     """Seconds in which a stage waits for others. All times are of a stage's layers for one micro-batch.
 
-    `backward` contains `weights`; `whole` is the time of all other stages together. Closed forms: GPipe and 1F1B (p - 1)(F + B);
-    interleaved that over v (Narayanan et al. 2021); zero-bubble (p - 1)(F + B - 2W) and (F + B - 3W) with B the whole backward pass
-    (Qi et al. 2023); DualPipe (p/2 - 1)(F + B + B - 3W) (DeepSeek-AI 2024).
+    `backward` contains `weights`; `whole` is the time of all other stages together. Closed forms: GPipe and 1F1B (p -
+    1)(F + B); interleaved that over v (Narayanan et al. 2021); zero-bubble (p - 1)(F + B - 2W) and (F + B - 3W) with B
+    the whole backward pass (Qi et al. 2023); DualPipe (p/2 - 1)(F + B + B - 3W) (DeepSeek-AI 2024).
     """
     others, schedule = layout.pp - 1, layout.schedule
     if schedule == "naive":

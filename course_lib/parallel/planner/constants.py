@@ -1,6 +1,7 @@
 """The planner's fitted constants. Each stands for one physical quantity and is the same for every row of every source.
 
-They were chosen on half of the published rows (`benchmarks.planner.rows.in_fit_half`) and are checked on the other half.
+They were chosen on half of the published rows (`benchmarks.planner.rows.in_fit_half`) and are checked on the other
+half.
 """
 
 ALIGNED = 64  # elements: 128 bytes in 16 bits, the granularity at which A100 and later feed tensor cores (NVIDIA 2023)

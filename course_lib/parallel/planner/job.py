@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib.estimate.memory.activation_terms import CHECKPOINTING, known_checkpointing
+from course_lib.estimate.memory.activation_terms import CHECKPOINTING
+from course_lib.estimate.memory.layout_checks import known_checkpointing
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
 from course_lib.estimate.units import require, require_whole

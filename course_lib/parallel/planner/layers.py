@@ -1,6 +1,7 @@
 """Seconds of one layer for one micro-batch on one rank, without communication: products, attention, other kernels.
 
-Bytes of elementwise kernels are counted operation by operation; b s h is one value of the residual stream for each token.
+Bytes of elementwise kernels are counted operation by operation; b s h is one value of the residual stream for each
+token.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ def layer_rate(job: Job, cluster: Cluster) -> float:
 
 
 def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
-    """The products of a layer: queries, keys and values in one, attention's output, and the MLP's two or three matrices.
+    """The products of a layer: queries, keys and values in one, attention's output, and the MLP's two or three
+    matrices.
 
     Y = X W runs forward; dX = dY Wᵀ and dW = Xᵀ dY run backward.
     """
@@ -72,8 +74,9 @@ def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any
 def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     """Scores, softmax and weighted sum.
 
-    Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023). Unfused: all s² scores pass through memory
-    in 13 bytes forward (write, softmax, dropout, read) and 20 backward, each product at the rate of its head width.
+    Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023). Unfused: all s² scores pass
+    through memory in 13 bytes forward (write, softmax, dropout, read) and 20 backward, each product at the rate of its
+    head width.
     """
     one, software = job.shape, job.software
     scores = batch * one.heads / layout.tp * job.seq * job.seq / layout.cp
@@ -91,8 +94,9 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
 def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     """Norms, residuals, dropout, the nonlinearity and rotary positions, by the bytes that they read and write.
 
-    In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a layer. In b s f: the
-    nonlinearity 4 and 6, a gated one 6 and 10. A mixture sorts top_k copies of the tokens by expert and back: 8 and 8 for each.
+    In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a
+    layer. In b s f: the nonlinearity 4 and 6, a gated one 6 and 10. A mixture sorts top_k copies of the tokens by
+    expert and back: 8 and 8 for each.
     """
     one, software = job.shape, job.software
     tokens = batch * job.seq / layout.cp

@@ -24,8 +24,9 @@ def _tiled(tiles: Any, depth: Any, cluster: Cluster, rate: Any) -> Any:
 def product_seconds(m: Any, k: Any, n: Any, cluster: Cluster, rate: Any, width: float = 2.0) -> Any:
     """Seconds of an (m, k) by (k, n) product at `rate` FLOP/s if it is large; `width` is bytes per element.
 
-    The output is cut into tiles of 128 x 128, one processor each. Fewer tiles than processors leave some idle. The product lasts
-    no shorter than its bytes need. NVIDIA, "Matrix multiplication background user's guide" (2023), sections 3 and 4.
+    The output is cut into tiles of 128 x 128, one processor each. Fewer tiles than processors leave some idle. The
+    product lasts no shorter than its bytes need. NVIDIA, "Matrix multiplication background user's guide" (2023),
+    sections 3 and 4.
     """
     moved = width * (m * k + k * n + m * n) / cluster.memory_rate
     return np.maximum(_tiled(np.ceil(m / TILE) * np.ceil(n / TILE), k, cluster, rate), moved) + KERNEL_SECONDS

@@ -57,9 +57,11 @@ def divisors(number: int, most: int | None = None) -> list[int]:
 def layouts(
     job: Job, cluster: Cluster, *, schedule: str = "1f1b", zero: Sequence[int] = (1, 3), most_tp: int | None = None
 ) -> Layout:
-    """Every layout that can run, as one `Layout` of arrays: degrees that divide what they cut, all micro-batches that divide the batch.
+    """Every layout that can run, as one `Layout` of arrays: degrees that divide what they cut, all micro-batches that
+    divide the batch.
 
-    tp stays inside a server unless `most_tp` allows more. With interleaving, `virtual` takes every divisor of a stage's layers.
+    tp stays inside a server unless `most_tp` allows more. With interleaving, `virtual` takes every divisor of a stage's
+    layers.
     """
     one = job.shape
     found: list[tuple[int, ...]] = []
@@ -143,7 +145,8 @@ def search(
 ) -> list[Plan]:
     """The quickest plans that fit, one for each set of degrees, best first.
 
-    `deadline` in seconds and `max_usd` limit a run of `tokens`. NoPlan if nothing fits or meets the limits, with the nearest plan.
+    `deadline` in seconds and `max_usd` limit a run of `tokens`. NoPlan if nothing fits or meets the limits, with the
+    nearest plan.
     """
     best: dict[tuple[int, ...], Plan] = {}
     nearest: Plan | None = None

@@ -1,7 +1,7 @@
 """Seconds of one training step by cause: the sum of the terms of the other modules, pipelined and overlapped.
 
-A stage works through m micro-batches, the slowest stage sets the pace, the others' passes fill and drain the pipeline, and what
-communication is not hidden behind computation is added.
+A stage works through m micro-batches, the slowest stage sets the pace, the others' passes fill and drain the pipeline,
+and what communication is not hidden behind computation is added.
 """
 
 from dataclasses import dataclass, fields
@@ -118,9 +118,11 @@ def _recomputed(job: Job, product: Pass, scores: Pass, rest: Pass, tensor: Any, 
 
 
 def _both(device: Any, host: float) -> Any:
-    """Seconds of work that needs device and processor at once: the cube root of both cubes' sum, little more than the longer one.
+    """Seconds of work that needs device and processor at once: the cube root of both cubes' sum, little more than the
+    longer one.
 
-    Some kernels of a layer wait for their launch and others do not, so where the two are alike the pass is longer than either.
+    Some kernels of a layer wait for their launch and others do not, so where the two are alike the pass is longer than
+    either.
     """
     return np.cbrt(device * device * device + host * host * host)
 
@@ -170,8 +172,9 @@ def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
 def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Any) -> Any:
     """Exposed synchronization of data ranks.
 
-    Under ZeRO-3 each micro-batch gathers the weights forward and backward and scatters the gradients while other layers compute; only the first
-    layer's gather has nothing to hide behind (Zhao et al. 2023). Below, gradients are summed once a step: hidden behind the last backward pass, if at all.
+    Under ZeRO-3 each micro-batch gathers the weights forward and backward and scatters the gradients while other layers
+    compute; only the first layer's gather has nothing to hide behind (Zhao et al. 2023). Below, gradients are summed
+    once a step: hidden behind the last backward pass, if at all.
     """
     sync = data_seconds(job, cluster, layout)
     work = layers * each.busy

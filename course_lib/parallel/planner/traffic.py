@@ -56,7 +56,8 @@ def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> t
 
 
 def context_traffic(job: Job, layout: Layout, batch: Any, width: float = WIDTH) -> Traffic:
-    """What context parallelism sends for one layer and micro-batch: keys and values are gathered again for the backward pass, not kept.
+    """What context parallelism sends for one layer and micro-batch: keys and values are gathered again for the backward
+    pass, not kept.
 
     A recomputed forward pass gathers them for the backward pass as well, so full recomputation sends no more.
     """
@@ -66,8 +67,9 @@ def context_traffic(job: Job, layout: Layout, batch: Any, width: float = WIDTH) 
 def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
     """Expert parallelism's two all-to-alls (to the experts and back), forward and again backward.
 
-    Inside a server each of a token's top_k copies travels. Between servers, one copy goes to each server that has any of its experts and
-    is copied there: of n servers, n (1 - (1 - 1/n)^top_k) under even routing (DeepSeek-AI 2024, section 3.2.2).
+    Inside a server each of a token's top_k copies travels. Between servers, one copy goes to each server that has any
+    of its experts and is copied there: of n servers, n (1 - (1 - 1/n)^top_k) under even routing (DeepSeek-AI 2024,
+    section 3.2.2).
     """
     one = job.shape
     if not np.any(one.experts):
@@ -86,7 +88,8 @@ def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
 def message_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
     """One message between neighboring stages, b s h.
 
-    With sequence parallelism, or with Megatron's scatter and gather (Narayanan et al. 2021, 4.1), a tensor-parallel rank sends its share.
+    With sequence parallelism, or with Megatron's scatter and gather (Narayanan et al. 2021, 4.1), a tensor-parallel
+    rank sends its share.
     """
     share = layout.tp if job.software.split_messages else layout.sp_ways
     nbytes = WIDTH * batch * job.seq / layout.cp * job.shape.hidden / share
@@ -148,8 +151,9 @@ def stage_borders(layout: Layout) -> Any:
 def traffic(job: Job, layout: Layout, width: float = WIDTH, gradient: float | None = None) -> dict[str, Any]:
     """Bytes that one rank sends in a step by axis, the mean over ranks, in the layers and for the gradients.
 
-    `width` is bytes of an activation or weight, `gradient` of a gradient as it is reduced, by default the software's. Rings send
-    (n - 1)/n of what is gathered or scattered. Left out: what the embedding, the head and the loss exchange over tensor ranks.
+    `width` is bytes of an activation or weight, `gradient` of a gradient as it is reduced, by default the software's.
+    Rings send (n - 1)/n of what is gathered or scattered. Left out: what the embedding, the head and the loss exchange
+    over tensor ranks.
     """
     one, m = job.shape, layout.microbatches
     batch = job.sequences / (layout.dp * m)

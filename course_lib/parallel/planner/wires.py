@@ -1,6 +1,7 @@
 """Which wire a group of ranks crosses, and the seconds of a collective over it.
 
-A group is described by its size and its stride: the group's ranks are `stride` apart, and a server holds consecutive ranks.
+A group is described by its size and its stride: the group's ranks are `stride` apart, and a server holds consecutive
+ranks.
 """
 
 from typing import Any

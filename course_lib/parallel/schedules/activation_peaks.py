@@ -7,8 +7,9 @@ from course_lib.parallel.schedules.ops import Schedule
 def peak_activations(schedule: Schedule, kept: float = 1.0) -> tuple[float, ...]:
     """The most activations that each rank holds at once, in micro-batches through 1/ranks of the model.
 
-    A forward adds a stage's share, and its backward frees it. Of a split backward, the input gradient frees all but the fraction
-    `kept`, and the weight gradient frees the rest. Only the order counts, not the times; message buffers are not included.
+    A forward adds a stage's share, and its backward frees it. Of a split backward, the input gradient frees all but the
+    fraction `kept`, and the weight gradient frees the rest. Only the order counts, not the times; message buffers are
+    not included.
     """
     require("kept", kept, most=1.0, open_below=False)
     change = {"F": 1.0, "B": -1.0, "I": kept - 1.0, "W": -kept}

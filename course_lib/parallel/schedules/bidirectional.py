@@ -1,7 +1,8 @@
 """DualPipe: micro-batches enter at both ends, and forwards of one direction run together with backwards of the other.
 
-DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.2.1, and the order published with it (github.com/deepseek-ai/
-DualPipe). The overlap hides communication inside a stage; the timeline takes the joint duration as given.
+DeepSeek-AI, "DeepSeek-V3 Technical Report" (2024), section 3.2.1, and the order published with it
+(github.com/deepseek-ai/ DualPipe). The overlap hides communication inside a stage; the timeline takes the joint
+duration as given.
 """
 
 from course_lib.parallel.schedules.fused_backward import _sizes

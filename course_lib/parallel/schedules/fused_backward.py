@@ -44,8 +44,8 @@ def one_f_one_b(stages: int, microbatches: int) -> Schedule:
 def interleaved(stages: int, microbatches: int, chunks: int = 2) -> Schedule:
     """1F1B on `chunks` stages per rank, in rounds of as many micro-batches as ranks: a bubble 1/chunks as long.
 
-    Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (2021), section 2.2. `stages` counts
-    ranks. One chunk is plain 1F1B.
+    Narayanan et al., "Efficient Large-Scale Language Model Training on GPU Clusters" (2021), section 2.2. `stages`
+    counts ranks. One chunk is plain 1F1B.
     """
     _sizes(stages, microbatches, chunks)
     if chunks == 1:
@@ -61,8 +61,9 @@ def alternating(
 ) -> tuple[tuple[Op, ...], ...]:
     """The rows of every schedule that alternates forwards and backwards.
 
-    `hop`: how many more forwards each rank runs ahead than the next rank. `lag`: None leaves the backward whole; a number splits
-    it, and rank r delays lag × r weight gradients, so that all ranks hold the same amount and fill the end with them.
+    `hop`: how many more forwards each rank runs ahead than the next rank. `lag`: None leaves the backward whole; a
+    number splits it, and rank r delays lag × r weight gradients, so that all ranks hold the same amount and fill the
+    end with them.
     """
     total, rows = chunks * microbatches, []
     for rank in range(ranks):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from course_lib.estimate.units import require_whole
+from course_lib.lazy import named
 
 KINDS = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
 
@@ -74,7 +75,7 @@ class Schedule:
 
     def __str__(self) -> str:
         """The grid of the schedule."""
-        return grid(self)
+        return named("course_lib.parallel.schedules.grid:grid")(self)
 
 
 def looped(ranks: int, chunks: int = 1) -> Route:
@@ -110,28 +111,3 @@ def _op(item: Any) -> Op:
     raise ValueError(
         f'{item!r} is not an operation; write Op("F", stage, microbatch), ("F", 2, 0) or "2F0", kinds {", ".join(KINDS)}.'
     )
-
-
-def grid(schedule: Schedule, mark: Iterable[tuple[int, int]] = (), width: int = 100) -> str:
-    """The rows as text, a line per rank in order; ▸ and ◂ enclose marked (rank, position)s.
-
-    Of long rows, the columns around the first mark are shown. Columns are positions in a row, not times.
-    """
-    marked = set(mark)
-    cells = [[str(op) for op in row] for row in schedule.rows]
-    for rank, place in marked:
-        row = cells[rank]
-        row.extend([""] * (place + 1 - len(row)))
-        row[place] = f"▸{row[place] or '?'}◂"
-    wide = max((len(cell) for row in cells for cell in row), default=1)
-    count = max(1, (width - 10) // (wide + 1))
-    first = max(0, min((place for _, place in marked), default=0) - count // 2)
-    longest = max(map(len, cells), default=0)
-    first = max(0, min(first, longest - count))
-    lines = []
-    for rank, row in enumerate(cells):
-        shown = " ".join(cell.ljust(wide) for cell in row[first : first + count])
-        lines.append(
-            f"rank {rank:<3} {'… ' if first else ''}{shown}".rstrip() + (" …" if len(row) > first + count else "")
-        )
-    return "\n".join(lines)

@@ -24,8 +24,8 @@ def cut_evenly(layers: int, stages: int, chunks: int = 1) -> list[range]:
 def cut(costs: Sequence[float], stages: int, chunks: int = 1) -> list[range]:
     """Consecutive layers for stages × chunks stages, so that the most expensive stage costs as little as possible.
 
-    `costs` holds one positive number per layer, with embedding and head if they are layers. Exact, by dynamic programming over
-    the beginning of the last stage; of equally good cuts, the one whose first stages are the longest.
+    `costs` holds one positive number per layer, with embedding and head if they are layers. Exact, by dynamic
+    programming over the beginning of the last stage; of equally good cuts, the one whose first stages are the longest.
     """
     count, parts = len(costs), stages * chunks
     _enough(count, stages, chunks)

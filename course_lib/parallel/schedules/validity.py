@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from course_lib.parallel.schedules.ops import KINDS, Op, Schedule, grid
+from course_lib.parallel.schedules.grid import grid
+from course_lib.parallel.schedules.ops import KINDS, Op, Schedule
 
 _NEEDS = {"B": "F", "I": "F", "W": "I"}  # on the same rank, for the same stage and micro-batch
 _WORD = {"B": "order", "I": "order", "W": "weight before input"}
@@ -45,10 +46,11 @@ def validate(schedule: Schedule, buffering: float = math.inf, most_activations: 
 def faults(schedule: Schedule, buffering: float = math.inf, most_activations: float | None = None) -> tuple[Fault, ...]:
     """Everything wrong with a schedule, by rank and position; () for a valid one.
 
-    Every micro-batch needs a forward and a backward, whole or in halves, on every stage, once, on the stage's rank and in that
-    order. Then the rows must be able to run, each operation receiving, computing and sending in turn: `buffering` messages
-    from one rank to another may wait for their receiver before a further send blocks, any number by default, none at 0.
-    `most_activations` is the limit of `peak_activations`. A deadlock is looked for once the rows are complete and in order.
+    Every micro-batch needs a forward and a backward, whole or in halves, on every stage, once, on the stage's rank and
+    in that order. Then the rows must be able to run, each operation receiving, computing and sending in turn:
+    `buffering` messages from one rank to another may wait for their receiver before a further send blocks, any number
+    by default, none at 0. `most_activations` is the limit of `peak_activations`. A deadlock is looked for once the rows
+    are complete and in order.
     """
     wanted = 1 + max(map(max, schedule.routes))
     if not any(schedule.rows) or schedule.ranks != wanted:

@@ -1,7 +1,7 @@
 """Schedules that split the backward: the input gradient runs as early as possible, the weight gradient fills idle time.
 
-Qi, Wan, Huang and Lin, "Zero Bubble Pipeline Parallelism" (2023). Their bubbles hold for forward, input gradient and weight
-gradient of equal length, and leave out communication. Their automatic schedules (ZB-1p, ZB-2p) are not here.
+Qi, Wan, Huang and Lin, "Zero Bubble Pipeline Parallelism" (2023). Their bubbles hold for forward, input gradient and
+weight gradient of equal length, and leave out communication. Their automatic schedules (ZB-1p, ZB-2p) are not here.
 """
 
 from course_lib.parallel.schedules.fused_backward import _sizes, alternating, rounds_of

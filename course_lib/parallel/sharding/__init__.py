@@ -7,10 +7,10 @@
     clip_gradients(model, 1.0)
     optimizer.step(), optimizer.zero_grad()               # Zero: then model.gather()
 
-Training uses state one unit at a time, so ranks that train together need not all hold all of it. Read `flat`, `owned`, `rows`,
-`zero` and `fully` first, then `master`, `clip`, `levels`, `initial` and `checkpoint`. `predict` computes bytes held and sent,
-`prefetch` which communication is hidden, and `groups` how many ranks should share one model. These three and `flat` are
-arithmetic and load no torch; names are loaded when they are first used.
+Training uses state one unit at a time, so ranks that train together need not all hold all of it. Read `flat`, `owned`,
+`rows`, `zero` and `fully` first, then `master`, `clip`, `levels`, `initial` and `checkpoint`. `predict` computes bytes
+held and sent, `prefetch` which communication is hidden, and `groups` how many ranks should share one model. These three
+and `flat` are arithmetic and load no torch; names are loaded when they are first used.
 """
 
 from course_lib.lazy import on_first_use
@@ -23,7 +23,6 @@ __getattr__, __dir__, __all__ = on_first_use(
         "flatten": ("Flat", "Piece", "owners_of"),
         "fsdp": ("FullySharded", "Unit"),
         "groups": ("Group", "Wires", "group_of", "knee"),
-        "initial": ("drawing", "skeleton"),
         "hsdp": ("two_levels",),
         "master": ("HostOptimizer", "MasterOptimizer"),
         "zero1": ("OwnedOptimizer",),

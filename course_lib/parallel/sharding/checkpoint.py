@@ -1,8 +1,9 @@
-"""A checkpoint in parts: every rank writes what it holds, and any number of ranks can read it, each only what it will hold.
+"""A checkpoint in parts: every rank writes what it holds, and any number of ranks can read it, each only what it will
+hold.
 
-A part consists of stretches of parameters. The index records for every stretch which elements of which parameter it contains,
-and nothing about rows, units or ranks; a reader looks up the stretches that overlap its own. No rank ever holds a whole model.
-Left out: names that distinguish saves, and saving while training continues.
+A part consists of stretches of parameters. The index records for every stretch which elements of which parameter it
+contains, and nothing about rows, units or ranks; a reader looks up the stretches that overlap its own. No rank ever
+holds a whole model. Left out: names that distinguish saves, and saving while training continues.
 """
 
 from __future__ import annotations

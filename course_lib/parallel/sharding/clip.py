@@ -13,8 +13,8 @@ from course_lib.parallel.sharding.zero import Zero
 def gradient_norm(model: FullySharded | Zero) -> torch.Tensor:
     """The norm of the whole model's gradient, the same on every rank, in float64. Call it after `finish()`.
 
-    Squares are added over the ranks that shard one model. Replicas of a part have the same gradient and count once; padding
-    is zero.
+    Squares are added over the ranks that shard one model. Replicas of a part have the same gradient and count once;
+    padding is zero.
     """
     total = torch.zeros((), dtype=torch.float64)
     for shard in model.shards():

@@ -1,7 +1,7 @@
 """The cost of sharding: bytes that a rank sends in a step, and the peak of gathered bytes. Arithmetic, no torch.
 
-For bytes of state, see `memory.zero_by_bucket`. Here `rows` holds the number of elements of each row in the order of use, the
-root's first; `gather` and `reduce` are the bytes sent per element of weights and of gradients.
+For bytes of state, see `memory.zero_by_bucket`. Here `rows` holds the number of elements of each row in the order of
+use, the root's first; `gather` and `reduce` are the bytes sent per element of weights and of gradients.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from course_lib.parallel.sharding.flatten import Flat
 def bytes_per_param_sent(stage: int, gather: float = 2.0, reduce: float = 2.0, kept: bool = False) -> float:
     """Bytes a rank sends per parameter and step in a ring of very many ranks; for N ranks, multiply by (N − 1)/N.
 
-    Stage 0 all-reduces gradients. Stages 1 and 2 reduce-scatter gradients and all-gather weights. Stage 3 gathers weights twice,
-    or once if they are `kept` from the forward pass to the backward pass. In 16 bits these are 4, 4, 4 and 6 bytes: stage 3
-    sends 1.5 times as much as data parallelism. ZeRO (2019), section 7.
+    Stage 0 all-reduces gradients. Stages 1 and 2 reduce-scatter gradients and all-gather weights. Stage 3 gathers
+    weights twice, or once if they are `kept` from the forward pass to the backward pass. In 16 bits these are 4, 4, 4
+    and 6 bytes: stage 3 sends 1.5 times as much as data parallelism. ZeRO (2019), section 7.
     """
     if stage not in (0, 1, 2, 3):
         raise ValueError(f"stage={stage!r}: ZeRO has stages 1, 2 and 3, and 0 is plain data parallelism.")
@@ -41,11 +41,12 @@ def step_bytes(
     micro_batches: int = 1,
     root: bool = True,
 ) -> int:
-    """Exact bytes a rank sends in a step. In stage 3 the first row is the root's and is gathered once, unless `root=False`.
+    """Exact bytes a rank sends in a step. In stage 3 the first row is the root's and is gathered once, unless
+    `root=False`.
 
-    Stage 1 sends gradients once, stage 2 with each micro-batch, and stage 3 sends everything with each micro-batch. `replicas`
-    (stage 3) is the number of ranks that hold the same part and average it by a ring all-reduce, with chunks taken as equal.
-    Not included: the few bytes of clipping and of token counts.
+    Stage 1 sends gradients once, stage 2 with each micro-batch, and stage 3 sends everything with each micro-batch.
+    `replicas` (stage 3) is the number of ranks that hold the same part and average it by a ring all-reduce, with chunks
+    taken as equal. Not included: the few bytes of clipping and of token counts.
     """
     total = 0.0
     for place, elements in enumerate(rows):

@@ -5,7 +5,7 @@ All sharding works on rows: it gathers a row when its weights are used, and redu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypedDict, Unpack
 
 import torch
@@ -15,8 +15,6 @@ from course_lib.cluster import Comm
 from course_lib.model.accounting import name_role
 from course_lib.parallel.sharding.flatten import Flat
 
-Draw = Callable[[str, torch.Size, int, int], Tensor]  # name, shape, start, stop -> those elements of it, flat
-
 
 class RowChoices(TypedDict, total=False):
     """Keywords of `Row`."""
@@ -25,18 +23,18 @@ class RowChoices(TypedDict, total=False):
     gather: torch.dtype | None
     reduce: torch.dtype | None
     keep: torch.dtype | None
-    draw: Draw | None
 
 
 _MAIN_GRAD = "main_grad"  # what holds a gradient of another dtype than its parameter's
 
 
 class Row:
-    """A row of parameters, its part on this rank and, while gathered, the whole. Optimizers update `shard`, this rank's part.
-
-    `gather` and `reduce` are the dtypes in which weights and gradients are sent, `keep` is that of the reduced gradient; the
-    default is the parameters' dtype. Averages are over the ranks of `comm` times those of `replicas`, which hold the same
+    """A row of parameters, its part on this rank and, while gathered, the whole. Optimizers update `shard`, this rank's
     part.
+
+    `gather` and `reduce` are the dtypes in which weights and gradients are sent, `keep` is that of the reduced
+    gradient; the default is the parameters' dtype. Averages are over the ranks of `comm` times those of `replicas`,
+    which hold the same part.
     """
 
     def __init__(
@@ -48,7 +46,6 @@ class Row:
         gather: torch.dtype | None = None,
         reduce: torch.dtype | None = None,
         keep: torch.dtype | None = None,
-        draw: Draw | None = None,
     ) -> None:
         first = next(iter(parameters.values()))
         self.comm, self.replicas = comm, replicas
@@ -56,18 +53,15 @@ class Row:
         self.flat = Flat({name: each.numel() for name, each in parameters.items()}, comm.size)
         self.gather_dtype, self.keep_dtype = gather or first.dtype, keep or first.dtype
         self.reduce_dtype = reduce or self.keep_dtype
-        self.shard = nn.Parameter(self._cut(parameters, draw, first.dtype), requires_grad=first.requires_grad)
+        self.shard = nn.Parameter(self._cut(parameters, first), requires_grad=first.requires_grad)
         self.full: Tensor | None = None  # the gathered row
         self._arriving: tuple | None = None
         self._leaving: tuple | None = None
 
-    def _cut(self, parameters: Mapping[str, nn.Parameter], draw: Draw | None, dtype: torch.dtype) -> Tensor:
-        held = torch.zeros(self.flat.part, dtype=dtype, device=None if draw else next(iter(parameters.values())).device)
+    def _cut(self, parameters: Mapping[str, nn.Parameter], like: Tensor) -> Tensor:
+        held = like.new_zeros(self.flat.part)
         for piece in self.flat.pieces(self.comm.rank):
-            if draw:
-                values = draw(piece.name, self.shapes[piece.name], piece.start, piece.stop)
-            else:
-                values = parameters[piece.name].detach().reshape(-1)[piece.start : piece.stop]
+            values = parameters[piece.name].detach().reshape(-1)[piece.start : piece.stop]
             held[piece.at : piece.at + len(values)] = values
         return held
 

@@ -22,8 +22,8 @@ class Piece:
 class Flat:
     """Parameters end to end, in the order of `counts` (name to number of elements), cut over `ranks` ranks.
 
-    All parts have the same length, so that one all-gather restores the row; the last parts end in padding. A part may begin
-    and end inside a parameter, contain several parameters, or only padding.
+    All parts have the same length, so that one all-gather restores the row; the last parts end in padding. A part may
+    begin and end inside a parameter, contain several parameters, or only padding.
     """
 
     counts: Mapping[str, int]
@@ -71,10 +71,11 @@ class Flat:
 
 
 def owners_of(nbytes: Sequence[int], ranks: int) -> list[int]:
-    """The rank that owns each whole tensor, balanced by bytes: the largest tensor first, each to the rank with the fewest bytes.
+    """The rank that owns each whole tensor, balanced by bytes: the largest tensor first, each to the rank with the
+    fewest bytes.
 
-    No rank gets more than a fair share plus one tensor. Graham, "Bounds on multiprocessing timing anomalies" (1969). A single
-    huge tensor cannot be balanced this way; cut it as `Flat` does.
+    No rank gets more than a fair share plus one tensor. Graham, "Bounds on multiprocessing timing anomalies" (1969). A
+    single huge tensor cannot be balanced this way; cut it as `Flat` does.
     """
     require_whole("ranks", ranks, "ranks")
     load, owner = [0] * ranks, [0] * len(nbytes)

@@ -1,9 +1,9 @@
 """ZeRO stage 3, or FSDP: every rank holds a part of all state; a unit's weights are gathered, used, and freed.
 
-Only the unit that computes needs its weights, so a rank holds its part of everything and one unit whole. Rajbhandari et al.,
-"ZeRO" (2019); Zhao et al., "PyTorch FSDP" (2023). How weights are really freed: autograd saves the operands of a product,
-including the weight, and would keep the gathered row until the backward pass. Here it saves the weight's position in the row
-instead (`_names`), and gathers the row again in the backward pass.
+Only the unit that computes needs its weights, so a rank holds its part of everything and one unit whole. Rajbhandari et
+al., "ZeRO" (2019); Zhao et al., "PyTorch FSDP" (2023). How weights are really freed: autograd saves the operands of a
+product, including the weight, and would keep the gathered row until the backward pass. Here it saves the weight's
+position in the row instead (`_names`), and gathers the row again in the backward pass.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from course_lib.cluster import Comm
 from course_lib.model.accounting import here
-from course_lib.parallel.sharding.flat_parameter import Draw, Row, drop_gradient, rows_of
+from course_lib.parallel.sharding.flat_parameter import Row, drop_gradient, rows_of
 
 _ask_torch = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 
 
 def _outer_hooks() -> tuple[Callable[..., Any], Callable[..., Any]] | None:
-    """The saved-tensor hooks that are active here. Ours would replace them, but accounting and checkpointing must still run.
+    """The saved-tensor hooks that are active here. Ours would replace them, but accounting and checkpointing must still
+    run.
 
-    torch reports them since 2.8. Before, only the accounting's are known, and checkpointing inside a unit recomputes nothing.
+    torch reports them since 2.8. Before, only the accounting's are known, and checkpointing inside a unit recomputes
+    nothing.
     """
     if _ask_torch is not None:
         return _ask_torch(True)
@@ -143,15 +145,15 @@ class Unit:
 class FullySharded(nn.Module):
     """A sharded model: call `model(x)`, `backward()`, `finish()`, then an optimizer's step over `shards()`.
 
-    `units` are modules inside `module`, in the order of their use. Parameters in none of them belong to the root unit, which
-    stays gathered while the model runs. While a unit computes, the next `prefetch` units are gathered. Without
-    `reshard_after_forward`, weights are kept from the forward to the backward pass: one gather less, but the whole model at
-    the peak. `replicas` are the ranks that hold the same part (HSDP, see `two_levels`). Weights are sent as `gather_dtype`,
-    gradients are sent as `reduce_dtype` and stored as `grad_dtype`; the default is the parameters' dtype. `draw` creates the
-    values of a model on the meta device (see `initial`).
+    `units` are modules inside `module`, in the order of their use. Parameters in none of them belong to the root unit,
+    which stays gathered while the model runs. While a unit computes, the next `prefetch` units are gathered. Without
+    `reshard_after_forward`, weights are kept from the forward to the backward pass: one gather less, but the whole
+    model at the peak. `replicas` are the ranks that hold the same part (HSDP, see `two_levels`). Weights are sent as
+    `gather_dtype`, gradients are sent as `reduce_dtype` and stored as `grad_dtype`; the default is the parameters'
+    dtype.
 
-    All ranks must use the same units in the same order. A parameter in two units is an error; a module used twice is gathered
-    and reduced for each use. Buffers are not shared between ranks. Double backward is not supported.
+    All ranks must use the same units in the same order. A parameter in two units is an error; a module used twice is
+    gathered and reduced for each use. Buffers are not shared between ranks. Double backward is not supported.
     """
 
     def __init__(
@@ -166,7 +168,6 @@ class FullySharded(nn.Module):
         gather_dtype: torch.dtype | None = None,
         reduce_dtype: torch.dtype | None = None,
         grad_dtype: torch.dtype | None = None,
-        draw: Draw | None = None,
     ) -> None:
         super().__init__()
         if type(prefetch) is not int or prefetch < 0:
@@ -185,7 +186,7 @@ class FullySharded(nn.Module):
         self.units = [unit for unit in self.units if unit._named]
         for place, unit in enumerate(self.units):
             unit.place = place
-            unit.shard(comm, replicas=replicas, gather=gather_dtype, reduce=reduce_dtype, keep=grad_dtype, draw=draw)
+            unit.shard(comm, replicas=replicas, gather=gather_dtype, reduce=reduce_dtype, keep=grad_dtype)
         self.rows = [row for unit in self.units for row in unit.rows]
         self.held = nn.ParameterList(row.shard for row in self.rows)
         self.module = module

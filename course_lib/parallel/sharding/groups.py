@@ -1,7 +1,7 @@
 """How many ranks should share one model: memory, bytes on fast and slow links, and exposed time. No torch.
 
-Full sharding over all ranks is one extreme, plain replicas are the other. HSDP lies between them: groups of G ranks shard one
-model each, and the N/G groups average their parts. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
+Full sharding over all ranks is one extreme, plain replicas are the other. HSDP lies between them: groups of G ranks
+shard one model each, and the N/G groups average their parts. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
 """
 
 from __future__ import annotations
@@ -57,10 +57,12 @@ def group_of(
     reduce: int = 2,
     convention: str = "B",
 ) -> Group:
-    """One step of FSDP inside groups of `group` ranks and data parallelism across groups, with `tokens` on each of `ranks` ranks.
+    """One step of FSDP inside groups of `group` ranks and data parallelism across groups, with `tokens` on each of
+    `ranks` ranks.
 
-    A group of at most a server uses the links inside. A larger one is a ring through servers (`collectives.ring_rate`), and all of its
-    traffic is on the adapters. The forward pass hides one gather, the backward pass the rest; fast and slow links work in parallel.
+    A group of at most a server uses the links inside. A larger one is a ring through servers (`collectives.ring_rate`),
+    and all of its traffic is on the adapters. The forward pass hides one gather, the backward pass the rest; fast and
+    slow links work in parallel.
     """
     shared, copies = require_whole("group", group, "ranks"), ranks // group
     if ranks % shared:

@@ -6,10 +6,11 @@ from course_lib.cluster import Comm
 
 
 def two_levels(comm: Comm, shard_ranks: int) -> tuple[Comm, Comm]:
-    """This rank's two groups: the `shard_ranks` consecutive ranks that shard one model, and the ranks that hold the same part.
+    """This rank's two groups: the `shard_ranks` consecutive ranks that shard one model, and the ranks that hold the
+    same part.
 
-    Gathers stay inside the first group, which should be a node; only reduced parts cross groups, each in an all-reduce. All
-    ranks of `comm` must call it. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
+    Gathers stay inside the first group, which should be a node; only reduced parts cross groups, each in an all-reduce.
+    All ranks of `comm` must call it. Zhao et al., "PyTorch FSDP" (2023), section 3.2.2.
     """
     if type(shard_ranks) is not int or shard_ranks < 1 or comm.size % shard_ranks:
         fits = [n for n in range(1, comm.size + 1) if comm.size % n == 0]

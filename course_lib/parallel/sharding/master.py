@@ -18,10 +18,11 @@ Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 
 
 class MasterOptimizer:
-    """An optimizer over master copies of shards: `MasterOptimizer(model.shards(), AdamW)`; shards are rounded copies of them.
+    """An optimizer over master copies of shards: `MasterOptimizer(model.shards(), AdamW)`; shards are rounded copies of
+    them.
 
-    A 16-bit weight loses updates smaller than its spacing; the master copy keeps them. Shards are updated one at a time, so
-    that only one gradient at a time is in `dtype`.
+    A 16-bit weight loses updates smaller than its spacing; the master copy keeps them. Shards are updated one at a
+    time, so that only one gradient at a time is in `dtype`.
     """
 
     on_device = True
@@ -64,10 +65,11 @@ class MasterOptimizer:
 
 
 class HostOptimizer(MasterOptimizer):
-    """A `MasterOptimizer` with master copies and moments in the host's memory; the device holds only weights and gradients.
+    """A `MasterOptimizer` with master copies and moments in the host's memory; the device holds only weights and
+    gradients.
 
-    Gradients move out and weights move in at `bandwidth` bytes per second. The cluster's clock is charged for the transfer, and
-    none of it is hidden. Ren et al., "ZeRO-Offload" (2021).
+    Gradients move out and weights move in at `bandwidth` bytes per second. The cluster's clock is charged for the
+    transfer, and none of it is hidden. Ren et al., "ZeRO-Offload" (2021).
     """
 
     on_device = False

@@ -1,8 +1,9 @@
 """When gathers are hidden: units compute one after another while one link gathers the next ones. Arithmetic, no torch.
 
-The rule of `FullySharded`: when a unit is about to compute, it and the next `depth` units are requested. The link serves
-requests in order. A unit computes once the previous unit has computed and its own weights are gathered. Gradients are reduced on
-the same link. Left out: communication kernels take processors and memory bandwidth from the matmuls.
+The rule of `FullySharded`: when a unit is about to compute, it and the next `depth` units are requested. The link
+serves requests in order. A unit computes once the previous unit has computed and its own weights are gathered.
+Gradients are reduced on the same link. Left out: communication kernels take processors and memory bandwidth from the
+matmuls.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """ZeRO stages 1 and 2: whole weights on every rank, gradients and optimizer state in parts.
 
-An all-reduce is a reduce-scatter followed by an all-gather. Between the two, each rank has the average of one part, which is
-enough to update that part. So update there, and gather weights instead of gradients: the same bytes are sent, and each rank
-needs optimizer state for one part only. Rajbhandari et al., "ZeRO" (2019). The stages differ only in when gradients are reduced.
+An all-reduce is a reduce-scatter followed by an all-gather. Between the two, each rank has the average of one part,
+which is enough to update that part. So update there, and gather weights instead of gradients: the same bytes are sent,
+and each rank needs optimizer state for one part only. Rajbhandari et al., "ZeRO" (2019). The stages differ only in when
+gradients are reduced.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from course_lib.parallel.sharding.flat_parameter import Row, add_gradient, drop_
 class Zero(nn.Module):
     """A replica in stage 1 or 2: call `backward()`, `finish()`, the optimizer's step over `shards()`, then `gather()`.
 
-    Stage 1 keeps whole gradients until `finish()`. Stage 2 reduces a row as soon as its last gradient is complete, and keeps one
-    part. All ranks start with rank 0's weights. Buffers are not shared between ranks. A parameter without a gradient is an error.
+    Stage 1 keeps whole gradients until `finish()`. Stage 2 reduces a row as soon as its last gradient is complete, and
+    keeps one part. All ranks start with rank 0's weights. Buffers are not shared between ranks. A parameter without a
+    gradient is an error.
     """
 
     def __init__(

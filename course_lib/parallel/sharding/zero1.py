@@ -1,7 +1,8 @@
 """ZeRO stage 1 in its simplest form: every rank updates some of the parameters and broadcasts them to the others.
 
-Optimizer state exists only on the rank that updates its parameter, so each rank holds a share of it. Parameters stay whole,
-which optimizers over whole matrices need. It costs one broadcast more than plain data parallelism; `zero` costs none.
+Optimizer state exists only on the rank that updates its parameter, so each rank holds a share of it. Parameters stay
+whole, which optimizers over whole matrices need. It costs one broadcast more than plain data parallelism; `zero` costs
+none.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Make = Callable[[list[nn.Parameter]], torch.optim.Optimizer]
 class OwnedOptimizer:
     """An optimizer whose parameters are assigned to ranks by bytes: `OwnedOptimizer(comm, model.parameters(), AdamW)`.
 
-    Gradients must already be averaged, as `data_parallel` leaves them. Tied parameters are updated once, frozen ones never. If
-    there are fewer parameters than ranks, some ranks own none.
+    Gradients must already be averaged, as `data_parallel` leaves them. Tied parameters are updated once, frozen ones
+    never. If there are fewer parameters than ranks, some ranks own none.
     """
 
     def __init__(self, comm: Comm, parameters: Iterable[nn.Parameter], make: Make) -> None:

@@ -4,10 +4,10 @@
     model.loss(model(tokens), targets).backward()
     model.finish()                                  # then the optimizer's step, as usual
 
-Matrix multiplication is linear, so a product can be computed in parts: by columns of the weight, whose results are side by
-side, or by rows, whose results add up. Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing activation
-recomputation in large transformer models" (2022), for what lies between the products. `pieces` and `traffic` are arithmetic
-and load no torch; names are loaded when they are first used.
+Matrix multiplication is linear, so a product can be computed in parts: by columns of the weight, whose results are side
+by side, or by rows, whose results add up. Shoeybi et al., "Megatron-LM" (2019); Korthikanti et al., "Reducing
+activation recomputation in large transformer models" (2022), for what lies between the products. `pieces` and `traffic`
+are arithmetic and load no torch; names are loaded when they are first used.
 """
 
 from course_lib.lazy import on_first_use
@@ -17,11 +17,11 @@ __getattr__, __dir__, __all__ = on_first_use(
     {
         "rng": ("inside",),
         "collective_matmul": ("gathered_product", "scattered_product"),
-        "gradients": ("clip_gradients", "finish", "gradient_norm"),
+        "gradients": ("finish",),
         "linear": ("ColumnParallelLinear", "RowParallelLinear"),
         "model": ("ParallelAttention", "ParallelMLP", "TensorParallel", "build", "parallelize"),
         "autograd_collectives": ("copy_in", "gather", "gather_in", "scatter_out", "split", "sum_out"),
-        "partition": ("Piece", "check_split", "packed_rows", "plan", "span"),
+        "partition": ("Piece", "check_split", "plan", "span"),
         "equivalence": ("misplaced", "objections"),
         "state": ("full_gradients", "full_state", "gather_full", "shard_state"),
         "traffic": ("Traffic", "tp_bytes_per_layer", "tp_bytes_per_step", "tp_calls_per_layer", "tp_cost_per_layer"),

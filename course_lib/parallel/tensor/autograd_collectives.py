@@ -1,4 +1,5 @@
-"""The conjugate operators: what a tensor-parallel region does to activations on the way in and out, and to gradients back.
+"""The conjugate operators: what a tensor-parallel region does to activations on the way in and out, and to gradients
+back.
 
 Outside a region all ranks hold the same tensor, or, with the sequence shared out, each its own tokens. Each operator's
 backward pass is the other of its pair:

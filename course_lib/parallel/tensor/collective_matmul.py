@@ -1,7 +1,7 @@
 """A product and its collective, in pieces: while one piece is multiplied, the next is in flight.
 
-The same bytes and operations as a collective with a product after or before it, in as many messages as ranks. Wang
-et al., "Overlap communication with dependent computation via decomposition in large deep learning models" (2023). Forward
+The same bytes and operations as a collective with a product after or before it, in as many messages as ranks. Wang et
+al., "Overlap communication with dependent computation via decomposition in large deep learning models" (2023). Forward
 only. Tokens lie along dimension 1.
 """
 

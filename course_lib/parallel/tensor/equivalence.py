@@ -1,7 +1,7 @@
 """Whether tensor parallelism was done at all: numbers are right too if every rank computes everything.
 
-A model whose plan was misspelt, or that was restored whole from a checkpoint, trains as well as any. What it holds, sends,
-computes and hides is the evidence.
+A model whose plan was misspelt, or that was restored whole from a checkpoint, trains as well as any. What it holds,
+sends, computes and hides is the evidence.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def objections(
 ) -> list[str]:
     """Why a run over ranks is not tensor parallelism, or not a good one; empty if it is.
 
-    The run is made with `account=True`. A rank must send `nbytes` bytes, no less than their (1/slack)th and no more than
-    slack times them; may hold `parameters` bytes of parameters and do `flops` operations; and must hide the share `hidden`
-    of its communication behind computing.
+    The run is made with `account=True`. A rank must send `nbytes` bytes, no less than their (1/slack)th and no more
+    than slack times them; may hold `parameters` bytes of parameters and do `flops` operations; and must hide the share
+    `hidden` of its communication behind computing.
     """
     found, meter = [], run.meter
     for rank in range(run.ranks):

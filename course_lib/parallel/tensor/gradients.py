@@ -1,8 +1,8 @@
 """After the backward pass: gradients of which every rank has only a part, and the norm of all gradients.
 
-A parameter that all ranks hold has its complete gradient on each, unless each rank processed other tokens (norms and row
-biases under sequence parallelism) or other queries (keys and values that several ranks hold). Without the sum, the copies
-diverge, and nothing fails.
+A parameter that all ranks hold has its complete gradient on each, unless each rank processed other tokens (norms and
+row biases under sequence parallelism) or other queries (keys and values that several ranks hold). Without the sum, the
+copies diverge, and nothing fails.
 """
 
 from __future__ import annotations
@@ -73,21 +73,3 @@ def sum_among(comm: Comm, block: int, flat: Tensor) -> None:
             theirs += arrived
         else:
             theirs.copy_(arrived)
-
-
-def gradient_norm(model: InPieces) -> Tensor:
-    """The norm of the whole model's gradients, the same on every rank, in float64. Copies count once. After `finish()`."""
-    total = torch.zeros((), dtype=torch.float64)
-    for piece, grad in _gradients(model):
-        total += grad.double().square().sum() / piece.copies
-    model.comm.all_reduce(total)
-    return total.sqrt()
-
-
-def clip_gradients(model: InPieces, most: float) -> Tensor:
-    """Scale all gradients so that their norm is at most `most`, as `torch.nn.utils.clip_grad_norm_` does; returns the norm before."""
-    norm = gradient_norm(model)
-    scale = min(1.0, most / (float(norm) + 1e-6))
-    for _, grad in _gradients(model):
-        grad.mul_(scale)
-    return norm

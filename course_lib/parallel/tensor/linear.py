@@ -1,5 +1,6 @@
-"""One matrix on several ranks: split by columns, so that each rank computes some of the outputs, or by rows, so that each adds
-to all of them. `nn.Linear` stores its matrix transposed: the columns of the textbook's X·A are the rows of its weight.
+"""One matrix on several ranks: split by columns, so that each rank computes some of the outputs, or by rows, so that
+each adds to all of them. `nn.Linear` stores its matrix transposed: the columns of the textbook's X·A are the rows of
+its weight.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ class _Columns(Function):
 class ColumnParallelLinear(nn.Module):
     """This rank's outputs of a linear layer, from an input that every rank has: (B, S, in) to (B, S, out / ranks).
 
-    `weight` and `bias` are this rank's rows. With `sequence`, each rank gives (B, S / ranks, in), its own tokens, and gets the
-    outputs for all tokens. `overlap=False` waits for the input's gradient before it starts the weight's.
+    `weight` and `bias` are this rank's rows. With `sequence`, each rank gives (B, S / ranks, in), its own tokens, and
+    gets the outputs for all tokens. `overlap=False` waits for the input's gradient before it starts the weight's.
     """
 
     def __init__(
@@ -79,10 +80,12 @@ class ColumnParallelLinear(nn.Module):
 
 
 class RowParallelLinear(nn.Module):
-    """All outputs of a linear layer whose inputs are split over ranks: (B, S, in / ranks) to (B, S, out), the sum over ranks.
+    """All outputs of a linear layer whose inputs are split over ranks: (B, S, in / ranks) to (B, S, out), the sum over
+    ranks.
 
-    `weight` holds this rank's columns, `bias` is whole and added once, to the sum. With `sequence` a rank gets its tokens
-    of the sum, (B, S / ranks, out); the bias's gradient is then a part on each rank, to be summed after the backward pass.
+    `weight` holds this rank's columns, `bias` is whole and added once, to the sum. With `sequence` a rank gets its
+    tokens of the sum, (B, S / ranks, out); the bias's gradient is then a part on each rank, to be summed after the
+    backward pass.
     """
 
     def __init__(self, comm: Comm, weight: Tensor, bias: Tensor | None = None, *, sequence: bool = False) -> None:

@@ -206,7 +206,8 @@ def stacked(held: Iterable[Piece]) -> Iterator[tuple[int, Piece]]:
 def parallelize(
     model: Transformer, comm: Comm, sequence_parallel: bool = False, vocab_parallel: bool = True
 ) -> TensorParallel:
-    """This rank's part of a whole model, copied: drop the whole afterwards. Frozen parameters stay frozen, tied ones tied.
+    """This rank's part of a whole model, copied: drop the whole afterwards. Frozen parameters stay frozen, tied ones
+    tied.
 
     Every rank gives the same model; ValueError otherwise, on all ranks. `build` never holds the whole.
     """

@@ -65,20 +65,6 @@ def _obstacle(config: Any, ranks: int) -> str:
     return f"vocab={config.vocab} leaves some rank without a token" if config.vocab < ranks else ""
 
 
-def packed_rows(sizes: Sequence[int], ranks: int, rank: int) -> list[slice]:
-    """This rank's rows of a matrix that stacks several, as [q | k | v] or [gate | up]: its share of each, not of the stack.
-
-    `sizes` are the rows of each; every one must divide.
-    """
-    if odd := [size for size in sizes if size % ranks]:
-        raise ValueError(f"packed_rows: {odd[0]} rows do not divide among {ranks} ranks; sizes are {list(sizes)}.")
-    starts = [sum(sizes[:index]) for index in range(len(sizes))]
-    return [
-        slice(start + size // ranks * rank, start + size // ranks * (rank + 1))
-        for start, size in zip(starts, sizes, strict=True)
-    ]
-
-
 def plan(
     config: Any, ranks: int, rank: int, sequence_parallel: bool = False, vocab_parallel: bool = True
 ) -> dict[str, tuple[Piece, ...]]:

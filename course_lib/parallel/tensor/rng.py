@@ -1,8 +1,9 @@
-"""Random numbers on several ranks: the same where all ranks hold the same tensor, different where each holds its own part.
+"""Random numbers on several ranks: the same where all ranks hold the same tensor, different where each holds its own
+part.
 
-Ranks that start from one seed draw the same numbers as long as all of them draw equally many. Inside a region each must draw
-its own. Megatron-LM keeps a second generator for that. Here a single draw from the common stream seeds the inner one, so a
-checkpointed block, which resets the common stream and runs again, gets the same numbers again.
+Ranks that start from one seed draw the same numbers as long as all of them draw equally many. Inside a region each must
+draw its own. Megatron-LM keeps a second generator for that. Here a single draw from the common stream seeds the inner
+one, so a checkpointed block, which resets the common stream and runs again, gets the same numbers again.
 """
 
 from __future__ import annotations

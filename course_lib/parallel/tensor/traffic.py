@@ -23,8 +23,8 @@ def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True
 
     Attention and MLP each have one operator before and one after: two collectives per pass in either form, all-reduces
     (Shoeybi et al., 2019) or, under sequence parallelism, all-gathers and reduce-scatters (Korthikanti et al., 2022,
-    section 4.2). `regather`: there, each rank keeps its tokens only, and gathers them again for the weights' gradients, as
-    Megatron-LM and this library do; torchtitan keeps what it gathered, which takes memory instead.
+    section 4.2). `regather`: there, each rank keeps its tokens only, and gathers them again for the weights' gradients,
+    as Megatron-LM and this library do; torchtitan keeps what it gathered, which takes memory instead.
     `recompute="full"` repeats the forward pass; "early" as torch's checkpoint does without dropout: it stops before the
     last collective, whose result nothing in the block needs.
     """
@@ -47,8 +47,8 @@ def tp_cost_per_layer(
 ) -> Cost:
     """Seconds, bytes and rounds of one layer's collectives, forward and backward, one after another.
 
-    `tokens` are those of one tensor-parallel group and micro-batch, sequences times their length; `latency` in s per message,
-    `bandwidth` in bytes/s one way. `form` is that of `tp_calls_per_layer`.
+    `tokens` are those of one tensor-parallel group and micro-batch, sequences times their length; `latency` in s per
+    message, `bandwidth` in bytes/s one way. `form` is that of `tp_calls_per_layer`.
     """
     nbytes = (
         require_whole("tokens", tokens)
@@ -68,7 +68,8 @@ def tp_cost_per_layer(
 
 
 def tp_bytes_per_layer(tokens: int, hidden: int, tp: int, *, element_bytes: int = 2, **form: Any) -> float:
-    """Bytes that each rank sends for one layer, forward and backward: 8·tokens·hidden·(1 − 1/t) elements, in either form.
+    """Bytes that each rank sends for one layer, forward and backward: 8·tokens·hidden·(1 − 1/t) elements, in either
+    form.
 
     Narayanan et al. (2021), section 3.2. With the sequence shared out, 10 instead of 8, unless `regather=False`.
     """
@@ -105,8 +106,8 @@ def tp_bytes_per_step(
 ) -> Traffic:
     """Bytes that each rank sends in one step of `batch` sequences, in however many micro-batches.
 
-    `config` is a `transformer.Config` or has its attributes; parameters and activations take `element_bytes`, numbers of
-    the loss `loss_bytes`. All parameters are trained.
+    `config` is a `transformer.Config` or has its attributes; parameters and activations take `element_bytes`, numbers
+    of the loss `loss_bytes`. All parameters are trained.
     """
     check_split(config, tp)
     tokens = require_whole("batch", batch) * require_whole("seq", seq)

@@ -21,7 +21,8 @@ IGNORED = -100  # a target that does not count, as in torch
 
 
 class VocabParallelEmbedding(nn.Module):
-    """Tokens (B, S) to their vectors (B, S, H), from tables of some rows each: a rank gives zeros for other ranks' tokens.
+    """Tokens (B, S) to their vectors (B, S, H), from tables of some rows each: a rank gives zeros for other ranks'
+    tokens.
 
     `weight` holds this rank's rows of `vocab`. With `sequence` a rank gets its tokens' vectors only, (B, S / ranks, H).
     """
@@ -96,7 +97,8 @@ class _TokenLoss(Function):
 
 
 def cross_entropy(comm: Comm, logits: Tensor, targets: Tensor, vocab: int) -> Tensor:
-    """Mean cross-entropy in nats per token, the same on every rank, from this rank's columns of the logits (B, S, V / ranks).
+    """Mean cross-entropy in nats per token, the same on every rank, from this rank's columns of the logits (B, S, V /
+    ranks).
 
     Targets are whole on every rank; those of -100 do not count. Computed in fp32 at least.
     """

@@ -11,17 +11,16 @@ PerStage = float | Sequence[float]
 
 @dataclass(frozen=True, kw_only=True)
 class Durations:
-    """How long one micro-batch takes, in seconds or any unit. A number is for 1/ranks of the model, so that a chunk takes its
-    part of it; a sequence is per stage and taken as given."""
+    """How long one micro-batch takes, in seconds or any unit. A number is for 1/ranks of the model, so that a chunk
+    takes its part of it; a sequence is per stage and taken as given.
+    """
 
     forward: PerStage = 1.0
     backward: PerStage = 2.0  # whole: both gradients
     input_gradient: PerStage | None = None  # half of the backward, or what the weight gradient leaves
     weight_gradient: PerStage | None = None  # what the input gradient leaves of the backward
     communication: float = 0.0  # from the end of an operation until its result is on another rank
-    overlapped: float | None = (
-        None  # a forward and a backward that run together (DualPipe's F&B); their sum if not given
-    )
+    overlapped: float | None = None  # a forward and a backward together (DualPipe's F&B), of 1/ranks; None: their sum
 
     def __post_init__(self) -> None:
         for name in ("forward", "backward", "input_gradient", "weight_gradient"):
@@ -49,12 +48,6 @@ class Durations:
                 )
         require("communication", self.communication, open_below=False)
         return {"F": forward, "B": backward, "I": inner, "W": outer}
-
-    def together(self, schedule: Schedule) -> float | None:
-        """Duration of a joint forward and backward of one stage each; None where they just follow each other."""
-        if self.overlapped is None:
-            return None
-        return require("overlapped", self.overlapped, open_below=False) * schedule.share
 
 
 def _per_stage(name: str, value: PerStage, schedule: Schedule) -> list[float]:

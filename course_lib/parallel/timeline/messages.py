@@ -23,9 +23,10 @@ class Message(NamedTuple):
 def messages(schedule: Schedule, durations: Durations | None = None) -> list[Message]:
     """Every message between ranks, in an order in which no rank waits for another in a circle, even without any buffer.
 
-    It is the order in which they are made when the schedule is played. Whoever posts sends and receives in this order, each rank
-    its own between the operations named, meets its peers in the same order on both sides: what NCCL asks for. The order is safe
-    for any positive `durations`, and receives are early enough for those given (by default a message takes half a forward).
+    It is the order in which they are made when the schedule is played. Whoever posts sends and receives in this order,
+    each rank its own between the operations named, meets its peers in the same order on both sides: what NCCL asks for.
+    The order is safe for any positive `durations`, and receives are early enough for those given (by default a message
+    takes half a forward).
     """
     times = play(
         schedule, durations if _positive(schedule, durations) else Durations(communication=0.5 * schedule.share)
@@ -48,6 +49,6 @@ def messages(schedule: Schedule, durations: Durations | None = None) -> list[Mes
 
 def _positive(schedule: Schedule, durations: Durations | None) -> bool:
     """Whether every operation takes time, so that what needs another comes after it."""
-    if durations is None or durations.together(schedule) == 0:
+    if durations is None or durations.overlapped == 0:
         return False
     return all(min(stages) > 0 for stages in durations.of(schedule).values())

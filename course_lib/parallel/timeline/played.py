@@ -47,8 +47,8 @@ class Timeline:
     def bubble_in_span(self) -> float:
         """Idle share of the rank that takes longest from its own first to its own last operation.
 
-        The bubble rate of Qi et al. (2023), for an optimizer step that lets ranks end one after the other; work is counted
-        as the mean over ranks.
+        The bubble rate of Qi et al. (2023), for an optimizer step that lets ranks end one after the other; work is
+        counted as the mean over ranks.
         """
         longest = max(last[-1] - first[0] for first, last in zip(self.starts, self.finishes, strict=True) if first)
         return 1 - sum(self.busy) / self.schedule.ranks / longest
@@ -74,18 +74,6 @@ class Timeline:
             found.append((when, held))
         return found
 
-    def critical_path(self) -> list[tuple[int, int]]:
-        """The (rank, position)s of a chain without slack, first to last: make one of them shorter or nothing changes."""
-        where = {op[:3]: (rank, at) for rank, row in enumerate(self.schedule.rows) for at, op in enumerate(row)}
-        rank = max(range(self.schedule.ranks), key=lambda each: self.finishes[each][-1] if self.finishes[each] else -1)
-        at, path = len(self.schedule.rows[rank]) - 1, []
-        while True:
-            path.append((rank, at))
-            before = self._last_to_end(rank, at, where)
-            if before is None:
-                return path[::-1]
-            rank, at = before
-
     def spans(self) -> Iterator[Span]:
         """Every operation as a span of its rank, for a drawing."""
         for rank, row in enumerate(self.schedule.rows):
@@ -99,24 +87,3 @@ class Timeline:
             total += finish - max(start, until)
             until = finish
         return total
-
-    def _last_to_end(self, rank: int, at: int, where: dict) -> tuple[int, int] | None:
-        """What an operation waited for last: the one before it on its rank, or the one whose result it needs."""
-        found, late = None, 0.0
-        row, start = self.schedule.rows[rank], self.starts[rank][at]
-        unit = at
-        while unit and row[unit].joins and self.starts[rank][unit - 1] == start:
-            unit -= 1
-        if unit:
-            found, late = (rank, unit - 1), self.finishes[rank][unit - 1]
-        for op in row[unit : at + 1] if unit < at else [row[at]]:
-            forward = op.kind == "F"
-            other = op.stage - 1 if forward else op.stage + 1
-            if op.kind == "W" or not 0 <= other < self.schedule.stages:
-                continue
-            kinds = "F" if forward else "BI"
-            source = next(where[kind, other, op.microbatch] for kind in kinds if (kind, other, op.microbatch) in where)
-            arrives = self.finishes[source[0]][source[1]] + (source[0] != rank) * self.durations.communication
-            if arrives > late or found is None:
-                found, late = source, arrives
-        return found

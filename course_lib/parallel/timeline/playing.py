@@ -1,32 +1,36 @@
 """Playing a schedule: every operation starts as soon as its rank is free and its input is there."""
 
-from course_lib.parallel.schedules import Schedule, validate
+from course_lib.lazy import named
+from course_lib.parallel.schedules import Schedule
 from course_lib.parallel.timeline.durations import Durations
 from course_lib.parallel.timeline.played import Timeline
+
+JOINT = "course_lib.parallel.timeline.joint:JointPlay"  # where forwards and backwards run together
+VALIDATE = "course_lib.parallel.schedules:validate"  # what is wrong with a schedule that cannot run
 
 
 def play(schedule: Schedule, durations: Durations | None = None) -> Timeline:
     """Run a schedule on paper: start and finish of every operation. A schedule that cannot run is a ScheduleError."""
     durations = durations or Durations()
-    run = _Play(schedule, durations)
+    run: Play = (Play if durations.overlapped is None else named(JOINT))(schedule, durations)
     ready = list(range(schedule.ranks))[::-1]
     while ready:
         run.advance(ready.pop(), ready)
     if any(len(done) < len(row) for done, row in zip(run.finishes, schedule.rows, strict=True)):
-        validate(schedule)
+        named(VALIDATE)(schedule)
         raise ValueError(
             f"{schedule.name}: its joint operations wait for each other; leave `overlapped` out to see the order."
         )
     return Timeline(schedule, durations, run.starts, run.finishes)
 
 
-class _Play:
+class Play:
     """The state of a play. Plain lists and local names: this loop runs once an operation, a million times for large jobs."""
 
     def __init__(self, schedule: Schedule, durations: Durations) -> None:
         stages, count = schedule.stages, schedule.microbatches
         self.rows, self.took = schedule.rows, durations.of(schedule)
-        self.communication, self.together = durations.communication, durations.together(schedule)
+        self.communication = durations.communication
         self.rank_of = [[route[stage] for route in schedule.routes] for stage in range(stages)]
         self.directions, self.count = len(schedule.routes), count
         self.forward: list[list[float | None]] = [
@@ -39,26 +43,16 @@ class _Play:
         self.finishes: list[list[float]] = [[] for _ in self.rows]
         self.waits: list[bool] = [False] * len(self.rows)
 
-    def advance(self, rank: int, ready: list[int]) -> None:
-        """Run a rank until it must wait for another; name the ranks that can go on because of it in `ready`."""
+    def advance(self, rank: int, ready: list[int], until: int | None = None) -> None:
+        """Run a rank up to a position, or until it must wait for another; name the ranks that can go on because of it in `ready`."""
         row, starts, finishes = self.rows[rank], self.starts[rank], self.finishes[rank]
         forward, gradient, waits = self.forward, self.gradient, self.waits
         rank_of, directions, count = self.rank_of, self.directions, self.count
         took, last, communication = self.took, len(forward) - 1, self.communication
-        length, now = len(row), finishes[-1] if finishes else 0.0
+        length, now = len(row) if until is None else until, finishes[-1] if finishes else 0.0
         waits[rank] = False
         at = len(starts)
         while at < length:
-            if self.together is not None and at + 1 < length and row[at + 1].joins:
-                found = self._pair(rank, at, now, self.together)
-                if found is None:
-                    waits[rank] = True
-                    return
-                now = found
-                at += 2
-                for op in row[at - 2 : at]:
-                    self._wake(op, ready)
-                continue
             kind, stage, microbatch, _ = row[at]
             way = microbatch * directions // count if directions > 1 else 0
             start = now
@@ -95,34 +89,4 @@ class _Play:
             at += 1
             if waits[other]:
                 waits[other] = False
-                ready.append(other)
-
-    def _pair(self, rank: int, at: int, now: float, together: float) -> float | None:
-        """Run a forward and a backward as one; None while an input is missing."""
-        start, last = now, len(self.forward) - 1
-        for kind, stage, microbatch, _ in self.rows[rank][at : at + 2]:
-            source = stage - 1 if kind == "F" else stage + 1
-            if kind == "F" and not stage:
-                continue
-            done = self.forward if kind == "F" else self.gradient
-            came = done[source][microbatch] if source <= last else self.forward[stage][microbatch]
-            if came is None:
-                return None
-            way = microbatch * self.directions // self.count
-            away = source <= last and self.rank_of[source][way] != rank
-            start = max(start, came + self.communication * away)
-        finish = start + together
-        for kind, stage, microbatch, _ in self.rows[rank][at : at + 2]:
-            (self.forward if kind == "F" else self.gradient)[stage][microbatch] = finish
-            self.starts[rank].append(start)
-            self.finishes[rank].append(finish)
-        return finish
-
-    def _wake(self, op: tuple, ready: list[int]) -> None:
-        kind, stage, microbatch, _ = op
-        to = stage + 1 if kind == "F" else stage - 1
-        if 0 <= to < len(self.forward):
-            other = self.rank_of[to][microbatch * self.directions // self.count]
-            if self.waits[other]:
-                self.waits[other] = False
                 ready.append(other)

@@ -8,13 +8,16 @@ any tensor (`catch_up`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
 
-from course_lib.cluster.endpoint import Endpoint, here, overlap
+from course_grader.remote_ranks import codec
+from course_lib.cluster.endpoint import here
+from course_lib.cluster.observed import ObservedEndpoint, ObservedHost, overlap
+from course_lib.cluster.process_tuning import PIN_AFTER, pin
 from course_lib.cluster.protocol import Reply, Request
 from course_lib.model.accounting import unseen
 
@@ -29,16 +32,14 @@ class _Watch(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-class RemoteEndpoint(Endpoint):
-    """`later(request)` sends a request together with the rank's next one."""
+class RemoteEndpoint(ObservedEndpoint):
+    """An endpoint that runs ahead of the replies: `RemoteHost.defer` sends a request together with the rank's next one."""
 
     is_remote = True
 
-    def __init__(
-        self, rank: int, size: int, ask: Callable[[Request], Reply], late: bool, later: Callable[[Request], None]
-    ) -> None:
-        super().__init__(rank, size, ask, late)
-        self._later = later
+    def __init__(self, rank: int, host: RemoteHost) -> None:
+        super().__init__(rank, host)
+        self._later = host.defer
         self._ahead = 0
         self._forwards: set[int] = set()  # sends of what may still arrive: while there is one, nothing runs ahead
         self._watch: _Watch | None = None  # while something may arrive that the rank has not heard of
@@ -89,9 +90,15 @@ class RemoteEndpoint(Endpoint):
             self._ahead = 0
             self._take(self.ask(Request(self.rank, "flush")).writes)
 
-    def unwatch(self) -> None:
+    def finish(self, result: Any) -> Any:
+        """The rank's result as plain data."""
+        result = codec.plain(result)
+        codec.encode(result)
+        return result
+
+    def enter(self) -> None:
         """Stop watching tensors. The watch stays while a mode of the rank's own code is above it."""
-        super().unwatch()
+        super().enter()
         if (
             self._watch is not None
             and torch._C._get_function_stack_at(torch._C._len_torch_function_stack() - 1) is self._watch
@@ -102,7 +109,7 @@ class RemoteEndpoint(Endpoint):
     def leave(self) -> None:
         """Remove the watch from this thread at the end of the rank, with any modes that its code left above it."""
         while self._watch is not None:
-            self.unwatch()
+            self.enter()
             if self._watch is not None:
                 torch._C._pop_torch_function_stack()
 
@@ -147,3 +154,31 @@ class RemoteEndpoint(Endpoint):
                 with unseen():
                     buffers[0].copy_(data.reshape(buffers[0].shape))
                 self._inbox[call] = buffers[1:]
+
+
+class RemoteHost(ObservedHost):
+    """Runs ranks whose kernel is behind a socket. `meeting` is the judge's core, to which the threads of a long run move."""
+
+    def __init__(self, *arguments: Any, meeting: int | None, **options: Any) -> None:
+        self.meeting, self._asked = meeting, 0
+        super().__init__(*arguments, **options)
+
+    def endpoint(self, rank: int) -> RemoteEndpoint:
+        """A new endpoint for the rank."""
+        return RemoteEndpoint(rank, self)
+
+    def core(self) -> int | None:
+        """The core to stay on from the start: none if the judge names one for later."""
+        return super().core() if self.meeting is None else None
+
+    def ask(self, request: Request) -> Reply:
+        """Submit a rank's request from its thread; return its reply when it is this rank's turn again."""
+        self._asked += 1
+        if self._asked == PIN_AFTER and self.meeting is not None:
+            pin(self.meeting, [thread.native_id or 0 for thread in self.threads.values()])
+        return super().ask(request)
+
+    def defer(self, request: Request) -> None:
+        """Send a request whose answer is known together with the rank's next one."""
+        self.check_alive()
+        self.link.defer(request)

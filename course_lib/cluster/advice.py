@@ -1,0 +1,29 @@
+"""What to do about a deadlock, from how its ranks wait."""
+
+from __future__ import annotations
+
+from course_lib.cluster.errors import Wait
+
+
+def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
+    """A sentence or two for the learner; `cycle` are the ranks that wait for each other, if any do."""
+    kinds = {wait.kind for wait in shown}
+    if any("behind call" in wait.note for wait in shown):
+        return (
+            "On NCCL, the operations of a pair of ranks run in the order of issue. Start both halves with one batch_isend_irecv, "
+            "or let one of the two ranks receive first."
+        )
+    if cycle and kinds == {"send"}:
+        return (
+            "All of these ranks send first, and a send returns only when its receive has been posted. "
+            "Let one of them receive first, or use isend or batch_isend_irecv."
+        )
+    if cycle and kinds == {"recv"}:
+        return "All of these ranks wait to receive before any of them sends. Let one of them send first."
+    if "collective" in kinds:
+        return "A collective returns only when every rank of its group has called it, in the same order."
+    if kinds == {"poll"}:
+        return "A loop on is_completed() never ends here, because the other half is never posted. Look for the missing send or receive."
+    if not cycle:
+        return "The other half is never posted. Compare the ranks and tags of the sends with those of the receives."
+    return "Find the first call of the cycle that could come later, and swap it with the call after it."

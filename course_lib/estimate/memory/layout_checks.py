@@ -1,0 +1,45 @@
+"""What does not divide: heads, layers and tokens over the ranks of a layout."""
+
+from typing import Any
+
+import numpy as np
+
+from course_lib.estimate.memory.activation_terms import CHECKPOINTING
+from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.shapes import Shape
+from course_lib.estimate.units import require_whole
+
+
+def check_fits(shape: Shape, layout: Layout, batch: Any, seq: Any, checkpointing: str) -> None:
+    """Raise a ValueError if heads, layers or tokens cannot be divided as the layout requires."""
+    require_whole("batch", batch, "sequences")
+    known_checkpointing(checkpointing)
+    require_whole("seq", seq, "tokens")
+    for name, ways, what, count in (
+        ("tp", layout.tp, "attention heads", shape.heads),
+        ("cp", layout.cp, "tokens of a sequence", seq),
+    ):
+        _splits(name, ways, what, count)
+    chunks = layout.pp * layout.virtual
+    if np.any(np.greater(chunks, shape.layers)):
+        raise ValueError(
+            f"pp={layout.pp} stages of {layout.virtual} chunks need at least {np.max(chunks):g} layers; "
+            f"the model has {np.min(shape.layers):g}."
+        )
+
+
+def _splits(name: str, ways: Any, what: str, count: Any) -> None:
+    wrong = np.mod(count, ways) != 0
+    if not np.any(wrong):
+        return
+    ways, count = (
+        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (ways, count)
+    )
+    fits = [n for n in range(1, min(count, 256) + 1) if count % n == 0]
+    raise ValueError(f"{name}={ways} cannot split {count} {what}; choose {name} from {fits}.")
+
+
+def known_checkpointing(word: str) -> None:
+    """Raise a ValueError with the known policies unless this is one of them."""
+    if word not in CHECKPOINTING:
+        raise ValueError(f"checkpointing is {word!r}; choose from {', '.join(CHECKPOINTING)}.")

@@ -61,6 +61,22 @@ def test_a_layers_products_have_the_flops_of_its_matrices():
     assert found.weights == pytest.approx(found.forward, rel=2e-2)
 
 
+def test_latent_attention_has_the_products_of_its_matrices_and_keeps_what_they_read():
+    """One layer of DeepSeek-V2-Lite's attention: queries from the residual, keys and values from 512 numbers."""
+    one = memory.Shape(
+        layers=1, hidden=2048, heads=16, vocab=1024, ffn=1024, gated=True, biases=False, norm="RMSNorm", head_dim=128,
+        latent=512, rotary_dim=64, plain_dim=128, value_dim=128,
+    )  # fmt: skip
+    slow = replace(H100, matmul=1e9, processors=1)
+    attention = 2048 * 16 * 192 + 2048 * (512 + 64) + 512 * 16 * 256 + 16 * 128 * 2048
+    assert memory.layer_params(one) == attention + 3 * 2048 * 1024 + 2 * 2048 + 512
+    found = layers.matmuls(replace(JOB, model=one), slow, Layout(), 1)
+    assert found.forward * 1e9 == pytest.approx(2 * 2048 * (attention + 3 * 2048 * 1024), rel=0.05)
+    kept = {term.name: term.nbytes for term in memory.layer_terms(one, 1, 2048, kernels="flash", dropout=False)}
+    widths = {"latent": 2 * 512 + 64, "q": 16 * 192, "k": 16 * 160, "v": 16 * 160, "context": 16 * 128}
+    assert {name: kept[f"attention.{name}"] / 2 / 2048 for name in widths} == widths
+
+
 @given(tp=DEGREES)
 def test_attention_is_divided_among_tensor_ranks(tp):
     whole, part = (layers.attention(JOB, H100, Layout(tp=ways), 4) for ways in (1, tp))

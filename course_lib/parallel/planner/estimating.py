@@ -77,7 +77,8 @@ def flops_per_token(job: Job) -> float:
     """FLOP of a token's products, forward and backward: 6 for each parameter but the embedding, and attention in full."""
     one = job.shape
     products = used_params(job) - (0 if one.tied else params_by_part(one)["embedding"])
-    return 6.0 * products + attention_flops_per_token(one.layers, one.query_width, job.seq)
+    width = (one.query_width + one.value_width) / 2
+    return 6.0 * products + attention_flops_per_token(one.layers, width, job.seq) * one.attended(job.seq)
 
 
 def _possible(layout: Layout, ok: Any) -> Layout:

@@ -313,7 +313,9 @@ def model_from_config(source: str | Path | Mapping[str, Any]) -> ModelShape:
     if config.number("num_nextn_predict_layers", default=0, least=0):
         notes.append("without the module that predicts a second token")
     _understood(config, known)
-    return _counted(found, name, "; ".join(notes))
+    path = Path(name)
+    label = path.resolve().parent.name if path.name == "config.json" else path.stem
+    return _counted(found, label, name, "; ".join(notes))
 
 
 def _loaded(path: Path) -> tuple[dict[str, Any], str]:
@@ -427,10 +429,10 @@ def _understood(config: Config, known: Architecture) -> None:
             raise config.refusal(key, "this field is not understood for this model_type and may change the model.")
 
 
-def _counted(found: dict[str, Any], name: str, note: str) -> ModelShape:
+def _counted(found: dict[str, Any], name: str, source: str, note: str) -> ModelShape:
     """The model with its parameters, all of them and those that one token meets."""
     zero = {"experts": 0, "top_k": 0, "expert_ffn": 0, "learned_positions": False, "params": 0, "active_params": 0}
-    about = {"name": name, "published_billion": 0.0, "note": note, "source": name, "date": ""}
+    about = {"name": name, "published_billion": 0.0, "note": note, "source": source, "date": ""}
     one = ModelShape(**{**zero, **about, **found})
     params = count_params(one)
     idle = round(one.layers * expert_params(shape(one)) * (1 - one.top_k / one.experts)) if one.experts else 0

@@ -84,8 +84,10 @@ def _words(name: str) -> set[str]:
 def _row(name: str, count: int | None) -> dict[str, str]:
     """The cluster that a name means; of several, the plain device with the largest memory."""
     by_name = {key.casefold(): row for key, row in _rows().items()}
-    if name.strip().casefold() in by_name:
-        return by_name[name.strip().casefold()]
+    plain = name.strip().casefold()
+    for said in (plain, plain.replace("-", " ")):
+        if said in by_name:
+            return by_name[said]
     asked = _words(name)
     known = [
         one

@@ -68,7 +68,7 @@ def memory_by_part(job: Job, layout: Layout) -> dict[str, float]:
     """Bytes of the fullest rank of one layout by purpose; their sum is `peak_memory`."""
     batch, choices = int(np.ceil(micro_batch(job, layout))), _memory_choices(job)
     ends = {0, int(layout.pp) - 1}
-    peaks = [stage_peak(job.shape, batch, job.seq, layout, stage=stage, **choices) for stage in ends]
+    peaks = [stage_peak(job.shape, batch, job.seq, layout, **(choices | PeakChoices(stage=stage))) for stage in ends]
     fullest = max(peaks, key=lambda peak: float(peak.total))
     parts = {each.name: float(getattr(fullest, each.name)) for each in fields(fullest)}
     return parts | {"slack": float(slack_bytes(fullest.total))}

@@ -7,6 +7,7 @@ that changes parameters or work and is not in the entry is refused by name and v
 import json
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -274,9 +275,9 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 def find_model(text: str) -> ModelShape:
     """The model that somebody asks for: a name of the course's table, the path of a config, or a folder that holds `config.json`."""
-    if text.casefold() in {name.casefold() for name in facts.models()}:
-        return facts.model(text)
     path = Path(text).expanduser()
+    with suppress(ValueError):
+        return facts.model(text)
     if path.exists() or path.suffix == ".json":
         return model_from_config(path)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", text):

@@ -23,6 +23,7 @@ EXAMPLES = examples(
 SIZES = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 NUMBER = r"(\d+\.?\d*|\.\d+)"
 TIMES = {"h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+USUAL_BATCH = 512  # sequences
 USUAL_SEQ = 8192  # tokens, unless the model's context is shorter
 CONDITIONS = "without failures, restarts, checkpoints, evaluation and waiting for data"
 
@@ -37,8 +38,9 @@ def plan(
         typer.Option("--seq", min=1, max=100_000_000, help="Tokens of a sequence; 8,192, or the model's context."),
     ] = None,
     sequences: Annotated[
-        int, typer.Option("--sequences", min=1, max=10_000_000, help="Sequences in a step, all devices together.")
-    ] = 512,
+        int | None,
+        typer.Option("--sequences", min=1, max=10_000_000, help="Sequences in a step; 512, or near it, by default."),
+    ] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="bf16 or fp8.")] = "bf16",
     tokens: Annotated[str, typer.Option("--tokens", help="Tokens of the run, as in 2T.")] = "2T",
     deadline: Annotated[
@@ -69,7 +71,8 @@ def plan(
         if serve:
             return _serve(one, cluster, as_json)
         many = _amount(tokens)
-        job = planner.Job(model=one, seq=_sequence(one, seq), sequences=sequences, dtype=dtype)
+        batch = sequences or _batch(cluster.gpus)
+        job = planner.Job(model=one, seq=_sequence(one, seq), sequences=batch, dtype=dtype)
         limits = {"deadline": _seconds(deadline) if deadline else None, "max_usd": _dollars(max_cost)}
         found = planner.choices(job, cluster, tokens=many, **limits)
         found = dict(list(found.items())[:top])
@@ -84,7 +87,7 @@ def plan(
         page.write_text(part("course_app.plan_page", "the page").page(one.name, heading, found, many), encoding="utf-8")
     if as_json:
         asked = {"model": one.name, "parameters": one.params, "note": one.note, "tokens": many}
-        asked |= {"sequences": sequences, "seq": int(job.seq), "dtype": dtype, "conditions": CONDITIONS}
+        asked |= {"sequences": batch, "seq": int(job.seq), "dtype": dtype, "conditions": CONDITIONS}
         plans = [{"wish": wish, **_as_json(planner, each, many)} for wish, each in found.items()]
         typer.echo(json.dumps({**asked, "plans": plans}, indent=1))
         return
@@ -129,6 +132,12 @@ def _sequence(one: Any, asked: int | None) -> int:
     if asked and one.learned_positions and asked > one.seq_len:
         raise ValueError(f"--seq is {asked}; {one.name} has {one.seq_len} learned positions.")
     return asked or min(USUAL_SEQ, one.seq_len or USUAL_SEQ)
+
+
+def _batch(gpus: int) -> int:
+    """512 sequences, or the multiple of the devices nearest to it, where neither divides the other."""
+    fits = USUAL_BATCH % gpus == 0 or gpus % USUAL_BATCH == 0
+    return USUAL_BATCH if fits else max(1, round(USUAL_BATCH / gpus)) * gpus
 
 
 def _serve(one: Any, cluster: Any, as_json: bool, prompt: int = 2048, output: int = 256) -> None:

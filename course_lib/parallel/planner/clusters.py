@@ -99,7 +99,8 @@ def _row(name: str, count: int | None) -> dict[str, str]:
         return _rows()[max(fits, key=lambda one: float(one.memory)).name]
     if not known:
         close = difflib.get_close_matches(name.casefold(), list(by_name), n=3, cutoff=0.5)
-        near = "Near it" if close else "Devices with known rates"
+        near = "Near it" if close else "Devices with known rates, the smallest first"
+        by_name = dict(sorted(by_name.items(), key=lambda item: float(facts.device(item[1]["device"]).memory)))
         names = ", ".join(by_name[each]["cluster"] for each in close or by_name)
         raise ValueError(f"No cluster called {name!r}: the course has no rates of this device. {near}: {names}.")
     one = known[0]

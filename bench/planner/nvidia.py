@@ -91,6 +91,7 @@ DENSE = {
     "LLAMA2-7B": "llama2-7b",
     "LLAMA2-13B": "llama2-13b",
     "LLAMA2-70B": "llama2-70b",
+    "DeepSeekV3": "deepseek-v3",
 }
 GPT3 = {
     "GPT3-5B": Shape(layers=24, hidden=4096, heads=32, vocab=51200, **PLAIN),

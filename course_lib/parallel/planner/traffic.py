@@ -123,7 +123,7 @@ def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
     scatter = gather_seconds(width * dense, shards, stride, cluster, messages)
     scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
     if np.any(job.shape.experts):
-        across = ranks // layout.ep
+        across = np.maximum(ranks // layout.ep, 1)
         gather = gather + gather_seconds(WIDTH * experts, across, stride * layout.ep, cluster)
         scatter = scatter + gather_seconds(width * experts, across, stride * layout.ep, cluster)
     return Sync(gather, scatter)

@@ -23,6 +23,24 @@ def test_parameters_of_a_public_model_are_counted_to_the_last_one(one):
     assert memory.count_params(found) == found.params
 
 
+MORE = {  # fields that published configs have, and that change neither parameters nor work
+    "architectures": ["X"], "auto_map": {"AutoConfig": "x"}, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": [1, 2],
+    "hidden_act": "silu", "hidden_activation": "gelu", "initializer_range": 0.02, "rms_norm_eps": 1e-6, "layer_norm_epsilon": 1e-5,
+    "rope_scaling": {"factor": 8.0}, "rope_theta": 10000.0, "rope_local_base_freq": 10000, "torch_dtype": "bfloat16", "use_cache": True,
+    "transformers_version": "4.51", "pretraining_tp": 1, "resid_pdrop": 0.1, "summary_first_dropout": 0.1, "scale_attn_weights": True,
+    "router_aux_loss_coef": 0.9, "router_jitter_noise": 0.0, "moe_router_dtype": "float32", "swiglu_limit": 7.0, "aux_loss_alpha": 0.001,
+    "ep_size": 1, "seq_aux": True, "full_attn_mod": 1, "attn_temperature_tuning": 4, "masked_softmax_fusion": True, "_name_or_path": "x",
+    "original_max_position_embeddings": 4096, "clip_qkv": 8.0, "unsloth_fixed": True, "attention_softmax_in_fp32": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("one", KNOWN, ids=lambda one: one["model"])
+def test_fields_that_change_nothing_are_no_reason_to_refuse(one):
+    inner = one["config"].get("text_config")
+    config = {**one["config"], "text_config": {**MORE, **inner}} if inner else {**MORE, **one["config"]}
+    assert memory.model_from_config(config).params == one["parameters"] - one["besides"]
+
+
 def test_every_architecture_of_the_public_models_is_read_and_the_others_are_few():
     kinds = {one["config"].get("text_config", one["config"])["model_type"] for one in KNOWN}
     assert ARCHITECTURES.keys() - kinds == {"olmo3", "deepseek_v32"}
@@ -78,6 +96,7 @@ DEEPSEEK = [
     ({"num_experts_per_tok": 65}, "num_experts_per_tok is 65; it must be at most the 64 experts"),
     ({"first_k_dense_replace": 99}, "first_k_dense_replace is 99; there are 27 layers"),
     ({"index_topk": 2048}, "index_topk is 2048"),
+    ({"qk_head_dim": 128}, "qk_head_dim is 128; .* add up to 192"),
 ]
 
 

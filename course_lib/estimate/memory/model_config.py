@@ -61,7 +61,7 @@ HARMLESS = re.compile(  # of those, fields that change neither parameters nor th
     "|use_bidirectional_attention|attention_temperature_tuning|floor_scale|.*token.*|chunk_size_feed_forward|cross_attention_hidden_size"
     "|ep_size|experts_per_token|num_experts_per_token|seq_aux|pretraining_tp|no_rope_layers|attention_chunk_size|attn_.*config|embd_pdrop"
     "|layer_norm_epsilon|summary_.*|n_ctx|sliding_window_size|router_.*|output_router_logits|offset_alibi|unk_.*|multi_query_group_num"
-    "|hidden_size_per_layer_input|use_cache|query_pre_attn_scalar|final_logit.*|attn_logit.*|rope_.*|initializer.*|tie_.*|model_max_length"
+    "|.*dtype|full_attn_mod|attn_temperature_tuning|use_cache|query_pre_attn_scalar|final_logit.*|attn_logit.*|rope_.*|initializer.*|tie_.*|model_max_length"
 )
 
 
@@ -133,6 +133,9 @@ def _deepseek(config: Config) -> dict[str, Any]:
         "value_dim": "v_head_dim",
     }
     found |= {name: config.number(key) for name, key in numbers.items()}
+    config.get("head_dim")  # the rotary part, said once more
+    if config.get("qk_head_dim", both := found["rotary_dim"] + found["plain_dim"]) != both:
+        raise config.refusal("qk_head_dim", f"qk_rope_head_dim and qk_nope_head_dim add up to {both}.")
     return found | {"head_dim": found["value_dim"]}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from course_lib.messages import Trouble
 
 ROOT = Path(__file__).resolve().parent.parent  # the course's own folder
+PACKAGED = ROOT / "course_chapters" / "released"  # where a wheel has the chapters, which a clone has in its own folder
 PACKAGES = ("course_lib", "course_runs", "course_grader", "course_chapters", "course_app")
 OURS = tuple(
     f"{ROOT / package}{os.sep}" for package in (*PACKAGES, "bench")
@@ -27,10 +28,28 @@ class Folders:
 
 
 def folders(root: Path | None = None, work: Path | None = None) -> Folders:
-    """The course's and the learner's folders: as given, else from COURSE_ROOT and COURSE_WORK, else the usual ones."""
-    root = root or Path(os.environ.get("COURSE_ROOT", ROOT))
-    work = work or Path(os.environ.get("COURSE_WORK", root / "work"))
+    """The course's and the learner's folders: as given, else from COURSE_ROOT and COURSE_WORK, else the usual ones.
+
+    A clone has work/ inside. An installed package has the chapters, and work/ is in the folder where the command is given, or above it.
+    """
+    root = root or Path(os.environ.get("COURSE_ROOT", PACKAGED if installed() else ROOT))
+    work = work or Path(os.environ.get("COURSE_WORK", _begun() if root == PACKAGED else root / "work"))
     return Folders(root=root.absolute(), work=work.absolute())
+
+
+def installed() -> bool:
+    """Whether the course is an installed package, beside others in one folder."""
+    return PACKAGED.is_dir() and not (ROOT / "notebooks").is_dir()
+
+
+def _begun() -> Path:
+    """The work folder that was begun here or above, else work/ here."""
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        for work in (folder, folder / "work"):
+            if (work / ".course").is_dir():
+                return work
+    return here / "work"
 
 
 def require(root: Path, part: str, what: str) -> None:

@@ -423,6 +423,72 @@ def test_plans_as_json_are_one_object(capsys):
     assert code == 0 and [plan["layout"]["tp"] for plan in json.loads(out)["plans"]]
 
 
+PLAN = ["plan", "--model", "llama3-8b", "--gpus", "8xH100"]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ([], ["8,030,261,248 parameters", "2T tokens in steps of 512 sequences of 8,192 tokens", "without failures",
+              "1. The quickest", "2. The", "Memory: ", "Time: matrix products", "Bound by", "Megatron-LM core", "Megatron-Bridge v"]),
+        (["--layout", "tp=2,zero=1"], ["2. Your layout: tp=2, dp=4", "slower than the quickest", "Command lines of your layout"]),
+        (["--serve"], ["Serving with 16-bit weights", "8 x 1 devices", "1 x 8 devices", "first token after"]),
+        (["--model", "mixtral-8x7b", "--gpus", "64xH100"], ["12,879,925,248 of them used by a token", "ep="]),
+        (["--model", "deepseek-v3", "--gpus", "2048xH100"], ["37,552,297,472 of them used by a token"]),
+        (["--model", "gpt2"], ["512 sequences of 1,024 tokens"]),
+    ],
+)  # fmt: skip
+def test_a_plan_says_its_conditions_its_parts_and_its_command_lines(capsys, more, said):
+    code, out, err = run(capsys, *PLAN, *more)
+    assert code == 0, err
+    assert not [each for each in said if each not in out]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--model", "llama3"], "Near it: llama3-"),
+        (["--model", "meta-llama/Llama-3.1-8B"], "The course downloads nothing"),
+        (["--gpus", "16xMI300X"], "The nearest with such runs is H200 SXM"),
+        (["--layout", "tp=3"], "does not divide the 8 devices"),
+        (["--layout", "tp=8,zero=0,microbatch=64"], "does not fit"),
+        (["--model", "gpt2", "--seq", "4096"], "1024 learned positions"),
+        (["--model", "llama3-405b"], "Nothing fits"),
+        (["--model", "llama3-405b", "--serve", "--gpus", "8xA100-40GB"], "does not fit on a server"),
+        (["--deadline", "1d"], "The quickest layout needs"),
+        (["--max-cost", "nan"], "write dollars above zero"),
+    ],
+)
+def test_a_plan_that_cannot_be_made_says_why_and_what_is_nearest(capsys, more, said):
+    code, out, err = run(capsys, *PLAN, *more)
+    assert code == 1 and said in err and not out
+
+
+def test_a_plan_is_a_page_that_needs_nothing_else(capsys, tmp_path):
+    config = {
+        "model_type": "llama",
+        "hidden_size": 2048,
+        "intermediate_size": 5632,
+        "num_hidden_layers": 22,
+        "vocab_size": 32000,
+    }
+    config |= {"num_attention_heads": 32, "num_key_value_heads": 4, "max_position_embeddings": 2048}
+    (tmp_path / "my<model>").mkdir()
+    (tmp_path / "my<model>" / "config.json").write_text(json.dumps(config))
+    page = tmp_path / "plan.html"
+    code, out, _ = run(capsys, *PLAN[:1], "--model", str(tmp_path / "my<model>"), *PLAN[3:], "--html", str(page))
+    text = page.read_text(encoding="utf-8")
+    assert code == 0 and str(page) in out and "1,100,048,384 parameters" in text
+    assert "my&lt;model&gt; on 8 x H100 SXM" in text and "<model>" not in text
+    assert (
+        text.count("<img ") == 2 and "http://" not in text.replace("http://www.w3.org", "") and 'src="http' not in text
+    )
+    assert all(
+        each in text
+        for each in ("prefers-color-scheme: dark", "Seconds of a step", "Memory of the fullest device", "torchtitan")
+    )
+
+
 # ---------------------------------------------------------------------------------------------- progress, drill
 
 

@@ -281,7 +281,7 @@ def _scales(shape, layers: int, mixtures: int) -> int:
 
 def _second_token(shape) -> int:
     """Parameters of the module that predicts a second token: a layer, a projection, norms, both tables once more."""
-    one = memory.shapes._described(shape)
+    one = memory.shape(shape)
     layer = memory.layer_params(dataclasses.replace(one, layers=1, dense_layers=0))
     return round(layer) + 2 * shape.hidden**2 + 3 * shape.hidden + 2 * shape.vocab * shape.hidden
 

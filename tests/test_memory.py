@@ -150,7 +150,6 @@ def test_arrays_are_answered_with_arrays():
         (lambda: memory.zero_bytes(7e9, 4, 8), "stages 1, 2 and 3"),
         (lambda: memory.zero_bytes(7e9, 1, 0), "ranks is 0"),
         (lambda: memory.fewest_devices(1e9, 80e9, reserve=25), "fraction of one"),
-        (lambda: memory.shape(facts.model("deepseek-v3")), "deepseek-v3 has latent attention"),
     ],
 )
 def test_a_wrong_request_is_answered_with_the_way_out(call, words):

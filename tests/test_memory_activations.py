@@ -227,7 +227,6 @@ def test_arrays_are_answered_one_by_one_as_numbers_are():
         (lambda: layer_bytes(SMALL, 2, 65, Layout(cp=2)), "cp=2 cannot split 65 tokens"),
         (lambda: Kernels(attention="slow"), "choose unfused"),
         (lambda: Layout(tp=0), "tp is 0"),
-        (lambda: memory.shape("deepseek-v3"), "latent attention"),
         (lambda: memory.shape(3), "does not give its layers"),
     ],
 )

@@ -61,6 +61,22 @@ def test_a_layers_products_have_the_flops_of_its_matrices():
     assert found.weights == pytest.approx(found.forward, rel=2e-2)
 
 
+def test_latent_attention_has_the_products_of_its_matrices_and_keeps_what_they_read():
+    """One layer of DeepSeek-V2-Lite's attention: queries from the residual, keys and values from 512 numbers."""
+    one = memory.Shape(
+        layers=1, hidden=2048, heads=16, vocab=1024, ffn=1024, gated=True, biases=False, norm="RMSNorm", head_dim=128,
+        latent=512, rotary_dim=64, plain_dim=128, value_dim=128,
+    )  # fmt: skip
+    slow = replace(H100, matmul=1e9, processors=1)
+    attention = 2048 * 16 * 192 + 2048 * (512 + 64) + 512 * 16 * 256 + 16 * 128 * 2048
+    assert memory.layer_params(one) == attention + 3 * 2048 * 1024 + 2 * 2048 + 512
+    found = layers.matmuls(replace(JOB, model=one), slow, Layout(), 1)
+    assert found.forward * 1e9 == pytest.approx(2 * 2048 * (attention + 3 * 2048 * 1024), rel=0.05)
+    kept = {term.name: term.nbytes for term in memory.layer_terms(one, 1, 2048, kernels="flash", dropout=False)}
+    widths = {"latent": 2 * 512 + 64, "q": 16 * 192, "k": 16 * 160, "v": 16 * 160, "context": 16 * 128}
+    assert {name: kept[f"attention.{name}"] / 2 / 2048 for name in widths} == widths
+
+
 @given(tp=DEGREES)
 def test_attention_is_divided_among_tensor_ranks(tp):
     whole, part = (layers.attention(JOB, H100, Layout(tp=ways), 4) for ways in (1, tp))
@@ -269,11 +285,45 @@ def test_a_model_that_fits_nowhere_names_what_comes_nearest():
 
 @pytest.mark.parametrize(
     ("of", "gpus", "said"),
-    [("64xH1000", None, "No cluster"), ("60xH100", None, "choose 56 or 64"), ("H100", None, "how many")],
+    [
+        ("64xH1000", None, "Near it: H100 SXM"),
+        ("60xH100", None, "choose 56 or 64"),
+        ("H100", None, "write it as 64xH100"),
+        ("16xMI300X", None, r"MI300X \(192 GB\) is known, but .* The nearest .* is H200 SXM \(141 GB\): 16xH200"),
+        ("8xV100-16GB", None, "8xV100-32GB"),
+        ("4x4090", None, "no rates of this device"),
+        ("0xH100", None, "gpus is 0"),
+        ("-8xH100", None, "gpus is -8"),
+        ("99999999xH100", None, "more than 1,000,000"),
+        ("", None, "No cluster called ''"),
+    ],
 )
 def test_an_unknown_cluster_names_the_nearest(of, gpus, said):
     with pytest.raises(ValueError, match=said):
         planner.cluster(of, gpus)
+
+
+@pytest.mark.parametrize(
+    ("of", "gpus", "name"),
+    [
+        ("8xA100-40GB", 8, "A100 SXM 40GB"),
+        ("8 h100", 8, "H100 SXM"),
+        ("8h100", 8, "H100 SXM"),
+        ("H100:8", 8, "H100 SXM"),
+        ("h100 x 8", 8, "H100 SXM"),
+        ("2x8xH100", 16, "H100 SXM"),
+        ("NVIDIA H100 80GB HBM3:8", 8, "H100 SXM"),
+        ("8xNVIDIA A100-SXM4-80GB", 8, "A100 SXM 80GB"),
+        ("A100:8", 8, "A100 SXM 80GB"),
+        ("gb200-nvl72", 72, "GB200"),
+        ("2xGB200 NVL72", 144, "GB200"),
+        ("144xgb200-nvl72", 144, "GB200"),
+        ("384xJean-Zay-A100", 384, "Jean Zay A100"),
+    ],
+)
+def test_devices_are_named_as_people_write_them(of, gpus, name):
+    found = planner.cluster(of)
+    assert (found.gpus, found.name) == (gpus, name)
 
 
 def test_every_cluster_of_the_facts_is_built():
@@ -306,10 +356,15 @@ def test_a_plan_is_written_for_each_framework():
     for flag in ("--tensor-model-parallel-size 8", "--num-layers-per-virtual-pipeline-stage 10", "--sequence-parallel"):
         assert flag in megatron
     servers = "torchrun --nnodes 8 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"
-    assert planner.command(plan, "course") == f"{servers} -m course_runs.train --layout pp=4,ddp=2,tp=8,sp"
+    ours = planner.command(plan, "course")
+    assert ours.startswith(
+        f"{servers} -m course_runs.train --size 7b --layout pp=4,ddp=2,tp=8,sp --seq-len 8192 --batch 512 "
+    )
+    assert "--micro-batches 64 " in ours and ours.endswith("--schedule interleaved")
+    assert "--recipe llama3_70b_pretrain" in planner.command(plan, "bridge")
     with pytest.raises(ValueError, match="No framework"):
         planner.command(plan, "jax")
-    assert "Bound by" in "\n".join(planner.explain([plan], 1e12))
+    assert "Bound by" in "\n".join(planner.explain({"the quickest": plan}, 1e12))
 
 
 @given(number=st.integers(1, 300))
@@ -374,4 +429,91 @@ def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_i
     assert "--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist" in sharded
     with pytest.raises(ValueError, match="neither pipelines"):
         planner.command(plan(dp=4, pp=2, zero=3), "megatron")
-    assert planner.command(plan(dp=4, cp=2, zero=3), "course") == "course run train --nproc 8 --layout fsdp=4,cp=2"
+    ours = "course run train --nproc 8 --size 7b --layout fsdp=4,cp=2 --seq-len 8192 --batch 64 --micro-batches 4 --steps 100"
+    assert planner.command(plan(dp=4, cp=2, zero=3), "course") == ours
+
+
+@pytest.mark.parametrize(
+    ("model", "flags"),
+    [
+        (
+            "llama3-70b",
+            "--swiglu --normalization RMSNorm --position-embedding-type rope --disable-bias-linear --vocab-size 128256",
+        ),
+        ("qwen2.5-0.5b", "--add-qkv-bias --disable-bias-linear --num-query-groups 2"),
+        ("qwen3-0.6b", "--qk-layernorm --kv-channels 128"),
+        ("gpt2-xl", "--normalization LayerNorm --position-embedding-type learned_absolute"),
+        ("qwen1.5-moe-a2.7b", "--num-experts 60 --moe-shared-expert-intermediate-size 5632 --moe-shared-expert-gate"),
+        (
+            "deepseek-v3",
+            "--multi-latent-attention --kv-lora-rank 512 --q-lora-rank 1536 --moe-layer-freq '[0]*3+[1]*58'",
+        ),
+    ],
+)
+def test_megatron_is_asked_for_the_same_model(model, flags):
+    job, where = planner.Job(model=model, seq=1024, sequences=64), Layout(dp=64, zero=1)
+    line = planner.command(
+        planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where)), "megatron"
+    )
+    said = set(re.findall(r"--\S+(?: (?!--)\S+)?", line))
+    assert set(re.findall(r"--\S+(?: (?!--)\S+)?", flags)) <= said
+    one = memory.shape(model)
+    assert ("--swiglu" in said) == one.gated and ("--untie-embeddings-and-output-weights" in said) != one.tied
+    assert ("--disable-bias-linear" in said) != one.biases
+
+
+@pytest.mark.parametrize("model", ["llama3-70b", "llama3-8b", "qwen3-30b-a3b", "deepseek-v2-lite"])
+@pytest.mark.parametrize("gpus", ["8xH100", "64xH100", "gb200-nvl72"])
+def test_plans_differ_in_what_one_may_want(model, gpus):
+    lite = memory.Shape(
+        layers=27, hidden=2048, heads=16, vocab=102400, ffn=10944, gated=True, tied=False, biases=False, norm="RMSNorm",
+        head_dim=128, latent=512, rotary_dim=64, plain_dim=128, value_dim=128, experts=64, top_k=6, expert_ffn=1408,
+        shared_ffn=2816, dense_layers=1,
+    )  # fmt: skip
+    job = planner.Job(model=lite if model == "deepseek-v2-lite" else model, seq=4096, sequences=576)
+    try:
+        plans = planner.choices(job, planner.cluster(gpus))
+    except planner.NoPlan:
+        assert (model, gpus) == ("llama3-70b", "8xH100")
+        return
+    best = plans["the quickest"]
+    assert len({(plan.layout, plan.job.recompute) for plan in plans.values()}) == len(plans) > 1
+    for wish, plan in plans.items():
+        assert plan.estimate.ok and plan.seconds >= (1 - 2e-3) * best.seconds
+        assert sum(planner.memory_parts(plan).values()) == pytest.approx(plan.memory)
+        assert sum(planner.time_parts(plan).values()) == pytest.approx(plan.seconds)
+        axes = [sum(getattr(each.layout, name) > 1 for name in ("tp", "cp", "pp", "ep")) for each in (plan, best)]
+        assert {
+            "the quickest": True,
+            "the fewest axes": axes[0] < axes[1],
+            "the most memory to spare": plan.memory == min(each.memory for each in plans.values()),
+            "whole weights on each rank (ZeRO-1)": plan.layout.zero < 3,
+        }[wish]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("tp=8,pp=4,zero=1", None, {"dp": 2, "microbatches": 128, "sp": True}),
+        ("tp=2 dp=32 microbatch=2 zero=3 recompute=full", None, {"microbatches": 4, "pp": 1}),
+        ("pp=8,virtual=5,zero=3,microbatches=32,recompute=full", None, {"schedule": "interleaved", "dp": 8}),
+        ("tp=3", planner.NoPlan, "does not divide the 64 devices"),
+        ("pp=16,virtual=7,microbatches=32", planner.NoPlan, "cannot run: pp times virtual does not divide"),
+        ("dp=64,zero=0", planner.NoPlan, r"does not fit .* of 80 GB"),
+        ("tq=8", ValueError, "'tq=8' is no part of a layout"),
+        ("tp=eight", ValueError, "tp is 'eight'"),
+        ("tp=0", ValueError, "tp is '0'"),
+        ("zero=7", ValueError, "ZeRO has stages"),
+        ("recompute=some", ValueError, "choose from none, selective, full"),
+        ("tp=2,tp=4", ValueError, "given twice"),
+        ("", ValueError, "no part of a layout"),
+    ],
+)
+def test_a_layout_in_words_is_judged(text, error, said):
+    job = planner.Job(model="llama3-70b", seq=8192, sequences=256)
+    if error:
+        with pytest.raises(error, match=said):
+            planner.judged(text, job, H100)
+        return
+    where = planner.judged(text, job, H100).layout
+    assert {name: getattr(where, name) for name in said} == said and where.ranks == 64

@@ -6,8 +6,9 @@ import pytest
 
 from course_lib.estimate import facts
 from course_lib.messages import Trouble
+from course_lib.parallel import planner
 from course_lib.parallel.planner import commands as planned
-from course_runs import commands, layouts, options, train, worker_start
+from course_runs import commands, layouts, options, sizes, train, worker_start
 
 
 def printed(framework, words, ranks):
@@ -123,6 +124,26 @@ def test_gathered_weights_and_precision_are_those_of_the_run():
     kept, freed = (printed("megatron", f"--layout fsdp{words}", 8) for words in (" --keep-gathered", ""))
     assert "--torch-fsdp2-no-reshard-after-forward" in kept and "no-reshard" not in freed
     assert "--attention-dropout 0 --hidden-dropout 0" in kept, "Megatron-LM's own default is a tenth"
+
+
+@pytest.mark.parametrize("model", ["llama3-8b", "llama3.2-1b", "gpt2-medium"])
+def test_the_planners_line_for_this_course_is_one_that_it_takes(model):
+    job = planner.Job(model=model, seq=1024, sequences=64)
+    taken = 0
+    for plan in planner.search(job, planner.cluster("8xH100"), top=12):
+        try:
+            words = planner.command(plan, "course").split()
+        except ValueError as refusal:
+            assert "which this layout does not divide" in str(refusal) or "interleaves two chunks" in str(refusal)
+            continue
+        given = options.arguments(words[words.index("--size") :])
+        run = options.job_of(given, 8, "cuda")
+        assert (run.batch, run.config.seq_len, run.layout.tp) == (64, 1024, plan.layout.tp)
+        assert run.layout.micro_batches == plan.layout.microbatches
+        taken += 1
+    assert taken > 3
+    for name, (_, layers, heads) in planned.COURSE_SIZES.items():
+        assert (layers, heads) == (sizes.SIZES[name].layers, sizes.SIZES[name].kv_heads)
 
 
 def test_stages_have_as_many_layers_as_here():

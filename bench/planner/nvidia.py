@@ -39,50 +39,8 @@ KEY = (
     "vp",
     "ep",
 )
-GATED: Style = {"gated": True, "tied": False, "norm": "RMSNorm", "biases": False}
 PLAIN: Style = {"gated": False, "tied": False, "biases": False}
-MIXTURES = {  # model cards, as facts has no mixture of these
-    "Qwen3_30B_a3B": Shape(
-        layers=48,
-        hidden=2048,
-        heads=32,
-        kv_heads=4,
-        head_dim=128,
-        ffn=6144,
-        vocab=151936,
-        experts=128,
-        top_k=8,
-        expert_ffn=768,
-        **GATED,
-    ),
-    "Qwen3_235B_a22B": Shape(
-        layers=94,
-        hidden=4096,
-        heads=64,
-        kv_heads=4,
-        head_dim=128,
-        ffn=12288,
-        vocab=151936,
-        experts=128,
-        top_k=8,
-        expert_ffn=1536,
-        **GATED,
-    ),
-    "GPT OSS 120B": Shape(
-        layers=36,
-        hidden=2880,
-        heads=64,
-        kv_heads=8,
-        head_dim=64,
-        ffn=2880,
-        vocab=201088,
-        experts=128,
-        top_k=4,
-        expert_ffn=2880,
-        **GATED,
-    ),
-}
-DENSE = {
+NAMES = {  # as the pages write them -> a name of the course's table
     "LLAMA3_8B": "llama3-8b",
     "LLAMA3-8B": "llama3-8b",
     "LLAMA3_70B": "llama3-70b",
@@ -91,6 +49,10 @@ DENSE = {
     "LLAMA2-7B": "llama2-7b",
     "LLAMA2-13B": "llama2-13b",
     "LLAMA2-70B": "llama2-70b",
+    "DeepSeekV3": "deepseek-v3",
+    "Qwen3_30B_a3B": "qwen3-30b-a3b",
+    "Qwen3_235B_a22B": "qwen3-235b-a22b",
+    "GPT OSS 120B": "gpt-oss-120b",
 }
 GPT3 = {
     "GPT3-5B": Shape(layers=24, hidden=4096, heads=32, vocab=51200, **PLAIN),
@@ -101,9 +63,9 @@ GPT3 = {
 
 def _shape(name: str) -> Shape | None:
     name = name.split(" (")[0]
-    if name in DENSE:
-        return memory.shape(DENSE[name])
-    return MIXTURES.get(name) or GPT3.get(name)
+    if name in NAMES:
+        return memory.shape(NAMES[name])
+    return GPT3.get(name)
 
 
 def read_nvidia(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:

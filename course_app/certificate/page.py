@@ -16,7 +16,7 @@ KINDS = {
     "generality": ("Generality", "it holds for other sizes, ranks and types"),
 }
 
-_STYLE = f"""
+STYLE = f"""
 :root {{ color-scheme: light dark; --paper: {PAPER}; --ink: {INK}; --soft: {SOFT}; --line: {GRID}; --fill: {BLUE}; --word: {BLUE}; --miss: {VERMILION}; --tint: #f5f8fa; }}
 @media (prefers-color-scheme: dark) {{
   :root {{ --paper: {NIGHT[PAPER]}; --ink: {NIGHT[INK]}; --soft: {NIGHT[SOFT]}; --line: {NIGHT[GRID]}; --fill: {NIGHT_WORDS[BLUE]}; --word: {NIGHT_WORDS[BLUE]}; --miss: #f0883e; --tint: #191d22; }}
@@ -80,7 +80,7 @@ def page(record: Record) -> str:
 <meta name="color-scheme" content="light dark">
 <title>{name}: Training at Scale</title>
 <style>
-{_STYLE}
+{STYLE}
 </style>
 </head>
 <body>

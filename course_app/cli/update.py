@@ -31,6 +31,9 @@ def update(
 
     where = work.folders()
     work.require(where.root, "notebooks", "Updating a chapter")
+    newest = "Your chapters stand on the newest release."
+    if not any(chapter.mine for chapter in work.chapters(where)):
+        newest = f"No chapter is in {where.work} yet. `course learn` lays them out."
     waiting = [chapter.number for chapter in work.newer(where)]
     if not targets and not all_:
         if as_json:
@@ -40,7 +43,7 @@ def update(
                 f"Newer releases: {', '.join(waiting)}. `./course update {waiting[0]}` brings one in, --all all of them."
             )
         else:
-            typer.echo("Your chapters stand on the newest release.")
+            typer.echo(newest)
         return
     done = [work.update(number, where) for number in (waiting if all_ else targets or [])]
     if as_json:
@@ -49,7 +52,7 @@ def update(
     for each in done:
         _tell(each)
     if not done:
-        typer.echo("Your chapters stand on the newest release.")
+        typer.echo(newest)
 
 
 def _plain(each: "Updated") -> dict:

@@ -12,7 +12,7 @@ from course_app.own_trainer.standalone import NotStandalone, standalone
 from course_grader import notebooks
 from course_grader.exercises import Card, card
 from course_grader.notebooks import grade_meta
-from course_lib.folders import ROOT
+from course_lib.folders import folders
 from course_lib.messages import Trouble
 
 
@@ -79,9 +79,9 @@ def code_cells(path: Path, exercise: str) -> list[str]:
     return [cell["source"] for cell in cells[: marked[-1] if marked else None]]
 
 
-def course_parts(root: Path = ROOT) -> dict[str, Part]:
+def course_parts(root: Path | None = None) -> dict[str, Part]:
     """The course's own answers; Trouble where this copy of the course has none."""
-    return dict(_course_parts(root))
+    return dict(_course_parts(root or folders().root))
 
 
 @cache

@@ -205,7 +205,7 @@ def planned(
 ) -> Plan:
     """The plan behind a setting of the explorer."""
     return plan(
-        MODELS[model],
+        MODELS.get(model, model),
         gpus,
         tp=tp,
         pp=pp,
@@ -222,8 +222,11 @@ def planned(
     )
 
 
-def strategy(preset: str = "70B on 64 GPUs") -> Explorer:
-    """The strategy explorer, from one of its presets: lay a model out over GPUs, and see what that costs."""
+def strategy(preset: str = "70B on 64 GPUs", own: str = "") -> Explorer:
+    """The strategy explorer, from one of its presets: lay a model out over GPUs, and see what that costs.
+
+    `own` is one more model: a name of the course's table, or the path of a Hugging Face config.
+    """
     at = {**START, **PRESETS[preset]}
 
     def tokens(count: int) -> str:
@@ -231,7 +234,7 @@ def strategy(preset: str = "70B on 64 GPUs") -> Explorer:
 
     explorer = explore(
         draw_strategy,
-        model=menu(tuple(MODELS), at["model"], label="model"),
+        model=menu((*MODELS, own) if own else tuple(MODELS), own or at["model"], label="model"),
         gpus=slider(COUNTS, at["gpus"], label="GPUs", text=lambda count: f"{count:,}"),
         tp=slider(POWERS, at["tp"], label="tp (tensor)"),
         pp=slider(POWERS, at["pp"], label="pp (pipeline)"),

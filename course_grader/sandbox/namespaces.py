@@ -13,7 +13,7 @@ from pathlib import Path
 
 from course_grader.sandbox import linux
 from course_grader.sandbox.policy import Wall, copy_plain, course_files, trees
-from course_lib.folders import ROOT
+from course_lib.folders import PACKAGES, ROOT, installed
 
 HOME = "/home/learner"
 _FIRST_USER, _USERS = 1_879_048_192, 2**28  # ids that no system assigns to users (systemd's list)
@@ -81,11 +81,11 @@ def _show(path: Path, root: Path) -> None:
 
 
 def _show_course(root: Path, covered: bool) -> None:
-    """Show the worker's side of the course at its own path, and nothing else of that folder."""
+    """Show the worker's side of the course at its own path, and nothing else of that folder, or, if it is installed, of its packages."""
     target = root / str(ROOT).lstrip("/")
     target.mkdir(parents=True, exist_ok=True)
-    if covered:
-        linux.mount("tmpfs", target, "size=64m,mode=755", linux.NOSUID | linux.NODEV)
+    for each in ([target / package for package in PACKAGES] if installed() else [target]) if covered else []:
+        linux.mount("tmpfs", each, "size=64m,mode=755", linux.NOSUID | linux.NODEV)
     for path in course_files():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / path, target / path)

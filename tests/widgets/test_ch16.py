@@ -74,7 +74,7 @@ def test_every_number_of_the_prose_is_a_text_and_the_plan_is_the_cheapest():
         for size, tp in ((2.0, 4), (2.0, 8), (1.0, 2), (1.0, 4))
     ]
     assert numbers.NUMBERS["plan_rate"]() == f"{max(map(numbers.plan_rate, kinds)):,.0f}"
-    assert facts.latent_width("deepseek-v3") == int(numbers.NUMBERS["latent"]())
+    assert facts.model("deepseek-v3").latent_width == int(numbers.NUMBERS["latent"]())
 
 
 def test_the_last_column_of_the_lifetime_table_is_the_share_of_all_flop_that_trains():

@@ -50,7 +50,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "used_least": lambda: percent_text(facts.claim("cache-used-least").value, 2),
     "used_most": lambda: percent_text(facts.claim("cache-used-most").value, 2),
     "small_weights": lambda: bytes_text(SMALL.weight_bytes),
-    "latent": lambda: str(facts.latent_width("deepseek-v3")),
+    "latent": lambda: str(facts.model("deepseek-v3").latent_width),
     "large_layers": lambda: str(LARGE.model.layers),
     "large_kv_heads": lambda: str(LARGE.model.kv_heads),
     "large_heads": lambda: str(LARGE.model.heads),

@@ -8,14 +8,7 @@ from course_lib.estimate.facts.hardware import Device, Link, device, devices, li
 from course_lib.estimate.facts.models import Checkpoint, ModelShape, checkpoints, model, models
 from course_lib.estimate.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
 from course_lib.estimate.facts.reliability import FailureLog, failure_log, failure_logs, interruption_causes
-from course_lib.estimate.facts.serving import (
-    ServiceDay,
-    ServingRow,
-    latent_width,
-    service_day,
-    serving_rows,
-    serving_sources,
-)
+from course_lib.estimate.facts.serving import ServiceDay, ServingRow, service_day, serving_rows, serving_sources
 from course_lib.estimate.facts.topologies import Topology, TopologyLevel, topologies, topology
 
 __all__ = [
@@ -54,7 +47,6 @@ __all__ = [
     "frameworks",
     "gpu",
     "interruption_causes",
-    "latent_width",
     "link",
     "links",
     "model",

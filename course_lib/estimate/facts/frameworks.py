@@ -26,6 +26,7 @@ class Framework:
         _, _, after = line.partition(" -m torchtitan.train ") if "torchtitan.train" in line else line.partition(".py ")
         said = re.findall(r"(?<!\S)--([\w.-]+)", after.partition("  #")[0])
         said += re.findall(r"(?<!\S)([\w-]+:[\w-]+)", after.partition("  #")[0])
+        said += re.findall(r"(?<!\S)([a-z]\w*\.\w+)=", after.partition("  #")[0])  # an override
         return [option for option in said if not self._known(option)]
 
     def _known(self, option: str) -> bool:
@@ -56,7 +57,7 @@ def _frameworks() -> dict[str, Framework]:
 
 
 def framework(name: str) -> Framework:
-    """The framework called "torchtitan" or "megatron"."""
+    """The framework called "torchtitan", "megatron" or "bridge"."""
     return find("framework", name, _frameworks())
 
 

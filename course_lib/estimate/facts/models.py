@@ -42,6 +42,11 @@ class ModelShape:
     expert_biases: int = 0  # 1: experts have biases
     attention_biases: str = ""  # of a model whose other matrices have none: "qkv", or "qkvo" with the output's
     head_norms: int = 0  # 1: queries and keys are normalized head by head
+    wide_norms: int = 0  # 1: queries and keys are normalized over all heads together
+    layer_norms: int = 2  # norms of hidden width in a layer
+    head_bias: int = 0  # 1: the output projection has a bias
+    window: int = 0  # tokens that the layers of local attention attend to; 0: there are none
+    local_layers: int = 0  # how many layers those are
     sinks: int = 0  # 1: a learned score for each head, to which attention can go instead of to a token
     embedding_norm: int = 0  # 1: a norm after the embedding
     query_latent: int = 0  # latent attention: compressed width of the queries
@@ -51,6 +56,11 @@ class ModelShape:
     value_dim: int = 0
     index_heads: int = 0  # of an indexer that selects the tokens to attend to
     index_dim: int = 0
+
+    @property
+    def latent_width(self) -> int:
+        """Numbers that one token keeps in one layer of a model with latent attention; 0 for a model without it."""
+        return self.latent + self.rotary_dim + self.index_dim
 
     @property
     def dense(self) -> bool:

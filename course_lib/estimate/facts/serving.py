@@ -1,11 +1,10 @@
-"""Serving as published: throughput and latency of engines, a day of a large service, and the width of latent attention."""
+"""Serving as published: throughput and latency of engines, and a day of a large service."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from course_lib.estimate.facts.fact import Fact, fact_of, find, reference, rows
-from course_lib.estimate.facts.models import models
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,12 +84,6 @@ def service_day(name: str = "DeepSeek-V3/R1") -> ServiceDay:
     for row in rows("service_days.csv"):
         values.setdefault(row["service"], {})[row["field"]] = fact_of(row)
     return find("service", name, {key: ServiceDay(name=key, **fields) for key, fields in values.items()})
-
-
-def latent_width(name: str) -> int:
-    """Numbers that one token keeps in one layer of a model with latent attention; 0 for a model without it."""
-    known = models().get(name)
-    return known.latent + known.rotary_dim + known.index_dim if known else 0
 
 
 def serving_sources() -> dict[str, str]:

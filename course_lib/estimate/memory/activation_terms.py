@@ -118,6 +118,9 @@ def _attention(
     yield Term("norm1.input", residual, wide, sp, "never")
     yield from _statistics("norm1", tokens, one, using, sp)
     yield Term("attention.input", residual, wide, sp)
+    if one.latent:  # compressed queries, and keys with values, before and after their norms
+        compressed = 2 * (one.query_latent + one.latent) + one.rotary_dim
+        yield Term("attention.latent", tokens * compressed, wide, sp)
     yield Term("attention.q", tokens * one.query_width, wide, tp)
     yield Term("attention.k", tokens * one.kv_width, wide, kv_ways)
     yield Term("attention.v", tokens * one.kv_width, wide, kv_ways)
@@ -131,7 +134,7 @@ def _attention(
         if dropout:
             yield Term("attention.softmax_mask", scores, _mask(using, wide), tp, "core")
             yield Term("attention.softmax_dropped", scores, wide, tp, "core")
-    yield Term("attention.context", tokens * one.query_width, wide, tp)
+    yield Term("attention.context", tokens * one.value_width, wide, tp)
     if dropout:
         yield Term("attention.dropout_mask", residual, _mask(using, wide), sp)
 
@@ -208,7 +211,7 @@ def _loss_terms(loss: str, logits: Any, wide: float, tp: Any) -> list[Term]:
 
 def _statistics(name: str, tokens: Any, one: Shape, using: Kernels, ways: Any) -> Iterable[Term]:
     if using.statistics:
-        yield Term(f"{name}.statistics", tokens * (2 if one.norm == "LayerNorm" else 1), 4, ways)
+        yield Term(f"{name}.statistics", tokens * (1 if one.norm == "RMSNorm" else 2), 4, ways)
 
 
 def _mask(using: Kernels, wide: float) -> float:

@@ -11,10 +11,8 @@ import numpy as np
 
 from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.units import require_whole
-from course_lib.lazy import named
 
-BY_NAME = "course_lib.estimate.facts:model"  # the published shape of a name
-NORMS = ("LayerNorm", "RMSNorm")
+NORMS = {"LayerNorm": 2, "RMSNorm": 1, "LayerNorm without weights": 0}  # learned vectors: a scale, and a shift
 PARTS = ("embedding", "positions", "layer", "final_norm", "head")
 
 
@@ -56,6 +54,11 @@ class Shape:
     expert_biases: int = 0  # 1: experts have biases
     attention_biases: str = ""  # "qkv" or "qkvo", of a model without other biases
     head_norms: int = 0  # 1: queries and keys are normalized head by head
+    wide_norms: int = 0  # 1: queries and keys are normalized over all heads together
+    layer_norms: int = 2  # norms of hidden width in a layer
+    head_bias: int = 0  # 1: the output projection has a bias
+    window: int = 0  # tokens that the layers of local attention attend to; 0: there are none
+    local_layers: int = 0  # how many layers those are
     sinks: int = 0  # 1: a learned score for each head
     embedding_norm: int = 0  # 1: a norm after the embedding
     query_latent: int = 0  # latent attention: compressed width of the queries
@@ -91,14 +94,24 @@ class Shape:
         object.__setattr__(self, name, value)
 
     @property
+    def key_dim(self) -> Any:
+        """Numbers in the query and the key of one head."""
+        return self.plain_dim + self.rotary_dim if self.latent else self.head_dim
+
+    @property
     def query_width(self) -> Any:
         """Numbers in a token's queries over all heads; equal to `hidden` in most models."""
-        return self.heads * self.head_dim
+        return self.heads * self.key_dim
+
+    @property
+    def value_width(self) -> Any:
+        """Numbers in attention's result for a token over all heads, before the output projection."""
+        return self.heads * self.value_dim if self.latent else self.query_width
 
     @property
     def kv_width(self) -> Any:
-        """Numbers in a token's keys, and in its values."""
-        return self.kv_heads * self.head_dim
+        """Numbers in a token's keys, and in its values; with latent attention, the mean of both once they are expanded for training."""
+        return (self.query_width + self.value_width) / 2 if self.latent else self.kv_heads * self.head_dim
 
     def kv_width_on(self, tp: Any) -> Any:
         """`kv_width` on one of `tp` tensor-parallel ranks: whole heads, and copies of one where there are more ranks than heads."""
@@ -110,6 +123,11 @@ class Shape:
         mixtures = (self.layers - self.dense_layers) // self.expert_every
         return np.where(self.experts, mixtures, 0) if np.ndim(self.experts) else (mixtures if self.experts else 0)
 
+    def attended(self, seq: Any) -> Any:
+        """The share of causal attention's pairs of tokens that all layers together compute: less than 1 where some have a window."""
+        near = np.minimum(self.window, seq) / seq
+        return 1 - self.local_layers / self.layers * (1 - near * (2 - near))
+
     @property
     def matrices(self) -> int:
         """Matrices of an MLP: a gated one has three."""
@@ -117,22 +135,13 @@ class Shape:
 
 
 def shape(of: Any) -> Shape:
-    """The shape of a model: a name such as "llama3-70b", a `ModelShape`, a transformer's `Config`, or a `Shape`.
-
-    Refuses latent attention, of which only the parameters are counted.
-    """
-    one = _described(of)
-    if one.latent:
-        name = of if isinstance(of, str) else getattr(of, "name", "It")
-        raise ValueError(f"{name} has latent attention, of which only the parameters are counted, not the activations.")
-    return one
-
-
-def _described(of: Any) -> Shape:
-    """The shape of anything that says enough of itself, latent attention included."""
+    """The shape of a model: a name such as "llama3-70b", a `ModelShape`, a transformer's `Config`, or a `Shape`."""
     if isinstance(of, Shape):
         return of
-    of = named(BY_NAME)(of) if isinstance(of, str) else of
+    if isinstance(of, str):
+        from course_lib.estimate import facts
+
+        of = facts.model(of)
     missing = [name for name in ("layers", "hidden", "heads", "vocab") if not hasattr(of, name)]
     if missing:
         raise ValueError(f"{of!r} does not give its {', '.join(missing)}; give a model's name or a memory.Shape.")
@@ -169,7 +178,7 @@ def _attention_params(shape: Shape, tp: Any) -> tuple[Any, Any]:
     """Parameters of attention that `tp` ranks split, and those that each of them has."""
     if shape.latent:
         key = shape.plain_dim + shape.rotary_dim
-        into, out = shape.query_latent * key, shape.value_dim * shape.hidden
+        into, out = (shape.query_latent or shape.hidden) * key, shape.value_dim * shape.hidden
         split = shape.heads * (into + shape.latent * (shape.plain_dim + shape.value_dim) + out)
         whole = (shape.hidden + 1) * (shape.query_latent + shape.latent) + shape.hidden * shape.rotary_dim
         index = (shape.query_latent * shape.index_heads + shape.hidden) * shape.index_dim + 2 * shape.index_dim
@@ -182,7 +191,8 @@ def _attention_params(shape: Shape, tp: Any) -> tuple[Any, Any]:
         split, whole = split + shape.query_width, whole + keys
     if shape.biases or shape.attention_biases == "qkvo":
         whole = whole + shape.hidden
-    return split + shape.sinks * shape.heads, whole + shape.head_norms * 2 * shape.head_dim
+    whole = whole + shape.head_norms * 2 * shape.head_dim
+    return split + shape.sinks * shape.heads, whole + shape.wide_norms * (shape.query_width + shape.kv_width)
 
 
 def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
@@ -193,7 +203,7 @@ def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
     attention, what belongs to a head is split.
     """
     split, whole = _attention_params(shape, tp)
-    split, whole = split + _mlp_params(shape), whole + 2 * _norm_params(shape) + _router_params(shape)
+    split, whole = split + _mlp_params(shape), whole + shape.layer_norms * _norm_params(shape) + _router_params(shape)
     if shape.biases:
         split, whole = split + (2 if shape.gated else 1) * shape.ffn, whole + shape.hidden
     dense = split / tp + whole
@@ -205,14 +215,14 @@ def params_by_part(of: Any) -> dict[str, Any]:
 
     A layer is the average over all where some of them have experts and others do not.
     """
-    one = _described(of)
+    one = shape(of)
     table = one.vocab * one.hidden
     parts = {
         "embedding": table,
         "positions": one.learned_positions * one.hidden,
         "layer": layer_params(one),
         "final_norm": _norm_params(one),
-        "head": 0 * table if one.tied else table,
+        "head": (0 * table if one.tied else table) + one.head_bias * one.vocab,
     }
     return {**parts, "embedding_norm": _norm_params(one)} if one.embedding_norm else parts
 
@@ -222,7 +232,7 @@ def count_params(of: Any) -> int:
 
     Leaves out rotary tables, which are not learned.
     """
-    one = _described(of)
+    one = shape(of)
     total = sum(count * (one.layers if part == "layer" else 1) for part, count in params_by_part(one).items())
     return round(total) if np.ndim(total) == 0 else total
 
@@ -234,7 +244,7 @@ def gathered_layer_bytes(shape: Any, dtype: str = "bf16") -> float:
 
 
 def _norm_params(shape: Shape) -> Any:
-    return shape.hidden * (2 if shape.norm == "LayerNorm" else 1)  # LayerNorm has a shift as well as a scale
+    return shape.hidden * NORMS[shape.norm]
 
 
 def _divides(name: str, part: Any, whole_name: str, whole: Any) -> None:

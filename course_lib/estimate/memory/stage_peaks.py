@@ -96,7 +96,8 @@ def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
     first, last = np.equal(stage, 0), np.equal(stage, layout.pp - 1)
     inside = stage_layers(one.layers, layout.pp, stage) * layer_params(one, layout.tp, layout.ep)
     entry = parts["embedding"] / layout.tp + parts["positions"] + parts.get("embedding_norm", 0)
-    head = np.where(np.logical_and(one.tied, first), 0, parts["embedding"] / layout.tp)
+    bias = one.head_bias * one.vocab
+    head = np.where(np.logical_and(one.tied, first), 0, parts["embedding"] / layout.tp) + bias / layout.tp
     inside = 2 * inside if layout.schedule == "dualpipe" else inside  # both directions' stages
     return inside + first * entry + last * (head + parts["final_norm"])
 

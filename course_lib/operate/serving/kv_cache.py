@@ -19,14 +19,14 @@ def kv_numbers_per_token(model: str | facts.ModelShape, kind: str | None = None)
     if kind is not None and kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; choose from {', '.join(KINDS)}, or None for the model as it is.")
     of = facts.model(model) if isinstance(model, str) else model
-    latent = facts.latent_width(getattr(of, "name", ""))
+    latent = getattr(of, "latent_width", 0)
     if kind == "MLA" or (kind is None and latent):
         if not latent:
             raise ValueError(
                 f"{getattr(of, 'name', of)!r} has no latent attention; its key-value heads are {of.kv_heads}."
             )
         return of.layers * latent
-    shape = of if latent else memory.shape(of)
+    shape = memory.shape(of)
     heads = {"MHA": shape.heads, "MQA": 1}.get(kind or "", shape.kv_heads)
     return 2 * shape.layers * heads * shape.head_dim
 

@@ -72,7 +72,7 @@ class Deployment:
         Ranks share out the key-value heads; beyond their number they keep copies, and each keeps all of a latent
         vector.
         """
-        heads = 1 if facts.latent_width(self.model.name) else self.model.kv_heads
+        heads = 1 if self.model.latent_width else self.model.kv_heads
         return kv_numbers_per_token(self.model) * self.kv_size * max(1.0, self.tp / heads)
 
     @property

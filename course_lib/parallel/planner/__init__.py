@@ -5,13 +5,21 @@ Pure functions over frozen records; any number may be a numpy array. Each term o
 formula and source: `products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
 """
 
-from course_lib.parallel.planner.advice import binding, explain
+from course_lib.parallel.planner.advice import binding, cost, degrees, explain, memory_parts, time_parts, verdict
 from course_lib.parallel.planner.cluster import Cluster, Wire
 from course_lib.parallel.planner.clusters import cluster, names
 from course_lib.parallel.planner.commands import FRAMEWORKS, command
-from course_lib.parallel.planner.estimating import Estimate, estimate, flops_per_token, peak_memory, used_params
+from course_lib.parallel.planner.estimating import (
+    Estimate,
+    estimate,
+    flops_per_token,
+    memory_by_part,
+    peak_memory,
+    used_params,
+)
 from course_lib.parallel.planner.job import Job, Software
-from course_lib.parallel.planner.search import NoPlan, Plan, layouts, one_of, pareto, search
+from course_lib.parallel.planner.own_layout import judged
+from course_lib.parallel.planner.search import NoPlan, Plan, choices, layouts, one_of, pareto, search
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
 from course_lib.parallel.planner.traffic import strides, traffic
 from course_lib.parallel.planner.validity import REASONS, faults, in_words, invalid
@@ -28,8 +36,11 @@ __all__ = [
     "Step",
     "Wire",
     "binding",
+    "choices",
     "cluster",
+    "cost",
     "command",
+    "degrees",
     "estimate",
     "explain",
     "faults",
@@ -37,7 +48,10 @@ __all__ = [
     "used_params",
     "in_words",
     "invalid",
+    "judged",
     "layouts",
+    "memory_by_part",
+    "memory_parts",
     "micro_batch",
     "names",
     "one_of",
@@ -45,6 +59,8 @@ __all__ = [
     "peak_memory",
     "search",
     "step_time",
+    "time_parts",
     "strides",
     "traffic",
+    "verdict",
 ]

@@ -1,6 +1,9 @@
 """Plans in words: what binds a plan, and what the next one gives up."""
 
-from course_lib.estimate.units import bytes_text, duration_text, percent_text
+from collections.abc import Mapping
+
+from course_lib.estimate.units import DAY, bytes_text, duration_text, number_text, percent_text
+from course_lib.parallel.planner.estimating import memory_by_part
 from course_lib.parallel.planner.search import Plan
 
 CAUSES = {
@@ -39,26 +42,69 @@ def binding(plan: Plan) -> str:
     return max(parts, key=lambda name: parts[name])
 
 
-def explain(plans: list[Plan], tokens: float | None = None) -> list[str]:
-    """Each plan in three lines: what it is, what it costs and what binds it, what it gives up compared with the best."""
+PARTS = {
+    "weights": "weights",
+    "grads": "gradients",
+    "optimizer": "optimizer",
+    "gathered": "gathered weights",
+    "activations": "activations",
+    "recomputed": "a layer computed again",
+    "loss": "the logits' gradient",
+    "slack": "allocator and buffers",
+}
+SHOWN = 0.005  # of the whole: smaller parts are summed up as "the rest"
+
+
+def shares(parts: Mapping[str, float], words: Mapping[str, str]) -> dict[str, float]:
+    """Parts by their words, largest first, those below half a percent together as "the rest"."""
+    whole = sum(parts.values())
+    large = {name: each for name, each in parts.items() if each >= SHOWN * whole}
+    found = {words[name]: each for name, each in sorted(large.items(), key=lambda item: -item[1])}
+    rest = whole - sum(large.values())
+    return found | ({"the rest": rest} if rest > 0 else {})
+
+
+def memory_parts(plan: Plan) -> dict[str, float]:
+    """Bytes of the fullest rank by purpose, in words."""
+    return shares(memory_by_part(plan.job, plan.layout), PARTS)
+
+
+def time_parts(plan: Plan) -> dict[str, float]:
+    """Seconds of a step by cause, in words."""
+    return shares({name: float(each) for name, each in plan.estimate.step.parts.items()}, CAUSES)
+
+
+def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
+    """Each plan in a few lines: its wish and layout; time and cost; memory and time by part; what binds it; what it gives up."""
     lines: list[str] = []
-    for place, plan in enumerate(plans, start=1):
-        found = plan.estimate
-        cause = binding(plan)
-        share = float(found.step.parts[cause]) / plan.seconds
-        price = f"${plan.usd(tokens):,.0f}" if tokens and plan.cluster.usd_per_hour else "price unknown"
-        run = f", {plan.days(tokens):.1f} days, {price}" if tokens else ""
-        lines.append(f"{place}. {degrees(plan)}")
-        lines.append(
-            f"   {duration_text(plan.seconds)} a step, MFU {percent_text(float(found.mfu))} "
-            f"({percent_text(float(found.attention_mfu))} with attention), "
-            f"{bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}{run}"
-        )
-        full = " Memory is nearly full." if plan.memory > TIGHT * plan.cluster.memory else ""
-        lines.append(
-            f"   Bound by {CAUSES[cause]}: {percent_text(share, 2)} of the step.{full}{_given_up(plan, plans[0])}"
-        )
+    best = next(iter(plans.values()))
+    for place, (wish, plan) in enumerate(plans.items(), start=1):
+        held = ", ".join(f"{name} {bytes_text(each)}" for name, each in memory_parts(plan).items())
+        spent = ", ".join(f"{name} {percent_text(each / plan.seconds, 2)}" for name, each in time_parts(plan).items())
+        lines += [
+            f"{place}. {wish[0].upper()}{wish[1:]}: {degrees(plan)}",
+            f"   {duration_text(plan.seconds)} a step, {cost(plan, tokens)}; MFU {percent_text(float(plan.estimate.mfu))} "
+            f"({percent_text(float(plan.estimate.attention_mfu))} with attention)",
+            f"   Memory: {bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}: {held}",
+            f"   Time: {spent}",
+            f"   {verdict(plan, best)}",
+        ]
     return lines
+
+
+def cost(plan: Plan, tokens: float) -> str:
+    """Days and dollars of the run."""
+    price = f"${plan.usd(tokens):,.0f}" if plan.cluster.usd_per_hour else "price unknown"
+    days = plan.days(tokens)
+    return f"{number_text(days)} days, {price}" if days >= 1 else f"{duration_text(days * DAY)}, {price}"
+
+
+def verdict(plan: Plan, best: Plan) -> str:
+    """What binds a plan, whether its memory is nearly full, and what it loses against the best one."""
+    cause = binding(plan)
+    share = float(plan.estimate.step.parts[cause]) / plan.seconds
+    full = " Memory is nearly full." if plan.memory > TIGHT * plan.cluster.memory else ""
+    return f"Bound by {CAUSES[cause]}: {percent_text(share, 2)} of the step.{full}{_given_up(plan, best)}"
 
 
 def _given_up(plan: Plan, best: Plan) -> str:
@@ -66,8 +112,10 @@ def _given_up(plan: Plan, best: Plan) -> str:
     if plan is best:
         return ""
     slower = plan.seconds / best.seconds - 1
-    if slower < SAME:
-        return " As quick as the best."
+    if abs(slower) < SAME:
+        return " As quick as the quickest."
+    if slower < 0:
+        return f" {percent_text(-slower, 2)} quicker than the quickest of the search."
     ours, theirs = plan.estimate.step.parts, best.estimate.step.parts
     grown = max(ours, key=lambda name: float(ours[name]) - float(theirs[name]))
-    return f" {percent_text(slower, 2)} slower than the best, most of it in {CAUSES[grown]}."
+    return f" {percent_text(slower, 2)} slower than the quickest, most of it in {CAUSES[grown]}."

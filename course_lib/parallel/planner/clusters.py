@@ -3,12 +3,14 @@
 The shares are in `facts/data/clusters.csv` with their conditions. They belong to a device or a machine, never to a run.
 """
 
+import difflib
+import math
 import re
 from functools import cache
 from typing import Any
 
 from course_lib.estimate import facts
-from course_lib.estimate.facts.fact import find, rows
+from course_lib.estimate.facts.fact import rows
 from course_lib.estimate.units import GB, US, require_whole
 from course_lib.parallel.planner.cluster import Cluster, Wire
 
@@ -18,6 +20,8 @@ SAME_CHIP = {
     "H200 SXM": "H100 SXM",
     "GB300": "GB200",
 }  # with other memory: products run alike
+MOST = 1_000_000  # devices
+NOISE = r"nvidia|amd|tesla|geforce|rtx|instinct|radeon|sxm\d*|nvlink|hbm\w*|gpus?|dgx|hgx|nvl\d+|tensor|core|x"  # in a device's name
 PROCESSORS = {"A100": 108, "H100": 132, "H200": 132, "B200": 148, "B300": 148, "V100": 80}
 PRICES = {"H100": "H100 hour", "A100": "A100 hour, specialty low", "H200": "H200 hour, specialty low"}
 
@@ -33,13 +37,18 @@ def names() -> tuple[str, ...]:
 
 
 def cluster(of: str, gpus: int | None = None) -> Cluster:
-    """A cluster of `gpus` devices: `cluster("64xH100")`, `cluster("Jean Zay A100", 384)`.
+    """A cluster of `gpus` devices: `cluster("64xH100")`, `cluster("A100-40GB:8")`, `cluster("gb200-nvl72")`, `cluster("Jean Zay A100", 384)`.
 
-    ValueError that names the clusters nearest to an unknown name, or if a server would be partly filled.
+    ValueError that names the nearest cluster with known rates, or if a server would be partly filled.
     """
-    count, name = _parsed(of, gpus)
-    row = find("cluster", name, _rows())
+    count, name = _parsed(of)
+    count = gpus if count is None else count
+    row = _row(name, count)
+    if count is None:
+        raise ValueError(f"{of!r} does not say how many devices of which kind; write it as {_example(row, 64)}.")
     gpus = require_whole("gpus", count, "devices")
+    if gpus > MOST:
+        raise ValueError(f"{gpus:,} devices are more than {MOST:,}, the most that is planned.")
     per_node = int(row["per_node"])
     if gpus > per_node and gpus % per_node:
         lower = gpus // per_node * per_node
@@ -47,14 +56,70 @@ def cluster(of: str, gpus: int | None = None) -> Cluster:
     return _built(row, gpus)
 
 
-def _parsed(of: str, gpus: int | None) -> tuple[Any, str]:
-    found = re.fullmatch(r"\s*(\d+)\s*[xX×*]\s*(.+?)\s*", of)
-    count, name = (int(found[1]), found[2]) if found else (gpus, of.strip())
-    if count is None:
-        example = f"64x{of.strip()}" if re.match(r"\s*[A-Za-z]", of) else "64xH100"
-        raise ValueError(f"{of!r} does not say how many devices of which kind; write it as {example}.")
-    short = {"A100": "A100 SXM 80GB", "H100": "H100 SXM", "H200": "H200 SXM", "B200": "B200 SXM", "B300": "B300 SXM"}
-    return count, short.get(name.upper(), name)
+def _parsed(of: str) -> tuple[int | None, str]:
+    """How many of what: the count before or behind the name; a rack's name, such as NVL72, counts its devices."""
+    text = of.strip()
+    first = re.fullmatch(r"(-?\d+)\s*(?:[xX×*]\s*|\s|(?=[A-Za-z]))(.+)", text)
+    last = re.fullmatch(r"(.*\w)\s*(?::|\s[xX×*]|[×*]|(?<=\d)[xX])\s*(\d+)", text)
+    if first:
+        inner, name = _parsed(first[2])
+        many = int(first[1])
+        rack = re.search(r"nvl(\d+)", name, re.IGNORECASE)
+        if rack and many % int(rack[1]) == 0:
+            return many, name  # devices, not racks
+        return many * (inner or 1), name
+    if last:
+        return int(last[2]), last[1]
+    rack = re.search(r"nvl(\d+)$", text, re.IGNORECASE)
+    return (int(rack[1]) if rack else None), text
+
+
+def _words(name: str) -> set[str]:
+    """The words of a device's name that tell devices apart: "NVIDIA A100-SXM4-40GB" is A100 and 40GB."""
+    plain = re.sub(r"(\d+)\s*(gb?|gib)\b", r"\1gb", name.casefold())
+    known = re.findall(r"[a-z]+\d*[a-z]*|\d+[a-z]*", plain)
+    return {word for word in known if not re.fullmatch(NOISE, word)}
+
+
+def _row(name: str, count: int | None) -> dict[str, str]:
+    """The cluster that a name means; of several, the plain device with the largest memory."""
+    by_name = {key.casefold(): row for key, row in _rows().items()}
+    plain = name.strip().casefold()
+    for said in (plain, plain.replace("-", " ")):
+        if said in by_name:
+            return by_name[said]
+    asked = _words(name)
+    known = [
+        one
+        for one in facts.devices(announced=True).values()
+        if asked and asked <= _words(one.name) | {f"{one.memory / GB:.0f}gb"}
+    ]
+    fits = [one for one in known if one.name in _rows()]
+    if fits:
+        return _rows()[max(fits, key=lambda one: float(one.memory)).name]
+    if not known:
+        close = difflib.get_close_matches(name.casefold(), list(by_name), n=3, cutoff=0.5)
+        near = "Near it" if close else "Devices with known rates, the smallest first"
+        by_name = dict(sorted(by_name.items(), key=lambda item: float(facts.device(item[1]["device"]).memory)))
+        names = ", ".join(by_name[each]["cluster"] for each in close or by_name)
+        raise ValueError(f"No cluster called {name!r}: the course has no rates of this device. {near}: {names}.")
+    one = known[0]
+    nearest = min(_rows().values(), key=lambda row: _distance(one, facts.device(row["device"])))
+    raise ValueError(
+        f"{one.name} ({one.memory.text}) is known, but no published training run says what clusters of it sustain. The nearest with such "
+        f"runs is {nearest['device']} ({facts.device(nearest['device']).memory.text}): {_example(nearest, count or 64)}."
+    )
+
+
+def _distance(one: Any, other: Any) -> float:
+    """How far two devices are apart, in doublings of memory, 16-bit rate and bandwidth."""
+    pairs = ((one.get(name), other.get(name)) for name in ("memory", "dense_flops", "bandwidth"))
+    return sum(abs(math.log2(left / right)) for left, right in pairs if left and right)
+
+
+def _example(row: dict[str, str], count: int) -> str:
+    name = re.sub(r" SXM\d*", "", row["cluster"])
+    return f"{count}x{name.replace(' ', '-')}"
 
 
 def _built(row: dict[str, str], gpus: int) -> Cluster:

@@ -1,6 +1,6 @@
 """Everything about a layout at once: time, memory, utilization, tokens a second, dollars, and whether it can run."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 import numpy as np
@@ -9,7 +9,7 @@ from course_lib.estimate.compute import attention_flops_per_token, mfu
 from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params, params_by_part
-from course_lib.estimate.memory.stage_peaks import peak_bytes
+from course_lib.estimate.memory.stage_peaks import PeakChoices, peak_bytes, stage_peak
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import HOUR
 from course_lib.parallel.planner.cluster import Cluster
@@ -50,20 +50,28 @@ def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Any:
 
     State is that of the running plan. Slack and buffers are torchtitan's, chosen on half of its published rows.
     """
-    batch = np.ceil(micro_batch(job, layout))
-    unfused = job.software.attention == "unfused"
-    terms = peak_bytes(
-        job.shape,
-        batch,
-        job.seq,
-        layout,
-        convention=CONVENTION,
-        kernels="paper" if unfused else "flash",
-        dropout=job.software.dropout,
-        checkpointing=job.recompute,
-        loss="paper",
-    )
+    terms = peak_bytes(job.shape, np.ceil(micro_batch(job, layout)), job.seq, layout, **_memory_choices(job))
     return terms + slack_bytes(terms)
+
+
+def _memory_choices(job: Job) -> PeakChoices:
+    return {
+        "convention": CONVENTION,
+        "kernels": "paper" if job.software.attention == "unfused" else "flash",
+        "dropout": job.software.dropout,
+        "checkpointing": job.recompute,
+        "loss": "paper",
+    }
+
+
+def memory_by_part(job: Job, layout: Layout) -> dict[str, float]:
+    """Bytes of the fullest rank of one layout by purpose; their sum is `peak_memory`."""
+    batch, choices = int(np.ceil(micro_batch(job, layout))), _memory_choices(job)
+    ends = {0, int(layout.pp) - 1}
+    peaks = [stage_peak(job.shape, batch, job.seq, layout, **(choices | PeakChoices(stage=stage))) for stage in ends]
+    fullest = max(peaks, key=lambda peak: float(peak.total))
+    parts = {each.name: float(getattr(fullest, each.name)) for each in fields(fullest)}
+    return parts | {"slack": float(slack_bytes(fullest.total))}
 
 
 def used_params(job: Job) -> float:
@@ -77,7 +85,8 @@ def flops_per_token(job: Job) -> float:
     """FLOP of a token's products, forward and backward: 6 for each parameter but the embedding, and attention in full."""
     one = job.shape
     products = used_params(job) - (0 if one.tied else params_by_part(one)["embedding"])
-    return 6.0 * products + attention_flops_per_token(one.layers, one.query_width, job.seq)
+    width = (one.query_width + one.value_width) / 2
+    return 6.0 * products + attention_flops_per_token(one.layers, width, job.seq) * one.attended(job.seq)
 
 
 def _possible(layout: Layout, ok: Any) -> Layout:

@@ -41,8 +41,15 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     one, tp = job.shape, layout.tp
     tokens = batch * job.seq / layout.cp
     query, kv = one.query_width / tp, one.kv_width_on(tp)
-    sites = [(tokens, one.hidden, query + 2 * kv, query, 1), (tokens, query, one.hidden, query, 1)]
-    sites += _mlp(job, layout, tokens)
+    out = one.value_width / tp
+    sites = [(tokens, out, one.hidden, out, 1), *_mlp(job, layout, tokens)]
+    if one.latent:  # down to the compressed widths on every rank, and up to this rank's heads
+        entry = one.query_latent or one.hidden
+        down = one.query_latent + one.latent + one.rotary_dim
+        sites += [(tokens, one.hidden, down, one.hidden, 1), (tokens, entry, query, query, 1)]
+        sites.append((tokens, one.latent, one.heads / tp * one.plain_dim + out, out, 1))
+    else:
+        sites.append((tokens, one.hidden, query + 2 * kv, query, 1))
     width = 1.0 if job.dtype == "fp8" else 2.0
     forward = inputs = weights = 0.0
     for rows, k, n, narrow, times in sites:
@@ -74,13 +81,14 @@ def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any
 def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     """Scores, softmax and weighted sum.
 
-    Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023). Unfused: all s² scores pass
+    Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023), less in layers with a
+    window. Unfused: all s² scores pass
     through memory in 13 bytes forward (write, softmax, dropout, read) and 20 backward, each product at the rate of its
     head width.
     """
     one, software = job.shape, job.software
     scores = batch * one.heads / layout.tp * job.seq * job.seq / layout.cp
-    flops = 4.0 * scores * one.head_dim
+    flops = 2.0 * scores * (one.key_dim + one.value_width / one.heads) * one.attended(job.seq)
     if software.attention != "unfused":
         seen = flops * (0.5 if job.causal else 1.0)
         seen = seen / (NATIVE_ATTENTION if software.attention == "native" else 1.0)

@@ -1,6 +1,7 @@
 """Every layout of a job on a cluster, estimated at once; the best few, and those that nothing beats in time, memory and cost."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -149,26 +150,102 @@ def search(
     nearest plan.
     """
     best: dict[tuple[int, ...], Plan] = {}
-    nearest: Plan | None = None
-    for word in recompute:
-        for schedule in schedules:
-            here = replace(job, recompute=word)
-            many = layouts(here, cluster, schedule=schedule)
-            found = estimate(here, cluster, many)
-            seconds = np.where(found.ok, found.seconds, np.inf)
-            closest = int(np.nanargmin(found.memory))
-            if nearest is None or found.memory[closest] < nearest.memory:
-                nearest = _plan(here, cluster, many, closest)
-            for index in np.argsort(seconds)[: 40 * top]:
-                if not np.isfinite(seconds[index]):
-                    break
-                degrees = tuple(int(getattr(many, name)[index]) for name in ("tp", "cp", "pp", "dp", "ep"))
-                if degrees not in best or seconds[index] < best[degrees].seconds:
-                    best[degrees] = _plan(here, cluster, many, int(index))
+    found = tried(job, cluster, schedules, recompute)
+    for here, many, estimates in found:
+        seconds = np.where(estimates.ok, estimates.seconds, np.inf)
+        for index in np.argsort(seconds)[: 40 * top]:
+            if not np.isfinite(seconds[index]):
+                break
+            degrees = tuple(int(getattr(many, name)[index]) for name in ("tp", "cp", "pp", "dp", "ep"))
+            if degrees not in best or seconds[index] < best[degrees].seconds:
+                best[degrees] = _plan(here, cluster, many, int(index))
     if not best:
-        raise NoPlan(_too_large(nearest))
+        raise NoPlan(_too_large(_smallest(cluster, found)))
     ranked = sorted(best.values(), key=_simple_first)
     return _within(ranked, tokens, deadline, max_usd)[:top]
+
+
+Tried = list[tuple[Job, Layout, Estimate]]
+
+
+def tried(
+    job: Job, cluster: Cluster, schedules: Sequence[str] = ("1f1b", "interleaved"), recompute: Sequence[str] = RECOMPUTE
+) -> Tried:
+    """Every layout with its estimate, as arrays, one entry for each recomputation and schedule."""
+    jobs = [replace(job, recompute=word) for word in recompute]
+    spaces = [layouts(job, cluster, schedule=schedule) for schedule in schedules]
+    return [(here, many, estimate(here, cluster, many)) for here in jobs for many in spaces]
+
+
+def _smallest(cluster: Cluster, found: Tried) -> Plan | None:
+    """The plan that needs the least memory, whether it fits or not."""
+    places = [int(np.nanargmin(each.memory)) for _, _, each in found]
+    least = min(range(len(found)), key=lambda one: found[one][2].memory[places[one]], default=None)
+    return None if least is None else _plan(found[least][0], cluster, found[least][1], places[least])
+
+
+AXES = ("tp", "cp", "pp", "ep")  # next to data, which every plan has
+ROOMY = 1.25  # times the quickest step: how slow the plan with the most room may be
+SIMPLE = 2.0  # times the quickest step: how slow the plan with the fewest axes may be
+
+
+def choices(
+    job: Job,
+    cluster: Cluster,
+    *,
+    tokens: float | None = None,
+    deadline: float | None = None,
+    max_usd: float | None = None,
+) -> dict[str, Plan]:
+    """Plans that differ in what one may want: the quickest, the one with the fewest axes, the one with the most memory to spare,
+    the quickest that keeps weights whole.
+
+    Layouts whose steps differ by less than a thousandth are one plan, the simplest of them. A wish that an earlier plan grants is left out.
+    """
+    found = tried(job, cluster)
+    columns = [_columns(many, each) for _, many, each in found]
+    seconds, memory, axes, simple, sharded = (np.concatenate(each) for each in zip(*columns, strict=True))
+    starts = np.cumsum([0, *(len(each[0]) for each in columns)])
+
+    def plan(index: int) -> Plan:
+        entry = int(np.searchsorted(starts, index, side="right")) - 1
+        return _plan(found[entry][0], cluster, found[entry][1], index - int(starts[entry]))
+
+    def first(order: tuple[Any, ...], slowest: float) -> Plan:
+        return plan(int(np.lexsort((*reversed(order), seconds > slowest))[0]))
+
+    if not np.isfinite(seconds).any():
+        raise NoPlan(_too_large(_smallest(cluster, found)))
+    quickest = plan(int(np.argmin(seconds * (1 + 1e-3 * simple))))
+    _within([quickest], tokens, deadline, max_usd)
+    limit = quickest.seconds * (1 + 1e-3)
+    wishes = {
+        "the quickest": quickest,
+        "the fewest axes": first((axes, seconds), SIMPLE * limit),
+        "the most memory to spare": first((memory, seconds), ROOMY * limit),
+        "whole weights on each rank (ZeRO-1)": first((sharded, seconds), SIMPLE * limit),
+    }
+    kept: dict[str, Plan] = {}
+    for wish, one in wishes.items():
+        if any(one.layout == other.layout and one.job == other.job for other in kept.values()):
+            continue
+        with suppress(NoPlan):
+            _within([one], tokens, deadline, max_usd)
+            kept[wish] = one
+    return kept
+
+
+def _columns(many: Layout, found: Estimate) -> tuple[np.ndarray, ...]:
+    """Seconds, infinite where a layout cannot run; memory; how many axes; doublings of all axes but data; whether weights are sharded."""
+    fine = np.asarray(found.ok)
+    degrees = [np.broadcast_to(getattr(many, name), fine.shape) for name in AXES]
+    return (
+        np.where(fine, found.seconds, np.inf),
+        np.where(fine, found.memory, np.inf),
+        sum(np.greater(each, 1).astype(int) for each in degrees),
+        sum(np.log2(each) for each in degrees),
+        np.broadcast_to(np.equal(many.zero, 3), fine.shape),
+    )
 
 
 def _simple_first(plan: Plan) -> float:

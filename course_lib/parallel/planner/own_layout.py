@@ -1,0 +1,67 @@
+"""A layout that somebody wrote down, such as "tp=8, pp=4, zero=1, microbatches=64, recompute=full", as a plan to be judged."""
+
+import re
+from dataclasses import replace
+
+from course_lib.estimate.memory.layout import CHUNKED, SCHEDULES, Layout
+from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.estimating import estimate
+from course_lib.parallel.planner.job import CHECKPOINTING, Job
+from course_lib.parallel.planner.search import NoPlan, Plan
+from course_lib.parallel.planner.validity import in_words
+
+NUMBERS = ("tp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches", "microbatch")
+LARGEST = 1_000_000
+
+
+def judged(text: str, job: Job, cluster: Cluster) -> Plan:
+    """The plan of a layout in words. `dp` follows from the devices, and `microbatches` from `microbatch`, 1 sequence if neither is given.
+
+    ValueError if a word is not understood; NoPlan with the reasons if the layout cannot run.
+    """
+    said = _parsed(text)
+    recompute, schedule = said.pop("recompute", "none"), said.pop("schedule", "")
+    numbers = {name: _number(name, value) for name, value in said.items()}
+    ranks = 1
+    for name in ("tp", "cp", "pp"):
+        ranks *= numbers.setdefault(name, 1)
+    if "dp" not in numbers:
+        if cluster.gpus % ranks:
+            raise NoPlan(f"tp x cp x pp is {ranks}, which does not divide the {cluster.gpus} devices.")
+        numbers["dp"] = cluster.gpus // ranks
+    size = numbers.pop("microbatch", 1)
+    numbers.setdefault("microbatches", max(1, int(job.sequences) // (numbers["dp"] * size)))
+    numbers.setdefault("zero", 1)
+    usual = CHUNKED[0] if numbers.get("virtual", 1) > 1 else "1f1b"
+    job = replace(job, recompute=recompute)
+    where = Layout(sp=numbers["tp"] > 1, schedule=schedule or usual, **numbers)
+    found = estimate(job, cluster, where)
+    if not found.ok:
+        held = (
+            f" It holds {float(found.memory) / 1e9:.1f} GB of {cluster.memory / 1e9:.0f} GB."
+            if found.memory > 0
+            else ""
+        )
+        raise NoPlan(f"This layout cannot run: {'; '.join(in_words(int(found.faults)))}.{held}")
+    return Plan(job=job, cluster=cluster, layout=where, estimate=found)
+
+
+def _parsed(text: str) -> dict[str, str]:
+    said: dict[str, str] = {}
+    known = {"schedule": SCHEDULES, "recompute": CHECKPOINTING}
+    for word in re.split(r"[,\s]+", text.strip()):
+        name, _, value = word.partition("=")
+        if name not in (*NUMBERS, *known):
+            raise ValueError(f"{word!r} is no part of a layout; write name=value with {', '.join((*NUMBERS, *known))}.")
+        if name in known and value not in known[name]:
+            raise ValueError(f"{name} is {value!r}; choose from {', '.join(known[name])}.")
+        if name in said:
+            raise ValueError(f"{name} is given twice.")
+        said[name] = value
+    return said
+
+
+def _number(name: str, value: str) -> int:
+    if not re.fullmatch(r"\d{1,7}", value) or not (name == "zero" or int(value) >= 1) or int(value) > LARGEST:
+        raise ValueError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST:,}.")
+    return int(value)

@@ -25,17 +25,23 @@ def each_row(name: str, rows: Callable[[], Iterable[Any]], label: Callable[[Any]
     return decorated
 
 
-def each_card(which: Callable[[Card], bool] = lambda card: True) -> Callable[[Test], Test]:
-    """Run a test for each card that `which` holds for, as its argument `card`: one test a chapter."""
+def each_of_chapter(
+    name: str, rows: Callable[[str], Iterable[Any]], label: Callable[[Any], str] = str
+) -> Callable[[Test], Test]:
+    """Run a test for each of the `rows` of a chapter, as its argument `name`: one test a chapter."""
 
     def decorated(test: Test) -> Test:
-        def over_cards(chapter: str, **fixtures: Any) -> None:
-            cards = [card for card in exercises.cards(chapter) if which(card)]
-            _run(test, ((card.id, {"card": card}) for card in cards), fixtures)
+        def over_rows(chapter: str, **fixtures: Any) -> None:
+            _run(test, ((label(row), {name: row}) for row in rows(chapter)), fixtures)
 
-        return pytest.mark.parametrize("chapter", chosen_chapters())(_named_as(over_cards, test, "card", "chapter"))
+        return pytest.mark.parametrize("chapter", chosen_chapters())(_named_as(over_rows, test, name, "chapter"))
 
     return decorated
+
+
+def each_card(which: Callable[[Card], bool] = lambda card: True) -> Callable[[Test], Test]:
+    """Run a test for each card that `which` holds for, as its argument `card`: one test a chapter."""
+    return each_of_chapter("card", lambda chapter: filter(which, exercises.cards(chapter)), lambda card: card.id)
 
 
 def chosen_chapters() -> list[str]:

@@ -5,8 +5,11 @@ Slower is what needs a browser, a database or processes of its own, or works for
 """
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+
+from tests.rotation import REPOSITORY
 
 MARKS = ("browser", "postgres", "whole", "rotates", "slower")
 ARGUMENTS = (
@@ -40,3 +43,11 @@ def is_slower(item: pytest.Item) -> bool:
     file = item.nodeid.split("::")[0]
     marked = any(item.get_closest_marker(mark) for mark in MARKS)
     return marked or not set(ARGUMENTS).isdisjoint(getattr(item, "fixturenames", ())) or file.startswith(tuple(FILES))
+
+
+def has_none(path: Path, tier: str) -> bool:
+    """Whether a file certainly has no test of this tier: without loading it."""
+    if not tier or not path.name.startswith("test_"):
+        return False
+    whole = path.relative_to(REPOSITORY).as_posix().startswith(tuple(FILES))
+    return whole if tier == "quick" else not whole and not any(word in path.read_text() for word in MARKS + ARGUMENTS)

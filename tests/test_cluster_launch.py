@@ -11,6 +11,7 @@ import torch
 from cluster_programs import ring_all_reduce
 
 from course_lib.cluster import AVG, MAX, P2POp, RankError, Unfinished, launch, launcher, simulate
+from tests.tables import each_of
 
 LIMIT = 60.0
 
@@ -79,7 +80,7 @@ def test_every_operation_gives_the_same_as_on_the_metered_cluster():
         ]
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@each_of("ranks", [1, 2, 4])
 def test_a_learners_ring_runs_on_real_processes(ranks):
     given = [torch.arange(9.0) * (rank + 1) for rank in range(ranks)]
     results = launch(ring_all_reduce, ranks, per_rank=given, timeout=LIMIT).results

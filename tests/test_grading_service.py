@@ -40,6 +40,7 @@ from course_lib.messages import Trouble
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made
 from tests.grading_kit import SMALL, cell_of, own, small_source, solved_copy
+from tests.tables import each_of
 
 EVERYTHING = 28.0
 HOG = "def train_days(params, tokens, gpu_flops, utilisation):\n    return len(bytearray(3_000_000_000))\n\n\ndef gpus_for_deadline(*_): return 1"
@@ -519,7 +520,7 @@ FORBIDDEN = {  # answer, and what of it is the library's
 }
 
 
-@pytest.mark.parametrize(("answer", "taken"), FORBIDDEN.items(), ids=lambda each: str(each)[:40])
+@each_of("answer, taken", FORBIDDEN.items(), ids=lambda each: str(each)[:40])
 def test_a_name_is_forbidden_where_it_is_the_librarys_not_a_learners_own(answer, taken):
     cells = ["from course_lib import check; from course_lib.estimate import compute", answer]
     own, library = (set().union(*found) for found in zip(*map(anomalies.names_in, cells), strict=True))
@@ -622,7 +623,7 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@each_of("name", NEEDED)
 def test_a_chapters_own_cell_is_run_if_something_stands_on_it(name):
     shown, answer, wanted = NEEDED[name]
     meta = {

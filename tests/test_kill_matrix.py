@@ -18,6 +18,7 @@ from course_grader.worker.in_worker import InWorker, run_cell
 from course_grader.worker.worker_pool import WorkerPool
 from tests import run_costs
 from tests.rotation import chosen
+from tests.tables import each_of
 
 SECOND_GUARDS = {
     ("hierarchical-bytes", "protocol:by-hand")
@@ -89,8 +90,8 @@ def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
     assert kill_matrix.main(["--workers", "1"]) == 1
 
 
-@pytest.mark.parametrize(
-    ("source", "nothing"),
+@each_of(
+    "source, nothing",
     [
         ("import torch\ndef f(x, n=3):\n    y = [x]\n    y.grad = 1\n    return y", True),
         ("seen = []\ndef f(x):\n    seen.append(x)", False),

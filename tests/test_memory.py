@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import CONVENTIONS
 from course_lib.estimate.units import GB, TB
+from tests.tables import each_of
 
 letters = st.sampled_from(sorted(CONVENTIONS))
 params_of = st.floats(1e6, 1e13)
@@ -25,10 +26,8 @@ TABLE = [  # letter, weights, grads + main grads, master, moments, total, 7 B in
 ]
 
 
-@pytest.mark.parametrize(
-    ("letter", "weights", "grads", "master", "moments", "total", "gb_7", "gb_70", "tb_405", "cards"),
-    TABLE,
-    ids=[row[0] for row in TABLE],
+@each_of(
+    "letter, weights, grads, master, moments, total, gb_7, gb_70, tb_405, cards", TABLE, ids=[row[0] for row in TABLE]
 )
 def test_every_number_of_the_conventions_table(
     letter, weights, grads, master, moments, total, gb_7, gb_70, tb_405, cards
@@ -49,15 +48,13 @@ def test_the_table_has_a_row_for_each_convention_with_its_source():
     assert all(row["who"] and row["source"] for row in rows)
 
 
-@pytest.mark.parametrize(
-    ("stage", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)], ids=["none", "os", "os+g", "os+g+p"]
-)
+@each_of("stage, gigabytes", [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)], ids=["none", "os", "os+g", "os+g+p"])
 def test_zero_table_1_for_seven_and_a_half_billion_on_64(stage, gigabytes):
     assert memory.zero_bytes(7.5e9, stage, 64) / GB == pytest.approx(gigabytes, abs=0.05)
 
 
-@pytest.mark.parametrize(
-    ("letter", "stage", "expected"),
+@each_of(
+    "letter, stage, expected",
     [
         ("A", 1, 4.125),
         ("A", 2, 2.15625),
@@ -91,7 +88,7 @@ def test_largest_models_of_three_cards():
     assert memory.largest_model(192 * GB) == 12e9
 
 
-@pytest.mark.parametrize(("dtype", "gigabytes"), [("bf16", 140), ("fp32", 280), ("int8", 70), ("int4", 35)])
+@each_of("dtype, gigabytes", [("bf16", 140), ("fp32", 280), ("int8", 70), ("int4", 35)])
 def test_weights_of_seventy_billion(dtype, gigabytes):
     assert memory.weights_bytes(70e9, dtype) == gigabytes * GB
 
@@ -100,7 +97,7 @@ def test_a_checkpoint_leaves_gradients_out():
     assert [CONVENTIONS[letter].checkpoint for letter in "ABCD"] == [10, 12, 12, 12]
 
 
-@pytest.mark.parametrize("letter", sorted(CONVENTIONS))
+@each_of("letter", sorted(CONVENTIONS))
 def test_a_convention_can_be_said_by_its_types(letter):
     one, words = CONVENTIONS[letter], {"fp32": "fp32", "16 bits": "bf16", "8 bits": "int8"}
     types = {name: words[one.dtypes[name]] if name in one.dtypes else "" for name in memory.BUCKETS}
@@ -161,8 +158,8 @@ def test_arrays_are_answered_with_arrays():
 # --- what it refuses -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@each_of(
+    "call, words",
     [
         (lambda: memory.bytes_per_param("Z"), "B = mixed precision as in ZeRO"),
         (lambda: memory.own_convention(weights="half"), "No dtype 'half'"),

@@ -6,11 +6,12 @@ from course_lib.estimate.memory import Layout
 from course_lib.parallel import planner
 from course_lib.parallel.mesh.training import Job as Training
 from course_lib.parallel.mesh.training import bytes_by_axis
+from tests.tables import each_of
 
 WIDTH = 8  # bytes: the metered training computes in fp64
 
 
-@pytest.mark.parametrize(
+@each_of(
     "sizes",
     [{"dp": 2}, {"cp": 2}, {"pp": 2}, {"tp": 2}, {"dp": 2, "cp": 2}, {"dp": 2, "pp": 2, "cp": 2, "tp": 2}],
     ids=str,

@@ -6,6 +6,7 @@ import pytest
 
 from tests import rotation, tiers
 from tests.rotation import CHAPTERS, MOST_CHAPTERS, MOST_CROSSING, REPOSITORY, SHARE
+from tests.tables import each_of
 
 
 @pytest.fixture
@@ -167,8 +168,8 @@ def test_the_changes_of_this_repository_can_be_read():
     assert rotation.turn() > 0
 
 
-@pytest.mark.parametrize(
-    ("file", "marks", "arguments", "slower"),
+@each_of(
+    "file, marks, arguments, slower",
     [
         ("tests/test_units.py", (), ("tmp_path",), False),
         ("tests/test_units.py", ("rotates",), (), True),

@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from course_chapters.ch02 import first_steps, layer_shapes
 from course_chapters.ch03 import roofline_map, roofline_still
 from course_chapters.ch04 import one_batch
@@ -14,6 +12,7 @@ from course_chapters.ch09 import tensor_cuts
 from course_chapters.ch10 import layers_apart
 from course_chapters.ch15 import predicted_measured as evidence
 from course_lib.draw import Picture, svg
+from tests.tables import each_of
 
 COPIES: dict[Path, tuple[Callable[[], Picture], str]] = {  # a chapter's copy: what draws it, and the module to run
     first_steps.CHAPTER_COPY: (first_steps.first_steps, "first_steps"),
@@ -29,7 +28,7 @@ COPIES: dict[Path, tuple[Callable[[], Picture], str]] = {  # a chapter's copy: w
 }
 
 
-@pytest.mark.parametrize("copy", COPIES, ids=lambda path: path.stem)
+@each_of("copy", COPIES, ids=lambda path: path.stem)
 def test_a_chapters_figure_is_what_the_code_draws(copy: Path) -> None:
     draw, module = COPIES[copy]
     picture, again = draw(), f"python -m course_lib.draw.{module}"

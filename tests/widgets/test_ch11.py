@@ -12,6 +12,7 @@ from course_chapters.ch11.exercises.numbers import NUMBERS
 from course_lib.draw import svg
 from course_lib.estimate import facts, memory
 from course_lib.parallel.context import costs
+from tests.tables import each_of
 
 
 def cells(made, column):
@@ -35,8 +36,8 @@ def test_a_longer_sequence_needs_one_remedy_after_the_other():
         assert fits > ch11.longest_sequence("llama3-70b", remedy - 1)
 
 
-@pytest.mark.parametrize("layout", score_matrix.LAYOUTS)
-@pytest.mark.parametrize("causal", [True, False])
+@each_of("layout", score_matrix.LAYOUTS)
+@each_of("causal", [True, False])
 def test_a_ring_ends_with_all_keys_and_the_whole_sum(layout, causal):
     for ranks in (2, 3, 4):
         shares = [score_matrix.running(ranks, layout, causal, steps) for steps in range(ranks + 1)]
@@ -77,8 +78,8 @@ def test_bytes_of_the_three_ways():
     assert all(ch11.sent(way, 1, 8, 1024) == 0 for way in ch11.WAYS)
 
 
-@pytest.mark.parametrize("wire", ch11.WIRES)
-@pytest.mark.parametrize("causal", [True, False])
+@each_of("wire", ch11.WIRES)
+@each_of("causal", [True, False])
 def test_a_transfer_is_hidden_from_the_formulas_length_on(wire, causal):
     fewest = costs.tokens_to_hide(64, 8, ch11.H100.matmul_flops, ch11.WIRES[wire], 2, 0.5 if causal else 1.0)
     for tokens, hidden in ((0.99 * fewest, False), (1.01 * fewest, True)):

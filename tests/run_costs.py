@@ -23,10 +23,7 @@ _highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back
 _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
 EVERY = 10.0  # seconds between two lines of progress
-WEIGHTS = {
-    "tests/test_kill_matrix.py": 20,
-    "tests/test_same_everywhere.py": 30,
-}  # as many usual tests as one of a file takes
+WEIGHTS = {"tests/test_kill_matrix.py": 20}  # as many usual tests as one of a file takes
 
 
 class Progress:

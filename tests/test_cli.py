@@ -409,6 +409,7 @@ NEED_A_CLONE = {
 }
 
 
+@pytest.mark.slower
 def test_an_installed_package_says_in_a_sentence_what_only_a_clone_has(tmp_path):
     for package in PACKAGES:  # what `pip install` puts into site-packages
         shutil.copytree(ROOT / package, tmp_path / package)

@@ -196,6 +196,7 @@ def test_ranks_start_with_generators_of_their_own():
     assert one == two and one[0][0] == one[1][0] and one[0][1] != one[1][1] and one[0][2] != one[1][2]
 
 
+@pytest.mark.slower
 def test_where_a_process_cannot_fork_each_rank_is_started_afresh(monkeypatch):
     monkeypatch.setattr(launcher.fork_server, "FORKS", False)
     assert launch(lambda comm: comm.rank, 2, timeout=LIMIT).results == [0, 1]

@@ -339,6 +339,7 @@ def together(comm, config, mesh, way, sequence_parallel, sharded):
     return losses, found
 
 
+@pytest.mark.slower
 @each_of(
     "mesh, way, sequence_parallel, sharded",
     [

@@ -129,6 +129,7 @@ def same_everywhere(results):
     return all(torch.equal(each[2][name], value) for each in results[1:] for name, value in results[0][2].items())
 
 
+@pytest.mark.slower
 @each_of("ranks", [1, 2, 4, 8])
 def test_the_loss_curve_of_50_steps_is_that_of_one_process(ranks):
     run = simulate(train, ranks, (50, torch.float32))

@@ -85,6 +85,7 @@ def named(case):
     return " ".join(f"{axis}{size}" for axis, size in case.items()) or "one rank" if isinstance(case, dict) else ""
 
 
+@pytest.mark.slower
 @each_of("sizes, job", MESHES, ids=named)
 def test_every_mesh_trains_as_the_whole_model_does(sizes, job):
     compare(simulate(train, prod(sizes.values()), (sizes, job)).results, sizes, job)

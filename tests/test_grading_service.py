@@ -151,6 +151,7 @@ def scores(folder: ClassFolder) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------ one run
 
 
+@pytest.mark.slower
 def test_every_submission_gets_what_it_earned_and_each_state_stays_itself(graded):
     folder, summary, _ = graded
     full = {name: ("answered", float(exercises.card(name).points)) for name in SMALL}
@@ -170,6 +171,7 @@ def test_every_submission_gets_what_it_earned_and_each_state_stays_itself(graded
     assert summary.exit_code == 0 and summary.graded == 6 and not summary.not_graded
 
 
+@pytest.mark.slower
 def test_the_gradebook_says_the_same_and_why(graded):
     folder, _, _ = graded
     reports = all_latest(folder, "01")
@@ -195,6 +197,7 @@ def test_the_gradebook_says_the_same_and_why(graded):
         )
 
 
+@pytest.mark.slower
 def test_a_line_is_said_for_each_that_needs_somebodys_eyes(graded):
     _, summary, said = graded
     lines = [f"{event.student}: {event.text}" for event in said if event.kind == "line"]
@@ -211,6 +214,7 @@ def test_a_line_is_said_for_each_that_needs_somebodys_eyes(graded):
     assert [event.done for event in said if event.kind == "done"] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slower
 def test_grading_again_judges_nothing_and_with_again_gives_the_same(graded):
     folder, _, _ = graded
     before, reports = scores(folder), all_latest(folder, "01")
@@ -226,6 +230,7 @@ def test_grading_again_judges_nothing_and_with_again_gives_the_same(graded):
         assert writer.sound() == ""
 
 
+@pytest.mark.slower
 def test_formgraders_notebook_has_our_points_where_nbgrader_reads_them(graded):
     folder, _, _ = graded
     for student, report in all_latest(folder, "01").items():
@@ -590,6 +595,7 @@ def test_answers_alike_are_told_only_where_they_are_long_shared_by_few_and_not_p
     )
 
 
+@pytest.mark.slower
 def test_the_end_of_a_run_is_shown_with_what_to_do(capsys, graded):
     _, summary, _ = graded
     show(summary)

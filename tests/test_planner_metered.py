@@ -11,6 +11,7 @@ from tests.tables import each_of
 WIDTH = 8  # bytes: the metered training computes in fp64
 
 
+@pytest.mark.slower
 @each_of(
     "sizes",
     [{"dp": 2}, {"cp": 2}, {"pp": 2}, {"tp": 2}, {"dp": 2, "cp": 2}, {"dp": 2, "pp": 2, "cp": 2, "tp": 2}],

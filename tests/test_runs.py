@@ -897,6 +897,7 @@ NEWER = {
 }
 
 
+@pytest.mark.slower
 def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
     files = closure()
     for name, path in files.items():

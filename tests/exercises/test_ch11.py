@@ -62,6 +62,7 @@ def test_the_bound_of_the_ring_is_where_computation_takes_as_long_as_the_transfe
         assert pairs * c * c * 32 * 128 / 4e14 == pytest.approx(2e-5 + 4 * c * 8 * 128 / 5e10)
 
 
+@pytest.mark.slower
 @each_of("exercise, point", [("ring-attention", "local-positions"), ("ring-backward", "left-at-next")])
 def test_an_answer_that_misses_the_point_gets_at_most_half(exercise, point):
     answer = next(each for each in shipped(exercise, "wrong") if each.mistake == point)

@@ -109,6 +109,7 @@ def test_splitting_each_expert_gives_the_same_output_and_gradients() -> None:
     assert torch.allclose(torch.cat(downs, 2), layer.experts.down.grad, atol=1e-12)
 
 
+@pytest.mark.slower
 @each_of("balance", ["none", "loss", "bias"])
 def test_a_training_is_the_same_for_every_division_of_the_experts(balance: str) -> None:
     mixture = ep.Mixture(experts=4, top_k=2, ffn=8, shared=1, balance=balance, z_weight=1e-3)

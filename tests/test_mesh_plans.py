@@ -12,10 +12,14 @@ from course_lib.parallel.schedules import interleaved, one_f_one_b
 from course_lib.parallel.timeline import messages
 from tests.tables import each_of
 
+ALL = {"dp": 2, "pp": 2, "cp": 2, "tp": 2}
+TWO_OR_THREE = [{"dp": 2, "cp": 2}, {"dp": 2, "cp": 2, "tp": 2}]
 
+
+@pytest.mark.slower
 @each_of(
     "sizes, sequence_parallel",
-    [({"dp": 2}, 0), ({"cp": 2}, 0), ({"pp": 2}, 0), ({"tp": 2}, 0), ({"tp": 2}, 1), ({"dp": 2, "cp": 2, "tp": 2}, 0)],
+    [*(({axis: 2}, 0) for axis in ALL), ({"tp": 2}, 1), *((each, 0) for each in [*TWO_OR_THREE, ALL])],
     ids=str,
 )
 def test_the_planners_bytes_by_axis_are_those_that_the_metered_cluster_counts(sizes, sequence_parallel):
@@ -31,9 +35,14 @@ def test_the_planners_bytes_by_axis_are_those_that_the_metered_cluster_counts(si
     want = planner.traffic(one, layout, width=8, gradient=8)
     assert got["cp"] == want["cp"]
     assert got["pp"] == pytest.approx(want["pp"], abs=33), "and 8 bytes each for a loss and a norm"
-    assert got["dp"] == pytest.approx(want["dp"], rel=0.01)
+    if layout.pp == 1:  # the final norm and learned positions are left out
+        assert got["dp"] == pytest.approx(want["dp"], rel=0.01)
     if "tp" in sizes:  # embedding, head and loss exchange more over tensor ranks
         assert want["tp"] < got["tp"] < 1.2 * want["tp"]
+    if not sequence_parallel:  # an all-reduce for the embedding on the first stage, and one for the head on the last
+        residual = 8 * job.sequences * CONFIG.seq_len / layout.dp / layout.cp * CONFIG.hidden
+        ends = 4 * (layout.tp - 1) / layout.tp * residual / layout.pp
+        assert got["tp"] == pytest.approx(float(want["tp"]) + ends, rel=0.02), "and three numbers a token of the loss"
 
 
 @each_of("chunks, borders", [(1, 3), (2, 7), (5, 19)])

@@ -2,18 +2,11 @@
 
 import pytest
 
-from course_chapters.ch06.ring_phases import CHAPTER_COPY, RANKS, ring_phases
+from course_chapters.ch06.ring_phases import RANKS, ring_phases
 from course_chapters.ch06.walk import MOST_RANKS, PHASES, start_values, walk
-from course_lib.draw import svg
 from tests.tables import each_of
 
 COUNTS = (2, 3, 4, 5, 7, 8, MOST_RANKS)
-
-
-def test_the_chapters_copy_is_what_the_code_draws():
-    again = "python -m course_chapters.ch06.ring_phases"
-    picture = ring_phases()
-    assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
 
 
 def test_the_alternative_says_the_sums():

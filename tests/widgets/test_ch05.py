@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from bench import precision as bench
-from course_chapters.ch05 import five_steps, plots, training
+from course_chapters.ch05 import plots, training
 from course_chapters.ch05 import widgets as ch05
 from course_chapters.ch05.exercises.numbers import MICROBATCH, NUMBERS, STATE, first_nan
-from course_lib.draw import svg
 from course_lib.draw.explore import bits, explore
 from course_lib.estimate.facts.precision import curves, gradient_counts, parameters, recipes, recorded, steps
 from course_lib.model import precision
@@ -86,13 +85,6 @@ def test_smaller_blocks_suffer_less_from_an_outlier_and_floats_tolerate_a_modera
         assert errors == sorted(errors, reverse=True) and errors[0] > 0.99
     modest = ch05.outlier_errors(4.0**4, "fp8_e4m3")
     assert max(modest.values()) < 1.5 * min(modest.values())
-
-
-def test_the_still_picture_is_what_the_code_draws():
-    drawn = five_steps.five_steps()
-    assert five_steps.CHAPTER_COPY.read_text(encoding="utf-8") == svg(drawn, drawn.alt), (
-        "python -m course_chapters.ch05.five_steps"
-    )
 
 
 # --- trainings and what was recorded of them ----------------------------------------------------------

@@ -5,11 +5,10 @@ import re
 import pytest
 
 from course_chapters import running_example
-from course_chapters.ch11 import context_ways, gpu, runs, score_matrix, tables
+from course_chapters.ch11 import gpu, runs, score_matrix, tables
 from course_chapters.ch11 import widgets as ch11
 from course_chapters.ch11.exercises import numbers
 from course_chapters.ch11.exercises.numbers import NUMBERS
-from course_lib.draw import svg
 from course_lib.estimate import facts, memory
 from course_lib.parallel.context import costs
 from tests.tables import each_of
@@ -86,13 +85,6 @@ def test_a_transfer_is_hidden_from_the_formulas_length_on(wire, causal):
         busy, travel = ch11.ring_step(tokens, 8, wire, causal)
         assert (busy >= travel) == hidden
     assert "0 % of the transfer is exposed" in ch11.draw_hide(65536, 8, wire, causal).alt
-
-
-def test_the_still_picture_is_what_the_code_draws():
-    drawn = context_ways.three_ways()
-    assert context_ways.CHAPTER_COPY.read_text(encoding="utf-8") == svg(drawn, drawn.alt), (
-        "python -m course_chapters.ch11.context_ways"
-    )
 
 
 # --- tables and numbers ------------------------------------------------------------------------------

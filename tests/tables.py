@@ -46,10 +46,12 @@ def chosen_chapters() -> list[str]:
 
 
 def _short(row: Any) -> str:
+    if isinstance(row, tuple):
+        return f"({', '.join(map(_short, row))})"
     try:
-        return getattr(row, "__name__", "") or repr(row)[:80]
-    except ValueError:  # a number with too many digits
-        return "a row"
+        return getattr(row, "__name__", "") or repr(row)[:60]
+    except (ValueError, RecursionError):  # too many digits, too deep
+        return type(row).__name__
 
 
 def _decorator(

@@ -47,7 +47,6 @@ def test_whatever_is_asked_blocks_tile_their_segments(expandable, steps):
 @each_of(
     "nbytes, allocated, reserved",
     [(1, 512, 2 * MiB), (MiB, MiB, 2 * MiB), (3 * MiB, 3 * MiB, 20 * MiB), (11 * MiB, 11 * MiB, 12 * MiB)],
-    ids=["one number", "the last of the small", "cut from a large segment", "a segment of its own"],
 )
 def test_segments_have_pytorchs_sizes(nbytes, allocated, reserved):
     device = CachingAllocator(GiB)
@@ -100,7 +99,6 @@ def test_before_it_gives_up_it_gives_whole_segments_back():
         (lambda d: d.malloc("x", 1), "a name of its own"),
         (lambda d: d.free("y"), "alive are x"),
     ],
-    ids=["no bytes", "a name twice", "an unknown name"],
 )
 def test_a_wrong_request_is_answered_in_words(work, words):
     device = CachingAllocator(GiB)

@@ -122,19 +122,6 @@ class Count(int):
         ("\ud800", "surrogate"),
         (1 << 10**6, "integer"),
     ],
-    ids=[
-        "dict subclass",
-        "int subclass",
-        "deep",
-        "bytes",
-        "set",
-        "function",
-        "parameter",
-        "meta",
-        "sparse",
-        "surrogate",
-        "huge int",
-    ],
 )
 def test_anything_else_is_refused_and_named(value, where):
     with pytest.raises(NotPlainData, match=None) as told:
@@ -248,7 +235,6 @@ def test_the_codec_can_be_had_without_torch():
         ([2**70] * 2001, "more than 64 bits"),
         ([torch.zeros(())] * 10_001, "tensors"),
     ],
-    ids=["keys with one hash", "large integers", "tensors"],
 )
 def test_what_takes_the_reader_long_or_much_memory_is_refused(value, told):
     with pytest.raises(BadFrame, match=told):

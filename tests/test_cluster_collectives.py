@@ -164,7 +164,7 @@ OPS = {
 }
 
 
-@each_of("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int32], ids=str)
+@each_of("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int32])
 @each_of("op", OPS)
 def test_reductions(op, dtype):
     if op == AVG and not dtype.is_floating_point:

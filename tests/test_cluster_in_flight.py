@@ -95,9 +95,9 @@ def found(program, between, **options):
     return attempt(program, 2, args=(torch.ones(4), between), **options).hazards
 
 
-@each_of("account", [False, True], ids=["plain", "counted"])
+@each_of("account", [False, True])
 @each_of("write", WRITES.values(), ids=WRITES)
-@each_of("program", [exchange, reduce], ids=["isend", "all_reduce"])
+@each_of("program", [exchange, reduce])
 def test_a_write_to_what_is_sent_is_seen_with_its_line(program, write, account):
     hazards = found(program, write, account=account)
     assert [(h.rank, h.act, h.call) for h in hazards] == [(0, "wrote", 1), (1, "wrote", 1)]
@@ -112,7 +112,7 @@ def test_a_use_of_what_is_received_into_is_seen(use):
 
 
 @each_of("change", REPLACED.values(), ids=REPLACED)
-@each_of("program", [exchange, receive, reduce], ids=["isend", "irecv", "all_reduce"])
+@each_of("program", [exchange, receive, reduce])
 def test_a_tensor_in_flight_that_gets_another_shape_or_other_memory_ends_the_run_with_the_reason(program, change):
     touched = (lambda x, y: change(y)) if program is receive else lambda x, y: change(x)
     with pytest.raises(RankError, match="gave a tensor in flight another shape or other memory") as raised:
@@ -235,7 +235,7 @@ def test_giving_a_tensor_in_flight_to_another_call_is_seen():
     assert acts == [(0, "read", 1), (1, "read", 1)]
 
 
-@each_of("apart", [False, True], ids=["one process", "a process per rank"])
+@each_of("apart", [False, True])
 def test_the_same_is_seen_in_a_class_s_rank_processes(apart):
     def program(comm, x):
         return exchange(comm, x, WRITES["in place"])

@@ -235,7 +235,6 @@ def flood_of_batches(comm):
         (lambda comm: shift(comm, torch.zeros(100_000)).tolist() and None, Caps(total_bytes=10_000), "frame"),
         (lambda comm: [0] * 200_000, Caps(frame_bytes=1000), "frame"),
     ],
-    ids=["flood of calls", "flood of batches", "flood of bytes", "huge result"],
 )
 def test_floods_are_cut_off(program, caps, word):
     run = across(serving(program), 2, caps=caps)

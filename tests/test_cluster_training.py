@@ -43,7 +43,7 @@ def serial(ranks):
     return [parameter.grad for parameter in model.parameters()]
 
 
-@each_of("overlap", [False, True], ids=["blocking", "overlapped"])
+@each_of("overlap", [False, True])
 @each_of("ranks", [1, 3, 8])
 def test_gradients_reduced_in_hooks_equal_one_process(ranks, overlap):
     run = simulate(lambda comm, x: data_parallel(comm, model_of(0), x, overlap), ranks, per_rank=batches(ranks))

@@ -266,7 +266,7 @@ WRONG = [
 ]
 
 
-@each_of("program, kind, fault, way_out", WRONG, ids=[row[0].__name__ for row in WRONG])
+@each_of("program, kind, fault, way_out", WRONG)
 def test_a_wrong_program_is_told_what_is_wrong_and_the_way_out(program, kind, fault, way_out):
     if program is exchange_in_order_of_issue:
         assert attempt(program, 3).error is None

@@ -169,7 +169,7 @@ COSTS = [(name, function, cost) for name, (function, cost) in ALL_REDUCES.items(
 ]
 
 
-@each_of("name, function, cost", COSTS, ids=[row[0] for row in COSTS])
+@each_of("name, function, cost", COSTS)
 @each_of("ranks", range(1, 18))
 def test_the_clock_and_the_meter_agree_with_the_formula(name, function, cost, ranks):
     size = 4 * ranks * (1 << (ranks.bit_length() - 1))  # whole chunks for rings, for halves and for pieces
@@ -288,7 +288,7 @@ PUBLISHED = [  # 2 (N - 1) latency, and 2 (N - 1)/N of 140 GB of gradients: clos
 ]
 
 
-@each_of("what, got, want", PUBLISHED, ids=[row[0] for row in PUBLISHED])
+@each_of("what, got, want", PUBLISHED)
 def test_numbers_by_hand(what, got, want):
     assert got == pytest.approx(want, rel=1e-9)
 
@@ -299,7 +299,7 @@ BENCHES = [  # nccl-tests' own report of one run: 8x H200, 16 GiB and 1 GiB (sta
 ]
 
 
-@each_of("what, ranks, nbytes, algorithm, bus", BENCHES, ids=[row[0] for row in BENCHES])
+@each_of("what, ranks, nbytes, algorithm, bus", BENCHES)
 def test_bus_bandwidth_is_the_factor_times_algorithm_bandwidth(what, ranks, nbytes, algorithm, bus):
     seconds = nbytes / algorithm
     assert collectives.algorithm_bandwidth(nbytes, seconds) == pytest.approx(algorithm)
@@ -322,14 +322,13 @@ def test_at_its_bound_an_algorithm_shows_the_links_own_bandwidth(name):
         (lambda: collectives.ring_cost(1, 2.5, 0, 1), "ranks"),
         (lambda: collectives.ring_cost(1, 2, 0, 0), "bandwidth"),
     ],
-    ids=["collective", "one rank", "negative", "half a rank", "no bandwidth"],
 )
 def test_bad_numbers_are_refused_in_words(call, text):
     with pytest.raises(ValueError, match=text):
         call()
 
 
-@each_of("adversary", [Adversary(0), Adversary(0, True), Adversary(math.inf, True)], ids=str)
+@each_of("adversary", [Adversary(0), Adversary(0, True), Adversary(math.inf, True)])
 def test_each_rank_leaves_out_two_chunks_whenever_bytes_move(adversary):
     chunks = [4 * len(chunk) for chunk in chunks_of(torch.ones(13), 5)]
     run = simulate(collectives.ring_all_reduce, 5, per_rank=secrets(5, (13,), torch.float32), adversary=adversary)

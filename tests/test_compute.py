@@ -77,7 +77,6 @@ def test_the_context_for_a_share_has_that_share(share, causal):
         (405e9, 15e12, H100, 0.4, 24576, 43.39 * DAY),
         (405e9, 15.6e12, H100, 0.41, 16384, 66.0 * DAY),
     ],
-    ids=["7B", "500 years", "6 months", "8.6 s", "GPT-3 dense", "GPT-3 sparse", "17 days", "43 days", "66 days"],
 )
 def test_published_times_are_reproduced_or_corrected(params, tokens, rate, mfu, devices, seconds):
     assert compute.train_seconds(params, tokens, rate, mfu, devices) == pytest.approx(seconds, rel=1e-3)

@@ -245,7 +245,7 @@ def test_buckets_hide_their_communication_behind_the_backward_pass(ranks):
     assert all(torch.equal(value, shown.results[0][name]) for name, value in hidden.results[0].items())
 
 
-@each_of("how", [(10**9,), (20_000, True, 1, True)], ids=["one bucket of everything", "the first layer's bucket first"])
+@each_of("how", [(10**9,), (20_000, True, 1, True)])
 def test_buckets_that_are_ready_only_at_the_end_hide_next_to_nothing(how):
     run = simulate(one_step, 4, (MODEL, *how), topology=WIRE, account=True)
     assert objections(run, NBYTES) == []
@@ -255,7 +255,7 @@ def test_buckets_that_are_ready_only_at_the_end_hide_next_to_nothing(how):
 
 
 @each_of("ranks", [1, 2, 3, 8])
-@each_of("bucket_bytes", [1, 20_000, 10**9], ids=["each alone", "20 kB", "one"])
+@each_of("bucket_bytes", [1, 20_000, 10**9])
 def test_bytes_and_messages_of_a_step_are_those_predicted(ranks, bucket_bytes):
     run = simulate(one_step, ranks, (MODEL, bucket_bytes))
     buckets = buckets_of(reversed(trained(MODEL)), bucket_bytes)
@@ -372,7 +372,7 @@ def until_all_are_out(comm, lengths):
     return steps, weights(model)
 
 
-@each_of("where", [simulate, launch], ids=["cluster", "processes"])
+@each_of("where", [simulate, launch])
 def test_ranks_that_run_out_of_data_go_on_answering_and_do_not_count(where):
     model = model_of(torch.float64)
     for step in range(max(LENGTHS)):
@@ -432,7 +432,7 @@ def test_a_parameter_that_one_rank_does_not_reach_counts_as_zero_there_and_nowhe
         assert all(torch.allclose(got[name], each) for name, each in gradients(model).items())
 
 
-@each_of("where", [simulate, launch], ids=["cluster", "processes"])
+@each_of("where", [simulate, launch])
 def test_otherwise_it_is_an_error_that_names_it_and_never_a_hang(where):
     with pytest.raises(RankError, match=r"no gradient for never.weight, (first|second).weight \(2 of 4 parameters\)"):
         where(unused_step, 2, ("ours", "error"))
@@ -473,7 +473,6 @@ def unknown_word(comm):
         (nothing_to_train, "trains 0 parameters"),
         (unknown_word, "choose 'error' or 'zero'"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_mistake_is_said_where_it_is_made(program, words):
     with pytest.raises(RankError, match=words):

@@ -80,7 +80,7 @@ def as_printed(value: float, like: str) -> str:
     return f"{value:.{len(like.partition('.')[2])}f}"
 
 
-@each_of("name, tensor, fp32", PRINTED, ids=[row[0] for row in PRINTED])
+@each_of("name, tensor, fp32", PRINTED)
 def test_units_times_operations_times_clock_give_the_printed_peaks_to_the_last_digit(name, tensor, fp32):
     chip = facts.chip(name)
     assert as_printed(chip.tensor_flops / 1e12, tensor) == tensor

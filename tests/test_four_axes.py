@@ -130,7 +130,6 @@ def test_clipping_takes_part():
         ({}, replace(SMALL, config=replace(SMALL.config, tied=True)), "Tied, biases, dropout"),
         ({}, replace(SMALL, config=replace(SMALL.config, dropout=0.1)), "Tied, biases, dropout"),
     ],
-    ids=lambda case: case if isinstance(case, str) else "",
 )
 def test_what_cannot_be_divided_is_refused_in_a_sentence(sizes, job, words):
     with pytest.raises(RankError, match=words):

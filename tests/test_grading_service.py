@@ -525,7 +525,7 @@ FORBIDDEN = {  # answer, and what of it is the library's
 }
 
 
-@each_of("answer, taken", FORBIDDEN.items(), ids=lambda each: str(each)[:40])
+@each_of("answer, taken", FORBIDDEN.items())
 def test_a_name_is_forbidden_where_it_is_the_librarys_not_a_learners_own(answer, taken):
     cells = ["from course_lib import check; from course_lib.estimate import compute", answer]
     own, library = (set().union(*found) for found in zip(*map(anomalies.names_in, cells), strict=True))

@@ -89,7 +89,7 @@ RETURNS = [  # (shape, case, value, name of the fault or "")
 ]
 
 
-@each_of("shape, case, value, name", RETURNS, ids=[f"{type(r[0]).__name__} {r[3]} {i}" for i, r in enumerate(RETURNS)])
+@each_of("shape, case, value, name", RETURNS)
 def test_a_declared_shape_takes_its_values_and_names_the_first_place_that_is_wrong(shape, case, value, name):
     fault = shape.find(value, case.name, case)
     assert (fault[0] if fault else "") == name

@@ -147,9 +147,7 @@ def test_a_changed_start_is_shown_beside_the_kept_answer_once():
 
 
 @each_of(
-    "first, second, counts, other",
-    [(MINE, "f = 2", MINE, "f = 2"), (STUB, MINE, MINE, None), (MINE, STUB, MINE, None)],
-    ids=["both written", "the second written", "the first written"],
+    "first, second, counts, other", [(MINE, "f = 2", MINE, "f = 2"), (STUB, MINE, MINE, None), (MINE, STUB, MINE, None)]
 )
 def test_of_an_answer_that_is_there_twice_the_first_with_work_counts_and_none_is_lost(first, second, counts, other):
     double = {**copy.deepcopy(find(BASE, "answer-f")), "id": "pasted", "source": second}

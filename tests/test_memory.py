@@ -26,9 +26,7 @@ TABLE = [  # letter, weights, grads + main grads, master, moments, total, 7 B in
 ]
 
 
-@each_of(
-    "letter, weights, grads, master, moments, total, gb_7, gb_70, tb_405, cards", TABLE, ids=[row[0] for row in TABLE]
-)
+@each_of("letter, weights, grads, master, moments, total, gb_7, gb_70, tb_405, cards", TABLE)
 def test_every_number_of_the_conventions_table(
     letter, weights, grads, master, moments, total, gb_7, gb_70, tb_405, cards
 ):
@@ -48,7 +46,7 @@ def test_the_table_has_a_row_for_each_convention_with_its_source():
     assert all(row["who"] and row["source"] for row in rows)
 
 
-@each_of("stage, gigabytes", [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)], ids=["none", "os", "os+g", "os+g+p"])
+@each_of("stage, gigabytes", [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)])
 def test_zero_table_1_for_seven_and_a_half_billion_on_64(stage, gigabytes):
     assert memory.zero_bytes(7.5e9, stage, 64) / GB == pytest.approx(gigabytes, abs=0.05)
 

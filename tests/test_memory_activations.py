@@ -83,7 +83,6 @@ def test_every_term_has_one_name_and_no_term_is_empty():
             set(),
         ),
     ],
-    ids=["flash stores no scores", "no dropout, no masks and no second softmax", "statistics of norms", "selective"],
 )
 def test_what_a_choice_takes_away_and_adds(choices, gone, come):
     plain, other = set(names(layer_terms(SMALL, 2, 64))), set(names(layer_terms(SMALL, 2, 64, **choices)))

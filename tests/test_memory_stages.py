@@ -22,11 +22,7 @@ FLIGHTS = [
 ]
 
 
-@each_of(
-    "schedule, stages, microbatches, virtual, expected",
-    FLIGHTS,
-    ids=[f"{row[0]} {row[1]}x{row[2]}x{row[3]}" for row in FLIGHTS],
-)
+@each_of("schedule, stages, microbatches, virtual, expected", FLIGHTS)
 def test_micro_batches_in_flight_by_stage(schedule, stages, microbatches, virtual, expected):
     got = [in_flight(schedule, stages, stage, microbatches, virtual) for stage in range(stages)]
     assert got == pytest.approx(expected)
@@ -163,7 +159,7 @@ OPTIMIZERS = [
 ]
 
 
-@each_of("name, expected", OPTIMIZERS, ids=[row[0] for row in OPTIMIZERS])
+@each_of("name, expected", OPTIMIZERS)
 def test_bytes_an_optimizer_keeps_per_parameter(name, expected):
     assert memory.optimizer_bytes_per_param(name) == expected
     assert set(memory.OPTIMIZERS) == {row[0] for row in OPTIMIZERS}

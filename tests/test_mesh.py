@@ -36,7 +36,7 @@ def drawn_meshes():
         yield Mesh({axis: coin.choice([1, 2, 3, 4]) for axis in axes})
 
 
-@each_of("mesh", list(drawn_meshes()), ids=str)
+@each_of("mesh", list(drawn_meshes()))
 def test_coordinates_and_groups_are_those_of_a_tensor_of_ranks(mesh):
     ranks = torch.arange(mesh.size).reshape(tuple(mesh.sizes.values()))  # as torch's DeviceMesh numbers them
     for rank in range(mesh.size):
@@ -130,7 +130,7 @@ SMALL = Network(
 )  # fmt: skip
 
 
-@each_of("mesh", list(drawn_meshes()), ids=str)
+@each_of("mesh", list(drawn_meshes()))
 def test_crossed_wires_and_borders_against_every_pair(mesh):
     for axis in mesh.axes:
         counts = crossed(mesh, axis, SMALL)

@@ -20,7 +20,6 @@ TWO_OR_THREE = [{"dp": 2, "cp": 2}, {"dp": 2, "cp": 2, "tp": 2}]
 @each_of(
     "sizes, sequence_parallel",
     [*(({axis: 2}, 0) for axis in ALL), ({"tp": 2}, 1), *((each, 0) for each in [*TWO_OR_THREE, ALL])],
-    ids=str,
 )
 def test_the_planners_bytes_by_axis_are_those_that_the_metered_cluster_counts(sizes, sequence_parallel):
     job = Job(sequence_parallel=bool(sequence_parallel))
@@ -124,7 +123,7 @@ def test_slower_adapters_change_the_network_alone():
     assert [level.bandwidth for level in slow.levels] == [450e9, 5e9, 5e9, pytest.approx(5e9 / 7)]
 
 
-@each_of("size, over", [(1, ()), (7, ("memory",)), (70, ("memory",)), (405, AXES)], ids=str)
+@each_of("size, over", [(1, ()), (7, ("memory",)), (70, ("memory",)), (405, AXES)])
 def test_the_three_loads_of_small_and_frontier_models(size, over):
     found = regime(
         size * 1e9,

@@ -42,7 +42,7 @@ def gradients(step, dtype, shapes=((4, 3), (5,))):
     ]
 
 
-@each_of("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
+@each_of("dtype", [torch.float64, torch.float32])
 @each_of("name", PAIRS)
 def test_every_optimizer_is_torchs_step_by_step(name, dtype):
     rule, torchs, options = PAIRS[name]

@@ -12,7 +12,7 @@ from tests.tables import each_of
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
-@each_of("kind", DTYPES, ids=str)
+@each_of("kind", DTYPES)
 def test_one_rounding_is_off_by_the_roundoff_at_most_and_may_be(kind):
     numbers = torch.linspace(1, 2, 1001, dtype=torch.float64)[:-1]
     if kind != torch.float64:
@@ -66,7 +66,7 @@ def test_apart_counts_in_units_of_the_tolerance_and_compares_like_with_like():
         apart(want.double(), want, 1)
 
 
-@each_of("kind", [torch.float64, torch.float32], ids=str)
+@each_of("kind", [torch.float64, torch.float32])
 def test_adams_weights_differ_by_what_the_gradients_error_allows(kind):
     """Gradients that differ by as much as the tolerance allows, some of them nothing but rounding."""
     terms, steps, rate = 100, 10, 1e-3
@@ -148,7 +148,6 @@ def twice(comm):
         (through_rank_0, ["Rank 0 sent 36 kB; in a ring each rank sends 18 kB", "hid"]),
         (twice, ["Send each gradient once a step"]),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_what_a_run_did_not_do_is_said(program, words):
     run = simulate(program, 4, topology=SLOW)

@@ -55,7 +55,7 @@ REGIMES = [
 ]
 
 
-@each_of("bound, work", REGIMES, ids=[f"{name} {i}" for i, (name, _) in enumerate(REGIMES)])
+@each_of("bound, work", REGIMES)
 def test_each_regime_is_named(bound, work):
     assert roofline.place(work, MACHINE).bound == bound
 

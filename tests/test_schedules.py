@@ -312,7 +312,6 @@ def test_a_limit_of_activations_marks_the_forward_that_passes_it():
         (zb_h2(4, 8), 1),
         (dualpipe(4, 8), 2),
     ],
-    ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_some_orders_only_work_with_buffered_sends(schedule, least):
     assert least_buffering(schedule) == least and not faults(schedule, buffering=least)

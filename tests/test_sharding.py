@@ -278,7 +278,6 @@ def unused_zero(comm):
         (lambda comm: Zero(comm, nn.Linear(2, 2).requires_grad_(False)), "no parameter is trained"),
         (lambda comm: FullySharded(comm, nn.Linear(2, 2), prefetch=-1), "prefetch=-1"),
     ],
-    ids=["shared", "foreign", "unused", "unused in stage 1", "levels", "stage 3", "all frozen", "prefetch"],
 )
 def test_a_mistake_is_said_where_it_is_made(program, words):
     with pytest.raises(RankError, match=words):

@@ -272,7 +272,6 @@ def test_unequal_widths_on_the_way_out_are_told():
         (lambda comm: cross_entropy(comm, torch.ones(1, 1, 4), torch.tensor([[-1]]), 8), "target -1 is not in"),
         (lambda comm: cross_entropy(comm, torch.ones(1, 1, 8), torch.tensor([[1]]), 8), "holds 8 of 8 tokens"),
     ],
-    ids=["tokens", "tokens in pieces", "outputs", "inputs", "rows", "token", "target", "whole logits"],
 )
 def test_what_cannot_be_shared_out_is_refused_in_words(program, words):
     with pytest.raises(RankError, match=words):
@@ -299,7 +298,7 @@ def vocabulary(comm, vocab, sequence, scale):
     return x.detach(), table.weight.grad, loss.detach(), logits.grad, gather_logits(comm, logits, vocab)
 
 
-@each_of("scale", [1.0, 1e4], ids=["plain logits", "logits of 10,000"])
+@each_of("scale", [1.0, 1e4])
 @each_of("sequence", [False, True])
 @each_of("ranks, vocab", [(1, 8), (2, 8), (3, 8), (4, 11), (4, 4)])
 def test_embedding_and_loss_equal_the_whole_vocabularys(ranks, vocab, sequence, scale):

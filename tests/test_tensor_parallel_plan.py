@@ -42,7 +42,7 @@ SHAPES = {
 }
 
 
-@each_of("vocab_parallel", [True, False], ids=["vocabulary cut", "vocabulary whole"])
+@each_of("vocab_parallel", [True, False])
 @each_of("ranks", [1, 2, 4])
 @each_of("config", SHAPES.values(), ids=SHAPES)
 def test_the_pieces_of_all_ranks_cover_every_parameter_as_often_as_they_say(config, ranks, vocab_parallel):
@@ -83,7 +83,6 @@ def test_only_what_meets_a_part_of_the_tokens_has_partial_gradients():
         (Config(vocab=3), 4, "vocab=3"),
         (Config(), 0, "ranks is 0"),
     ],
-    ids=["heads", "columns of the MLP", "KV heads", "vocabulary", "no ranks"],
 )
 def test_what_does_not_divide_is_refused_with_what_fits(config, ranks, word):
     with pytest.raises(ValueError, match=word):
@@ -127,7 +126,6 @@ def test_the_time_of_a_layer_is_that_of_its_bytes_and_hops():
         (lambda: tp_bytes_per_layer(8, 8, 0), "ranks is 0"),
         (lambda: tp_bytes_per_step(Config(), 4, 32, 3), "heads=4 is not a multiple of 3"),
     ],
-    ids=["recompute", "tokens", "ranks", "heads"],
 )
 def test_bad_input_is_refused_in_words(call, word):
     with pytest.raises(ValueError, match=word):

@@ -97,14 +97,6 @@ def test_the_cheapest_fix_leaves_no_wall_and_nothing_cheaper_does(job, longer):
         ({}, "more GPUs"),
         ({"params": 70e9}, "more GPUs"),
     ],
-    ids=[
-        "small",
-        "fits when shared",
-        "the date can move",
-        "it cannot",
-        "a second wall outlives the first",
-        "too large even when shared",
-    ],
 )
 def test_each_fix_has_its_case(change, fix):
     assert cheapest_fix(replace(BASE, **change)).name == fix
@@ -152,7 +144,6 @@ def test_an_unknown_fix_is_refused():
         ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 500.0}, ("latency",), "16_serving"),
         ({"params": 8e9}, (), None),
     ],
-    ids=["none", "state", "time", "both", "requests", "weights", "served by one", "one user", "nothing asked"],
 )
 def test_triage_asks_its_questions_in_order(asked, hit, first):
     found = triage(asked.pop("params"), H100, **asked)

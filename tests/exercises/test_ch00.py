@@ -61,13 +61,6 @@ def test_the_estimate_has_right_lines_and_lost_units_and_says_which():
 @each_of(
     "name, published",
     [("state", "1.12 TB"), ("cards", "14"), ("cluster", "5.12 TB"), ("share", "17.5 GB"), ("wire_factor", "9")],
-    ids=[
-        "16 bytes for each of 70 billion",
-        "fourteen cards",
-        "64 cards of 80 GB",
-        "a 64th each",
-        "NVLink over the network adapter",
-    ],
 )
 def test_the_running_example_has_the_numbers_it_is_known_for(name, published):
     assert NUMBERS[name]() == published

@@ -25,7 +25,7 @@ FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e
 # --- formats
 
 
-@each_of("sizes, dtype", FLOATS.items(), ids=lambda each: str(each))
+@each_of("sizes, dtype", FLOATS.items())
 def test_the_worked_answer_rounds_like_torch_at_every_number_tie_and_neighbor(sizes, dtype):
     x = points(*sizes)
     x = torch.cat([x, -x]).float().double()  # torch casts by way of fp32, so start there

@@ -35,7 +35,6 @@ def test_the_copies_of_a_convention_are_its_buckets(letter):
         (5e9, "H100 SXM", 80e9, True, 1),
         (13e9, "H200 SXM", 208e9, False, 2),
     ],
-    ids=["70B", "405B", "exactly one GPU", "13B"],
 )
 def test_the_four_readouts_are_the_calculators(params, gpu, nbytes, fits, fewest):
     said = ch02.readout(params, gpu)

@@ -4,7 +4,8 @@ Slower is what needs a browser, a database or processes of its own, or works for
 `postgres`, `whole`, `rotates` or `slower`, those that run once for each chapter of the rotation, and all tests of the files named here.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -45,9 +46,17 @@ def is_slower(item: pytest.Item) -> bool:
     return marked or not set(ARGUMENTS).isdisjoint(getattr(item, "fixturenames", ())) or file.startswith(tuple(FILES))
 
 
-def has_none(path: Path, tier: str) -> bool:
-    """Whether a file certainly has no test of this tier: without loading it."""
-    if not tier or not path.name.startswith("test_"):
+def has_none(path: Path, tier: str, chapters: Collection[str]) -> bool:
+    """Whether a file certainly has no test of this tier, or of these chapters: without loading it."""
+    if not path.name.startswith("test_"):
         return False
-    whole = path.relative_to(REPOSITORY).as_posix().startswith(tuple(FILES))
-    return whole if tier == "quick" else not whole and not any(word in path.read_text() for word in MARKS + ARGUMENTS)
+    if chapters and (own := re.match(r"test_ch(\d\d)", path.name)):
+        return own[1] not in chapters
+    slower = path.relative_to(REPOSITORY).as_posix().startswith(tuple(FILES))
+    if tier == "quick" and slower:
+        return True
+    needed = (["chapter", "card", "exercise"] if chapters else []) or (
+        MARKS + ARGUMENTS if tier == "slower" and not slower else [""]
+    )
+    text = path.read_text(encoding="utf-8")
+    return not any(word in text for word in needed)

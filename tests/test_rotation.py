@@ -181,3 +181,21 @@ def test_what_needs_a_browser_a_rotation_or_processes_belongs_to_the_slower_tier
     """A test whose argument has no values would be skipped in the quick tier, and CI allows no skipped test."""
     item = SimpleNamespace(nodeid=f"{file}::test", fixturenames=arguments, get_closest_marker=marks.__contains__)
     assert tiers.is_slower(item) is slower
+
+
+@each_of(
+    "file, tier, chapters, none",
+    [
+        ("test_site.py", "quick", (), True),
+        ("test_site.py", "slower", (), False),
+        ("test_kill_matrix.py", "slower", (), False),
+        ("test_packing.py", "slower", (), True),
+        ("test_packing.py", "quick", (), False),
+        ("test_packing.py", "", ("06",), True),
+        ("test_course.py", "", ("06",), False),
+        ("exercises/test_ch06.py", "", ("06", "07"), False),
+        ("exercises/test_ch06.py", "", ("07",), True),
+    ],
+)
+def test_a_file_is_loaded_unless_it_has_no_test_that_was_asked_for(file, tier, chapters, none):
+    assert tiers.has_none(REPOSITORY / "tests" / file, tier, chapters) is none

@@ -34,16 +34,22 @@ def plain_sum(world):
     return torch.stack(list(world)).sum(0).to(world[0].dtype)
 
 
+def few_or_many(few, many):
+    """Numbers of ranks: few in the quick tier, many in the slower one."""
+    return pytest.mark.parametrize("counts", [few, pytest.param(many, marks=pytest.mark.slower)], ids=["few", "many"])
+
+
 # --- values
 
 
+@few_or_many([1, 2, 3, 4, 5, 7, 8], [12, 17])
 @each_of("name", REDUCES)
-@each_of("ranks", [1, 2, 3, 4, 5, 7, 8, 12, 17])
-def test_an_all_reduce_equals_the_plain_sum_on_every_rank(name, ranks):
-    for size in (0, 1, ranks - 1, ranks, 3 * ranks + 2):
-        world = secrets(ranks, (size,), seed=size)
-        run = simulate(REDUCES[name], ranks, per_rank=world)
-        assert all(torch.equal(got, plain_sum(world)) for got in run.results), (name, ranks, size)
+def test_an_all_reduce_equals_the_plain_sum_on_every_rank(name, counts):
+    for ranks in counts:
+        for size in (0, 1, ranks - 1, ranks, 3 * ranks + 2):
+            world = secrets(ranks, (size,), seed=size)
+            run = simulate(REDUCES[name], ranks, per_rank=world)
+            assert all(torch.equal(got, plain_sum(world)) for got in run.results), (name, ranks, size)
 
 
 @settings(max_examples=25, deadline=None)
@@ -169,16 +175,17 @@ COSTS = [(name, function, cost) for name, (function, cost) in ALL_REDUCES.items(
 ]
 
 
+@few_or_many(range(1, 10), range(10, 18))
 @each_of("name, function, cost", COSTS)
-@each_of("ranks", range(1, 18))
-def test_the_clock_and_the_meter_agree_with_the_formula(name, function, cost, ranks):
-    size = 4 * ranks * (1 << (ranks.bit_length() - 1))  # whole chunks for rings, for halves and for pieces
-    run = simulate(function, ranks, (torch.ones(size),), topology=WIRE)
-    want = cost(4 * size, ranks, LATENCY, BANDWIDTH)
-    assert run.seconds == pytest.approx(want.seconds, rel=1e-9, abs=1e-15)
-    if name != "reduce":  # there the busiest rank receives; each sends once
-        assert max(run.meter.bytes_sent) == want.nbytes
-    assert max(run.meter.steps) == want.steps
+def test_the_clock_and_the_meter_agree_with_the_formula(name, function, cost, counts):
+    for ranks in counts:
+        size = 4 * ranks * (1 << (ranks.bit_length() - 1))  # whole chunks for rings, for halves and for pieces
+        run = simulate(function, ranks, (torch.ones(size),), topology=WIRE)
+        want = cost(4 * size, ranks, LATENCY, BANDWIDTH)
+        assert run.seconds == pytest.approx(want.seconds, rel=1e-9, abs=1e-15), ranks
+        if name != "reduce":  # there the busiest rank receives; each sends once
+            assert max(run.meter.bytes_sent) == want.nbytes, ranks
+        assert max(run.meter.steps) == want.steps, ranks
 
 
 @each_of("ranks", range(1, 18))

@@ -304,6 +304,7 @@ def test_balance_terms() -> None:
     assert together < sum(alone for _, alone in results) / 2
 
 
+@pytest.mark.slower
 def test_both_ways_of_balancing_lower_the_imbalance_of_a_training() -> None:
     found = {}
     for balance in ("none", "loss", "bias"):

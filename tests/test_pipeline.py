@@ -125,6 +125,7 @@ def test_ten_steps_equal_the_whole_models_under_every_schedule(name, tied):
     assert found[0][0] == found[1][0], "every rank has the loss, to the bit"
 
 
+@pytest.mark.slower
 @each_of("make", [one_f_one_b, interleaved, zb_v, dualpipe])
 def test_four_ranks_with_gated_grouped_and_recomputed_layers(make):
     schedule = make(4, 8)
@@ -132,6 +133,7 @@ def test_four_ranks_with_gated_grouped_and_recomputed_layers(make):
     alike(simulate(train, 4, args=(schedule, config, 2, 11, 1, True)).results, serial(schedule, config, 2, 11))
 
 
+@pytest.mark.slower
 @each_of("make", [one_f_one_b, interleaved, zb_v, dualpipe])
 def test_data_parallel_pipelines_equal_one_large_batch(make):
     schedule = make(2, 4)

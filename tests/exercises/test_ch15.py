@@ -316,6 +316,7 @@ def test_the_ring_as_it_was_found_works_where_sends_are_buffered_and_hangs_where
         simulate(program, 4)
 
 
+@pytest.mark.slower
 @each_of("fault", ["leak", "one batch", "order of sums", "bad batch", "warm-up again"])
 def test_the_file_holds_what_the_trainings_give_when_they_are_run_again(fault):
     shipped, again = trainings.shipped(), trainings.train(fault, 1)

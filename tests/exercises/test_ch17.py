@@ -97,6 +97,7 @@ def test_a_good_plan_fails_no_line_and_each_line_can_fail_alone():
             assert [failing(*broken(rng, line)) for line in LINES] == [[line] for line in LINES]
 
 
+@pytest.mark.slower
 @each_of("row", TASKS)
 def test_every_task_and_every_change_has_a_plan_and_the_bounds_are_tight(row):
     task = task_of(_task(row, "slower wire"), False)

@@ -79,9 +79,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return config.stash[ROTATION].said()
 
 
-def pytest_ignore_collect(collection_path: Path) -> bool | None:
-    """Files of chapters that were not asked for."""
-    return True if set(re.findall(r"^test_ch(\d\d)", collection_path.name)) - set(chosen) else None
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files with no test of the tier or of the chapters that were asked for: loading them takes seconds."""
+    return tiers.has_none(collection_path, config.stash[ROTATION].tier, config.option.chapter or ()) or None
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

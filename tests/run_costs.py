@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis.strategies import text
 
 LARGE_RISE, SHOWN_RISES = 150_000_000, 6  # bytes, and how many tests that raised the peak so much are named
 SHOWN = 10  # files
@@ -23,10 +21,7 @@ _highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back
 _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
 EVERY = 10.0  # seconds between two lines of progress
-WEIGHTS = {
-    "tests/test_kill_matrix.py": 20,
-    "tests/test_same_everywhere.py": 30,
-}  # as many usual tests as one of a file takes
+WEIGHTS = {"tests/test_kill_matrix.py": 20}  # as many usual tests as one of a file takes
 
 
 class Progress:
@@ -69,31 +64,16 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     progress = Progress()
     config.pluginmanager.register(progress)
-    progress._say("collecting the tests, about 15 s")
+    progress._say("collecting the tests, about 10 s")
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_finish(session: pytest.Session) -> None:
+def pytest_collection_finish() -> None:
     """Everything loaded and collected stays to the end: the garbage collector need not visit two million objects each time."""
     global _spent, _highest
-    if not session.config.option.collectonly and hasattr(os, "fork"):
-        _read_constants()
     gc.collect()
     gc.freeze()
     _spent, _highest = _cpu(), _peak()
-
-
-def _read_constants() -> None:
-    """Let a child process draw Hypothesis's first example.
-
-    For it Hypothesis parses all loaded modules, which takes 0.2 GB, and keeps the constants that it finds on disk.
-    """
-    if (child := os.fork()) == 0:
-        try:
-            settings(max_examples=1, database=None)(given(text())(lambda _: None))()
-        finally:
-            os._exit(0)
-    os.waitpid(child, 0)
 
 
 def _cpu() -> float:

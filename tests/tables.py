@@ -1,41 +1,43 @@
 """Tests that run over a table: one test for many rows, which goes on where a row fails and names each that did."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from course_grader import exercises
 from course_grader.exercises import Card
+from tests import run_costs
 from tests.rotation import chosen
 
 Test = Callable[..., None]
+Decorator = Callable[[Test], Test]
 
 
-def each_row(name: str, rows: Callable[[], Iterable[Any]], label: Callable[[Any], str] = str) -> Callable[[Test], Test]:
+def each_of(names: str, rows: Iterable[Any], ids: Iterable[str] | Callable[[Any], Any] | None = None) -> Decorator:
+    """Run a test for each row, with the arguments of `pytest.mark.parametrize`: for tests without fixtures, as one test."""
+    columns, rows = names.replace(",", " ").split(), list(rows)
+    labels = rows if ids is None or callable(ids) else list(ids)
+    given = [dict(zip(columns, row if len(columns) > 1 else [row], strict=True)) for row in rows]
+    return _decorator(columns, lambda: zip(labels, given, strict=True), ids if callable(ids) else _short)
+
+
+def each_row(name: str, rows: Callable[[], Iterable[Any]], label: Callable[[Any], Any] = str) -> Decorator:
     """Run a test for each of the `rows`, as its argument `name`; they are made when it runs, not when tests are collected."""
-
-    def decorated(test: Test) -> Test:
-        def over_rows(**fixtures: Any) -> None:
-            _run(test, ((label(row), {name: row}) for row in rows()), fixtures)
-
-        return _named_as(over_rows, test, without=name)
-
-    return decorated
+    return _decorator([name], lambda: ((row, {name: row}) for row in rows()), label)
 
 
-def each_card(which: Callable[[Card], bool] = lambda card: True) -> Callable[[Test], Test]:
+def each_of_chapter(name: str, rows: Callable[[str], Iterable[Any]], label: Callable[[Any], Any] = str) -> Decorator:
+    """Run a test for each of the `rows` of a chapter, as its argument `name`: one test a chapter."""
+    of_chapter = pytest.mark.parametrize("chapter", chosen_chapters())
+    decorator = _decorator([name], lambda chapter: ((row, {name: row}) for row in rows(chapter)), label, "chapter")
+    return lambda test: of_chapter(decorator(test))
+
+
+def each_card(which: Callable[[Card], bool] = lambda card: True) -> Decorator:
     """Run a test for each card that `which` holds for, as its argument `card`: one test a chapter."""
-
-    def decorated(test: Test) -> Test:
-        def over_cards(chapter: str, **fixtures: Any) -> None:
-            cards = [card for card in exercises.cards(chapter) if which(card)]
-            _run(test, ((card.id, {"card": card}) for card in cards), fixtures)
-
-        return pytest.mark.parametrize("chapter", chosen_chapters())(_named_as(over_cards, test, "card", "chapter"))
-
-    return decorated
+    return each_of_chapter("card", lambda chapter: filter(which, exercises.cards(chapter)), lambda card: card.id)
 
 
 def chosen_chapters() -> list[str]:
@@ -43,32 +45,42 @@ def chosen_chapters() -> list[str]:
     return [chapter for chapter in exercises.chapters() if chapter in chosen]
 
 
-def _run(test: Test, rows: Iterator[tuple[str, dict[str, Any]]], fixtures: dict[str, Any]) -> None:
-    failed, count = [], 0
-    for label, row in rows:
-        count += 1
-        try:
-            test(**row, **fixtures)
-        except Exception as error:
-            error.add_note(f"of {label}")
-            failed.append((label, error))
-    if failed:
-        names = ", ".join(label for label, _ in failed)
-        raise ExceptionGroup(f"{len(failed)} of {count} failed: {names}", [error for _, error in failed])
+def _short(row: Any) -> str:
+    if isinstance(row, tuple):
+        return f"({', '.join(map(_short, row))})"
+    try:
+        return getattr(row, "__name__", "") or repr(row)[:60]
+    except (ValueError, RecursionError):  # too many digits, too deep
+        return type(row).__name__
 
 
-def _named_as(made: Test, test: Test, without: str, more: str = "") -> Test:
-    """The test that runs over rows, with the name, marks and fixtures of the one that it runs."""
-    made.__name__, made.__qualname__, made.__doc__, made.__module__ = (
-        test.__name__,
-        test.__qualname__,
-        test.__doc__,
-        test.__module__,
-    )
-    given = [each for each in inspect.signature(test).parameters.values() if each.name != without]
-    own = [inspect.Parameter(more, inspect.Parameter.KEYWORD_ONLY)] if more else []
-    made.__signature__ = inspect.Signature(
-        [*(each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in given), *own]
-    )  # type: ignore[attr-defined]
-    made.pytestmark = list(getattr(test, "pytestmark", []))  # type: ignore[attr-defined]
-    return made
+def _decorator(
+    columns: Sequence[str], rows: Callable[..., Iterable[Any]], label: Callable[[Any], Any], *of: str
+) -> Decorator:
+    """A test that runs over rows, with the name, marks and fixtures of the one that it runs, and the arguments `of` its rows."""
+
+    def decorated(test: Test) -> Test:
+        def over_rows(**given: Any) -> None:
+            failed, count = [], 0
+            for key, row in rows(*(given.pop(name) for name in of)):
+                count += 1
+                try:
+                    test(**row, **given)
+                except (Exception, BaseExceptionGroup, pytest.fail.Exception) as error:
+                    error.add_note(f"of {label(key)}")
+                    failed.append((label(key), error))
+                run_costs.give_back_memory()
+            if failed:
+                names = ", ".join(str(key) for key, _ in failed)
+                raise BaseExceptionGroup(f"{len(failed)} of {count} failed: {names}", [error for _, error in failed])
+
+        for name in ("__name__", "__qualname__", "__doc__", "__module__"):
+            setattr(over_rows, name, getattr(test, name))
+        names = [each for each in inspect.signature(test).parameters if each not in columns]
+        over_rows.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY) for each in [*names, *of]]
+        )
+        over_rows.pytestmark = list(getattr(test, "pytestmark", []))  # type: ignore[attr-defined]
+        return over_rows
+
+    return decorated

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from course_lib.cluster import simulate
 from course_lib.model.accounting import ROLES, Accounting, unseen
+from tests.tables import each_of
 
 
 def floats(*shape):
@@ -164,7 +165,7 @@ def test_a_matrix_product_counts_two_for_each_multiply_and_add(m, k, n):
     assert account.flops == 3 * 2 * m * k * n  # the backward pass is two products
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@each_of("causal", [False, True])
 def test_the_cpus_attention_kernel_counts(causal):
     b, h, s, d = 2, 3, 16, 8
     q, k, v = (torch.randn(b, h, s, d, requires_grad=True) for _ in range(3))

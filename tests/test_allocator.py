@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from course_lib.estimate.memory.allocator import LEAST, CachingAllocator, OutOfMemory
 from course_lib.estimate.units import GiB, MiB
+from tests.tables import each_of
 
 either = pytest.mark.parametrize("expandable", [False, True], ids=["segments", "expandable"])
 STEPS = st.lists(st.tuples(st.integers(0, 9), st.floats(1, 40 * MiB)), max_size=40)
@@ -43,10 +44,9 @@ def test_whatever_is_asked_blocks_tile_their_segments(expandable, steps):
     assert device.reserved == device.allocated == 0
 
 
-@pytest.mark.parametrize(
-    ("nbytes", "allocated", "reserved"),
+@each_of(
+    "nbytes, allocated, reserved",
     [(1, 512, 2 * MiB), (MiB, MiB, 2 * MiB), (3 * MiB, 3 * MiB, 20 * MiB), (11 * MiB, 11 * MiB, 12 * MiB)],
-    ids=["one number", "the last of the small", "cut from a large segment", "a segment of its own"],
 )
 def test_segments_have_pytorchs_sizes(nbytes, allocated, reserved):
     device = CachingAllocator(GiB)
@@ -92,14 +92,13 @@ def test_before_it_gives_up_it_gives_whole_segments_back():
     assert device.reserved == 64 * MiB and device.names() == ["b", "d", "e"]
 
 
-@pytest.mark.parametrize(
-    ("work", "words"),
+@each_of(
+    "work, words",
     [
         (lambda d: d.malloc("a", 0), "nbytes"),
         (lambda d: d.malloc("x", 1), "a name of its own"),
         (lambda d: d.free("y"), "alive are x"),
     ],
-    ids=["no bytes", "a name twice", "an unknown name"],
 )
 def test_a_wrong_request_is_answered_in_words(work, words):
     device = CachingAllocator(GiB)

@@ -22,6 +22,7 @@ from course_lib.estimate.memory.frameworks import (
     predicted_bytes,
 )
 from course_lib.estimate.units import GiB
+from tests.tables import each_of
 
 TARGETS = {source.name: source.target for source in SOURCES}
 
@@ -41,7 +42,7 @@ def original(name):
     return [dict(cells) for cells in Tables(shipped())[name]]
 
 
-@pytest.mark.parametrize("name", ["zero", "korthikanti", "torchtitan", "playbook", "bloom"])
+@each_of("name", ["zero", "korthikanti", "torchtitan", "playbook", "bloom"])
 def test_the_shipped_rows_are_predicted_within_the_bound(name):
     found = result(shipped(), name)
     assert len(found.rows) >= 4 and not found.skipped
@@ -86,7 +87,7 @@ def test_which_half_a_row_is_in_hangs_on_what_was_run_alone(tmp_path):
 # --- the constants ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("slack", "buffers"), [(1.0, 0.0), (1.12, 0.2), (1.3, 5.0)])
+@each_of("slack, buffers", [(1.0, 0.0), (1.12, 0.2), (1.3, 5.0)])
 def test_the_fit_finds_the_constants_that_made_the_rows(slack, buffers):
     rows = [Row("x", str(size), slack * size + buffers, 1.0, True, "x", size * GiB, GiB) for size in (3, 7, 20, 55, 60)]
     assert fitted(rows) == pytest.approx((slack, buffers))
@@ -224,7 +225,7 @@ LLAMA = Shape(
 )
 
 
-@pytest.mark.parametrize("name", sorted(FRAMEWORKS))
+@each_of("name", sorted(FRAMEWORKS))
 def test_a_prediction_is_its_terms_with_two_constants(name):
     run = TrainingRun(shape=GPT, layout=Layout(tp=2, pp=4, dp=2, zero=1, microbatches=8), batch=2, seq=2048)
     terms, fit = peak_terms(name, run), fits()[name]
@@ -232,7 +233,7 @@ def test_a_prediction_is_its_terms_with_two_constants(name):
     assert predicted_bytes(name, run) == pytest.approx(fit.slack * sum(terms.values()) + fit.buffers)
 
 
-@pytest.mark.parametrize("name", sorted(FRAMEWORKS))
+@each_of("name", sorted(FRAMEWORKS))
 def test_a_larger_batch_never_needs_less(name):
     layout = Layout(pp=2, dp=4, zero=1, microbatches=4)
     sizes = [

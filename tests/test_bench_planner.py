@@ -9,6 +9,7 @@ import pytest
 from bench import planner as bench
 from bench.planner.rows import seconds_of
 from bench.planner.sources import TARGETS
+from tests.tables import each_of
 
 KORTHIKANTI = {  # Korthikanti et al. (2022), tables 3 and 5
     "model": "175B",
@@ -108,8 +109,8 @@ def test_a_table_of_utilization_alone_is_read_by_its_flops(tmp_path):
     assert shared.measured[0] == pytest.approx(flops / (0.4 * 989e12 * 64)) and not skipped
 
 
-@pytest.mark.parametrize(
-    ("cells", "seconds"),
+@each_of(
+    "cells, seconds",
     [({"iter_time_ms": "1500"}, 1.5), ({"tokens_per_s_per_gpu": "100"}, 2.0), ({"sec_per_iter": "3"}, 3.0)],
 )
 def test_a_time_is_found_in_the_usual_columns(cells, seconds):

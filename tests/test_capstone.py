@@ -10,6 +10,7 @@ from course_lib.estimate.units import DAY
 from course_lib.operate import capstone
 from course_lib.operate.capstone import CHANGES, COURSE, assess, best, changed, grade
 from course_lib.parallel import planner
+from tests.tables import each_of
 
 GOOD = {"tp": 8, "pp": 4, "dp": 2, "microbatches": 256}
 
@@ -25,8 +26,8 @@ def test_a_plan_costs_what_the_planner_says_and_failures_add_to_it():
     assert sum(found.parts.values()) == pytest.approx(found.seconds)
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
+@each_of(
+    "change, problem",
     [
         ({"dp": 4}, "devices"),
         ({"dp": 1, "pp": 3}, "layout"),
@@ -60,7 +61,7 @@ def test_an_unknown_key_is_refused():
         assess({"sp": True}, COURSE)
 
 
-@pytest.mark.parametrize("seed", ["course", 0, 1, 2, 3])
+@each_of("seed", ["course", 0, 1, 2, 3])
 def test_every_task_and_every_change_can_be_met(seed):
     task = COURSE if seed == "course" else capstone.task_of(seed)
     assert assess(best(task), task).ok and task == (COURSE if seed == "course" else capstone.task_of(seed))

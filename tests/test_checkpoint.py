@@ -40,6 +40,7 @@ from course_lib.model.checkpoint import (
 )
 from course_lib.model.checkpoint.killing import Killed
 from course_lib.model.checkpoint.pieces import bounds
+from tests.tables import each_of
 
 
 def state_of(step):
@@ -135,7 +136,7 @@ def test_a_run_that_goes_on_after_a_power_failure_is_not_misled_by_what_is_left(
         assert store.disk.names("run") == ["step-00000007.later"]
 
 
-@pytest.mark.parametrize("forgotten", ["sync", "sync_folder"])
+@each_of("forgotten", ["sync", "sync_folder"])
 def test_the_disk_shows_what_a_writer_without_sync_loses(forgotten):
     class Careless(MemoryDisk):
         pass
@@ -308,7 +309,7 @@ def test_a_run_that_goes_back_on_purpose_does_not_return_to_what_it_left(tmp_pat
 # --- resharding -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 7, 64])
+@each_of("ranks", [1, 2, 3, 7, 64])
 def test_replicas_share_the_saving_and_every_element_is_saved_once(ranks):
     state = state_of(5)
     pieces = [share_of(state, rank, ranks) for rank in range(ranks)]

@@ -32,6 +32,7 @@ from tests.class_kit import NAME, copy_of, work
 from tests.grading_kit import cell_of
 from tests.patience import patience
 from tests.served_kit import formgrader, hand_in, small_class
+from tests.tables import each_of
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 
@@ -501,8 +502,8 @@ def test_a_page_holds_no_answer_of_the_course_no_hidden_case_and_nobody_elses_nu
     assert "unseen=True" not in html and "HIDDEN TESTS" not in html and "Ada" not in html.replace("Adam", "")
 
 
-@pytest.mark.parametrize(
-    ("way", "file", "there"),
+@each_of(
+    "way, file, there",
     [
         (
             "canvas",
@@ -550,7 +551,7 @@ def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded
     assert [path.parent.parent.name for path in again.written] == ["ada"] and again.skipped[0][:2] == ("eve", "01")
 
 
-@pytest.mark.parametrize(
+@each_of(
     "text",
     [
         "RuntimeError: 100 78 0:40 / / ro,nosuid,nodev,relatime - tmpfs tmpfs rw",
@@ -560,7 +561,6 @@ def test_zips_hold_each_page_once_under_a_name_of_its_own_and_what_is_not_graded
         "OSError: /opt/course/lib/python3.11/site-packages/torch/__init__.py",
         "got str '55d0c8a00000-55d0c8a01000 r--p 00000000",
     ],
-    ids=["mounts", "the interpreter", "the search path", "variables", "a module's file", "memory maps"],
 )
 def test_a_page_leaves_out_what_an_answer_says_of_the_machine_that_graded_it(text):
     honest = "RuntimeError: inconsistent tensor size, expected tensor [2] and src [3] (line 3 of your cell: x @ y)"

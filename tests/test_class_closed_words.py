@@ -24,6 +24,7 @@ from course_grader.records import Case, Outcome, Verdict
 from course_grader.submission import Step, Submission
 from course_grader.worker.runners import InProcess
 from course_grader.worker.worker_pool import WorkerPool, can_fork
+from tests.tables import each_of
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="without forks there are no clones")
 _SEEN = (b"/srv/grading-7", b"root@192.0.2.1!")  # what an answer may see and wants to carry out
@@ -210,8 +211,8 @@ def message_of(text, value, *, params=None, args=()):
     return closed_one.message
 
 
-@pytest.mark.parametrize(
-    ("text", "value", "told"),
+@each_of(
+    "text, value, told",
     [
         ("a node of 12,345 MB: 'srv-7' is wrong.", "srv-7", "a node of 12,345 MB: '…' is wrong."),
         ("got SRV-7 here.", "srv-7", "got …-7 here."),
@@ -277,7 +278,7 @@ def test_whatever_a_worker_says_only_words_of_the_list_and_small_numbers_are_tol
     assert all(int(each) < 100 for each in found if each.isdigit()) and len(said) < 1_200
 
 
-@pytest.mark.parametrize("line", [1, 3])
+@each_of("line", [1, 3])
 def test_a_line_is_told_where_the_answer_has_so_many(line):
     said = closed("def f():\n    pass\n    return 3")(f"ValueError: secret (line {line} of your cell: secret)")
     assert said == f"ValueError, line {line} of the cell. {REST}"

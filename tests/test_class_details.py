@@ -33,6 +33,7 @@ from course_grader.worker.protocol import Garbled, Unreadable
 from course_lib.messages import Trouble
 from tests.class_kit import NAME, archive, as_bytes, at, class_at, course_at, parse_here, saved, tiny, work
 from tests.grading_kit import REPOSITORY, SMALL, cell_of
+from tests.tables import each_of
 
 ESSAY = {
     "cell_type": "markdown",
@@ -152,8 +153,8 @@ def test_points_that_a_person_took_off_are_nothing_to_look_at_first():
     assert "To mend it" not in text
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "said", "theirs"),
+@each_of(
+    "first, last, said, theirs",
     [
         ("Иван", "Иванов", "ивановиван", True),
         ("Иван", "Иванов", "ivanovivan", True),  # Canvas wrote it in Latin letters

@@ -41,6 +41,7 @@ from tests.class_kit import (
     work,
 )
 from tests.crash_kit import Made
+from tests.tables import each_of
 
 NOW = at("2026-10-12 12:00")
 ADA = ("ada", "Ada", "Lovelace", "1001")
@@ -142,8 +143,8 @@ def test_somebody_new_never_takes_over_the_folder_of_one_of_the_same_id():
 # ------------------------------------------------------------------------------------------------ times
 
 
-@pytest.mark.parametrize(
-    ("text", "moment"),
+@each_of(
+    "text, moment",
     [
         ("Montag, 12. Oktober 2026, 09:30", "2026-10-12 09:30"),
         ("lundi 12 octobre 2026, 09:30", "2026-10-12 09:30"),
@@ -160,7 +161,7 @@ def test_a_moment_is_read_in_the_languages_of_moodle(text, moment):
     assert csv_tables.moment_in(text) == (at(moment) if moment else None)
 
 
-@pytest.mark.parametrize("text", ["12/10/2026 09:30", "soon", "12 Oct 2026 09:30 CST"])
+@each_of("text", ["12/10/2026 09:30", "soon", "12 Oct 2026 09:30 CST"])
 def test_a_moment_that_could_be_another_is_not_guessed(text):
     with pytest.raises(Trouble, match="2026-10-12 23:59"):
         csv_tables.moment_in(text)

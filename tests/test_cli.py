@@ -22,6 +22,7 @@ from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
 from course_lib.operate import processes
 from tests.conftest import small_chapter, tried
+from tests.tables import each_of
 
 LEARNER = ["learn", "check", "update", "progress", "drill", "mine", "certificate", "doctor"]
 STAFF = ["test", "release", "bench", "site", "class", "exercise"]
@@ -169,8 +170,8 @@ def test_a_port_that_cannot_be_is_said(course, handed, capsys):
     assert code == 1 and "no port 99999" in err
 
 
-@pytest.mark.parametrize(
-    ("flags", "port"),
+@each_of(
+    "flags, port",
     [
         ((), None),
         (("--port", "1"), 1),
@@ -408,6 +409,7 @@ NEED_A_CLONE = {
 }
 
 
+@pytest.mark.slower
 def test_an_installed_package_says_in_a_sentence_what_only_a_clone_has(tmp_path):
     for package in PACKAGES:  # what `pip install` puts into site-packages
         shutil.copytree(ROOT / package, tmp_path / package)
@@ -590,7 +592,7 @@ def test_an_unknown_measurement_is_answered_with_those_that_exist(capsys):
     assert code == 1 and ", ".join(bench.BENCHES) in err
 
 
-@pytest.mark.parametrize("name", list(bench.BENCHES))
+@each_of("name", list(bench.BENCHES))
 def test_a_measurement_that_is_there_can_be_called(name):
     if importlib.util.find_spec("bench") is None and name == "widgets":
         assert not bench.there(name)

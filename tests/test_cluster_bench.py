@@ -2,11 +2,11 @@
 
 import json
 
-import pytest
 import torch
 
 from bench import cluster as bench
 from course_lib.cluster import attempt
+from tests.tables import each_of
 
 
 def test_rates_count_the_messages_that_moved():
@@ -15,7 +15,7 @@ def test_rates_count_the_messages_that_moved():
     assert bench.rate(2, bench.across, messages=20, apart=True) > 0
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 5])
+@each_of("ranks", [1, 2, 5])
 def test_the_rings_sum(ranks):
     assert attempt(bench.ring, ranks, args=(7,)).results == [float(ranks)] * ranks
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from course_grader.remote_ranks import trusted_pickle
 from course_grader.remote_ranks.codec import DTYPES, BadFrame, Limits, NotPlainData, decode, encode, plain
+from tests.tables import each_of
 
 both_ways = pytest.mark.parametrize(
     ("write", "read"), [(encode, decode), (trusted_pickle.pack, trusted_pickle.unpack)], ids=["to the judge", "from it"]
@@ -106,8 +107,8 @@ class Count(int):
     pass
 
 
-@pytest.mark.parametrize(
-    ("value", "where"),
+@each_of(
+    "value, where",
     [
         (Sly(), "the value is a"),
         (Count(3), "the value is a"),
@@ -121,19 +122,6 @@ class Count(int):
         ("\ud800", "surrogate"),
         (1 << 10**6, "integer"),
     ],
-    ids=[
-        "dict subclass",
-        "int subclass",
-        "deep",
-        "bytes",
-        "set",
-        "function",
-        "parameter",
-        "meta",
-        "sparse",
-        "surrogate",
-        "huge int",
-    ],
 )
 def test_anything_else_is_refused_and_named(value, where):
     with pytest.raises(NotPlainData, match=None) as told:
@@ -141,7 +129,7 @@ def test_anything_else_is_refused_and_named(value, where):
     assert where in str(told.value)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "value",
     [Sly(), Count(3), object(), len, torch.nn.Parameter(torch.ones(1)), torch.eye(2).to_sparse()],
     ids=lambda value: type(value).__name__,
@@ -187,7 +175,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
+@each_of("data", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_frames_are_refused_in_words(data):
     with pytest.raises(BadFrame):
         decode(data)
@@ -240,14 +228,13 @@ def test_the_codec_can_be_had_without_torch():
     )
 
 
-@pytest.mark.parametrize(
-    ("value", "told"),
+@each_of(
+    "value, told",
     [
         ({k * (2**61 - 1): 0 for k in range(30)}, "same hash"),
         ([2**70] * 2001, "more than 64 bits"),
         ([torch.zeros(())] * 10_001, "tensors"),
     ],
-    ids=["keys with one hash", "large integers", "tensors"],
 )
 def test_what_takes_the_reader_long_or_much_memory_is_refused(value, told):
     with pytest.raises(BadFrame, match=told):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from course_lib.cluster import AVG, MAX, MIN, PRODUCT, SUM, RankError, Topology, attempt, interleavings, simulate
 from course_lib.cluster.collective import chunk_sizes
+from tests.tables import each_of
 
 RANKS = list(range(1, 18))
 
@@ -26,8 +27,8 @@ def run_on(program, ranks, *args, **options):
 # --- exact counts
 
 
-@pytest.mark.parametrize("size", [0, 1, 5, 34])
-@pytest.mark.parametrize("ranks", RANKS)
+@each_of("size", [0, 1, 5, 34])
+@each_of("ranks", RANKS)
 def test_all_reduce_goes_round_a_ring_twice(ranks, size):
     given = inputs(ranks, size)
     run = simulate(lambda comm, x: comm.all_reduce(x) or x, ranks, per_rank=given)
@@ -42,7 +43,7 @@ def test_all_reduce_goes_round_a_ring_twice(ranks, size):
     assert set(run.meter.pairs) == {(r, (r + 1) % ranks) for r in range(ranks) if ranks > 1}
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@each_of("ranks", RANKS)
 def test_reduce_scatter_and_all_gather_are_its_two_halves(ranks):
     def scatter(comm, x):
         part = torch.zeros(3, dtype=x.dtype)
@@ -63,7 +64,7 @@ def test_reduce_scatter_and_all_gather_are_its_two_halves(ranks):
         assert run.meter.bytes_sent == [(ranks - 1) * 24] * ranks and run.meter.steps == [ranks - 1] * ranks
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@each_of("ranks", RANKS)
 def test_broadcast_and_reduce_go_through_a_binomial_tree(ranks):
     given, root = inputs(ranks, 5), ranks // 2
     one = simulate(lambda comm, x: comm.broadcast(x, root) or x, ranks, per_rank=given)
@@ -78,7 +79,7 @@ def test_broadcast_and_reduce_go_through_a_binomial_tree(ranks):
     assert max(one.meter.messages_sent) == max(two.meter.messages_received) == rounds
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@each_of("ranks", RANKS)
 def test_gather_and_scatter_go_straight_to_and_from_the_root(ranks):
     root = ranks - 1
 
@@ -96,7 +97,7 @@ def test_gather_and_scatter_go_straight_to_and_from_the_root(ranks):
     assert max(run.meter.steps) == 2 * (ranks - 1)
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@each_of("ranks", RANKS)
 def test_all_gather_fills_a_list(ranks):
     def fill(comm, x):
         parts = [torch.zeros_like(x) for _ in range(comm.size)]
@@ -109,7 +110,7 @@ def test_all_gather_fills_a_list(ranks):
     assert run.meter.bytes_sent == [(ranks - 1) * 24] * ranks
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@each_of("ranks", RANKS)
 def test_all_to_all_with_uneven_splits_moves_each_row_once(ranks):
     counts = [[(src * 3 + dst * 5) % 4 for dst in range(ranks)] for src in range(ranks)]  # some are 0
 
@@ -130,7 +131,7 @@ def test_all_to_all_with_uneven_splits_moves_each_row_once(ranks):
     assert run.meter.messages_sent == [sum(n > 0 for n in row) for row in off]
 
 
-@pytest.mark.parametrize("ranks", RANKS)
+@each_of("ranks", RANKS)
 def test_a_barrier_is_empty_messages_in_few_rounds(ranks):
     run = simulate(lambda comm: comm.barrier(), ranks)
     assert run.meter.total_bytes == 0 and max(run.meter.steps) == math.ceil(math.log2(ranks))
@@ -163,8 +164,8 @@ OPS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int32], ids=str)
-@pytest.mark.parametrize("op", OPS)
+@each_of("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.int32])
+@each_of("op", OPS)
 def test_reductions(op, dtype):
     if op == AVG and not dtype.is_floating_point:
         with pytest.raises(RankError, match="would round"):

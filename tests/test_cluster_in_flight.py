@@ -8,6 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from course_grader.records import Outcome
 from course_lib.cluster import InFlight, P2POp, RankError, adversaries, attempt, interleavings, simulate
+from tests.tables import each_of
 
 
 def exchange(comm, x, between=lambda x, y: None, after=lambda x, y: None):
@@ -95,9 +96,9 @@ def found(program, between, **options):
     return attempt(program, 2, args=(torch.ones(4), between), **options).hazards
 
 
-@pytest.mark.parametrize("account", [False, True], ids=["plain", "counted"])
-@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-@pytest.mark.parametrize("program", [exchange, reduce], ids=["isend", "all_reduce"])
+@each_of("account", [False, True])
+@each_of("write", WRITES.values(), ids=WRITES)
+@each_of("program", [exchange, reduce])
 def test_a_write_to_what_is_sent_is_seen_with_its_line(program, write, account):
     hazards = found(program, write, account=account)
     assert [(h.rank, h.act, h.call) for h in hazards] == [(0, "wrote", 1), (1, "wrote", 1)]
@@ -105,14 +106,14 @@ def test_a_write_to_what_is_sent_is_seen_with_its_line(program, write, account):
     assert "4 float32 in shape (4,)" in hazards[0].what
 
 
-@pytest.mark.parametrize("use", [*READS.values(), lambda x, y: y.fill_(3)], ids=[*READS, "a write"])
+@each_of("use", [*READS.values(), lambda x, y: y.fill_(3)], ids=[*READS, "a write"])
 def test_a_use_of_what_is_received_into_is_seen(use):
     acts = {hazard.act for hazard in found(receive, use)}
     assert acts == ({"wrote"} if use not in READS.values() else {"read"})
 
 
-@pytest.mark.parametrize("change", REPLACED.values(), ids=REPLACED)
-@pytest.mark.parametrize("program", [exchange, receive, reduce], ids=["isend", "irecv", "all_reduce"])
+@each_of("change", REPLACED.values(), ids=REPLACED)
+@each_of("program", [exchange, receive, reduce])
 def test_a_tensor_in_flight_that_gets_another_shape_or_other_memory_ends_the_run_with_the_reason(program, change):
     touched = (lambda x, y: change(y)) if program is receive else lambda x, y: change(x)
     with pytest.raises(RankError, match="gave a tensor in flight another shape or other memory") as raised:
@@ -125,7 +126,7 @@ def test_a_tensor_in_flight_that_gets_another_shape_or_other_memory_ends_the_run
     )
 
 
-@pytest.mark.parametrize("change", REPLACED.values(), ids=REPLACED)
+@each_of("change", REPLACED.values(), ids=REPLACED)
 def test_another_tensor_may_be_given_any_shape_and_memory(change):
     run = simulate(exchange, 2, args=(torch.ones(4), lambda x, y: change(torch.zeros(4)), lambda x, y: change(x)))
     assert run.hazards == ()
@@ -135,8 +136,8 @@ def test_a_read_of_an_asynchronous_result_is_seen():
     assert [h.act for h in found(reduce, lambda x, y: x + 1)] == ["read", "read"]
 
 
-@pytest.mark.parametrize(
-    ("program", "use"),
+@each_of(
+    "program, use",
     [*((exchange, use) for use in HARMLESS.values()), *((receive, use) for use in UNREAD.values())],
     ids=[*HARMLESS, *UNREAD],
 )
@@ -160,7 +161,7 @@ def test_the_neighbors_of_a_chunk_in_flight_are_free():
     assert simulate(program, 2, args=(torch.zeros(4, 4),)).hazards == ()
 
 
-@pytest.mark.parametrize("program", [ring_all_reduce, shift])
+@each_of("program", [ring_all_reduce, shift])
 def test_right_programs_use_nothing_in_flight_under_any_adversary(program):
     for adversary in adversaries():
         run = attempt(program, 4, per_rank=[torch.arange(8.0) + rank for rank in range(4)], adversary=adversary)
@@ -182,7 +183,7 @@ def reduces(comm, x):
     comm.all_reduce(x, async_op=True)
 
 
-@pytest.mark.parametrize("program", [sends, sends_in_a_batch, reduces])
+@each_of("program", [sends, sends_in_a_batch, reduces])
 def test_a_call_that_is_never_waited_for_is_an_error(program):
     with pytest.raises(InFlight, match=r"rank 0 never waited for call 1, .*3 float32 in shape \(3,\)") as told:
         simulate(program, 2, args=(torch.ones(3),))
@@ -235,7 +236,7 @@ def test_giving_a_tensor_in_flight_to_another_call_is_seen():
     assert acts == [(0, "read", 1), (1, "read", 1)]
 
 
-@pytest.mark.parametrize("apart", [False, True], ids=["one process", "a process per rank"])
+@each_of("apart", [False, True])
 def test_the_same_is_seen_in_a_class_s_rank_processes(apart):
     def program(comm, x):
         return exchange(comm, x, WRITES["in place"])

@@ -13,6 +13,7 @@ from cluster_programs import (
 
 from course_lib.cluster import Adversary, adversaries, attempt, interleavings
 from course_lib.cluster.comm import P2POp
+from tests.tables import each_of
 
 
 def inputs(ranks):
@@ -31,13 +32,13 @@ def test_there_are_eight_adversaries_without_chance():
     assert len(adversaries()) == len(set(adversaries())) == 8 and len(adversaries(streams=False)) == 6
 
 
-@pytest.mark.parametrize("wrong", [{"order": "strict"}, {"depth": -1}, {"depth": float("nan")}], ids=str)
+@each_of("wrong", [{"order": "strict"}, {"depth": -1}, {"depth": float("nan")}])
 def test_a_machine_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(ValueError, match="Adversary"):
         Adversary(**wrong)
 
 
-@pytest.mark.parametrize("program", [ring_all_reduce, shift], ids=lambda f: f.__name__)
+@each_of("program", [ring_all_reduce, shift])
 def test_right_programs_pass(program):
     assert interleavings(program, [1, 3, 4, 5] if program is shift else [3, 4, 5], per_rank=inputs) is None
 
@@ -54,7 +55,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("program", "says", "machine"), WRONG, ids=[row[0].__name__ for row in WRONG])
+@each_of("program, says, machine", WRONG)
 def test_wrong_programs_are_caught_and_named(program, says, machine):
     case = interleavings(program, [3, 4], per_rank=inputs)
     assert case is not None and case.ranks == 3
@@ -129,7 +130,7 @@ def polls_while_another_waits(comm, x):
     return y if comm.rank < 2 else x
 
 
-@pytest.mark.parametrize("program", [polls_a_collective, polls_while_another_waits], ids=lambda f: f.__name__)
+@each_of("program", [polls_a_collective, polls_while_another_waits])
 def test_programs_that_poll_end_on_every_machine(program):
     assert interleavings(program, [2, 3], per_rank=inputs, streams=False) is None
 

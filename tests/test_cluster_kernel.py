@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 import torch
 
 from course_lib.cluster.adversary import Adversary
@@ -12,6 +11,7 @@ from course_lib.cluster.protocol import End, Request
 from course_lib.cluster.simulation import simulate
 from course_lib.cluster.thread_host import InProcess, ThreadHost, move
 from course_lib.cluster.topology import Level, Topology
+from tests.tables import each_of
 
 LINK = Topology.flat(latency=1.0, bandwidth=4.0)  # 1 s a message, 4 bytes/s: times are small whole numbers
 
@@ -115,7 +115,7 @@ def test_a_shared_port_of_a_node_is_a_bottleneck_and_an_own_one_is_not():
     assert (time_with(False), time_with(True)) == (5.0, 9.0)
 
 
-@pytest.mark.parametrize(("depth", "sent"), [(0, 0), (1, 1), (2, 2), (math.inf, 5)])
+@each_of("depth, sent", [(0, 0), (1, 1), (2, 2), (math.inf, 5)])
 def test_buffering_lets_a_sender_leave_as_many_messages_behind(depth, sent):
     kernel, x = kernel_of(2, Adversary(depth)), torch.zeros(1)
     end, order = play(kernel, [[half(0, "send", 1, x) for _ in range(5)], [Request(1, "done")]])
@@ -123,8 +123,8 @@ def test_buffering_lets_a_sender_leave_as_many_messages_behind(depth, sent):
     assert isinstance(end.error, Deadlock) if sent < 5 else isinstance(end, End)
 
 
-@pytest.mark.parametrize(("busy", "ends"), [(0.0, 5.0), (2.0, 5.0), (30.0, 30.0)])
-@pytest.mark.parametrize("late", [False, True])
+@each_of("busy, ends", [(0.0, 5.0), (2.0, 5.0), (30.0, 30.0)])
+@each_of("late", [False, True])
 def test_a_buffered_message_travels_while_the_sender_goes_on(busy, ends, late):
     kernel, x = kernel_of(2, Adversary(math.inf, late)), torch.zeros(4)
     recv = half(1, "recv", 0, x.clone())
@@ -145,9 +145,7 @@ def test_an_early_buffered_message_is_read_when_it_is_sent():
     assert kernel.next()[0] == 1 and y.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    ("late", "seen"), [(False, 1.0), (True, 0.0)], ids=["early: at the match", "late: at the sender's wait"]
-)
+@each_of("late, seen", [(False, 1.0), (True, 0.0)])
 def test_when_the_senders_buffer_is_read_with_the_receive_already_posted(late, seen):
     kernel, x, y = kernel_of(2, Adversary(late=late)), torch.ones(1), torch.full((1,), 7.0)
     send = half(0, "isend", 1, x)
@@ -201,14 +199,13 @@ def test_messages_match_by_pair_and_tag_in_the_order_of_posting():
     assert end == End() and [float(x) for x in got] == [2.0, 1.0, 3.0]
 
 
-@pytest.mark.parametrize(
-    ("sent", "into", "word"),
+@each_of(
+    "sent, into, word",
     [
         (torch.zeros(4), torch.zeros(3), "size"),
         (torch.zeros(4), torch.zeros(4, dtype=torch.float64), "dtype"),
         (torch.zeros(2, 3), torch.zeros(3, 2), "shape"),
     ],
-    ids=["too short", "wider dtype", "transposed"],
 )
 def test_the_two_ends_of_a_message_must_agree(sent, into, word):
     end, _ = play(kernel_of(2), [[half(0, "send", 1, sent, line="A")], [half(1, "recv", 0, into, line="B")]])
@@ -216,7 +213,7 @@ def test_the_two_ends_of_a_message_must_agree(sent, into, word):
     assert "rank 0" in str(end.error) and "A" in str(end.error) and "B" in str(end.error)
 
 
-@pytest.mark.parametrize("shapes", [((4,), (2, 2)), ((2, 1, 2), (2, 2)), ((), (1,))], ids=str)
+@each_of("shapes", [((4,), (2, 2)), ((2, 1, 2), (2, 2)), ((), (1,))])
 def test_shapes_that_hold_the_same_row_of_numbers_agree(shapes):
     end, _ = play(
         kernel_of(2), [[half(0, "send", 1, torch.ones(shapes[0]))], [half(1, "recv", 0, torch.ones(shapes[1]))]]

@@ -11,6 +11,7 @@ import torch
 from cluster_programs import ring_all_reduce
 
 from course_lib.cluster import AVG, MAX, P2POp, RankError, Unfinished, launch, launcher, simulate
+from tests.tables import each_of
 
 LIMIT = 60.0
 
@@ -79,7 +80,7 @@ def test_every_operation_gives_the_same_as_on_the_metered_cluster():
         ]
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@each_of("ranks", [1, 2, 4])
 def test_a_learners_ring_runs_on_real_processes(ranks):
     given = [torch.arange(9.0) * (rank + 1) for rank in range(ranks)]
     results = launch(ring_all_reduce, ranks, per_rank=given, timeout=LIMIT).results
@@ -195,6 +196,7 @@ def test_ranks_start_with_generators_of_their_own():
     assert one == two and one[0][0] == one[1][0] and one[0][1] != one[1][1] and one[0][2] != one[1][2]
 
 
+@pytest.mark.slower
 def test_where_a_process_cannot_fork_each_rank_is_started_afresh(monkeypatch):
     monkeypatch.setattr(launcher.fork_server, "FORKS", False)
     assert launch(lambda comm: comm.rank, 2, timeout=LIMIT).results == [0, 1]

@@ -33,6 +33,7 @@ from course_grader.remote_ranks.wire import limit, tell
 from course_lib.cluster import P2POp, Refused, Topology, adversaries, attempt
 from course_lib.cluster.adversarial_delivery import same
 from course_lib.cluster.process_tuning import on_core
+from tests.tables import each_of
 
 
 def fork(work):
@@ -226,15 +227,14 @@ def flood_of_batches(comm):
     comm.batch_isend_irecv([P2POp(comm.isend, x, 1 - comm.rank)] * 1000)
 
 
-@pytest.mark.parametrize(
-    ("program", "caps", "word"),
+@each_of(
+    "program, caps, word",
     [
         (lambda comm: [comm.barrier() for _ in range(1000)] and None, Caps(requests=100), "calls"),
         (flood_of_batches, Caps(requests=100), "calls"),
         (lambda comm: shift(comm, torch.zeros(100_000)).tolist() and None, Caps(total_bytes=10_000), "frame"),
         (lambda comm: [0] * 200_000, Caps(frame_bytes=1000), "frame"),
     ],
-    ids=["flood of calls", "flood of batches", "flood of bytes", "huge result"],
 )
 def test_floods_are_cut_off(program, caps, word):
     run = across(serving(program), 2, caps=caps)
@@ -313,7 +313,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("frame", HOSTILE.values(), ids=HOSTILE.keys())
+@each_of("frame", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_worker_that_breaks_the_rules_is_refused(frame):
     if frame == b"":
 
@@ -343,7 +343,7 @@ def test_a_renewal_cannot_change_the_size_of_what_was_sent():
 AFFINITY = getattr(os, "sched_getaffinity", lambda thread: {0})  # a system without it leaves every thread as it is
 
 
-@pytest.mark.parametrize("which", [min, max])
+@each_of("which", [min, max])
 def test_a_thread_stays_on_one_core_within_and_is_where_it_was_after(which):
     cores = AFFINITY(0)
     with pytest.raises(ZeroDivisionError), on_core(which(cores)):

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from course_lib.cluster import Deadlock, Level, Topology, Wait
 from course_lib.cluster.intervals import length, overlap, union
 from course_lib.cluster.traffic import Traffic
+from tests.tables import each_of
 
 PODS = Topology(
     (Level("device pair", 2, 1e-6, 1e9), Level("node", 4, 2e-6, 1e8), Level("pod", None, 3e-6, 1e7, shared=True))
 )
 
 
-@pytest.mark.parametrize(
-    ("src", "dst", "name"),
+@each_of(
+    "src, dst, name",
     [(0, 1, "device pair"), (0, 2, "node"), (3, 0, "node"), (0, 4, "pod"), (7, 3, "pod"), (5, 4, "device pair")],
 )
 def test_two_ranks_meet_at_their_smallest_common_unit(src, dst, name):
@@ -37,8 +38,8 @@ def test_a_port_sends_and_receives_at_once_but_one_message_a_direction():
     assert traffic.transmit(0, 1, 20, 0, 9.0, "") == 12.0
 
 
-@pytest.mark.parametrize(
-    ("make", "word"),
+@each_of(
+    "make, word",
     [
         (lambda: Level("x", 2, -1.0, 1.0), "latency"),
         (lambda: Level("x", 2, math.nan, 1.0), "latency"),

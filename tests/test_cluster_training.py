@@ -8,6 +8,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from course_lib.cluster import AVG, Deadlock, RankError, interleavings, simulate
+from tests.tables import each_of
 
 
 def model_of(seed):
@@ -42,8 +43,8 @@ def serial(ranks):
     return [parameter.grad for parameter in model.parameters()]
 
 
-@pytest.mark.parametrize("overlap", [False, True], ids=["blocking", "overlapped"])
-@pytest.mark.parametrize("ranks", [1, 3, 8])
+@each_of("overlap", [False, True])
+@each_of("ranks", [1, 3, 8])
 def test_gradients_reduced_in_hooks_equal_one_process(ranks, overlap):
     run = simulate(lambda comm, x: data_parallel(comm, model_of(0), x, overlap), ranks, per_rank=batches(ranks))
     for gradients in run.results:
@@ -58,7 +59,7 @@ def test_overlapped_reduction_is_safe_under_all_adversaries():
     assert interleavings(program, 3, per_rank=batches(3)) is None
 
 
-@pytest.mark.parametrize("reentrant", [False, True])
+@each_of("reentrant", [False, True])
 def test_a_checkpointed_block_may_communicate(reentrant):
     class Total(torch.autograd.Function):
         """Sum over ranks; its gradient passes as it is."""

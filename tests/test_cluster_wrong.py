@@ -1,9 +1,9 @@
 """Wrong programs, most of them from real bug reports, and what the cluster says of each."""
 
-import pytest
 import torch
 
 from course_lib.cluster import Deadlock, Mismatch, RankError, attempt, interleavings
+from tests.tables import each_of
 
 T = torch.ones
 
@@ -266,7 +266,7 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("program", "kind", "fault", "way_out"), WRONG, ids=[row[0].__name__ for row in WRONG])
+@each_of("program, kind, fault, way_out", WRONG)
 def test_a_wrong_program_is_told_what_is_wrong_and_the_way_out(program, kind, fault, way_out):
     if program is exchange_in_order_of_issue:
         assert attempt(program, 3).error is None

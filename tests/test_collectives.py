@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from course_lib.cluster import Adversary, RankError, Topology, collectives, interleavings, simulate
 from course_lib.cluster.collectives import ALL_REDUCES, chunks_of
+from tests.tables import each_of
 
 LATENCY, BANDWIDTH = 3e-6, 2e9
 WIRE = Topology.flat(LATENCY, BANDWIDTH)
@@ -33,16 +34,22 @@ def plain_sum(world):
     return torch.stack(list(world)).sum(0).to(world[0].dtype)
 
 
+def few_or_many(few, many):
+    """Numbers of ranks: few in the quick tier, many in the slower one."""
+    return pytest.mark.parametrize("counts", [few, pytest.param(many, marks=pytest.mark.slower)], ids=["few", "many"])
+
+
 # --- values
 
 
-@pytest.mark.parametrize("name", REDUCES)
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 7, 8, 12, 17])
-def test_an_all_reduce_equals_the_plain_sum_on_every_rank(name, ranks):
-    for size in (0, 1, ranks - 1, ranks, 3 * ranks + 2):
-        world = secrets(ranks, (size,), seed=size)
-        run = simulate(REDUCES[name], ranks, per_rank=world)
-        assert all(torch.equal(got, plain_sum(world)) for got in run.results), (name, ranks, size)
+@few_or_many([1, 2, 3, 4, 5, 7, 8], [12, 17])
+@each_of("name", REDUCES)
+def test_an_all_reduce_equals_the_plain_sum_on_every_rank(name, counts):
+    for ranks in counts:
+        for size in (0, 1, ranks - 1, ranks, 3 * ranks + 2):
+            world = secrets(ranks, (size,), seed=size)
+            run = simulate(REDUCES[name], ranks, per_rank=world)
+            assert all(torch.equal(got, plain_sum(world)) for got in run.results), (name, ranks, size)
 
 
 @settings(max_examples=25, deadline=None)
@@ -60,15 +67,15 @@ def test_shape_dtype_and_layout_do_not_matter(ranks, shape, seed, name, dtype):
     assert all(torch.equal(got, plain_sum(world)) and got.dtype == dtype for got in run.results)
 
 
-@pytest.mark.parametrize("name", REDUCES)
-@pytest.mark.parametrize("op", OPS)
+@each_of("name", REDUCES)
+@each_of("op", OPS)
 def test_every_operation_goes(name, op):
     world = secrets(6, (2, 5))
     run = simulate(REDUCES[name], 6, (), [(x, op) for x in world])
     assert all(torch.allclose(got, OPS[op](torch.stack(world))) for got in run.results)
 
 
-@pytest.mark.parametrize("name", REDUCES)
+@each_of("name", REDUCES)
 def test_the_tensor_given_is_worked_on_in_place_whatever_its_layout(name):
     def both(comm, x):
         y = x.T
@@ -79,7 +86,7 @@ def test_the_tensor_given_is_worked_on_in_place_whatever_its_layout(name):
     assert all(torch.equal(x, plain_sum(world)) and same for x, same in simulate(both, 3, per_rank=world).results)
 
 
-@pytest.mark.parametrize("ranks", range(1, 10))
+@each_of("ranks", range(1, 10))
 def test_reduce_scatter_leaves_chunk_r_on_rank_r_and_all_gather_completes_it(ranks):
     def halves(comm, x):
         chunk = collectives.ring_reduce_scatter(comm, x).clone()
@@ -93,7 +100,7 @@ def test_reduce_scatter_leaves_chunk_r_on_rank_r_and_all_gather_completes_it(ran
         assert torch.equal(chunk, chunks_of(want, ranks)[rank]) and torch.equal(whole, want)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 6, 8, 13])
+@each_of("ranks", [1, 2, 3, 6, 8, 13])
 def test_a_tree_serves_any_root(ranks):
     for root in {0, ranks // 2, ranks - 1}:
         world = secrets(ranks, (2, 3))
@@ -103,8 +110,8 @@ def test_a_tree_serves_any_root(ranks):
         assert torch.equal(summed.results[root], plain_sum(world))
 
 
-@pytest.mark.parametrize(("nodes", "per_node"), [(1, 1), (1, 4), (4, 1), (2, 2), (3, 4), (2, 5)])
-@pytest.mark.parametrize("op", ["SUM", "AVG", "MAX"])
+@each_of("nodes, per_node", [(1, 1), (1, 4), (4, 1), (2, 2), (3, 4), (2, 5)])
+@each_of("op", ["SUM", "AVG", "MAX"])
 def test_hierarchical_equals_flat(nodes, per_node, op):
     world = secrets(nodes * per_node, (7,))
     run = simulate(collectives.hierarchical_all_reduce, len(world), (), [(x, per_node, op) for x in world])
@@ -138,7 +145,7 @@ SAFE = {
 }
 
 
-@pytest.mark.parametrize("name", SAFE)
+@each_of("name", SAFE)
 def test_nothing_relies_on_buffers_or_on_when_bytes_move(name):
     case = interleavings(SAFE[name], (2, 3, 4, 6), per_rank=lambda n: secrets(n, (9,)))
     assert case is None, str(case)
@@ -168,19 +175,20 @@ COSTS = [(name, function, cost) for name, (function, cost) in ALL_REDUCES.items(
 ]
 
 
-@pytest.mark.parametrize(("name", "function", "cost"), COSTS, ids=[row[0] for row in COSTS])
-@pytest.mark.parametrize("ranks", range(1, 18))
-def test_the_clock_and_the_meter_agree_with_the_formula(name, function, cost, ranks):
-    size = 4 * ranks * (1 << (ranks.bit_length() - 1))  # whole chunks for rings, for halves and for pieces
-    run = simulate(function, ranks, (torch.ones(size),), topology=WIRE)
-    want = cost(4 * size, ranks, LATENCY, BANDWIDTH)
-    assert run.seconds == pytest.approx(want.seconds, rel=1e-9, abs=1e-15)
-    if name != "reduce":  # there the busiest rank receives; each sends once
-        assert max(run.meter.bytes_sent) == want.nbytes
-    assert max(run.meter.steps) == want.steps
+@few_or_many(range(1, 10), range(10, 18))
+@each_of("name, function, cost", COSTS)
+def test_the_clock_and_the_meter_agree_with_the_formula(name, function, cost, counts):
+    for ranks in counts:
+        size = 4 * ranks * (1 << (ranks.bit_length() - 1))  # whole chunks for rings, for halves and for pieces
+        run = simulate(function, ranks, (torch.ones(size),), topology=WIRE)
+        want = cost(4 * size, ranks, LATENCY, BANDWIDTH)
+        assert run.seconds == pytest.approx(want.seconds, rel=1e-9, abs=1e-15), ranks
+        if name != "reduce":  # there the busiest rank receives; each sends once
+            assert max(run.meter.bytes_sent) == want.nbytes, ranks
+        assert max(run.meter.steps) == want.steps, ranks
 
 
-@pytest.mark.parametrize("ranks", range(1, 18))
+@each_of("ranks", range(1, 18))
 def test_a_ring_sends_no_more_than_twice_what_is_not_its_smallest_chunk(ranks):
     for size in (1, 3, 10, 4 * ranks + 1):
         run = simulate(collectives.ring_all_reduce, ranks, (torch.ones(size),), topology=WIRE)
@@ -189,7 +197,7 @@ def test_a_ring_sends_no_more_than_twice_what_is_not_its_smallest_chunk(ranks):
         assert run.seconds == pytest.approx(2 * (ranks - 1) * (LATENCY + longest / BANDWIDTH), abs=1e-15)
 
 
-@pytest.mark.parametrize("ranks", [3, 6, 11])
+@each_of("ranks", [3, 6, 11])
 def test_halving_and_doubling_keeps_its_bounds_on_uneven_sizes(ranks):
     for size in (1, 5, 37):
         run = simulate(collectives.halving_doubling_all_reduce, ranks, (torch.ones(size),))
@@ -197,7 +205,7 @@ def test_halving_and_doubling_keeps_its_bounds_on_uneven_sizes(ranks):
         assert max(run.meter.steps) <= rounds and max(run.meter.bytes_sent) <= 4 * (3 * size + rounds)
 
 
-@pytest.mark.parametrize(("nodes", "per_node"), [(2, 2), (2, 4), (4, 2), (3, 3)])
+@each_of("nodes, per_node", [(2, 2), (2, 4), (4, 2), (3, 3)])
 def test_a_hierarchy_sends_few_bytes_between_nodes(nodes, per_node):
     size = nodes * per_node * 6
     inside, across = (1e-6, 50e9), (10e-6, 5e9)
@@ -211,7 +219,7 @@ def test_a_hierarchy_sends_few_bytes_between_nodes(nodes, per_node):
     assert run.meter.levels["network"][0] == pytest.approx(nodes * 2 * 4 * size * (1 - 1 / nodes))
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 5, 8])
+@each_of("ranks", [1, 2, 5, 8])
 def test_an_all_to_all_uses_every_link_once(ranks):
     def trade(comm, x):
         return collectives.pairwise_all_to_all(comm, list(torch.empty_like(x)), list(x))
@@ -231,7 +239,7 @@ def test_pieces_hide_latency_and_send_no_more():
     assert plain.seconds < whole.seconds
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5])
+@each_of("ranks", [1, 2, 3, 5])
 def test_a_scratch_given_twice_changes_no_sum(ranks):
     def twice(comm, x):
         scratch = x.new_full((x.numel(),), -7)
@@ -244,7 +252,7 @@ def test_a_scratch_given_twice_changes_no_sum(ranks):
     assert all(torch.equal(got, ranks * plain_sum(world)) for got in run.results)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "scratch",
     [torch.zeros(2), torch.zeros(2, 8), torch.zeros(16, dtype=torch.float64)],
     ids=["too short", "not a row", "another dtype"],
@@ -257,7 +265,7 @@ def test_a_scratch_that_does_not_fit_is_refused(scratch):
         simulate(reduce, 2, (torch.ones(8),))
 
 
-@pytest.mark.parametrize("ranks", [4, 5, 8, 16, 17])
+@each_of("ranks", [4, 5, 8, 16, 17])
 def test_ring_and_tree_take_equally_long_at_the_crossover(ranks):
     size = collectives.ring_tree_crossover(ranks, LATENCY, BANDWIDTH)
     ring, tree = (cost(size, ranks, LATENCY, BANDWIDTH) for cost in (collectives.ring_cost, collectives.tree_cost))
@@ -266,7 +274,7 @@ def test_ring_and_tree_take_equally_long_at_the_crossover(ranks):
     assert cheaper < collectives.ring_cost(size / 2, ranks, LATENCY, BANDWIDTH).seconds
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3])
+@each_of("ranks", [1, 2, 3])
 def test_up_to_three_ranks_the_ring_always_wins(ranks):
     assert collectives.ring_tree_crossover(ranks, LATENCY, BANDWIDTH) == 0.0
     for size in (1, 1e9):
@@ -287,7 +295,7 @@ PUBLISHED = [  # 2 (N - 1) latency, and 2 (N - 1)/N of 140 GB of gradients: clos
 ]
 
 
-@pytest.mark.parametrize(("what", "got", "want"), PUBLISHED, ids=[row[0] for row in PUBLISHED])
+@each_of("what, got, want", PUBLISHED)
 def test_numbers_by_hand(what, got, want):
     assert got == pytest.approx(want, rel=1e-9)
 
@@ -298,22 +306,22 @@ BENCHES = [  # nccl-tests' own report of one run: 8x H200, 16 GiB and 1 GiB (sta
 ]
 
 
-@pytest.mark.parametrize(("what", "ranks", "nbytes", "algorithm", "bus"), BENCHES, ids=[row[0] for row in BENCHES])
+@each_of("what, ranks, nbytes, algorithm, bus", BENCHES)
 def test_bus_bandwidth_is_the_factor_times_algorithm_bandwidth(what, ranks, nbytes, algorithm, bus):
     seconds = nbytes / algorithm
     assert collectives.algorithm_bandwidth(nbytes, seconds) == pytest.approx(algorithm)
     assert collectives.bus_bandwidth("all_reduce", nbytes, seconds, ranks) == pytest.approx(bus, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["ring", "halving-doubling"])
+@each_of("name", ["ring", "halving-doubling"])
 def test_at_its_bound_an_algorithm_shows_the_links_own_bandwidth(name):
     nbytes = 4 * 8 * 4096
     run = simulate(REDUCES[name], 8, (torch.ones(nbytes // 4),), topology=Topology.flat(0.0, BANDWIDTH))
     assert collectives.bus_bandwidth("all_reduce", nbytes, run.seconds, 8) == pytest.approx(BANDWIDTH)
 
 
-@pytest.mark.parametrize(
-    ("call", "text"),
+@each_of(
+    "call, text",
     [
         (lambda: collectives.bus_bandwidth("allreduce", 1, 1, 2), "'allreduce'"),
         (lambda: collectives.bus_bandwidth("all_reduce", 1, 1, 1), "ranks"),
@@ -321,14 +329,13 @@ def test_at_its_bound_an_algorithm_shows_the_links_own_bandwidth(name):
         (lambda: collectives.ring_cost(1, 2.5, 0, 1), "ranks"),
         (lambda: collectives.ring_cost(1, 2, 0, 0), "bandwidth"),
     ],
-    ids=["collective", "one rank", "negative", "half a rank", "no bandwidth"],
 )
 def test_bad_numbers_are_refused_in_words(call, text):
     with pytest.raises(ValueError, match=text):
         call()
 
 
-@pytest.mark.parametrize("adversary", [Adversary(0), Adversary(0, True), Adversary(math.inf, True)], ids=str)
+@each_of("adversary", [Adversary(0), Adversary(0, True), Adversary(math.inf, True)])
 def test_each_rank_leaves_out_two_chunks_whenever_bytes_move(adversary):
     chunks = [4 * len(chunk) for chunk in chunks_of(torch.ones(13), 5)]
     run = simulate(collectives.ring_all_reduce, 5, per_rank=secrets(5, (13,), torch.float32), adversary=adversary)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from course_lib.estimate import compute, facts
 from course_lib.estimate.units import DAY, HOUR, YEAR
+from tests.tables import each_of
 
 H100 = facts.device("H100 SXM").dense_flops
 shares = st.floats(0.01, 1.0)
@@ -39,17 +40,16 @@ def test_products_counted_term_by_term_agree(tokens, widths):
     assert sum(layer.forward for layer in compute.mlp_flops(tokens, widths)) == by_hand
 
 
-@pytest.mark.parametrize(
-    ("params", "tokens", "flops"),
+@each_of(
+    "params, tokens, flops",
     [(70e9, 15e12, 6.3e24), (405e9, 15e12, 3.645e25), (175e9, 300e9, 3.15e23), (70e9, 8192, 3.441e15)],
 )
 def test_training_flops_of_known_runs(params, tokens, flops):
     assert compute.train_flops(params, tokens) == pytest.approx(flops, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("context", "causal", "share"),
-    [(8192, False, 0.153), (8192, True, 0.077), (131072, False, 2.45), (131072, True, 1.23)],
+@each_of(
+    "context, causal, share", [(8192, False, 0.153), (8192, True, 0.077), (131072, False, 2.45), (131072, True, 1.23)]
 )
 def test_what_six_nd_misses_at_seventy_billion(context, causal, share):
     assert compute.attention_share(70e9, 80, 8192, context, causal) == pytest.approx(share, abs=0.005)
@@ -64,8 +64,8 @@ def test_the_context_for_a_share_has_that_share(share, causal):
 # --- time ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("params", "tokens", "rate", "mfu", "devices", "seconds"),
+@each_of(
+    "params, tokens, rate, mfu, devices, seconds",
     [
         (7e9, 2e12, H100, 0.5, 1, 1966.07 * DAY),
         (70e9, 15e12, 1e15, 0.4, 1, 499.1 * YEAR),
@@ -77,7 +77,6 @@ def test_the_context_for_a_share_has_that_share(share, causal):
         (405e9, 15e12, H100, 0.4, 24576, 43.39 * DAY),
         (405e9, 15.6e12, H100, 0.41, 16384, 66.0 * DAY),
     ],
-    ids=["7B", "500 years", "6 months", "8.6 s", "GPT-3 dense", "GPT-3 sparse", "17 days", "43 days", "66 days"],
 )
 def test_published_times_are_reproduced_or_corrected(params, tokens, rate, mfu, devices, seconds):
     assert compute.train_seconds(params, tokens, rate, mfu, devices) == pytest.approx(seconds, rel=1e-3)
@@ -113,7 +112,7 @@ def _mfu_of(name, device, attention_width=None):
     return compute.mfu(run.params, run.tokens_per_s, run.devices, peak, attention), run
 
 
-@pytest.mark.parametrize(("name", "device"), [("PaLM 540B", "TPU v4"), ("MT-NLG 530B", "A100 SXM 80GB")])
+@each_of("name, device", [("PaLM 540B", "TPU v4"), ("MT-NLG 530B", "A100 SXM 80GB")])
 def test_published_mfus_follow_from_published_throughputs(name, device):
     got, run = _mfu_of(name, device)
     assert got == pytest.approx(run.mfu, abs=0.001)
@@ -202,8 +201,8 @@ def test_overlap_bounds_a_step_from_below_and_none_from_above(parts):
     assert least <= most <= 3 * least + 1e-9
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@each_of(
+    "call, words",
     [
         (lambda: compute.train_seconds(70e9, 15e12, H100, mfu=40), "40 % is 0.4"),
         (lambda: compute.train_seconds(70e9, 15e12, H100, devices=0), "devices is 0"),

@@ -16,6 +16,7 @@ from course_lib.parallel.data import DataParallel
 from course_lib.parallel.data.token_weighting import loss_scale
 from course_lib.parallel.sharding import FullySharded
 from course_lib.parallel.tensor import full_gradients, parallelize
+from tests.tables import each_of
 
 LAYOUTS = {"contiguous": cp.contiguous, "zig-zag": cp.zig_zag, "striped": cp.striped}
 
@@ -57,23 +58,23 @@ def run(way, positions, mask=cp.CAUSAL, dtype=torch.float64, **shape):
 # --- equal to the whole
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(("length", "ranks"), [(24, 4), (23, 4), (5, 4), (3, 4), (9, 1)])
+@each_of("way", WAYS)
+@each_of("layout", LAYOUTS)
+@each_of("length, ranks", [(24, 4), (23, 4), (5, 4), (3, 4), (9, 1)])
 def test_every_way_equals_full_attention_in_output_and_gradients(way, layout, length, ranks):
     _, got, want = run(way, LAYOUTS[layout](length, ranks))
     for name, mine, exact in zip(("out", "dq", "dk", "dv"), got, want, strict=True):
         assert apart(mine, exact, 64 * length) < 1, name
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("heads", [(4, 4), (8, 1), (8, 2)])
+@each_of("way", WAYS)
+@each_of("heads", [(4, 4), (8, 1), (8, 2)])
 def test_grouped_heads_and_a_batch(way, heads):
     _, got, want = run(way, cp.zig_zag(18, 4), heads=heads[0], kv_heads=heads[1], batch=(2,))
     assert all(apart(mine, exact, 64 * 18) < 1 for mine, exact in zip(got, want, strict=True))
 
 
-@pytest.mark.parametrize("way", WAYS)
+@each_of("way", WAYS)
 def test_tensors_may_have_any_memory_layout(way):
     def part(comm, *given):
         strided = [cp.cut(x, positions[comm.rank]).transpose(0, 1).contiguous().transpose(0, 1) for x in given]
@@ -85,7 +86,7 @@ def test_tensors_may_have_any_memory_layout(way):
     assert torch.allclose(cp.join(done.results, positions), whole(*given, cp.CAUSAL)[0])
 
 
-@pytest.mark.parametrize("way", WAYS)
+@each_of("way", WAYS)
 def test_bf16_differs_by_its_own_roundings_alone(way):
     _, got, want = run(way, cp.zig_zag(32, 4), dtype=torch.bfloat16)
     for mine, exact in zip(got, want, strict=True):
@@ -95,8 +96,8 @@ def test_bf16_differs_by_its_own_roundings_alone(way):
         )  # scores, weights and sums are fp32; inputs and results are rounded
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize(
+@each_of("way", WAYS)
+@each_of(
     "mask",
     [
         cp.FULL,
@@ -136,8 +137,8 @@ def test_scores_of_a_thousand_do_not_overflow():
 # --- bytes, work, memory, time
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@each_of("dtype", [torch.float64, torch.bfloat16])
+@each_of("ranks", [1, 2, 4])
 def test_bytes_are_those_predicted(ranks, dtype):
     shape, size = {"heads": 8, "kv_heads": 2, "dim": 8}, dtype.itemsize
     wide = max(size, 4)
@@ -164,7 +165,7 @@ def test_grouped_heads_make_gathering_cheaper_than_ulysses():
     assert costs.ulysses_fits(64, 8) == [1, 2, 4, 8, 16, 32, 64] and costs.ulysses_fits(12, 4) == [1, 2, 4, 12]
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8])
+@each_of("ranks", [2, 4, 8])
 def test_work_of_a_zig_zag_is_even_and_that_of_contiguous_parts_is_not(ranks):
     length = 8 * ranks
     work = {name: cp.pairs(layout(length, ranks)) for name, layout in LAYOUTS.items()}
@@ -182,7 +183,7 @@ def test_metered_work_is_balanced_within_a_block():
     assert max(flops["contiguous"]) > 3 * min(flops["contiguous"])
 
 
-@pytest.mark.parametrize(("length", "ranks"), [(37, 4), (50, 3), (3, 4), (0, 2)])
+@each_of("length, ranks", [(37, 4), (50, 3), (3, 4), (0, 2)])
 def test_layouts_of_any_length_have_every_token_once(length, ranks):
     for layout in LAYOUTS.values():
         positions = layout(length, ranks)
@@ -253,8 +254,8 @@ def test_transfers_hide_behind_attention_from_the_predicted_length_on():
 # --- errors that say what would fit
 
 
-@pytest.mark.parametrize(
-    ("way", "ranks", "shape", "said"),
+@each_of(
+    "way, ranks, shape, said",
     [
         ("ulysses", 3, {"heads": 4, "kv_heads": 2}, r"\[1, 2, 4\] would fit"),
         ("ulysses", 4, {"heads": 2, "kv_heads": 2}, r"\[1, 2\] would fit"),
@@ -338,8 +339,9 @@ def together(comm, config, mesh, way, sequence_parallel, sharded):
     return losses, found
 
 
-@pytest.mark.parametrize(
-    ("mesh", "way", "sequence_parallel", "sharded"),
+@pytest.mark.slower
+@each_of(
+    "mesh, way, sequence_parallel, sharded",
     [
         ({"cp": 4}, "ring", False, False),
         ({"cp": 2, "tp": 2}, "ring", True, False),
@@ -372,9 +374,8 @@ def test_learned_positions_are_global_ones():
     assert torch.allclose(cp.join(done.results, cp.zig_zag(16, 2)), model(tokens), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("change", "way", "said"),
-    [({"dropout": 0.1}, "ring", "dropout"), ({}, "belt", "one of"), ({}, "ulysses", "would fit")],
+@each_of(
+    "change, way, said", [({"dropout": 0.1}, "ring", "dropout"), ({}, "belt", "one of"), ({}, "ulysses", "would fit")]
 )
 def test_a_model_that_cannot_be_split_is_refused(change, way, said):
     config = transformer.Config(layers=1, hidden=24, heads=3, seq_len=16, **change)

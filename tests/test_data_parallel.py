@@ -26,6 +26,7 @@ from course_lib.parallel.data import (
     mean_metrics,
 )
 from course_lib.parallel.sharding import FullySharded, Zero
+from tests.tables import each_of
 
 CONFIG = Config(tied=True, positions="learned")
 SIZE, RATE = 16, 3e-3  # sequences of the global batch
@@ -128,7 +129,8 @@ def same_everywhere(results):
     return all(torch.equal(each[2][name], value) for each in results[1:] for name, value in results[0][2].items())
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+@pytest.mark.slower
+@each_of("ranks", [1, 2, 4, 8])
 def test_the_loss_curve_of_50_steps_is_that_of_one_process(ranks):
     run = simulate(train, ranks, (50, torch.float32))
     assert_parity(run.results[0], 50, torch.float32)
@@ -136,7 +138,7 @@ def test_the_loss_curve_of_50_steps_is_that_of_one_process(ranks):
     assert same_everywhere(run.results)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 8])
+@each_of("ranks", [2, 3, 8])
 def test_forward_gradients_and_weights_after_ten_steps_of_adamw_are_those_of_one_process(ranks):
     run = simulate(train, ranks, (10, torch.float64))
     assert_parity(run.results[0], 10, torch.float64)
@@ -198,7 +200,7 @@ def wrong(comm, fault):
     return losses, first, weights(model)
 
 
-@pytest.mark.parametrize(
+@each_of(
     "fault",
     ["every rank reads the whole batch", "nothing is averaged", "a sum for a mean", "the tied weight counts twice"],
 )
@@ -232,7 +234,7 @@ NBYTES = sum(each.nbytes for each in trained(MODEL))
 WIRE = Topology.flat(latency=1e-6, bandwidth=1e9, flops=1e10)  # computing takes longer than sending
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8])
+@each_of("ranks", [2, 4, 8])
 def test_buckets_hide_their_communication_behind_the_backward_pass(ranks):
     hidden, shown = (
         simulate(one_step, ranks, (MODEL, 20_000, overlap), topology=WIRE, account=True) for overlap in (True, False)
@@ -243,9 +245,7 @@ def test_buckets_hide_their_communication_behind_the_backward_pass(ranks):
     assert all(torch.equal(value, shown.results[0][name]) for name, value in hidden.results[0].items())
 
 
-@pytest.mark.parametrize(
-    "how", [(10**9,), (20_000, True, 1, True)], ids=["one bucket of everything", "the first layer's bucket first"]
-)
+@each_of("how", [(10**9,), (20_000, True, 1, True)])
 def test_buckets_that_are_ready_only_at_the_end_hide_next_to_nothing(how):
     run = simulate(one_step, 4, (MODEL, *how), topology=WIRE, account=True)
     assert objections(run, NBYTES) == []
@@ -254,8 +254,8 @@ def test_buckets_that_are_ready_only_at_the_end_hide_next_to_nothing(how):
     )
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
-@pytest.mark.parametrize("bucket_bytes", [1, 20_000, 10**9], ids=["each alone", "20 kB", "one"])
+@each_of("ranks", [1, 2, 3, 8])
+@each_of("bucket_bytes", [1, 20_000, 10**9])
 def test_bytes_and_messages_of_a_step_are_those_predicted(ranks, bucket_bytes):
     run = simulate(one_step, ranks, (MODEL, bucket_bytes))
     buckets = buckets_of(reversed(trained(MODEL)), bucket_bytes)
@@ -372,7 +372,7 @@ def until_all_are_out(comm, lengths):
     return steps, weights(model)
 
 
-@pytest.mark.parametrize("where", [simulate, launch], ids=["cluster", "processes"])
+@each_of("where", [simulate, launch])
 def test_ranks_that_run_out_of_data_go_on_answering_and_do_not_count(where):
     model = model_of(torch.float64)
     for step in range(max(LENGTHS)):
@@ -432,7 +432,7 @@ def test_a_parameter_that_one_rank_does_not_reach_counts_as_zero_there_and_nowhe
         assert all(torch.allclose(got[name], each) for name, each in gradients(model).items())
 
 
-@pytest.mark.parametrize("where", [simulate, launch], ids=["cluster", "processes"])
+@each_of("where", [simulate, launch])
 def test_otherwise_it_is_an_error_that_names_it_and_never_a_hang(where):
     with pytest.raises(RankError, match=r"no gradient for never.weight, (first|second).weight \(2 of 4 parameters\)"):
         where(unused_step, 2, ("ours", "error"))
@@ -464,8 +464,8 @@ def unknown_word(comm):
     DataParallel(comm, nn.Linear(2, 1), unused="ignore")
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
+@each_of(
+    "program, words",
     [
         (frozen_on_one, "rank . trains . parameters; all ranks must train the same"),
         (twice_backward, r"got a second gradient before finish\(\).*no_sync"),
@@ -473,14 +473,13 @@ def unknown_word(comm):
         (nothing_to_train, "trains 0 parameters"),
         (unknown_word, "choose 'error' or 'zero'"),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_a_mistake_is_said_where_it_is_made(program, words):
     with pytest.raises(RankError, match=words):
         simulate(program, 2)
 
 
-@pytest.mark.parametrize("copies", [True, False])
+@each_of("copies", [True, False])
 def test_buffers_are_rank_0s_at_the_start_and_before_each_forward_pass(copies):
     def program(comm):
         model = nn.Sequential(nn.BatchNorm1d(2), nn.Linear(2, 1))
@@ -515,7 +514,7 @@ def test_ranks_read_every_sample_and_none_twice_but_for_the_padding(samples, ran
     assert len({index for share in shares["drop"] for index in share}) == samples // ranks * ranks
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8])
+@each_of("ranks", [2, 4, 8])
 def test_a_step_reads_the_same_samples_at_any_number_of_ranks(ranks):
     order, per_rank = indices_of(64, 0, 1, epoch=3, seed=5), 8 // ranks
     for step in range(8):
@@ -576,7 +575,7 @@ WRAPPERS = {
 }
 
 
-@pytest.mark.parametrize("wrap", WRAPPERS.values(), ids=WRAPPERS)
+@each_of("wrap", WRAPPERS.values(), ids=WRAPPERS)
 def test_a_model_is_freed_when_its_ranks_have_ended(wrap):
     def alive():
         gc.collect()

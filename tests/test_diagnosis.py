@@ -9,6 +9,7 @@ import pytest
 from course_lib.estimate.units import GB
 from course_lib.operate import diagnosis
 from course_lib.operate.diagnosis import FAMILIES, FAULTS, KINDS, RANKS, Symptoms, healthy, symptom
+from tests.tables import each_of
 
 LEARNS, TESTED = (0, 1), ("a", "b")
 
@@ -127,7 +128,7 @@ def test_the_same_seed_gives_the_same_evidence_and_another_one_other_numbers():
     assert all(name not in one.text for name in FAULTS)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each_of("kind", KINDS)
 def test_a_healthy_job_shows_nothing(kind):
     found = healthy(kind)
     compute = total(found, "forward") + total(found, "backward")

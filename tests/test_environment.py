@@ -18,6 +18,7 @@ from course_app.learner.environment import Gpu
 from course_lib.folders import PACKAGES, ROOT
 from course_lib.operate import machine
 from course_lib.operate.machine import Line
+from tests.tables import each_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 DIRECT = [Requirement(line) for line in PROJECT["dependencies"]]
@@ -36,7 +37,7 @@ def test_every_pin_is_exact():
         assert [spec.operator for spec in each.specifier] == ["=="], each
 
 
-@pytest.mark.parametrize("asked", DIRECT + FOR_TESTS + FOR_SITE, ids=lambda each: each.name)
+@each_of("asked", DIRECT + FOR_TESTS + FOR_SITE, ids=lambda each: each.name)
 def test_every_package_asked_for_is_pinned_within_its_range(asked):
     further = "test" if asked in FOR_TESTS else "site"
     group = LOCK["torch"] + LOCK["learner"] + (LOCK[further] if asked in FOR_TESTS + FOR_SITE else [])
@@ -57,8 +58,8 @@ def test_a_package_of_two_sections_has_one_version():
     assert not {name: found for name, found in versions.items() if len(found) > 1 and name in names(LOCK["site"])}
 
 
-@pytest.mark.parametrize("python", [f"{a}.{b}" for a, b in PYTHONS] + ["3.11.2"])
-@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+@each_of("python", [f"{a}.{b}" for a, b in PYTHONS] + ["3.11.2"])
+@each_of("system", ["linux", "darwin", "win32"])
 def test_on_every_python_and_system_each_package_has_one_version(python, system):
     full = python if python.count(".") == 2 else f"{python}.9"
     here = {
@@ -169,8 +170,8 @@ def test_the_readme_shows_the_two_commands_first():
 # ------------------------------------------------------------------------------------------------------- doctor
 
 
-@pytest.mark.parametrize(
-    ("line", "state", "words"),
+@each_of(
+    "line, state, words",
     [
         (environment.python_line((3, 12, 1), "python"), "ok", "3.12"),
         (environment.python_line((3, 10, 0), "python"), "fail", "3.10"),

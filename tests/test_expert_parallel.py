@@ -15,6 +15,7 @@ from course_lib.parallel.expert import costs
 from course_lib.parallel.expert.layer import MixtureLayer
 from course_lib.parallel.expert.model import build, layers, part_of, split_parameters
 from course_lib.parallel.expert.training import SMALL
+from tests.tables import each_of
 
 HIDDEN, EXPERTS = 8, 8
 
@@ -59,9 +60,9 @@ def on_ranks(layer: MixtureLayer, parts: list[torch.Tensor], **more):
 # --- parallel equals plain -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("score", ["softmax", "chosen", "sigmoid"])
-@pytest.mark.parametrize("counts", [[13], [7, 5], [6, 0, 9, 1]], ids=str)
+@each_of("dtype", [torch.float64, torch.float32, torch.bfloat16])
+@each_of("score", ["softmax", "chosen", "sigmoid"])
+@each_of("counts", [[13], [7, 5], [6, 0, 9, 1]])
 def test_output_and_every_gradient_are_the_dense_loops(counts: list[int], score: str, dtype: torch.dtype) -> None:
     layer, parts = layer_of(score=score, shared=1, dtype=dtype), tokens_of(counts, dtype=dtype)
     want, x_grad = dense_run(layer, torch.cat(parts))
@@ -91,7 +92,8 @@ def test_a_view_of_any_layout_is_dispatched_like_its_copy() -> None:
     assert torch.allclose(torch.cat([out for out, *_ in run.results]), want, atol=1e-12)
 
 
-@pytest.mark.parametrize("balance", ["none", "loss", "bias"])
+@pytest.mark.slower
+@each_of("balance", ["none", "loss", "bias"])
 def test_a_training_is_the_same_for_every_division_of_the_experts(balance: str) -> None:
     mixture = ep.Mixture(experts=4, top_k=2, ffn=8, shared=1, balance=balance, z_weight=1e-3)
     with_ranks = {(1, 1): 1, **{(4, size): size for size in (1, 2, 4)}}
@@ -166,7 +168,7 @@ def test_averaging_experts_over_their_copies_is_ep_times_too_large() -> None:
 # --- bytes -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("counts", [[8], [9, 4], [6, 0, 9, 1]], ids=str)
+@each_of("counts", [[8], [9, 4], [6, 0, 9, 1]])
 def test_metered_bytes_are_those_of_the_routing(counts: list[int]) -> None:
     run = on_ranks(layer_of(), tokens_of(counts))
     routed = [found for *_, found in run.results]
@@ -224,7 +226,7 @@ def test_routing_rules() -> None:
     assert ep.route(logits.bfloat16(), 2).weights.dtype == torch.float32
 
 
-@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+@each_of("limit", [1, 2, 3, 4])
 def test_a_node_limit_holds_and_keeps_the_best_nodes(limit: int) -> None:
     scores = torch.rand(200, 16, generator=torch.Generator().manual_seed(0))
     routing = ep.route(scores, 4, nodes=4, node_limit=limit)
@@ -285,6 +287,7 @@ def test_balance_terms() -> None:
     assert together < sum(alone for _, alone in results) / 2
 
 
+@pytest.mark.slower
 def test_both_ways_of_balancing_lower_the_imbalance_of_a_training() -> None:
     found = {}
     for balance in ("none", "loss", "bias"):
@@ -324,7 +327,7 @@ def test_placement_spreads_the_hot_experts() -> None:
     assert max(sum(loads[e] for e in one) for one in placed) == 100
 
 
-@pytest.mark.parametrize(
+@each_of(
     "call, words",
     [
         (lambda: ep.Mixture(experts=4, top_k=5), "1 to 4"),
@@ -346,7 +349,7 @@ def test_bad_input_is_an_error_that_says_what_fits(call, words: str) -> None:
         call()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "work, words",
     [
         (lambda comm: MixtureLayer(8, ep.Mixture(experts=4), comm), r"\[1, 2, 4\] ranks"),

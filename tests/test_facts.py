@@ -11,6 +11,7 @@ import pytest
 from course_lib.estimate import facts, memory
 from course_lib.estimate.facts import Fact, course
 from course_lib.estimate.facts.fact import fact_of, rows
+from tests.tables import each_of
 
 DATED = ("devices.csv", "gpus.csv", "runs.csv", "prices.csv", "claims.csv")
 DATE = re.compile(r"(19|20)\d\d(-(0[1-9]|1[0-2]))?$")
@@ -30,8 +31,8 @@ def all_facts():
         yield name, price
 
 
-@pytest.mark.parametrize("missing", ["unit", "source", "date", "condition"])
-@pytest.mark.parametrize("empty", ["", "   ", None])
+@each_of("missing", ["unit", "source", "date", "condition"])
+@each_of("empty", ["", "   ", None])
 def test_a_number_without_unit_source_date_or_condition_is_no_fact(missing, empty):
     said = {"unit": "B", "source": "a paper", "date": "2024", "condition": "nominal", missing: empty}
     with pytest.raises(ValueError, match=f"has no {missing}"):
@@ -47,7 +48,7 @@ def test_every_fact_of_every_record_says_all_four():
         assert fact > 0 or name == "ring-free-scaling.value", name  # which says that nothing is added
 
 
-@pytest.mark.parametrize("file", DATED)
+@each_of("file", DATED)
 def test_every_row_of_a_file_of_values_has_every_cell_and_a_known_source(file):
     for row in rows(file):
         assert None not in row.values() and all(cell.strip() for cell in row.values()), row
@@ -55,15 +56,13 @@ def test_every_row_of_a_file_of_values_has_every_cell_and_a_known_source(file):
         assert "memory" not in row["source"]
 
 
-@pytest.mark.parametrize(("file", "of"), [("devices.csv", "device"), ("gpus.csv", "of"), ("runs.csv", "run")])
+@each_of("file, of", [("devices.csv", "device"), ("gpus.csv", "of"), ("runs.csv", "run")])
 def test_no_value_is_given_twice_in_one_file(file, of):
     seen = [(row[of], row["field"]) for row in rows(file)]
     assert len(seen) == len(set(seen))
 
 
-@pytest.mark.parametrize(
-    ("file", "names", "of"), [("devices.csv", "device_names.csv", "device"), ("runs.csv", "run_names.csv", "run")]
-)
+@each_of("file, names, of", [("devices.csv", "device_names.csv", "device"), ("runs.csv", "run_names.csv", "run")])
 def test_what_has_values_has_a_name(file, names, of):
     """A device or run without a row in the file of names would be left out without a word."""
     assert {row[of] for row in rows(file)} == {row[of] for row in rows(names)}
@@ -110,7 +109,7 @@ def test_a_fact_prints_as_a_number_and_shows_its_source():
     assert "nominal" in repr(H100.memory) and "2025" in repr(H100.memory)
 
 
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda fact: pickle.loads(pickle.dumps(fact))])
+@each_of("copied", [copy.copy, copy.deepcopy, lambda fact: pickle.loads(pickle.dumps(fact))])
 def test_a_copied_fact_keeps_what_stands_behind_it(copied):
     again = copied(H100.dense_flops)
     assert (again, again.unit, again.source) == (H100.dense_flops, H100.dense_flops.unit, H100.dense_flops.source)
@@ -119,8 +118,8 @@ def test_a_copied_fact_keeps_what_stands_behind_it(copied):
 # --- hardware --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "capability", "multiprocessors", "driver", "bridge", "adds"),
+@each_of(
+    "name, capability, multiprocessors, driver, bridge, adds",
     [
         ("V100 SXM2 16GB", 7.0, 80, 375, None, False),
         ("A100 PCIe 80GB", 8.0, 108, 440, 300e9, False),
@@ -140,8 +139,8 @@ def test_what_software_sees_of_a_gpu_is_sourced_or_unknown(name, capability, mul
     assert all(number is None or number.source for number in numbers) and one.switch_adds == adds
 
 
-@pytest.mark.parametrize(
-    ("name", "port", "in_server"),
+@each_of(
+    "name, port, in_server",
     [("A100 SXM 80GB", 31.5e9, None), ("H100 SXM", 64e9, 8), ("H100 PCIe", 64e9, None), ("GB200", None, None)],
 )
 def test_the_port_of_a_gpu_carries_less_than_its_links_and_more_than_its_network_card(name, port, in_server):
@@ -160,8 +159,8 @@ def test_multiprocessors_are_counted_in_one_place():
     assert facts.gpu("H100 SXM").multiprocessors is facts.chip("H100 SXM").sms
 
 
-@pytest.mark.parametrize(
-    ("name", "field", "value"),
+@each_of(
+    "name, field, value",
     [
         ("H100 SXM", "dense_flops", 989e12),
         ("H100 SXM", "sparse_flops", 1979e12),
@@ -232,14 +231,14 @@ def test_a_link_is_read_off_a_device():
 # --- models ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", facts.models().values(), ids=facts.models())
+@each_of("shape", facts.models().values(), ids=facts.models())
 def test_parameters_agree_with_the_published_count(shape):
     assert shape.params / 1e9 == pytest.approx(shape.published_billion, rel=0.005)
     assert shape.active_params <= shape.params
     assert shape.heads % shape.kv_heads == 0
 
 
-@pytest.mark.parametrize("shape", facts.models().values(), ids=facts.models())
+@each_of("shape", facts.models().values(), ids=facts.models())
 def test_parameters_are_what_the_shape_gives(shape):
     assert memory.count_params(shape) == shape.params
     per_expert = 3 * shape.hidden * shape.expert_ffn + shape.expert_biases * (2 * shape.expert_ffn + shape.hidden)
@@ -247,7 +246,7 @@ def test_parameters_are_what_the_shape_gives(shape):
     assert shape.params - shape.active_params == mixtures * (shape.experts - shape.top_k) * per_expert
 
 
-@pytest.mark.parametrize("one", facts.checkpoints(), ids=lambda one: one.model)
+@each_of("one", facts.checkpoints(), ids=lambda one: one.model)
 def test_a_published_checkpoint_holds_exactly_the_parameters_of_the_shape(one):
     assert memory.count_params(one.model) == one.parameters - one.besides
     assert one.source and one.date and one.condition
@@ -308,7 +307,7 @@ def test_runs_are_dated_and_reach_from_2017_to_2025():
     assert (int(years[0]), int(years[-1])) == (2017, 2025)
 
 
-@pytest.mark.parametrize("name", ["GPT-3 175B", "Llama 3.1 405B"])
+@each_of("name", ["GPT-3 175B", "Llama 3.1 405B"])
 def test_printed_flops_agree_with_six_times_parameters_times_tokens(name):
     run = facts.run(name)
     assert run.train_flops == pytest.approx(6 * run.params * run.tokens, rel=0.01)
@@ -342,8 +341,8 @@ def test_claims_hold_no_verdict():
 # --- look-ups --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("look", "name", "near"),
+@each_of(
+    "look, name, near",
     [
         (facts.device, "H100", "H100 SXM"),
         (facts.device, "h100 smx", "H100 SXM"),

@@ -5,13 +5,12 @@ import pytest
 from course_lib.cluster import collectives
 from course_lib.estimate import facts
 from course_lib.estimate.facts import collectives as measured
+from tests.tables import each_of
 
 EVERY = [(key, each) for key, many in measured.all_series().items() for each in many]
 
 
-@pytest.mark.parametrize(
-    ("key", "each"), EVERY, ids=[f"{key}, {each.collective}, {each.nodes}, {each.nbytes}" for key, each in EVERY]
-)
+@each_of("key, each", EVERY)
 def test_a_measurement_says_what_it_is(key, each):
     rate = each.bus_bandwidth
     assert all((rate.unit, rate.source, rate.date, rate.condition)) and each.url.startswith("https://")

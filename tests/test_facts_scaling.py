@@ -3,9 +3,10 @@
 import pytest
 
 from course_lib.estimate.facts import device, scaling
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("key", scaling.all_series())
+@each_of("key", scaling.all_series())
 def test_every_measurement_has_a_device_a_source_and_a_batch_that_divides(key):
     for point in scaling.series(key):
         assert device(point.device) and point.url.startswith("https://")

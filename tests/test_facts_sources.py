@@ -7,6 +7,7 @@ import pytest
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts.fact import rows
+from tests.tables import each_of
 
 FILES = (
     "devices.csv",
@@ -38,7 +39,7 @@ def test_no_two_sources_are_the_same_page():
     assert len(addresses) == len(set(addresses)) > 50
 
 
-@pytest.mark.parametrize("file", ["sources.csv", "models.csv", "checkpoints.csv", "device_names.csv"])
+@each_of("file", ["sources.csv", "models.csv", "checkpoints.csv", "device_names.csv"])
 def test_no_two_rows_have_one_name(file):
     names = [next(iter(row.values())) for row in rows(file)]
     assert len(names) == len(set(names))
@@ -55,7 +56,7 @@ def test_the_number_of_a_preprint_begins_with_its_year_and_month():
         assert number and f"20{number[1]}-{number[2]}" == date, key
 
 
-@pytest.mark.parametrize("file", FILES)
+@each_of("file", FILES)
 def test_a_value_is_as_old_as_its_source(file):
     for row in rows(file):
         assert row["date"] == facts.reference(row["source"]).date, row
@@ -79,7 +80,7 @@ def as_printed(value: float, like: str) -> str:
     return f"{value:.{len(like.partition('.')[2])}f}"
 
 
-@pytest.mark.parametrize(("name", "tensor", "fp32"), PRINTED, ids=[row[0] for row in PRINTED])
+@each_of("name, tensor, fp32", PRINTED)
 def test_units_times_operations_times_clock_give_the_printed_peaks_to_the_last_digit(name, tensor, fp32):
     chip = facts.chip(name)
     assert as_printed(chip.tensor_flops / 1e12, tensor) == tensor
@@ -99,7 +100,7 @@ def test_the_tensor_clock_of_an_h100_follows_from_its_rate_and_its_counts():
     assert chip.tensor_hertz < chip.core_hertz
 
 
-@pytest.mark.parametrize("name", facts.chips())
+@each_of("name", facts.chips())
 def test_registers_are_65536_words_of_four_bytes_and_more_than_the_shared_memory(name):
     chip = facts.chip(name)
     assert chip.registers == 65_536 * 4 > chip.shared_memory

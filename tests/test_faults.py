@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from course_lib.estimate import facts
 from course_lib.estimate.units import DAY, HOUR, MINUTE
 from course_lib.operate import faults
+from tests.tables import each_of
 
 RECORDED = json.loads((resources.files("course_lib.estimate.facts") / "data" / "precision_curves.json").read_text())
 LLAMA = facts.failure_log("Llama 3.1 405B")
@@ -99,7 +100,7 @@ def test_the_first_order_agrees_while_everything_is_short_and_the_limits_are_rig
     assert faults.first_order_goodput(1e6, 1, 1.0) == 0.0
 
 
-@pytest.mark.parametrize("bad", [{"interval": 0}, {"mtbf": 0}, {"mtbf": float("nan")}, {"cost": -1}, {"restart": -1}])
+@each_of("bad", [{"interval": 0}, {"mtbf": 0}, {"mtbf": float("nan")}, {"cost": -1}, {"restart": -1}])
 def test_impossible_times_are_refused_by_name(bad):
     given_ = {"interval": 10.0, "cost": 1.0, "mtbf": 100.0, "restart": 0.0} | bad
     with pytest.raises(ValueError, match=next(iter(bad))):
@@ -131,7 +132,7 @@ def test_a_long_simulated_run_agrees_with_the_closed_forms(name):
     assert abs(np.mean(runs) - plan.expected) < 4 * error + 2e-4, (np.mean(runs), plan.expected, error)
 
 
-@pytest.mark.parametrize("name", list(PLANS))
+@each_of("name", list(PLANS))
 def test_every_second_has_one_cause_and_the_stretches_touch(name):
     plan = faults.Plan(**PLANS[name])
     ledger = faults.simulate_goodput(plan, 40 * plan.mtbf, seed=5, stretches=True)
@@ -198,7 +199,7 @@ def drawn_times(rng, ranks=8, steps=40, noise=0.03):
     }
 
 
-@pytest.mark.parametrize("part", ["data", "forward", "backward"])
+@each_of("part", ["data", "forward", "backward"])
 def test_a_straggler_is_found_with_its_part(part):
     times = drawn_times(np.random.default_rng(3))
     times[part][:, 5] += 1.0

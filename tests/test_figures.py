@@ -16,6 +16,7 @@ from course_lib.draw import curves, palette, style
 from course_lib.draw.sheets import Plot, Sheet
 from course_lib.estimate import memory
 from course_lib.estimate.units import GB
+from tests.tables import each_of
 
 SPANS = [
     Span(rank=0, start=0.0, end=2e-3, kind="forward", label="0"),
@@ -41,7 +42,7 @@ def texts(figure) -> list[str]:
     return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
 
 
-@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+@each_of("draw", DRAW.values(), ids=DRAW)
 def test_a_picture_is_valid_svg_with_its_alternative_inside(draw):
     figure = draw()
     root = ElementTree.fromstring(figures.svg(figure))
@@ -58,7 +59,7 @@ def test_the_same_data_give_the_same_bytes_and_no_date(draw, tmp_path):
     assert b"dc:date" not in one and b"\r" not in one
 
 
-@pytest.mark.parametrize("draw", DRAW.values(), ids=DRAW)
+@each_of("draw", DRAW.values(), ids=DRAW)
 def test_a_picture_shows_itself_with_its_alternative_in_the_theme_of_its_page(draw):
     figure = draw()
     page = figure._repr_mimebundle_()["text/html"]
@@ -133,8 +134,8 @@ def test_each_thing_of_the_course_has_a_colour_of_its_own():
     assert len({palette.color(thing) for thing in things}) == len(things)
 
 
-@pytest.mark.parametrize(
-    ("word", "role"),
+@each_of(
+    "word, role",
     [
         ("recv", "communication"),
         ("Send", "communication"),
@@ -149,12 +150,12 @@ def test_other_words_for_a_thing_have_its_colour(word, role):
     assert palette.color(word) == palette.COLOR[role]
 
 
-@pytest.mark.parametrize("fill", [*palette.COLOR.values(), palette.EMPTY, palette.PAPER])
+@each_of("fill", [*palette.COLOR.values(), palette.EMPTY, palette.PAPER])
 def test_words_read_on_every_fill(fill):
     assert palette.contrast(palette.ink_on(fill), fill) >= 4.5
 
 
-@pytest.mark.parametrize("ink", [palette.INK, palette.SOFT])
+@each_of("ink", [palette.INK, palette.SOFT])
 def test_text_reads_on_paper_and_paper_stands_out_from_both_themes(ink):
     assert palette.contrast(ink, palette.PAPER) >= 4.5
     assert palette.contrast(palette.INK, "#111111") < 2  # so ink needs the paper
@@ -197,7 +198,7 @@ def test_idle_time_is_what_is_not_work():
     assert "1 messages" in DRAW["who is busy"]().alt or "1 message" in DRAW["who is busy"]().alt
 
 
-@pytest.mark.parametrize(("unit", "word"), [("steps", "time (steps)"), ("s", "time (s)"), (None, "time (ms)")])
+@each_of("unit, word", [("steps", "time (steps)"), ("s", "time (s)"), (None, "time (ms)")])
 def test_time_is_shown_in_the_unit_that_is_asked_for(unit, word):
     assert word in texts(figures.who_is_busy(SPANS, unit=unit))
 
@@ -228,14 +229,14 @@ def test_ranks_on_a_circle_of_waiting_are_found(count, data):
     assert figures.on_a_cycle([*circle[:-1], *tail]) == set()
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 8, 13])
+@each_of("ranks", [1, 2, 3, 8, 13])
 def test_a_ring_of_any_size_can_be_drawn(ranks):
     figure = figures.ring(ranks, holders=[0])
     assert {str(rank) for rank in range(ranks)} <= set(texts(figure))
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@each_of(
+    "call, words",
     [
         (lambda: figures.ring(0), "at least one"),
         (lambda: figures.wait_for([]), "Deadlock's waits"),

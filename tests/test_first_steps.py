@@ -1,12 +1,11 @@
 """The picture of two training steps in chapter 02: its levels, and the phase in which the job dies."""
 
-import pytest
-
 from course_chapters.ch02 import first_steps
 from course_lib.estimate import facts, memory
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("model", ["gpt2", "llama3-8b", "llama3-70b"])
+@each_of("model", ["gpt2", "llama3-8b", "llama3-70b"])
 def test_state_is_complete_after_a_step_and_moments_come_with_the_first(model):
     levels = first_steps.levels(model)
     state = memory.state_by_bucket(facts.model(model).params)

@@ -19,6 +19,7 @@ from course_lib.parallel.four_axes import AXES, Job, cut_along, stage_of, train
 from course_lib.parallel.mesh import Mesh
 from course_lib.parallel.tensor import tp_bytes_per_step
 from tests.patience import patience
+from tests.tables import each_of
 
 SMALL = Job(config=Config(layers=2, hidden=16, heads=4, kv_heads=2, seq_len=8), sequences=4, steps=3)
 DEEP = replace(SMALL, config=replace(SMALL.config, layers=4), steps=2)
@@ -84,7 +85,8 @@ def named(case):
     return " ".join(f"{axis}{size}" for axis, size in case.items()) or "one rank" if isinstance(case, dict) else ""
 
 
-@pytest.mark.parametrize(("sizes", "job"), MESHES, ids=named)
+@pytest.mark.slower
+@each_of("sizes, job", MESHES, ids=named)
 def test_every_mesh_trains_as_the_whole_model_does(sizes, job):
     compare(simulate(train, prod(sizes.values()), (sizes, job)).results, sizes, job)
 
@@ -114,8 +116,8 @@ def test_clipping_takes_part():
     )
 
 
-@pytest.mark.parametrize(
-    ("sizes", "job", "words"),
+@each_of(
+    "sizes, job, words",
     [
         ({"ep": 2}, SMALL, "no axis 'ep' here; the axes are dp, pp, cp, tp"),
         ({"dp": 3}, SMALL, "dp=3 needs a multiple of 6 sequences for 2 micro-batches; there are 4"),
@@ -128,7 +130,6 @@ def test_clipping_takes_part():
         ({}, replace(SMALL, config=replace(SMALL.config, tied=True)), "Tied, biases, dropout"),
         ({}, replace(SMALL, config=replace(SMALL.config, dropout=0.1)), "Tied, biases, dropout"),
     ],
-    ids=lambda case: case if isinstance(case, str) else "",
 )
 def test_what_cannot_be_divided_is_refused_in_a_sentence(sizes, job, words):
     with pytest.raises(RankError, match=words):
@@ -140,7 +141,7 @@ def test_a_mesh_of_another_size_is_refused():
         simulate(train, 2, ({"tp": 4}, WIDE))
 
 
-@pytest.mark.parametrize("sizes", [{"dp": 2}, {"pp": 2}, {"cp": 4}, {"tp": 2}, {"dp": 2, "cp": 2}, ALL], ids=named)
+@each_of("sizes", [{"dp": 2}, {"pp": 2}, {"cp": 4}, {"tp": 2}, {"dp": 2, "cp": 2}, ALL], ids=named)
 def test_bytes_by_axis_are_those_that_the_chapters_and_the_planner_count(sizes):
     job = SMALL
     width, one = job.dtype.itemsize, job.config

@@ -6,9 +6,10 @@ from course_chapters.ch10.gantt import gantt, gantt_alt
 from course_lib.draw import svg
 from course_lib.parallel.schedules import GENERATORS, gpipe, one_f_one_b
 from course_lib.parallel.timeline import Durations, play
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@each_of("name", GENERATORS)
 def test_every_schedule_can_be_drawn_and_said(name):
     played = play(GENERATORS[name](2, 4), Durations(overlapped=2.5))
     picture = gantt(played, path=True, mark=[(0, 1)])

@@ -34,6 +34,7 @@ from course_lib.messages import Trouble
 from course_lib.operate.processes import descendants
 from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
 from tests.patience import patience
+from tests.tables import each_of
 
 CARD = Card(
     id="anything",
@@ -936,8 +937,8 @@ def test_a_module_that_comes_out_of_one_of_our_packages_is_loaded_and_a_constant
     assert found == ("course_chapters.ch01", "course_chapters.ch01.widgets", "course_lib.estimate.units", "os")
 
 
-@pytest.mark.parametrize(
-    ("kind", "line", "more"),
+@each_of(
+    "kind, line, more",
     [("code", "loss.backward()", TRAINING), ("code", "backward = loss", ()), ("markdown", "loss.backward()", ())],
 )
 def test_what_torch_imports_to_train_is_loaded_where_a_cell_trains(kind, line, more):

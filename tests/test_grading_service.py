@@ -40,6 +40,7 @@ from course_lib.messages import Trouble
 from tests.class_kit import NAME, as_bytes, at, class_at, copy_of, course_at, saved, work
 from tests.crash_kit import Made
 from tests.grading_kit import SMALL, cell_of, own, small_source, solved_copy
+from tests.tables import each_of
 
 EVERYTHING = 28.0
 HOG = "def train_days(params, tokens, gpu_flops, utilisation):\n    return len(bytearray(3_000_000_000))\n\n\ndef gpus_for_deadline(*_): return 1"
@@ -150,6 +151,7 @@ def scores(folder: ClassFolder) -> dict[str, float]:
 # ------------------------------------------------------------------------------------------------ one run
 
 
+@pytest.mark.slower
 def test_every_submission_gets_what_it_earned_and_each_state_stays_itself(graded):
     folder, summary, _ = graded
     full = {name: ("answered", float(exercises.card(name).points)) for name in SMALL}
@@ -169,6 +171,7 @@ def test_every_submission_gets_what_it_earned_and_each_state_stays_itself(graded
     assert summary.exit_code == 0 and summary.graded == 6 and not summary.not_graded
 
 
+@pytest.mark.slower
 def test_the_gradebook_says_the_same_and_why(graded):
     folder, _, _ = graded
     reports = all_latest(folder, "01")
@@ -194,6 +197,7 @@ def test_the_gradebook_says_the_same_and_why(graded):
         )
 
 
+@pytest.mark.slower
 def test_a_line_is_said_for_each_that_needs_somebodys_eyes(graded):
     _, summary, said = graded
     lines = [f"{event.student}: {event.text}" for event in said if event.kind == "line"]
@@ -210,6 +214,7 @@ def test_a_line_is_said_for_each_that_needs_somebodys_eyes(graded):
     assert [event.done for event in said if event.kind == "done"] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.slower
 def test_grading_again_judges_nothing_and_with_again_gives_the_same(graded):
     folder, _, _ = graded
     before, reports = scores(folder), all_latest(folder, "01")
@@ -225,6 +230,7 @@ def test_grading_again_judges_nothing_and_with_again_gives_the_same(graded):
         assert writer.sound() == ""
 
 
+@pytest.mark.slower
 def test_formgraders_notebook_has_our_points_where_nbgrader_reads_them(graded):
     folder, _, _ = graded
     for student, report in all_latest(folder, "01").items():
@@ -519,7 +525,7 @@ FORBIDDEN = {  # answer, and what of it is the library's
 }
 
 
-@pytest.mark.parametrize(("answer", "taken"), FORBIDDEN.items(), ids=lambda each: str(each)[:40])
+@each_of("answer, taken", FORBIDDEN.items())
 def test_a_name_is_forbidden_where_it_is_the_librarys_not_a_learners_own(answer, taken):
     cells = ["from course_lib import check; from course_lib.estimate import compute", answer]
     own, library = (set().union(*found) for found in zip(*map(anomalies.names_in, cells), strict=True))
@@ -589,6 +595,7 @@ def test_answers_alike_are_told_only_where_they_are_long_shared_by_few_and_not_p
     )
 
 
+@pytest.mark.slower
 def test_the_end_of_a_run_is_shown_with_what_to_do(capsys, graded):
     _, summary, _ = graded
     show(summary)
@@ -622,7 +629,7 @@ NEEDED = {
 }
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@each_of("name", NEEDED)
 def test_a_chapters_own_cell_is_run_if_something_stands_on_it(name):
     shown, answer, wanted = NEEDED[name]
     meta = {

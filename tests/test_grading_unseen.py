@@ -16,7 +16,7 @@ from course_grader.judge.unseen_variants import Asked, count_unseen_faults
 from course_grader.judging import judging
 from course_grader.records import Case, Verdict
 from course_grader.worker.runners import InProcess
-from tests.tables import each_card
+from tests.tables import each_card, each_of
 
 CHAPTERS = ("01", "02", "03", "06", "07", "09", "10")
 SECRET = "a class's own"
@@ -162,8 +162,8 @@ def asked(unshown, *verdicts, kind="values"):
     )
 
 
-@pytest.mark.parametrize(
-    ("others", "general", "kind"),
+@each_of(
+    "others, general, kind",
     [
         ((True, False), (True, True), "generality"),
         ((True, False), (True, True, False), "generality"),

@@ -27,6 +27,7 @@ from course_lib.folders import ROOT
 from course_lib.operate.processes import descendants, ended
 from tests.grading_kit import mine, own, small_course
 from tests.patience import patience
+from tests.tables import each_of
 
 CARD = Card(
     id="anything",
@@ -444,8 +445,8 @@ def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
 # ---------------------------------------------------------------------------- small parts
 
 
-@pytest.mark.parametrize(
-    ("code", "words"),
+@each_of(
+    "code, words",
     [
         (0, "exit(0)"),
         (1, "exit(1)"),
@@ -459,8 +460,8 @@ def test_an_end_in_words(code, words):
     assert words in end_in_words(None, code)
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
+@each_of(
+    "text, want",
     [
         ("plain\ttext\n", "plain\ttext\n"),
         ("\x1b[31mred\x1b[0m", "red"),
@@ -494,7 +495,7 @@ def test_a_channel_refuses_what_is_no_frame():
     mine.close(), theirs.close()
 
 
-@pytest.mark.parametrize("length", [2**40 + 12_345, 12])
+@each_of("length", [2**40 + 12_345, 12])
 def test_what_is_said_of_such_a_frame_holds_nothing_of_it(length):
     import socket
 

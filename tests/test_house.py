@@ -11,7 +11,7 @@ import pytest
 
 from bench.architecture import EXCEPTIONS, ORDER, PICTURE, RANK, draw, files, imports, module_name, part_of, parts
 from course_lib.folders import ROOT
-from tests.tables import each_row
+from tests.tables import each_of, each_row
 
 HEAVY = ("torch", "matplotlib", "ipywidgets")
 
@@ -104,7 +104,7 @@ def test_importing_the_course_loads_the_standard_library_only():
     assert new - set(sys.stdlib_module_names) == {"course_lib"}
 
 
-@pytest.mark.parametrize(
+@each_of(
     "name",
     [
         "course_app.install",
@@ -129,7 +129,7 @@ MATHS = [
 ]
 
 
-@pytest.mark.parametrize("name", MATHS)
+@each_of("name", MATHS)
 def test_a_module_of_arithmetic_loads_no_torch_no_plots_and_no_widgets(name):
     assert not loaded(name) & set(HEAVY)
 
@@ -148,7 +148,7 @@ def test_the_learners_names_come_from_one_module_and_an_unknown_one_is_answered(
 CHAPTERS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
 
 
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+@each_of("path", CHAPTERS, ids=lambda path: path.stem)
 def test_a_chapter_imports_nothing_from_the_grader(path):
     code = [
         "".join(each["source"])

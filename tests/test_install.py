@@ -28,6 +28,7 @@ from course_app.install.setting_up import main as install_main
 from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble, in_words
 from tests.patience import patience
+from tests.tables import each_of
 
 CPU, CU126, CU130 = (f"https://download.pytorch.org/whl/{name}" for name in ("cpu", "cu126", "cu130"))
 
@@ -36,8 +37,8 @@ def linux(**more: object) -> Machine:
     return Machine(**{"system": "Linux", "arch": "x86_64", **more})
 
 
-@pytest.mark.parametrize(
-    ("machine", "build", "index", "fallback"),
+@each_of(
+    "machine, build, index, fallback",
     [
         (linux(), "cpu", CPU, True),
         (linux(arch="aarch64"), "cpu", CPU, True),
@@ -58,40 +59,19 @@ def linux(**more: object) -> Machine:
         (Machine(system="Windows", arch="AMD64", cuda=(13, 0), capability=8.9), "cu130", CU130, False),
         (Machine(system="Windows", arch="AMD64", cuda=(11, 4), capability=8.6), "cpu", "", False),
     ],
-    ids=[
-        "Linux without a driver",
-        "Linux on ARM",
-        "H100, driver 580",
-        "Blackwell, newest driver",
-        "T4, driver 580",
-        "V100, driver 580: CUDA 13 has dropped it",
-        "driver that does not name its GPU",
-        "H100, driver 550",
-        "A100, driver 525",
-        "Blackwell with a driver too old for it",
-        "driver too old",
-        "GPU too old",
-        "a rented image's own torch sees the GPU",
-        "a torch without a driver is not kept",
-        "Mac",
-        "Windows",
-        "Windows with a GPU",
-        "Windows with an old driver",
-    ],
 )
 def test_which_torch(machine, build, index, fallback):
     choice = torch_choice(machine)
     assert (choice.build, choice.index, choice.fallback) == (build, index, fallback)
 
 
-@pytest.mark.parametrize(
-    ("machine", "words"),
+@each_of(
+    "machine, words",
     [
         (linux(cuda=(11, 8), capability=8.0), "driver is too old .* install driver 525"),
         (linux(cuda=(12, 8), capability=10.0), "driver is too old .* install driver 580"),
         (linux(cuda=(12, 4), capability=3.7), "GPU .* is too old"),
     ],
-    ids=["old driver", "driver too old for the GPU", "old GPU"],
 )
 def test_a_gpu_that_cannot_be_used_is_explained(machine, words):
     import re
@@ -99,9 +79,7 @@ def test_a_gpu_that_cannot_be_used_is_explained(machine, words):
     assert re.search(words, torch_choice(machine).warning)
 
 
-@pytest.mark.parametrize(
-    "machine", [linux(musl=True), Machine(system="Darwin", arch="x86_64")], ids=["musl", "Intel Mac"]
-)
+@each_of("machine", [linux(musl=True), Machine(system="Darwin", arch="x86_64")], ids=["musl", "Intel Mac"])
 def test_a_machine_without_any_build_is_told_before_anything_is_downloaded(machine):
     with pytest.raises(Trouble, match="no .*build"):
         torch_choice(machine)
@@ -128,8 +106,8 @@ BANNER = """
 """
 
 
-@pytest.mark.parametrize(
-    ("banner", "capabilities", "seen"),
+@each_of(
+    "banner, capabilities, seen",
     [
         (BANNER, "9.0\n9.0\n", ((12, 4), 9.0)),
         (BANNER.replace("CUDA Version: 12.4 ", "CUDA UMD Version: 13.1"), "8.0\n12.0\n", ((13, 1), 8.0)),
@@ -342,8 +320,8 @@ def test_a_folder_that_cannot_be_written_to_is_said_with_the_way_out():
     assert "COURSE_VENV" in trouble.value.way_out
 
 
-@pytest.mark.parametrize(
-    ("log", "words"),
+@each_of(
+    "log, words",
     [
         ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", "disk is full"),
         (

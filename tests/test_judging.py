@@ -46,6 +46,7 @@ from course_grader.judging.ranks import counts, on_ranks
 from course_grader.judging.tensors import OtherTensors, close, coin_of, factor, same_tensors, tensor_fault
 from course_grader.records import Case, Outcome
 from course_lib.cluster.adversary import Adversary
+from tests.tables import each_of
 
 PLAIN = Case(name="a case")
 ON_TWO = Case(name="two ranks", ranks=2)
@@ -88,11 +89,7 @@ RETURNS = [  # (shape, case, value, name of the fault or "")
 ]
 
 
-@pytest.mark.parametrize(
-    ("shape", "case", "value", "name"),
-    RETURNS,
-    ids=[f"{type(r[0]).__name__} {r[3]} {i}" for i, r in enumerate(RETURNS)],
-)
+@each_of("shape, case, value, name", RETURNS)
 def test_a_declared_shape_takes_its_values_and_names_the_first_place_that_is_wrong(shape, case, value, name):
     fault = shape.find(value, case.name, case)
     assert (fault[0] if fault else "") == name
@@ -194,8 +191,8 @@ def test_a_table_judges_a_tuple_by_a_column_a_place():
     assert not any(v.ok for v in table(columns)({}, TWO_ROWS, Outcome(state="answered", value=[(1, 2), 3])))
 
 
-@pytest.mark.parametrize(
-    ("pair", "name"),
+@each_of(
+    "pair, name",
     [
         ((1, 4), ""),
         ((0.1, 0.4), ""),
@@ -268,7 +265,7 @@ def test_a_sentence_can_follow_where_a_tensor_is_wrong():
         assert gradients_fault(Case(name="two ranks"), [[want], [got]], [want]).lead == "Rank 1: "
 
 
-@pytest.mark.parametrize("kind", [torch.float32, torch.float64, torch.bfloat16])
+@each_of("kind", [torch.float32, torch.float64, torch.bfloat16])
 def test_close_allows_rounding_and_no_slip(kind):
     x = torch.randn(64, generator=torch.Generator().manual_seed(0)).to(kind)
     assert close(x * (1 + torch.finfo(kind).eps), x)
@@ -372,8 +369,8 @@ def test_other_tensors_come_from_the_same_draws():
     assert [one.random() for _ in range(5)] == [two.random() for _ in range(5)]
 
 
-@pytest.mark.parametrize(
-    ("other", "alike"),
+@each_of(
+    "other, alike",
     [
         (([torch.tensor([1.0, math.nan])], {"a": 1}), True),
         (([torch.tensor([2.0, math.nan])], {"a": 1}), False),

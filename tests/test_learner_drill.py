@@ -4,12 +4,12 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from course_app.learner import drill
 from course_app.learner.drill import DAYS, answered, due, number_in, sit
+from tests.tables import each_of
 
 
 @dataclass(frozen=True)
@@ -122,8 +122,8 @@ def test_numbers_are_fresh_each_time(tmp_path):
     assert shown[0] != shown[1]
 
 
-@pytest.mark.parametrize(
-    ("typed", "unit", "number"),
+@each_of(
+    "typed, unit, number",
     [
         ("208", "GB", 208.0),
         ("208 GB", "GB", 208.0),

@@ -3,13 +3,13 @@
 import copy
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_app.learner.merge import APPENDIX, Merged, merge
 from course_grader.notebooks import grade_meta, is_check, parse, render
 from tests.conftest import cell, notebook, small_chapter
+from tests.tables import each_of
 
 STUB = "def f():\n    raise NotImplementedError"
 MINE = "def f():\n    return 208e9"
@@ -146,10 +146,8 @@ def test_a_changed_start_is_shown_beside_the_kept_answer_once():
     assert texts(again) == texts(merged)
 
 
-@pytest.mark.parametrize(
-    ("first", "second", "counts", "other"),
-    [(MINE, "f = 2", MINE, "f = 2"), (STUB, MINE, MINE, None), (MINE, STUB, MINE, None)],
-    ids=["both written", "the second written", "the first written"],
+@each_of(
+    "first, second, counts, other", [(MINE, "f = 2", MINE, "f = 2"), (STUB, MINE, MINE, None), (MINE, STUB, MINE, None)]
 )
 def test_of_an_answer_that_is_there_twice_the_first_with_work_counts_and_none_is_lost(first, second, counts, other):
     double = {**copy.deepcopy(find(BASE, "answer-f")), "id": "pasted", "source": second}

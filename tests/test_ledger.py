@@ -17,6 +17,7 @@ from course_lib.model import ledger, text
 from course_lib.model.accounting import ROLES
 from course_lib.model.ledger.recording import _device_peak
 from course_lib.model.transformer import Config, build, loss
+from tests.tables import each_of
 
 BF16 = torch.bfloat16
 PLAIN = {"gated": False, "biases": True, "positions": "learned"}
@@ -76,7 +77,7 @@ def agree(config, form, size=3, seq=None):
     assert lines.measured == book.saved_bytes == book.after["forward"]["saved for backward"]
 
 
-@pytest.mark.parametrize(("shape", "form"), STEPS.values(), ids=STEPS)
+@each_of("shape, form", STEPS.values(), ids=STEPS)
 def test_what_autograd_keeps_is_the_sum_of_our_terms_label_by_label(shape, form):
     agree(Config(**shape), form)
 
@@ -129,7 +130,7 @@ COEFFICIENTS = [  # bytes of a layer in units of s b h at s = h = 256, a = 8, wh
 ]
 
 
-@pytest.mark.parametrize(("attention", "dropout", "dtype", "units"), COEFFICIENTS)
+@each_of("attention, dropout, dtype, units", COEFFICIENTS)
 def test_the_formula_against_kernels_in_units_of_sbh(attention, dropout, dtype, units):
     config = Config(hidden=256, heads=8, seq_len=256, attention=attention, dropout=dropout, **PLAIN)
     backend = ledger.Backend(dtype=dtype, statistics=attention == "flash")
@@ -339,8 +340,8 @@ def test_the_same_call_reads_the_device_where_there_is_one():
 # --- bad input
 
 
-@pytest.mark.parametrize(
-    ("ask", "words"),
+@each_of(
+    "ask, words",
     [
         (lambda: ledger.Backend(dtype="fp8"), "dtype is 'fp8'; choose from fp32, bf16, fp16"),
         (lambda: ledger.Backend(dtype="bf16", autocast=True), "use dtype='fp32'"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import CONVENTIONS
 from course_lib.estimate.units import GB, TB
+from tests.tables import each_of
 
 letters = st.sampled_from(sorted(CONVENTIONS))
 params_of = st.floats(1e6, 1e13)
@@ -25,11 +26,7 @@ TABLE = [  # letter, weights, grads + main grads, master, moments, total, 7 B in
 ]
 
 
-@pytest.mark.parametrize(
-    ("letter", "weights", "grads", "master", "moments", "total", "gb_7", "gb_70", "tb_405", "cards"),
-    TABLE,
-    ids=[row[0] for row in TABLE],
-)
+@each_of("letter, weights, grads, master, moments, total, gb_7, gb_70, tb_405, cards", TABLE)
 def test_every_number_of_the_conventions_table(
     letter, weights, grads, master, moments, total, gb_7, gb_70, tb_405, cards
 ):
@@ -42,15 +39,13 @@ def test_every_number_of_the_conventions_table(
     assert memory.fewest_devices(memory.state_bytes(405e9, letter), 80 * GB) == cards
 
 
-@pytest.mark.parametrize(
-    ("stage", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)], ids=["none", "os", "os+g", "os+g+p"]
-)
+@pytest.mark.parametrize(("stage", "gigabytes"), [(0, 120), (1, 31.4), (2, 16.6), (3, 1.9)])
 def test_zero_table_1_for_seven_and_a_half_billion_on_64(stage, gigabytes):
     assert memory.zero_bytes(7.5e9, stage, 64) / GB == pytest.approx(gigabytes, abs=0.05)
 
 
-@pytest.mark.parametrize(
-    ("letter", "stage", "expected"),
+@each_of(
+    "letter, stage, expected",
     [
         ("A", 1, 4.125),
         ("A", 2, 2.15625),
@@ -84,7 +79,7 @@ def test_largest_models_of_three_cards():
     assert memory.largest_model(192 * GB) == 12e9
 
 
-@pytest.mark.parametrize(("dtype", "gigabytes"), [("bf16", 140), ("fp32", 280), ("int8", 70), ("int4", 35)])
+@each_of("dtype, gigabytes", [("bf16", 140), ("fp32", 280), ("int8", 70), ("int4", 35)])
 def test_weights_of_seventy_billion(dtype, gigabytes):
     assert memory.weights_bytes(70e9, dtype) == gigabytes * GB
 
@@ -141,8 +136,8 @@ def test_arrays_are_answered_with_arrays():
 # --- what it refuses -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@each_of(
+    "call, words",
     [
         (lambda: memory.bytes_per_param("Z"), "B = mixed precision as in ZeRO"),
         (lambda: memory.state_bytes(-1), "params is -1"),

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from course_lib.estimate import memory
 from course_lib.estimate.memory import Kernels, Layout, Shape, activation_bytes, layer_bytes, layer_terms, outside_terms
 from course_lib.estimate.units import GiB
+from tests.tables import each_of
 
 SMALL = Shape(layers=4, hidden=512, heads=8, vocab=1000)
 GATED = Shape(layers=4, hidden=512, heads=8, kv_heads=2, ffn=1408, vocab=1000, gated=True, norm="RMSNorm", biases=False)
@@ -35,8 +36,8 @@ def test_a_layer_is_the_papers_formula(sp, checkpointing, factor, shape, tp, bat
     assert got == pytest.approx(seq * batch * shape.hidden * factor(tp, shape.heads * seq / shape.hidden), rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("shape", "batch", "layers", "virtual", "baseline", "selective"),
+@each_of(
+    "shape, batch, layers, virtual, baseline, selective",
     [
         (Shape(layers=48, hidden=6144, heads=64, vocab=51200), 4, 48, 1, 59.25, 9.5625),
         (Shape(layers=96, hidden=12288, heads=96, vocab=51200), 1, 96, 1 + 7 / 24, 66.84375, 12.3515625),
@@ -66,8 +67,8 @@ def test_every_term_has_one_name_and_no_term_is_empty():
             assert all(term.nbytes > 0 for term in terms)
 
 
-@pytest.mark.parametrize(
-    ("choices", "gone", "come"),
+@each_of(
+    "choices, gone, come",
     [
         ({"kernels": "flash"}, {"attention.softmax", "attention.softmax_mask", "attention.softmax_dropped"}, set()),
         (
@@ -82,7 +83,6 @@ def test_every_term_has_one_name_and_no_term_is_empty():
             set(),
         ),
     ],
-    ids=["flash stores no scores", "no dropout, no masks and no second softmax", "statistics of norms", "selective"],
 )
 def test_what_a_choice_takes_away_and_adds(choices, gone, come):
     plain, other = set(names(layer_terms(SMALL, 2, 64))), set(names(layer_terms(SMALL, 2, 64, **choices)))
@@ -128,8 +128,8 @@ def test_context_parallelism_splits_the_tokens_and_leaves_the_columns_of_the_sco
     assert longer["mlp.up"] == whole["mlp.up"] and longer["attention.softmax"] == 2 * whole["attention.softmax"]
 
 
-@pytest.mark.parametrize(
-    ("loss", "per_logit", "tensors"),
+@each_of(
+    "loss, per_logit, tensors",
     [
         ("paper", 4, {"logits.fp32"}),
         ("plain", 10, {"logits", "logits.fp32", "loss.log_probabilities"}),
@@ -202,8 +202,8 @@ def test_arrays_are_answered_one_by_one_as_numbers_are():
 # --- what it refuses -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@each_of(
+    "call, words",
     [
         (
             lambda: Shape(layers=2, hidden=100, heads=8, vocab=64),

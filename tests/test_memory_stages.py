@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Layout, Shape, in_flight, peak_bytes, stage_peak, stage_peaks
 from course_lib.model import transformer
+from tests.tables import each_of
 
 MODEL = Shape(layers=26, hidden=256, heads=8, vocab=1024, learned_positions=64)
 
@@ -21,11 +22,7 @@ FLIGHTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("schedule", "stages", "microbatches", "virtual", "expected"),
-    FLIGHTS,
-    ids=[f"{row[0]} {row[1]}x{row[2]}x{row[3]}" for row in FLIGHTS],
-)
+@each_of("schedule, stages, microbatches, virtual, expected", FLIGHTS)
 def test_micro_batches_in_flight_by_stage(schedule, stages, microbatches, virtual, expected):
     got = [in_flight(schedule, stages, stage, microbatches, virtual) for stage in range(stages)]
     assert got == pytest.approx(expected)
@@ -102,7 +99,7 @@ def test_one_device_holds_state_activations_and_the_gradient_of_the_logits():
     assert peak.total == peak.state + peak.activations + peak.loss and peak.recomputed == peak.gathered == 0
 
 
-@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+@each_of("zero", [0, 1, 2, 3])
 def test_state_on_a_rank_is_zeros_formula(zero):
     layout = Layout(dp=8, zero=zero)
     assert stage_peak(MODEL, 1, 64, layout).state == pytest.approx(
@@ -162,7 +159,7 @@ OPTIMIZERS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "expected"), OPTIMIZERS, ids=[row[0] for row in OPTIMIZERS])
+@each_of("name, expected", OPTIMIZERS)
 def test_bytes_an_optimizer_keeps_per_parameter(name, expected):
     assert memory.optimizer_bytes_per_param(name) == expected
     assert set(memory.OPTIMIZERS) == {row[0] for row in OPTIMIZERS}
@@ -199,7 +196,7 @@ def test_a_convention_takes_another_optimizer():
 # --- parameters ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name, one in facts.models().items() if one.dense])
+@each_of("name", [name for name, one in facts.models().items() if one.dense])
 def test_parts_add_up_to_the_exact_count(name):
     shape = memory.shape(name)
     parts = memory.params_by_part(name)
@@ -219,8 +216,8 @@ def test_a_relative_position_costs_a_matrix_a_layer():
     assert memory.count_params(with_it) - memory.count_params(MODEL) == 26 * 256 * 256
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@each_of(
+    "call, words",
     [
         (lambda: memory.optimizer_bytes_per_param("lion"), "No optimizer 'lion'; choose from sgd"),
         (lambda: memory.optimizer_bytes_per_param("adam", dtype="f32"), "No dtype 'f32'"),
@@ -239,7 +236,7 @@ def test_a_wrong_request_is_answered_with_the_way_out(call, words):
         call()
 
 
-@pytest.mark.parametrize(
+@each_of(
     "choices",
     [
         {},

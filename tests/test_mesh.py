@@ -24,6 +24,7 @@ from course_lib.parallel.mesh import (
 )
 from course_lib.parallel.mesh.training import Job, alone, bytes_by_axis, train
 from course_lib.parallel.mesh.wires import Network, NetworkLevel, _counted
+from tests.tables import each_of
 
 # --- coordinates and groups
 
@@ -35,7 +36,7 @@ def drawn_meshes():
         yield Mesh({axis: coin.choice([1, 2, 3, 4]) for axis in axes})
 
 
-@pytest.mark.parametrize("mesh", list(drawn_meshes()), ids=str)
+@each_of("mesh", list(drawn_meshes()))
 def test_coordinates_and_groups_are_those_of_a_tensor_of_ranks(mesh):
     ranks = torch.arange(mesh.size).reshape(tuple(mesh.sizes.values()))  # as torch's DeviceMesh numbers them
     for rank in range(mesh.size):
@@ -60,8 +61,8 @@ def test_megatron_writes_the_fastest_axis_first():
     assert Mesh.parse("pp2 dp4 tp8") == Mesh({"pp": 2, "dp": 4, "tp": 8}) != Mesh({"tp": 8, "dp": 4, "pp": 2})
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
+@each_of(
+    "make, words",
     [
         (lambda: Mesh({}), "at least one axis"),
         (lambda: Mesh({"tp": 0}), "tp"),
@@ -129,7 +130,7 @@ SMALL = Network(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("mesh", list(drawn_meshes()), ids=str)
+@each_of("mesh", list(drawn_meshes()))
 def test_crossed_wires_and_borders_against_every_pair(mesh):
     for axis in mesh.axes:
         counts = crossed(mesh, axis, SMALL)
@@ -186,8 +187,8 @@ def test_the_chatty_axis_is_placed_innermost():
     assert [each.total for each in orders] == sorted(each.total for each in orders)
 
 
-@pytest.mark.parametrize(
-    ("transfers", "ends"),
+@each_of(
+    "transfers, ends",
     [
         ([(0.0, 10.0)], [1.0]),
         ([(0.0, 10.0), (0.0, 10.0)], [2.0, 2.0]),

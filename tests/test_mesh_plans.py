@@ -10,12 +10,16 @@ from course_lib.parallel.mesh.regimes import AXES
 from course_lib.parallel.mesh.training import CONFIG, Job, bytes_by_axis
 from course_lib.parallel.schedules import interleaved, one_f_one_b
 from course_lib.parallel.timeline import messages
+from tests.tables import each_of
+
+ALL = {"dp": 2, "pp": 2, "cp": 2, "tp": 2}
+TWO_OR_THREE = [{"dp": 2, "cp": 2}, {"dp": 2, "cp": 2, "tp": 2}]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "sequence_parallel"),
-    [({"dp": 2}, 0), ({"cp": 2}, 0), ({"pp": 2}, 0), ({"tp": 2}, 0), ({"tp": 2}, 1), ({"dp": 2, "cp": 2, "tp": 2}, 0)],
-    ids=str,
+@pytest.mark.slower
+@each_of(
+    "sizes, sequence_parallel",
+    [*(({axis: 2}, 0) for axis in ALL), ({"tp": 2}, 1), *((each, 0) for each in [*TWO_OR_THREE, ALL])],
 )
 def test_the_planners_bytes_by_axis_are_those_that_the_metered_cluster_counts(sizes, sequence_parallel):
     job = Job(sequence_parallel=bool(sequence_parallel))
@@ -30,12 +34,17 @@ def test_the_planners_bytes_by_axis_are_those_that_the_metered_cluster_counts(si
     want = planner.traffic(one, layout, width=8, gradient=8)
     assert got["cp"] == want["cp"]
     assert got["pp"] == pytest.approx(want["pp"], abs=33), "and 8 bytes each for a loss and a norm"
-    assert got["dp"] == pytest.approx(want["dp"], rel=0.01)
+    if layout.pp == 1:  # the final norm and learned positions are left out
+        assert got["dp"] == pytest.approx(want["dp"], rel=0.01)
     if "tp" in sizes:  # embedding, head and loss exchange more over tensor ranks
         assert want["tp"] < got["tp"] < 1.2 * want["tp"]
+    if not sequence_parallel:  # an all-reduce for the embedding on the first stage, and one for the head on the last
+        residual = 8 * job.sequences * CONFIG.seq_len / layout.dp / layout.cp * CONFIG.hidden
+        ends = 4 * (layout.tp - 1) / layout.tp * residual / layout.pp
+        assert got["tp"] == pytest.approx(float(want["tp"]) + ends, rel=0.02), "and three numbers a token of the loss"
 
 
-@pytest.mark.parametrize(("chunks", "borders"), [(1, 3), (2, 7), (5, 19)])
+@each_of("chunks, borders", [(1, 3), (2, 7), (5, 19)])
 def test_the_planner_counts_every_border_between_chunks_as_the_schedule_does(chunks, borders):
     base, one = (plan("llama3-70b", 64, tp=8, pp=4, virtual=each, sequences=512) for each in (1, chunks))
     assert one.sent["pp"] / base.sent["pp"] == pytest.approx(borders / 3), "the last rank sends to the first one, too"
@@ -65,7 +74,7 @@ def test_full_sharding_sends_weights_for_every_micro_batch():
     assert slow.talking["dp"] > 5 * often.talking["dp"] and slow.talking["tp"] == pytest.approx(often.talking["tp"])
 
 
-@pytest.mark.parametrize(("letter", "width"), [("A", 2), ("B", 2), ("C", 4), ("D", 4), ("E", 4)])
+@each_of("letter, width", [("A", 2), ("B", 2), ("C", 4), ("D", 4), ("E", 4)])
 def test_gradients_are_sent_as_wide_as_the_convention_adds_them_up(letter, width):
     one = plan("llama2-7b", 8, zero=0, seq=2048, convention=letter, recompute="full")
     assert one.sent["dp"] == pytest.approx(2 * 7 / 8 * width * 6_738_415_616, rel=1e-4)
@@ -88,8 +97,8 @@ def test_a_mixture_of_experts_shares_its_experts_out():
     assert shared.held["weights"] < alone.held["weights"] / 3 and shared.sent["ep"] > alone.sent["ep"] == 0
 
 
-@pytest.mark.parametrize(
-    ("settings", "words"),
+@each_of(
+    "settings, words",
     [
         ({"tp": 7, "gpus": 56}, "tp=7 does not divide 64 attention heads"),
         ({"pp": 128, "gpus": 128}, "pp may be at most 80"),
@@ -109,7 +118,7 @@ def test_a_layout_that_cannot_be_names_the_value_and_what_fits(settings, words):
         plan(**{"model": "llama3-70b", "gpus": 64, **settings})
 
 
-@pytest.mark.parametrize(("size", "over"), [(1, ()), (7, ("memory",)), (70, ("memory",)), (405, AXES)], ids=str)
+@each_of("size, over", [(1, ()), (7, ("memory",)), (70, ("memory",)), (405, AXES)])
 def test_the_three_loads_of_small_and_frontier_models(size, over):
     found = regime(
         size * 1e9,

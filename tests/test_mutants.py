@@ -9,6 +9,7 @@ from course_grader import exercises
 from course_grader.bank import mutation
 from course_grader.bank.mutants import CONDITION, mutants, sample
 from course_grader.worker.worker_pool import can_fork
+from tests.tables import each_of
 
 forks = pytest.mark.skipif(not can_fork(), reason="mutants run in forks")
 
@@ -42,7 +43,7 @@ OPERATORS = [  # a line, one of its mutants
 ]
 
 
-@pytest.mark.parametrize(("line", "changed"), OPERATORS)
+@each_of("line, changed", OPERATORS)
 def test_each_operator_changes_a_line_in_its_way(line, changed):
     found = {mutant.changed: mutant for mutant in mutants("an-id", line)}
     assert changed in found

@@ -12,7 +12,7 @@ from course_grader.judging.naming import mistakes_of
 from course_grader.judging.shipped import answers as bank_of
 from course_grader.judging.shipped import answers_text
 from course_grader.judging.worked import Worked, judged_variant
-from tests.tables import each_card
+from tests.tables import each_card, each_of
 
 HEAD = """from course_lib.estimate import memory; from course_lib import params
 import math
@@ -39,7 +39,7 @@ def told(report):
     return {(v.part, v.mistake, v.message) for v in report.verdicts if not v.ok and v.case != "other sizes"}
 
 
-@pytest.mark.parametrize("seed", [None, "3"])
+@each_of("seed", [None, "3"])
 def test_a_mistake_is_named_where_another_program_does_the_same(seed):
     report = report_on(seed, headroom="(gpu_memory * gpus - nbytes)", fewest_gpus="nbytes // gpu_memory")
     by_part = {part: (name, message) for part, name, message in told(report)}
@@ -48,7 +48,7 @@ def test_a_mistake_is_named_where_another_program_does_the_same(seed):
     assert by_part["fewest"][0] == "rounded-down"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "wrong",
     [
         {"headroom": "(gpu_memory - nbytes / gpus) * 1.0317"},
@@ -162,8 +162,8 @@ def one_f_one_b_rows(p, m):
 """
 
 
-@pytest.mark.parametrize(
-    ("how", "name"),
+@each_of(
+    "how, name",
     [
         ("min(p - s, m)", "warm-up-long"),  # what the judge finds is the same, whatever the order of the rest
         ("min(p - s + 2, m)", "too-much-memory"),

@@ -11,6 +11,7 @@ from torch import nn
 from course_lib.cluster import simulate
 from course_lib.model import optimizer as own
 from course_lib.model.optimizer.steps import RULES
+from tests.tables import each_of
 
 PAIRS = {
     "sgd": (own.SGD, torch.optim.SGD, {"lr": 0.1}),
@@ -41,8 +42,8 @@ def gradients(step, dtype, shapes=((4, 3), (5,))):
     ]
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["fp64", "fp32"])
-@pytest.mark.parametrize("name", PAIRS)
+@each_of("dtype", [torch.float64, torch.float32])
+@each_of("name", PAIRS)
 def test_every_optimizer_is_torchs_step_by_step(name, dtype):
     rule, torchs, options = PAIRS[name]
     mine, theirs = weights(dtype), weights(dtype)
@@ -71,7 +72,7 @@ def test_muon_is_torchs_where_torch_has_one(shape):
         torch.testing.assert_close(mine[0], theirs[0], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5), (1, 3)])
+@each_of("shape", [(6, 4), (4, 6), (5, 5), (1, 3)])
 def test_orthogonalize_brings_all_singular_values_near_one(shape):
     matrix = torch.randn(shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
     values = torch.linalg.svdvals(own.orthogonalize(matrix))
@@ -131,8 +132,8 @@ def test_decay_through_adams_ratio_does_not_depend_on_its_size_but_adamws_does()
         assert moved[own.Adam] == pytest.approx(0.1) and moved[own.AdamW] == pytest.approx(0.1 * decay * 2)
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("name", RULES)
+@each_of("bad", [float("nan"), float("inf"), -float("inf")])
+@each_of("name", RULES)
 def test_a_step_with_a_gradient_that_is_not_finite_changes_nothing(name, bad):
     good, ill = weights(torch.float32)
     rule = own.build(name, [good, ill])
@@ -163,8 +164,8 @@ def test_a_guard_clips_skips_counts_and_gives_up():
         guard.step()
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+@each_of(
+    "make, message",
     [
         (lambda w: own.SGD([]), "got no parameters"),
         (lambda w: own.SGD([w, w]), "parameter twice"),
@@ -273,7 +274,7 @@ def test_the_cosine_is_torchs_after_the_warm_up():
         theirs.step()
 
 
-@pytest.mark.parametrize("schedule", [own.constant, own.cosine, own.wsd])
+@each_of("schedule", [own.constant, own.cosine, own.wsd])
 def test_the_edges_of_every_schedule(schedule):
     assert schedule(0, 10, 2, peak=3.0) == 0
     assert schedule(2, 10, 2, peak=3.0) == 3.0

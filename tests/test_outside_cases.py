@@ -4,13 +4,13 @@ buckets, sharded optimizer, FSDP), on ranks that begin with different weights, w
 
 import copy
 
-import pytest
 import torch
 from torch import nn
 
 from course_lib.cluster import simulate
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.sharding import FullySharded, OwnedOptimizer, full_state
+from tests.tables import each_of
 
 STEPS, ROWS = 5, 20
 MB = 1_000_000
@@ -127,22 +127,22 @@ def assert_same(results, want, **close):
 
 
 # A bucket of one byte holds one parameter; the others are of the sizes that the assignment's tests take.
-@pytest.mark.parametrize("bucket_bytes", [1, int(0.0001 * MB), int(0.0016 * MB), int(0.01 * MB)])
-@pytest.mark.parametrize("kind", [Toy, Tied])
+@each_of("bucket_bytes", [1, int(0.0001 * MB), int(0.0016 * MB), int(0.01 * MB)])
+@each_of("kind", [Toy, Tied])
 def test_replicas_train_as_one_process(kind, bucket_bytes):
     run = simulate(replicas, 2, (kind, bucket_bytes))
     assert_same(run.results, one_process(kind, sgd), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("kind", [Toy, Tied])
+@each_of("ranks", [2, 4])
+@each_of("kind", [Toy, Tied])
 def test_an_optimizer_shared_by_ranks_steps_as_one(kind, ranks):
     run = simulate(owned, ranks, (kind,))
     assert_same(run.results, one_process(kind, adamw), rtol=0.0, atol=0.0)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("kind", [Toy, Tied])
+@each_of("ranks", [2, 4])
+@each_of("kind", [Toy, Tied])
 def test_a_sharded_model_trains_as_one_process(kind, ranks):
     run = simulate(sharded, ranks, (kind,))
     assert_same(run.results, one_process(kind, adamw), rtol=1e-4, atol=1e-5)

@@ -9,6 +9,7 @@ from course_lib.cluster import collectives
 from course_lib.cluster.overlap import BACKWARD, bucket_times, exposed_seconds, step
 from course_lib.estimate.facts import device
 from course_lib.estimate.units import GB, US
+from tests.tables import each_of
 
 LAYERS = [(1e-3, 4e6)] * 12
 
@@ -45,7 +46,7 @@ def test_too_small_pays_latencies_and_too_large_starts_late():
     assert times[1] < times[0] and times[1] < times[2]
 
 
-@pytest.mark.parametrize("ranks", [2, 64, 4096])
+@each_of("ranks", [2, 64, 4096])
 def test_at_the_break_even_nothing_is_exposed_and_just_below_something_is(ranks):
     chip = device("H100 SXM")
     tokens, real = break_even_tokens(50 * GB, ranks), chip.dense_flops * 0.4
@@ -65,7 +66,7 @@ def test_efficiency_is_the_computing_share_and_one_gpu_sends_nothing():
     assert step(1e9, 1000, 8, 4e14, 50 * GB, grad_bytes=4, overlap=False).talk == pytest.approx(2 * plain.talk)
 
 
-@pytest.mark.parametrize("wrong", [{"tokens": 0}, {"ranks": 1.5}, {"flops_per_s": 0}])
+@each_of("wrong", [{"tokens": 0}, {"ranks": 1.5}, {"flops_per_s": 0}])
 def test_what_makes_no_step_is_refused(wrong):
     given_ = {"params": 1e9, "tokens": 1000, "ranks": 8, "flops_per_s": 4e14, "bandwidth": 50 * GB}
     with pytest.raises(ValueError, match=next(iter(wrong))):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.model import packing, transformer
+from tests.tables import each_of
 
 DOCUMENTS = st.lists(st.integers(1, 16), max_size=30)
 STRATEGIES = (packing.in_order, packing.first_fit_decreasing)
@@ -35,8 +36,8 @@ def test_order_costs_what_longest_first_saves():
     assert packing.utilization([], [], 16) == 1 and packing.in_order([], 16) == []
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
+@each_of(
+    "make, message",
     [
         (lambda: packing.in_order([3, 17], 16), "Document 1 has 17 tokens, and a sequence has room for 16"),
         (lambda: packing.first_fit_decreasing([0], 16), "length is 0"),

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from course_lib.cluster import AVG, Topology, simulate
 from course_lib.cluster.parity import adam_tolerance, apart, objections, step_bytes, tolerance, unit_roundoff
+from tests.tables import each_of
 
 DTYPES = [torch.float64, torch.float32, torch.bfloat16, torch.float16]
 
 
-@pytest.mark.parametrize("kind", DTYPES, ids=str)
+@each_of("kind", DTYPES)
 def test_one_rounding_is_off_by_the_roundoff_at_most_and_may_be(kind):
     numbers = torch.linspace(1, 2, 1001, dtype=torch.float64)[:-1]
     if kind != torch.float64:
@@ -65,7 +66,7 @@ def test_apart_counts_in_units_of_the_tolerance_and_compares_like_with_like():
         apart(want.double(), want, 1)
 
 
-@pytest.mark.parametrize("kind", [torch.float64, torch.float32], ids=str)
+@each_of("kind", [torch.float64, torch.float32])
 def test_adams_weights_differ_by_what_the_gradients_error_allows(kind):
     """Gradients that differ by as much as the tolerance allows, some of them nothing but rounding."""
     terms, steps, rate = 100, 10, 1e-3
@@ -137,8 +138,8 @@ def twice(comm):
         honest(comm)
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
+@each_of(
+    "program, words",
     [
         (honest, []),
         (alone, ["sent 0 B in all"]),
@@ -147,7 +148,6 @@ def twice(comm):
         (through_rank_0, ["Rank 0 sent 36 kB; in a ring each rank sends 18 kB", "hid"]),
         (twice, ["Send each gradient once a step"]),
     ],
-    ids=lambda value: getattr(value, "__name__", ""),
 )
 def test_what_a_run_did_not_do_is_said(program, words):
     run = simulate(program, 4, topology=SLOW)
@@ -160,7 +160,7 @@ def test_one_rank_owes_nothing():
     assert objections(simulate(at_the_end, 1), 4 * SIZE, hidden=0.8) == []
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 5, 8])
+@each_of("ranks", [1, 2, 3, 5, 8])
 def test_the_bytes_of_a_step_are_exact_even_where_chunks_are_uneven(ranks):
     buckets = [[torch.ones(7), torch.ones(3, 3)], [torch.ones(1)], [torch.ones(101, dtype=torch.float64)]]
 

@@ -25,6 +25,7 @@ from course_lib.parallel.schedules import (
     zb_v,
 )
 from course_lib.parallel.timeline import Durations, play
+from tests.tables import each_of
 
 RATE = 1e-2
 
@@ -124,14 +125,16 @@ def test_ten_steps_equal_the_whole_models_under_every_schedule(name, tied):
     assert found[0][0] == found[1][0], "every rank has the loss, to the bit"
 
 
-@pytest.mark.parametrize("make", [one_f_one_b, interleaved, zb_v, dualpipe])
+@pytest.mark.slower
+@each_of("make", [one_f_one_b, interleaved, zb_v, dualpipe])
 def test_four_ranks_with_gated_grouped_and_recomputed_layers(make):
     schedule = make(4, 8)
     config = config_for(schedule, tied=True, kv_heads=1, checkpointing="full", biases=True, positions="learned")
     alike(simulate(train, 4, args=(schedule, config, 2, 11, 1, True)).results, serial(schedule, config, 2, 11))
 
 
-@pytest.mark.parametrize("make", [one_f_one_b, interleaved, zb_v, dualpipe])
+@pytest.mark.slower
+@each_of("make", [one_f_one_b, interleaved, zb_v, dualpipe])
 def test_data_parallel_pipelines_equal_one_large_batch(make):
     schedule = make(2, 4)
     config = config_for(schedule, tied=True)
@@ -149,7 +152,7 @@ def test_gradients_are_averaged_when_a_stage_is_complete_not_when_the_pipeline_i
     assert met == pytest.approx(done), "and its replicas meet then, without waiting for the first"
 
 
-@pytest.mark.parametrize("make", [one_f_one_b, zb_v])
+@each_of("make", [one_f_one_b, zb_v])
 def test_ten_steps_on_processes_equal_the_whole_models(make):
     schedule = make(2, 4)
     config = config_for(schedule, tied=True)
@@ -241,7 +244,7 @@ def test_memory_in_flight_is_the_schedules():
     assert peaks[gpipe][0] > 2 * peaks[one_f_one_b][0] > 2 * peaks[one_f_one_b][1]
 
 
-@pytest.mark.parametrize("make", [one_f_one_b, zb_h1])
+@each_of("make", [one_f_one_b, zb_h1])
 def test_nothing_of_a_step_outlives_it(make):
     """Weight gradients put off must not tie a micro-batch's graph into a circle that only the collector frees."""
 
@@ -344,7 +347,7 @@ def in_turn(comm, schedule):
                 call(torch.zeros(1), peer, tag=tag)
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@each_of("name", GENERATORS)
 def test_the_validator_knows_which_orders_the_cluster_cannot_run_without_buffers(name):
     schedule = GENERATORS[name](4, 8)
     for buffering in (0, 1, 2):

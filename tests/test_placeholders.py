@@ -5,6 +5,7 @@ import pytest
 from course_grader.bank import kill_matrix
 from course_grader.bank.answer_bank import read_bank
 from course_grader.exercises.placeholders import fill_text
+from tests.tables import each_of
 
 FILLED = [
     ("{{n:count}}", {"n": 13e9}, "13B"),
@@ -16,7 +17,7 @@ FILLED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "values", "want"), FILLED, ids=[f[2] for f in FILLED])
+@each_of("text, values, want", FILLED)
 def test_placeholders_become_the_values_as_prose_shows_them(text, values, want):
     assert fill_text(text, values) == want
 
@@ -37,7 +38,7 @@ TOGETHER = [  # (template, value, with ~ for a space at which no line ends)
 ]
 
 
-@pytest.mark.parametrize(("text", "value", "want"), TOGETHER, ids=[f[2] for f in TOGETHER])
+@each_of("text, value, want", TOGETHER)
 def test_a_number_stays_on_one_line_with_its_unit_and_nothing_else_does(text, value, want):
     assert fill_text(text, {"x": value}).replace("\u00a0", "~") == want
 

@@ -17,6 +17,7 @@ from course_lib.parallel import planner, schedules
 from course_lib.parallel.planner import bubbles, commands, constants, layers, products, wires
 from course_lib.parallel.planner.search import divisors
 from course_lib.parallel.timeline import Durations, play
+from tests.tables import each_of
 
 SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)
 H100 = planner.cluster("64xH100")
@@ -46,7 +47,7 @@ def test_a_layers_three_products_are_those_of_their_shapes():
     assert products.layer_seconds(m, k, n, H100, H100.matmul) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("width", "share"), [(128, 1.0), (64, 1.0), (1800, 0.7), (100, 0.7)])
+@each_of("width, share", [(128, 1.0), (64, 1.0), (1800, 0.7), (100, 0.7)])
 def test_only_widths_of_whole_128_bytes_run_at_the_full_rate(width, share):
     assert products.aligned_share(width) == share
 
@@ -96,8 +97,8 @@ def test_unfused_attention_takes_longer_and_native_is_quicker_than_flash():
 # --- wires
 
 
-@pytest.mark.parametrize(
-    ("size", "stride", "rate"),
+@each_of(
+    "size, stride, rate",
     [
         (8, 1, "inside"),  # one server
         (2, 4, "inside"),
@@ -122,8 +123,8 @@ def test_an_all_reduce_moves_a_rings_bytes(size, nbytes):
 # --- the pipeline
 
 
-@pytest.mark.parametrize(
-    ("name", "make"),
+@each_of(
+    "name, make",
     [
         ("naive", schedules.naive),
         ("gpipe", schedules.gpipe),
@@ -133,7 +134,7 @@ def test_an_all_reduce_moves_a_rings_bytes(size, nbytes):
         ("zb_h2", schedules.zb_h2),
     ],
 )
-@pytest.mark.parametrize(("stages", "microbatches"), [(4, 8), (4, 16), (8, 16)])
+@each_of("stages, microbatches", [(4, 8), (4, 16), (8, 16)])
 def test_the_bubble_is_that_of_the_played_schedule(name, make, stages, microbatches):
     schedule = make(stages, microbatches)
     played = play(schedule, Durations(forward=1.0, backward=2.0, input_gradient=1.0, weight_gradient=1.0))
@@ -145,10 +146,8 @@ def test_the_bubble_is_that_of_the_played_schedule(name, make, stages, microbatc
         assert played.makespan == pytest.approx(3.0 * microbatches + idle)
 
 
-@pytest.mark.parametrize("stages", [4, 8])
-@pytest.mark.parametrize(
-    "name", ["naive", "breadth_first", "zb_h1", "zb_h2", "zb_v", "dualpipe", "dualpipe_v", "gpipe"]
-)
+@each_of("stages", [4, 8])
+@each_of("name", ["naive", "breadth_first", "zb_h1", "zb_h2", "zb_v", "dualpipe", "dualpipe_v", "gpipe"])
 def test_what_a_stage_holds_is_what_the_schedule_holds(name, stages):
     held = max(schedules.peak_activations(schedules.GENERATORS[name](stages, 2 * stages)))
     assert max(float(memory.in_flight(name, stages, stage, 2 * stages)) for stage in range(stages)) == held
@@ -231,8 +230,8 @@ def test_bytes_by_axis_follow_the_formulas():
 # --- masks, search, words
 
 
-@pytest.mark.parametrize(
-    ("layout", "reason"),
+@each_of(
+    "layout, reason",
     [
         (Layout(tp=2, dp=16), "multiply"),
         (Layout(tp=32, dp=2), "heads"),
@@ -283,8 +282,8 @@ def test_a_model_that_fits_nowhere_names_what_comes_nearest():
         planner.search(planner.Job(model="llama3-405b", seq=8192, sequences=64), planner.cluster("8xH100"))
 
 
-@pytest.mark.parametrize(
-    ("of", "gpus", "said"),
+@each_of(
+    "of, gpus, said",
     [
         ("64xH1000", None, "Near it: H100 SXM"),
         ("60xH100", None, "choose 56 or 64"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from course_lib.model import precision
 from course_lib.model.precision import Format, encode, number_format, round_to, torch_dtype
+from tests.tables import each_of
 
 SMALL = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3", "fp6_e3m2", "fp6_e2m3", "fp4_e2m1")
 NATIVE = ("fp32", "fp16", "bf16", "fp8_e5m2", "fp8_e4m3")
@@ -46,7 +47,7 @@ def bit_pattern_values(name: str) -> torch.Tensor:
 # --------------------------------------------------------------------------------------------- formats
 
 
-@pytest.mark.parametrize("name", [n for n in NATIVE if n != "fp32"])
+@each_of("name", [n for n in NATIVE if n != "fp32"])
 def test_every_bit_pattern_reads_as_in_torch_and_is_written_back(name):
     form, codes = number_format(name), torch.arange(2 ** number_format(name).bits)
     assert same(form.decode(codes), bit_pattern_values(name))
@@ -55,7 +56,7 @@ def test_every_bit_pattern_reads_as_in_torch_and_is_written_back(name):
     assert form.decode(encode(torch.tensor(math.nan), form)).isnan()
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@each_of("name", NATIVE)
 def test_limits_are_torchs(name):
     form, info = number_format(name), torch.finfo(torch_dtype(name))
     assert (form.max, form.eps, form.min_normal, form.bits) == (info.max, info.eps, info.tiny, info.bits)
@@ -68,7 +69,7 @@ def test_limits_of_the_formats_that_torch_does_not_compute_in_are_the_published_
     assert number_format("tf32").bits == 19 and number_format("tf32").eps == 2**-10
 
 
-@pytest.mark.parametrize("name", SMALL)
+@each_of("name", SMALL)
 def test_values_are_all_different_and_symmetric_and_encode_to_codes_in_order(name):
     form = number_format(name)
     values = form.values()
@@ -88,8 +89,8 @@ def test_reading_and_writing_a_code_is_a_round_trip(name, bits):
     assert value.isnan() or (encode(value, form) == code and same(round_to(value, form), value))
 
 
-@pytest.mark.parametrize(
-    ("wrong", "words"),
+@each_of(
+    "wrong, words",
     [
         (lambda: number_format("fp12"), "number format"),
         (lambda: number_format("bf16").decode(torch.tensor([70000])), "whole number from 0 to 65535"),
@@ -113,7 +114,7 @@ def test_bad_input_is_answered_in_words(wrong, words):
 # --------------------------------------------------------------------------------------------- rounding
 
 
-@pytest.mark.parametrize("name", [n for n in NATIVE if n != "fp32"])
+@each_of("name", [n for n in NATIVE if n != "fp32"])
 def test_values_midpoints_and_their_neighbors_round_as_torch_casts(name):
     values = number_format(name).values()
     beyond = torch.tensor([1.0, 1.01, 1.03, 1.04, 1.1, 2.0]) * number_format(name).max
@@ -123,7 +124,7 @@ def test_values_midpoints_and_their_neighbors_round_as_torch_casts(name):
     assert same(round_to(points, name), cast(points, name)), "the quick way for fp32 agrees"
 
 
-@pytest.mark.parametrize("name", NATIVE)
+@each_of("name", NATIVE)
 def test_random_numbers_of_every_size_round_as_torch_casts(name):
     coin = torch.Generator().manual_seed(5)
     x = torch.randn(200_000, generator=coin) * torch.exp(torch.randn(200_000, generator=coin) * 12)
@@ -145,8 +146,8 @@ def test_each_way_of_rounding_gives_one_of_the_two_neighbors(name, x, seed):
     assert round_to(exact, form, "zero").item() == round_to(torch.tensor(low, dtype=torch.float64), form).item()
 
 
-@pytest.mark.parametrize("name", ["bf16", "fp8_e4m3", "fp4_e2m1"])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+@each_of("name", ["bf16", "fp8_e4m3", "fp4_e2m1"])
+@each_of("share", [0.0, 0.1, 0.5, 0.9])
 def test_stochastic_rounding_is_right_on_average_and_the_same_for_the_same_seed(name, share):
     form, count = number_format(name), 40_000
     x = torch.full((count,), -(1 + share * form.eps), dtype=torch.float64)
@@ -215,7 +216,7 @@ def test_any_order_of_addition_stays_within_the_bound_of_dtype_and_length(data, 
     assert abs(precision.pairwise_sum(terms, form).item() - exact) <= precision.sum_bound(terms, form, "pairwise")
 
 
-@pytest.mark.parametrize("name", ["bf16", "fp16"])
+@each_of("name", ["bf16", "fp16"])
 def test_a_running_sum_of_ones_stops_where_the_spacing_reaches_two(name):
     form = number_format(name)
     stop = 2 ** (form.mantissa_bits + 1)
@@ -287,8 +288,8 @@ def test_a_scale_that_is_too_small_loses_gradients_and_one_that_is_too_large_ove
 # --------------------------------------------------------------------------------------------- 8 bits and fewer
 
 
-@pytest.mark.parametrize("block", [None, 4, 32, (2, 8)])
-@pytest.mark.parametrize("scale", ["fp32", "power of two"])
+@each_of("block", [None, 4, 32, (2, 8)])
+@each_of("scale", ["fp32", "power of two"])
 def test_a_block_is_off_by_half_a_spacing_of_its_largest_element(block, scale):
     x = torch.randn(6, 20, generator=torch.Generator().manual_seed(2)) * torch.logspace(-3, 3, 20)
     made = precision.quantize(x, "fp8_e4m3", block, scale)
@@ -386,7 +387,7 @@ def test_fp32_storage_is_torchs_adamw():
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(ours.parameters(), layer.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("storage", [s for s in precision.STORAGE if s != "fp32"])
+@each_of("storage", [s for s in precision.STORAGE if s != "fp32"])
 def test_what_a_forward_pass_reads_is_always_in_the_format(storage):
     layer, optimizer = trained(storage)
     assert all(same(round_to(p.data, "bf16"), p.data) for p in layer.parameters())

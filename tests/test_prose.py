@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 import nbformat
-import pytest
+
+from tests.tables import each_of
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(ROOT.glob("solutions/*/*.ipynb"))
@@ -28,7 +29,7 @@ def test_there_are_chapters():
     assert SOURCES
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@each_of("path", SOURCES, ids=lambda path: path.stem)
 def test_no_quantity_is_typed_by_hand(path):
     typed = [
         f"{cell}: {match.group(0)!r}"
@@ -51,7 +52,7 @@ ASKED = sorted(path for path in ROOT.glob("course_chapters/ch*/exercises/**/*.py
 )
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@each_of("path", SOURCES, ids=lambda path: path.stem)
 def test_prose_is_in_american_spelling(path):
     found = [f"{cell}: {match.group(0)}" for cell, text in prose(path) for match in BRITISH.finditer(text)]
     assert not found, found
@@ -82,7 +83,7 @@ def test_a_british_spelling_would_be_found():
     )
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@each_of("path", SOURCES, ids=lambda path: path.stem)
 def test_links_and_pictures_exist(path):
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type != "markdown":
@@ -92,7 +93,7 @@ def test_links_and_pictures_exist(path):
                 assert (path.parent / target).resolve().exists(), f"{cell.id}: {target} does not exist"
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+@each_of("path", SOURCES, ids=lambda path: path.stem)
 def test_pictures_in_prose_have_a_text_alternative(path):
     for cell in nbformat.read(path, as_version=4).cells:
         if cell.cell_type == "markdown":

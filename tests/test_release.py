@@ -21,6 +21,7 @@ from course_grader.release_steps import MARKERS, check_folder, check_release, fi
 from course_lib.messages import Trouble
 from tests.grading_kit import REPOSITORY, SMALL, cell_of, own, small_source
 from tests.patience import patience
+from tests.tables import each_of
 
 POINTS = {card.id: card.points for card in exercises.cards("01")}
 NAME = "01_small/01_small.ipynb"
@@ -270,8 +271,8 @@ def test_tidy_agrees_with_nbformat():
     assert nbformat.writes(notebook) + "\n" == text
 
 
-@pytest.mark.parametrize(
-    ("source", "want"),
+@each_of(
+    "source, want",
     [
         ("## Why a ring?", "why-a-ring"),
         ("def ring(x):\n    pass", "ring"),
@@ -394,9 +395,7 @@ PARAMETER = (
 )
 
 
-@pytest.mark.parametrize(
-    ("given", "lines"), [({}, ("way = 1", 'op = "sum"')), ({"direction": -1}, ("way = -1", 'op = "sum"'))]
-)
+@each_of("given, lines", [({}, ("way = 1", 'op = "sum"')), ({"direction": -1}, ("way = -1", 'op = "sum"'))])
 def test_an_answer_cell_holds_the_values_of_its_variant(given, lines):
     cards = {card.id: card.params for card in exercises.cards("06")}
     cards["ring-all-reduce"] = {**cards["ring-all-reduce"], **given}

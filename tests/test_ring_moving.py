@@ -2,12 +2,7 @@
 
 from xml.etree import ElementTree
 
-from course_chapters.ch00.ring_moving import ALT, CHAPTER_COPY, RANKS, ring_moving
-
-
-def test_the_chapters_copy_is_what_the_code_draws():
-    again = "python -m course_chapters.ch00.ring_moving"
-    assert CHAPTER_COPY.read_text(encoding="utf-8") == ring_moving(), f"write it again: {again}"
+from course_chapters.ch00.ring_moving import ALT, RANKS, ring_moving
 
 
 def test_every_ranks_number_is_drawn_on_the_ring_and_in_what_rank_0_has_seen():

@@ -2,17 +2,11 @@
 
 import pytest
 
-from course_chapters.ch06.ring_phases import CHAPTER_COPY, RANKS, ring_phases
+from course_chapters.ch06.ring_phases import RANKS, ring_phases
 from course_chapters.ch06.walk import MOST_RANKS, PHASES, start_values, walk
-from course_lib.draw import svg
+from tests.tables import each_of
 
 COUNTS = (2, 3, 4, 5, 7, 8, MOST_RANKS)
-
-
-def test_the_chapters_copy_is_what_the_code_draws():
-    again = "python -m course_chapters.ch06.ring_phases"
-    picture = ring_phases()
-    assert CHAPTER_COPY.read_text(encoding="utf-8") == svg(picture, picture.alt), f"write it again: {again}"
 
 
 def test_the_alternative_says_the_sums():
@@ -20,8 +14,8 @@ def test_the_alternative_says_the_sums():
     assert all(str(sum(row[chunk] for row in start_values(RANKS))) in said for chunk in range(RANKS))
 
 
-@pytest.mark.parametrize("ranks", COUNTS)
-@pytest.mark.parametrize("algorithm", PHASES)
+@each_of("ranks", COUNTS)
+@each_of("algorithm", PHASES)
 def test_every_walk_ends_with_the_sum_everywhere_and_its_phases_come_once(algorithm, ranks):
     shown = walk(algorithm, ranks)
     sums = tuple(sum(column) for column in zip(*start_values(ranks), strict=True))
@@ -34,7 +28,7 @@ def test_every_walk_ends_with_the_sum_everywhere_and_its_phases_come_once(algori
     }
 
 
-@pytest.mark.parametrize("ranks", COUNTS)
+@each_of("ranks", COUNTS)
 def test_a_ring_moves_one_chunk_a_rank_and_step(ranks):
     shown = walk("ring", ranks)
     assert len(shown.frames) == 1 + 2 * (ranks - 1)
@@ -46,13 +40,13 @@ def test_a_ring_moves_one_chunk_a_rank_and_step(ranks):
     assert all(middle.holds[rank][rank] == ranks for rank in range(ranks))
 
 
-@pytest.mark.parametrize("ranks", COUNTS)
+@each_of("ranks", COUNTS)
 def test_the_root_of_the_naive_way_sends_everything(ranks):
     last = walk("naive root", ranks).frames[-1]
     assert last.sent == ((ranks - 1) * 8 * ranks, *(8 * ranks,) * (ranks - 1))
 
 
-@pytest.mark.parametrize(("algorithm", "ranks"), [("star", 5), ("ring", 1), ("ring", 17)])
+@each_of("algorithm, ranks", [("star", 5), ("ring", 1), ("ring", 17)])
 def test_what_cannot_be_walked_is_refused(algorithm, ranks):
     with pytest.raises(ValueError, match=r"choose from|can show 2 to"):
         walk(algorithm, ranks)

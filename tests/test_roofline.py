@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from course_chapters.ch03 import measured_roofline as bench
 from course_lib.estimate import facts, roofline
 from course_lib.estimate.roofline import Machine, Run, Work
+from tests.tables import each_of
 
 H100 = facts.device("H100 SXM")
 MACHINE = roofline.machine("H100 SXM")
@@ -54,7 +55,7 @@ REGIMES = [
 ]
 
 
-@pytest.mark.parametrize(("bound", "work"), REGIMES, ids=[f"{name} {i}" for i, (name, _) in enumerate(REGIMES)])
+@each_of("bound, work", REGIMES)
 def test_each_regime_is_named(bound, work):
     assert roofline.place(work, MACHINE).bound == bound
 
@@ -128,7 +129,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("make", "words"), [each[1:] for each in BAD], ids=[each[0] for each in BAD])
+@each_of("make, words", [each[1:] for each in BAD], ids=[each[0] for each in BAD])
 def test_bad_input_is_answered_by_what_is_wrong_and_the_way_out(make, words):
     with pytest.raises(ValueError, match=words):
         make()
@@ -151,7 +152,7 @@ COUNTED = [
 ]
 
 
-@pytest.mark.parametrize(("work", "intensity"), [each[1:] for each in COUNTED], ids=[each[0] for each in COUNTED])
+@each_of("work, intensity", [each[1:] for each in COUNTED], ids=[each[0] for each in COUNTED])
 def test_operators_have_the_intensity_that_counting_gives(work, intensity):
     assert work.memory_intensity == pytest.approx(intensity)
 
@@ -277,7 +278,7 @@ def test_leaving_a_server_costs_a_factor_of_nine_and_leaving_a_pod_seven_more():
     assert found["server"].contents == "8 devices" and found["cluster"].contents == "8 pods"
 
 
-@pytest.mark.parametrize("name", facts.topologies())
+@each_of("name", facts.topologies())
 def test_bandwidth_never_grows_on_the_way_out_and_contents_never_shrink(name):
     levels = roofline.levels(name)
     assert all(outer.bandwidth <= inner.bandwidth for inner, outer in zip(levels, levels[1:], strict=False))

@@ -6,6 +6,7 @@ import pytest
 
 from tests import rotation, tiers
 from tests.rotation import CHAPTERS, MOST_CHAPTERS, MOST_CROSSING, REPOSITORY, SHARE
+from tests.tables import each_of
 
 
 @pytest.fixture
@@ -167,8 +168,8 @@ def test_the_changes_of_this_repository_can_be_read():
     assert rotation.turn() > 0
 
 
-@pytest.mark.parametrize(
-    ("file", "marks", "arguments", "slower"),
+@each_of(
+    "file, marks, arguments, slower",
     [
         ("tests/test_units.py", (), ("tmp_path",), False),
         ("tests/test_units.py", ("rotates",), (), True),
@@ -180,3 +181,21 @@ def test_what_needs_a_browser_a_rotation_or_processes_belongs_to_the_slower_tier
     """A test whose argument has no values would be skipped in the quick tier, and CI allows no skipped test."""
     item = SimpleNamespace(nodeid=f"{file}::test", fixturenames=arguments, get_closest_marker=marks.__contains__)
     assert tiers.is_slower(item) is slower
+
+
+@each_of(
+    "file, tier, chapters, none",
+    [
+        ("test_site.py", "quick", (), True),
+        ("test_site.py", "slower", (), False),
+        ("test_kill_matrix.py", "slower", (), False),
+        ("test_packing.py", "slower", (), True),
+        ("test_packing.py", "quick", (), False),
+        ("test_packing.py", "", ("06",), True),
+        ("test_course.py", "", ("06",), False),
+        ("exercises/test_ch06.py", "", ("06", "07"), False),
+        ("exercises/test_ch06.py", "", ("07",), True),
+    ],
+)
+def test_a_file_is_loaded_unless_it_has_no_test_that_was_asked_for(file, tier, chapters, none):
+    assert tiers.has_none(REPOSITORY / "tests" / file, tier, chapters) is none

@@ -39,6 +39,7 @@ from course_runs import (
 )
 from course_runs.learning_rate import FLOOR, rate_at
 from course_runs.step_breakdown import Clock
+from tests.tables import each_of
 
 RATES = predict.Rates(flops=1e11, memory=1e10, alpha=1e-4, wire=1e9)
 
@@ -52,8 +53,8 @@ def job(text="single", ranks=1, batch=16, name="1m", **more):
 # --- sizes and layouts
 
 
-@pytest.mark.parametrize(
-    ("name", "most"),
+@each_of(
+    "name, most",
     [("1m", 0.15), ("10m", 0.1), ("60m", 0.1), ("125m", 0.1), ("350m", 0.1), ("1b", 0.1), ("3b", 0.1), ("7b", 0.1)],
 )
 def test_a_size_has_about_as_many_parameters_as_its_name_says(name, most):
@@ -61,8 +62,8 @@ def test_a_size_has_about_as_many_parameters_as_its_name_says(name, most):
     assert abs(memory.count_params(sizes.size(name).config()) / said - 1) < most
 
 
-@pytest.mark.parametrize(
-    ("text", "ranks", "degrees"),
+@each_of(
+    "text, ranks, degrees",
     [
         ("single", 1, (1, 1, 1, 1, 1, False)),
         ("ddp", 8, (1, 8, 1, 1, 1, False)),
@@ -81,8 +82,8 @@ def test_a_layout_is_read_and_takes_the_ranks_that_are_left(text, ranks, degrees
     assert layouts.parse(layout.name, ranks) == layout
 
 
-@pytest.mark.parametrize(
-    ("text", "ranks", "words"),
+@each_of(
+    "text, ranks, words",
     [
         ("tp=3", 8, "makes 3 ranks, and 8 are running"),
         ("zero", 2, "no degree of parallelism"),
@@ -102,8 +103,8 @@ def test_a_layout_that_does_not_multiply_out_is_refused_with_what_would(text, ra
     assert refused.value.way_out
 
 
-@pytest.mark.parametrize(
-    ("text", "ranks", "batch", "words"),
+@each_of(
+    "text, ranks, batch, words",
     [
         ("tp=8", 8, 16, "key-value heads"),
         ("ddp=3", 3, 16, "sequences of a step"),
@@ -232,8 +233,8 @@ def measured_of(expected, **more):
 PARTS = {"data": 0.01, "forward": 0.1, "backward": 0.25, "communication": 0.03, "optimizer": 0.04, "checkpoint": 0.0}
 
 
-@pytest.mark.parametrize(
-    ("text", "cores_each", "more", "words"),
+@each_of(
+    "text, cores_each, more, words",
     [
         ("single", 2.0, {}, "one at a time"),
         ("fsdp", 0.5, {}, "2 ranks take turns on each core"),
@@ -436,8 +437,8 @@ def test_honest_evidence_passes_schema_and_gates(tmp_path, capsys):
     assert "not above the roofline" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("changes", "gate"),
+@each_of(
+    "changes, gate",
     [
         ({"measured": {"step_seconds": 0.01}}, "step time follows from raw times"),
         ({"measured": {"mfu": 0.9}}, "MFU follows"),
@@ -656,7 +657,7 @@ def test_with_gpus_the_doctor_shows_each_line_and_none_of_them_stops_the_course(
     assert lines["GPU memory"].state == lines["copy"].state == "warn" and lines["links"].state == "ok"
 
 
-@pytest.mark.parametrize("gpus", [0, 1, 2, 4, 8])
+@each_of("gpus", [0, 1, 2, 4, 8])
 def test_the_tour_has_stages_for_every_count_and_each_layout_multiplies_out(gpus):
     for dry in (True, False):
         planned = tour.stages(gpus, dry)
@@ -764,8 +765,8 @@ def note(rank, doing="all_reduce", step=5, **more):
     return {"rank": rank, "doing": doing, "step": step, "pid": 100 + rank, "work": [0.01] * 5, "error": "", **more}
 
 
-@pytest.mark.parametrize(
-    ("notes", "ended", "kind", "rank"),
+@each_of(
+    "notes, ended, kind, rank",
     [
         (
             [note(0), note(1, "compute"), note(2)],
@@ -896,6 +897,7 @@ NEWER = {
 }
 
 
+@pytest.mark.slower
 def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
     files = closure()
     for name, path in files.items():

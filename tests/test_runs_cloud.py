@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from course_lib.folders import ROOT
+from tests.tables import each_of
 
 CLOUD = ROOT / "course_runs/cloud"
 SCRIPTS = sorted(CLOUD.glob("*.sbatch"))
@@ -26,7 +27,7 @@ def commands(text):
     ]
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+@each_of("path", SCRIPTS, ids=lambda path: path.name)
 def test_a_script_is_a_shell_script_that_slurm_will_end(path):
     done = subprocess.run(["bash", "-n", str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -40,7 +41,7 @@ def test_a_script_is_a_shell_script_that_slurm_will_end(path):
     assert 0 < 60 * hours + minutes <= 60
 
 
-@pytest.mark.parametrize("path", [*SCRIPTS, *sorted(CLOUD.glob("*.yaml"))], ids=lambda path: path.name)
+@each_of("path", [*SCRIPTS, *sorted(CLOUD.glob("*.yaml"))], ids=lambda path: path.name)
 def test_every_flag_is_one_that_the_program_takes(path):
     found = commands(path.read_text(encoding="utf-8"))
     assert found

@@ -9,6 +9,7 @@ from course_lib.messages import Trouble
 from course_lib.parallel import planner
 from course_lib.parallel.planner import commands as planned
 from course_runs import commands, layouts, options, sizes, train, worker_start
+from tests.tables import each_of
 
 
 def printed(framework, words, ranks):
@@ -26,7 +27,7 @@ CASES = [
 ]  # every layout that runs here
 
 
-@pytest.mark.parametrize("framework", commands.FRAMEWORKS)
+@each_of("framework", commands.FRAMEWORKS)
 def test_every_layout_that_runs_here_is_written_with_documented_flags_or_refused_with_a_way_out(framework):
     written = 0
     for ranks, layout, schedule in CASES:
@@ -73,7 +74,7 @@ def same_batch(framework, found, job):
     assert pieces == (job.layout.micro_batches if job.layout.pp > 1 else 1), "without stages they are accumulated"
 
 
-@pytest.mark.parametrize(("ours", "theirs"), commands.TITAN_SCHEDULES.items())
+@each_of("ours, theirs", commands.TITAN_SCHEDULES.items())
 def test_a_schedule_has_the_name_that_torch_gives_it(ours, theirs):
     from torch.distributed.pipelining.schedules import get_schedule_class
 
@@ -82,8 +83,8 @@ def test_a_schedule_has_the_name_that_torch_gives_it(ours, theirs):
     assert set(commands.TITAN_SCHEDULES) == set(layouts.SCHEDULES)
 
 
-@pytest.mark.parametrize(
-    ("framework", "words", "ranks", "way_out"),
+@each_of(
+    "framework, words, ranks, way_out",
     [
         ("torchtitan", "--layout tp=2", 2, "tp=2,sp"),
         ("torchtitan", "--layout cp=2", 2, "fsdp"),
@@ -101,8 +102,8 @@ def test_what_a_framework_cannot_do_is_refused_with_what_it_can(framework, words
     assert way_out in refused.value.way_out
 
 
-@pytest.mark.parametrize(
-    ("words", "want", "absent"),
+@each_of(
+    "words, want, absent",
     [
         ("--size 1m", "--group-query-attention --num-query-groups 4", "--recompute"),
         ("--size 125m --dtype fp32", "--num-attention-heads 12", "--bf16"),

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from course_lib.parallel.context import zig_zag
 from course_runs import context
+from tests.tables import each_of
 
 WIDTH = 18  # no multiple of 8, which a GPU's flash kernel wants
 
@@ -17,7 +18,7 @@ def tensors(queries=8, keys=8):
     return torch.randn(2, 4, queries, WIDTH), *torch.randn(2, 2, 4, keys, WIDTH)
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@each_of("causal", [False, True])
 def test_the_plain_tile_is_the_fused_one(causal):
     q, k, v = tensors(keys=8 if causal else 24)
     grad = torch.randn_like(q)
@@ -32,7 +33,7 @@ def test_the_plain_tile_is_the_fused_one(causal):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=5e-6)
 
 
-@pytest.mark.parametrize("causal", [False, True])
+@each_of("causal", [False, True])
 def test_a_gpus_tile_has_the_shapes_of_its_inputs_at_any_width_of_a_head(causal):
     q, k, v = (each.to("meta", torch.bfloat16) for each in tensors())
     out, log_sum = context._gpu(q, k, v, causal)

@@ -8,6 +8,7 @@ from course_lib.messages import Trouble
 from course_runs import eight_bits
 from course_runs.model import build
 from course_runs.sizes import size
+from tests.tables import each_of
 
 KINDS = [(eight_bits.IN, eight_bits.IN), (eight_bits.BACK, eight_bits.IN)]
 
@@ -18,8 +19,8 @@ def seen_through(x, kind):
     return eight_bits.rounded(x, scale, kind).float() / scale
 
 
-@pytest.mark.parametrize("kinds", KINDS, ids=["forward", "backward"])
-@pytest.mark.parametrize("shape", [(16, 32, 16), (20, 33, 17), (1, 5, 3)])
+@each_of("kinds", KINDS, ids=["forward", "backward"])
+@each_of("shape", [(16, 32, 16), (20, 33, 17), (1, 5, 3)])
 def test_a_product_is_that_of_the_rounded_matrices(kinds, shape):
     torch.manual_seed(3)
     m, k, n = shape
@@ -29,8 +30,8 @@ def test_a_product_is_that_of_the_rounded_matrices(kinds, shape):
     assert eight_bits.product(a.bfloat16(), b.bfloat16(), *kinds).dtype is torch.bfloat16
 
 
-@pytest.mark.parametrize("kind", [eight_bits.IN, eight_bits.BACK])
-@pytest.mark.parametrize("size", [1e-30, 1e-3, 1.0, 7e4])
+@each_of("kind", [eight_bits.IN, eight_bits.BACK])
+@each_of("size", [1e-30, 1e-3, 1.0, 7e4])
 def test_the_scale_is_a_power_of_two_that_uses_the_top_of_the_format(kind, size):
     scale, most = eight_bits.scale_of(torch.tensor([size, -size / 3]), kind).item(), torch.finfo(kind).max
     assert most / 2 < size * scale <= most and torch.frexp(torch.tensor(scale)).mantissa == 0.5

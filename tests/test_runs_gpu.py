@@ -57,6 +57,7 @@ from course_runs import (
 )
 from course_runs.layouts import RunLayout
 from course_runs.parallel import local
+from tests.tables import each_of
 
 FREE = 79.1 * 2**30  # bytes that an 80 GB H100 has left once torch has begun
 
@@ -91,7 +92,7 @@ def test_a_fused_optimizer_takes_plain_tensors_and_those_of_two_meshes(alone):
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize(("data_ranks", "batch"), [(1, 4), (2, 8), (4, 8)])
+@each_of("data_ranks, batch", [(1, 4), (2, 8), (4, 8)])
 def test_ranks_build_their_own_rows_of_the_batch_and_no_others(data_ranks, batch):
     config = sizes.size("1m").config()
     parts = [stepping.batch_of(3, batch, config, r, data_ranks, torch.device("cpu")) for r in range(data_ranks)]
@@ -99,7 +100,7 @@ def test_ranks_build_their_own_rows_of_the_batch_and_no_others(data_ranks, batch
         assert torch.equal(whole, torch.cat(mine))
 
 
-@pytest.mark.parametrize("gpus", [1, 2, 4, 8])
+@each_of("gpus", [1, 2, 4, 8])
 def test_every_stage_of_the_tour_fits_an_80_gb_gpu(gpus):
     for stage in tour.stages(gpus, False):
         if stage.program == "train":

@@ -1,8 +1,7 @@
 """What the doctor says of the variables of NCCL, Gloo and torch: on machines that are made up."""
 
-import pytest
-
 from course_runs import nccl_variables, preflight
+from tests.tables import each_of
 
 NETWORKS = ["lo", "eth0", "eth1", "ib0", "docker0"]
 ADAPTERS = {"mlx5_0": True, "mlx5_1": True, "mlx5_2": False}
@@ -12,8 +11,8 @@ def line(adapters=None, **environment):
     return preflight.nccl_line(environment, NETWORKS, bool(adapters), adapters)
 
 
-@pytest.mark.parametrize(
-    ("text", "picked"),
+@each_of(
+    "text, picked",
     [
         ("eth", ["eth0", "eth1"]),
         ("eth1,ib", ["eth1", "ib0"]),
@@ -28,8 +27,8 @@ def test_a_list_of_networks_is_read_as_nccl_reads_it(text, picked):
     assert nccl_variables.chosen(text, NETWORKS) == picked
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "found", "way_out"),
+@each_of(
+    "name, value, found, way_out",
     [
         ("NCCL_SOCKET_IFNAME", "ens5", "NCCL_SOCKET_IFNAME=ens5 is no network of this machine (lo, eth0", "=eth0"),
         ("NCCL_SOCKET_IFNAME", "lo", "selects lo, which ends inside this machine", "export NCCL_SOCKET_IFNAME=eth0"),
@@ -54,7 +53,7 @@ def test_an_adapter_without_an_active_port_is_left_out():
     assert line({"mlx5_2": False}).state == "ok", "without another adapter there is nothing to choose"
 
 
-@pytest.mark.parametrize(
+@each_of(
     "environment",
     [
         {},
@@ -70,8 +69,8 @@ def test_what_fits_this_machine_is_no_warning(environment):
     assert said.state == "ok" and not said.way_out
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
+@each_of(
+    "name, value",
     [
         ("NCCL_DEBUG", "INFO"),
         ("NCCL_DEBUG", "trace"),

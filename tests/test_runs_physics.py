@@ -11,6 +11,7 @@ from course_lib.estimate.facts import device
 from course_runs import evidence, evidence_bounds, evidence_checks, forged_examples, peaks, store
 from course_runs.reading import recorded, recorded_names
 from course_runs.ring_bytes import ring_sent
+from tests.tables import each_of
 
 H100 = {"device": "NVIDIA H100 80GB HBM3", "gpus": 8, "cuda": "12.8", "capability": "9.0", "torch": "2.13.0+cu128"}
 
@@ -70,7 +71,7 @@ def test_no_gate_contradicts_what_was_recorded():
         assert evidence_checks.verdict(recorded(name)) == "claimed"
 
 
-@pytest.mark.parametrize("name", RUNS)
+@each_of("name", RUNS)
 def test_a_hundred_times_faster_than_it_was_is_more_than_its_device_can(name):
     forged = scaled(recorded(name), 0.01)
     assert contradicted(forged) & {
@@ -81,21 +82,19 @@ def test_a_hundred_times_faster_than_it_was_is_more_than_its_device_can(name):
     }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@each_of("name", RUNS)
 def test_a_gpus_name_alone_is_contradicted_by_the_software(name):
     forged = renamed(scaled(recorded(name), 0.01), device=H100["device"])
     assert "the device fits its software" in contradicted(forged)
 
 
-@pytest.mark.parametrize("name", RUNS)
+@each_of("name", RUNS)
 def test_a_gpu_beside_a_run_on_the_cpu_does_not_lend_it_its_speed(name):
     forged = renamed(scaled(recorded(name), 0.01), **H100, device_memory=memory())
     assert evidence_checks.verdict(forged) == "contradicted"
 
 
-@pytest.mark.parametrize(
-    ("name", "gate"), [("cpu1/matmul", "fp32 is that of a GPU"), ("cpu2/links", "the backend fits the device")]
-)
+@each_of("name, gate", [("cpu1/matmul", "fp32 is that of a GPU"), ("cpu2/links", "the backend fits the device")])
 def test_a_slow_gpu_or_one_behind_the_wrong_backend_is_none(name, gate):
     content = recorded(name)
     if content["kind"] == "matmul":
@@ -107,8 +106,8 @@ def test_a_slow_gpu_or_one_behind_the_wrong_backend_is_none(name, gate):
     assert gate in contradicted(forged)
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("cpu2/fsdp", "float32"), ("cpu1/matmul", "fp32")])
-@pytest.mark.parametrize("share", [0.01, 100.0])
+@each_of("name, dtype", [("cpu2/fsdp", "float32"), ("cpu1/matmul", "fp32")])
+@each_of("share", [0.01, 100.0])
 def test_a_gpus_peak_is_that_of_its_data_sheet(name, dtype, share):
     setup = {"device": "cuda", "backend": "nccl"}
     forged = renamed(scaled(recorded(name), share), setup, **H100, device_memory=memory())
@@ -124,8 +123,8 @@ def test_slower_than_the_process_lived_is_contradicted_and_in_an_old_file_only_c
     assert contradicted(forged) == {"measured within the process's life"}
 
 
-@pytest.mark.parametrize(
-    ("changes", "gate"),
+@each_of(
+    "changes, gate",
     [
         ({"capability": "8.0"}, "the device's numbers are those of its name"),
         ({"device_memory": 40_000_000_000}, "the device's numbers are those of its name"),
@@ -139,8 +138,8 @@ def test_the_parts_of_a_device_belong_together(changes, gate):
     assert gate in contradicted(renamed(recorded("cpu1/machine"), **whole))
 
 
-@pytest.mark.parametrize(
-    ("harm", "gate"),
+@each_of(
+    "harm, gate",
     [
         (lambda c: c["measured"].update(wire_bytes=1e15), "no more bytes than the link carries"),
         (lambda c: c["measured"]["wire"].update(all_reduce=1e15), "bytes of all kinds add up"),
@@ -217,8 +216,8 @@ def training(gpu):
     return renamed(content, setup, **on(gpu), process_seconds=20.0)
 
 
-@pytest.mark.parametrize("gpu", GPUS)
-@pytest.mark.parametrize("make", [products, training])
+@each_of("gpu", GPUS)
+@each_of("make", [products, training])
 def test_what_a_sound_gpu_leaves_is_claimed_and_a_hundred_times_faster_is_contradicted(make, gpu):
     content = make(gpu)
     assert contradicted(content) == set() and evidence_checks.verdict(content) == "claimed"
@@ -232,8 +231,8 @@ def test_what_a_sound_gpu_leaves_is_claimed_and_a_hundred_times_faster_is_contra
 PCIE = {"device": "NVIDIA H100 PCIe", "gpus": 2, "multiprocessors": 114}
 
 
-@pytest.mark.parametrize(
-    ("kind", "rate", "environment", "ok"),
+@each_of(
+    "kind, rate, environment, ok",
     [
         ("all_reduce", 4.8e11, {}, True),  # 8 H100 with NVLS
         ("reduce_scatter", 4.8e11, {}, False),
@@ -276,7 +275,7 @@ def test_a_file_with_a_sound_hash_and_other_contents_is_listed_as_malformed(tmp_
 
 
 # Bus bandwidth over algorithm bandwidth, from nccl-tests' doc/PERFORMANCE.md: 2(n-1)/n, (n-1)/n, and 1 for a send or a broadcast.
-@pytest.mark.parametrize("ranks", [2, 3, 4, 8, 16, 72, 1024])
+@each_of("ranks", [2, 3, 4, 8, 16, 72, 1024])
 def test_bus_factors_are_those_of_nccl_tests(ranks):
     factors = {
         "all_reduce": 2 * (ranks - 1) / ranks,

@@ -21,6 +21,7 @@ from course_runs import (
 )
 from course_runs.reading import recorded
 from course_runs.ring_bytes import ring_sent
+from tests.tables import each_of
 
 H100 = {
     "device": "NVIDIA H100 80GB HBM3",
@@ -175,7 +176,7 @@ A100 = {
 }
 
 
-@pytest.mark.parametrize("name", FORGED)
+@each_of("name", FORGED)
 def test_a_file_forged_as_a_whole_is_contradicted_where_physics_or_software_reaches(name):
     make, gate = FORGED[name]
     content = make()
@@ -239,7 +240,7 @@ PATCHED = {
 }
 
 
-@pytest.mark.parametrize("name", PATCHED)
+@each_of("name", PATCHED)
 def test_a_number_changed_by_itself_no_longer_follows_from_the_others(name):
     harm, gate = PATCHED[name]
     content = copy.deepcopy(sweep())
@@ -255,14 +256,14 @@ def test_a_cpu_sweep_under_a_gpus_name_and_software_is_found_out_by_its_clock():
     assert "times are those of a GPU's clock" in found
 
 
-@pytest.mark.parametrize("seconds", [1e-6, 15e-6, 0.1234567, 3.0, 1e-9])
+@each_of("seconds", [1e-6, 15e-6, 0.1234567, 3.0, 1e-9])
 def test_every_time_of_an_event_is_one_and_its_neighbors_are_not(seconds):
     stamped = event(seconds)
     assert device_bounds.from_an_event(stamped)
     assert not device_bounds.from_an_event(stamped * (1 + 1e-12)) and not device_bounds.from_an_event(1e300)
 
 
-@pytest.mark.parametrize(("name", "share"), [("H100 SXM", 1.0), ("A100 SXM 80GB", 1.75), ("8 CPU cores", 1.75)])
+@each_of("name, share", [("H100 SXM", 1.0), ("A100 SXM 80GB", 1.75), ("8 CPU cores", 1.75)])
 def test_an_all_reduce_sends_each_byte_once_where_the_switch_adds_up(name, share):
     assert link_bounds.least_sent("all_reduce", 1e6, 8, name) == pytest.approx(share * 1e6)
     assert link_bounds.least_sent("all_gather", 1e6, 8, name) == pytest.approx(7 / 8 * 1e6)
@@ -279,15 +280,15 @@ def test_what_was_published_of_several_servers_is_within_their_ports():
 
 
 # Two of four ranks on a server; to each rank of the other one, an all-to-all sends a quarter of what a rank has.
-@pytest.mark.parametrize(
-    ("kind", "share"), [("all_reduce", 1), ("all_gather", 0.5), ("reduce_scatter", 0.5), ("all_to_all", 1), ("send", 1)]
+@each_of(
+    "kind, share", [("all_reduce", 1), ("all_gather", 0.5), ("reduce_scatter", 0.5), ("all_to_all", 1), ("send", 1)]
 )
 def test_bytes_that_cross_the_border_of_a_server(kind, share):
     assert server_bounds.crossing(kind, 1e6, 4, 2) == pytest.approx(share * 1e6)
     assert server_bounds.crossing(kind, 1e6, 2, 1) <= ring_sent(kind, 1e6, 2)  # a rank alone on its server
 
 
-@pytest.mark.parametrize(("servers", "ok"), [([1, 1], False), ([2], None)])
+@each_of("servers, ok", [([1, 1], False), ([2], None)])
 def test_a_training_step_between_servers_is_held_to_their_ports(servers, ok):
     content = copy.deepcopy(recorded("cpu2/fsdp"))
     content["environment"] |= H100

@@ -7,6 +7,7 @@ import pytest
 from course_lib.folders import ROOT
 from course_runs import evidence, reading, tables, tour, verify
 from course_runs.reading import choose, every, hardware_rows, recorded, recorded_names, rows_of
+from tests.tables import each_of
 
 MOST_BYTES = 100_000  # of one shipped file: everybody downloads them all
 
@@ -18,7 +19,7 @@ def alone(tmp_path, monkeypatch):
     return tmp_path
 
 
-@pytest.mark.parametrize("name", recorded_names())
+@each_of("name", recorded_names())
 def test_what_ships_follows_the_schema_is_small_and_names_no_folder_of_a_home(name):
     path = evidence.SHIPPED / f"{name}.json"
     content, _ = verify.verified(path)

@@ -14,6 +14,7 @@ from course_lib.messages import Trouble
 from course_lib.operate.processes import descendants
 from course_runs import evidence, failure_drill, layouts, process_group, torchrun, train, verify, worker_start
 from tests.patience import patience
+from tests.tables import each_of
 
 LIMIT = patience(300.0)  # s; ten times what one of these takes on an idle machine
 HERE = Path(__file__).parent
@@ -221,7 +222,7 @@ def test_a_run_is_ended_before_it_costs_more_than_it_may(tmp_path, capfd):
     assert "stopped after 1" in (tmp_path / "stopped-train.txt").read_text()
 
 
-@pytest.mark.parametrize("kind", ["killed", "hung"])
+@each_of("kind", ["killed", "hung"])
 def test_a_failure_on_purpose_ends_in_time_is_diagnosed_and_leaves_no_process(kind):
     before = below_us()
     found, ended = failure_drill.fail(kind, 2, victim=1, timeout=4.0, limit=LIMIT, device="cpu")

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from course_app import cli
 from course_lib.messages import Trouble
 from course_runs import evidence, retrying, torchrun, worker_start
+from tests.tables import each_of
 
 HERE = Path(__file__).parent
 KILLED = ("Root Cause (first observed failure):", "  exitcode  : -9 (pid: 4711)", "  traceback : Signal 9 (SIGKILL)")
@@ -68,8 +69,8 @@ def test_a_lost_process_is_followed_by_another_try_up_to_the_same_step(tmp_path,
     assert "40 of 100 steps are saved; starting again in 10 s (retry 2 of 3)" in said
 
 
-@pytest.mark.parametrize(
-    ("end", "why"),
+@each_of(
+    "end, why",
     [
         (LOST, "signal 9 (SIGKILL)"),
         (ended(-9), "signal 9 (SIGKILL)"),
@@ -144,7 +145,7 @@ def test_the_steps_of_a_resumed_run_are_counted_from_its_checkpoint(tmp_path):
     assert starter.words[1][-2:] == ["--until", "90"]
 
 
-@pytest.mark.parametrize("lacking", [["--out", "x"], ["--save-every", "20"], ["--save-every", "0", "--out", "x"]])
+@each_of("lacking", [["--out", "x"], ["--save-every", "20"], ["--save-every", "0", "--out", "x"]])
 def test_without_checkpoints_there_is_nothing_to_go_on_from(lacking):
     with pytest.raises(Trouble, match="writes none") as refused:
         worker_start.start("train", lacking, 2, worker_start.Limits(), Starter(), retries=1)

@@ -14,6 +14,7 @@ from course_runs.parallel import Choices
 from course_runs.predict import Job
 from course_runs.process_group import Place
 from course_runs.sizes import size
+from tests.tables import each_of
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_tensorboard_is_asked_for_by_a_flag_and_named_where_it_is_missing(known,
     assert "TensorBoard is not installed here" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("layout", "want"), [(RunLayout(fsdp=2), torch.bfloat16), (RunLayout(ddp=2), torch.float32)])
+@each_of("layout, want", [(RunLayout(fsdp=2), torch.bfloat16), (RunLayout(ddp=2), torch.float32)])
 def test_a_block_is_measured_as_the_run_will_compute_it(layout, want):
     place = Place(0, 1, 0, 1, torch.device("cpu"), "gloo")
     job = Job(config=size("1m").config(16), layout=layout, batch=4, width=2)

@@ -9,6 +9,7 @@ from course_lib.model.transformer import Config
 from course_runs import evidence, forged_examples, parallel, sharded
 from course_runs.evidence_checks import gates
 from course_runs.reading import recorded
+from tests.tables import each_of
 
 
 def seen_as_predicted(config, ways):
@@ -52,7 +53,7 @@ def test_recorded_runs_stand_in_where_no_process_can_be_started():
     )
 
 
-@pytest.mark.parametrize("everywhere", [False, True])
+@each_of("everywhere", [False, True])
 def test_a_doctored_file_keeps_its_books_only_if_all_of_it_is_doctored(everywhere):
     sound = recorded("cpu4/ddp")
     before = evidence.digest(sound)

@@ -12,6 +12,7 @@ from course_runs import evidence, fault_drill, fault_drill_worker, worker_start
 from course_runs.process_group import Place
 from course_runs.reading import recorded
 from course_runs.verify import problems
+from tests.tables import each_of
 
 ORDER = SampleOrder(fault_drill_worker.SAMPLES, fault_drill_worker.BATCH)
 
@@ -45,7 +46,7 @@ def test_the_last_computation_of_a_step_counts_and_its_samples_once():
     assert len(found.losses) == 9
 
 
-@pytest.mark.parametrize("harm", ["a rank's record is missing", "samples twice", "a step is missing"])
+@each_of("harm", ["a rank's record is missing", "samples twice", "a step is missing"])
 def test_what_was_not_read_exactly_once_is_noticed(harm):
     records = a_launch(0, 3, 0, 8, 0)
     at = next(place for place, each in enumerate(records) if each["what"] == "step" and each["step"] == 4)
@@ -68,8 +69,8 @@ def lost(rank, error):
     return {"what": "lost the others", "launch": 0, "rank": rank, "when": 50, "error": error}
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"),
+@each_of(
+    "kind, said",
     [
         ("killed", [lost(0, "Read error: Connection reset by peer"), lost(2, "Connection closed by peer [127.0.0.1]")]),
         ("hung", [lost(0, "Timed out waiting 10000ms for recv"), lost(2, "Timed out waiting 10000ms for send")]),
@@ -90,8 +91,8 @@ def test_harm_that_nobody_noticed_is_not_right():
     assert not row.ok and row.resumed == -1
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
+@each_of(
+    "words, problem",
     [
         (["--nproc", "0"], "cannot shrink to none"),
         (["--harm", "burned"], "no harm 'burned'"),

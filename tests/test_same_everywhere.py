@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -14,57 +13,23 @@ import torch
 from course_chapters import one_thread
 from course_grader import exercises
 from course_grader.arithmetic import ONE_THREAD, same_everywhere
-from course_grader.bank import kill_matrix
 from course_grader.judge.decision import grade
 from course_grader.worker.fork_server_process import environment
 from course_grader.worker.runners import InProcess
+from tests.left_behind import LEFT, PLAIN, left_behind, settings
 from tests.patience import patience
-from tests.rotation import CHAPTERS, REPOSITORY
-from tests.rotation import chosen as asked_for
+from tests.rotation import REPOSITORY
 
 BITS = "14"  # the chapter whose judge compares trainings bit by bit
 
-LEAVE_BEHIND = """
-import torch
-torch.set_num_threads(4)
-torch.set_default_dtype(torch.float64)
-torch.set_grad_enabled(False)
-torch.use_deterministic_algorithms(True)
-torch.set_float32_matmul_precision("medium")
-torch.set_default_device("meta")
-"""
 
-
-def settings() -> list[object]:
-    """What a notebook may leave changed."""
-    return [
-        torch.get_num_threads(),
-        str(torch.get_default_dtype()),
-        torch.is_grad_enabled(),
-        torch.are_deterministic_algorithms_enabled(),
-        torch.get_float32_matmul_precision(),
-        str(torch.get_default_device()),
-    ]
-
-
-PLAIN = [1, "torch.float32", True, False, "highest", "cpu"]
-LEFT = [4, "torch.float64", False, True, "medium", "meta"]
-
-
-@pytest.fixture
-def left_behind() -> Iterator[None]:
-    """A notebook that has changed every setting."""
-    with same_everywhere():
-        exec(LEAVE_BEHIND, {})
-        yield
-
-
-def test_settings_are_plain_inside_and_as_they_were_afterwards(left_behind):
-    with torch.inference_mode(), same_everywhere():
-        assert settings() == PLAIN and (2 * torch.ones(1, requires_grad=True)).grad_fn
-        torch.set_default_dtype(torch.float16)
-        torch.set_default_device("meta")
-    assert settings() == LEFT
+def test_settings_are_plain_inside_and_as_they_were_afterwards():
+    with left_behind():
+        with torch.inference_mode(), same_everywhere():
+            assert settings() == PLAIN and (2 * torch.ones(1, requires_grad=True)).grad_fn
+            torch.set_default_dtype(torch.float16)
+            torch.set_default_device("meta")
+        assert settings() == LEFT
 
 
 def test_a_check_may_stand_where_another_device_is_chosen():
@@ -72,16 +37,6 @@ def test_a_check_may_stand_where_another_device_is_chosen():
         with same_everywhere():
             assert torch.zeros(1).device.type == "cpu"
         assert torch.zeros(1).device.type == "meta"
-
-
-@pytest.mark.parametrize("chapter", sorted(set(CHAPTERS) & set(asked_for)))
-def test_right_answers_stay_right_whatever_the_notebook_has_left_behind(chapter, left_behind):
-    first = {each.exercise: each for each in reversed(kill_matrix.bank(chapter)) if each.sort == "right"}
-    for name, answer in first.items():
-        card = exercises.card(name)
-        report = grade(card, InProcess(*kill_matrix.names_of(answer.source, card.answers)))
-        assert report.passed, (name, report.note, [v.message for v in report.verdicts if not v.ok])
-        assert settings() == LEFT, name
 
 
 def test_a_check_neither_uses_nor_moves_the_notebooks_generators():
@@ -108,11 +63,13 @@ def typed(*words: str, threads: str | None = None, **variables: str) -> subproce
     )
 
 
+@pytest.mark.slower
 def test_check_compares_bits_on_any_number_of_threads():
     ran = typed("-m", "course_app", "check", BITS, "--solved", threads="4", TZ="Asia/Kathmandu", LC_ALL="C")
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
+@pytest.mark.slower
 def test_a_certificate_counts_what_check_counts(tmp_path):
     (source,) = (REPOSITORY / "solutions").glob(f"{BITS}_*")
     shutil.copytree(source, tmp_path / source.name)
@@ -142,9 +99,10 @@ def test_a_kernel_that_has_imported_a_chapter_uses_one_thread_and_what_it_starts
     assert typed("-c", code, threads="4").stdout.split() == ["1", "4"]
 
 
-def test_a_chapter_that_is_imported_after_torch_uses_one_thread_too(left_behind):
-    importlib.reload(one_thread)
-    assert torch.get_num_threads() == 1
+def test_a_chapter_that_is_imported_after_torch_uses_one_thread_too():
+    with left_behind():
+        importlib.reload(one_thread)
+        assert torch.get_num_threads() == 1
 
 
 def test_a_judge_that_loads_torch_only_for_a_verdict_uses_one_thread_too():

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from course_lib.estimate import scaling_laws
 from course_lib.estimate.facts.optimization import compute_optimal_models, published
+from tests.tables import each_of
 
 
 @given(st.floats(0.0, 2.0), st.floats(0.2, 5.0), st.floats(0.05, 1.0))
@@ -20,8 +21,8 @@ def test_a_power_law_is_found_again(floor, scale, exponent):
     assert (held.scale, held.exponent) == pytest.approx((scale, exponent), rel=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("x", "losses", "message"),
+@each_of(
+    "x, losses, message",
     [
         ([1, 2], [3, 2], "at 3 different x"),
         ([1, 1, 1], [3, 2, 1], "at 3 different x"),
@@ -53,7 +54,7 @@ def test_twenty_tokens_a_parameter_gives_the_published_table():
         assert scaling_laws.tokens_for(float(row.params)) == pytest.approx(float(row.tokens), rel=0.15)
 
 
-@pytest.mark.parametrize("wrong", [lambda: scaling_laws.split(0), lambda: scaling_laws.tokens_for(-1.0)])
+@each_of("wrong", [lambda: scaling_laws.split(0), lambda: scaling_laws.tokens_for(-1.0)])
 def test_a_budget_of_nothing_is_refused(wrong):
     with pytest.raises(ValueError):
         wrong()

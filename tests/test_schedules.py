@@ -33,6 +33,7 @@ from course_lib.parallel.schedules import (
     zb_h2,
     zb_v,
 )
+from tests.tables import each_of
 
 sizes = st.integers(1, 6), st.integers(1, 14)
 
@@ -60,7 +61,7 @@ def test_every_generator_gives_a_valid_schedule_at_every_size_it_takes(name, ran
     assert sorted(set(held)) == list(range(schedule.stages))
 
 
-@pytest.mark.parametrize("chunks", [1, 2, 3, 4, 5, 8])
+@each_of("chunks", [1, 2, 3, 4, 5, 8])
 def test_interleaving_takes_any_number_of_chunks(chunks):
     schedule = validate(interleaved(3, 6, chunks))
     assert schedule.stages == 3 * chunks and schedule.routes == (looped(3, chunks),)
@@ -101,8 +102,8 @@ NAMES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(("ranks", "microbatches"), [(2, 8), (4, 16), (8, 32)])
+@each_of("name", NAMES)
+@each_of("ranks, microbatches", [(2, 8), (4, 16), (8, 32)])
 def test_memory_is_what_its_authors_say(name, ranks, microbatches):
     schedule, formula = NAMES[name](ranks, microbatches), bubble_formula(name)
     assert max(peak_activations(schedule)) == formula.peak(PP=ranks, M=microbatches, V=2)
@@ -134,7 +135,7 @@ def test_each_stage_has_its_own_last_backward():
 # --- torch's generators
 
 
-@pytest.mark.parametrize("pair", torch_schedules.PAIRS, ids=lambda pair: pair.torch_name)
+@each_of("pair", torch_schedules.PAIRS, ids=lambda pair: pair.torch_name)
 def test_the_order_is_torchs_operation_by_operation(pair):
     for chunks in pair.chunks:
         for ranks, microbatches in torch_schedules.SIZES[:3]:
@@ -152,8 +153,8 @@ def test_the_order_is_torchs_operation_by_operation(pair):
 # --- sizes that do not fit
 
 
-@pytest.mark.parametrize(
-    ("ask", "way"),
+@each_of(
+    "ask, way",
     [
         (lambda: interleaved(8, 20), "16 or 24 would fit"),
         (lambda: interleaved(8, 5), "; 8 would fit"),
@@ -233,7 +234,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("name", WRONG)
+@each_of("name", WRONG)
 def test_the_faulty_step_is_named_by_rank_position_and_operation(name):
     schedule, kind, rank, place, op = WRONG[name]
     first = next(each for each in faults(schedule) if each.kind == kind)
@@ -296,8 +297,8 @@ def test_a_limit_of_activations_marks_the_forward_that_passes_it():
 # --- what needs a buffer
 
 
-@pytest.mark.parametrize(
-    ("schedule", "least"),
+@each_of(
+    "schedule, least",
     [
         (naive(4, 3), 0),
         (gpipe(4, 8), 0),
@@ -306,7 +307,6 @@ def test_a_limit_of_activations_marks_the_forward_that_passes_it():
         (zb_h2(4, 8), 1),
         (dualpipe(4, 8), 2),
     ],
-    ids=lambda value: getattr(value, "name", str(value)),
 )
 def test_some_orders_only_work_with_buffered_sends(schedule, least):
     assert least_buffering(schedule) == least and not faults(schedule, buffering=least)

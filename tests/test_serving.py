@@ -13,6 +13,7 @@ from course_lib.estimate import facts, scaling_laws
 from course_lib.operate import serving
 from course_lib.operate.serving import published
 from course_lib.operate.serving.speed import Deployment, Sustained
+from tests.tables import each_of
 
 # --- bytes -----------------------------------------------------------------------------------------
 
@@ -237,7 +238,7 @@ def test_speculative_sampling_has_exactly_the_target_distribution():
         assert np.allclose(total, target[0], atol=1e-9)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@each_of("seed", [0, 1])
 def test_many_draws_agree_with_the_target_and_with_the_acceptance_rate(seed):
     """Chi-squared below its 99.9th percentile (24.3 with 7 degrees of freedom) over 6,000 steps; the rates within four deviations."""
     coin = np.random.default_rng(seed)
@@ -269,8 +270,8 @@ def test_equal_models_accept_all_and_the_formula_counts_tokens():
 # --- fewer bits ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("per", ["token", "channel", "tensor"])
-@pytest.mark.parametrize("bits", [2, 4, 8])
+@each_of("per", ["token", "channel", "tensor"])
+@each_of("bits", [2, 4, 8])
 def test_a_quantized_number_is_off_by_half_a_step_at_most(bits, per):
     x = torch.randn(2, 40, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(bits))
     codes, scale, low = serving.quantize(x, bits, per)

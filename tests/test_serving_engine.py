@@ -13,6 +13,7 @@ from course_lib.operate.serving.engine import FINISHED, RUNNING, WAITING, Engine
 from course_lib.operate.serving.model_cache import generate
 from course_lib.operate.serving.paged_model import PagedModel, Sampling, draw
 from course_lib.operate.serving.prefix_pool import PrefixPool
+from tests.tables import each_of
 
 LIMITS = Limits(context=40, pages=12, page_size=4, max_batch=4, budget=8, queue=100)
 
@@ -203,7 +204,7 @@ def test_an_iteration_that_raises_ends_its_own_requests_and_no_others():
     assert second.reply == expected([2], 3)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@each_of("seed", range(12))
 def test_random_requests_and_disconnects_leave_no_page_and_change_no_reply(seed):
     coin = random.Random(seed)
     engine = engine_of(
@@ -300,8 +301,8 @@ def test_a_sampled_reply_does_not_depend_on_the_batch():
     assert alone == batched and preemptions and max(map(max, alone)) < 50
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
+@each_of(
+    "changes, says",
     [
         ({"pages": 0}, "pages is 0"),
         ({"queue": -1}, "queue is -1"),

@@ -12,6 +12,7 @@ from course_lib.operate.serving import Request, load, queues, simulate
 from course_lib.operate.serving.engine import Iteration, Limits
 from course_lib.operate.serving.forecast import IterationCost, Timed, fit, forecast
 from course_lib.operate.serving.load import CUT, OK, REFUSED, Planned
+from tests.tables import each_of
 
 LIMITS = Limits(context=128, pages=64, page_size=8, max_batch=4, budget=32, queue=1000)
 FLAT = IterationCost(fixed=1.0, prompt_token=0, prompt_chunk=0, decode=0, context=0)
@@ -28,7 +29,7 @@ def test_one_request_takes_its_iterations_and_what_the_server_adds():
     assert (seen.status, seen.ttft, len(iterations)) == (OK, pytest.approx(prompt - 10), 3)
 
 
-@pytest.mark.parametrize("utilization", [0.3, 0.7])
+@each_of("utilization", [0.3, 0.7])
 def test_one_iteration_per_request_and_one_at_a_time_is_the_queue_m_d_1(utilization):
     plan = load.plan(utilization, 4000, 1, prompt=(5, 5), output=(1, 1), groups=0)
     seen, _ = forecast(plan, replace(LIMITS, max_batch=1), FLAT)
@@ -45,7 +46,7 @@ class Flat:
         return 1.0 + 0.02 * chunk + 0.05 * batch
 
 
-@pytest.mark.parametrize("rate", [0.02, 0.1])
+@each_of("rate", [0.02, 0.1])
 def test_the_engine_on_a_clock_and_the_simulator_agree(rate):
     """Two programs that share no code. Only requests that arrive during an iteration may be ordered differently."""
     plan = load.plan(rate, 600, 2, prompt=(4, 60), output=(2, 20), groups=0)
@@ -102,8 +103,8 @@ def test_a_plan_has_its_rate_lengths_prefixes_and_disconnects():
     assert set("".join(each.prompt for each in plan)) <= set(text.vocabulary())
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
+@each_of(
+    "changes, says",
     [
         ({"rate": -1.0}, "rate is -1.0 requests/s; it must be a number of requests/s, more than 0"),
         ({"rate": 0.0}, "rate is 0.0"),

@@ -8,6 +8,7 @@ import torch
 from course_lib.model import transformer
 from course_lib.model.transformer import Config
 from course_lib.operate.serving.model_cache import Chunk, KVCache, PagedCache, cached_logits, generate, paged_logits
+from tests.tables import each_of
 
 CONFIGS = {
     "rotary, MHA": Config(hidden=32, heads=4, seq_len=48),
@@ -27,7 +28,7 @@ def tokens_of(count, seed=0):
     return [coin.randrange(64) for _ in range(count)]
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@each_of("name", CONFIGS)
 def test_a_contiguous_cache_gives_the_logits_of_the_whole_sequence(name):
     model = model_of(name)
     tokens = torch.tensor([tokens_of(40, seed) for seed in range(3)])
@@ -37,8 +38,8 @@ def test_a_contiguous_cache_gives_the_logits_of_the_whole_sequence(name):
     assert cache.length == 40
 
 
-@pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize("page_size", [1, 5, 16])
+@each_of("name", CONFIGS)
+@each_of("page_size", [1, 5, 16])
 def test_pages_in_any_order_give_the_logits_of_the_whole_sequence(name, page_size):
     """Five sequences of different lengths come, go and are cut into chunks at random; free pages hold huge numbers."""
     model, coin = model_of(name), random.Random(page_size)
@@ -64,8 +65,8 @@ def test_pages_in_any_order_give_the_logits_of_the_whole_sequence(name, page_siz
             done[row] = end
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("name", CONFIGS)
+@each_of("dtype", [torch.float64, torch.float32])
+@each_of("name", CONFIGS)
 def test_generated_tokens_are_those_of_the_uncached_model(name, dtype):
     model = model_of(name, dtype)
     for seed, length in enumerate((1, 16, 31)):
@@ -96,8 +97,8 @@ def test_a_cache_costs_two_numbers_per_layer_key_value_head_and_head_dimension()
     assert PagedCache(config, 7, 16).nbytes == 7 * 16 * per_token
 
 
-@pytest.mark.parametrize(
-    ("chunks", "says"),
+@each_of(
+    "chunks, says",
     [
         ([], "chunks is empty"),
         ([Chunk([], 0, [0])], "no tokens"),

@@ -8,6 +8,7 @@ import pytest
 from course_lib.operate import serving
 from course_lib.operate.serving.requests import Request
 from course_lib.operate.serving.speed import causal_pairs
+from tests.tables import each_of
 
 
 @dataclass
@@ -68,8 +69,8 @@ def one_by_one(requests, cost, *, chunked, max_batch, budget):
     return [np.array([times[place] for place in range(len(requests))]) for times in (first, finish)]
 
 
-@pytest.mark.parametrize("chunked", [False, True])
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@each_of("chunked", [False, True])
+@each_of("seed", [0, 1, 2])
 def test_iterations_added_up_equal_iterations_one_by_one(chunked, seed):
     requests = serving.poisson_requests(120, 8.0, seed, prompt=(60, 60), output=(20, 25))
     cost, limits = Cost(), {"max_batch": 12, "budget": 64}
@@ -78,8 +79,8 @@ def test_iterations_added_up_equal_iterations_one_by_one(chunked, seed):
     assert np.allclose(found.first, first, rtol=1e-9) and np.allclose(found.finish, finish, rtol=1e-9)
 
 
-@pytest.mark.parametrize("scheduler", serving.SCHEDULERS)
-@pytest.mark.parametrize("capacity", [10**6, 900])
+@each_of("scheduler", serving.SCHEDULERS)
+@each_of("capacity", [10**6, 900])
 def test_every_token_comes_once_even_if_sequences_are_preempted(scheduler, capacity):
     requests = serving.poisson_requests(150, 40.0, 3, prompt=(60, 60), output=(40, 40))
     found = serving.simulate(requests, Cost(), scheduler, capacity=capacity, max_batch=16)

@@ -38,6 +38,7 @@ from course_lib.parallel.sharding import (
     two_levels,
 )
 from tests.patience import patience
+from tests.tables import each_of
 
 SINGLE, DOUBLE = torch.float32, torch.float64
 WAYS = ["stage 1", "stage 2", "fully", "no prefetch", "prefetch 3", "kept", "one unit", "small units"]
@@ -62,7 +63,7 @@ def test_the_loss_curve_of_50_steps_is_that_of_one_process(how, ranks):
     assert run.results[0][0][-1] < 0.75 * run.results[0][0][0], "it learned something"
 
 
-@pytest.mark.parametrize("ranks", [1, 3, 8])
+@each_of("ranks", [1, 3, 8])
 def test_whole_tensors_that_are_owned_give_the_same_weights(ranks):
     run = simulate(owned, ranks, (10, DOUBLE))
     assert_parity(run.results[-1], 10, DOUBLE)
@@ -83,7 +84,7 @@ def test_a_rank_that_owns_nothing_takes_what_the_others_step():
     assert all((weight == 0.5).all() for _, weight in results)
 
 
-@pytest.mark.parametrize(("how", "ranks"), [("stage 2", 3), ("fully", 3), ("two levels", 4)])
+@each_of("how, ranks", [("stage 2", 3), ("fully", 3), ("two levels", 4)])
 def test_clipping_by_the_norm_over_all_parts_is_that_of_one_process(how, ranks):
     run = simulate(train, ranks, (how, 10, DOUBLE, 0.5))
     assert_parity(run.results[-1], 10, DOUBLE, 0.5)
@@ -172,7 +173,7 @@ def test_micro_batches_add_up_in_the_part():
             torch.testing.assert_close(got[name], want)
 
 
-@pytest.mark.parametrize("checkpointing", ["full", "selective"])
+@each_of("checkpointing", ["full", "selective"])
 def test_recomputation_works_inside_units(checkpointing):
     def program(comm, checkpointing):
         from dataclasses import replace
@@ -231,7 +232,7 @@ def twice(comm):
     return full_gradients(z)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 13])
+@each_of("ranks", [1, 2, 13])
 def test_a_module_used_twice_and_parameters_smaller_than_the_rank_count_are_right(ranks):
     got = simulate(twice, ranks).results[-1]
     model = Twice()
@@ -265,8 +266,8 @@ def unused_zero(comm):
     z.finish()
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
+@each_of(
+    "program, words",
     [
         (shared_parameter, "A parameter is in two units, embedding and head.*leave both modules to the root"),
         (foreign, "a Linear that is not inside the module"),
@@ -277,7 +278,6 @@ def unused_zero(comm):
         (lambda comm: Zero(comm, nn.Linear(2, 2).requires_grad_(False)), "no parameter is trained"),
         (lambda comm: FullySharded(comm, nn.Linear(2, 2), prefetch=-1), "prefetch=-1"),
     ],
-    ids=["shared", "foreign", "unused", "unused in stage 1", "levels", "stage 3", "all frozen", "prefetch"],
 )
 def test_a_mistake_is_said_where_it_is_made(program, words):
     with pytest.raises(RankError, match=words):
@@ -355,7 +355,7 @@ def test_the_norm_counts_replicas_once_and_all_parts():
     assert all(part < 0.99 * want for part in local) and len(local) == 2
 
 
-@pytest.mark.parametrize("shard_ranks", [1, 3])
+@each_of("shard_ranks", [1, 3])
 def test_two_levels_of_which_one_is_a_single_rank_are_right_too(shard_ranks):
     def program(comm):
         inside, across = two_levels(comm, shard_ranks)

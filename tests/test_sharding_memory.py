@@ -26,6 +26,7 @@ from course_lib.parallel.sharding import (
     step_bytes,
     two_levels,
 )
+from tests.tables import each_of
 
 BF16, SINGLE = torch.bfloat16, torch.float32
 CONFIG = Config(layers=5, hidden=48, positions="learned")
@@ -72,9 +73,9 @@ def run_steps(comm, stage, letter, size=SIZE, config=CONFIG, **choices):
     return roles, peak, saved, [row.flat.elements for row in z.rows]
 
 
-@pytest.mark.parametrize("ranks", [2, 7])
-@pytest.mark.parametrize("letter", ["B", "C", "D", "F"])
-@pytest.mark.parametrize("stage", [1, 2, 3])
+@each_of("ranks", [2, 7])
+@each_of("letter", ["B", "C", "D", "F"])
+@each_of("stage", [1, 2, 3])
 def test_state_by_role_is_that_of_the_convention_and_the_stage(stage, letter, ranks):
     for roles, _, _, rows in simulate(partial(run_steps, size=ranks), ranks, (stage, letter), account=True).results:
         want = memory.zero_by_bucket(sum(rows), stage, ranks, letter)
@@ -90,8 +91,8 @@ def test_so_a_parameter_takes_4_and_12_over_n_then_2_and_14_over_n_then_16_over_
         assert sum(roles[role] for role in ROLES) / sum(rows) == pytest.approx(per, rel=0.01)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("prefetch", [0, 1, 2])
+@each_of("ranks", [2, 4])
+@each_of("prefetch", [0, 1, 2])
 def test_at_the_peak_a_rank_holds_its_parts_the_units_at_work_and_one_units_gradients(ranks, prefetch):
     config = Config(layers=6, hidden=128, positions="learned", vocab=50, seq_len=8)
     run = simulate(partial(run_steps, size=ranks, config=config, prefetch=prefetch), ranks, (3, "B"), account=True)
@@ -213,8 +214,8 @@ VOLUMES = {  # stage, convention, choices -> bytes an element is gathered and re
 }
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
-@pytest.mark.parametrize("case", VOLUMES)
+@each_of("ranks", [1, 3])
+@each_of("case", VOLUMES)
 def test_bytes_of_a_step_are_exactly_those_predicted(case, ranks):
     stage, letter, choices, gather, reduce = VOLUMES[case]
     run = simulate(partial(one_step, **choices), ranks, (stage, letter))
@@ -232,7 +233,7 @@ TABLE = [  # (all in bf16, sums in fp32): data parallel, stage 1, stage 2, stage
 ]
 
 
-@pytest.mark.parametrize(("stage", "kept", "narrow", "wide"), TABLE)
+@each_of("stage, kept, narrow, wide", TABLE)
 def test_stage_3_sends_one_and_a_half_times_what_data_parallelism_sends_and_with_fp32_sums_as_much(
     stage, kept, narrow, wide
 ):

@@ -11,6 +11,7 @@ from course_lib.cluster import Topology, simulate
 from course_lib.estimate import memory
 from course_lib.estimate.units import GB
 from course_lib.parallel.sharding import FullySharded, Wires, group_of, knee, play, step_bytes, work_of
+from tests.tables import each_of
 
 WIDTH, UNITS, TOKENS, RANKS, LATENCY, FLOPS = 64, 6, 128, 4, 1e-6, 2e10
 
@@ -22,9 +23,9 @@ def stack(comm, prefetch, kept=False):
     model.finish()
 
 
-@pytest.mark.parametrize("kept", [False, True])
-@pytest.mark.parametrize("bandwidth", [0.4e9, 1e9, 4e9])
-@pytest.mark.parametrize("depth", [0, 1])
+@each_of("kept", [False, True])
+@each_of("bandwidth", [0.4e9, 1e9, 4e9])
+@each_of("depth", [0, 1])
 def test_a_step_is_as_long_as_the_clusters_clock_says(depth, bandwidth, kept):
     wires = Topology.flat(LATENCY, bandwidth, FLOPS)
     run = simulate(partial(stack, prefetch=depth, kept=kept), RANKS, topology=wires, account=True)
@@ -34,7 +35,7 @@ def test_a_step_is_as_long_as_the_clusters_clock_says(depth, bandwidth, kept):
     assert run.meter.bytes_sent[0] == step_bytes([WIDTH**2] * UNITS, RANKS, 3, 4, 4, kept=kept, root=False)
 
 
-@pytest.mark.parametrize("bandwidth", [1e9, 4e9])
+@each_of("bandwidth", [1e9, 4e9])
 def test_one_unit_ahead_hides_gathers_of_the_backward_pass_as_well(bandwidth):
     wires = Topology.flat(LATENCY, bandwidth, FLOPS)
     none, one = (simulate(stack, RANKS, (depth,), topology=wires, account=True) for depth in (0, 1))
@@ -63,7 +64,7 @@ def test_where_the_wire_is_slower_the_step_is_as_long_as_its_work():
     assert on_the_wire < step.seconds < on_the_wire + work.forward + work.backward + 1e-9
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+@each_of("depth", [0, 1, 2, 3])
 def test_a_unit_more_is_gathered_for_each_that_is_ahead(depth):
     work = work_of(1e6, 4096, 8, 1e12, 1e9)
     assert play([work] * 10, depth).peak_bytes == (depth + 1) * work.nbytes
@@ -115,7 +116,7 @@ def test_a_group_of_one_is_plain_data_parallelism():
     assert one.state == memory.zero_bytes(7e9, 0, 64)
 
 
-@pytest.mark.parametrize(("params", "best"), [(7e9, 2), (30e9, 8), (70e9, 32), (405e9, None)])
+@each_of("params, best", [(7e9, 2), (30e9, 8), (70e9, 32), (405e9, None)])
 def test_the_knee_lies_inside_a_server_unless_memory_forbids_it(params, best):
     found = [group_of(params, 64, 2**power, 4096, 4e14, FREE, units=80) for power in range(7)]
     chosen = knee(found, 64 * GB)

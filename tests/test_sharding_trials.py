@@ -8,6 +8,7 @@ from course_lib.model import text
 from course_lib.model.transformer import Config, build, loss
 from course_lib.parallel import sharding
 from course_lib.parallel.sharding import FullySharded, Zero
+from tests.tables import each_of
 
 
 def gradients(model):
@@ -30,7 +31,7 @@ def kind_of(comm, stage):
     return type(model), getattr(model, "stage", None), sum(each.numel() for each in model.parameters())
 
 
-@pytest.mark.parametrize(("stage", "kind"), [(1, Zero), (2, Zero), (3, FullySharded)])
+@each_of("stage, kind", [(1, Zero), (2, Zero), (3, FullySharded)])
 def test_a_model_is_cut_as_its_stage_says(stage, kind):
     assert all(found[0] is kind for found in simulate(kind_of, 2, args=(stage,)).results)
 
@@ -42,7 +43,7 @@ def test_a_replica_is_no_cut_at_all():
     )
 
 
-@pytest.mark.parametrize("stage", [0, 3])
+@each_of("stage", [0, 3])
 def test_live_bytes_of_a_step_have_its_three_phases_and_a_shard_holds_less(stage):
     config = Config(vocab=64, layers=4, hidden=96, seq_len=16)
     text.batch(0, 1, 8)

@@ -29,6 +29,7 @@ from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 from tests.conftest import cell, notebook
 from tests.patience import patience
+from tests.tables import each_of
 
 LIMIT = 1_500_000  # bytes of a page and of all that it loads, before frames
 PICTURE = (
@@ -53,8 +54,8 @@ def test_every_formula_of_the_course_becomes_mathml_without_a_leftover_command()
     assert found > 40
 
 
-@pytest.mark.parametrize(
-    ("formula", "shown"),
+@each_of(
+    "formula, shown",
     [
         (r"\mathcal L", "<mi>ℒ</mi>"),
         (r"\mathcal G", "<mi>𝒢</mi>"),
@@ -251,7 +252,7 @@ def test_chapters_that_are_stopped_end_at_once(tmp_path):
 # --- weeks -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 6])
+@each_of("count", [1, 2, 3, 4, 6])
 def test_no_other_division_has_a_shorter_longest_week(count):
     minutes = {"00": 30, "01": 95, "02": 20, "03": 110, "04": 60, "05": 45}
     found = syllabus.weeks(minutes, count)

@@ -26,6 +26,7 @@ from course_lib.parallel.tensor import (
     split,
     sum_out,
 )
+from tests.tables import each_of
 
 
 def numbers(*shape, seed=0):
@@ -42,7 +43,7 @@ def both_ways(comm, dim):
     return torch.equal(gathered, whole), torch.equal(kept, comm.size * part), part.grad.unique().tolist()
 
 
-@pytest.mark.parametrize("dim", [-1, -2, 1, 2])
+@each_of("dim", [-1, -2, 1, 2])
 def test_a_dimension_may_be_counted_from_the_end(dim):
     assert simulate(both_ways, 2, (dim,)).results == [(True, True, [2.0])] * 2
 
@@ -65,7 +66,7 @@ def region(comm, both=False):
     ]
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@each_of("ranks", [1, 2, 4])
 def test_f_and_g_have_the_gradients_of_the_product_across_ranks_twice(ranks):
     assert simulate(region, ranks).results == [[True, True]] * ranks
 
@@ -83,8 +84,8 @@ def sequence_region(comm, dim):
     return y.detach(), grad.detach(), second
 
 
-@pytest.mark.parametrize("dim", [0, 1])
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@each_of("dim", [0, 1])
+@each_of("ranks", [1, 2, 4])
 def test_gather_and_scatter_around_a_product_equal_one_rank(ranks, dim):
     want = simulate(sequence_region, 1, args=(dim,)).results[0]
     results = simulate(sequence_region, ranks, args=(dim,)).results
@@ -183,7 +184,7 @@ def test_the_pair_costs_one_all_reduce_each_way():
     assert simulate(pair, 4, args=(16, 32, True, True)).meter.bytes_sent == [5 * nbytes * 3 // 4] * 4
 
 
-@pytest.mark.parametrize("sequence", [False, True])
+@each_of("sequence", [False, True])
 def test_the_pair_is_safe_under_all_adversaries(sequence):
     assert interleavings(pair, 2, args=(6, 8, True, sequence)) is None
 
@@ -194,7 +195,7 @@ def clocked(comm, overlap, sequence):
     layer(x).sum().backward()
 
 
-@pytest.mark.parametrize("sequence", [False, True])
+@each_of("sequence", [False, True])
 def test_the_input_gradients_sum_hides_behind_the_weights_gradient(sequence):
     wire = Topology.flat(1e-6, 10e9, 2e10)  # a product takes longer than its all-reduce
     waits, hides = (
@@ -226,7 +227,7 @@ def products(comm, decomposed):
     return F.linear(gather_in(x, comm), weight, bias), scatter_out(F.linear(mine, weight), comm)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@each_of("ranks", [1, 2, 4])
 def test_decomposed_products_are_the_same_for_the_same_bytes_and_operations_and_hide_them(ranks):
     wire = Topology.flat(1e-9, 1e9, 1e9)  # a piece takes longer to multiply than to send
     at_once, in_pieces = (
@@ -259,8 +260,8 @@ def test_unequal_widths_on_the_way_out_are_told():
         simulate(program, 2)
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
+@each_of(
+    "program, words",
     [
         (lambda comm: gather_in(split(torch.ones(1, 5, 2), comm), comm), "5 rows along dimension 1"),
         (lambda comm: scattered_product(comm, torch.ones(1, 5, 2), torch.ones(2, 2)), "5 rows along dimension 1"),
@@ -271,7 +272,6 @@ def test_unequal_widths_on_the_way_out_are_told():
         (lambda comm: cross_entropy(comm, torch.ones(1, 1, 4), torch.tensor([[-1]]), 8), "target -1 is not in"),
         (lambda comm: cross_entropy(comm, torch.ones(1, 1, 8), torch.tensor([[1]]), 8), "holds 8 of 8 tokens"),
     ],
-    ids=["tokens", "tokens in pieces", "outputs", "inputs", "rows", "token", "target", "whole logits"],
 )
 def test_what_cannot_be_shared_out_is_refused_in_words(program, words):
     with pytest.raises(RankError, match=words):
@@ -298,9 +298,9 @@ def vocabulary(comm, vocab, sequence, scale):
     return x.detach(), table.weight.grad, loss.detach(), logits.grad, gather_logits(comm, logits, vocab)
 
 
-@pytest.mark.parametrize("scale", [1.0, 1e4], ids=["plain logits", "logits of 10,000"])
-@pytest.mark.parametrize("sequence", [False, True])
-@pytest.mark.parametrize(("ranks", "vocab"), [(1, 8), (2, 8), (3, 8), (4, 11), (4, 4)])
+@each_of("scale", [1.0, 1e4])
+@each_of("sequence", [False, True])
+@each_of("ranks, vocab", [(1, 8), (2, 8), (3, 8), (4, 11), (4, 4)])
 def test_embedding_and_loss_equal_the_whole_vocabularys(ranks, vocab, sequence, scale):
     results = simulate(vocabulary, ranks, args=(vocab, sequence, scale)).results
     tokens = torch.arange(24).view(2, 12) * 7 % vocab

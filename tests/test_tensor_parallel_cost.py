@@ -19,6 +19,7 @@ from course_lib.parallel.tensor import (
     plan,
     tp_bytes_per_step,
 )
+from tests.tables import each_of
 
 
 def made(comm, config, sequence, vocabulary):
@@ -33,9 +34,9 @@ def stepped(comm, config, sequence, vocabulary):
     return misplaced(model)
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
+@each_of("options", OPTIONS.values(), ids=OPTIONS)
+@each_of("ranks", [1, 2, 4])
+@each_of("config", SHAPES.values(), ids=SHAPES)
 def test_a_step_sends_the_bytes_that_were_predicted(config, ranks, options):
     before = simulate(made, ranks, args=(config, *options)).meter.bytes_sent
     after = simulate(stepped, ranks, args=(config, *options)).meter.bytes_sent
@@ -55,7 +56,7 @@ def test_a_step_sends_the_bytes_that_were_predicted(config, ranks, options):
         assert sent == pytest.approx([want] * ranks, abs=32 * ranks)  # partial gradients need not divide
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@each_of("ranks", [2, 4])
 def test_with_the_sequence_shared_out_what_lies_between_the_regions_is_kept_once(ranks):
     config = Config(hidden=64)
 
@@ -70,7 +71,7 @@ def test_with_the_sequence_shared_out_what_lies_between_the_regions_is_kept_once
     assert whole - shared == norms * (ranks - 1) / ranks
 
 
-@pytest.mark.parametrize("vocabulary", [False, True])
+@each_of("vocabulary", [False, True])
 def test_build_gives_the_bits_of_the_whole_for_any_ranks_and_never_holds_it(vocabulary):
     config = Config(hidden=64, layers=4, biases=True, vocab=53)
 
@@ -198,7 +199,7 @@ CHEATS = {
 }
 
 
-@pytest.mark.parametrize(("cheat", "words"), CHEATS.values(), ids=CHEATS)
+@each_of("cheat, words", CHEATS.values(), ids=CHEATS)
 def test_right_numbers_without_tensor_parallelism_are_found_by_their_cost(cheat, words):
     config = Config(hidden=64, heads=8)
     runs = [simulate(each, 4, args=(config,), account=True, topology=WIRE) for each in (honest, cheat)]

@@ -16,6 +16,7 @@ from course_lib.model.transformer import build as build_whole
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.tensor import parallelize, plan
 from tests.patience import patience
+from tests.tables import each_of
 
 
 @pytest.mark.rotates("course_lib/parallel/tensor/", "course_lib/cluster/")
@@ -28,7 +29,7 @@ def test_ten_steps_on_ranks_equal_ten_on_one(config, ranks, options):
     compare(results[-1], alone(config, 10), 10)
 
 
-@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+@each_of("options", OPTIONS.values(), ids=OPTIONS)
 def test_frozen_parameters_stay_as_they_are_and_the_rest_trains_as_on_one_rank(options):
     config = SHAPES["grouped queries"]
     want = alone(config, 10, FROZEN)
@@ -36,7 +37,7 @@ def test_frozen_parameters_stay_as_they_are_and_the_rest_trains_as_on_one_rank(o
     compare(simulate(together, 4, args=(config, 10, options, FROZEN)).results[1], want, 10)
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@each_of("ranks", [2, 4])
 def test_copies_are_the_same_to_the_bit_on_every_rank_after_ten_steps(ranks):
     config = replace(SHAPES["one KV head"], biases=True, positions="learned")
     parts = [result[3] for result in simulate(together, ranks, args=(config, 10, (True, True))).results]

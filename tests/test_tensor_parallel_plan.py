@@ -17,6 +17,7 @@ from course_lib.parallel.tensor.traffic import (
     tp_calls_per_layer,
     tp_cost_per_layer,
 )
+from tests.tables import each_of
 
 
 def test_plan_and_traffic_load_no_torch():
@@ -41,9 +42,9 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("vocab_parallel", [True, False], ids=["vocabulary cut", "vocabulary whole"])
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("config", SHAPES.values(), ids=SHAPES)
+@each_of("vocab_parallel", [True, False])
+@each_of("ranks", [1, 2, 4])
+@each_of("config", SHAPES.values(), ids=SHAPES)
 def test_the_pieces_of_all_ranks_cover_every_parameter_as_often_as_they_say(config, ranks, vocab_parallel):
     shapes = {name: tuple(each.shape) for name, each in build(config).named_parameters()}
     met = {name: np.zeros(shape) for name, shape in shapes.items()}
@@ -73,8 +74,8 @@ def test_only_what_meets_a_part_of_the_tokens_has_partial_gradients():
         assert partial == (names if sequence else set())
 
 
-@pytest.mark.parametrize(
-    ("config", "ranks", "word"),
+@each_of(
+    "config, ranks, word",
     [
         (Config(hidden=28, heads=7, positions="learned"), 2, "heads=7"),
         (Config(ffn=90), 4, "ffn=90"),
@@ -82,7 +83,6 @@ def test_only_what_meets_a_part_of_the_tokens_has_partial_gradients():
         (Config(vocab=3), 4, "vocab=3"),
         (Config(), 0, "ranks is 0"),
     ],
-    ids=["heads", "columns of the MLP", "KV heads", "vocabulary", "no ranks"],
 )
 def test_what_does_not_divide_is_refused_with_what_fits(config, ranks, word):
     with pytest.raises(ValueError, match=word):
@@ -97,7 +97,7 @@ def test_a_rank_beyond_the_last_is_refused():
 # --- bytes
 
 
-@pytest.mark.parametrize("tp", [1, 2, 8])
+@each_of("tp", [1, 2, 8])
 def test_a_layer_sends_what_the_papers_say(tp):
     tokens, hidden = 4096, 8192  # Narayanan et al. (2021), section 3.2: 8·b·s·h·(t-1)/t elements
     plain = 8 * tokens * hidden * (tp - 1) / tp * 2
@@ -115,15 +115,14 @@ def test_the_time_of_a_layer_is_that_of_its_bytes_and_hops():
     assert tp_calls_per_layer(sequence_parallel=True) == {"all_gather": 6, "reduce_scatter": 4}
 
 
-@pytest.mark.parametrize(
-    ("call", "word"),
+@each_of(
+    "call, word",
     [
         (lambda: tp_calls_per_layer(recompute="some"), "recompute is 'some'"),
         (lambda: tp_bytes_per_layer(0, 8, 2), "tokens is 0"),
         (lambda: tp_bytes_per_layer(8, 8, 0), "ranks is 0"),
         (lambda: tp_bytes_per_step(Config(), 4, 32, 3), "heads=4 is not a multiple of 3"),
     ],
-    ids=["recompute", "tokens", "ranks", "heads"],
 )
 def test_bad_input_is_refused_in_words(call, word):
     with pytest.raises(ValueError, match=word):

@@ -10,6 +10,7 @@ from course_lib.model.text import batch
 from course_lib.model.transformer import Config, Transformer
 from course_lib.model.transformer import build as build_whole
 from course_lib.parallel.tensor import build, full_gradients, full_state, gather_full, parallelize, shard_state
+from tests.tables import each_of
 
 # --- state
 
@@ -65,7 +66,7 @@ def dropped(comm, sequence):
     return outer, states[0], torch.get_rng_state()
 
 
-@pytest.mark.parametrize("sequence", [False, True])
+@each_of("sequence", [False, True])
 def test_masks_are_alike_where_ranks_hold_the_same_and_differ_where_they_do_not(sequence):
     outer, inner, states = zip(*simulate(dropped, 4, args=(sequence,)).results, strict=True)
     share = outer[0].double().mean().item()
@@ -78,8 +79,8 @@ def test_masks_are_alike_where_ranks_hold_the_same_and_differ_where_they_do_not(
     assert all(torch.equal(each, states[0]) for each in states)
 
 
-@pytest.mark.parametrize("checkpointing", ["full", "selective"])
-@pytest.mark.parametrize("sequence", [False, True])
+@each_of("checkpointing", ["full", "selective"])
+@each_of("sequence", [False, True])
 def test_recomputation_meets_the_same_masks_again(sequence, checkpointing):
     def gradients(comm, checkpointing):
         config = Config(dropout=0.3, attention="manual", checkpointing=checkpointing)
@@ -128,8 +129,8 @@ def wrong_state(comm):
     shard_state({}, Config(), comm.size, comm.rank)
 
 
-@pytest.mark.parametrize(
-    ("program", "words"),
+@each_of(
+    "program, words",
     [
         (different_seeds, "config, seed or options differ between ranks"),
         (different_weights, "weights or the options differ between ranks"),
@@ -146,7 +147,7 @@ def test_bad_input_is_refused_in_words_and_never_hangs(program, words):
         simulate(program, 2)
 
 
-@pytest.mark.parametrize(("config", "ranks"), [(Config(), 3), (Config(heads=2), 4)])
+@each_of("config, ranks", [(Config(), 3), (Config(heads=2), 4)])
 def test_ranks_that_do_not_divide_the_model_are_refused(config, ranks):
     with pytest.raises(RankError, match="These numbers of ranks work"):
         simulate(lambda comm: build(config, comm), ranks)

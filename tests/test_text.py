@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.model import text
+from tests.tables import each_of
 
 FIRST = "d3252c2bd4f7ec78"
 
@@ -85,8 +86,8 @@ def test_the_first_batch_stays_what_it_was():
     assert digest.startswith(FIRST)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
+@each_of(
+    "arguments, words",
     [
         ((-1, 4, 8), "step is -1"),
         ((0, 0, 8), "size is 0"),

@@ -24,6 +24,7 @@ from course_lib.parallel.schedules import (
     zb_v,
 )
 from course_lib.parallel.timeline import Durations, critical_path, messages, play
+from tests.tables import each_of
 
 
 def longest(schedule, took, communication=0.0):
@@ -57,7 +58,7 @@ def longest(schedule, took, communication=0.0):
     raise AssertionError("a cycle")
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@each_of("name", GENERATORS)
 def test_every_operation_ends_when_an_independent_player_says(name):
     coin = random.Random(name)
     schedule = GENERATORS[name](2, 4)
@@ -74,9 +75,7 @@ def test_every_operation_ends_when_an_independent_player_says(name):
 # --- the numbers that everybody quotes
 
 
-@pytest.mark.parametrize(
-    ("make", "idle", "over"), [(naive, 3 / 4, 3.0), (gpipe, 3 / 11, 3 / 8), (one_f_one_b, 3 / 11, 3 / 8)]
-)
+@each_of("make, idle, over", [(naive, 3 / 4, 3.0), (gpipe, 3 / 11, 3 / 8), (one_f_one_b, 3 / 11, 3 / 8)])
 def test_four_stages_and_eight_microbatches(make, idle, over):
     played = play(make(4, 8), Durations(forward=1, backward=2))
     assert (played.bubble_fraction, played.bubble_over_ideal) == (pytest.approx(idle), pytest.approx(over))
@@ -128,16 +127,16 @@ def test_zero_bubble_schedules_idle_what_their_paper_says_where_it_says_it(ranks
     assert in_span(played) == pytest.approx(bubble_formula("ZB-H2").idle(**even), abs=1e-9)
 
 
-@pytest.mark.parametrize("make", [zb_h2, zb_v])
-@pytest.mark.parametrize(("ranks", "microbatches"), [(2, 4), (4, 8), (8, 24)])
+@each_of("make", [zb_h2, zb_v])
+@each_of("ranks, microbatches", [(2, 4), (4, 8), (8, 24)])
 def test_with_equal_times_nothing_idles_between_a_ranks_first_and_last_operation(make, ranks, microbatches):
     played = play(make(ranks, microbatches), Durations(forward=1, backward=2))
     assert in_span(played) == pytest.approx(0) and played.bubble_in_span == pytest.approx(0)
     assert played.bubble_fraction > 0, "the ranks still start, and so end, one after the other"
 
 
-@pytest.mark.parametrize(("ranks", "microbatches"), [(4, 8), (8, 20), (8, 32), (16, 64)])
-@pytest.mark.parametrize("together", [2.0, 2.5, 3.0])
+@each_of("ranks, microbatches", [(4, 8), (8, 20), (8, 32), (16, 64)])
+@each_of("together", [2.0, 2.5, 3.0])
 def test_dualpipe_idles_what_its_authors_say(ranks, microbatches, together):
     times = Durations(forward=1, backward=2, overlapped=together)
     want = bubble_formula("DualPipe").idle(PP=ranks, F=1, B=2, W=1, FB=together)
@@ -173,7 +172,7 @@ def test_printed_times_give_the_printed_bubble_rates(rows):
     assert sum(row.schedule == "ZB-V" for row in played) == 3
 
 
-@pytest.mark.parametrize("profile", stage_profiles(), ids=lambda each: f"{each.model}-{each.microbatches}")
+@each_of("profile", stage_profiles(), ids=lambda each: f"{each.model}-{each.microbatches}")
 def test_what_is_left_of_the_interleaved_rows_is_waiting_that_their_program_leaves_out(profile):
     """There, of the messages that go round the ring to the next chunk, only the first of each round is waited for."""
     size = (profile.model, profile.ranks, profile.microbatches)
@@ -219,7 +218,7 @@ def test_the_critical_path_has_no_slack_and_spans_the_step():
     assert now == played.makespan and sum(rank == 2 for rank, _ in path) > len(path) / 2, "the slow stage decides"
 
 
-@pytest.mark.parametrize("name", GENERATORS)
+@each_of("name", GENERATORS)
 def test_shortening_what_is_not_on_the_critical_path_changes_nothing(name):
     schedule = GENERATORS[name](2, 4)
     times = [1 + 0.1 * stage for stage in range(schedule.stages)]
@@ -235,7 +234,7 @@ def test_shortening_what_is_not_on_the_critical_path_changes_nothing(name):
         )
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 8])
+@each_of("ranks", [2, 4, 8])
 def test_messages_cost_1f1b_a_round_trip_for_as_many_microbatches_as_are_in_flight(ranks):
     """The first rank holds `ranks` micro-batches, and each comes back after 2 (ranks − 1) messages."""
     message = 0.2
@@ -279,8 +278,8 @@ def test_messages_meet_in_the_same_order_on_both_sides():
 # --- bad input
 
 
-@pytest.mark.parametrize(
-    ("durations", "says"),
+@each_of(
+    "durations, says",
     [
         (Durations(forward=[1, 2]), "forward has 2 durations; 1F1B has 3 stages"),
         (Durations(backward=1, input_gradient=2), "it is the sum of input and weight gradient"),

@@ -6,19 +6,20 @@ import pytest
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts.fact import Fact, rows
+from tests.tables import each_of
 
 FILES = ("topologies.csv", "chips.csv", "ceilings.csv")
 
 
-@pytest.mark.parametrize("file", FILES)
+@each_of("file", FILES)
 def test_every_row_has_every_cell_and_a_known_source(file):
     for row in rows(file):
         assert None not in row.values() and all(cell.strip() for cell in row.values()), row
         facts.reference(row["source"])
 
 
-@pytest.mark.parametrize(
-    ("file", "keys"),
+@each_of(
+    "file, keys",
     [
         ("topologies.csv", ("topology", "level", "field")),
         ("chips.csv", ("device", "field")),
@@ -40,9 +41,7 @@ def test_every_number_is_a_fact_with_unit_source_date_and_condition():
     assert not [value for value in found if isinstance(value, float) and not isinstance(value, Fact)]
 
 
-@pytest.mark.parametrize(
-    ("level", "devices"), [("device", 1), ("server", 8), ("rack", 16), ("pod", 3072), ("cluster", 24_576)]
-)
+@each_of("level, devices", [("device", 1), ("server", 8), ("rack", 16), ("pod", 3072), ("cluster", 24_576)])
 def test_the_llama_3_cluster_holds_what_its_paper_says(level, devices):
     assert facts.topology("Llama 3 cluster").devices(level) == devices
 
@@ -53,7 +52,7 @@ def test_only_the_aggregation_layer_is_oversubscribed():
     assert all(level.oversubscription is None for name, level in levels.items() if name != "cluster")
 
 
-@pytest.mark.parametrize("name", facts.topologies())
+@each_of("name", facts.topologies())
 def test_levels_stand_on_the_one_inside_and_on_a_known_device(name):
     one = facts.topology(name)
     facts.device(one.device)
@@ -67,7 +66,7 @@ def test_an_nvl72_rack_is_one_link_domain_of_72():
     assert rack.devices("rack") == 72 and rack.levels[-1].wire == "link"
 
 
-@pytest.mark.parametrize(("name", "adapters", "gbit"), [("DGX A100 server", 8, 200), ("DGX H100 server", 8, 400)])
+@each_of("name, adapters, gbit", [("DGX A100 server", 8, 200), ("DGX H100 server", 8, 400)])
 def test_a_server_has_an_adapter_for_every_device(name, adapters, gbit):
     server = facts.topology(name).levels[1]
     assert server.adapters == server.holds == adapters
@@ -90,7 +89,7 @@ def test_an_unknown_name_lists_those_near_it():
 # --- chips and ceilings -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", facts.chips())
+@each_of("name", facts.chips())
 def test_tensor_cores_times_clock_give_the_printed_dense_peak(name):
     assert facts.chip(name).tensor_flops == pytest.approx(facts.device(name).dense_flops, rel=5e-3)
 
@@ -102,8 +101,8 @@ def test_an_h100_has_132_processors_16896_cores_and_66_9_teraflops_of_fp32():
     assert chip.tensor_flop_per_clock == 2 * 16 * 4 * 8
 
 
-@pytest.mark.parametrize(
-    ("device", "measured", "peak"),
+@each_of(
+    "device, measured, peak",
     [("A100 SXM 80GB", 271.2, 312), ("H100 SXM", 794.5, 989), ("B200 SXM", 1745, 2250), ("MI300X", 668.4, 1307)],
 )
 def test_measured_ceilings_are_those_of_the_table(device, measured, peak):

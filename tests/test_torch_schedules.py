@@ -1,10 +1,10 @@
 """The course's schedules at twenty sizes and more against torch.distributed.pipelining: what it plans, and what it runs."""
 
-import pytest
 from torch.distributed.pipelining import schedules as torchs
 
 from bench import torch_schedules
 from course_lib.parallel.schedules import Op, gpipe, one_f_one_b
+from tests.tables import each_of
 
 SIZES = [(ranks, ranks * rounds) for ranks in (2, 3, 4, 6, 8) for rounds in (2, 3, 4, 7)]
 ODD_SIZES = [(ranks, ranks * rounds + 1) for ranks in (3, 4, 8) for rounds in (1, 2, 4)]  # no whole rounds of the ranks
@@ -30,7 +30,7 @@ def test_every_schedule_of_torch_is_compared_at_twenty_sizes():
     assert len(set(SIZES)) == 20
 
 
-@pytest.mark.parametrize(("pair", "chunks"), CASES, ids=name_of)
+@each_of("pair, chunks", CASES, ids=name_of)
 def test_each_rank_does_the_same_in_the_same_order(pair, chunks):
     for ranks, microbatches in SIZES:
         mine, theirs = pair.ours(ranks, microbatches, chunks).rows, planned(pair, ranks, microbatches, chunks)
@@ -39,9 +39,7 @@ def test_each_rank_does_the_same_in_the_same_order(pair, chunks):
             assert mine[rank] == theirs[rank], (ranks, microbatches, rank)
 
 
-@pytest.mark.parametrize(
-    ("pair", "chunks"), [case for case in CASES if case[0].torch_name not in IN_ROUNDS], ids=name_of
-)
+@each_of("pair, chunks", [case for case in CASES if case[0].torch_name not in IN_ROUNDS], ids=name_of)
 def test_micro_batches_that_fill_no_whole_round_come_in_the_same_order_too(pair, chunks):
     for ranks, microbatches in ODD_SIZES:
         assert pair.ours(ranks, microbatches, chunks).rows == planned(pair, ranks, microbatches, chunks)
@@ -86,7 +84,7 @@ def stepped(made, ranks, microbatches):
     return tuple(rows)
 
 
-@pytest.mark.parametrize(("made", "ours"), [(torchs.ScheduleGPipe, gpipe), (torchs.Schedule1F1B, one_f_one_b)])
+@each_of("made, ours", [(torchs.ScheduleGPipe, gpipe), (torchs.Schedule1F1B, one_f_one_b)])
 def test_the_step_of_torch_runs_the_order_that_the_course_prints(made, ours):
     for ranks, microbatches in (*SIZES, *ODD_SIZES):
         assert stepped(made, ranks, microbatches) == ours(ranks, microbatches).rows

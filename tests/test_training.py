@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from course_lib.model import optimizer, text, transformer
 from course_lib.model.training import SMALL, Training, accumulate, held_out_loss, sample_gradients, train
+from tests.tables import each_of
 
 TINY = transformer.Config(hidden=8, layers=1, heads=2, seq_len=8)
 
@@ -81,8 +82,8 @@ def test_gradients_that_are_not_finite_are_skipped_counted_and_end_the_run():
         train(model, optimizer.SGD(model.parameters(), lr=0.1), 20, 4)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
+@each_of(
+    "options, message",
     [
         ({"steps": 0}, "steps is 0"),
         ({"size": 0}, "size is 0"),

@@ -24,6 +24,7 @@ from course_lib.model.transformer import (
     rotary_tables,
     rotate,
 )
+from tests.tables import each_of
 
 SHAPES = {
     "plain": {},
@@ -52,14 +53,14 @@ def same(one, other, tolerance):
         assert (gradient - other[1][name]).abs().max() <= tolerance * scale, name
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@each_of("shape", SHAPES.values(), ids=SHAPES)
 def test_every_kernel_and_every_checkpointing_gives_the_same_loss_and_gradients(shape):
     plain = step(Config(**shape))
     for attention, checkpointing in product(("flash", "math", "manual"), ("none", "selective", "full")):
         same(plain, step(Config(**shape, attention=attention, checkpointing=checkpointing)), 2e-5)
 
 
-@pytest.mark.parametrize("attention", ["math", "manual"])
+@each_of("attention", ["math", "manual"])
 def test_checkpointing_draws_the_same_dropout_again(attention):
     base = Config(dropout=0.3, attention=attention)
     plain = step(base)
@@ -84,7 +85,7 @@ def test_bf16_and_autocast_stay_near_fp32():
     assert mixed[1]["head.weight"].dtype == torch.float32 and abs(mixed[0] - exact[0]) < 0.02 * exact[0]
 
 
-@pytest.mark.parametrize("attention", ["flash", "math", "manual"])
+@each_of("attention", ["flash", "math", "manual"])
 def test_a_token_reads_those_before_it_and_no_later_one(attention):
     model = build(Config(attention=attention)).eval()
     tokens, _ = text.batch(0, 1, 32)
@@ -95,7 +96,7 @@ def test_a_token_reads_those_before_it_and_no_later_one(attention):
     assert all((before[0, at] - after[0, at]).abs().max() > 1e-4 for at in range(20, 32))
 
 
-@pytest.mark.parametrize("positions", ["rotary", "learned"])
+@each_of("positions", ["rotary", "learned"])
 def test_the_order_of_what_was_read_matters(positions):
     model = build(Config(positions=positions)).eval()
     tokens = torch.tensor([[1, 2, 3, 4, 5]])
@@ -208,8 +209,8 @@ def test_fewer_heads_in_the_matrices_make_a_smaller_attention_of_the_same_class(
     assert torch.allclose(part(x), silenced(x), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("options", "learning_rate"),
+@each_of(
+    "options, learning_rate",
     [({}, 1e-2), ({"gated": False, "positions": "learned", "kv_heads": 2}, 1e-2), ({"tied": True}, 1e-2)],
     ids=["plain", "plain MLP, learned positions", "tied"],
 )
@@ -240,8 +241,8 @@ def test_the_shape_is_one_that_the_memory_formulas_read():
     assert memory.count_params(model.config) == sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
+@each_of(
+    "options, words",
     [
         ({"layers": 0}, "layers is 0"),
         ({"hidden": -8}, "hidden is -8"),

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from course_lib.estimate import units
 from course_lib.estimate.units import GB, TB, YEAR, GB_per_rank, GiB, Quantity, require, require_whole
+from tests.tables import each_of
 
 sizes = st.floats(1e-6, 1e20, allow_nan=False)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
+@each_of(
+    "value, text",
     [
         (1966.07, "1,966"),
         (0.4137, "0.414"),
@@ -32,8 +33,8 @@ def test_numbers_read_as_people_write_them(value, text):
     assert units.number_text(value) == text
 
 
-@pytest.mark.parametrize(
-    ("function", "value", "text"),
+@each_of(
+    "function, value, text",
     [
         (units.bytes_text, 1.12e12, "1.12 TB"),
         (units.bytes_text, 80e9, "80 GB"),
@@ -76,8 +77,8 @@ def test_text_keeps_three_digits_of_every_number(value):
     assert float(said.replace(",", "")) == pytest.approx(value, rel=6e-3)
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
+@each_of(
+    "value, words",
     [
         (0, "more than 0"),
         (-1, "more than 0"),
@@ -88,7 +89,6 @@ def test_text_keeps_three_digits_of_every_number(value):
         (Quantity(70, "GB"), "plain number in base units"),
         (np.array([1.0, -1.0]), "more than 0"),
     ],
-    ids=["zero", "negative", "nan", "text", "bool", "none", "quantity", "one of an array"],
 )
 def test_a_refused_argument_is_named_with_its_value_and_what_it_must_be(value, words):
     with pytest.raises(ValueError, match=words) as caught:
@@ -116,7 +116,7 @@ def test_gb_per_rank_and_gb_per_step_do_not_add():
         Quantity(16, "GB", per="rank") + Quantity(3, "GB", per="step")
 
 
-@pytest.mark.parametrize("wrong", [3, Quantity(3, "TFLOP", per="rank"), Quantity(3, "GB")])
+@each_of("wrong", [3, Quantity(3, "TFLOP", per="rank"), Quantity(3, "GB")])
 def test_what_counts_something_else_does_not_add(wrong):
     with pytest.raises(ValueError, match="Cannot add"):
         GB_per_rank + wrong
@@ -167,8 +167,8 @@ def test_a_quantity_needs_a_number():
         Quantity("16 GB")
 
 
-@pytest.mark.parametrize(
-    ("count", "words", "text"),
+@each_of(
+    "count, words, text",
     [
         (1, ("GPU",), "1 GPU"),
         (1.0, ("hour",), "1 hour"),

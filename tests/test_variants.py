@@ -172,6 +172,7 @@ def test_a_variant_is_solved_by_its_own_answer_and_the_public_one_is_told_apart(
     ]
 
 
+@pytest.mark.slower
 @pytest.mark.parametrize(("chapter", "seed"), [("01", "one"), ("03", "two")])
 def test_on_a_variant_every_shipped_answer_meets_its_fate(chapter, seed):
     rows = kill_matrix.matrix(chapter, workers=1, seed=seed)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from course_lib.estimate import compute, facts, memory, walls
 from course_lib.estimate.units import DAY, GB
 from course_lib.estimate.walls import FIXES, WALLS, Job, cheapest_fix, triage
+from tests.tables import each_of
 
 H100 = facts.device("H100 SXM")
 BASE = Job(
@@ -86,8 +87,8 @@ def test_the_cheapest_fix_leaves_no_wall_and_nothing_cheaper_does(job, longer):
         assert not no_wall(replace(fix.job, devices=fix.devices - 1))
 
 
-@pytest.mark.parametrize(
-    ("change", "fix"),
+@each_of(
+    "change, fix",
     [
         ({"params": 1e9}, "nothing"),
         ({"target_step_s": 20}, "shard state"),
@@ -95,14 +96,6 @@ def test_the_cheapest_fix_leaves_no_wall_and_nothing_cheaper_does(job, longer):
         ({"target_step_s": 20, "tokens": 5e12, "sharded": True}, "more GPUs"),
         ({}, "more GPUs"),
         ({"params": 70e9}, "more GPUs"),
-    ],
-    ids=[
-        "small",
-        "fits when shared",
-        "the date can move",
-        "it cannot",
-        "a second wall outlives the first",
-        "too large even when shared",
     ],
 )
 def test_each_fix_has_its_case(change, fix):
@@ -115,8 +108,8 @@ def test_no_wall_means_nothing_to_do():
     assert FIXES[0] == "nothing"
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
+@each_of(
+    "change, words",
     [
         ({"mfu": 40}, "40 % is 0.4"),
         ({"devices": 0}, "devices is 0"),
@@ -138,8 +131,8 @@ def test_an_unknown_fix_is_refused():
 # --- triage ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("asked", "hit", "first"),
+@each_of(
+    "asked, hit, first",
     [
         ({"params": 1e9, "tokens": 1e9, "deadline_s": 30 * DAY}, (), None),
         ({"params": 70e9, "tokens": 1e9, "deadline_s": 365 * DAY}, ("memory",), "08_sharded_data_parallel"),
@@ -151,7 +144,6 @@ def test_an_unknown_fix_is_refused():
         ({"params": 8e9, "qps": 0.1, "tokens_per_s_per_user": 500.0}, ("latency",), "16_serving"),
         ({"params": 8e9}, (), None),
     ],
-    ids=["none", "state", "time", "both", "requests", "weights", "served by one", "one user", "nothing asked"],
 )
 def test_triage_asks_its_questions_in_order(asked, hit, first):
     found = triage(asked.pop("params"), H100, **asked)

@@ -4,9 +4,13 @@ Slower is what needs a browser, a database or processes of its own, or works for
 `postgres`, `whole`, `rotates` or `slower`, those that run once for each chapter of the rotation, and all tests of the files named here.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
 import pytest
+
+from tests.rotation import REPOSITORY
 
 MARKS = ("browser", "postgres", "whole", "rotates", "slower")
 ARGUMENTS = (
@@ -40,3 +44,19 @@ def is_slower(item: pytest.Item) -> bool:
     file = item.nodeid.split("::")[0]
     marked = any(item.get_closest_marker(mark) for mark in MARKS)
     return marked or not set(ARGUMENTS).isdisjoint(getattr(item, "fixturenames", ())) or file.startswith(tuple(FILES))
+
+
+def has_none(path: Path, tier: str, chapters: Collection[str]) -> bool:
+    """Whether a file certainly has no test of this tier, or of these chapters: without loading it."""
+    if not path.name.startswith("test_"):
+        return False
+    if chapters and (own := re.match(r"test_ch(\d\d)", path.name)):
+        return own[1] not in chapters
+    slower = path.relative_to(REPOSITORY).as_posix().startswith(tuple(FILES))
+    if tier == "quick" and slower:
+        return True
+    needed = (["chapter", "card", "exercise"] if chapters else []) or (
+        MARKS + ARGUMENTS if tier == "slower" and not slower else [""]
+    )
+    text = path.read_text(encoding="utf-8")
+    return not any(word in text for word in needed)

@@ -1,6 +1,5 @@
 """Chapter 02's tables, sweep, plan and picture of a layer compute what the library computes."""
 
-import pytest
 import torch
 
 from course_chapters.ch02 import curves, layer_shapes, plan, tables
@@ -9,6 +8,7 @@ from course_chapters.running_example import PARAMS
 from course_lib.estimate import memory
 from course_lib.estimate.units import BILLION, bytes_text
 from course_lib.model import transformer
+from tests.tables import each_of
 
 
 def rows(shown) -> list[list[str]]:
@@ -26,9 +26,7 @@ def test_the_puzzle_accepts_no_guess_and_judges_each_letter(capsys):
     assert "try another letter" in said[0] and said[1].endswith("right")
 
 
-@pytest.mark.parametrize(
-    ("size", "line"), [(4, "fits"), (6, "step"), (12, "backward"), (20, "optimizer"), (70, "load")]
-)
+@each_of("size, line", [(4, "fits"), (6, "step"), (12, "backward"), (20, "optimizer"), (70, "load")])
 def test_the_line_that_fails_depends_on_the_size(size, line):
     assert tables.failing_line(size * BILLION).startswith(f"**{line}**")
     assert rows(tables.failing_lines({f"{size}B": None}))[2][1] == "–"

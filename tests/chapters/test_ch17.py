@@ -12,6 +12,7 @@ from course_grader import exercises
 from course_lib.estimate.units import bytes_text
 from course_lib.operate import capstone, diagnosis
 from course_lib.operate.capstone import COURSE, DEBATES, assess
+from tests.tables import each_of
 
 GOOD = capstone.exemplars()["good"].plan
 
@@ -75,7 +76,7 @@ def test_surprises_are_computed():
     assert len(rows) == 6
 
 
-@pytest.mark.parametrize("name", ["tp_near", "slow_cp", "good_days", "pipeline_times", "state"])
+@each_of("name", ["tp_near", "slow_cp", "good_days", "pipeline_times", "state"])
 def test_numbers_of_the_prose_are_texts(name):
     assert re.match(r"[\d.]+", NUMBERS[name]())
 

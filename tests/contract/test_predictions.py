@@ -3,13 +3,11 @@
 import json
 import math
 
-import pytest
-
 from contract.kit import PREDICTIONS, as_kept, graded, mistakes, wrong
 from course_grader.exercises import Card
 from course_grader.judge.report import progress_entry
 from course_grader.judging import judging
-from tests.tables import each_card
+from tests.tables import each_card, each_of
 
 by_card = each_card(PREDICTIONS.__contains__)
 SEEDS = ("s1", "s2", "s3")
@@ -47,9 +45,7 @@ def test_the_truth_is_revealed_and_stands_in_no_statement_or_hint(card: Card) ->
             assert not [each for each in (f"{truth:,.3g}", f"{truth:,.4g}") if len(each) > 2 and f" {each} " in text]
 
 
-@pytest.mark.parametrize(
-    ("high", "words"), [(1000.0, "is 1,000 times"), (4.001, "is 4.001 times"), (1e308, "times the low end")]
-)
+@each_of("high, words", [(1000.0, "is 1,000 times"), (4.001, "is 4.001 times"), (1e308, "times the low end")])
 def test_a_wide_interval_is_told_how_wide_it_is(high: float, words: str) -> None:
     report = graded(PREDICTIONS[0].id, lambda: (1.0, high))
     assert words in wrong(report.verdicts)[0].message

@@ -4,6 +4,7 @@ import contextlib
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from contract.counted import an_account
 from contract.kit import ONE_OF_MANY
 from course_grader import exercises
 from course_lib.draw.explore import Explorer
+from tests.tables import each_of_chapter
 
 
 def token(comm: Any) -> None:
@@ -38,27 +40,26 @@ def _is_whole(chapter: str, function: Callable[..., Explorer]) -> bool:
     return f"{chapter}.{function.__name__}" in GIVEN or not needs
 
 
-def every_widget() -> dict[str, Callable[..., Explorer]]:
-    """All functions of the chapters that make a widget, by chapter and name."""
+@cache
+def widgets(chapter: str) -> dict[str, Callable[..., Explorer]]:
+    """All functions of a chapter that make a widget, by chapter and name."""
     found = {}
-    for chapter in sorted(exercises.home().glob("ch[0-9][0-9]")):
-        for path in sorted(chapter.glob("*.py")):
-            if path.stem in ("__init__", "page"):
-                continue
-            made = importlib.import_module(f"course_chapters.{chapter.name}.{path.stem}")
-            for name, function in vars(made).items():
-                own = inspect.isfunction(function) and function.__module__ == made.__name__ and name[0] != "_"
-                if (
-                    own
-                    and inspect.signature(function).return_annotation in (Explorer, "Explorer")
-                    and _is_whole(chapter.name, function)
-                ):
-                    assert f"{chapter.name}.{name}" not in found
-                    found[f"{chapter.name}.{name}"] = function
+    for path in sorted((exercises.home() / f"ch{chapter}").glob("*.py")):
+        if path.stem in ("__init__", "page"):
+            continue
+        made = importlib.import_module(f"course_chapters.ch{chapter}.{path.stem}")
+        for name, function in vars(made).items():
+            own = inspect.isfunction(function) and function.__module__ == made.__name__ and name[0] != "_"
+            if (
+                own
+                and inspect.signature(function).return_annotation in (Explorer, "Explorer")
+                and _is_whole(f"ch{chapter}", function)
+            ):
+                assert f"ch{chapter}.{name}" not in found
+                found[f"ch{chapter}.{name}"] = function
     return found
 
 
-WIDGETS = every_widget()
 MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has something to change
     "ch00.course_map.symptom": {"route": "failure"},
     "ch00.course_map.pair": {"route": "synthesis"},
@@ -79,12 +80,12 @@ MATTERS: Mapping[str, Mapping[str, Any]] = {  # settings at which a control has 
 }
 MOST = 6  # positions of a control that are all drawn; of one with more, as many of them, except in these chapters
 WHOLE = ("ch00", "ch01", "ch03")
-by_widget = pytest.mark.parametrize("name", WIDGETS)
+by_widget = each_of_chapter("name", widgets)
 
 
 def made(name: str) -> Explorer:
     """The widget, with what it is made of."""
-    return WIDGETS[name](*GIVEN.get(name, tuple)())
+    return widgets(name[2:4])[name](*GIVEN.get(name, tuple)())
 
 
 DRAWN: dict[tuple, str] = {}
@@ -99,8 +100,10 @@ def drawn(name: str, explorer: Explorer, setting: Mapping[str, Any]) -> str:
     return DRAWN[key]
 
 
+@pytest.mark.slower
 def test_widgets_of_every_chapter_are_found() -> None:
-    assert len(WIDGETS) >= 38 and {name[2:4] for name in WIDGETS} >= {f"ch{each}"[2:] for each in exercises.chapters()}
+    found = {chapter: len(widgets(chapter)) for chapter in exercises.chapters()}
+    assert sum(found.values()) >= 38 and all(found.values())
 
 
 @pytest.mark.rotates("course_lib/draw/")

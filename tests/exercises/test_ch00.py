@@ -2,7 +2,6 @@
 
 import random
 
-import pytest
 from contract.kit import functions_of, graded, shipped
 
 from course_chapters.ch00.exercises import NUMBERS
@@ -11,6 +10,7 @@ from course_chapters.ch00.exercises.numbers import ROUTES, estimate
 from course_grader import exercises
 from course_grader.judging import Worked, judging
 from course_lib.estimate.facts import course
+from tests.tables import each_of
 
 ROWS = Worked("match-the-cuts")()
 TALK = sorted({talk for _, talk in ROWS.values()})
@@ -26,8 +26,8 @@ def test_guessing_the_matches_blindly_earns_less_than_a_tenth():
     assert sum(points) / len(points) < card.points / 10
 
 
-@pytest.mark.parametrize("letter", "ABCDEF")
-@pytest.mark.parametrize("talk", TALK)
+@each_of("letter", "ABCDEF")
+@each_of("talk", TALK)
 def test_one_answer_for_every_row_of_the_matches_earns_nothing(letter, talk):
     assert graded("match-the-cuts", lambda: dict.fromkeys(ROWS, (letter, talk))).points == 0
 
@@ -58,16 +58,9 @@ def test_the_estimate_has_right_lines_and_lost_units_and_says_which():
     assert any("Cannot add" in fault for fault in faults) and any("2.8 s" in fault for fault in faults)
 
 
-@pytest.mark.parametrize(
-    ("name", "published"),
+@each_of(
+    "name, published",
     [("state", "1.12 TB"), ("cards", "14"), ("cluster", "5.12 TB"), ("share", "17.5 GB"), ("wire_factor", "9")],
-    ids=[
-        "16 bytes for each of 70 billion",
-        "fourteen cards",
-        "64 cards of 80 GB",
-        "a 64th each",
-        "NVLink over the network adapter",
-    ],
 )
 def test_the_running_example_has_the_numbers_it_is_known_for(name, published):
     assert NUMBERS[name]() == published

@@ -15,6 +15,7 @@ from course_grader.judging import Worked, random_inputs
 from course_grader.judging.worked import judged_variant
 from course_lib.estimate import facts, memory, walls
 from course_lib.estimate.units import DAY, GB
+from tests.tables import each_of
 
 CARDS = {card.id: card for card in exercises.cards("01")}
 DAYS, PLAN, MONEY, POINT, WALL = map(
@@ -59,7 +60,7 @@ NUMBERS = {  # what the chapter says -> what the worked answers give
 }
 
 
-@pytest.mark.parametrize(("number", "got"), NUMBERS.values(), ids=list(NUMBERS))
+@each_of("number, got", NUMBERS.values(), ids=list(NUMBERS))
 def test_the_numbers_we_know(number, got):
     assert got == pytest.approx(number, rel=5e-3)
 
@@ -76,7 +77,7 @@ def test_a_rounded_number_of_an_audit_is_called_after_its_mistake():
 # --- worked answers against other routes -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("letter", memory.CONVENTIONS)
+@each_of("letter", memory.CONVENTIONS)
 def test_the_state_agrees_with_the_library(letter):
     with judged_variant("state-13b", {**CARDS["state-13b"].params, "convention": letter}):
         assert STATE(13e9) == pytest.approx(memory.state_bytes(13e9, letter))
@@ -147,7 +148,7 @@ def test_triage_agrees_with_the_library_on_training_and_latency():
         assert tuple(triage_six.triage_walls(job)) == library.hit
 
 
-@pytest.mark.parametrize("seed", [None, *map(str, range(20))])
+@each_of("seed", [None, *map(str, range(20))])
 def test_what_is_shown_of_every_variant_hits_the_walls_that_it_is_meant_to(seed):
     six, five = (
         card.params if seed is None else card.variant(seed) for card in (CARDS["triage-six"], CARDS["first-wall"])
@@ -170,7 +171,7 @@ CLOTHES = {
 }
 
 
-@pytest.mark.parametrize("fewest", CLOTHES.values(), ids=list(CLOTHES))
+@each_of("fewest", CLOTHES.values(), ids=list(CLOTHES))
 def test_a_count_may_be_any_kind_of_number(fewest):
     report = graded("state-13b", lambda p: np.float32(1) * 0 + 16.0 * p, fewest, lambda n, m, g: m - n / g)
     assert report.passed, [v.message for v in report.verdicts if not v.ok]

@@ -26,6 +26,7 @@ from course_grader.judging.cases import shown
 from course_grader.judging.worked import Worked, judged_variant
 from course_lib.estimate import facts, memory
 from course_lib.model.accounting import Accounting
+from tests.tables import each_of
 
 CARDS = exercises.cards("02")
 BY_ID = {card.id: card for card in CARDS}
@@ -56,7 +57,7 @@ def test_seventy_billion_take_1120_gigabytes_under_the_plan_shown():
         assert buckets(1, plan) == memory.CONVENTIONS[letter].buckets, letter
 
 
-@pytest.mark.parametrize("name", ["llama3-8b", "llama3-70b", "llama3.2-1b", "mistral-7b"])
+@each_of("name", ["llama3-8b", "llama3-70b", "llama3.2-1b", "mistral-7b"])
 def test_parameters_add_up_to_the_published_number(name):
     assert sum(Worked("count-parameters")(shared_card.shape_of(name)).values()) == int(facts.model(name).params)
 
@@ -64,7 +65,7 @@ def test_parameters_add_up_to_the_published_number(name):
 # --- levels
 
 
-@pytest.mark.parametrize("seed", range(6))
+@each_of("seed", range(6))
 def test_events_and_lifetimes_of_one_run_have_one_peak(seed):
     peaks = []
     for form in ("events", "lifetimes"):
@@ -101,9 +102,9 @@ def test_one_sequence_of_llama_70b_keeps_217_gigabytes():
 # --- the ledger
 
 
-@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("bfloat16", 2)])
-@pytest.mark.parametrize("attention", ["fused", "by hand"])
-@pytest.mark.parametrize("sizes", [(3, 48, 128, 4, 512), (1, 5, 96, 3, 77), (2, 33, 64, 1, 64)])
+@each_of("dtype, size", [("float32", 4), ("bfloat16", 2)])
+@each_of("attention", ["fused", "by hand"])
+@each_of("sizes", [(3, 48, 128, 4, 512), (1, 5, 96, 3, 77), (2, 33, 64, 1, 64)])
 def test_the_formula_and_its_small_terms_are_exactly_what_autograd_saved_of_a_real_block(sizes, attention, dtype, size):
     batch, seq, hidden, heads, ffn = sizes
     right, rows = Worked("reconcile-ledger"), saved_rows(*sizes, attention, dtype)
@@ -227,7 +228,7 @@ def test_the_device_refuses_one_byte_too_many():
     assert books.peak_bytes == 400
 
 
-@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@each_of("reduction", ["mean", "sum"])
 def test_chunks_give_the_loss_and_the_gradients_of_all_logits_in_fp64(reduction):
     contract, card = judging("chunked-cross-entropy"), BY_ID["chunked-cross-entropy"]
     params = card.params | {"reduction": reduction}

@@ -21,6 +21,7 @@ from course_grader.judging.shipped import answers
 from course_grader.judging.worked import functions as answer_functions
 from course_grader.judging.worked import judged_variant
 from course_lib.estimate import roofline
+from tests.tables import each_of
 
 CARDS = {card.id: card for card in exercises.cards("03")}
 SEEDS = [str(seed) for seed in range(50)]
@@ -60,7 +61,7 @@ def test_the_llama_3_cluster_gives_a_device_450_50_50_and_7_gigabytes_a_second()
     assert [round(level.bandwidth / 1e9, 2) for level in library] == got
 
 
-@pytest.mark.parametrize("device", ["H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM"])
+@each_of("device", ["H100 SXM", "H200 SXM", "A100 SXM 80GB", "B200 SXM"])
 def test_the_twelve_cases_meet_every_roof(device):
     roofs = [busy(*_amounts(case, device)) for case in network_roof_card.twelve(device)]
     bounds = [max(times, key=times.get) for times in roofs]
@@ -166,7 +167,7 @@ def test_gains_agree_with_the_library_where_it_has_three_parts():
         assert gain == pytest.approx(library[part]) == max(library.values())
 
 
-@pytest.mark.parametrize("overlap", ["everything", "wires wait"])
+@each_of("overlap", ["everything", "wires wait"])
 def test_the_five_steps_ask_for_different_upgrades_and_each_for_one(overlap):
     for params in (CARDS["which-upgrade"].params, *map(CARDS["which-upgrade"].variant, SEEDS[:25])):
         with judged_variant("which-upgrade", {**params, "overlap": overlap}):
@@ -214,7 +215,7 @@ def test_a_device_refuses_endless_launches():
 # --- right answers in other clothes ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("off", [0.96, 1.04])
+@each_of("off", [0.96, 1.04])
 def test_fitted_roofs_within_five_per_cent_pass(off):
     def fit_roofs(*row):
         flops, bandwidth, _ = Worked("fit-roofs")(*row)
@@ -236,11 +237,11 @@ def test_names_may_be_capitals():
 # --- judges never raise ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bound", roofline.PARTS)
+@each_of("bound", roofline.PARTS)
 def test_always_one_roof_earns_nothing(bound):
     assert graded("network-roof", lambda flop, m, n, f, b, w: (f, bound)).points == 0
 
 
-@pytest.mark.parametrize("part", which_upgrade.PARTS)
+@each_of("part", which_upgrade.PARTS)
 def test_always_one_upgrade_earns_nothing(part):
     assert graded("which-upgrade", lambda work, rates, factor: (part, factor)).points == 0

@@ -19,6 +19,7 @@ from course_grader.records import Case
 from course_lib.model import packing
 from course_lib.model.optimizer import cosine, wsd
 from course_lib.model.optimizer.noise import fit_critical_batch
+from tests.tables import each_of
 
 SPEC = {
     **{"seed": 7, "steps": 9, "dtype": "float64", "size": 3e-8, "shapes": ((4, 3), (5,)), "missing": ((0, 1), (3, 0))},
@@ -26,7 +27,7 @@ SPEC = {
 }
 
 
-@pytest.mark.parametrize("decay", ["decoupled", "l2"])
+@each_of("decay", ["decoupled", "l2"])
 def test_the_worked_optimizer_is_pytorchs(decay):
     parameters, steps = gradients_of(SPEC)
     leaves, want = [torch.nn.Parameter(p) for p in parameters], []
@@ -62,7 +63,7 @@ def test_both_estimates_of_the_noise_are_unbiased():
     assert squared == pytest.approx(truth.square().sum().item(), rel=0.1)
 
 
-@pytest.mark.parametrize("step", [1, 400, 1000, 1001, 5000, 8000, 9000, 10_000, 10_001, 30_000])
+@each_of("step", [1, 400, 1000, 1001, 5000, 8000, 9000, 10_000, 10_001, 30_000])
 def test_both_shapes_of_the_schedule_are_the_librarys(step):
     given = (step, 3e-4, 3e-5, 1000, 10_000)
     for shape, want in (
@@ -94,7 +95,7 @@ def test_accumulation_takes_the_step_of_one_large_batch_and_the_printed_loop_doe
     assert all_close([p.detach() for p in model.parameters()], right, 1e-10) and not all_close(printed, right, 1e-4)
 
 
-@pytest.mark.parametrize("kind", ["decoupled", "unscaled", "l2", "none"])
+@each_of("kind", ["decoupled", "unscaled", "l2", "none"])
 def test_a_black_box_is_pytorchs_optimizer(kind):
     box = {"kind": kind, "betas": (0.9, 0.99), "eps": 1e-3, "skips": False, "late": False}
     decay = {"decoupled": 0.2, "unscaled": 0.2 / 0.05, "l2": 0.2, "none": 0.0}[kind]

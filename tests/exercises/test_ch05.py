@@ -16,6 +16,7 @@ from course_chapters.ch05.exercises.judges.tolerance_design import DTYPES, ROUND
 from course_grader import exercises
 from course_grader.judging import Worked, judging
 from course_grader.judging.worked import judged_variant
+from tests.tables import each_of
 
 rounded, lost = Worked("round-to-format"), Worked("lost-update")
 FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e5m2}
@@ -24,7 +25,7 @@ FLOATS = {(5, 10): torch.float16, (8, 7): torch.bfloat16, (5, 2): torch.float8_e
 # --- formats
 
 
-@pytest.mark.parametrize(("sizes", "dtype"), FLOATS.items(), ids=lambda each: str(each))
+@each_of("sizes, dtype", FLOATS.items())
 def test_the_worked_answer_rounds_like_torch_at_every_number_tie_and_neighbor(sizes, dtype):
     x = points(*sizes)
     x = torch.cat([x, -x]).float().double()  # torch casts by way of fp32, so start there
@@ -86,7 +87,7 @@ def test_the_mean_over_all_noises_is_the_number(x, dropped):
     assert (low * (1 - share) + high * share).item() == pytest.approx(x, rel=1e-12)
 
 
-@pytest.mark.parametrize("name", ["stochastic-rounding", "round-to-format", "kahan-weights", "block-scaled"])
+@each_of("name", ["stochastic-rounding", "round-to-format", "kahan-weights", "block-scaled"])
 def test_an_answer_that_returns_its_argument_earns_little(name):
     card = exercises.card(name)
     report = graded(name, lambda x, *_: x)

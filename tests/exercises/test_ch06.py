@@ -17,6 +17,7 @@ from course_grader.judging import judging
 from course_grader.records import Outcome
 from course_grader.worker.plain_values import Given
 from course_lib.cluster import attempt, collectives, simulate
+from tests.tables import each_of
 
 # --- ready-made collectives
 
@@ -85,14 +86,14 @@ def counted(run, n):
     return matrix
 
 
-@pytest.mark.parametrize("name", REAL)
-@pytest.mark.parametrize("n", [2, 5, 8, 12])
+@each_of("name", REAL)
+@each_of("n", [2, 5, 8, 12])
 def test_the_byte_matrices_are_those_of_real_runs(name, n):
     run = simulate(REAL[name], n, (torch.ones(101),))
     assert counted(run, n) == matrix_of(name, n, 101, 4, 1)
 
 
-@pytest.mark.parametrize(("n", "per_node"), [(8, 4), (8, 2), (12, 3), (9, 3)])
+@each_of("n, per_node", [(8, 4), (8, 2), (12, 3), (9, 3)])
 def test_the_hierarchys_matrix_is_that_of_a_real_run(n, per_node):
     run = simulate(collectives.hierarchical_all_reduce, n, (torch.ones(101), per_node))
     assert counted(run, n) == matrix_of("hierarchical", n, 101, 4, per_node)
@@ -107,7 +108,7 @@ def test_the_all_to_alls_matrix_is_that_of_a_real_run():
     assert counted(simulate(trade, 6, (torch.ones(101),)), 6) == matrix_of("all-to-all", 6, 101, 4, 1)
 
 
-@pytest.mark.parametrize(("n", "per_node"), [(8, 4), (8, 2), (16, 4), (12, 3), (6, 3), (9, 3)])
+@each_of("n, per_node", [(8, 4), (8, 2), (16, 4), (12, 3), (6, 3), (9, 3)])
 def test_no_two_algorithms_share_a_matrix(n, per_node):
     seen = {name: matrix_of(name, n, 5000, 4, per_node) for name in TRAFFIC}
     assert set(TRAFFIC) == set(ALGORITHMS)

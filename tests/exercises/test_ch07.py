@@ -23,6 +23,7 @@ from course_grader.records import Outcome
 from course_grader.worker.plain_values import Given
 from course_lib.cluster import Topology, simulate
 from course_lib.parallel import data as data_parallel
+from tests.tables import each_of
 
 # --- the worked answers on all ranks, and one process with everybody's data
 
@@ -73,8 +74,8 @@ def one_average(per_rank):
     return [mean.to(grad.dtype) for mean, grad in zip(means, per_rank[0][0], strict=True)]
 
 
-@pytest.mark.parametrize(
-    ("exercise", "plain"),
+@each_of(
+    "exercise, plain",
     [
         ("token-mean", one_loss),
         ("uneven-inputs", one_training),
@@ -96,7 +97,7 @@ def test_the_worked_answer_gives_every_rank_what_one_process_has(exercise, plain
 # --- who overlaps nothing
 
 
-@pytest.mark.parametrize("exercise", ["ddp-hooks", "ddp-buckets"])
+@each_of("exercise", ["ddp-hooks", "ddp-buckets"])
 def test_an_answer_without_overlap_hears_how_much_is_exposed(exercise):
     late = next(answer for answer in shipped(exercise, "wrong") if answer.mistake == "not-hidden")
     assert "µs of communication are exposed" in kill_matrix.judge(late).message
@@ -117,8 +118,8 @@ def test_the_nets_backward_pass_takes_its_time_before_each_gradient_comes():
     assert run.results == [8] and run.seconds == pytest.approx(4 * 1.5)
 
 
-@pytest.mark.parametrize("ranks", [2, 3, 5])
-@pytest.mark.parametrize("size", [4000, 640_000])
+@each_of("ranks", [2, 3, 5])
+@each_of("size", [4000, 640_000])
 def test_the_time_of_one_all_reduce_is_that_of_a_metered_run(ranks, size):
     def program(comm):
         comm.all_reduce(torch.ones(size // 4))
@@ -193,7 +194,7 @@ def test_graphs_count_as_alive_until_they_went_backwards_or_are_forgotten():
 # --- oracles against the library
 
 
-@pytest.mark.parametrize("exercise", ["ddp-hooks", "ddp-buckets"])
+@each_of("exercise", ["ddp-hooks", "ddp-buckets"])
 def test_the_librarys_replica_passes_both_exercises_of_hooks(exercise):
     """Under another name: the course's own data parallelism keeps the contract it teaches, with several parameters in a bucket too."""
 
@@ -208,7 +209,7 @@ def test_the_librarys_replica_passes_both_exercises_of_hooks(exercise):
         assert not wrong(found), case.name
 
 
-@pytest.mark.parametrize("rest", ["pad", "drop"])
+@each_of("rest", ["pad", "drop"])
 def test_the_librarys_sampler_passes_by_its_rule(rest):
     card = exercises.card("sampler")
     params = {**card.params, "rest": rest}
@@ -258,9 +259,7 @@ def test_the_all_reduce_that_was_called_350_times_too_slow_is_a_third_of_the_ste
     assert truth["mean-of-shards-exact"][0] * 4 == pytest.approx(3.58, rel=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("bandwidth", "step", "backward"), [(50e9, 5333, 8000), (100e9, 2667, 4000), (450e9, 593, 889)]
-)
+@each_of("bandwidth, step, backward", [(50e9, 5333, 8000), (100e9, 2667, 4000), (450e9, 593, 889)])
 def test_break_even_tokens_of_the_audited_lesson(bandwidth, step, backward):
     """At 0.4 PFLOP/s, 16-bit gradients, very many ranks; the second behind the backward pass alone."""
     for behind, tokens in (("step", step), ("backward", backward)):

@@ -27,6 +27,7 @@ from course_grader.records import Outcome
 from course_grader.worker.runners import InProcess
 from course_lib.cluster import simulate
 from course_lib.parallel import sharding
+from tests.tables import each_of
 
 WEIGHED = [card for card in exercises.cards("08") if judging(card.id).weighed is not None]
 
@@ -74,8 +75,8 @@ def per_parameter(params, room, layers, activations, per_param):
     return [math.ceil(per_param / left) if left > 0 else None]
 
 
-@pytest.mark.parametrize("seed", [None, *range(25)])
-@pytest.mark.parametrize(("name", "orders"), [("zero-state", other_orders), ("largest-alone", per_parameter)])
+@each_of("seed", [None, *range(25)])
+@each_of("name, orders", [("zero-state", other_orders), ("largest-alone", per_parameter)])
 def test_rounding_never_decides_how_many_ranks_are_asked_for(name, orders, seed):
     card, want = exercises.card(name), Worked(name)[1]
     for case in judging(name).cases(card.params if seed is None else card.variant(str(seed)), random.Random(seed)):
@@ -88,7 +89,7 @@ def test_405b_over_all_gpus_talks_for_as_long_as_was_worked_out():
     assert talking_seconds(params) == pytest.approx(48.6, rel=1e-3) and 0.9 < computing_seconds(params) < 1.2
 
 
-@pytest.mark.parametrize("gathers", [1, 2])
+@each_of("gathers", [1, 2])
 def test_another_rule_than_the_least_time_shows_wherever_it_can(gathers):
     card = exercises.card("hsdp-group")
     params = {**card.params, "gathers": gathers, "kept": gathers == 1}
@@ -102,9 +103,7 @@ def test_another_rule_than_the_least_time_shows_wherever_it_can(gathers):
 # --- parts of rows
 
 
-@pytest.mark.parametrize(
-    ("elements", "old", "new"), [(120, 4, 6), (125, 4, 6), (41, 4, 3), (3, 2, 7), (31, 3, 3), (9, 1, 4)]
-)
+@each_of("elements, old, new", [(120, 4, 6), (125, 4, 6), (41, 4, 3), (3, 2, 7), (31, 3, 3), (9, 1, 4)])
 def test_parts_make_the_row_again_wherever_they_lie(elements, old, new):
     row, world = torch.arange(1, elements + 1), max(old, new)
     for owner in (0, 1):
@@ -161,7 +160,7 @@ def test_rows_of_one_storage_are_told_apart():
 # --- weighed runs, and the optimizer that exercises make
 
 
-@pytest.mark.parametrize("card", WEIGHED, ids=lambda card: card.id)
+@each_of("card", WEIGHED, ids=lambda card: card.id)
 def test_what_is_weighed_is_done_by_work_that_was_sent_and_by_no_other_value(card):
     params = card.variant("scales")
     large = judging(card.id).weighed(params, random.Random(4))
@@ -186,7 +185,7 @@ def test_repeated_rows_are_a_table_over_and_over_in_the_memory_of_one():
     assert len({row.untyped_storage().data_ptr() for row in rows}) == 1
 
 
-@pytest.mark.parametrize("kind", STATE)
+@each_of("kind", STATE)
 def test_an_optimizer_steps_pieces_as_it_steps_the_whole_and_keeps_as_many_tensors(kind):
     start, grads, found = wide(12), wide(4, 12), []
     for size in (12, 5):
@@ -221,7 +220,7 @@ def test_the_repaired_program_trains_as_one_process_does_whose_gradients_are_cli
 # --- traces
 
 
-@pytest.mark.parametrize("cause", WORDS)
+@each_of("cause", WORDS)
 def test_a_trace_can_be_told_by_its_numbers_alone(cause):
     rng = random.Random(cause)
     diagnosis = functions("more-gpus-same-memory")[0]

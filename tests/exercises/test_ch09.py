@@ -12,10 +12,11 @@ from course_grader.judging import Worked, judging
 from course_lib.cluster import simulate
 from course_lib.model.transformer import attend
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 8])
-@pytest.mark.parametrize("elements", [1, 7, 24, 101])
+@each_of("n", [2, 3, 4, 5, 8])
+@each_of("elements", [1, 7, 24, 101])
 def test_floor_and_ceiling_fit_a_real_all_reduce(n, elements):
     run = simulate(lambda comm, x: comm.all_reduce(x), n, (torch.ones(elements),))
     meter = run.meter.as_dict()
@@ -58,7 +59,7 @@ def given(exercise, args):
     return {"logits": args[3]}, None, args[:3]
 
 
-@pytest.mark.parametrize("exercise", REGIONS)
+@each_of("exercise", REGIONS)
 def test_a_worked_answer_is_what_one_process_computes(exercise):
     dims, whole = REGIONS[exercise]
 
@@ -88,7 +89,7 @@ def test_complaints_about_a_plan_by_hand():
     assert Worked("verify-plan")(plan, whole, held, 2) == [("unused", "c"), ("whole", "a.1"), ("wrong side", "b")]
 
 
-@pytest.mark.parametrize("ranks", [2, 8, 64])
+@each_of("ranks", [2, 8, 64])
 def test_seconds_of_a_layer_are_its_bytes_over_the_bandwidth(ranks):
     assert Worked("largest-tp")[0](512, 256, ranks, 1e9) == pytest.approx(tp_bytes_per_layer(512, 256, ranks) / 1e9)
 

@@ -19,11 +19,12 @@ from course_grader.judging import Worked, judging
 from course_lib.estimate.facts.pipelines import bubble_formula
 from course_lib.parallel.schedules import gpipe, one_f_one_b, peak_activations, schedule_of, zb_h1
 from course_lib.parallel.timeline import play
+from tests.tables import each_of
 
 # --- what comes back is never trusted
 
 
-@pytest.mark.parametrize("name", ["three-schedules", "interleaved-rows", "beat-1f1b"])
+@each_of("name", ["three-schedules", "interleaved-rows", "beat-1f1b"])
 def test_enormous_answers_are_refused_with_their_size(name):
     card = exercises.card(name)
 
@@ -83,7 +84,7 @@ def best_of_all(p, m, times):
     return best
 
 
-@pytest.mark.parametrize(("p", "m", "times"), SMALL)
+@each_of("p, m, times", SMALL)
 def test_no_schedule_ends_before_the_bound_and_the_best_one_reaches_it(p, m, times):
     assert best_of_all(p, m, times) == pytest.approx(bound(p, m, times))
 
@@ -126,7 +127,7 @@ def test_the_bound_is_the_published_bubble_where_all_three_are_alike():
 # --- oracles against the real thing
 
 
-@pytest.mark.parametrize(("p", "m"), [(2, 3), (4, 8), (16, 64), (1, 4)])
+@each_of("p, m", [(2, 3), (4, 8), (16, 64), (1, 4)])
 def test_the_bubble_is_that_of_the_played_schedules(p, m):
     for generate in (gpipe, one_f_one_b):
         times = play(generate(p, m))

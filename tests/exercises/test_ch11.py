@@ -15,10 +15,11 @@ from course_grader.judging import Worked
 from course_grader.judging.worked import judged_variant
 from course_grader.records import Case
 from course_lib.parallel.context import zig_zag
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("how", ["contiguous", "zig-zag", "mixed"])
-@pytest.mark.parametrize(("name", "options"), [("causal", {}), ("all", {}), ("window", {"window": 3})])
+@each_of("how", ["contiguous", "zig-zag", "mixed"])
+@each_of("name, options", [("causal", {}), ("all", {}), ("window", {"window": 3})])
 def test_the_oracle_equals_torch_s_attention_and_its_gradients(how, name, options):
     coin, heads, kv_heads = torch.Generator().manual_seed(5), 4, 2
     rows = shards(coin, cut(13, 3, random.Random(2), how), (name, options), heads, kv_heads, 6)
@@ -61,9 +62,8 @@ def test_the_bound_of_the_ring_is_where_computation_takes_as_long_as_the_transfe
         assert pairs * c * c * 32 * 128 / 4e14 == pytest.approx(2e-5 + 4 * c * 8 * 128 / 5e10)
 
 
-@pytest.mark.parametrize(
-    ("exercise", "point"), [("ring-attention", "local-positions"), ("ring-backward", "left-at-next")]
-)
+@pytest.mark.slower
+@each_of("exercise, point", [("ring-attention", "local-positions"), ("ring-backward", "left-at-next")])
 def test_an_answer_that_misses_the_point_gets_at_most_half(exercise, point):
     answer = next(each for each in shipped(exercise, "wrong") if each.mistake == point)
     report = graded(exercise, *functions_of(answer))

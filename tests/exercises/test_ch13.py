@@ -19,6 +19,7 @@ from course_grader.judging import Worked
 from course_grader.judging.worked import judged_variant
 from course_lib.cluster import attempt
 from course_lib.parallel import mesh
+from tests.tables import each_of
 
 MESHES = st.lists(st.integers(1, 5), min_size=1, max_size=4).map(lambda sizes: dict(zip("abcd", sizes, strict=False)))
 groups = Worked("mesh-coordinates")[2]
@@ -54,7 +55,7 @@ def test_the_library_s_mesh_has_these_groups_and_a_group_straddles_if_its_ranks_
         assert level == (None if sizes[axis] == 1 else "cluster" if apart else "unit")
 
 
-@pytest.mark.parametrize("least", ["seconds", "bytes"])
+@each_of("least", ["seconds", "bytes"])
 def test_the_worked_order_costs_the_least_and_a_quiet_one_sends_nothing_across(least):
     draw = random.Random(3)
     for _ in range(20):
@@ -78,7 +79,7 @@ def test_swapped_axes_never_cost_more_than_the_ratio_of_the_wires():
 # --- waiting
 
 
-@pytest.mark.parametrize("direction", ["forward", "backward"])
+@each_of("direction", ["forward", "backward"])
 def test_the_stuck_ranks_are_those_that_do_not_finish_on_the_metered_cluster(direction):
     draw = random.Random(direction)
     for _ in range(4):
@@ -144,7 +145,7 @@ def test_doubling_an_axis_halves_what_it_cuts():
         assert [round(base[name] / more[name]) for name in base] == [2, 2, 2, 1, 1]
 
 
-@pytest.mark.parametrize("goal", ["cheapest", "quickest"])
+@each_of("goal", ["cheapest", "quickest"])
 def test_the_worked_layout_is_allowed_and_costs_least(goal):
     row = telling(goal, random.Random(5), lambda *_: True)
     kept, (cluster, model, steps, limit, spec) = allowed(goal, row, costs(row)), row

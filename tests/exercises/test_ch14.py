@@ -14,13 +14,14 @@ from course_grader.judging import Worked, judging
 from course_grader.judging.worked import judged_variant
 from course_grader.records import Case
 from course_lib.operate import faults
+from tests.tables import each_of
 
 goodput, best_interval = Worked("checkpoint-interval")[0], Worked("checkpoint-interval")[1]
 
 # --- rates
 
 
-@pytest.mark.parametrize("restarts", ["safe", "exposed"])
+@each_of("restarts", ["safe", "exposed"])
 def test_goodput_is_what_a_simulation_of_segments_gives(restarts):
     draw, interval, save, restart, mtbf = random.Random(5), 500.0, 60.0, 200.0, 1500.0
     spent, segments = 0.0, 20_000

@@ -40,6 +40,7 @@ from course_lib.estimate.roofline import fit_alpha_beta
 from course_runs import evidence, evidence_checks, failure_drill_worker, preflight, reading
 from course_runs.reading import recorded
 from course_runs.ring_bytes import ring_sent
+from tests.tables import each_of
 
 # --- machines and rates
 
@@ -62,7 +63,7 @@ MEANT = {
 RUN = {"degraded": "with care", "refuse": "no-go"}
 
 
-@pytest.mark.parametrize("tp", [2, 4])
+@each_of("tp", [2, 4])
 def test_a_sound_machine_goes_and_each_fault_is_seen_on_its_line_alone(tp):
     (preflight,) = functions("preflight-verdict")
     for seed in range(10):
@@ -83,7 +84,7 @@ def test_the_bits_of_a_clock_are_those_of_the_look_before_a_run():
     assert not any(preflight._reasons(bits) for bits in preflight_verdict.HARMLESS)
 
 
-@pytest.mark.parametrize("kind", held_out_message.KINDS)
+@each_of("kind", held_out_message.KINDS)
 def test_regimes_are_what_their_names_say(kind):
     for seed in range(20):
         rng = random.Random(seed)
@@ -107,7 +108,7 @@ def test_in_one_regime_our_fit_is_the_librarys_line():
         assert held_out_message.right[0](rows, nbytes) == pytest.approx(alpha + nbytes / beta, rel=0.1)
 
 
-@pytest.mark.parametrize(("name", "run"), honest_mfu.recorded_runs().items())
+@each_of("name, run", honest_mfu.recorded_runs().items())
 def test_what_evidence_calls_its_mfu_is_ours_or_refused(name, run):
     found = honest_mfu.right(run)
     if isinstance(found, str):
@@ -116,7 +117,7 @@ def test_what_evidence_calls_its_mfu_is_ours_or_refused(name, run):
         assert found[0] == pytest.approx(recorded(name)["measured"]["mfu"]) and found[1] <= found[0] <= found[2]
 
 
-@pytest.mark.parametrize("reason", honest_mfu.DOCTORED)
+@each_of("reason", honest_mfu.DOCTORED)
 def test_a_doctored_log_has_the_fault_that_it_is_named_after(reason):
     for seed in range(12):
         rng = random.Random(seed)
@@ -144,7 +145,7 @@ def test_peaks_are_the_data_sheets():
     assert peaks["dense_flops"]["float8"] == float(h100.fp8_flops)
 
 
-@pytest.mark.parametrize("why", CAUSES)
+@each_of("why", CAUSES)
 def test_a_report_has_its_cause_and_no_wire_is_faster_than_its_line(why):
     for seed in range(40):
         made = bus_above_line.report(why, random.Random(seed), 50e9)
@@ -161,9 +162,7 @@ def test_eight_h200_are_below_their_links_where_the_switch_adds_up():
     assert made["printed"] > made["line"] > rate == pytest.approx(made["printed"] * 8 / 14) and cause == "no ring"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "off"), [("1.34B, data parallel", "strong", 0.15), ("6.66B, FSDP", "weak", 0.05)]
-)
+@each_of("name, kind, off", [("1.34B, data parallel", "strong", 0.15), ("6.66B, FSDP", "weak", 0.05)])
 def test_a_published_series_is_of_its_kind_and_near_its_law(name, kind, off):
     fit = functions("scaling-fit")[0](scaling_fit.series(name))
     assert fit[0] == kind and fit[3] < off
@@ -178,7 +177,7 @@ def test_the_audit_agrees_with_the_runs_in_the_facts():
         assert found[name][0] == pytest.approx(100 * float(facts.run(run).mfu), rel=0.02)
 
 
-@pytest.mark.parametrize("kind", held_out_message.KINDS)
+@each_of("kind", held_out_message.KINDS)
 def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
     off = {"cuts": [], "raw seconds": [], "mean": []}
     for seed in range(8):
@@ -193,7 +192,7 @@ def test_our_own_fit_is_well_inside_what_is_asked_and_one_line_is_not(kind):
     assert max(off["raw seconds"]) > held_out_message.CLOSE and min(off["mean"]) > 0.15
 
 
-@pytest.mark.parametrize("kind", ["all_reduce", "send"])
+@each_of("kind", ["all_reduce", "send"])
 def test_recorded_sweeps_have_enough_sizes_to_leave_one_out(kind):
     rows = held_out_message.recorded_sweep(kind)
     assert len(rows) >= 7 and all(len(row["seconds"]) >= 3 for row in rows)
@@ -213,7 +212,7 @@ def test_drawn_rows_are_of_their_kind():
 SEEDS = [f"student-{n}" for n in range(3)]
 
 
-@pytest.mark.parametrize("seed", [None, *SEEDS])
+@each_of("seed", [None, *SEEDS])
 def test_what_a_prediction_is_asked_from_was_known_before_and_the_truth_is_the_recording(seed):
     card = exercises.card("predict-real-step")
     params = card.variant(seed)
@@ -236,8 +235,8 @@ WRONG_PARTS = (
 )
 
 
-@pytest.mark.parametrize("warm_up", [2, 3, 4, 5])
-@pytest.mark.parametrize("every", [4, 5, 8, 10])
+@each_of("warm_up", [2, 3, 4, 5])
+@each_of("every", [4, 5, 8, 10])
 def test_the_shown_log_tells_all_mistakes_apart(warm_up, every):
     card = exercises.card("where-it-goes")
     row = judging(card.id).cases({**card.params, "warm_up": warm_up, "every": every}, random.Random(1))[0].args[1][0]
@@ -257,8 +256,8 @@ def test_recorded_steps_that_tell_their_parts_leave_little_over():
         assert found["other"] < 0.5 * sum(found.values()), name
 
 
-@pytest.mark.parametrize("which", work.sets_with("fsdp", "fsdp-kept"))
-@pytest.mark.parametrize("name", ["fsdp", "fsdp-kept"])
+@each_of("which", work.sets_with("fsdp", "fsdp-kept"))
+@each_of("name", ["fsdp", "fsdp-kept"])
 def test_the_walk_comes_within_a_tenth_of_what_fsdp_really_held(which, name):
     run = recorded(f"{which}/{name}")
     parts = functions("fsdp-peak-gap")[0](work.fsdp_job(run))
@@ -274,7 +273,7 @@ def test_a_recorded_job_is_the_models():
     assert 4 * run["setup"]["parameters"] / one["ranks"] == run["predicted"]["memory"]["weights"]
 
 
-@pytest.mark.parametrize("which", work.sets_with("pp-gpipe", "pp-1f1b"))
+@each_of("which", work.sets_with("pp-gpipe", "pp-1f1b"))
 def test_the_formula_comes_within_a_tenth_of_a_recorded_first_stage_and_1f1b_holds_less(which):
     seen = {}
     for schedule in ("gpipe", "1f1b"):
@@ -317,7 +316,8 @@ def test_the_ring_as_it_was_found_works_where_sends_are_buffered_and_hangs_where
         simulate(program, 4)
 
 
-@pytest.mark.parametrize("fault", ["leak", "one batch", "order of sums", "bad batch", "warm-up again"])
+@pytest.mark.slower
+@each_of("fault", ["leak", "one batch", "order of sums", "bad batch", "warm-up again"])
 def test_the_file_holds_what_the_trainings_give_when_they_are_run_again(fault):
     shipped, again = trainings.shipped(), trainings.train(fault, 1)
     if fault in trainings.TRACES:

@@ -30,6 +30,7 @@ from course_grader.judging.worked import judged_variant, run
 from course_lib.operate import capstone, diagnosis
 from course_lib.operate.capstone.plans import affordable
 from course_lib.parallel import mesh, planner
+from tests.tables import each_of
 
 
 def test_each_remedy_is_drawn_and_one_byte_decides():
@@ -77,7 +78,7 @@ def test_pure_sharding_has_nothing_to_fight_with_and_recomputation_repeats_half_
     assert messages == pytest.approx(80 * 2 * 2 * 7 / 8 * 2 * 8192 * 8192 / 450e9)
 
 
-@pytest.mark.parametrize("metric", ["seconds", "speed"])
+@each_of("metric", ["seconds", "speed"])
 def test_the_front_is_the_planner_s(metric):
     with judged_variant("pareto-front", {"metric": metric}):
         runs = telling(random.Random(2), metric, "", 9, 5)
@@ -96,7 +97,8 @@ def test_a_good_plan_fails_no_line_and_each_line_can_fail_alone():
             assert [failing(*broken(rng, line)) for line in LINES] == [[line] for line in LINES]
 
 
-@pytest.mark.parametrize("row", TASKS, ids=lambda row: f"{row[0]}-{row[1]}")
+@pytest.mark.slower
+@each_of("row", TASKS)
 def test_every_task_and_every_change_has_a_plan_and_the_bounds_are_tight(row):
     task = task_of(_task(row, "slower wire"), False)
     found = capstone.assess(capstone.best(task), task)

@@ -10,6 +10,7 @@ from course_chapters.ch00 import widgets as ch00
 from course_lib.cluster import simulate
 from course_lib.draw import links
 from course_lib.estimate.facts import course
+from tests.tables import each_of
 
 
 def test_a_token_goes_round_and_comes_home():
@@ -45,9 +46,7 @@ def test_the_prerequisite_route_names_all_that_comes_before():
     assert "Needed before: The memory wall, Data parallel" in ch00.draw_map("prerequisite", "mesh", "", "")
 
 
-@pytest.mark.parametrize(
-    ("typed", "found"), [("cop whole", "replica"), ("ALL-REDUCE", "all-reduce"), ("fp32", "master copy")]
-)
+@each_of("typed, found", [("cop whole", "replica"), ("ALL-REDUCE", "all-reduce"), ("fp32", "master copy")])
 def test_the_glossary_finds_terms_by_any_words(typed, found):
     page = ch00.draw_glossary(typed)
     assert found in page

@@ -14,11 +14,12 @@ from course_lib.draw.palette import VERMILION
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import BILLION, KiB, MiB, bytes_text
+from tests.tables import each_of
 
 # --- the stack -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("letter", memory.CONVENTIONS)
+@each_of("letter", memory.CONVENTIONS)
 def test_the_copies_of_a_convention_are_its_buckets(letter):
     found = Counter()
     for copy in ch02.copies(next(name for name in ch02.RECIPES if name.startswith(f"{letter}: "))):
@@ -26,15 +27,14 @@ def test_the_copies_of_a_convention_are_its_buckets(letter):
     assert found == {name: per for name, per in memory.convention(letter).buckets.items() if per}
 
 
-@pytest.mark.parametrize(
-    ("params", "gpu", "nbytes", "fits", "fewest"),
+@each_of(
+    "params, gpu, nbytes, fits, fewest",
     [
         (70e9, "H100 SXM", 1.12e12, False, 14),
         (405e9, "H100 SXM", 6.48e12, False, 81),
         (5e9, "H100 SXM", 80e9, True, 1),
         (13e9, "H200 SXM", 208e9, False, 2),
     ],
-    ids=["70B", "405B", "exactly one GPU", "13B"],
 )
 def test_the_four_readouts_are_the_calculators(params, gpu, nbytes, fits, fewest):
     said = ch02.readout(params, gpu)
@@ -51,13 +51,13 @@ def test_the_column_grows_copy_by_copy_and_turns_red_above_the_memory():
         assert f"13 B: {bytes_text(height)} against H100 SXM" in picture.alt
 
 
-@pytest.mark.parametrize("recipe", ch02.RECIPES)
+@each_of("recipe", ch02.RECIPES)
 def test_five_steps_add_every_copy_and_none_adds_nothing(recipe):
     counts = [ch02.added(recipe, steps) for steps in range(6)]
     assert counts[0] == 0 and counts[-1] == ch02.added(recipe) == len(ch02.copies(recipe)) and counts == sorted(counts)
 
 
-@pytest.mark.parametrize(("recipe", "saved"), [("B, Adafactor", 8), ("B, momentum", 4), ("B, plain SGD", 8)])
+@each_of("recipe, saved", [("B, Adafactor", 8), ("B, momentum", 4), ("B, plain SGD", 8)])
 def test_a_recipe_says_what_it_saves(recipe, saved):
     assert f">saves {saved} bytes per parameter<" in ch02.draw_stack(7 * BILLION, recipe=recipe).svg()
 
@@ -72,7 +72,7 @@ def test_the_drawn_gpus_hold_every_byte_of_the_column():
 # --- the memory wall -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_of(
     "change", [{}, {"model": "llama3-70b", "dp": 64}, {"tp": 4, "model": "llama3-8b"}, {"pp": 4, "model": "llama3-8b"}]
 )
 def test_the_buckets_are_those_of_the_fullest_stage(change):
@@ -84,8 +84,8 @@ def test_the_buckets_are_those_of_the_fullest_stage(change):
     assert sum(ch02.load(**change).values()) == pytest.approx(float(peak))
 
 
-@pytest.mark.parametrize(
-    ("hit", "change"),
+@each_of(
+    "hit, change",
     [
         ("parameters", {"model": "llama3-8b"}),
         ("batch", {"batch": 64, "seq": 16_384}),
@@ -109,7 +109,7 @@ def test_where_no_slider_hits_it_alone_the_way_back_is_named():
         assert ch02.NAMES[name] in ch02.first_hit(**both)
 
 
-@pytest.mark.parametrize("model", ["llama3-8b", "llama3-70b"])
+@each_of("model", ["llama3-8b", "llama3-70b"])
 def test_the_fewest_gpus_hold_it_and_one_fewer_does_not(model):
     few = ch02.fewest_ranks(model=model)
     assert ch02.share(model=model, dp=few) <= 1
@@ -184,8 +184,8 @@ def test_a_frame_says_its_phase_and_its_bytes():
     assert f"is in {phase}" in step_film.draw_film(shown).alt
 
 
-@pytest.mark.parametrize("way", allocator_steps.WAYS)
-@pytest.mark.parametrize("scene", allocator_steps.SCENES)
+@each_of("way", allocator_steps.WAYS)
+@each_of("scene", allocator_steps.SCENES)
 def test_the_allocator_never_holds_more_than_the_device(scene, way):
     for frame in allocator_steps.frames(scene, way):
         assert frame.allocated <= frame.reserved <= allocator_steps.DEVICE

@@ -11,12 +11,13 @@ from course_chapters.ch03.server import server
 from course_lib.draw.roofline import Point, Roof
 from course_lib.draw.roofline import roofline as draw_roof
 from course_lib.estimate import facts, roofline
+from tests.tables import each_of
 
 # --- the roofline ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ch03.KERNELS)
-@pytest.mark.parametrize("wire", ch03.WIRES)
+@each_of("kernel", ch03.KERNELS)
+@each_of("wire", ch03.WIRES)
 def test_the_picture_names_the_roof_that_the_library_finds(kernel, wire):
     machine = roofline.machine("H100 SXM", wire=ch03.WIRES[wire])
     for batch in (1, 512, 8192):
@@ -33,7 +34,7 @@ def test_decode_climbs_to_the_ridge_and_attention_over_a_cache_does_not():
     assert roofline.place(cached(4096), h100).bound == "memory"
 
 
-@pytest.mark.parametrize("wire", ["link", "network"])
+@each_of("wire", ["link", "network"])
 def test_a_training_step_leaves_the_network_roof_at_two_thirds_of_its_ridge(wire):
     machine = roofline.machine("H100 SXM", wire=wire)
     least = 4 / 6 * machine.network_ridge
@@ -77,7 +78,7 @@ def test_the_map_has_all_three_regions_inhabited():
 # --- tiles, chip, levels, generations ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("tile", ch03.SIDES)
+@each_of("tile", ch03.SIDES)
 def test_a_tile_of_side_t_reads_at_half_its_side_in_16_bits(tile):
     alt = ch03.draw_tiles(tile, ch03.FRAMES).alt
     loads = roofline.tile_loads(ch03.SIDE, ch03.SIDE, ch03.SIDE, tile, tile)

@@ -7,6 +7,7 @@ import pytest
 
 from course_chapters.ch04 import widgets as ch04
 from course_lib.model import packing
+from tests.tables import each_of
 
 
 def test_corrected_updates_under_a_constant_gradient_are_the_rate_and_uncorrected_ones_overshoot():
@@ -23,7 +24,7 @@ def test_with_equal_betas_correction_matters_little():
     assert max(ch04.update_sizes("constant gradient", 0.9, False)) <= 1.001
 
 
-@pytest.mark.parametrize("batch", [4, 64])
+@each_of("batch", [4, 64])
 def test_the_clouds_error_is_the_formulas(batch):
     cloud = ch04.batch_gradients(batch, 3.0, 20_000)
     error = np.square(cloud - ch04.TRUE).sum(1).mean()
@@ -32,8 +33,8 @@ def test_the_clouds_error_is_the_formulas(batch):
     assert "noise scale is 18" in said and f"batches of {batch}" in said
 
 
-@pytest.mark.parametrize("lengths", ["uneven", "half a sequence"])
-@pytest.mark.parametrize("strategy", ch04.STRATEGIES)
+@each_of("lengths", ["uneven", "half a sequence"])
+@each_of("strategy", ch04.STRATEGIES)
 def test_every_document_is_drawn_once_and_the_share_is_the_librarys(strategy, lengths):
     given, said = ch04.document_lengths(lengths), ch04.draw_bins(strategy=strategy, lengths=lengths).alt
     pack = ch04.STRATEGIES[strategy]

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from bench import precision as bench
-from course_chapters.ch05 import five_steps, plots, training
+from course_chapters.ch05 import plots, training
 from course_chapters.ch05 import widgets as ch05
 from course_chapters.ch05.exercises.numbers import MICROBATCH, NUMBERS, STATE, first_nan
-from course_lib.draw import svg
 from course_lib.draw.explore import bits, explore
 from course_lib.estimate.facts.precision import curves, gradient_counts, parameters, recipes, recorded, steps
 from course_lib.model import precision
 from course_lib.model.precision import mxfp8, number_format, nvfp4
+from tests.tables import each_of
 
 # --- widgets ---------------------------------------------------------------------------------------
 
@@ -42,8 +42,8 @@ def test_clicking_a_bit_redraws(monkeypatch):
     assert explorer.setting["pattern"] == "1" + ch05.ONE[1:] and "fp16 reads -1" in explorer.page()[1]
 
 
-@pytest.mark.parametrize("share", ch05.SHARES)
-@pytest.mark.parametrize("form", ch05.FORMATS)
+@each_of("share", ch05.SHARES)
+@each_of("form", ch05.FORMATS)
 def test_a_walk_keeps_to_values_of_its_format_and_a_master_copy_to_the_nearest_one(form, share):
     paths = ch05.weight_paths(form, share)
     held = torch.tensor([paths[name] for name in ("nearest", "stochastic", "master copy")], dtype=torch.float64)
@@ -87,17 +87,10 @@ def test_smaller_blocks_suffer_less_from_an_outlier_and_floats_tolerate_a_modera
     assert max(modest.values()) < 1.5 * min(modest.values())
 
 
-def test_the_still_picture_is_what_the_code_draws():
-    drawn = five_steps.five_steps()
-    assert five_steps.CHAPTER_COPY.read_text(encoding="utf-8") == svg(drawn, drawn.alt), (
-        "python -m course_chapters.ch05.five_steps"
-    )
-
-
 # --- trainings and what was recorded of them ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["nearest", "stochastic", "fp8, one scale per tensor", "gradients summed in bf16"])
+@each_of("name", ["nearest", "stochastic", "fp8, one scale per tensor", "gradients summed in bf16"])
 def test_a_training_begins_as_the_recorded_one(name):
     now, then = bench.curve(name, 3), recorded(name)
     assert now["losses"] == pytest.approx(then.losses[:3], rel=2e-3)

@@ -8,10 +8,11 @@ from course_chapters.ch06.walk import MOST_RANKS, PHASES, fill_of, tint, walk
 from course_lib.cluster import collectives
 from course_lib.draw.palette import contrast
 from course_lib.estimate.units import BILLION, GB, MS
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("ranks", [2, 5, 8, MOST_RANKS])
-@pytest.mark.parametrize("algorithm", PHASES)
+@each_of("ranks", [2, 5, 8, MOST_RANKS])
+@each_of("algorithm", PHASES)
 def test_the_stepper_says_phase_and_bytes_of_every_step(algorithm, ranks):
     frames = walk(algorithm, ranks).frames
     for step in {0, 1, len(frames) // 2, len(frames) - 1}:
@@ -36,9 +37,9 @@ def test_fuller_sums_are_told_apart_and_numbers_stay_readable():
     assert all(max(contrast("#000000", fill), contrast("#1f2328", fill)) >= 4.5 for fill in fills)
 
 
-@pytest.mark.parametrize("wire", ch06.WIRES)
-@pytest.mark.parametrize("ranks", [2, 64, 1024])
-@pytest.mark.parametrize("nbytes", [ch06.SIZES[0], ch06.SIZES[-1]])
+@each_of("wire", ch06.WIRES)
+@each_of("ranks", [2, 64, 1024])
+@each_of("nbytes", [ch06.SIZES[0], ch06.SIZES[-1]])
 def test_the_race_is_won_by_the_least_time(wire, ranks, nbytes):
     times = ch06.race_times(nbytes, ranks, wire)
     latency, bandwidth = ch06.WIRES[wire]
@@ -53,15 +54,13 @@ def test_small_tensors_are_won_by_few_steps_and_large_ones_by_few_bytes():
     assert small["tree"] < small["ring"] and large["ring"] < large["tree"]
 
 
-@pytest.mark.parametrize(
-    ("power", "text"), [(10, "1 KiB"), (15, "32 KiB"), (20, "1 MiB"), (34, "16 GiB"), (36, "64 GiB")]
-)
+@each_of("power, text", [(10, "1 KiB"), (15, "32 KiB"), (20, "1 MiB"), (34, "16 GiB"), (36, "64 GiB")])
 def test_sizes_read_with_binary_prefixes(power, text):
     assert ch06._binary(power) == text
 
 
-@pytest.mark.parametrize("params", [1 * BILLION, 405 * BILLION])
-@pytest.mark.parametrize("ranks", [2, 64, 4096])
+@each_of("params", [1 * BILLION, 405 * BILLION])
+@each_of("ranks", [2, 64, 4096])
 def test_backward_and_ring_last_as_long_at_the_break_even_whatever_the_model(params, ranks):
     tokens = ch06.break_even_tokens(ranks, 50 * GB)
     backward, talk = ch06.windows(params, tokens, ranks, 50 * GB, latency=0.0)

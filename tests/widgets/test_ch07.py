@@ -15,6 +15,7 @@ from course_lib.cluster.records import Message, Span
 from course_lib.draw import lanes, panels
 from course_lib.estimate.facts import device
 from course_lib.estimate.units import GB, US
+from tests.tables import each_of
 
 # --- buckets -------------------------------------------------------------------------------------
 
@@ -25,8 +26,8 @@ def test_the_widgets_mean_the_job_of_the_whole_course():
     assert ch07.ranks_with(prose.LEAST, prose.BATCH) == prose.most_gpus()
 
 
-@pytest.mark.parametrize("ranks", [2, 64, 1024])
-@pytest.mark.parametrize("bucket", [ch07.BUCKETS[0], 25 * ch07.MIB, ch07.BUCKETS[-1]])
+@each_of("ranks", [2, 64, 1024])
+@each_of("bucket", [ch07.BUCKETS[0], 25 * ch07.MIB, ch07.BUCKETS[-1]])
 def test_the_bucket_picture_says_count_and_exposed_time(bucket, ranks):
     tensors = ch07.matrices(24, 8192)
     sent = overlap.bucket_times(tensors, bucket, ranks, 2 * US, 50 * GB)
@@ -58,8 +59,8 @@ def test_a_layer_has_its_bytes_and_its_share_of_the_backward_pass():
 # --- how many GPUs a batch can feed --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", [1 * ch07.MI, 16 * ch07.MI])
-@pytest.mark.parametrize("hide", [True, False])
+@each_of("batch", [1 * ch07.MI, 16 * ch07.MI])
+@each_of("hide", [True, False])
 def test_the_last_count_above_the_line_is_the_last(batch, hide):
     most = ch07.ranks_with(0.9, batch, hide=hide)
     assert ch07.step_on(most, batch, hide=hide).efficiency >= 0.9 > ch07.step_on(most + 1, batch, hide=hide).efficiency
@@ -128,7 +129,7 @@ def test_a_panel_puts_the_ends_of_its_ranges_into_its_corners_and_cuts_off_what_
     assert panel.at([-3, 99], 5).tolist() == [[1.0, 2.0], [5.0, 2.0]]
 
 
-@pytest.mark.parametrize("top", [0.7, 1, 3.2, 49, 50, 1234.5])
+@each_of("top", [0.7, 1, 3.2, 49, 50, 1234.5])
 def test_marks_are_round_few_and_within(top):
     found = panels.marks(top, 5)
     assert found[0.0] == "0" and max(found) <= top * (1 + 1e-9) and 2 <= len(found) <= 6
@@ -145,8 +146,8 @@ def test_the_still_picture_is_the_property():
 # --- numbers in the prose ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
+@each_of(
+    "name, text",
     [
         ("state", "1.12 TB"),
         ("sends", "276 GB"),

@@ -14,6 +14,7 @@ from course_lib.estimate import memory
 from course_lib.estimate.facts import scaling
 from course_lib.estimate.units import GB
 from course_lib.parallel.sharding import step_bytes
+from tests.tables import each_of
 
 PARAMS = sum(film().elements)
 by_way = pytest.mark.parametrize("way", WAYS)
@@ -53,9 +54,8 @@ def test_every_element_of_what_is_cut_has_one_owner_at_every_moment(way):
                 assert unit != other or start >= stop - 1e-9, f"{role} of {UNITS[unit]} lie on two ranks"
 
 
-@pytest.mark.parametrize(
-    ("way", "per"),
-    [("data parallel", (4, 4, 8)), ("stage 1", (4, 0, 2)), ("stage 2", (4, 0, 2)), ("stage 3", (1, 0, 2))],
+@each_of(
+    "way, per", [("data parallel", (4, 4, 8)), ("stage 1", (4, 0, 2)), ("stage 2", (4, 0, 2)), ("stage 3", (1, 0, 2))]
 )
 def test_between_steps_a_rank_holds_what_its_stage_says(way, per):
     want = pytest.approx([each * (PARAMS + NORM) for each in per], rel=0.002)
@@ -63,9 +63,7 @@ def test_between_steps_a_rank_holds_what_its_stage_says(way, per):
         assert [moment.nbytes[role] for role in ("weights", "grads", "moments")] == want
 
 
-@pytest.mark.parametrize(
-    ("way", "most"), [("stage 3", 2), ("stage 3, no prefetch", 1), ("stage 3, weights kept", len(UNITS))]
-)
+@each_of("way, most", [("stage 3", 2), ("stage 3, no prefetch", 1), ("stage 3, weights kept", len(UNITS))])
 def test_no_more_units_are_gathered_than_prefetch_allows(way, most):
     found = [len({unit for unit, *_ in boxes(ranks[0], "weights", GATHERED, MOVING)}) for ranks in film(way).moments]
     assert max(found) == most and found[0] == found[-1] == 0
@@ -133,16 +131,16 @@ def test_the_picture_of_stages_says_the_papers_formulas():
     assert "never fits" in ch08.draw_stages(2, 64, "70B").alt
 
 
-@pytest.mark.parametrize("model", ch08.MODELS)
-@pytest.mark.parametrize("stage", ch08.STAGES)
+@each_of("model", ch08.MODELS)
+@each_of("stage", ch08.STAGES)
 def test_computing_activations_again_frees_no_byte_of_state(model, stage):
     kept, again = (ch08.peak_of(model, 64, stage, "B", how) for how in ("none", "full"))
     assert float(kept.state) == float(again.state) == pytest.approx(memory.zero_bytes(ch08.MODELS[model][0], stage, 64))
     assert again.activations < 0.2 * kept.activations
 
 
-@pytest.mark.parametrize(
-    ("asked", "answers"),
+@each_of(
+    "asked, answers",
     [
         (("70B", 8, 3, 1, "full"), [False, None, None, None]),
         (("70B", 64, 2, 1, "full"), [False, None, None, None]),

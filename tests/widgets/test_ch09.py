@@ -11,6 +11,7 @@ from course_lib.estimate import facts, memory
 from course_lib.estimate.facts import tensor_scaling
 from course_lib.model.transformer import Config
 from course_lib.parallel.tensor import build, plan, tp_bytes_per_layer, tp_cost_per_layer
+from tests.tables import each_of
 
 RANKS = (1, 2, 4)
 
@@ -20,8 +21,8 @@ def collectives(kind):
     return [step for step in ch09.PLANS[kind].steps if isinstance(step, ch09_split.Collective)]
 
 
-@pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize("kind", ch09.PLANS)
+@each_of("ranks", RANKS)
+@each_of("kind", ch09.PLANS)
 def test_every_cut_ends_with_the_unsplit_result(kind, ranks):
     assert ch09.error(kind, ranks) < 1e-12
 
@@ -35,8 +36,8 @@ def test_a_cut_that_forgets_a_sum_would_be_seen(monkeypatch):
         ch09_split.error.__wrapped__("one matrix, by rows", 2)
 
 
-@pytest.mark.parametrize("ranks", RANKS)
-@pytest.mark.parametrize("kind", ch09.PLANS)
+@each_of("ranks", RANKS)
+@each_of("kind", ch09.PLANS)
 def test_ranks_hold_all_of_every_cut_weight_and_nothing_twice(kind, ranks):
     for matrix in ch09.PLANS[kind].start:
         held = [
@@ -48,8 +49,8 @@ def test_ranks_hold_all_of_every_cut_weight_and_nothing_twice(kind, ranks):
         assert len(set(cells)) == once and len(cells) == (once if matrix.cut != "whole" else once * ranks)
 
 
-@pytest.mark.parametrize(
-    ("kind", "names"),
+@each_of(
+    "kind, names",
     [
         ("one matrix, by columns", ["all-gather"]),
         ("one matrix, by rows", ["all-reduce"]),
@@ -82,9 +83,9 @@ def test_every_plan_counts_as_many_steps_as_the_slider_and_says_when_it_is_done(
             assert ("Done after step" in said) == (step > len(made.steps))
 
 
-@pytest.mark.parametrize("wire", ch09.WIRES)
-@pytest.mark.parametrize("tp", ch09.RANKS)
-@pytest.mark.parametrize("model", ch09.MODELS)
+@each_of("wire", ch09.WIRES)
+@each_of("tp", ch09.RANKS)
+@each_of("model", ch09.MODELS)
 def test_a_layers_sums_are_what_the_library_says(model, tp, wire):
     shape, gpu = facts.model(model), facts.device("H100 SXM")
     made = ch09.layer(model, tp, 4096, "H100 SXM", wire)
@@ -142,7 +143,7 @@ def test_without_pieces_there_is_no_picture():
 # --- the published series ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("key", tensor_scaling.all_series())
+@each_of("key", tensor_scaling.all_series())
 def test_published_cuts_have_a_known_device_a_source_and_the_scaling_of_their_own_times(key):
     cuts = tensor_scaling.series(key)
     assert [cut.ranks for cut in cuts] == [1, 2, 4, 8] and cuts[0].lost_seconds == 0

@@ -14,6 +14,7 @@ from course_chapters.ch10.layers_apart import LAYERS, RANKS, layers_apart
 from course_lib.draw.palette import contrast, ink_on
 from course_lib.parallel import schedules
 from course_lib.parallel.timeline import Durations, play
+from tests.tables import each_of
 
 
 def test_the_three_schedules_side_by_side_idle_as_the_lesson_says():
@@ -22,8 +23,8 @@ def test_the_three_schedules_side_by_side_idle_as_the_lesson_says():
         assert re.search(rf"{name}: {idle} idle \(\S+ % of working time\), holds up to {held}, takes {end}\.", said)
 
 
-@pytest.mark.parametrize("name", ch10.MAKERS)
-@pytest.mark.parametrize(("ranks", "microbatches"), [(2, 4), (4, 8), (8, 16)])
+@each_of("name", ch10.MAKERS)
+@each_of("ranks, microbatches", [(2, 4), (4, 8), (8, 16)])
 def test_every_schedule_is_drawn_with_what_its_timeline_says(name, ranks, microbatches):
     timeline = ch10.timeline_of(name, ranks, microbatches)
     figure = ch10.draw_schedules(name, ranks, microbatches)
@@ -72,8 +73,8 @@ def test_later_chunks_are_paler_and_their_numbers_stay_readable():
 # --- the bubble against micro-batches
 
 
-@pytest.mark.parametrize("name", ch10.PLAYED)
-@pytest.mark.parametrize(("ranks", "microbatches", "chunks"), [(2, 4, 2), (4, 8, 2), (8, 32, 4), (16, 64, 3)])
+@each_of("name", ch10.PLAYED)
+@each_of("ranks, microbatches, chunks", [(2, 4, 2), (4, 8, 2), (8, 32, 4), (16, 64, 3)])
 def test_dots_of_played_schedules_lie_on_the_published_curves(name, ranks, microbatches, chunks):
     played = ch10.timeline_of(name, ranks, microbatches, chunks).bubble_fraction
     assert played == pytest.approx(float(ch10.closed_form(name, ranks, microbatches, chunks)))
@@ -85,8 +86,8 @@ def test_the_naive_curve_is_flat_and_the_rule_of_four_leaves_a_fifth():
     assert all(ch10.closed_form("GPipe and 1F1B", ranks, 4.0 * ranks) <= 0.2 for ranks in ch10.STAGES)
 
 
-@pytest.mark.parametrize("ranks", [2, 4, 16])
-@pytest.mark.parametrize("overhead", [0.001, 0.02])
+@each_of("ranks", [2, 4, 16])
+@each_of("overhead", [0.001, 0.02])
 def test_the_marked_count_makes_the_shortest_step(ranks, overhead):
     best = ch10.best_count(ranks, overhead)
     least = ch10.lost(ranks, best, overhead)
@@ -120,7 +121,7 @@ def test_layers_are_dealt_out_evenly():
 # --- numbers of the prose
 
 
-@pytest.mark.parametrize(("stages", "microbatches"), [(4, 8), (16, 64)])
+@each_of("stages, microbatches", [(4, 8), (16, 64)])
 def test_shares_in_prose_are_those_of_played_schedules(stages, microbatches):
     played = play(schedules.gpipe(stages, microbatches), Durations(forward=1, backward=2))
     assert numbers.idle(stages, microbatches) == pytest.approx(played.bubble_fraction)

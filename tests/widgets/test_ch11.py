@@ -5,13 +5,13 @@ import re
 import pytest
 
 from course_chapters import running_example
-from course_chapters.ch11 import context_ways, gpu, runs, score_matrix, tables
+from course_chapters.ch11 import gpu, runs, score_matrix, tables
 from course_chapters.ch11 import widgets as ch11
 from course_chapters.ch11.exercises import numbers
 from course_chapters.ch11.exercises.numbers import NUMBERS
-from course_lib.draw import svg
 from course_lib.estimate import facts, memory
 from course_lib.parallel.context import costs
+from tests.tables import each_of
 
 
 def cells(made, column):
@@ -35,8 +35,8 @@ def test_a_longer_sequence_needs_one_remedy_after_the_other():
         assert fits > ch11.longest_sequence("llama3-70b", remedy - 1)
 
 
-@pytest.mark.parametrize("layout", score_matrix.LAYOUTS)
-@pytest.mark.parametrize("causal", [True, False])
+@each_of("layout", score_matrix.LAYOUTS)
+@each_of("causal", [True, False])
 def test_a_ring_ends_with_all_keys_and_the_whole_sum(layout, causal):
     for ranks in (2, 3, 4):
         shares = [score_matrix.running(ranks, layout, causal, steps) for steps in range(ranks + 1)]
@@ -77,21 +77,14 @@ def test_bytes_of_the_three_ways():
     assert all(ch11.sent(way, 1, 8, 1024) == 0 for way in ch11.WAYS)
 
 
-@pytest.mark.parametrize("wire", ch11.WIRES)
-@pytest.mark.parametrize("causal", [True, False])
+@each_of("wire", ch11.WIRES)
+@each_of("causal", [True, False])
 def test_a_transfer_is_hidden_from_the_formulas_length_on(wire, causal):
     fewest = costs.tokens_to_hide(64, 8, ch11.H100.matmul_flops, ch11.WIRES[wire], 2, 0.5 if causal else 1.0)
     for tokens, hidden in ((0.99 * fewest, False), (1.01 * fewest, True)):
         busy, travel = ch11.ring_step(tokens, 8, wire, causal)
         assert (busy >= travel) == hidden
     assert "0 % of the transfer is exposed" in ch11.draw_hide(65536, 8, wire, causal).alt
-
-
-def test_the_still_picture_is_what_the_code_draws():
-    drawn = context_ways.three_ways()
-    assert context_ways.CHAPTER_COPY.read_text(encoding="utf-8") == svg(drawn, drawn.alt), (
-        "python -m course_chapters.ch11.context_ways"
-    )
 
 
 # --- tables and numbers ------------------------------------------------------------------------------

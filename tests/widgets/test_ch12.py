@@ -12,10 +12,11 @@ from course_lib.draw.explore import explore
 from course_lib.estimate import facts
 from course_lib.estimate.facts.experts import recorded
 from course_lib.parallel.expert import costs
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("top_k", [1, 2])
-@pytest.mark.parametrize("factor", ch12.FACTORS)
+@each_of("top_k", [1, 2])
+@each_of("factor", ch12.FACTORS)
 def test_the_journey_keeps_and_drops_every_copy_once(factor: float, top_k: int) -> None:
     for skew in ch12.SKEWS:
         shown = ch12.exchange(factor, skew, top_k)

@@ -8,6 +8,7 @@ from course_chapters.ch14 import widgets as ch14
 from course_chapters.ch14.exercises import numbers
 from course_lib.estimate.units import MINUTE
 from course_lib.operate import faults
+from tests.tables import each_of
 
 
 def test_the_strip_shows_every_second_of_the_month_once():
@@ -30,7 +31,7 @@ def test_the_chosen_interval_is_compared_with_the_best():
     assert best in said and numbers.NUMBERS["goodput"]() in said
 
 
-@pytest.mark.parametrize(("saved", "reading", "reads"), [(4, 4, 4), (4, 3, 6), (1, 8, 8), (8, 1, 8), (3, 4, 6)])
+@each_of("saved, reading, reads", [(4, 4, 4), (4, 3, 6), (1, 8, 8), (8, 1, 8), (3, 4, 6)])
 def test_a_reader_takes_a_piece_from_each_writer_that_overlaps(saved, reading, reads):
     assert f"{reads} reads in all" in ch14.draw_resize(saved, reading).alt
 

@@ -6,9 +6,10 @@ from course_chapters.ch16 import batch_rows, page_pool, plots, serving_curves, s
 from course_chapters.ch16.exercises import numbers
 from course_lib.estimate import facts
 from course_lib.operate import serving
+from tests.tables import each_of
 
 
-@pytest.mark.parametrize("size", page_pool.PAGE_SIZES)
+@each_of("size", page_pool.PAGE_SIZES)
 def test_the_film_keeps_every_page_and_counts_what_is_empty(size):
     film = page_pool.pool_film(size)
     assert len(film) == page_pool.STEPS

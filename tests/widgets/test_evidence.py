@@ -8,6 +8,7 @@ import pytest
 from course_chapters import evidence_widget as shows
 from course_chapters.ch15 import predicted_measured as pictures
 from course_runs import evidence, reading
+from tests.tables import each_of
 
 PIPELINES = {
     "all forward first": {"layout": "pp", "schedule": "gpipe"},
@@ -94,7 +95,7 @@ def test_the_still_has_a_mark_for_each_ratio_and_says_the_ends():
     assert f"{len(shown)} runs" in picture.alt and all(name in picture.alt for name in pictures.NAMES.values())
 
 
-@pytest.mark.parametrize("quantity", pictures.NAMES)
+@each_of("quantity", pictures.NAMES)
 def test_each_run_stands_beside_its_prediction(quantity):
     said = pictures.beside(ROWS, quantity).alt
     for row in ROWS:

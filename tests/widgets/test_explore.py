@@ -8,6 +8,7 @@ from course_chapters.ch00 import widgets as ch00
 from course_chapters.ch01 import widgets as ch01
 from course_lib.draw import Picture
 from course_lib.draw.explore import as_control, explore, menu, play, slider, text_box, toggle
+from tests.tables import each_of
 
 
 def circle(ranks: int, step: int = 0) -> Picture:
@@ -90,16 +91,14 @@ def test_controls_read_with_their_unit_and_label(notebook):
     }
 
 
-@pytest.mark.parametrize(
-    ("given", "kind"), [((1, 2), "slider"), (range(3), "slider"), (("a", "b"), "menu"), (True, "toggle")]
-)
+@each_of("given, kind", [((1, 2), "slider"), (range(3), "slider"), (("a", "b"), "menu"), (True, "toggle")])
 def test_a_plain_value_becomes_the_control_that_fits(given, kind):
     assert as_control("some_name", given).kind == kind
     assert as_control("some_name", given).label == "some name"
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
+@each_of(
+    "call, words",
     [
         (lambda: explore(circle, ranks=slider((3, 5), 4)), "not among"),
         (lambda: explore(circle, ranks=[]), "at least one value"),

@@ -129,7 +129,7 @@ def test_its_exercise_is_told_so_and_the_rest_of_the_cases_are_left_out():
     report = decide(replace(resolved, cases=cases), InProcess(looping))
     assert (report.state, report.points, report.cases) == ("timed out", 0, 1)
     assert report.note == (
-        f"Your code ran longer than 0.1 s on “{cases[0].name}” and was ended. Look for a loop that does not end."
+        f"Your code ran longer than 0.1 s on “{cases[0].name}” and was ended. Does a loop never end, or grow too fast?"
     )
     assert decide(resolved, InProcess(lambda *_: {})).state != "timed out"
 

@@ -1,5 +1,6 @@
 """The judge of an audit. Errors found count only if a right statement is recognized too, and the reverse."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from course_grader.judging.mistakes import Fault, Wrong, verdict
 from course_grader.records import Case, Outcome, Verdict
 
 _SLIP = 0.02  # relative: of a number that names its mistake
+_GIBI = 2**30 / 1e9  # smaller units are so near to the binary ones that the number counts as right
 Key = tuple[float, str, str]  # the truth about one statement: the number in the unit asked for, the verdict, the cause
 
 
@@ -88,6 +90,9 @@ def _word(given: Any, known: Sequence[str] | Mapping[str, str]) -> str | None:
 
 def _slip(item: Item, right: float, number: float, lead: str) -> Fault:
     """What is said of a number that is not near the right one, where no shipped mistake explains it."""
-    if item.scale != 1 and near(number, right * item.scale, NEAR):
-        return Wrong("other-unit", f"{lead}your number is right but for its unit; asked for: {item.words}.", lead)
+    if any(near(number, right * each, NEAR) for each in (item.scale, 1e-6, 1e-3, 1e3, 1e6)):
+        told = f"{lead}your number is right but for its unit, or a power of 1,000; asked for: {item.words}."
+        return Wrong("other-unit", told, lead)
+    if re.search(r"\bGB\b", item.words) and near(number * _GIBI, right, _SLIP / 10):
+        return Wrong("gib-for-gb", f"{lead}your number counts GiB, of 2³⁰ bytes; a GB is 10⁹ bytes.", lead)
     return Wrong("other-number", f"{lead}your number is {number / right:.3g} times ours ({item.words}).", lead)

@@ -97,7 +97,10 @@ def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], mistakes: Seq
         if fault := kind_fault(where, one, two):
             return fault
         if not torch.isfinite(one).all():
-            return "not-finite", f"{where} holds NaN or infinity. Was something divided by zero, or left empty?"
+            return (
+                "not-finite",
+                f"{where} holds NaN or infinity, as from 0/0, ∞ − ∞, 0 · ∞, an overflow or a tensor that was never filled.",
+            )
         if not close(one, two, REL, top):
             wrong.append((where, one, two))
     where, one, two = wrong[0]

@@ -3,7 +3,8 @@
 A mistake is named if it does what the answer did on every failing case of a share, and if no mistake with another name does the same.
 "What it did" is the whole result, or one part of it: one place of a tuple, one key of a dictionary, one rank or one row. For cost and
 protocol it is the traffic. Where many results are right, it is what the judge reports. A single word or None is weak evidence, so there
-the mistake must agree with the answer on all cases. If no mistake fits, the judge's message stays: it says what differs and names no cause.
+the mistake must agree with the answer on all cases; so are a few small whole numbers, and there it must not fail where the answer is right.
+If no mistake fits, the judge's message stays: it says what differs and names no cause.
 """
 
 import math
@@ -23,6 +24,7 @@ from course_grader.judging.worked import Recent, Worked, judged_variant, run, te
 from course_grader.records import VERDICT_KINDS, Case, Outcome, Verdict
 
 SECONDS = 2.0  # CPU time after which no further mistake is tried
+FEW = 4  # wrong values, which say little if none of them is telling
 CASES = 4  # failing cases of a share on which all mistakes are tried; the one that fits is tried on the others too
 REL = 1e-3  # how close numbers must be in a whole outcome; in the part that is judged it is `Judging.within`
 _NEARLY = 1e-5  # of tensors, relative to the largest number
@@ -131,10 +133,40 @@ class _Trial:
             if len(names) > 1 or word:
                 names = self.told_apart(rivals, to_the_end=word)
             if len(names) == 1 and self.fits_all(rivals, next(iter(names)), places):
-                return next(iter(names.items()))
+                by_chance = self.little_is_wrong(places) and all(
+                    self.fails_elsewhere(each) for each, name, _ in rivals if name in names
+                )
+                return None if by_chance else next(iter(names.items()))
             if rivals is whole and names:
                 return None
         return None
+
+    def little_is_wrong(self, places: Sequence[tuple[int, int]]) -> bool:
+        """Whether only a few values are wrong here, none of them telling, so that different mistakes may share them."""
+        wrong = list[Any]()
+        for at in {at for at, _ in places}:
+            case, got = self.judged[at].case, self.judged[at].outcome
+            if self.contract.many_right or got.state != "answered" or len(wrong) > FEW:
+                return False
+            with judged_variant(self.right.exercise, self.judged[at].params):
+                mine, want = _leaves(got.value), _leaves(self.right.value(case))
+            both = ((mine.get(path, _NOTHING), want.get(path, _NOTHING)) for path in {**want, **mine})
+            wrong += [its for its, right in both if _apart(its, right)]
+        return 0 < len(wrong) <= FEW and not any(map(_is_telling, wrong))
+
+    def fails_elsewhere(self, answer: BankAnswer) -> bool:
+        """Whether a shipped answer fails somewhere where the answer is right, as far as the time allows."""
+        for at, each in enumerate(self.judged):
+            if time.process_time() > self.until:
+                return False
+            wrong = {(verdict.kind, verdict.part) for verdict in each.verdicts if not verdict.ok}
+            right = {(verdict.kind, verdict.part) for verdict in each.verdicts} - wrong
+            if right and each.outcome.state == "answered":
+                alike = self.run(answer, at).state == "answered"
+                its = self.verdicts(answer, at) if alike else ()
+                if not alike or any((verdict.kind, verdict.part) in right for verdict in its if not verdict.ok):
+                    return True
+        return False
 
     def fits_all(
         self, rivals: Sequence[tuple[BankAnswer, str, str]], name: str, places: Sequence[tuple[int, int]]

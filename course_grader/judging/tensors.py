@@ -158,7 +158,9 @@ def tensor_fault(
         return Wrong(*fault[:2], lead)
     if got.is_floating_point() and not torch.isfinite(got).all():
         return Wrong(
-            "not-finite", f"{where} holds NaN or infinity. Was something divided by zero, or left empty?", lead
+            "not-finite",
+            f"{where} holds NaN or infinity, as from 0/0, ∞ − ∞, 0 · ∞, an overflow or a tensor that was never filled.",
+            lead,
         )
     for mistake in mistakes:
         value = mistake.on()

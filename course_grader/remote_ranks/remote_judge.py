@@ -114,7 +114,7 @@ class _Judge:
             except TimeoutError:
                 error = Unfinished(
                     f"The run took too long: {self.caps.seconds:g} s in all and {self.caps.answer_seconds:g} s between two calls "
-                    "are allowed. Look for a loop that does not end."
+                    "are allowed. Does a loop never end, or grow too fast?"
                 )
             except Gone:
                 error = Unfinished("The process of the ranks ended before the run did.")

@@ -119,7 +119,7 @@ def guarded(work: Callable[[], Any], case: Case, watched: bool) -> Outcome:
     except KeyboardInterrupt:
         raise
     except OutOfTime:
-        words = f"Your code ran longer than {case.seconds:g} s on “{case.name}” and was ended. Look for a loop that does not end."
+        words = f"Your code ran longer than {case.seconds:g} s on “{case.name}” and was ended. Does a loop never end, or grow too fast?"
         return outcome("timed out", error=words)
     except NotImplementedError:
         return outcome("not answered", error=NOT_ANSWERED)

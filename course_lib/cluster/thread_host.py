@@ -207,7 +207,9 @@ class ThreadHost:
         if not self._over.acquire(timeout=-1 if timeout is None else timeout):
             self._dead = True
             self._end = End(
-                Unfinished(f"The run took longer than {timeout:g} s and was ended. Look for a loop that does not end.")
+                Unfinished(
+                    f"The run took longer than {timeout:g} s and was ended. Does a loop never end, or grow too fast?"
+                )
             )
 
     def _stop(self) -> list[int]:

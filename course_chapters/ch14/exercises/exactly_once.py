@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from course_chapters.ch14.exercises.probes import sampled
 from course_grader.exercises import Card, Worth
-from course_grader.exercises.result_schema import DictOf, ListOf, Number
+from course_grader.exercises.result_schema import Anything, DictOf, ListOf, Number
 
 BATCHES: Mapping[str, str] = {
     "span": "A batch may span epochs: it always has `batch` ids.",
@@ -18,7 +18,7 @@ CARD = Card(
     text="""Write `take(order, consumed, batch, rank, ranks)`: the ids that this rank reads in the next step. A job may lose a server, go on with fewer
 ranks, and later grow again. Every sample must still be read exactly once per epoch, and the batches must be those of the undisturbed job.
 
-- `order(epoch)` returns the ids of an epoch in the order of that epoch; epochs count from 0, and all have the same length.
+- `order(epoch)` returns the list of an epoch's ids in the order of that epoch; epochs count from 0, and all have the same length. Leave the list as it is.
 - `consumed` is the number of ids that **all ranks together** have read since the start of the run. It is all that the checkpoint keeps.
 - The step reads the next `batch` ids. {{means}}
 - The ranks share the batch in contiguous parts: rank 0 the first, and so on. Sizes differ by at most one, and larger parts come first. A rank may get none.
@@ -39,7 +39,13 @@ In one real trainer, only rank 0 had saved its part of the order. After a resume
     structural="batches",
     probe=sampled,
     returns=ListOf(
-        DictOf({"ids": ListOf(ListOf(Number("ids", whole=True))), "consumed": ListOf(Number("ids", whole=True))}),
+        DictOf(
+            {
+                "ids": ListOf(ListOf(Number("ids", whole=True))),
+                "consumed": ListOf(Number("ids", whole=True)),
+                "changed": Anything(),
+            }
+        ),
         what="step",
     ),
 )

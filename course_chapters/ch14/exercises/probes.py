@@ -110,21 +110,30 @@ def order_of(seed: int, samples: int) -> Any:
 
 
 def sampled(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What each rank reads in each step of a run whose ranks change: a list of steps, each (ids by rank, samples used up).
+    """What each rank reads in each step of a run whose ranks change: a list of steps, each (ids by rank, samples used up,
+    whether a list of `order` was changed).
 
     `case.args = (seed, samples, batch, [(steps, ranks), …], samples used up at the start)`. Ranks are asked in an order of their own.
     """
     seed, samples, batch, phases, consumed = case.args
-    order, told = order_of(seed, samples), []
+    drawn, kept, told = order_of(seed, samples), dict[Any, list[int]](), []
+
+    def order(epoch: int) -> list[int]:
+        return kept[epoch] if epoch in kept else kept.setdefault(epoch, drawn(epoch))
+
     for steps, ranks in phases:
         for _ in range(steps):
-            asked = {rank: answer(order, consumed, batch, rank, ranks) for rank in reversed(range(ranks))}
+            asked, changed = {}, False
+            for rank in reversed(range(ranks)):
+                kept.clear()
+                asked[rank] = answer(order, consumed, batch, rank, ranks)
+                changed = changed or any(ids != drawn(epoch) for epoch, ids in kept.items())
             results = [_plain(asked[rank]) for rank in range(ranks)]
             for each in results:
                 if type(each) not in (tuple, list) or len(each) != 2 or type(each[0]) not in (tuple, list):
                     return each
             after = {int(each[1]) for each in results if is_number(each[1]) and each[1] == int(each[1])}
-            told.append({"ids": [list(each[0]) for each in results], "consumed": sorted(after)})
+            told.append({"ids": [list(each[0]) for each in results], "consumed": sorted(after), "changed": changed})
             if len(after) != 1:
                 return told
             (consumed,) = after

@@ -49,6 +49,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     width = (4 * size + 3 * (7 * size // 2)) * 450 * GB / (400 * TFLOP)  # distinguishes the two forms of the exercise
     wide = (4096, size, 7 * size // 2, 400 * TFLOP, 450 * GB, 50 * GB)
     visible, smaller = ((*wide, n, round((n - 1) / (0.354 * width), 3)) for n in (8, 4))
+    full = (*wide, 8, round(7 * 3.1 / width, 3))  # a whole node in both forms, but only just
     larger = (*wide, 64, round(12 / (0.354 * width), 3))  # twice the share would allow twice the ranks
     layers = draw_rows(
         rng,
@@ -71,7 +72,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         (0.05, 0.1, 0.2, 0.5, 1.0, 2.0),
         keep=lambda row: _clear(_cluster(row)),
     )
-    at_share = (2048, 4096, 16384, 0.75 * 2**50, 2.0**38, 2.0**36, 8, 0.125)  # on two ranks exactly the share
+    speed = 2.0**49 if params["recompute"] == "full" else 1.125 * 2.0**49
+    at_share = (2048, 6144, 8192, speed, 2.0**38, 2.0**36, 8, 0.125)  # on two ranks exactly the share
     double = (*at_share[:3], 2 * at_share[3], *at_share[4:])  # on GPUs twice as fast
     small, share = (4096, 4096, 14336, 900 * TFLOP, 150 * GB, 12.5 * GB, 8), "generality:clusters"
     return [
@@ -79,7 +81,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("a given share", "values:largest", 1, [visible]),
         hidden("other layers", "values:seconds", 0, [*layers, (4096, size, 1, 50 * GB)]),
         hidden("sixty other clusters", share, 1, [*map(_cluster, clusters)]),
-        plain("largest", 1, "smaller and larger nodes at a given share", [smaller, larger]),
+        plain("largest", 1, "smaller and larger nodes at a given share", [smaller, larger, full]),
         hidden("no ranks beyond one, and all of them", share, 1, [(*small, 1e-4), (*small, 1e4), at_share, double]),
     ]
 
@@ -136,12 +138,14 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # %% wrong: recomputed => values
 # > this counts the all-reduces of another form. {{passes}}.
 # ~ recompute = params("largest-tp").recompute ==> recompute = "none" if params("largest-tp").recompute == "full" else "full"
-# %% wrong: forward only => values
-# > these are the forward pass's two all-reduces; the backward pass has as many.
+# %% wrong: forward only => values half
+# > all-reduces of the backward pass are missing, or half of each: a ring reduces first, then gathers.
 # ~ sums = 6 if recompute == "full" else 4 ==> sums = 2
 # %% wrong: no ring => values
 # > a ring sends 2 (1 − 1/N) of the tensor, not the tensor once.
 # ~ * 2 * (1 - 1 / ranks) * tokens ==> * (ranks > 1) * tokens
+# %% wrong: once around the ring => values half
+# ~ * 2 * (1 - 1 / ranks) * tokens ==> * (1 - 1 / ranks) * tokens
 # %% wrong: whole twice => values
 # > a ring leaves out each rank's own part: (1 − 1/N).
 # ~ * 2 * (1 - 1 / ranks) * tokens ==> * 2 * tokens
@@ -154,6 +158,18 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # %% wrong: one pass => values
 # > forward *and* backward have all-reduces.
 # ~ wire) <= share ==> wire) / 2 <= share
+# %% wrong: two matrices => values
+# > this MLP has two matrices; a gated one has three.
+# ~ 3 * hidden * ffn ==> 2 * hidden * ffn
+# %% wrong: a full node is across => values
+# > a group that fills one node exactly got the speed between nodes.
+# ~ inside if ranks <= per_node ==> inside if ranks < per_node
+# %% wrong: less than the share => generality
+# > seconds that are exactly the share were refused; at most the share is allowed.
+# ~ wire) <= share ==> wire) < share
+# %% wrong: 512 at most => generality
+# > 1,024 ranks were not tried.
+# ~ range(10, 0, -1) ==> range(9, 0, -1)
 # %% wrong: inside only => generality
 # > beyond a node the ring runs at the speed of the link between nodes.
 # ~ inside if ranks <= per_node else across ==> inside

@@ -66,7 +66,7 @@ def touched(rank: int, got: Result, want: Result) -> Fault | None:
     if not got["touched"]:
         return None
     names = ", ".join(str(name)[:20] for name in got["touched"][:4])
-    return "changed-input", f"Rank {rank} changed its input {names}: `all_reduce` is in place, so sum a copy."
+    return "changed-input", f"Rank {rank} changed its input {names}. `all_reduce` and `+=` work in place: use a copy."
 
 
 def _gradient(rank: int, name: str, got: Tensor | None, want: Tensor) -> Fault | None:

@@ -132,6 +132,11 @@ def embed(comm, tokens, weight, vocab):
 # %% wrong: blocks as if they were all equally long => values equal-blocks unless dealt=round-robin
 # > the blocks are not equally long, so a rank's first word is not rank · rows.
 # ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * len(weight)
+# %% wrong: blocks as if the first were no longer => values equal-blocks unless dealt=round-robin
+# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * (vocab // comm.size)
+# %% wrong: first word lost => values first-word-lost unless dealt=round-robin
+# > the first word of a rank's block has no vector.
+# ~ (tokens >= start) ==> (tokens > start)
 # %% wrong: no sum => values own-part
 # > only this rank's words have a vector; the others are missing.
 # ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> rows * mine.unsqueeze(-1)

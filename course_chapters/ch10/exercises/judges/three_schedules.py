@@ -190,11 +190,16 @@ def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int
 # %% wrong: seven stages at most => cost warm-up-short
 # ~ min(stages - 1 - s, ==> min(max(0, min(stages, 7) - 1 - s),
 # %% wrong: the warm-up of the other end => values deadlock
+# > Stage 0 warms up with the fewest forwards here, but waits longest for its first gradient.
 # ~ min(stages - 1 - s, microbatches) ==> s
 # %% wrong: backward before forward => values order
 # ~ kind in "FB" ==> kind in "BF"
-# %% wrong: micro-batch and stage the wrong way round => values -
+# %% wrong: micro-batch before stage => values
+# > An operation names its stage first, then the micro-batch; here they are exchanged.
 # ~ (kind, s, m) for m in ==> (kind, m, s) for m in
+# ~ (kind, s, m) for kind, m in ==> (kind, m, s) for kind, m in
+# -     return rows
+# +     return [[(kind, m, s) for kind, s, m in row] for row in rows]
 # %% wrong: drains twice => values duplicate
 # ~ range(microbatches - ahead, microbatches) ==> [*range(microbatches - ahead, microbatches), microbatches - 1]
 # %% wrong: fewer micro-batches than stages are not thought of => generality -

@@ -39,11 +39,11 @@ def _heavy(layers: int, stages: int) -> list[float]:
     raise ValueError(f"No head makes {layers} layers on {stages} stages uneven.")
 
 
-def _unlike(rng: random.Random, layers: int, stages: int) -> list[float]:
-    """Drawn costs for which cutting nearest to equal shares is not the best: by luck it often is."""
+def _unlike(rng: random.Random, layers: int, stages: int, slip: str = "nearest shares") -> list[float]:
+    """Drawn costs for which a wrong rule does not find the best cut: by luck it often does."""
     while True:
         costs = _costs(rng, layers)
-        if max(_times(costs, right.wrong("nearest shares", costs, stages))) > 1.02 * _best(costs, stages):
+        if max(_times(costs, right.wrong(slip, costs, stages))) > 1.02 * _best(costs, stages):
             return costs
 
 
@@ -65,6 +65,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [shown(f"{layers} layers, a heavy head", "values:cut", _heavy(layers, stages), stages)]
     for costs in _no_cut_for_all(rng, layers, stages):
         cases.append(hidden(f"{layers} layers of all sizes", "values:cut", costs, stages))
+    squares = _unlike(rng, layers, stages, "sum of squares")
+    cases.append(hidden(f"{layers} layers, another rule", "values:cut", squares, stages))
     more = {
         "one stage": ([1.0, 2.0, 3.0], 1),
         "as many stages as layers": ([3.0, 1.0, 2.0, 5.0], 4),
@@ -171,6 +173,14 @@ def cut_layers(costs, stages):
 # +         room = range(cuts[-1] + 1, n - stages + s + 1)
 # +         cuts.append(min(room, key=lambda i: abs(upto[i] - s * upto[n] / stages)))
 # +     return [b - a for a, b in zip(cuts, [*cuts[1:], n])]
+# %% wrong: sum of squares => values
+# > All stages are balanced, as by the least sum of squares; only the slowest one counts.
+# ~ best = [upto[n] - upto[i] for ==> best = [(upto[n] - upto[i]) ** 2 for
+# ~ max(upto[j] - upto[i], best[j]) ==> (upto[j] - upto[i]) ** 2 + best[j]
+# %% wrong: ends => values
+# > these are the layers at which stages end; return how many layers each stage has.
+# ~ counts.append(take[i] - i) ==> counts.append(take[i])
+# ~ return [*counts, n - i] ==> return [*counts, n]
 # %% wrong: drops the head => values layers-lost
 # ~ n = len(costs) ==> n = len(costs) - 1
 # %% wrong: an idle stage is allowed => values empty-stage

@@ -118,16 +118,33 @@ def merge_parts(parts: list) -> tuple[torch.Tensor, torch.Tensor]:
 # %% wrong: sum of logs => values
 # > the logs were added; add the exponentials, then take the log.
 # ~ .sum(0), total ==> .sum(0), log_sums.sum(0)
-# %% wrong: exponentials without a maximum => generality not-finite
+# %% wrong: maximum missing => values
+# > the maximum that the exponentials were divided by is not added again.
+# ~ .sum(0), total ==> .sum(0), total - log_sums.amax(0).nan_to_num(neginf=0.0)
+# %% wrong: exponentials without a maximum => generality bare-exponentials
+# > the bare exponential of a log-sum overflows or becomes 0; only differences of log-sums are small.
 # ~ total, seen = torch.logsumexp(log_sums, 0), ==> total, seen = log_sums.exp().sum(0).log(),
 # ~ torch.where(seen, (log_sums - total).exp(), 0.0) ==> torch.where(seen, log_sums.exp() / total.exp(), 0.0)
-# %% wrong: a NaN of an unseen part stays => generality not-finite
+# %% wrong: a NaN of an unseen part stays => generality unseen-counts
+# > the output of an unseen part was multiplied by 0, but 0 · NaN is NaN, and so is 0 · ∞.
 # ~ torch.where(seen.unsqueeze(-1), outputs, 0.0) ==> outputs
-# %% wrong: only NaN is set to zero => generality not-finite
+# %% wrong: only NaN is set to zero => generality unseen-counts
 # ~ torch.where(seen.unsqueeze(-1), outputs, 0.0) ==> torch.where(outputs.isnan(), 0.0, outputs)
-# %% wrong: a query that sees nothing => generality not-finite
+# %% wrong: a query that sees nothing => generality nothing-seen
+# > −∞ − (−∞) is NaN: a query that has seen no key yet needs a case of its own.
 # ~ torch.where(seen, (log_sums - total).exp(), 0.0) ==> (log_sums - total).exp()
-# %% wrong: one part comes back as it is => generality not-finite
+# %% wrong: a running merge from nothing => generality nothing-seen
+def merge_parts(parts):
+    output, total = torch.zeros_like(parts[0][0]), torch.full_like(parts[0][1], -math.inf)
+    for other, log_sum in parts:
+        old, total = total, torch.logaddexp(total, log_sum)
+        share = torch.where(log_sum > -math.inf, (log_sum - total).exp(), 0.0).unsqueeze(-1)
+        output = output * (old - total).exp().unsqueeze(-1) + share * torch.where(share > 0, other, 0.0)
+    return output, total
+
+
+# %% wrong: one part comes back as it is => generality one-part
+# > a single part came back as it is, with whatever it holds where nothing was seen.
 #       log_sums = torch.stack([log_sum for _, log_sum in parts])
 # +     if len(parts) == 1:
 # +         return parts[0][0].clone(), parts[0][1].clone()

@@ -117,7 +117,8 @@ def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor,
 # +     return inputs, targets[indices], positions[indices]
 # %% wrong: targets in int32 => values another-kind
 # ~ [indices], positions ==> [indices].int(), positions
-# %% wrong: sorted => generality -
+# %% wrong: sorted => generality
+# > these are in the order of the sequence, not in that of `indices`.
 #       last = torch.ones(len(tokens), dtype=torch.bool)
 # +     indices = indices.sort().values
 # %% wrong: remembers targets by documents => generality ~

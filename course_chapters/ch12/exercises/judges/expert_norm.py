@@ -77,7 +77,8 @@ def norm_fault(case: Case, results: Sequence[Any]) -> Fault | None:
         return None
     if not all(map(math.isfinite, got)):
         return "not-finite", "the norm is infinite or NaN. In which dtype were the squares added?"
-    if same(0.2):
+    gradients = [each for dense, experts, _ in case.per_rank or () for each in (*dense, *experts)]
+    if same(0.2 if any(each.element_size() < 4 for each in gradients) else 1e-3):
         return "rounded", "the norm is close but not exact. In which dtype were the squares added?"
     return "other-norm", f"rank 0 returns {got[0]:.6g}; the norm is {wants[0]:.6g}."
 
@@ -141,12 +142,24 @@ def global_norm(comm, dense, experts, copies):
 # > the ranks' norms were averaged; squares add up, norms do not.
 # ~ comm.all_reduce(total) ==> comm.all_reduce(total := (total + squares(dense)).sqrt())
 # ~ math.sqrt(squares(dense) + total.item() / copies) ==> total.item() / comm.size
+# %% wrong: sum of norms => values
+# > norms were added; squares add up, norms do not.
+# ~ comm.all_reduce(total) ==> comm.all_reduce(total := total.sqrt())
+# ~ total.item() / copies ==> total.item() ** 2 / copies
+# %% wrong: norms of the two parts => values sum-of-norms
+# ~ squares(dense) + total.item() / copies) ==> squares(dense)) + math.sqrt(total.item() / copies)
+# %% wrong: dense over copies => values
+# > the dense gradients were divided by `copies`, too.
+# ~ squares(dense) + total.item() / copies ==> (squares(dense) + total.item()) / copies
 # %% wrong: mean of squares => values
 # > the squares were averaged over the ranks.
 # ~ total.item() / copies ==> total.item() / comm.size
 # %% wrong: every copy => values
 # > every copy of an expert counts; count each expert once.
 # ~ total.item() / copies ==> total.item()
+# %% wrong: dense per rank => values
+# > the dense gradients count once for every rank.
+# ~ squares(dense) + total.item() / copies ==> squares(dense) * comm.size + total.item() / copies
 # %% wrong: dense often => values
 # > the dense gradients count once for every rank, and the experts once for every copy.
 # ~ squares(dense) + total.item() / copies ==> squares(dense) * comm.size + total.item()

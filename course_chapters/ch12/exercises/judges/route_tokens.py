@@ -166,6 +166,9 @@ def route(logits, k):
 # %% wrong: sorted probabilities => generality
 # > the softmax rounds nearly equal logits to equal probabilities, so sorting those makes ties that are none.
 # ~ wide.detach().argsort ==> wide.detach().softmax(-1).argsort
+# %% wrong: slope => generality
+# > a small number times the id breaks the ties, but it also exchanges experts whose logits differ by less.
+# ~ wide.detach().argsort ==> (wide.detach().double() - 1e-6 * torch.arange(logits.shape[1])).argsort
 # %% wrong: ties broken by a small slope => generality ~
 # ~ wide.detach().argsort ==> (wide.detach().double() - 1e-12 * torch.arange(logits.shape[1])).argsort
 '''

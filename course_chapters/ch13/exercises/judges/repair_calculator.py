@@ -118,6 +118,16 @@ def estimate(model, job, tp, pp, dp, zero):
 # %% wrong: cache defect => values
 # > only kv_heads heads have keys and values.
 # ~ model["hidden"] / model["heads"] * model["kv_heads"] ==> model["hidden"]
+# %% wrong: width of a head => values
+# > `hidden` is the width of all heads together; one key head is hidden / heads wide.
+# ~ model["hidden"] / model["heads"] * model["kv_heads"] ==> model["hidden"] * model["kv_heads"]
+# %% wrong: full in 32 bits => values
+# > full recomputation was given 4 bytes a number; the inputs have 16 bits.
+# ~ "full": 2} ==> "full": 4}
+# %% wrong: no stage includes another => values
+# > a stage of ZeRO also shards what the stages below it do.
+# ~ (dp if zero >= 2 else 1) ==> (dp if zero == 2 else 1)
+# ~ (dp if zero >= 1 else 1) ==> (dp if zero == 1 else 1)
 # %% wrong: zero stages => values
 # > ZeRO-1 shards the optimizer state alone; the gradients are sharded from ZeRO-2 on.
 # ~ zero >= 2 ==> zero >= 1

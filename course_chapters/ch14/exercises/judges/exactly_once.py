@@ -38,6 +38,8 @@ def _sampler_fault(case: Case, got: Any) -> Fault | None:
     steps = [(ranks, at) for count, ranks in case.args[3] for at in range(count)]
     for at, (one, two) in enumerate(zip(got, want, strict=False)):
         where = f"step {at + 1}, {ranks_text(steps[at][0])}: "
+        if type(one) is dict and one["changed"] is not False:
+            return "order-changed", f"{where}the list that `order` returned was changed; make a new one."
         if type(one) is not dict or len(one["consumed"]) != 1:
             return "ranks-disagree", f"{where}the ranks return different numbers, or no whole number, of consumed ids."
         read, wanted = [each for part in one["ids"] for each in part], [each for part in two["ids"] for each in part]
@@ -104,6 +106,9 @@ def take(order, consumed, batch, rank, ranks):
 # %% wrong: remainder dropped => values
 # > the ids that are left after dividing by the ranks are read by nobody.
 # ~ ids[start : start + small + (rank < extra)] ==> ids[rank * small : (rank + 1) * small]
+# %% wrong: rounded up => values
+# > all parts have the size rounded up, so the last ranks get too few; sizes differ by at most one.
+# ~ small, extra = divmod(len(ids), ranks) ==> small, extra = -(-len(ids) // ranks), 0
 # %% wrong: larger last => values
 # > the larger parts come first.
 # ~ start = rank * small + min(rank, extra) ==> start, end = len(ids) * rank // ranks, len(ids) * (rank + 1) // ranks
@@ -124,9 +129,12 @@ def take(order, consumed, batch, rank, ranks):
     return [mine[(at + k) % len(mine)] for k in range(each)], consumed + batch
 
 
-# %% wrong: two epochs at most => generality -
-# ~ params("exactly-once").batches ==> "span"
+# %% wrong: two epochs at most => generality two-epochs unless batches=short
+# > a batch ends with its second epoch here; it may span more.
 # ~ while len(ids) < batch: ==> for _ in range(2):
+# %% wrong: the order is used up => values order-changed
+# ~ ids += order(epoch)[place ==> ids += (own := order(epoch))[place
+# +         own.clear()
 # %% wrong: the count stays => values
 # > the second value is how many ids all ranks have read after the step.
 # ~ (rank < extra)], consumed + len(ids) ==> (rank < extra)], consumed

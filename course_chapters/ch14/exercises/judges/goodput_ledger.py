@@ -147,6 +147,17 @@ def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
 # %% wrong: restart is lost => generality
 # > a failure during a restart costs restart time, not work.
 # ~ "restart" if down else "lost" ==> "lost" if event == "failure" or not down else "restart"
+# %% wrong: down is lost => generality
+# > a failed job does not run until its restart: time before another failure, or the end, is restart time.
+# ~ down = True ==> down = False
+# %% wrong: kept is kept => generality
+# > steps that one restart keeps can still be lost in a later one.
+# ~ steps, down = [each for each in steps if each[0] <= step], False ==> spent["work"] += sum(each for number, each in steps if number <= step)
+# +             steps, down = [], False
+# ~ spent["work"] = sum ==> spent["work"] += sum
+# %% wrong: from second 0 => values
+# > time before `start` was counted; a log need not start at second 0.
+# ~ zip(log, log[1:], ==> zip([(0.0, "start", 0), *log[1:]], log[1:],
 # %% wrong: end is work => values
 # > the step that the end cuts off is not done.
 # ~ "restart" if down else "lost" ==> "restart" if down else "work" if event == "end" else "lost"

@@ -114,6 +114,15 @@ def train(job, steps: int) -> None:
 # ~ divmod(step, job.batches) ==> divmod(step + 1, job.batches)
 # %% wrong: as given => values early  from: the card
 # > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step that is already counted, and after a restart `job.shuffled()` begins with the first epoch's order again.
+# %% wrong: one order too many => values
+# > an order too many is drawn where an epoch begins.
+# ~ while drawn <= epoch: ==> while drawn <= epoch + (place == 0):
+# %% wrong: last update missing => values
+# > the last update is missing.
+# ~ while step < steps: ==> while step < steps - 1:
+# %% wrong: one too few counted => values
+# > the checkpoint counts one update less than its weights have had.
+# ~ {"step": step, "weights" ==> {"step": step - 1, "weights"
 # %% wrong: an epoch begins with the old order => values other-updates
 # ~ while drawn <= epoch: ==> while drawn < max(1, epoch + (place > 0)):
 # %% wrong: it saves after every update => values other-saves

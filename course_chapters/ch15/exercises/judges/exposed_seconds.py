@@ -43,7 +43,7 @@ EDGES: list[Row] = [
     ([(C, 300, -2.0, 1.0)], -3.0, 2.0),
     ([(T, 300, 0.0, 2.0)], 0.0, 2.0),
     ([(C, 0, 0.0, 1.0), (T, 1, 1.0, 2.0)], 0.0, 3.0),
-    ([(T, 1, 0.0, 4.0), (T, 1, 0.0, 4.0), (C, 0, 1.0, 2.0)], 0.0, 4.0),
+    ([(T, 1, 0.0, 4.0), (T, 1, 0.0, 4.0), (C, 0, 2.0, 3.0)], 0.0, 4.0),
     ([(H, 2, 0.5, 1.5)], 0.0, 2.0),
 ]
 
@@ -192,6 +192,19 @@ def step_times(kernels, begin, end):
 # -             if stop > start:
 # -                 total, done = total + stop - start, stop
 # +             total, done = total + max(stop - start, 0.0), max(stop, begin)
+# %% wrong: a merged span cut short => values end-forgotten
+# ~ if stop > start: ==> if stop > begin and start < end:
+# %% wrong: unsorted => values
+# > kernels were taken in the order of the list; they come in any order.
+# ~ sorted((s, e) for kind, _, s, e in kernels if kind in kinds): ==> ((s, e) for kind, _, s, e in kernels if kind in kinds):
+# %% wrong: hidden twice => values
+# > hidden communication was subtracted twice from the whole.
+# ~ "idle": end - begin - either ==> "idle": end - begin - compute - talk
+# %% wrong: negative lengths => values
+# > a kernel wholly before `begin` or after `end` was counted with a negative length.
+#                   total, done = total + stop - start, stop
+# +             elif stop < begin or start > end:
+# +                 total += stop - begin if stop < begin else end - start
 # %% wrong: milliseconds => values
 # > return seconds.
 #       compute, talk, either = busy({"compute"}), busy(talks), busy({"compute", *talks})

@@ -220,6 +220,15 @@ def honest_mfu(run: dict) -> tuple[float, float, float] | str:
 # ~ (statistics.median(timed), timed[9 ==> (statistics.median(steps.values()), timed[9
 # %% wrong: the warm-up is timed => values warm-up-counted
 # ~ in steps.items() if step >= run["warm_up"]) ==> in steps.items())
+# %% wrong: one step too many excluded => values
+# > a timed step was excluded with the warm-up, of which there are `warm_up` steps, from step 0 on.
+# ~ step >= run["warm_up"]) ==> step > run["warm_up"])
+# %% wrong: ranks of the log => generality
+# > only the ranks that kept a log were counted.
+# ~ peak = run["ranks"] * ==> peak = len({row["rank"] for row in run["rows"]}) *
+# %% wrong: fastest and slowest => generality
+# > steadiness was judged by the slowest and the fastest step, not by the slow and the fast end.
+# ~ timed[9 * n // 10] > 3 * timed[n // 10] ==> timed[-1] > 3 * timed[0]
 # %% wrong: mean => values
 # > this is the mean step; use the median one.
 # ~ (statistics.median(timed), timed[9 ==> (statistics.fmean(timed), timed[9

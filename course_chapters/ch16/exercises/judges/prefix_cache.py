@@ -227,14 +227,24 @@ class PrefixCache:
 # ~ tenant if sharing == "tenant" else "" ==> ""
 # %% wrong: pages in use are given up => generality -
 # -             self.users[key] += 1
-# %% wrong: hits count as free => generality -
+# %% wrong: hits count as free => generality
+# > cached pages that the request uses itself were counted as free for its other pages.
 # ~ - sum(key in self.unused for key in hits): ==> :
+# ~ range(evicted): ==> range(min(evicted, len(self.unused))):
+# %% wrong: a refusal keeps its hits => generality
+# > a refused request has taken the pages that it hits, and never releases them.
+# -         if fresh > self.empty + len(self.unused) - sum(key in self.unused for key in hits):
+# -             return None
+#               self.unused.pop(key, None)
+# +         if fresh > self.empty + len(self.unused):
+# +             return None
 # %% wrong: the order of admission => generality
 # > the page that was cached first was given up, although it was used again since.
 # -             del self.users[self.unused.popitem(last=False)[0]]
 # +             key = next(each for each in self.users if each in self.unused)
 # +             del self.users[key], self.unused[key]
-# %% wrong: a page is cached twice => generality -
+# %% wrong: a page is cached twice => generality
+# > a page whose tokens are cached already was cached a second time.
 # ~ [key for key in keys[len(hits) :] if key not in self.users] ==> keys[len(hits) :]
 # %% wrong: a refusal makes the hits young => generality
 # > a refused request has made pages young: what it would have hit is given up later than it should be.

@@ -13,7 +13,7 @@ from course_grader.exercises.result_schema import Tensor as TensorShape
 from course_grader.judging import Fault, Judging, Params, Worked, oracle
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.mistakes import Wrong
-from course_grader.judging.tensors import close, coin_of, normal, not_like
+from course_grader.judging.tensors import close, coin_of, normal, not_like, off_text
 from course_grader.judging.traffic import too_few_bytes
 from course_grader.records import Case, Outcome
 
@@ -68,7 +68,8 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
             return unlike
         if not close(got, want, 1e-9):
             lead = f"{case.name}, rank {rank}: "
-            return Wrong("", f"{lead}this is not the gradient of the mean loss.", lead)
+            nearly = off_text(got, want) if close(got, want, 0.02) else "is not that of the mean loss."
+            return Wrong("", f"{lead}the gradient {nearly}", lead)
     return None
 
 
@@ -147,6 +148,11 @@ def step_gradient(comm, w, batches, parts):
 # %% wrong: batches equal => values unless weights=batches
 # > every batch counts the same, however many rows it has.
 # ~ params("accumulate-in-stages").weights ==> "batches"
+# %% wrong: rows of a rank equal => values
+# > every row of a rank counts the same, and then every rank.
+# ~ (loss if weights == "rows" else loss / len(y)) ==> loss
+# ~ comm.all_reduce(w.grad) ==> comm.all_reduce(w.grad.div_(sum(len(y) for _, y in batches)))
+# ~ (rows if weights == "rows" else len(batches) * comm.size) ==> comm.size
 # %% wrong: own rank => values
 # > this is the rank's own gradient; it was not averaged over the ranks.
 # -     comm.all_reduce(w.grad)

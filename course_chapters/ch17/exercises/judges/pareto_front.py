@@ -23,7 +23,7 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
         if sorted(got) == sorted(want):
             return Wrong("other-order", f"{lead}these are the right runs; keep the order of `runs`.", lead, WHOLE)
         beaten, missing = set(got) - set(want), set(want) - set(got)
-        told = f"{len(beaten)} of them are beaten, and {len(missing)} that nothing beats are missing."
+        told = f"{len(beaten)} of them are beaten or diverged, and {len(missing)} that nothing beats are missing."
         return Wrong("", f"{lead}of {len(runs)} runs you return {len(got)}; {told}", lead, WHOLE)
     return None
 
@@ -131,6 +131,9 @@ def front(runs: list[dict]) -> list[str]:
 # %% wrong: better in all => values
 # > a run is beaten already if another is as good in all and better in one.
 # ~ x <= y ==> x < y
+# %% wrong: earlier ones only => values
+# > each run was compared with those before it alone; a later one may beat it.
+# ~ for other in alive ==> for other in alive[: alive.index(run)]
 # %% wrong: equal beats => generality
 # > runs that are equal in all four do not beat each other.
 # ~ a != b and ==>
@@ -164,6 +167,9 @@ def front(runs: list[dict]) -> list[str]:
 # %% wrong: only nan is dropped => generality
 # > an infinite loss has diverged, too.
 # ~ math.isfinite ==> not math.isnan
+# %% wrong: minus infinity stays => generality
+# > a loss of minus infinity is infinite, too: that run has diverged.
+# ~ math.isfinite(run["loss"]) ==> run["loss"] < math.inf
 # %% wrong: sorted by name => values other-order
 # ~ return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)] ==> return sorted(run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive))
 # %% wrong: the runs themselves => values not-names

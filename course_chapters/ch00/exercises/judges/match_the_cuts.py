@@ -53,7 +53,7 @@ def _fault(
         return "not-a-pair", f'{lead} {given}; give a pair such as ("A", "all_reduce").'
     letter, said = row
     if len(letter) != 1 or letter not in "ABCDEF":
-        if letter.lower() in map(_plain, known) and said.upper() in set("ABCDEF"):
+        if _plain(letter) in map(_plain, known) and said.upper() in set("ABCDEF"):
             return "turned-round", f"{lead}: the letter comes first, then the communication."
         return "no-such-letter", f"{lead}: {describe(got[cut][0])} is not one of the letters A to F."
     if said not in map(_plain, known):

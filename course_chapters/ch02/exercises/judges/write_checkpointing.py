@@ -108,8 +108,8 @@ def _random_fault(value: Value, want: Value) -> Fault | None:
     if value["graph"] is not True:
         return "no-graph", "no gradient at all."
     if not all_close(flat(value["gradients"]), flat(want["gradients"])):
-        told = "with dropout, the gradients are wrong: draw the masks from the generator's state at the first call."
-        return Wrong("random-not-restored", told, where=("gradients",))
+        told = "with dropout, the gradients are wrong. Do both calls of a segment drop the same elements?"
+        return Wrong("wrong-with-dropout", told, where=("gradients",))
     if not close(value["random"], want["random"], 1e-6):
         return "stream-moved", "numbers drawn after the backward pass differ; restore the generator after recomputing."
     fault = _call_fault(value, want)

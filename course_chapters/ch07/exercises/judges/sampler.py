@@ -84,7 +84,8 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
     if drop and len(seen) != len(read):
         return "read-twice", f"{len(read) - len(seen)} of {len(read)} samples are read twice; here none are repeated."
     if not drop and len(seen) < samples:
-        return "never-read", f"{samples - len(seen)} of {samples} samples are never read, while others are read again."
+        told = f"{samples - len(seen)} of {samples} samples are never read, while others are read again"
+        return "never-read", f"{told}. Do all ranks deal out one and the same order?"
     order = _dealt(rows)
     if not drop and not _starts_again(order, samples):
         if _starts_again(read, samples):

@@ -124,12 +124,13 @@ class _Trial:
                     parts.setdefault(path, []).append(candidate)
                 if () in found:
                     whole.append(candidate)
+        none = any(self.judged[at].verdicts[number].mistake == "some-is-right" for at, number in first)
         tried = [whole, *(parts[path] for path in sorted(parts, key=repr) if path)]
         for rivals in tried:
             if not rivals:
                 continue
             names = {name: sentence for _, name, sentence in reversed(rivals)}
-            word = _says_little(self.judged[first[0][0]].outcome.value)
+            word = none or _says_little(self.judged[first[0][0]].outcome.value)
             if len(names) > 1 or word:
                 names = self.told_apart(rivals, to_the_end=word)
             if len(names) == 1 and self.fits_all(rivals, next(iter(names)), places):

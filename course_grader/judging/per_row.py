@@ -45,7 +45,7 @@ class Column(Knowing):
     mistake_rel: float | None = None  # how close a value must be to a mistake's to get its name; by default `rel`
     hint: str = ""
     none: str = "no number is right here; return None"  # said of a number where None is right
-    some: str = "a number is right here"
+    some: str = ""  # said of None where a number is right, in a column in which None can be right too
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
         """What is wrong with the first wrong row; of several mistakes that lead there, the one that explains the most rows."""
@@ -78,8 +78,11 @@ class Column(Knowing):
             return best.name, lead + best.message
         if slip := unit_slip(self.unit, [each for _, each, _ in rows], [each for _, _, each in rows]):
             return Wrong(slip[0], lead + slip[1], lead)
+        if got is None and self.some and any(each is not None for _, each, _ in rows):
+            return Wrong("some-is-right", f"{lead}got None, but {self.some}.", lead)
         if got is None:
-            return Wrong("returned-none", f"{lead}the result is None; {self.some}. Is a `return` missing?", lead)
+            told = self.some or "a number is right here"
+            return Wrong("returned-none", f"{lead}the result is None; {told}. Is a `return` missing?", lead)
         if want is None:
             return Wrong("none-is-right", f"{lead}got {describe(got)}; {self.none}.", lead)
         if want and self.rel < 5e-4 and abs(got / want - 1) < 5e-4:

@@ -108,8 +108,9 @@ def deal(answer: Any, case: Any, comm: Any = None) -> Any:
     """For each number of ranks: the samples each rank reads in every epoch, the first epoch again, and with another seed.
 
     `case.args = (samples, numbers of ranks, epochs, seed)`. The process's random generators are in another state at each
-    call, as they are on the ranks of a real run.
+    call, as they are on the ranks of a real run; "elsewhere", the hashes of texts are those of another process.
     """
+    import builtins
     import random
 
     import numpy as np
@@ -131,6 +132,14 @@ def deal(answer: Any, case: Any, comm: Any = None) -> Any:
         got = answer(samples, rank, ranks, epoch, seed)
         return list(got) if isinstance(got, range | tuple) else got
 
+    def elsewhere(ranks: int) -> list[Any]:
+        names["hash"] = lambda value: plain_hash(value) ^ 7 * any(quote in repr(value) for quote in "'\"")
+        try:
+            return dealt(ranks, 0)
+        finally:
+            names["hash"] = plain_hash
+
+    names, plain_hash = vars(builtins), hash
     before = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         with torch.random.fork_rng(devices=[]):
@@ -138,6 +147,7 @@ def deal(answer: Any, case: Any, comm: Any = None) -> Any:
                 {
                     "epochs": [dealt(ranks, epoch) for epoch in epochs],
                     "again": dealt(ranks, 0),
+                    "elsewhere": elsewhere(ranks),
                     "other seed": dealt(ranks, 0, seed + samples),
                 }
                 for ranks in worlds

@@ -53,7 +53,9 @@ def _fault(
         return "not-a-pair", f'{lead} {given}; give a pair such as ("A", "all_reduce").'
     letter, said = row
     if len(letter) != 1 or letter not in "ABCDEF":
-        return "no-such-letter", f"{lead}: {describe(letter)} is not one of the letters A to F."
+        if _plain(letter) in map(_plain, known) and said.upper() in set("ABCDEF"):
+            return "turned-round", f"{lead}: the letter comes first, then the communication."
+        return "no-such-letter", f"{lead}: {describe(got[cut][0])} is not one of the letters A to F."
     if said not in map(_plain, known):
         return "no-such-talk", f"{lead}: {describe(got[cut][1])} is not on the list: {', '.join(known)}."
     if (times := sum(each is not None and each[0] == letter for each in rows.values())) > 1:
@@ -122,6 +124,10 @@ def matches():
 # %% wrong: sharding thought to be all-to-all, experts a ring => values wrong-talk
 # ~ all_gather + reduce_scatter ==> all_to_all
 # ~ all_to_all ==> ring
+# %% wrong: communication first => values turned-round
+# ~ return { ==> rows = {
+#       }
+# +     return {cut: row[::-1] for cut, row in rows.items()}
 # %% wrong: the letters alone => values not-a-pair
 # ~ return { ==> rows = {
 #       }

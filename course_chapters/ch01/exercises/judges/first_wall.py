@@ -270,6 +270,9 @@ def first_wall(job: dict) -> tuple[str, str, int]:
 # %% wrong: two fixes at once => values
 # > With more GPUs the deadline stays as it was.
 # ~ {**sharded, "gpus": 1} ==> {**later, "sharded": True, "gpus": 1}
+# %% wrong: shards and waits => generality
+# > The longer deadline was tried with a sharded state as well; each fix must leave no wall by itself.
+# ~ later = {**job, ==> later = {**sharded,
 # %% wrong: the first load above 1 => values
 # > This names the first load above 1; asked is the heaviest.
 # ~ max(now, key=now.get) if max(now.values()) > 1 else "none" ==> next((name for name in now if now[name] > 1), "none")

@@ -157,6 +157,12 @@ def plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks):
 # -     return weeks_on(gpus), enough
 # +     ideal = max(1, math.ceil(alone / weeks))
 # +     return weeks_on(gpus), math.ceil(ideal * ideal * weeks_on(ideal) / alone)
+# %% wrong: in proportion => values
+# > this is in proportion to the run on the GPUs given; the GPUs added or left out change every GPU's speed.
+# ~ weeks_on(gpus), enough ==> weeks_on(gpus), max(1, math.ceil(gpus * weeks_on(gpus) / weeks))
+# %% wrong: the same loss at every doubling => values subtracted unless law=serial
+# > every doubling subtracts the same loss here; each keeps a fraction of what was left.
+# ~ alone / n / keep ** math.log2(n) if ==> alone / n / max(1e-3, 1 - (1 - keep) * math.log2(n)) if
 # %% wrong: power of two => values
 # > that is the next power of two; fewer finish in time.
 # ~ while enough - few > 1 ==> while False

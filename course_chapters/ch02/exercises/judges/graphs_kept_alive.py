@@ -214,7 +214,8 @@ def train_step(model, batches):
 # +     batches = [(inputs, torch.cat([F.pad(t, (0, longest - t.shape[1]), value=-100) for _, t in batches]))]
 # %% wrong: a mean of a micro-batch without tokens => generality -
 # ~ , reduction="sum") ==> ) * (targets != -100).sum()
-# %% wrong: goes through the batches twice => generality -
+# %% wrong: goes through the batches twice => generality read-twice
+# > `batches` is read twice, and an iterator has nothing left the second time.
 # ~ total, tokens = 0.0, 0 ==> total, tokens = 0.0, sum((targets != -100).sum().item() for _, targets in batches)
 # -         tokens += (targets != -100).sum().item()
 # %% half: graphs retained => 5  from: graphs retained

@@ -185,6 +185,10 @@ def peak(log):
 #       best, alive = (0, None, None), {}
 # +     first = {}
 # +     log = [row | {"bytes": first.setdefault(row["name"], row["bytes"])} if "bytes" in row else row for row in log]
+# %% wrong: the last size of a name => values name-used-again
+#       best, alive = (0, None, None), {}
+# +     last = {row["name"]: {"bytes": row["bytes"], "kind": row["kind"]} for row in log if "bytes" in row}
+# +     log = [row | last[row["name"]] for row in log]
 # %% wrong: end of a moment => generality end-of-a-moment unless log=lifetimes
 # > between rows with the same time the level was higher.
 # ~ for row in log if form == "events" else sorted(log, key=lambda block: block["born"]): ==> for at, row in enumerate(log if form == "events" else sorted(log, key=lambda block: block["born"])):
@@ -220,9 +224,12 @@ def peak(log):
 # -     return best
 # +     kinds = kinds if form == "events" else by_kind(block for block in log if block["died"] is None)
 # +     return *best[:2], max(kinds, key=kinds.get, default="weights")
-# %% wrong: the kind of the largest block alive => values -
-# ~ params("peak-not-sum").log ==> "events"
-# ~ max(kinds, key=kinds.get) ==> max(alive.values(), key=lambda block: block["bytes"])["kind"]
+# %% wrong: the kind of the largest block alive => values largest-block-alive
+# > this is the kind of the largest single block; add up all blocks of a kind.
+# -             kinds = by_kind(b for b in log if b["born"] <= now and (b["died"] is None or b["died"] > now))
+# +             alive = {at: b for at, b in enumerate(log) if b["born"] <= now and (b["died"] is None or b["died"] > now)}
+# +             kinds = by_kind(alive.values())
+# ~ max(kinds, key=kinds.get) ==> max(alive.values(), key=lambda block: block["bytes"], default=row)["kind"]
 # %% wrong: the bytes alone => values wrong-shape
 # ~ return best ==> return best[0]
 # %% wrong: the log shown, by heart => values only-the-example

@@ -60,6 +60,9 @@ def _gradient_fault(value: Value, want: Value) -> Fault | None:
         for mine, wanted in zip(got[segment], right[segment], strict=True):
             fault = tensor_fault(f"A gradient in segment {segment}", mine, wanted)
             if fault and (mine is None or not mine.any()):
+                if segment == len(got) - 1:  # none comes between it and the loss
+                    told = f"the parameters inside segment {segment}, the last one, got no gradient; x alone is not enough."
+                    return "no-parameters", told
                 return "gradient-stops", f"segment {segment} got no gradient; each segment must pass one to its input."
             if fault:
                 return Wrong(*fault)._replace(where=("gradients",))
@@ -105,8 +108,8 @@ def _random_fault(value: Value, want: Value) -> Fault | None:
     if value["graph"] is not True:
         return "no-graph", "no gradient at all."
     if not all_close(flat(value["gradients"]), flat(want["gradients"])):
-        told = "with dropout, the gradients are wrong: draw the masks from the generator's state at the first call."
-        return Wrong("random-not-restored", told, where=("gradients",))
+        told = "with dropout, the gradients are wrong. Do both calls of a segment drop the same elements?"
+        return Wrong("wrong-with-dropout", told, where=("gradients",))
     if not close(value["random"], want["random"], 1e-6):
         return "stream-moved", "numbers drawn after the backward pass differ; restore the generator after recomputing."
     fault = _call_fault(value, want)
@@ -278,6 +281,11 @@ def checkpoint(function, *inputs):
 # ~ return Again.apply(torch.empty(0, requires_grad=True), *inputs) ==> return function(*inputs)
 # %% wrong: the input gets no gradient => values gradient-stops
 # ~ *(x.grad for x in inputs) ==> *(None for x in inputs)
+# %% wrong: the gradient of x alone => values no-parameters
+# -             torch.autograd.backward(out, grads)
+# -             return None, *(x.grad for x in inputs)
+# +             wanted = [x for x in inputs if x.requires_grad]
+# +             return None, *(torch.autograd.grad(out, wanted, grads) if wanted else [None] * len(inputs))
 # %% wrong: the generator is not set back for the second run => values random-not-restored
 # > the second call of a segment dropped other elements than the first: draw the masks from the generator's state at the
 # > first call.

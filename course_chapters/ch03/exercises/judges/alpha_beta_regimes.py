@@ -154,6 +154,13 @@ def fit_line(sizes, seconds):
 # %% wrong: below zero => generality
 # > the lines meet below size zero; which method is faster above it?
 # ~ max(0.0, wait / gain) ==> wait / gain
+# %% wrong: the crossing alone => generality
+# > this is where the lines meet, even below size zero or where the second method is the slower one from there on.
+# ~ gain <= 0 ==> not gain
+# ~ max(0.0, wait / gain) ==> wait / gain
+# %% wrong: the crossing from zero on => generality slower-from-there
+# > the second method has the smaller β, so for large messages it is the slower one.
+# ~ gain <= 0 ==> not gain
 # %% wrong: half bandwidth => values
 # > there the second method reaches half of its β.
 # ~ wait / gain) ==> large[0] * large[1])
@@ -172,6 +179,8 @@ def fit_line(sizes, seconds):
 # %% wrong: no alpha => values
 # > this is β; a message of this size gets less.
 # ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> max(small[1], large[1])
+# %% wrong: β of the faster method => values no-alpha
+# ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> min(small, large, key=lambda way: way[0] + nbytes / way[1])[1]
 # %% wrong: first only => values
 # > this is the first method; the second is faster here.
 # ~ (small, large)) ==> (small,))

@@ -116,6 +116,6 @@ def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | N
 # ~ count if count and not rest else None ==> 4
 # %% half: no inverse => 1
 # ~ count, rest = ==> raise NotImplementedError; count, rest =
-# %% wrong: one micro-batch is none => generality returned-none
+# %% wrong: one micro-batch is none => generality some-is-right
 # ~ if count and not ==> if count > 1 and not
 '''

@@ -130,9 +130,9 @@ def noise_scale(small, big, small_batch, big_batch):
 # ~ (s - b) ==> abs(s - b)
 # %% wrong: a negative variance is cut off => generality clamped
 # ~ (s - b) ==> max(s - b, 0.0)
-# %% wrong: no scale where the variance is negative => generality returned-none
+# %% wrong: no scale where the variance is negative => generality some-is-right
 # ~ squared if squared > 0 else ==> squared if squared > 0 and variance > 0 else
-# %% wrong: a norm below a millionth is negative => generality returned-none
+# %% wrong: a norm below a millionth is negative => generality some-is-right
 # ~ squared if squared > 0 else ==> squared if squared > 1e-5 else
 # %% wrong: what these sizes gave first is kept => values -
 # ~ big_batch: int): ==> big_batch: int, kept={}):

@@ -120,7 +120,8 @@ def winner(runs: list[dict], target: float) -> int | None:
 # %% wrong: the next recorded point => values recorded-point
 # > this is the next recorded point; the loss crosses the target before it.
 # ~ (losses[at - 1] - target) / (losses[at - 1] - losses[at]) if at else 0.0 ==> 1.0
-# %% wrong: strictly below => generality -
+# %% wrong: strictly below => generality
+# > a loss that is exactly at the target is not enough here; at or below it counts.
 # ~ if loss <= target ==> if loss < target
 # %% wrong: the last crossing => values last-crossing
 # > this is the last crossing; the first one is asked for.

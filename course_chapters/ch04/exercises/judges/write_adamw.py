@@ -141,6 +141,10 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # %% wrong: the first step has number 2 => values step-late
 # > the first step has number 1 in the correction, and here it has number 2.
 # ~ ("t", 0) + 1 ==> ("t", 1) + 1
+# %% wrong: moments start at the first gradient => values start-at-gradient
+# > the moments start at the first gradient; both start at zero.
+# ~ state.get("m", 0) ==> state.get("m", gradient)
+# ~ state.get("v", 0) ==> state.get("v", gradient**2)
 # %% wrong: ε inside the root => values eps-inside
 # > ε is inside the square root; add it to the root.
 # ~ (v / (1 - betas[1] ** t)).sqrt() + eps ==> v / (1 - betas[1] ** t) + eps).sqrt(

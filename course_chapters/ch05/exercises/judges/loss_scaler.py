@@ -247,9 +247,14 @@ class Scaler:
 # %% wrong: it divides in fp16 => values another-kind
 # ~ gradient / self.scale for gradient in wide ==> gradient / self.scale for gradient in gradients
 # %% wrong: NaN is no infinity => values nan-missed
+# > infinities are looked for, and NaN is not.
 # ~ not all(gradient.isfinite().all() ==> any(bool(gradient.isinf().any())
-# %% wrong: it looks at the first tensor => values overflow-missed
+# %% wrong: it looks at the first tensor => values first-tensor
+# > only the first tensor is looked at for an overflow.
 # ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.isfinite().all() for gradient in wide[:1])
+# %% wrong: only the last tensor decides => values last-tensor
+# > an overflow in one tensor is forgotten when the next one is looked at.
+# ~ (gradient.isfinite().all() for gradient in wide) ==> (gradient.isfinite().all() for gradient in wide[-1:])
 # %% wrong: the largest number counts as an overflow => generality false-alarm
 # ~ gradient.isfinite() ==> (gradient.abs() < 65504)
 # %% wrong: the sum in fp16 is the flag => generality false-alarm

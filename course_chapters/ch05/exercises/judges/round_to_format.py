@@ -174,6 +174,12 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: no smallest => values
 # > below the smallest normal number, spacings go on shrinking; they stay the same.
 # ~ exponent.clamp(min=1 - bias) ==> exponent
+# %% wrong: one octave late => generality
+# > spacings shrink once more below the smallest normal number; from there on they stay the same.
+# ~ min=1 - bias ==> min=-bias
+# %% wrong: one exponent more => values
+# > the all-ones exponent is used for numbers; it is reserved for infinity and NaN.
+# ~ * 2.0**bias ==> * 2.0 ** (bias + 1)
 # %% wrong: no overflow => values
 # > numbers beyond the largest one come back as if the exponent had no end.
 # ~ y.abs() > largest, ==> y.abs() < 0,

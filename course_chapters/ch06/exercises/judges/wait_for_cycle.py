@@ -156,6 +156,9 @@ def find_cycle(log):
 # ~ return path ==> return path * all(state.get(p) != (meets.get(what), r) for r, (what, p) in state.items())
 # %% wrong: every rank has entries => generality raised
 # ~ state.get(peer) ==> state[peer]
+# %% wrong: last in the list => values
+# > this takes the last entry of a rank in the list; entries are in no order, so look at their times.
+# ~ sorted(log, key=lambda entry: entry[0]) ==> log
 # %% wrong: the latest entries are those after the first ten seconds => values -
 # -     for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
 # -         state[rank] = (what, peer)
@@ -172,6 +175,11 @@ def find_cycle(log):
 # +         if rank in path:
 # +             at = path.index(min(path))
 # +             return path[at:] + path[:at]
+# %% wrong: counts in the ranks before the circle => generality tail-counted
+# ~ if path and rank == start: ==> if rank in path:
+# %% wrong: any two that name each other => values named-each-other
+# > two ranks that name each other count as a message in flight here, even if both send or both receive.
+# ~ state.get(peer) != (meets[what], rank)  # that message is in flight ==> state.get(peer, (0, 0))[1] != rank
 # %% wrong: a send and its receive count as a circle of two => generality about-to-meet
 # > a send and its receive match: that message is in flight, and neither rank waits.
 # ~ in meets and state.get(peer) != (meets[what], rank)  # that message is in flight ==> in meets

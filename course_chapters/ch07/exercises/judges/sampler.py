@@ -46,6 +46,18 @@ def _lists_fault(rows: Any, ranks: int, samples: int) -> Fault | None:
     return None
 
 
+def _starts_again(order: Sequence[int], samples: int) -> bool:
+    """Whether an order begins again where the samples run out."""
+    return all(order[i] == order[i % samples] for i in range(samples, len(order)))
+
+
+def _in_blocks(ranks: int, each: int) -> Fault:
+    return "in-blocks", (
+        f"Each of {ranks} ranks reads a block of the order, so a step has other samples than on one rank. Deal the samples "
+        f"out one by one instead of {each} in a row."
+    )
+
+
 def _dealt(rows: Sequence[Sequence[int]]) -> list[int]:
     """The samples that all ranks read together, step by step."""
     return list(chain.from_iterable(zip(*rows, strict=True)))
@@ -56,6 +68,9 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
     each = samples // ranks if drop else -(-samples // ranks)
     lengths = [len(row) for row in rows]
     read = [*chain.from_iterable(rows)]
+    if len(set(lengths)) > 1 and len(read) == 2 * samples < each * ranks:
+        told = f"{samples} samples on {ranks} ranks: the order starts again only once; each rank must read {each}."
+        return "extended-once", told
     if len(set(lengths)) > 1:
         return "unequal", f"Ranks read {', '.join(map(str, lengths))} samples; one with more waits for the others."
     if ranks > 1 and lengths[0] == samples and samples > 1:
@@ -69,9 +84,12 @@ def _once_fault(params: Params, rows: Sequence[Sequence[int]], samples: int, ran
     if drop and len(seen) != len(read):
         return "read-twice", f"{len(read) - len(seen)} of {len(read)} samples are read twice; here none are repeated."
     if not drop and len(seen) < samples:
-        return "never-read", f"{samples - len(seen)} of {samples} samples are never read, while others are read again."
+        told = f"{samples - len(seen)} of {samples} samples are never read, while others are read again"
+        return "never-read", f"{told}. Do all ranks deal out one and the same order?"
     order = _dealt(rows)
-    if not drop and samples and order[samples:] != [order[i % samples] for i in range(samples, len(order))]:
+    if not drop and not _starts_again(order, samples):
+        if _starts_again(read, samples):
+            return _in_blocks(ranks, lengths[0])
         return "padded-otherwise", "Where the samples run out, this order does not start again from its beginning."
     return None
 
@@ -81,6 +99,8 @@ def _order_fault(got: Any, samples: int, ranks: int) -> Fault | None:
     orders = [_dealt(rows) for rows in epochs]
     if not same_lists(got.get("again"), epochs[0]):
         return "not-repeatable", "Called again, a rank gets another list: the order depends on a shared generator."
+    if not same_lists(got.get("elsewhere"), epochs[0]):
+        return "another-process", "In another process a rank gets another list: there, the same text has another hash."
     if orders[0] == sorted(orders[0]):
         return "not-shuffled", "The samples are not shuffled."
     if samples > 200 and 6 * sum(abs(place - sample) for place, sample in enumerate(orders[0])) < samples**2:
@@ -130,10 +150,7 @@ def _same_order(one: Any, several: Any, ranks: int) -> Fault | None:
         if all(first == other for first, other in zip(alone, _dealt(rows), strict=False)):
             continue
         if [*chain.from_iterable(rows)][: len(alone)] == alone[: ranks * len(rows[0])]:
-            return "in-blocks", (
-                f"Each of {ranks} ranks reads a block of the order, so a step has other samples than on one rank. Deal the samples "
-                f"out one by one instead of {len(rows[0])} in a row."
-            )
+            return _in_blocks(ranks, len(rows[0]))
         return "order-of-its-own", (
             f"With the same seed and epoch, {ranks} ranks together read a different order from one rank alone, so a run on another "
             "number of ranks would see other batches."
@@ -142,6 +159,7 @@ def _same_order(one: Any, several: Any, ranks: int) -> Fault | None:
 
 
 JUDGING = Judging(
+    point=("generality:any-ranks",),
     shares={"values:once": 0.35, "values:order": 0.25, "generality:sizes": 0.2, "generality:any-ranks": 0.2},
     cases=_cases,
     verdicts=_verdicts,
@@ -187,7 +205,7 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> random.shuffle(order)
 
 
-# %% wrong: one extension is not enough for few samples => generality -
+# %% wrong: one extension is not enough for few samples => generality extended-once
 def indices(samples, rank, ranks, epoch, seed=0):
     order = list(range(samples))
     random.Random(f"{seed}:{epoch}").shuffle(order)
@@ -201,6 +219,8 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # ~ order += order[: -samples % ranks] ==> order = order[: samples // ranks * ranks]
 # %% wrong: everyone reads everything => values everyone-reads-all
 # ~ [order[place % samples] for place in range(rank, length, ranks)] ==> order
+# %% wrong: the hash of a text as the seed => values another-process
+# ~ f"{seed}:{epoch}" ==> hash(f"{seed}:{epoch}")
 # %% wrong: blocks in place of dealing => generality in-blocks
 # -     return [order[place % samples] for place in range(rank, length, ranks)]
 # +     each = length // ranks

@@ -158,6 +158,7 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 JUDGING = Judging(
     shares="values:weights 0.2, cost:bytes 0.2, cost:share 0.15, cost:state 0.2, generality:ranks 0.1, "
     "generality:lists 0.1, protocol:in-flight 0.05",
+    point=("cost:share", "cost:state"),
     measured_by_worker=("cost:state",),
     weighed=_weighed,
     cases=_cases,

@@ -186,7 +186,8 @@ def exposed_seconds(gathers, computes, depth):
 # ~ depths = range(len(gathers)) ==> return len(gathers) - 1
 # %% wrong: never None => values none-is-right
 # ~ most + 1e-9), None) ==> most + 1e-9), len(gathers))
-# %% wrong: less than what is allowed => values returned-none
+# %% wrong: less than what is allowed => values
+# > exactly `most` seconds are allowed, and this asks for less.
 # ~ <= most + 1e-9 ==> < most
 # %% half: the crossover only => 1.6
 # ~ wire, done = 0.0, [] ==> raise NotImplementedError

@@ -148,6 +148,7 @@ def least_bytes(elements: int, old: int, new: int) -> int:
 
 JUDGING = Judging(
     shares="values:numbers 0.3, cost:bytes 0.25, cost:memory 0.2, generality:sizes 0.15, protocol:in-flight 0.1",
+    point=("cost:memory",),
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
     cases=_cases,
@@ -241,6 +242,9 @@ def reshard(comm, part, elements, old, new):
 # %% wrong: the padding is whatever lay there => values padding-not-zero
 # > the numbers are right, but the padding after them is not zero.
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_full((-(-elements // new) if me < new else 0,), 7)
+# %% wrong: sizes rounded down => values  from: blocking messages, all pairs in one order
+# > the parts' size was rounded down, so the last numbers are in no part.
+# ~ size, fresh, me = -(-elements // old), -(-elements // new), comm.rank ==> size, fresh, me = elements // old, elements // new, comm.rank
 # %% wrong: the old part comes back => values old-part
 # > this is the old part.
 # ~ return mine ==> return part

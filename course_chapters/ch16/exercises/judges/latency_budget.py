@@ -135,7 +135,8 @@ def best_chunk(prompt, batch, read, each, limit):
 # %% wrong: larger of equals => values larger-of-equals unless times=both
 # > a smaller chunk has the same `ttft`.
 # ~ min(((ttft, chunk) for ttft, itl, chunk in found if itl <= limit), default=(0, None))[1] ==> abs(min(((ttft, chunk if times == "both" else -chunk) for ttft, itl, chunk in found if itl <= limit), default=(0, 0))[1]) or None
-# %% wrong: strictly less => generality returned-none
+# %% wrong: strictly less => generality
+# > exactly the limit is allowed, and this asks for less.
 # ~ itl <= limit ==> itl < limit
 # %% wrong: something is always returned => generality none-is-right
 # ~ default=(0, None) ==> default=(0, 1)

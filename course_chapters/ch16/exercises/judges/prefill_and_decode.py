@@ -177,7 +177,7 @@ def ridge_batch(params, number, kv, context, flops, bandwidth):
 # ~ math.ceil(params * number / bandwidth / gain) ==> math.floor(params * number / bandwidth / gain) + 1
 # %% wrong: there is always a ridge => generality none-is-right
 # ~ gain) if gain > 0 else None ==> abs(gain)) if gain else 1
-# %% wrong: batches up to 4,096 => generality returned-none
+# %% wrong: batches up to 4,096 => generality some-is-right
 # ~ if gain > 0 else ==> if gain > params * number / bandwidth / 4096 else
 # %% wrong: a number takes a byte at least => generality -
 # ~ pairs) / flops, params * number ==> pairs) / flops, params * max(1, number)

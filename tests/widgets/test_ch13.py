@@ -4,7 +4,6 @@ from itertools import permutations
 
 import pytest
 
-from course_chapters import running_example
 from course_chapters.ch13 import parity, tables
 from course_chapters.ch13 import plan_widgets as ch13_plans
 from course_chapters.ch13 import regimes as ch13
@@ -16,11 +15,6 @@ from course_lib.parallel.mesh import Mesh
 
 
 def test_the_placement_says_the_groups_and_the_place_among_all_orders():
-    assert (ch13_plans.GPUS, ch13_plans.BATCH, ch13_plans.SEQ) == (
-        running_example.GPUS,
-        running_example.BATCH,
-        running_example.SEQ,
-    )
     best = ch13_plans.draw_placement("tp cp dp pp", 21).alt
     assert "tp 10.7 s over NVLink" in best and "place 1 of 6" in best and "dp [21, 29]" in best
     assert str(list(Mesh({"pp": 4, "dp": 2, "tp": 8}).group(21, "pp"))) in best

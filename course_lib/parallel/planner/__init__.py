@@ -8,7 +8,7 @@ from course_lib.parallel.planner.advice import binding, explain
 from course_lib.parallel.planner.cluster import Cluster, Wire
 from course_lib.parallel.planner.clusters import cluster, names
 from course_lib.parallel.planner.commands import FRAMEWORKS, command
-from course_lib.parallel.planner.estimating import Estimate, estimate, flops_per_token, peak_memory, used_params
+from course_lib.parallel.planner.estimating import Estimate, estimate, peak_memory, used_params, utilization
 from course_lib.parallel.planner.job import Job, Software
 from course_lib.parallel.planner.search import NoPlan, Plan, layouts, one_of, pareto, search
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
@@ -32,8 +32,8 @@ __all__ = [
     "estimate",
     "explain",
     "faults",
-    "flops_per_token",
     "used_params",
+    "utilization",
     "in_words",
     "invalid",
     "layouts",

@@ -180,12 +180,12 @@ def draw_strategy(
     ep: int = 1,
 ) -> Sheet:
     """A layout of a model: memory, seconds of a step, bytes by axis and wire, utilization. ValueError for one that cannot be."""
-    one = planned(model, gpus, tp, pp, cp, sharding, seq, batch, micro, virtual, recompute, state, device, ep)
+    one = plan_of(model, gpus, tp, pp, cp, sharding, seq, batch, micro, virtual, recompute, state, device, ep)
     name = " × ".join(f"{axis} {one.mesh.sizes[axis]}" for axis in ("tp", "cp", "pp", "dp"))
     return plan_sheet(one, f"{model} on {gpus:,} × {device}: {name}")
 
 
-def planned(
+def plan_of(
     model: str,
     gpus: int,
     tp: int,

@@ -36,7 +36,7 @@ def test_a_cube_seen_from_any_side_keeps_distances_and_colors_follow_the_largest
     assert ends[1][0] - ends[0][0] == pytest.approx(ends[2][1] - ends[0][1]) and ends[0][0] == ends[2][0]
     one, turned = ch13.draw_cube(turn=0), ch13.draw_cube(turn=90)
     assert one.svg() != turned.svg() and one.alt.split("Chosen")[0] == turned.alt.split("Chosen")[0]
-    assert "Llama 3.1 405B 81, 289, 3.19 (compute)" in one.alt and "1B 0.2, " in one.alt
+    assert "Llama 3.1 405B 81, 289, 0.399 (compute)" in one.alt and "1B 0.2, " in one.alt
 
 
 def test_mechanisms_on_the_front_are_beaten_by_none():

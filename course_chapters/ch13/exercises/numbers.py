@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from course_chapters.ch10.exercises.numbers import idle
 from course_chapters.running_example import BATCH, DEADLINE, GPUS, MFU, SEQ, TOKENS, opening, reading
 from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import facts, memory, roofline
@@ -18,6 +17,7 @@ from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_tex
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, axis_seconds, network
 from course_lib.parallel.mesh.plans import Plan, plan
+from course_lib.parallel.planner.bubbles import idle
 from course_lib.parallel.planner.traffic import WIDTH
 from course_lib.parallel.sharding.groups import Group, Wires, group_of, knee
 

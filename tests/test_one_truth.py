@@ -476,7 +476,8 @@ def formulas_in(tree: ast.AST) -> set[str]:
             found |= {"bytes of state"} if numbers & {12, 16, 18} else set()
         named: dict[str, ast.AST] = {}
         if isinstance(node, ast.Dict):
-            named = {key.value: value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)}  # fmt: skip
+            pairs = zip(node.keys, node.values, strict=True)
+            named = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
         if isinstance(node, ast.Call):
             named = {each.arg: each.value for each in node.keywords if each.arg}
         degrees = {name: constant(value) for name, value in named.items()}
@@ -529,7 +530,7 @@ def test_a_number_typed_again_would_be_found(code):
 
 
 def test_a_chapter_computes_a_quantity_in_its_numbers_or_its_pictures_and_not_in_both():
-    """A function of one name in a chapter's numbers and beside its pictures: two ways to one quantity, unless one of them draws."""
+    """One name in a chapter's numbers and beside its pictures is one quantity in two ways, unless one of them draws."""
     for path in sorted(ROOT.glob("course_chapters/ch*/exercises/numbers.py")):
         mine = computing(path)
         for other in sorted(path.parent.parent.glob("*.py")):

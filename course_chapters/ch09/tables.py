@@ -31,7 +31,7 @@ def kv_heads(ranks: Sequence[int]) -> Markdown:
     for count in ranks:
         q, k, v = tensor_parallel.plan(config, count, rank=0)["blocks.0.attention.qkv.weight"]
         width = large.hidden // large.heads
-        copied = memory.weights_bytes((k.numel + v.numel) * (1 - 1 / k.copies))  # beyond an even share
+        copied = memory.dtype_bytes("bf16") * (k.numel + v.numel) * (1 - 1 / k.copies)  # beyond an even share
         rows.append(
             {
                 "ranks": count,

@@ -67,13 +67,15 @@ def draw_placement(
         by_axis(mine.seconds, sizes),
         wires,
         f"From the inside out: {inside_out}",
-        f"70B on {GPUS} × {device}, all messages in 16 bits; rank {rank} and its groups. Place {place} of {len(every)}: {better}",
+        f"70B on {GPUS} × {device}, all messages in 16 bits; rank {rank} and its groups. "
+        f"Place {place} of {len(every)}: {better}",
     )
     costs = ", ".join(
         f"{axis} {duration_text(count)} over {wires[axis]}" for axis, count in by_axis(mine.seconds, sizes).items()
     )
     groups = "; ".join(f"{axis} {list(mesh.group(rank, axis))}" for axis in order.split() if sizes[axis] > 1)
-    sheet.alt = f"Order {inside_out} on {device}, all messages in 16 bits: {costs}; place {place} of {len(every)}. Groups of rank {rank}: {groups}."
+    where = f"Order {inside_out} on {device}, all messages in 16 bits"
+    sheet.alt = f"{where}: {costs}; place {place} of {len(every)}. Groups of rank {rank}: {groups}."
     return sheet
 
 
@@ -332,7 +334,8 @@ def draw_tradeoff(model: str = "70B", gpus: int = 64, gbit: int = 400, device: s
         ways_of(model, gpus, gbit, device),
         float(facts.device(device).memory),
         "Less memory costs communication",
-        f"{model} on {gpus:,} × {device}, adapters of {gbit} Gb/s, {SEQUENCES} × {SEQ:,} tokens; green: no other is better in both",
+        f"{model} on {gpus:,} × {device}, adapters of {gbit} Gb/s, {SEQUENCES} × {SEQ:,} tokens; "
+        "green: no other is better in both",
     )
 
 

@@ -77,7 +77,8 @@ def draw_cube(
     ]
     sheet.alt = (
         f"Loads on memory, compute and bandwidth with {devices:,} {device} at {gbit} Gb/s, {deadline} days, {step} s a step, "
-        f"and in brackets what binds: {'; '.join(said)}. {ASSUMES}. Chosen: {model}, seen from {turn}° around and {tilt}° above."
+        f"and in brackets what binds: {'; '.join(said)}. {ASSUMES}. "
+        f"Chosen: {model}, seen from {turn}° around and {tilt}° above."
     )
     return sheet
 

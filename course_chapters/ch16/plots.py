@@ -18,7 +18,9 @@ from course_lib.operate.serving import published
 
 Row = tuple[Any, ...]
 CONTEXT = numbers.PROMPT + numbers.REPLY // 2  # tokens that a sequence holds on average
-REQUESTS = f"prompts of {numbers.PROMPT:,} tokens, replies of {numbers.REPLY}"
+REQUESTS = (
+    f"prompts of {numbers.PROMPT:,} tokens, replies of {numbers.REPLY}, at most {numbers.MOST} at once in a replica"
+)
 
 
 def cache_table() -> Markdown:
@@ -105,10 +107,10 @@ def layouts_table() -> Markdown:
     both = [
         (base, one)
         for base in (numbers.SMALL, numbers.LARGE)
-        for one in serving.server_layouts(base, 8, numbers.PROMPT, numbers.REPLY)
+        for one in serving.server_layouts(base, 8, numbers.PROMPT, numbers.REPLY, numbers.MOST)
     ]
     headings = "model | replicas × TP | first token | a token, alone | output tokens/s, full"
-    return columns(headings, starmap(row, both), f"bf16; {REQUESTS}; full: as many at once as fit.")
+    return columns(headings, starmap(row, both), f"bf16; {REQUESTS}.")
 
 
 def pools_table() -> Markdown:
@@ -123,8 +125,8 @@ def pools_table() -> Markdown:
 
     headings = "prompt + reply | prefill replicas | decode replicas | cache moves in | prompt computed in"
     sizes = ((256, 512), (numbers.PROMPT, numbers.REPLY), (4096, 256), (16_384, 128))
-    assumes = f"8B, an H100 a replica, {rate:g} requests/s, at most {duration_text(limit)} between tokens; a cache moves over one adapter."
-    return columns(headings, starmap(row, sizes), assumes)
+    load = f"{rate:g} requests/s, at most {duration_text(limit)} between tokens"
+    return columns(headings, starmap(row, sizes), f"8B, an H100 a replica, {load}; a cache moves over one adapter.")
 
 
 def cost_table() -> Markdown:
@@ -189,5 +191,5 @@ def plan_table() -> Markdown:
     headings = f"numbers | replicas × TP | a token, alone | first token of {numbers.PROMPT:,}"
     kinds = ("bf16", 2.0, 4), ("bf16", 2.0, 8), ("fp8", 1.0, 2), ("fp8", 1.0, 4)
     price = f"${facts.price('H100 hour'):.2f} a GPU-hour"
-    assumes = f"{numbers.GPUS} H100s; {REQUESTS}; at most {numbers.MOST} at once in a replica; {price}."
+    assumes = f"{numbers.GPUS} H100s; {REQUESTS}; {price}."
     return columns(f"{headings} | output tokens/s of all | per million at half load", starmap(row, kinds), assumes)

@@ -343,7 +343,7 @@ def message_cost(nbytes: float, latency: float, bandwidth: float) -> Cost:
 
 
 def ring_share(ranks: Any) -> Any:
-    """The share of all bytes that each of N ranks sends in a ring all-gather or reduce-scatter: (N − 1)/N, of an array too."""
+    """The share of all bytes that each of N ranks sends in a ring all-gather or reduce-scatter: (N − 1)/N."""
     return (ranks - 1) / ranks
 
 

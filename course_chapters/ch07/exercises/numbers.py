@@ -28,7 +28,7 @@ def step_on(
     grad_bytes: float = 2.0,
     hide: bool = True,
 ) -> overlap.Step:
-    """One data-parallel step of the running example on one plain ring, by default of 16-bit gradients behind the backward pass."""
+    """One data-parallel step of the running example on one plain ring, by default 16-bit and overlapped."""
     return overlap.step(
         PARAMS, batch / ranks, ranks, REAL, bandwidth, latency=latency, grad_bytes=grad_bytes, overlap=hide
     )

@@ -15,7 +15,7 @@ sharded over **all** {{gpus:int}} GPUs of a cluster, with no other kind of paral
 
 - Each step gathers the weights for the forward pass and again for the backward pass, and reduces the gradients to their owners, all in
   16 bits, one ring collective after another.
-- A server has {{per_server}} GPUs. As the ring fills it, the libraries let it leave the server over all {{per_server}} adapters, each with
+- A server has {{per_server}} GPUs. As the ring fills it, the libraries let it leave the server over all its adapters, each with
   {{bandwidth:gbps}} one way. The links inside have {{link:gbps}}; the slower of the two sets the pace of every GPU.
 - `sending_interval()` returns `(low, high)`, at most a factor of four apart. You earn the points for committing yourself, not for being
   right.""",

@@ -46,7 +46,7 @@ def _layer_seconds(wire: str, ranks: int) -> str:
 
 
 def _kept(sp: bool, gathered: int = 0) -> str:
-    """Bytes of a sequence that one rank keeps for the backward pass of one layer of the plan's model, so many inputs of it gathered."""
+    """Bytes of a sequence that one rank keeps of one layer of the plan's model, with so many inputs gathered."""
     own = memory.layer_bytes(SHAPE, 1, SEQ, memory.Layout(tp=TP, sp=sp), kernels="flash", dropout=False)
     others = collectives.ring_half_cost(2 * SEQ * SHAPE.hidden, TP, 0.0, 1.0).nbytes
     return bytes_text(own + gathered * others)

@@ -125,7 +125,7 @@ def _smallest_power(convention: str) -> str:
 
 
 def _measured_load() -> float:
-    """The table's load on bandwidth of its largest model, if a ring is as quick as the longest one that was measured."""
+    """The load on bandwidth of the table's largest model, at the rate of the longest ring that was measured."""
     return ring_cost(WIDTH * 405 * BILLION, REGIME_GPUS, 0.0, float(MEASURED.bus_bandwidth)).seconds / REGIME_STEP
 
 
@@ -228,5 +228,5 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "fsdp_again": lambda: percent_text(only_sharded().parts["recompute"] / only_sharded().seconds),
     "fsdp_step": lambda: duration_text(only_sharded().seconds),
     "fsdp_memory": lambda: bytes_text(only_sharded().memory),
-    "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023"),
+    "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023", "scaling-book"),
 }

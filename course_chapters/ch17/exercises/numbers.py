@@ -117,6 +117,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         "fsdp-2023",
         "llama3-2024",
         "deepseek-v3",
+        "kimi-k2",
+        "deepseek-v32",
         "hoffmann-2022",
         "sardana-2024",
         "fp8-back-2024",

@@ -22,8 +22,8 @@ MANY, FEW, GROUP = 64, 16, 8  # GPUs, data ranks beside a group of four, and GPU
 MIXTURE = "mixtral-8x7b"
 WORSE = 1.02  # times the number without: from here on two mechanisms count as fighting
 ASSUMES = (
-    f"One step of {running_plan.MODEL} on {MANY} H100s, {running_plan.SEQUENCES} sequences of {running_plan.SEQ:,} tokens, unless a cell says "
-    f"otherwise; experts are those of {MIXTURE}; weights and gradients are sent in {8 * WIDTH:g} bits"
+    f"One step of {running_plan.MODEL} on {MANY} H100s, {running_plan.SEQUENCES} × {running_plan.SEQ:,} tokens, unless "
+    f"a cell says otherwise; experts are those of {MIXTURE}; weights and gradients sent in {8 * WIDTH:g} bits"
 )
 
 
@@ -132,7 +132,7 @@ def _again_pipeline() -> tuple[float, float]:
 
 
 def _again_context() -> tuple[float, float]:
-    """Bytes of a layer's keys and values around a ring. Where they are gathered, the recomputed pass keeps them, and no more is sent."""
+    """Around a ring. Gathered keys and values stay from the recomputed pass, so that no more is sent."""
     job = _job()
     before, after = (
         ring_traffic(job.seq, job.shape.kv_heads, job.shape.head_dim, 16, recompute=again).nbytes
@@ -257,7 +257,8 @@ _CELLS: Mapping[tuple[str, str], tuple[str, str, Callable[[], tuple[float, float
         "bytes of keys and values around a ring of 16 for a layer and a sequence",
         "bytes",
         _again_context,
-        "What could you keep from the forward pass so that the ring does not turn again? And why does an all-gather of the keys (11) send no more?",
+        "What could you keep from the forward pass so that the ring does not turn again? "
+        "And why does an all-gather of the keys (11) send no more?",
     ),
     ("recomputation", "expert"): (
         "seconds of all-to-alls in a step, on NVLink",

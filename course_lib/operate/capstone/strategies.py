@@ -79,8 +79,8 @@ def assumes(gpus: int = 8, seq: int = 8192, device: str = "H100 SXM") -> str:
     """The conditions of the table in words."""
     each = convention(STATE).bytes_per_param
     return (
-        f"{DENSE}, and {MIXTURE} for EP, on {gpus} × {device}, a sequence of {seq:,} tokens for each; weights and gradients are sent in "
-        f"{8 * WIDTH:g} bits, state takes {each:g} bytes per parameter, of which the gradients' fp32 sums are 4"
+        f"{DENSE}, and {MIXTURE} for EP, on {gpus} × {device}, a sequence of {seq:,} tokens for each; weights and gradients "
+        f"sent in {8 * WIDTH:g} bits; state of {each:g} bytes per parameter, gradients summed in fp32"
     )
 
 

@@ -15,8 +15,8 @@ from course_lib.estimate.units import require, require_whole
 AXES = ("memory", "compute", "bandwidth")
 CONVENTION, GRADIENT_BYTES = "B", 2  # of the state; of one gradient as it is sent
 ASSUMES = (
-    f"{memory.bytes_per_param(CONVENTION):g} bytes of state per parameter; a ring of {8 * GRADIENT_BYTES}-bit gradients through full servers, "
-    "over all of their adapters"
+    f"{memory.bytes_per_param(CONVENTION):g} bytes of state per parameter; a ring of {8 * GRADIENT_BYTES}-bit gradients "
+    "through full servers, over all of their adapters"
 )
 
 
@@ -62,8 +62,8 @@ def regime(
 ) -> Regime:
     """The loads of training `params` parameters on `tokens` tokens with `devices` devices in servers of `per_server`.
 
-    `device_memory` in bytes, `flops_per_s` the dense peak of one device, `link` and `adapter` in bytes/s one way of each device.
-    The ring of gradients leaves a server over all of its adapters (`collectives.ring_rate`), at the rate of the data sheet.
+    `device_memory` in bytes, `flops_per_s` the dense peak of one device, its `link` and `adapter` in bytes/s one way.
+    The ring of gradients leaves a server over all of its adapters (`collectives.ring_rate`), at the data sheet's rate.
     """
     require_whole("devices", devices)
     for name, value, unit in (

@@ -72,7 +72,7 @@ def used_params(job: Job) -> float:
 
 
 def utilization(job: Job, seconds: Any, devices: int, peak: float, attention: bool = False) -> Any:
-    """`compute.mfu` of a step of these seconds on so many devices, a fraction; with `attention`, in full, as PaLM counts."""
+    """`compute.mfu` of a step of so many seconds, a fraction; with `attention`, in full, as PaLM counts."""
     one = job.shape
     scores = attention_flops_per_token(one.layers, one.query_width, job.seq) if attention else 0.0
     return mfu(used_params(job), job.tokens / seconds, devices, peak, scores)

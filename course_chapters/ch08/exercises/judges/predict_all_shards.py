@@ -30,7 +30,8 @@ def _reveal(params: Params) -> str:
     longest = measured.series("H100 nodes")[-1]
     batch = f"{params['tokens'] / 2**20:g} Mi tokens"
     return (
-        f"{sends}: three times the {weights} of weights, at {rate}/s and without latency. For {batch}, each GPU computes for {computes}. "
+        f"{sends}: three times the {weights} of weights, at {rate}/s and without latency. "
+        f"For {batch}, each GPU computes for {computes}. "
         f"A ring of {longest.ranks} H100s was measured at {bytes_text(longest.bus_bandwidth)}/s (06)."
     )
 

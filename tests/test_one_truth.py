@@ -3,10 +3,13 @@
 Each test compares functions, tables and worked answers that a learner meets in different chapters.
 """
 
+import ast
 import json
 import math
+import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +20,8 @@ from course_chapters.ch05.exercises import numbers as ch05
 from course_chapters.ch06.exercises import numbers as ch06
 from course_chapters.ch07.exercises import numbers as ch07
 from course_chapters.ch08.exercises import numbers as ch08
+from course_chapters.ch08.exercises.judges.predict_all_shards import talking_seconds
+from course_chapters.ch08.exercises.predict_all_shards import CARD
 from course_chapters.ch09.exercises import numbers as ch09
 from course_chapters.ch10.exercises import numbers as ch10
 from course_chapters.ch11.exercises import numbers as ch11
@@ -29,13 +34,14 @@ from course_lib.cluster import collectives
 from course_lib.estimate import compute, facts, memory, running_plan, scaling_laws
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.running_plan import EXACT, GPUS, PARAMS, RING
-from course_lib.estimate.units import BILLION, GB, bytes_text, percent_text
+from course_lib.estimate.units import BILLION, DAY, GB, TRILLION, bytes_text, percent_text
 from course_lib.folders import ROOT
 from course_lib.operate import capstone, serving
 from course_lib.parallel import planner
 from course_lib.parallel.context.costs import gather_traffic, ring_traffic
 from course_lib.parallel.mesh import Mesh, axis_seconds
 from course_lib.parallel.mesh.plans import plan
+from course_lib.parallel.mesh.regimes import GRADIENT_BYTES, regime
 from course_lib.parallel.mesh.wires import Network, NetworkLevel
 from course_lib.parallel.planner import Cluster, Wire
 from course_lib.parallel.planner.traffic import rank_params
@@ -113,6 +119,30 @@ def test_the_table_of_groups_in_chapter_13_takes_the_time_of_the_planners_wires(
         rings = 3 * gather_seconds(2 * params, each.ranks, 1, cluster)
         rings += reduce_seconds(2 * params / each.ranks, 16_384 // each.ranks, each.ranks, cluster)
         assert each.talking == pytest.approx(float(rings))
+
+
+@given(powers(14), st.sampled_from((25, 50, 100)), st.sampled_from((1, 7, 70, 405)))
+def test_the_load_on_bandwidth_takes_the_time_of_the_planners_wires(gpus, across, billions):
+    cluster, _, _ = wires_of(8, 450 * GB, across * GB, gpus)
+    one = regime(
+        billions * BILLION,
+        15e12,
+        devices=gpus,
+        device_memory=80 * GB,
+        flops_per_s=1e15,
+        link=450 * GB,
+        adapter=across * GB,
+        deadline_s=DAY,
+        target_step_s=1.0,
+    )
+    assert one.bandwidth == pytest.approx(float(reduce_seconds(GRADIENT_BYTES * billions * BILLION, gpus, 1, cluster)))
+
+
+def test_one_model_over_all_gpus_sends_at_the_rate_of_the_planners_wires():
+    asked = {**CARD.params}
+    cluster, _, _ = wires_of(asked["per_server"], asked["link"], asked["bandwidth"], asked["gpus"])
+    want = 3 * gather_seconds(2 * asked["params"], asked["gpus"], 1, cluster)
+    assert talking_seconds(asked) == pytest.approx(float(want))
 
 
 # --- bytes by axis
@@ -197,6 +227,23 @@ def test_ledger_and_plans_show_the_same_bytes_of_tensor_parallelism():
     assert moving < ch13.planned().talking["tp"] < 1.1 * moving  # the rest is latency
 
 
+@pytest.mark.parametrize("axis", ["tp", "ep"])
+def test_recomputation_repeats_the_messages_that_the_planner_repeats(axis):
+    cell = capstone.conflict("recomputation", {"tp": "tensor", "ep": "expert"}[axis])
+    layout = Layout(tp=8, sp=True) if axis == "tp" else Layout(dp=8, ep=8)
+    model = running_plan.MODEL if axis == "tp" else "mixtral-8x7b"
+    jobs = [planner.Job(model=model, seq=8192, sequences=8, recompute=how) for how in ("none", "full")]
+    plain, again = (float(planner.traffic(job, layout)[axis]) for job in jobs)
+    assert cell.times == pytest.approx(again / plain)
+
+
+def test_recomputation_turns_a_ring_again_and_gathers_no_more():
+    assert capstone.conflict("recomputation", "context").times == pytest.approx(4 / 3)
+    layout = Layout(cp=16)
+    jobs = [planner.Job(model=running_plan.MODEL, seq=8192, sequences=1, recompute=how) for how in ("none", "full")]
+    assert planner.traffic(jobs[0], layout)["cp"] == planner.traffic(jobs[1], layout)["cp"]
+
+
 # --- the running plan, from one record
 
 
@@ -275,7 +322,9 @@ def test_utilization_is_chapter_01s_everywhere(tp, pp, dp, model):
     rate = one.tokens / one.seconds
     want = compute.mfu(used, rate, gpus, one.cluster.peak)
     assert (one.mfu, float(found.mfu)) == pytest.approx((want, want), rel=1e-3)
-    assert one.attention_mfu == pytest.approx(float(found.attention_mfu)) and one.attention_mfu != one.mfu
+    scores = compute.attention_flops_per_token(one.job.shape.layers, one.job.shape.query_width, 4096)
+    with_attention = compute.mfu(used, rate, gpus, one.cluster.peak, scores)
+    assert (one.attention_mfu, float(found.attention_mfu)) == pytest.approx((with_attention,) * 2, rel=1e-3)
     task = {"sequences": sequences, "seq": 4096, "tokens": 1e12, "parameters": used, "usd_per_hour": 2.0, "gpus": gpus}
     task |= {"peak": one.cluster.peak, "per_server": 8, "memory": 1e15, "days": 1e9, "usd": 1e15}
     sizes = {axis: one.mesh.sizes[axis] for axis in ("tp", "cp", "pp", "dp")}
@@ -289,6 +338,13 @@ def test_the_plan_reaches_one_utilization():
     assert ch13.planned().mfu == pytest.approx(ch17.of("good").mfu)
     rate = ch13.planned().tokens / ch13.planned().seconds
     assert ch13.NUMBERS["plan_mfu"]() == percent_text(compute.mfu(EXACT, rate, GPUS, ch13.planned().cluster.peak))
+
+
+def test_chapter_01_defines_the_utilization_that_every_plan_shows():
+    (path,) = (ROOT / "solutions").glob("01_*/01_*.ipynb")
+    prose = "".join("".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"])
+    (formula,) = re.findall(r"\\mathrm\{MFU\}=.*?\$\$", prose, flags=re.S)
+    assert "6\\Psi\\cdot" in formula and "Lhs" not in formula
 
 
 def test_a_device_has_one_peak():
@@ -359,3 +415,159 @@ def test_a_router_is_whole_on_every_tensor_parallel_rank(tp):
     split = one.hidden * 2 * one.query_width / tp + memory.shapes.expert_params(one, tp)
     whole = 2 * one.hidden + one.hidden * one.experts + 2 * one.hidden * one.kv_width_on(tp)
     assert memory.layer_params(one, tp) == pytest.approx(split + whole)
+
+
+# --- written once
+
+SHOWN = sorted(
+    path
+    for folder in ("course_lib", "course_chapters", "course_app", "course_runs")
+    for path in (ROOT / folder).rglob("*.py")
+    if "judges" not in path.parts and (path.parent.name != "exercises" or path.name == "numbers.py")
+)  # what pages show; a judge counts for itself, and a card states its own numbers
+HOMES = {  # the file that may write it
+    "share of a ring": "cluster/collectives.py",
+    "six FLOPs": "estimate/compute.py",
+    "bytes of state": "estimate/memory/recipes.py",
+    "the plan's layout": "estimate/running_plan.py",
+    "the plan's number": "estimate/running_plan.py",
+}
+RECORD = {
+    name: getattr(running_plan, name) for name in ("PARAMS", "TOKENS", "GPUS", "SEQ", "BATCH", "SEQUENCES", "MFU")
+}
+
+
+def names_in(node: ast.AST) -> str:
+    return " ".join(
+        each.id if isinstance(each, ast.Name) else each.attr
+        for each in ast.walk(node)
+        if isinstance(each, ast.Name | ast.Attribute)
+    )
+
+
+def factors(node: ast.AST) -> list[ast.AST]:
+    """The factors of a product; what it is divided by is left out."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return factors(node.left) + factors(node.right)
+    return factors(node.left) if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) else [node]
+
+
+def constant(node: ast.AST) -> float | None:
+    """The number that an expression of numbers and powers of ten (BILLION) is."""
+    try:
+        return float(eval(compile(ast.Expression(node), "", "eval"), {}, {"BILLION": BILLION, "TRILLION": TRILLION}))
+    except (NameError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def formulas_in(tree: ast.AST) -> set[str]:
+    """Which of the formulas and numbers that have a home are written in this code."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+            parts = factors(node)
+            if isinstance(node.op, ast.Div):
+                less = [ast.dump(part.left) for part in parts if isinstance(part, ast.BinOp)
+                        and isinstance(part.op, ast.Sub) and constant(part.right) == 1]  # fmt: skip
+                found |= {"share of a ring"} if ast.dump(node.right) in less else set()
+            of_parameters = any(re.search("param|BILLION|EXACT", names_in(part), re.I) for part in parts)
+            numbers = {part.value for part in parts if isinstance(part, ast.Constant)} if of_parameters else set()
+            found |= {"six FLOPs"} if 6 in numbers else set()
+            found |= {"bytes of state"} if numbers & {12, 16, 18} else set()
+        named: dict[str, ast.AST] = {}
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            named = {key.value: value for key, value in pairs if isinstance(key, ast.Constant)}
+        if isinstance(node, ast.Call):
+            named = {each.arg: each.value for each in node.keywords if each.arg}
+        degrees = {name: constant(value) for name, value in named.items()}
+        same = degrees.get("tp") == running_plan.LAYOUT["tp"] and degrees.get("pp") == running_plan.LAYOUT["pp"]
+        found |= {"the plan's layout"} if "model" not in named and (same or degrees.get("dp") == GPUS) else set()
+    return found
+
+
+def numbers_in(tree: ast.Module) -> set[str]:
+    """Constants of a module that repeat a number of the record under its name."""
+    pairs = []
+    for node in tree.body:
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                both = isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple)
+                pairs += zip(target.elts, node.value.elts, strict=False) if both else [(target, node.value)]
+    return {
+        name.id for name, value in pairs if isinstance(name, ast.Name) and constant(value) == RECORD.get(name.id, "")
+    }
+
+
+def test_a_formula_and_a_number_of_the_plan_are_written_in_one_place():
+    again = []
+    for path in SHOWN:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        found = formulas_in(tree) | ({"the plan's number"} if numbers_in(tree) else set())
+        again += [(str(path.relative_to(ROOT)), each) for each in found if not path.as_posix().endswith(HOMES[each])]
+    assert not again
+
+
+@pytest.mark.parametrize(
+    ("code", "what"),
+    [
+        ("2 * (gpus - 1) / gpus * nbytes / rate", "share of a ring"),
+        ("each.nbytes * (one.ranks - 1) / one.ranks", "share of a ring"),
+        ("6 * PARAMS * tokens / rate", "six FLOPs"),
+        ("16 * one.params / gpus", "bytes of state"),
+        ("405 * BILLION * 12 / 8", "bytes of state"),
+        ("Layout(tp=8, pp=4, dp=2)", "the plan's layout"),
+        ('{"dp": 64, "zero": 3}', "the plan's layout"),
+    ],
+)
+def test_a_second_place_would_be_found(code, what):
+    assert formulas_in(ast.parse(code)) == {what}
+
+
+@pytest.mark.parametrize("code", ["SEQ, TP = 8192, 8", "PARAMS = 70 * BILLION", "BATCH = 4 * 2**20", "MFU = 0.4"])
+def test_a_number_typed_again_would_be_found(code):
+    assert numbers_in(ast.parse(code)) and not numbers_in(ast.parse("SEQ, MFU = 4096, 0.5"))
+
+
+def test_a_chapter_computes_a_quantity_in_its_numbers_or_its_pictures_and_not_in_both():
+    """One name in a chapter's numbers and beside its pictures is one quantity in two ways, unless one of them draws."""
+    for path in sorted(ROOT.glob("course_chapters/ch*/exercises/numbers.py")):
+        mine = computing(path)
+        for other in sorted(path.parent.parent.glob("*.py")):
+            assert not mine & computing(other), other
+
+
+def computing(path: Path) -> set[str]:
+    """Functions of a module that return something else than a table or a picture."""
+    functions = (node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef))
+    drawn = {"Markdown", "Picture", "Sheet", "Explorer", "None"}
+    return {each.name for each in functions if each.returns is None or ast.unparse(each.returns) not in drawn}
+
+
+# --- conditions
+
+
+def tables_with_conditions() -> dict[str, tuple[str, tuple[str, ...]]]:
+    """Each table with words that the line below it must have."""
+    from course_chapters.ch02 import tables as tables02
+    from course_chapters.ch13 import tables as tables13
+    from course_chapters.ch16 import plots
+    from course_chapters.ch17 import tables as tables17
+
+    requests = f"prompts of {ch16.PROMPT:,} tokens, replies of {ch16.REPLY}"
+    return {
+        "sharding and checkpointing": (tables02.sharding_and_checkpointing().data, ("70.55 billion", "round 70")),
+        "loads": (tables13.regimes().data, ("16 bytes of state", "16-bit gradients", "adapters")),
+        "layouts": (plots.layouts_table().data, (requests,)),
+        "pools": (plots.pools_table().data, ("20 requests/s", "25 ms between tokens", "8B")),
+        "serving plan": (plots.plan_table().data, (requests, f"{GPUS} H100s", "2.00 a GPU-hour")),
+        "parallelisms": (tables17.parallelisms().data, ("llama3-70b", "in 16 bits", "18 bytes per parameter", "8,192")),
+        "conflicts": (tables17.conflicts().data, ("llama3-70b", "64 H100s", "in 16 bits")),
+    }
+
+
+def test_tables_print_what_they_assume():
+    for name, (shown, words) in tables_with_conditions().items():
+        below = shown.splitlines()[-1]
+        assert below.startswith("*") and below.endswith("*"), name
+        assert all(word in below for word in words), (name, below)

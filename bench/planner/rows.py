@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.memory.rows import Cells, Tables, number, whole
-from course_lib.estimate.memory import Layout
-from course_lib.parallel.planner import Cluster, Job, Software
-from course_lib.parallel.planner.estimating import flops_per_token
+from course_lib.estimate import compute
+from course_lib.estimate.memory import Layout, params_by_part
+from course_lib.parallel.planner import Cluster, Job, Software, used_params
+from course_lib.parallel.planner.bubbles import idle_over_work
 
 FULL_RECOMPUTE = 4 / 3  # of a step's arithmetic
 
@@ -38,8 +39,11 @@ class Timed:
         """Seconds at peak with the pipeline's bubble: what one constant efficiency divides."""
         again = FULL_RECOMPUTE if self.job.recompute == "full" else 1.0
         peak = self.cluster.gpus * self.cluster.peak * (2 if self.job.dtype == "fp8" else 1)
-        bubble = 1 + (self.layout.pp - 1) / (self.layout.virtual * self.layout.microbatches)
-        return again * flops_per_token(self.job) * float(self.job.tokens) / peak * bubble
+        bubble = 1 + idle_over_work(self.layout.pp, self.layout.virtual * self.layout.microbatches)
+        one = self.job.shape
+        products = used_params(self.job) - (0 if one.tied else params_by_part(one)["embedding"])
+        attention = compute.attention_flops_per_token(one.layers, one.query_width, self.job.seq)
+        return again * (compute.TRAIN * products + attention) * float(self.job.tokens) / peak * bubble
 
 
 @dataclass(frozen=True, slots=True)

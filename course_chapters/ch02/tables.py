@@ -18,7 +18,7 @@ from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.allocator import CachingAllocator, OutOfMemory
 from course_lib.estimate.memory.stage_peaks import PeakChoices
-from course_lib.estimate.units import BILLION, GiB, bytes_text, duration_text, percent_text
+from course_lib.estimate.units import BILLION, GiB, bytes_text, duration_text, number_text, percent_text
 from course_lib.model import ledger, text, transformer
 
 LLAMA_405B = 405 * BILLION
@@ -167,8 +167,8 @@ def offload() -> Markdown:
     pcie, own, llama = facts.link("PCIe5 x16").one_way, PARAMS / GPUS, memory.shape(MODEL)
     window = compute.train_seconds(PARAMS, SEQ, H100.dense_flops, mfu=MFU) / 3
     moved = {
-        "Adam on the CPU: gradients out, weights in": (2 * own, False),
-        "Adam on the GPU: its 12 bytes in and out": (12 * own, False),
+        "Adam on the CPU: gradients out, weights in": (memory.weights_bytes(own), False),
+        "Adam on the GPU: its 12 bytes in and out": (memory.convention("B").checkpoint * own, False),
         "inputs of checkpointed layers": (numbers.kept(llama, "flash", "full"), True),
         "all activations": (numbers.kept(llama, "flash"), True),
     }
@@ -179,7 +179,9 @@ def offload() -> Markdown:
         times = {"one direction": duration_text(seconds), "forward pass": duration_text(window)}
         exposed = duration_text(seconds - window) if seconds > window else "none"
         since = hidden if grows else f"{math.ceil(SEQ * seconds / window):,} tokens"
-        rows.append({"transfer": words, "bytes": bytes_text(nbytes), **times, "exposed": exposed, "hidden from": since})
+        rows.append(
+            {"transfer": words, "bytes each way": bytes_text(nbytes), **times, "exposed": exposed, "hidden from": since}
+        )
     return table(rows)
 
 
@@ -200,7 +202,10 @@ def sharding_and_checkpointing() -> Markdown:
             sizes = {f"{name} per GPU": bytes_text(size) if size else "–" for name, size in parts.items()}
             fits = "yes" if peak.total <= H100.memory else "no"
             rows.append({"checkpointing": how, "state is": words, **sizes, "fits": fits})
-    return table(rows)
+    exact = number_text(memory.count_params(MODEL) / BILLION, 4)
+    return table(
+        rows, f"{MODEL} to the last matrix: {exact} billion parameters instead of a round {PARAMS / BILLION:g}."
+    )
 
 
 def reducible() -> Markdown:

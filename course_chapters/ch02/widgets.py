@@ -370,7 +370,7 @@ CURVES = (  # words, choices, role, whether dashed
 )
 
 
-def kept(model: str, batch: int, seq: Any, kernels: str, checkpointing: str) -> Any:
+def kept_at_peak(model: str, batch: int, seq: Any, kernels: str, checkpointing: str) -> Any:
     """Bytes that all layers keep for one micro-batch, without logits; with checkpointing, plus the layer being recomputed."""
     choices: TermChoices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}
     inside = memory.shape(model).layers * memory.layer_bytes(model, batch, seq, **choices)
@@ -389,10 +389,10 @@ def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, 
     ends = [(state, f"state {bytes_text(state)}", color("weights"))]
     panel.line(sheet, panel.x, (math.log10(state),) * 2, color("weights"), 2.4)
     for words, choices, role, dashed in CURVES:
-        curve = np.log10(kept(model, batch, _TOKENS.astype(int), **choices))
+        curve = np.log10(kept_at_peak(model, batch, _TOKENS.astype(int), **choices))
         inside = curve <= panel.y[1]
         panel.line(sheet, across[inside], curve[inside], color(role), 2.2, dashed)
-        here = float(kept(model, batch, seq, **choices))
+        here = float(kept_at_peak(model, batch, seq, **choices))
         if math.log10(here) <= panel.y[1]:
             panel.dot(sheet, math.log2(seq), math.log10(here), color(role), size=6)
         ends.append((here, f"{words}: {bytes_text(here)}", color(role)))
@@ -402,7 +402,9 @@ def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, 
         for line, part in enumerate(words.split(": ")):
             sheet.text(5.62, 2.9 - 0.5 * place - 0.14 * line, part, va="center")
         sheet.key(5.5, 2.9 - 0.5 * place, paint)
-    ratio = float(kept(model, batch, seq, "torch", "none") / kept(model, batch, seq, "torch-flash", "none"))
+    ratio = float(
+        kept_at_peak(model, batch, seq, "torch", "none") / kept_at_peak(model, batch, seq, "torch-flash", "none")
+    )
     title = f"{_model_text(model)}, {batch} × {seq:,} tokens"
     more = f"Every line contains L·h = {one.layers} · {one.hidden:,}. Storing the scores takes {number_text(ratio)} times the bytes."
     sheet.head(title, more)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from course_lib.cluster.collectives import ring_cost
 from course_lib.draw import style
 from course_lib.draw.palette import GREY, INK, PALE, PAPER, SOFT, VERMILION
 from course_lib.draw.roofline import WORDS, decades
@@ -82,7 +83,7 @@ def shared_decode(batch: int, model: str, split: int = 8) -> Work:
     """One decode step of a whole model on each of `split` devices, with two sums of activations a layer between them."""
     shape = facts.model(model)
     whole = decode(shape.params, batch)
-    sums = 2 * shape.layers * 2 * (split - 1) / split * 2 * batch * shape.hidden
+    sums = 2 * shape.layers * ring_cost(2.0 * batch * shape.hidden, split, 0.0, 1.0).nbytes
     return Work(whole.flop / split, whole.memory_bytes / split, sums)
 
 

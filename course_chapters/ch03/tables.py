@@ -8,6 +8,7 @@ from IPython.display import Markdown
 
 from course_chapters.ch03.exercises.numbers import H100
 from course_chapters.table import table
+from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import facts, roofline
 from course_lib.estimate.units import GB, TFLOP, duration_text, number_text, percent_text, rate_text
 
@@ -101,7 +102,7 @@ def torus_sums(chip: facts.Device, sides: Sequence[int], nbytes: float) -> Markd
         ("rings along three axes", 6, 2 * sum(side - 1 for side in sides)),
     ):
         rate = chip.link_one_way * links / 6
-        took = 2 * (chips - 1) / chips * nbytes / rate
+        took = ring_cost(nbytes, chips, 0.0, rate).seconds
         cost = {"bandwidth, one way": speed(rate), "time for the bytes": duration_text(took)}
         rows.append({f"sum over {chips:,} chips": name, **cost, "messages in a row": f"{messages:,}"})
     return table(rows)

@@ -15,6 +15,7 @@ from course_chapters.table import table
 from course_lib.draw import curves, style
 from course_lib.draw.palette import BLUE, GREEN, ORANGE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
+from course_lib.estimate import compute
 from course_lib.estimate.facts.precision import recipes, recorded
 from course_lib.estimate.units import DAY, bytes_text, number_text, percent_text
 from course_lib.model import precision, text, transformer
@@ -176,7 +177,7 @@ def plan_table() -> Markdown:
     """Bytes and days of the course's plan for choices of precision, state sharded evenly and the same share of the peak reached."""
     rows = []
     for choice, nbytes, rate in numbers.PLAN_CHOICES:
-        days = 6 * PARAMS * TOKENS / (GPUS * MFU * rate) / DAY
+        days = compute.train_seconds(PARAMS, TOKENS, rate, MFU, GPUS) / DAY
         each = bytes_text(nbytes * PARAMS / GPUS)
         rows.append(
             {

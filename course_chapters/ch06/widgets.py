@@ -9,6 +9,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MplPath
 
+from course_chapters.ch06.exercises.numbers import break_even_tokens
 from course_chapters.ch06.walk import MOST_RANKS, PHASES, Walk, cell_place, draw_sums, draw_texts, walk
 from course_lib.cluster import collectives
 from course_lib.draw import style
@@ -16,7 +17,8 @@ from course_lib.draw.explore import Explorer, explore, menu, play, slider
 from course_lib.draw.palette import BLUE, EMPTY, GREEN, GREY, INK, PAPER, PURPLE, SKY, SOFT, VERMILION, color, ink_on
 from course_lib.draw.panels import sheet
 from course_lib.draw.style import Picture
-from course_lib.estimate import facts, memory
+from course_lib.estimate import compute, facts, memory
+from course_lib.estimate.running_plan import MFU
 from course_lib.estimate.units import BILLION, GB, US, bytes_text, duration_text, percent_text
 
 # --- an all-reduce, step by step -----------------------------------------------------------------
@@ -259,22 +261,17 @@ def race(ranks: int = 64) -> Explorer:
 
 # --- what a backward pass hides ------------------------------------------------------------------
 
-_BYTES, _BACKWARD = memory.weights_bytes(1, "bf16"), 4  # bytes of one gradient; FLOPs per parameter and token
+_BYTES = memory.weights_bytes(1, "bf16")  # of one gradient
 TOKENS = tuple(256 * 2**power for power in range(9))
 BANDWIDTHS = tuple(rate * GB for rate in (25, 50, 100, 200, 450))
 
 
 def windows(
-    params: float, tokens: float, ranks: int, bandwidth: float, mfu: float = 0.4, latency: float = 10 * US
+    params: float, tokens: float, ranks: int, bandwidth: float, mfu: float = MFU, latency: float = 10 * US
 ) -> tuple[float, float]:
     """Seconds of one backward pass on an H100 and of the ring all-reduce of its 16-bit gradients."""
-    backward = _BACKWARD * params * tokens / (facts.device("H100 SXM").dense_flops * mfu)
+    backward = compute.BACKWARD * params * tokens / (facts.device("H100 SXM").dense_flops * mfu)
     return backward, float(collectives.ring_cost(_BYTES * params, ranks, latency, bandwidth).seconds)
-
-
-def break_even_tokens(ranks: int, bandwidth: float, mfu: float = 0.4) -> float:
-    """Tokens per GPU and step at which the backward pass takes as long as the ring, without latency; parameters cancel."""
-    return 2 * (ranks - 1) / ranks * _BYTES / bandwidth * facts.device("H100 SXM").dense_flops * mfu / _BACKWARD
 
 
 def draw_overlap(
@@ -320,7 +317,7 @@ def draw_overlap(
         "all hidden" if exposed == 0 else f"{duration_text(exposed)} exposed, {percent_text(share, 2)} of the step"
     )
     title = f"{tokens:,} tokens per GPU, {ranks:,} GPUs at {bandwidth / GB:.0f} GB/s: {verdict}"
-    even = break_even_tokens(ranks, bandwidth)
+    even = break_even_tokens(bandwidth, ranks)
     more = f"Backward {duration_text(backward)}, all-reduce {duration_text(talk)}; equal at {even:,.0f} tokens per GPU."
     left, high = 0.15 / style.WIDTH, figure.get_figheight()
     figure.text(left, 1 - 0.26 / high, title, fontsize=style.LARGE, fontweight="bold", color=INK)

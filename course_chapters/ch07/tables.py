@@ -118,7 +118,9 @@ def strong_scaling(*gpus: int) -> Markdown:
                 "without communication": seconds_text(numbers.run_seconds(ranks)),
             }
         )
-    return table(rows)
+    latency, rate = numbers.NETWORK
+    ring = f"{bytes_text(rate)}/s from server to server and {seconds_text(latency)} a message"
+    return table(rows, f"16-bit gradients on one plain ring (06), {ring}; MFU {percent_text(numbers.MFU)}.")
 
 
 def remedies() -> Markdown:

@@ -1,32 +1,21 @@
 """Chapter 07's widgets: which bucket size hides most of an all-reduce, and how many GPUs a batch can feed."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
+from course_chapters.ch07.exercises.numbers import LEAST, REAL, most_gpus, run_seconds, step_on
 from course_lib.cluster import overlap
 from course_lib.draw import lanes, panels, style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider, toggle
 from course_lib.draw.palette import BLUE, GREY, PAPER, SOFT, VERMILION, color
 from course_lib.draw.style import Picture
-from course_lib.estimate import compute, facts
-from course_lib.estimate.units import (
-    BILLION,
-    DAY,
-    GB,
-    TRILLION,
-    US,
-    YEAR,
-    count_text,
-    duration_text,
-    number_text,
-    percent_text,
-)
+from course_lib.estimate import compute
+from course_lib.estimate.units import BILLION, DAY, GB, US, YEAR, count_text, duration_text, number_text, percent_text
 
-PARAMS, TOKENS, MFU = 70 * BILLION, 15 * TRILLION, 0.4  # the running example
-_REAL = facts.device("H100 SXM").dense_flops * MFU  # FLOP/s that a GPU achieves
 MIB = 2**20
 BANDWIDTHS = tuple(rate * GB for rate in (25, 50, 100, 450))
 
@@ -46,7 +35,7 @@ _SIZES = tuple(MIB * 2 ** (power / 2) for power in range(25))  # 1 MiB to 4 GiB,
 def matrices(layers: int, tokens: int) -> tuple[tuple[float, float], ...]:
     """(seconds of backward pass, bytes of 16-bit gradient) of every matrix, first layer first."""
     params = [part * WIDTH**2 for part in (1, 1, 1, 1, 4, 4)] * layers
-    return tuple((4 * count * tokens / _REAL, 2.0 * count) for count in params)
+    return tuple((compute.BACKWARD * count * tokens / REAL, 2.0 * count) for count in params)
 
 
 @lru_cache(maxsize=64)
@@ -158,30 +147,6 @@ def buckets() -> Explorer:
 
 MI = 2**20  # tokens
 COUNTS = tuple(2**power for power in range(3, 15))
-LEAST = 0.9  # efficiency at which the picture draws its line
-
-
-def step_on(
-    ranks: int, batch: float, bandwidth: float = 50 * GB, grad_bytes: float = 2.0, hide: bool = True
-) -> overlap.Step:
-    """One step of the running example with this batch on this many H100s; 10 µs per message on one ring."""
-    return overlap.step(
-        PARAMS, batch / ranks, ranks, _REAL, bandwidth, latency=10 * US, grad_bytes=grad_bytes, overlap=hide
-    )
-
-
-def ranks_with(
-    least: float, batch: float, bandwidth: float = 50 * GB, grad_bytes: float = 2.0, hide: bool = True
-) -> int:
-    """The most GPUs on which a step of this batch still has this efficiency."""
-    return overlap.most_ranks(least, lambda ranks: step_on(ranks, batch, bandwidth, grad_bytes, hide))
-
-
-def run_seconds(ranks: float, efficiency: float = 1.0) -> float:
-    """Seconds of the running example's whole run on so many GPUs at this efficiency."""
-    return compute.train_seconds(PARAMS, TOKENS, _REAL) / ranks / efficiency
-
-
 _TIMES = {10 * DAY: "10 days", 100 * DAY: "100 days", 3 * YEAR: "3 years", 30 * YEAR: "30 years"}
 _AXIS = tuple(2 ** (power / 2) for power in range(6, 29))  # GPUs
 
@@ -190,9 +155,10 @@ def draw_scaling(
     gpus: int = 1024, batch: int = 4 * MI, bandwidth: float = 50 * GB, bits: int = 16, hide: bool = True
 ) -> Picture:
     """Length of the run over GPUs, with and without communication; below, the efficiency."""
-    shares = [step_on(round(count), batch, bandwidth, bits / 8, hide).efficiency for count in _AXIS]
-    now = step_on(gpus, batch, bandwidth, bits / 8, hide).efficiency
-    most = ranks_with(LEAST, batch, bandwidth, bits / 8, hide)
+    how: dict[str, Any] = {"grad_bytes": bits / 8, "hide": hide}
+    shares = [step_on(round(count), batch, bandwidth, **how).efficiency for count in _AXIS]
+    now = step_on(gpus, batch, bandwidth, **how).efficiency
+    most = most_gpus(LEAST, batch, bandwidth=bandwidth, **how)
     figure, axes = panels.sheet(4.75)
     across, took = np.log2(_AXIS), run_seconds(gpus, now)
     ends, ticks = (across[0], across[-1]), {power: f"{2**power:,}" for power in range(4, 15, 2)}

@@ -10,12 +10,12 @@ from course_lib.draw.explore import Explorer, explore, menu, play, slider, toggl
 from course_lib.draw.palette import BLUE, GREEN, GREY, INK, PAPER, SOFT, VERMILION, color
 from course_lib.draw.sheets import Plot, Sheet
 from course_lib.estimate import facts
+from course_lib.estimate.running_plan import MFU, MODEL, PARAMS
 from course_lib.estimate.units import GB, US, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.sharding.groups import Group, Wires, group_of, knee
 from course_lib.parallel.sharding.prefetch import Played, work_of
 from course_lib.parallel.sharding.prefetch import play as played
 
-MFU = 0.4  # the course's
 H100 = facts.device("H100 SXM")
 _REAL = H100.dense_flops * MFU  # FLOP/s that a GPU reaches
 _RATES = tuple(rate * GB for rate in (12.5, 25, 50, 100, 450))
@@ -36,7 +36,7 @@ def _time(seconds: float, none: str) -> str:
 # --- how far ahead
 
 DEPTHS = (0, 1, 2, 3, 4)
-LAYER = 0.875e9  # parameters of a layer of the course's 70B, embedding and head spread over them
+LAYER = PARAMS / facts.model(MODEL).layers  # embedding and head spread over the layers
 CUTS = {  # units of a model of twelve such layers, in layers
     "twelve equal layers": (1.0,) * 12,
     "three layers per unit": (3.0,) * 4,

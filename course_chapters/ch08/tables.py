@@ -8,7 +8,7 @@ from IPython.display import Markdown
 from course_chapters.ch08.exercises import numbers
 from course_chapters.running_example import GPUS, PARAMS
 from course_chapters.table import table
-from course_lib.estimate import memory
+from course_lib.estimate import compute, memory
 from course_lib.estimate.units import bytes_text, duration_text
 
 STAGES = ("replica", "stage 1", "stage 2", "stage 3")
@@ -32,8 +32,8 @@ def offload(tokens: Sequence[int]) -> Markdown:
         transfer = moved * PARAMS / GPUS / bandwidth
         row = {"": name, "moved per step": bytes_text(moved * PARAMS / GPUS), "takes": duration_text(transfer)}
         for count in tokens:
-            compute = 6 * PARAMS * count / numbers.REAL
-            bound = "link" if transfer > compute else "GPU"
-            row[f"step of {count:,} tokens"] = f"{duration_text(max(transfer, compute))} ({bound})"
+            computing = compute.train_seconds(PARAMS, count, numbers.REAL)
+            bound = "link" if transfer > computing else "GPU"
+            row[f"step of {count:,} tokens"] = f"{duration_text(max(transfer, computing))} ({bound})"
         rows.append({**row, "hidden from": f"{math.ceil(numbers.offload_tokens(moved, bandwidth)):,} tokens"})
     return table(rows)

@@ -21,6 +21,7 @@ from course_lib.draw.sheets import Plot, Sheet
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import CONVENTIONS, Layout, Peak, stage_peak
+from course_lib.estimate.running_plan import SEQ
 from course_lib.estimate.units import GB, TB, bytes_text, count_text, number_text
 from course_lib.parallel.sharding import bytes_per_param_sent
 
@@ -57,7 +58,6 @@ MODELS: Mapping[str, tuple[float, str]] = {
 }  # parameters, and the model whose shape gives everything else
 RANKS = tuple(2**power for power in range(15))
 STAGES = {0: "0: nothing", 1: "1: optimizer", 2: "2: and gradients", 3: "3: and weights"}  # what is sharded
-SEQ = 8192  # tokens of one sequence
 HOW: Mapping[str, Any] = {"kernels": "flash", "dropout": False, "loss": "fused"}
 _INKS = {0: GREY, 1: ORANGE, 2: PURPLE, 3: BLUE}
 
@@ -105,7 +105,7 @@ def draw_stages(
     _draw_sent(sheet, params, ranks, stage, reduce)
     fewest = next((count for count in RANKS if memory.zero_bytes(params, stage, count, convention) <= GPU_MEMORY), None)
     fits = f"fits from {fewest:,} ranks on" if fewest else "never fits, because part of it is not sharded"
-    sent = bytes_per_param_sent(stage, 2, reduce) * params * (ranks - 1) / ranks
+    sent = bytes_per_param_sent(stage, 2, reduce, ranks=ranks) * params
     title = f"{model}, stage {stage} on {count_text(ranks, 'GPU')}: {bytes_text(now)} each, {bytes_text(sent)} sent"
     line = f"State by convention {convention}, {number_text(CONVENTIONS[convention].bytes_per_param)} bytes per parameter; it {fits}."
     if rest:
@@ -121,8 +121,8 @@ def draw_stages(
 def _draw_sent(sheet: Sheet, params: float, ranks: int, stage: int, reduce: int) -> None:
     """Bars of the bytes a rank sends per step, by stage, and with weights kept between the passes."""
     rows = [(each, False) for each in STAGES] + [(3, True)]
-    sent = [bytes_per_param_sent(each, 2, reduce, kept) * params * (ranks - 1) / ranks for each, kept in rows]
-    grads = [reduce * params * (ranks - 1) / ranks * (2 if each == 0 else 1) for each, _ in rows]
+    sent = [bytes_per_param_sent(each, 2, reduce, kept, ranks) * params for each, kept in rows]
+    grads = [bytes_per_param_sent(each, 0, reduce, ranks=ranks) * params for each, _ in rows]
     top = 8.4 * params
     panel = Plot(5.72, 0.62, 1.5, 3.0, (0, top), (len(rows), 0))
     unit, name = (TB, "TB") if top >= TB else (GB, "GB")

@@ -31,14 +31,14 @@ def kv_heads(ranks: Sequence[int]) -> Markdown:
     for count in ranks:
         q, k, v = tensor_parallel.plan(config, count, rank=0)["blocks.0.attention.qkv.weight"]
         width = large.hidden // large.heads
-        copied = (k.numel + v.numel) * 2 * (k.copies - 1) / k.copies
+        copied = memory.dtype_bytes("bf16") * (k.numel + v.numel) * (1 - 1 / k.copies)  # beyond an even share
         rows.append(
             {
                 "ranks": count,
                 "query heads per rank": q.local_shape[0] // width,
                 "KV heads per rank": k.local_shape[0] // width,
                 "ranks that hold each KV head": k.copies,
-                "extra bytes per layer and rank": bytes_text(copied),
+                "weights held beyond an even share, a layer in 16 bits": bytes_text(copied),
             }
         )
     return table(rows)
@@ -98,6 +98,7 @@ def plan() -> list[dict[str, Any]]:
         "a rank sends per micro-batch": bytes_text(sent),
     }
     for name, link in (("NVLink", INSIDE), ("adapter", ACROSS)):
+        where = f"all-reduces on {name} at {bytes_text(link[1])}/s"
         share = percent_text(layer(SHAPE.name, TP, SEQ, "H100 SXM", name).share, 2)
-        row[f"all-reduces on {name}"] = f"{duration_text(numbers.sums_seconds(*link))}, {share} of the time"
+        row[where] = f"{duration_text(numbers.sums_seconds(*link))}, {share} of the time"
     return [row]

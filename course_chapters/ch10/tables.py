@@ -11,6 +11,7 @@ from course_chapters.ch10.exercises.numbers import LARGE, MEGATRON, PLAN, PLAN_C
 from course_chapters.table import table
 from course_lib.estimate.facts.pipelines import bubble_formula
 from course_lib.estimate.units import DAY, bytes_text, percent_text
+from course_lib.parallel.planner.bubbles import idle
 from course_lib.parallel.schedules import dualpipe, one_f_one_b, zb_h1, zb_h2
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
 from course_lib.parallel.timeline import Durations, play
@@ -85,7 +86,7 @@ def run_length() -> str:
 def plan() -> list[dict[str, Any]]:
     """The plan's row after this chapter."""
     first, *_, last = (bytes_text(peak) for peak in numbers.plan_peaks())
-    once, chunked = (numbers.idle(PLAN.pp, chunks * PLAN.microbatches) for chunks in (1, PLAN_CHUNKS))
+    once, chunked = (idle(PLAN.pp, chunks * PLAN.microbatches) for chunks in (1, PLAN_CHUNKS))
     return [
         {
             "chapter": "10",

@@ -11,7 +11,7 @@ from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION, co
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory.activation_terms import TermChoices
-from course_lib.estimate.running_plan import CONVENTION
+from course_lib.estimate.running_plan import CONVENTION, GPUS, SEQ
 from course_lib.estimate.units import bytes_text, count_text, duration_text, percent_text
 from course_lib.parallel.context.costs import (
     attention_flops,
@@ -24,8 +24,7 @@ from course_lib.parallel.context.costs import (
 __all__ = ["bytes_by_ranks", "hidden_transfer", "longest_sequence", "memory_by_length", "ring_steps", "tiles"]
 
 H100 = facts.device("H100 SXM")
-LENGTHS = tuple(8192 * 2**power for power in range(9))  # tokens of a sequence
-GPUS = 64  # over which the state is sharded
+LENGTHS = tuple(SEQ * 2**power for power in range(9))  # tokens of a sequence
 TP, MODELS = 8, ("llama3-8b", "llama3-70b")
 ELEMENT = 2  # bytes of a number in bf16
 

@@ -12,6 +12,7 @@ from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slid
 from course_lib.draw.sheets import Sheet
 from course_lib.estimate import facts
 from course_lib.estimate.memory import Layout
+from course_lib.estimate.running_plan import BATCH, GPUS, LAYOUT, MODEL, SEQ, SEQUENCES
 from course_lib.estimate.units import GB, duration_text
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, fill, network, placements, widest
@@ -21,7 +22,6 @@ from course_lib.parallel.mesh.wires import Axes
 
 # --- placement -----------------------------------------------------------------------------------
 
-GPUS, BATCH, SEQ = 64, 4 * 2**20, 8192  # of the running example: GPUs, tokens of a step, tokens of a sequence
 PLACES = ("tp", "cp", "dp", "pp")
 ORDERS = tuple(" ".join(order) for order in permutations(PLACES))
 WIRE_WORDS = {"server": "NVLink", "network": "network", "": "one rank"}
@@ -32,7 +32,7 @@ DEVICES = ("A100 SXM 80GB", "H100 SXM", "B200 SXM")
 def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
     """Every order of the axes of the running example, the quickest first. ValueError if the sizes do not divide the GPUs."""
     sizes = fill(GPUS, pp=pp, cp=cp, tp=tp)
-    job = planner.Job(model="llama3-70b", seq=SEQ, sequences=BATCH // SEQ)
+    job = planner.Job(model=MODEL, seq=SEQ, sequences=SEQUENCES)
     sent = planner.traffic(job, Layout(**sizes, sp=tp > 1), gradient=2)  # all in 16 bits
     joint: dict[Axes, float] = {("dp", "cp"): sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
     return tuple(placements(sizes, joint, network(device)))
@@ -67,15 +67,15 @@ def draw_placement(
         by_axis(mine.seconds, sizes),
         wires,
         f"From the inside out: {inside_out}",
-        f"70B on 64 × {device}; rank {rank} and its groups. Place {place} of {len(every)}: {better}",
+        f"70B on {GPUS} × {device}, all messages in 16 bits; rank {rank} and its groups. "
+        f"Place {place} of {len(every)}: {better}",
     )
     costs = ", ".join(
         f"{axis} {duration_text(count)} over {wires[axis]}" for axis, count in by_axis(mine.seconds, sizes).items()
     )
     groups = "; ".join(f"{axis} {list(mesh.group(rank, axis))}" for axis in order.split() if sizes[axis] > 1)
-    sheet.alt = (
-        f"Order {inside_out} on {device}: {costs}; place {place} of {len(every)}. Groups of rank {rank}: {groups}."
-    )
+    where = f"Order {inside_out} on {device}, all messages in 16 bits"
+    sheet.alt = f"{where}: {costs}; place {place} of {len(every)}. Groups of rank {rank}: {groups}."
     return sheet
 
 
@@ -115,13 +115,13 @@ BATCHES = tuple(2**power for power in range(18, 26))  # tokens of a step
 BYTES = {"12 bytes (no master copy)": "A", "16 bytes (ZeRO's)": "B", "18 bytes (fp32 gradients)": "C"}
 START: Mapping[str, object] = {
     "model": "70B",
-    "gpus": 64,
-    "tp": 8,
-    "pp": 4,
+    "gpus": GPUS,
+    "tp": LAYOUT["tp"],
+    "pp": LAYOUT["pp"],
     "cp": 1,
     "sharding": "ZeRO-1",
-    "seq": 8192,
-    "batch": 2**22,
+    "seq": SEQ,
+    "batch": BATCH,
     "micro": 1,
     "virtual": 1,
     "recompute": "none",
@@ -129,7 +129,7 @@ START: Mapping[str, object] = {
     "device": "H100 SXM",
     "ep": 1,
 }
-_SIMPLE = {"tp": 1, "pp": 1, "cp": 1, "micro": 1, "virtual": 1, "device": "H100 SXM", "batch": 2**22}
+_SIMPLE = {"tp": 1, "pp": 1, "cp": 1, "micro": 1, "virtual": 1, "device": "H100 SXM", "batch": BATCH}
 PRESETS: Mapping[str, Mapping[str, object]] = {
     "7B on 8 GPUs": {
         **_SIMPLE,
@@ -182,12 +182,12 @@ def draw_strategy(
     ep: int = 1,
 ) -> Sheet:
     """A layout of a model: memory, seconds of a step, bytes by axis and wire, utilization. ValueError for one that cannot be."""
-    one = planned(model, gpus, tp, pp, cp, sharding, seq, batch, micro, virtual, recompute, state, device, ep)
+    one = plan_of(model, gpus, tp, pp, cp, sharding, seq, batch, micro, virtual, recompute, state, device, ep)
     name = " × ".join(f"{axis} {one.mesh.sizes[axis]}" for axis in ("tp", "cp", "pp", "dp"))
     return plan_sheet(one, f"{model} on {gpus:,} × {device}: {name}")
 
 
-def planned(
+def plan_of(
     model: str,
     gpus: int,
     tp: int,
@@ -294,6 +294,7 @@ class Mechanism(TypedDict, total=False):
     convention: str
 
 
+PLAN_AXES: Mechanism = {"tp": LAYOUT["tp"], "pp": LAYOUT["pp"], "zero": LAYOUT["zero"]}
 WAYS: Mapping[str, Mechanism] = {
     "DP": {"zero": 0},
     "DP, all in bf16": {"zero": 0, "convention": "F"},
@@ -304,8 +305,8 @@ WAYS: Mapping[str, Mechanism] = {
     "tp 8, ZeRO-1": {"tp": 8, "zero": 1},
     "pp 8": {"pp": 8, "zero": 0},
     "cp 8, FSDP": {"cp": 8, "zero": 3},
-    "tp 8 × pp 4, ZeRO-1": {"tp": 8, "pp": 4, "zero": 1},
-    "tp 8 × pp 4, recomputed": {"tp": 8, "pp": 4, "zero": 1, "recompute": "full"},
+    "tp 8 × pp 4, ZeRO-1": PLAN_AXES,
+    "tp 8 × pp 4, recomputed": {**PLAN_AXES, "recompute": "full"},
 }
 GBIT = (25, 100, 200, 400, 800, 1600)
 
@@ -316,7 +317,9 @@ def ways_of(model: str, gpus: int, gbit: int, device: str) -> tuple[Way, ...]:
     plans = {}
     for name, how in WAYS.items():
         try:
-            plans[name] = plan(MODELS[model], gpus, sequences=512, device=device, adapter=gbit * GB / 8, **how)
+            plans[name] = plan(
+                MODELS[model], gpus, sequences=SEQUENCES, seq=SEQ, device=device, adapter=gbit * GB / 8, **how
+            )
         except ValueError:
             continue
     values = {name: (one.memory, sum(one.talking.values())) for name, one in plans.items()}
@@ -334,7 +337,8 @@ def draw_tradeoff(model: str = "70B", gpus: int = 64, gbit: int = 400, device: s
         ways_of(model, gpus, gbit, device),
         float(facts.device(device).memory),
         "Less memory costs communication",
-        f"{model} on {gpus:,} × {device}, adapters of {gbit} Gb/s; green: no other is better in both",
+        f"{model} on {gpus:,} × {device}, adapters of {gbit} Gb/s, {SEQUENCES} × {SEQ:,} tokens; "
+        "green: no other is better in both",
     )
 
 

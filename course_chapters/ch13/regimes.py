@@ -9,7 +9,7 @@ from course_lib.draw.style import Picture
 from course_lib.estimate import facts, roofline
 from course_lib.estimate.facts import Device
 from course_lib.estimate.units import BILLION, DAY, GB, KB, MB, bytes_text, duration_text, number_text
-from course_lib.parallel.mesh.regimes import AXES, Regime, regime
+from course_lib.parallel.mesh.regimes import ASSUMES, AXES, Regime, regime
 
 # --- the regime cube -----------------------------------------------------------------------------
 
@@ -43,6 +43,7 @@ def loads(params: float, tokens: float, device: str, devices: int, gbit: float, 
         devices=devices,
         device_memory=float(one.memory),
         flops_per_s=float(one.dense_flops),
+        link=float(one.link_one_way),
         adapter=gbit * GB / 8,
         deadline_s=deadline * DAY,
         target_step_s=step,
@@ -76,7 +77,8 @@ def draw_cube(
     ]
     sheet.alt = (
         f"Loads on memory, compute and bandwidth with {devices:,} {device} at {gbit} Gb/s, {deadline} days, {step} s a step, "
-        f"and in brackets what binds: {'; '.join(said)}. Chosen: {model}, seen from {turn}° around and {tilt}° above."
+        f"and in brackets what binds: {'; '.join(said)}. {ASSUMES}. "
+        f"Chosen: {model}, seen from {turn}° around and {tilt}° above."
     )
     return sheet
 

@@ -9,10 +9,21 @@ from course_chapters.ch13.exercises.numbers import LLAMA_RUNS, PLAN, PLAN_SETTIN
 from course_chapters.ch13.regimes import loads
 from course_chapters.table import table
 from course_lib.estimate import roofline
-from course_lib.estimate.units import BILLION, GB, bytes_text, duration_text, money_text, number_text, percent_text
+from course_lib.estimate.running_plan import LAYOUT_TEXT
+from course_lib.estimate.units import (
+    BILLION,
+    GB,
+    TRILLION,
+    bytes_text,
+    duration_text,
+    money_text,
+    number_text,
+    percent_text,
+)
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, crossed, network
 from course_lib.parallel.mesh.plans import plan
+from course_lib.parallel.mesh.regimes import ASSUMES
 from course_lib.parallel.planner.advice import CAUSES, degrees
 
 
@@ -56,14 +67,16 @@ def regimes(sizes: Iterable[float] = (1, 7, 70, 405), devices: int = numbers.REG
     """The three loads of models of these billions of parameters, trained on 15 T tokens by this many H100s in 60 days."""
     rows = []
     for size in sizes:
-        found = loads(size * BILLION, numbers.TOKENS, "H100 SXM", devices, 400, numbers.REGIME_DAYS, 10)
+        found = loads(
+            size * BILLION, numbers.TOKENS, "H100 SXM", devices, 400, numbers.REGIME_DAYS, numbers.REGIME_STEP
+        )
         named = zip(("memory", "compute", "bandwidth"), found.loads, strict=True)
         rows.append(
             {"model": f"{size}B"}
             | {axis: number_text(load) for axis, load in named}
             | {"above its budget": ", ".join(found.exceeded) or "nothing"}
         )
-    return table(rows)
+    return table(rows, f"{ASSUMES}.")
 
 
 def recipes() -> Markdown:
@@ -142,10 +155,10 @@ def best(plans: Sequence[planner.Plan], tokens: float) -> Markdown:
 
 def deadline(model: str, tokens: float, days: float, counts: Iterable[int] = (1024, 2048, 4096, 8192)) -> Markdown:
     """For each number of GPUs the quickest layout that fits, if it meets the deadline, with its price."""
-    rows = []
+    rows, job = [], planner.Job(model=model, seq=numbers.SEQ, sequences=numbers.SEQUENCES)
     for count in counts:
-        job = planner.Job(model=model, seq=numbers.SEQ, sequences=numbers.SEQUENCES)
-        (found,) = planner.search(job, planner.cluster(numbers.H100.name, count), top=1)
+        cluster = planner.cluster(numbers.H100.name, count)
+        (found,) = planner.search(job, cluster, top=1)
         if found.days(tokens) > days:
             late = f"none in time; the quickest takes {found.days(tokens):,.0f} days"
             rows.append({"GPUs": f"{count:,}", "best layout": late, "days": "–", "price": "–", "MFU": "–"})
@@ -159,7 +172,11 @@ def deadline(model: str, tokens: float, days: float, counts: Iterable[int] = (10
                 "MFU": percent_text(float(found.estimate.mfu)),
             }
         )
-    return table(rows)
+    price = f"${cluster.usd_per_hour:.2f} a GPU-hour"
+    return table(
+        rows,
+        f"{model}, {number_text(tokens / TRILLION)} T tokens, steps of {job.sequences} × {job.seq:,} tokens; {price}.",
+    )
 
 
 def hsdp(model: str = "llama3-405b", gpus: int = 16_384) -> Markdown:
@@ -170,7 +187,7 @@ def hsdp(model: str = "llama3-405b", gpus: int = 16_384) -> Markdown:
 def my_plan() -> list[dict[str, str]]:
     """The plan's row after this chapter: tensor parallelism and stages, against sharding alone."""
     rows = []
-    for name, one in (("tp 8 × pp 4 × dp 2, ZeRO-1", numbers.planned()), ("FSDP, recomputed", numbers.only_sharded())):
+    for name, one in ((f"{LAYOUT_TEXT}, ZeRO-1", numbers.planned()), ("FSDP, recomputed", numbers.only_sharded())):
         rows.append(
             {
                 "chapter": "13",

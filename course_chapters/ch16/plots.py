@@ -17,6 +17,10 @@ from course_lib.operate import serving
 from course_lib.operate.serving import published
 
 Row = tuple[Any, ...]
+CONTEXT = numbers.PROMPT + numbers.REPLY // 2  # tokens that a sequence holds on average
+REQUESTS = (
+    f"prompts of {numbers.PROMPT:,} tokens, replies of {numbers.REPLY}, at most {numbers.MOST} at once in a replica"
+)
 
 
 def cache_table() -> Markdown:
@@ -101,23 +105,28 @@ def layouts_table() -> Markdown:
         return base.model.name, f"{one.replicas} × {one.tp}", *times, f"{one.tokens_per_s:,.0f}"
 
     both = [
-        (base, one) for base in (numbers.SMALL, numbers.LARGE) for one in serving.server_layouts(base, 8, 1024, 256)
+        (base, one)
+        for base in (numbers.SMALL, numbers.LARGE)
+        for one in serving.server_layouts(base, 8, numbers.PROMPT, numbers.REPLY, numbers.MOST)
     ]
     headings = "model | replicas × TP | first token | a token, alone | output tokens/s, full"
-    return columns(headings, starmap(row, both))
+    return columns(headings, starmap(row, both), f"bf16; {REQUESTS}.")
 
 
 def pools_table() -> Markdown:
-    """Replicas for prefill and decode by the length of prompts, with 20 requests/s."""
+    """Replicas for prefill and decode by the length of prompts, at one rate of requests."""
+    rate, limit = 20.0, 0.025  # requests/s, and s between two tokens
 
     def row(prompt: int, output: int) -> Row:
-        sizes = serving.pool_sizes(numbers.SMALL, 20.0, prompt, output, token_limit=0.025)
+        sizes = serving.pool_sizes(numbers.SMALL, rate, prompt, output, token_limit=limit)
         moved = serving.kv_transfer_seconds(numbers.SMALL, prompt, facts.device("H100 SXM").network_one_way)
         times = duration_text(moved, 2), duration_text(serving.prefill_seconds(numbers.SMALL, prompt), 2)
         return f"{prompt:,} + {output}", sizes.prefill, sizes.decode, *times
 
     headings = "prompt + reply | prefill replicas | decode replicas | cache moves in | prompt computed in"
-    return columns(headings, starmap(row, ((256, 512), (1024, 256), (4096, 256), (16_384, 128))))
+    sizes = ((256, 512), (numbers.PROMPT, numbers.REPLY), (4096, 256), (16_384, 128))
+    load = f"{rate:g} requests/s, at most {duration_text(limit)} between tokens"
+    return columns(headings, starmap(row, sizes), f"8B, an H100 a replica, {load}; a cache moves over one adapter.")
 
 
 def cost_table() -> Markdown:
@@ -125,12 +134,12 @@ def cost_table() -> Markdown:
     one, price = numbers.SMALL, facts.price("H100 hour")
 
     def row(batch: int) -> Row:
-        rate = serving.steady_tokens_per_s(one, 1024, 256, batch=batch)
-        token = duration_text(serving.decode_seconds(one, batch, 1152), 2)
+        rate = serving.steady_tokens_per_s(one, numbers.PROMPT, numbers.REPLY, batch=batch)
+        token = duration_text(serving.decode_seconds(one, batch, CONTEXT), 2)
         usd = [f"${serving.usd_per_million(price, 1, rate, share):.2f}" for share in (1.0, 0.3, 0.05)]
         return batch, f"{rate:,.0f}", token, *usd
 
-    headings = "batch | tokens/s | a token takes, at 1,152 tokens of context | 100% busy | 30% busy | 5% busy"
+    headings = f"batch | tokens/s | a token takes, at {CONTEXT:,} tokens of context | 100% busy | 30% busy | 5% busy"
     return columns(headings, map(row, (1, 8, 64, 256)))
 
 
@@ -173,12 +182,14 @@ def plan_table() -> Markdown:
 
     def row(name: str, size: float, tp: int) -> Row:
         one = serving.Deployment(model="llama3-70b", device="H100 SXM", tp=tp, weight_size=size, kv_size=size)
-        times = serving.decode_seconds(one, 1, 1152), serving.prefill_seconds(one, 1024)
+        times = serving.decode_seconds(one, 1, CONTEXT), serving.prefill_seconds(one, numbers.PROMPT)
         rate = numbers.plan_rate(one)
         usd = serving.usd_per_million(facts.price("H100 hour"), numbers.GPUS, rate, 0.5)
         layout = f"{numbers.GPUS // tp} × {tp}"
         return name, layout, *(duration_text(time, 2) for time in times), f"{rate:,.0f}", f"${usd:.2f}"
 
-    headings = "numbers | replicas × TP | a token, alone | first token of 1,024"
+    headings = f"numbers | replicas × TP | a token, alone | first token of {numbers.PROMPT:,}"
     kinds = ("bf16", 2.0, 4), ("bf16", 2.0, 8), ("fp8", 1.0, 2), ("fp8", 1.0, 4)
-    return columns(f"{headings} | output tokens/s of all | per million at half load", starmap(row, kinds))
+    price = f"${facts.price('H100 hour'):.2f} a GPU-hour"
+    assumes = f"{numbers.GPUS} H100s; {REQUESTS}; {price}."
+    return columns(f"{headings} | output tokens/s of all | per million at half load", starmap(row, kinds), assumes)

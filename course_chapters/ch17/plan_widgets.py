@@ -11,6 +11,7 @@ from course_lib.draw import style
 from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slider
 from course_lib.draw.palette import BEYOND, BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SOFT, VERMILION
 from course_lib.draw.style import Picture
+from course_lib.estimate import running_plan
 from course_lib.estimate.memory.shapes import count_params
 from course_lib.estimate.scaling_laws import chinchilla_law
 from course_lib.estimate.units import (
@@ -68,9 +69,9 @@ def sentence(gpus: int = 8) -> Explorer:
 # --- plans under a changed task --------------------------------------------------------------------
 
 PLANS: Mapping[str, Mapping[str, Any]] = {
-    "tp 8 × pp 4": {"tp": 8, "pp": 4, "dp": 2, "microbatches": 256},
+    "tp 8 × pp 4": running_plan.PLAN,
     "tp 2 × cp 4 × pp 8": {"tp": 2, "cp": 4, "pp": 8, "microbatches": 512},
-    "FSDP, recomputed": {"dp": 64, "zero": 3, "microbatches": 8, "recompute": "full"},
+    "FSDP, recomputed": running_plan.SHARDED,
     "FSDP × cp 8": {"cp": 8, "dp": 8, "zero": 3, "microbatches": 64},
 }
 PLAN_INKS = dict(zip(PLANS, (BLUE, GREEN, ORANGE, PURPLE), strict=True))

@@ -9,10 +9,11 @@ from IPython.display import Markdown
 from course_chapters.table import table
 from course_grader import exercises
 from course_grader.exercises.placeholders import keep_dollars
-from course_lib.estimate import facts
+from course_lib.estimate import facts, running_plan
 from course_lib.estimate.units import bytes_text, duration_text, money_text, number_text, percent_text
 from course_lib.operate import capstone, diagnosis
-from course_lib.operate.capstone import COURSE, assess
+from course_lib.operate.capstone import COURSE, assess, strategies
+from course_lib.operate.capstone.conflicts import ASSUMES
 from course_lib.parallel import planner
 from course_lib.parallel.planner.advice import CAUSES
 
@@ -53,7 +54,8 @@ def parallelisms(gpus: int = 8, seq: int = 8192) -> Markdown:
                 "use it when": row.when,
             }
             for row in capstone.parallelisms(gpus, seq)
-        ]
+        ],
+        f"{strategies.assumes(gpus, seq)}.",
     )
 
 
@@ -67,7 +69,7 @@ def conflicts() -> Markdown:
             times = f"× {number_text(cell.times, 2)}"
             row[other] = f"**{times}**" if cell.fights else f"{times} (helps)"
         rows.append(row)
-    return table(rows)
+    return table(rows, f"{ASSUMES}.")
 
 
 def conflict(memory: str, coordination: str) -> Markdown:
@@ -158,7 +160,6 @@ def surprises() -> Markdown:
     good = capstone.exemplars()["good"].plan
     base = assess(good, COURSE)
     slow = assess(good, replace(COURSE, across_share=0.25))
-    sharded = {"dp": 64, "zero": 3, "microbatches": 8, "recompute": "full"}
     wide = assess({"tp": 16, "pp": 4, "microbatches": 512}, COURSE)
     both = assess({"tp": 8, "dp": 8, "zero": 3, "microbatches": 64}, COURSE)
     rows = {row.name: row for row in capstone.parallelisms()}
@@ -173,11 +174,11 @@ def surprises() -> Markdown:
         ),
         (
             "a network four times slower makes the step much longer",
-            f"{percent_text(slow.seconds / base.seconds - 1, 2)} with tp 8 × pp 4 × dp 2",
+            f"{percent_text(slow.seconds / base.seconds - 1, 2)} with {running_plan.LAYOUT_TEXT}",
         ),
         (
             "TP and FSDP together beat either",
-            f"{duration_text(both.seconds)} a step, against {duration_text(base.seconds)} and {duration_text(assess(sharded, COURSE).seconds)}",
+            f"{duration_text(both.seconds)} a step, against {duration_text(base.seconds)} and {duration_text(assess(running_plan.SHARDED, COURSE).seconds)}",
         ),
         (
             "twice the tensor-parallel ranks halve the time of a layer",
@@ -203,10 +204,10 @@ DECISIONS = (  # chapter, its number, what it means, what was decided
     ("07", "plan_talk", "of traffic for plain data parallelism", "it would be hidden, but the state does not fit"),
     ("08", "plan_exposed", "exposed in each micro-batch of FSDP", "the simplest plan that fits, and the one to beat"),
     ("09", "share_nvlink", "of a layer's time in tensor-parallel messages", "tp 8, inside a server"),
-    ("10", "plan_idle", "of the step is the bubble", "four stages between servers"),
+    ("10", "plan_idle", "of the time four equal stages wait", "four stages between servers"),
     ("11", "plan_time", "for a layer's keys and values at long context", "no context parallelism at 8,192 tokens"),
     ("12", "plan_eight", "of state on a GPU with eight experts", "dense"),
-    ("13", "plan_step", "a step", "tp 8 × pp 4 × dp 2, ZeRO-1"),
+    ("13", "plan_step", "a step", f"{running_plan.LAYOUT_TEXT}, ZeRO-1"),
     ("14", "plan_goodput", "goodput", "checkpoints in the background"),
 )
 

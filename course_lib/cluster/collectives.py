@@ -347,6 +347,11 @@ def message_cost(nbytes: float, latency: float, bandwidth: float) -> Cost:
     return Cost(alpha + size * beta, size, 1)
 
 
+def ring_share(ranks: Any) -> Any:
+    """The share of all bytes that each of N ranks sends in a ring all-gather or reduce-scatter: (N − 1)/N."""
+    return (ranks - 1) / ranks
+
+
 def ring_half_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
     """Cost of a ring reduce-scatter, or of a ring all-gather, of `nbytes` in total: N − 1 hops of one chunk."""
     size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
@@ -385,7 +390,7 @@ def halving_doubling_cost(nbytes: float, ranks: int, latency: float, bandwidth: 
     """Cost of halving and doubling: a ring's bytes in 2·log2 N rounds; two whole messages more if N is not a power of two."""
     size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
     core = 1 << (n.bit_length() - 1)
-    rounds, share, folded = 2 * (core.bit_length() - 1), 2 * (core - 1) / core * size, core != n
+    rounds, share, folded = 2 * (core.bit_length() - 1), 2 * ring_share(core) * size, core != n
     seconds = rounds * alpha + share * beta + 2 * folded * (alpha + size * beta)
     return Cost(seconds, share + folded * size, rounds + 2 * folded)
 
@@ -424,7 +429,7 @@ def ring_tree_crossover(ranks: int, latency: float, bandwidth: float) -> float:
     """Size in bytes above which a ring all-reduce is faster than a binomial tree; 0.0 if it always is."""
     _, n, alpha, beta = _given(0, ranks, latency, bandwidth)
     rounds = (n - 1).bit_length()
-    return alpha * (n - 1 - rounds) / (beta * (rounds - (n - 1) / n)) if n > 2 else 0.0
+    return alpha * (n - 1 - rounds) / (beta * (rounds - ring_share(n))) if n > 2 else 0.0
 
 
 # --- rings through several servers
@@ -453,10 +458,10 @@ def ring_rate(size: Any, near: Any, inside: Any, across: Any) -> Any:
 # --- reported bandwidths
 
 BUS_FACTORS: Mapping[str, Callable[[int], float]] = {  # NVIDIA/nccl-tests, doc/PERFORMANCE.md
-    "all_reduce": lambda n: 2 * (n - 1) / n,
-    "reduce_scatter": lambda n: (n - 1) / n,
-    "all_gather": lambda n: (n - 1) / n,
-    "all_to_all": lambda n: (n - 1) / n,
+    "all_reduce": lambda n: 2 * ring_share(n),
+    "reduce_scatter": ring_share,
+    "all_gather": ring_share,
+    "all_to_all": ring_share,
     "broadcast": lambda n: 1.0,
     "reduce": lambda n: 1.0,
     "send_recv": lambda n: 1.0,

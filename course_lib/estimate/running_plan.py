@@ -38,4 +38,12 @@ LAYOUT: Mapping[str, Any] = {
     "dp": 2,
     "zero": 1,
 }  # tensor parallel inside a server, four stages, two replicas
+LAYOUT_TEXT = " × ".join(f"{axis} {LAYOUT[axis]}" for axis in ("tp", "pp", "dp"))
 MICROBATCHES = SEQUENCES // LAYOUT["dp"]  # of a replica, one sequence each
+PLAN: Mapping[str, Any] = {**LAYOUT, "microbatches": MICROBATCHES}
+SHARDED: Mapping[str, Any] = {  # the plan's rival: the same GPUs with full sharding alone
+    "dp": GPUS,
+    "zero": 3,
+    "microbatches": SEQUENCES // GPUS,
+    "recompute": "full",
+}

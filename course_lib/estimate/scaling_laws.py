@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from course_lib.estimate.compute import TRAIN
 from course_lib.estimate.facts.optimization import published
 from course_lib.estimate.units import require
-
-FLOPS = 6  # per parameter and token: two forward, four backward
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +85,8 @@ class ParametricLaw:
     def optimum(self, flops: float) -> tuple[float, float]:
         """(parameters, tokens) of the least loss with 6 Ψ D = flops: their equation 4."""
         ratio = (self.alpha * self.a / (self.beta * self.b)) ** (1 / (self.alpha + self.beta))
-        params = ratio * (require("flops", flops, "FLOP") / FLOPS) ** (self.beta / (self.alpha + self.beta))
-        return params, flops / FLOPS / params
+        params = ratio * (require("flops", flops, "FLOP") / TRAIN) ** (self.beta / (self.alpha + self.beta))
+        return params, flops / TRAIN / params
 
 
 def growth_exponent(x: Sequence[float], y: Sequence[float]) -> float:
@@ -120,5 +119,5 @@ def tokens_for(params: float, per_param: float = 20.0) -> float:
 
 def split(flops: float, per_param: float = 20.0) -> tuple[float, float]:
     """(parameters, tokens) that spend `flops` with this many tokens a parameter."""
-    params = (require("flops", flops, "FLOP") / FLOPS / require("per_param", per_param, "tokens")) ** 0.5
+    params = (require("flops", flops, "FLOP") / TRAIN / require("per_param", per_param, "tokens")) ** 0.5
     return params, params * per_param

@@ -147,9 +147,9 @@ def test_state_is_flat_over_the_sequence_and_activations_are_not():
     state = bytes_text(memory.state_bytes(facts.model("llama3-8b").params))
     assert f"state {state}" in short and f"state {state}" in long
     for _, choices, _, _ in ch02.CURVES:
-        assert bytes_text(float(ch02.kept("llama3-8b", 1, 8192, **choices))) in long
+        assert bytes_text(float(ch02.kept_at_peak("llama3-8b", 1, 8192, **choices))) in long
     fused, stored = (
-        [ch02.kept("llama3-8b", 1, seq, kernels, "none") for seq in (1024, 8192)]
+        [ch02.kept_at_peak("llama3-8b", 1, seq, kernels, "none") for seq in (1024, 8192)]
         for kernels in ("torch-flash", "torch")
     )
     assert fused[1] == 8 * fused[0] and stored[1] > 8 * stored[0]

@@ -20,12 +20,6 @@ from tests.tables import each_of
 # --- buckets -------------------------------------------------------------------------------------
 
 
-def test_the_widgets_mean_the_job_of_the_whole_course():
-    assert (ch07.PARAMS, ch07.TOKENS, ch07.MFU) == (numbers.PARAMS, numbers.TOKENS, numbers.MFU)
-    assert ch07.step_on(1024, prose.BATCH).efficiency == prose.step_on(1024).efficiency
-    assert ch07.ranks_with(prose.LEAST, prose.BATCH) == prose.most_gpus()
-
-
 @each_of("ranks", [2, 64, 1024])
 @each_of("bucket", [ch07.BUCKETS[0], 25 * ch07.MIB, ch07.BUCKETS[-1]])
 def test_the_bucket_picture_says_count_and_exposed_time(bucket, ranks):
@@ -62,8 +56,10 @@ def test_a_layer_has_its_bytes_and_its_share_of_the_backward_pass():
 @each_of("batch", [1 * ch07.MI, 16 * ch07.MI])
 @each_of("hide", [True, False])
 def test_the_last_count_above_the_line_is_the_last(batch, hide):
-    most = ch07.ranks_with(0.9, batch, hide=hide)
-    assert ch07.step_on(most, batch, hide=hide).efficiency >= 0.9 > ch07.step_on(most + 1, batch, hide=hide).efficiency
+    most = prose.most_gpus(0.9, batch, hide=hide)
+    assert (
+        prose.step_on(most, batch, hide=hide).efficiency >= 0.9 > prose.step_on(most + 1, batch, hide=hide).efficiency
+    )
 
 
 def test_the_scaling_picture_says_share_length_and_limit():
@@ -75,10 +71,10 @@ def test_the_scaling_picture_says_share_length_and_limit():
 
 
 def test_wider_gradients_and_no_hiding_never_help_and_larger_batches_do():
-    base = ch07.step_on(2048, 8 * ch07.MI)
-    assert ch07.step_on(2048, 8 * ch07.MI, grad_bytes=4.0).efficiency < base.efficiency
-    assert ch07.step_on(2048, 8 * ch07.MI, hide=False).efficiency < base.efficiency
-    assert base.efficiency < ch07.step_on(2048, 16 * ch07.MI).efficiency
+    base = prose.step_on(2048, 8 * ch07.MI)
+    assert prose.step_on(2048, 8 * ch07.MI, grad_bytes=4.0).efficiency < base.efficiency
+    assert prose.step_on(2048, 8 * ch07.MI, hide=False).efficiency < base.efficiency
+    assert base.efficiency < prose.step_on(2048, 16 * ch07.MI).efficiency
 
 
 # --- computing beside talking --------------------------------------------------------------------

@@ -13,6 +13,7 @@ from course_chapters.ch10.grids import in_time
 from course_chapters.ch10.layers_apart import LAYERS, RANKS, layers_apart
 from course_lib.draw.palette import contrast, ink_on
 from course_lib.parallel import schedules
+from course_lib.parallel.planner import bubbles
 from course_lib.parallel.timeline import Durations, play
 from tests.tables import each_of
 
@@ -124,8 +125,8 @@ def test_layers_are_dealt_out_evenly():
 @each_of("stages, microbatches", [(4, 8), (16, 64)])
 def test_shares_in_prose_are_those_of_played_schedules(stages, microbatches):
     played = play(schedules.gpipe(stages, microbatches), Durations(forward=1, backward=2))
-    assert numbers.idle(stages, microbatches) == pytest.approx(played.bubble_fraction)
-    assert numbers.idle_over_work(stages, microbatches) == pytest.approx(played.bubble_over_ideal)
+    assert bubbles.idle(stages, microbatches) == pytest.approx(played.bubble_fraction)
+    assert bubbles.idle_over_work(stages, microbatches) == pytest.approx(played.bubble_over_ideal)
 
 
 def test_the_first_stage_keeps_as_much_however_many_stages_there_are():
@@ -153,7 +154,7 @@ def test_the_grid_in_time_shows_every_operation_and_the_bubble_as_dots():
     lines = [line.split()[2:] for line in in_time(schedule).splitlines()]
     assert [[cell for cell in row if cell != "·"] for row in lines] == [list(map(str, row)) for row in schedule.rows]
     idle = sum(row.count("·") for row in lines)
-    assert idle / sum(map(len, lines)) == pytest.approx(numbers.idle(3, 4))
+    assert idle / sum(map(len, lines)) == pytest.approx(bubbles.idle(3, 4))
 
 
 def test_every_table_of_the_chapter_has_its_rows():

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from course_chapters.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, core_minutes, reading_minutes, usd_text
+from course_lib.cluster import collectives
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.units import (
     BILLION,
@@ -44,7 +45,7 @@ def step_flops_seconds() -> float:
 
 def ring_seconds(wire: float) -> float:
     """Seconds that a ring all-reduce of all 16-bit gradients takes at `wire` bytes/s one way; latency left out."""
-    return 2 * (GPUS - 1) / GPUS * memory.weights_bytes(PARAMS, "bf16") / wire
+    return collectives.ring_cost(memory.weights_bytes(PARAMS, "bf16"), GPUS, 0.0, wire).seconds
 
 
 def idle_fraction(wire: float) -> float:

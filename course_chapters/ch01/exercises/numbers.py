@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from course_chapters.running_example import DEADLINE, GPUS, MFU, PARAMS, SEQ, TOKENS, opening, reading, usd_text
+from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.units import (
     BILLION,
@@ -126,7 +127,7 @@ def _sharded_bytes() -> str:
     """What each GPU sends in a step of fully sharded data parallelism: weights gathered twice, gradients reduced once."""
     from course_lib.parallel.sharding.comm_costs import bytes_per_param_sent
 
-    return bytes_text(bytes_per_param_sent(3) * (GPUS - 1) / GPUS * PARAMS)
+    return bytes_text(bytes_per_param_sent(3, ranks=GPUS) * PARAMS)
 
 
 def _tensor_bytes() -> str:
@@ -214,9 +215,11 @@ NUMBERS: dict[str, Callable[[], str]] = {
         LLAMA.train_flops / (LLAMA.devices * H100.dense_flops * LLAMA.snapshot_days * DAY), 2
     ),
     # the plan, and what comes next
-    "plan_tokens": lambda: f"{number_text(GPUS * DEADLINE * H100.dense_flops * ROUND_MFU / (6 * PARAMS))} tokens",
+    "plan_tokens": lambda: (
+        f"{number_text(GPUS * DEADLINE * H100.dense_flops * ROUND_MFU / (compute.TRAIN * PARAMS))} tokens"
+    ),
     "plan_state": lambda: bytes_text(memory.state_bytes(PARAMS) / GPUS),
-    "gradient_bytes": lambda: bytes_text(2 * (GPUS - 1) / GPUS * memory.weights_bytes(PARAMS)),
+    "gradient_bytes": lambda: bytes_text(ring_cost(memory.weights_bytes(PARAMS), GPUS, 0.0, 1.0).nbytes),
     "sharded_bytes": _sharded_bytes,
     "tensor_ways": lambda: str(TENSOR_WAYS),
     "tensor_bytes": _tensor_bytes,

@@ -9,10 +9,10 @@ from course_lib.estimate import facts, memory
 from course_lib.estimate.facts.fact import rows
 from course_lib.estimate.memory import Layout, frameworks
 from course_lib.estimate.memory.activation_terms import TermChoices
+from course_lib.estimate.running_plan import MODEL, SEQ
 from course_lib.estimate.units import BILLION, GB, MINUTE, GiB, bytes_text, number_text, percent_text
 
 H100 = facts.device("H100 SXM")
-MODEL, SEQ = "llama3-70b", 8192  # of the plan: one sequence per GPU
 LAB_GPUS, LAB_SECONDS = 1, 15 * MINUTE  # to measure this chapter on a rented GPU
 PUZZLE = {"low": "F", "middle": "A", "high": "B"}  # the convention that gives each printed figure
 

@@ -7,6 +7,7 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Maybe, Number, Rows, TupleOf
 from course_grader.exercises.snippets import CLOSE, folded, functions, markdown_table
+from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, bytes_text, flops_text
 
@@ -32,7 +33,7 @@ def twelve(device: str) -> list[dict[str, Any]]:
     def cut(tokens: int, parts: int) -> tuple[float, float, float]:
         """The same forward pass with the weights split in `parts`, and the sums of the parts' outputs sent around."""
         flop, moved, _ = layer(tokens, 1, 0)
-        return flop / parts, moved / parts, 2.0 * 2 * (parts - 1) / parts * tokens * hidden
+        return flop / parts, moved / parts, ring_cost(2.0 * tokens * hidden, parts, 0.0, 1.0).nbytes
 
     elements = 8192.0 * hidden
     rows = [

@@ -3,10 +3,11 @@
 import math
 from collections.abc import Callable, Mapping
 
-from course_chapters.running_example import GPUS, MFU, PARAMS, RING, lab, opening
+from course_chapters.running_example import GPUS, MFU, PARAMS, RING, SEQ, lab, opening
 from course_lib.cluster import collectives
-from course_lib.estimate import facts, memory
+from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.facts import collectives as measured
+from course_lib.estimate.running_plan import LAYOUT
 from course_lib.estimate.units import BILLION, GB, MINUTE, US, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.context.costs import ring_traffic
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
@@ -20,13 +21,13 @@ PER_NODE = 8  # GPUs of a server, and adapters
 GRADIENTS = memory.weights_bytes(PARAMS, "bf16")  # one copy of all gradients, 2 bytes each
 BUCKET = 25 * 2**20  # bytes: the default of PyTorch's DistributedDataParallel
 LAB_GPUS, LAB_SECONDS = 8, 10 * MINUTE  # what it takes to measure this chapter on one server
-SEQ, TP, EXPERTS_PER_TOKEN = 8192, 8, 2  # of the ledger: one sequence a GPU and step, as 16-bit numbers
+TP, EXPERTS_PER_TOKEN = LAYOUT["tp"], 2  # of the ledger: one sequence a GPU and step, as 16-bit numbers
 
 
-def break_even_tokens(bandwidth: float, ranks: int = GPUS) -> float:
+def break_even_tokens(bandwidth: float, ranks: int = GPUS, mfu: float = MFU) -> float:
     """Tokens a GPU and step at which a backward pass lasts as long as the ring; the parameters cancel. No latency."""
     per_param = collectives.ring_cost(memory.weights_bytes(1, "bf16"), ranks, 0.0, bandwidth).seconds
-    return per_param * H100.dense_flops * MFU / 4
+    return per_param * H100.dense_flops * mfu / compute.BACKWARD
 
 
 def least_tokens(bandwidth: float) -> int:

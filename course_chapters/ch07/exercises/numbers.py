@@ -1,6 +1,7 @@
 """The numbers in chapter 07's prose, each computed from facts and from the overlap model."""
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 from course_chapters.running_example import BATCH, GPUS, MFU, NETWORK, PARAMS, RING, SEQ, TOKENS, lab, opening
 from course_lib.cluster import collectives, overlap
@@ -20,10 +21,17 @@ EVIDENCE = "1.34B, data parallel"
 
 
 def step_on(
-    ranks: int, batch: float = BATCH, bandwidth: float = NETWORK[1], latency: float = NETWORK[0]
+    ranks: int,
+    batch: float = BATCH,
+    bandwidth: float = NETWORK[1],
+    latency: float = NETWORK[0],
+    grad_bytes: float = 2.0,
+    hide: bool = True,
 ) -> overlap.Step:
-    """One data-parallel step of the running example: 16-bit gradients on one ring, overlapped with the backward pass."""
-    return overlap.step(PARAMS, batch / ranks, ranks, REAL, bandwidth, latency=latency)
+    """One data-parallel step of the running example on one plain ring, by default 16-bit and overlapped."""
+    return overlap.step(
+        PARAMS, batch / ranks, ranks, REAL, bandwidth, latency=latency, grad_bytes=grad_bytes, overlap=hide
+    )
 
 
 def plan_step() -> overlap.Step:
@@ -31,14 +39,14 @@ def plan_step() -> overlap.Step:
     return step_on(GPUS, bandwidth=RING, latency=0.0)
 
 
-def most_gpus(least: float = LEAST, batch: float = BATCH) -> int:
-    """The most GPUs on which a step of this batch still has this efficiency."""
-    return overlap.most_ranks(least, lambda ranks: step_on(ranks, batch))
+def most_gpus(least: float = LEAST, batch: float = BATCH, **how: Any) -> int:
+    """The most GPUs on which a step of this batch still has this efficiency; `how` as for `step_on`."""
+    return overlap.most_ranks(least, lambda ranks: step_on(ranks, batch, **how))
 
 
-def run_seconds(ranks: int, efficiency: float = 1.0) -> float:
+def run_seconds(ranks: float, efficiency: float = 1.0) -> float:
     """Seconds of the running example's whole run on so many GPUs."""
-    return compute.train_seconds(PARAMS, TOKENS, H100.dense_flops, MFU, ranks) / efficiency
+    return compute.train_seconds(PARAMS, TOKENS, REAL) / ranks / efficiency
 
 
 def all_reduce_seconds(point: scaling.Scaled, grad_bytes: float) -> float:

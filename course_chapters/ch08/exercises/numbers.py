@@ -6,6 +6,7 @@ from functools import cache, partial
 from math import ceil, log2
 
 from course_chapters.running_example import BATCH, GPUS, MFU, PARAMS, RING, SEQ, lab, opening
+from course_lib.cluster.collectives import ring_half_cost
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.facts import scaling
@@ -28,21 +29,19 @@ LAB_GPUS, LAB_SECONDS = 8, 15 * MINUTE  # what it takes to measure this chapter 
 EVIDENCE = "6.66B, FSDP"
 PCIE = float(facts.link("PCIe5 x16").one_way)
 NVME = 6 * GB  # bytes/s of one drive per GPU: an assumption, about the read rate of a PCIe 4 drive
-OFFLOAD: Mapping[str, tuple[int, float]] = {  # bytes moved per parameter of the part, bytes/s
-    "host memory: gradients out, weights in": (4, PCIE),
-    "NVMe: optimizer state read and written as well": (24, NVME),
+OFFLOAD: Mapping[str, tuple[float, float]] = {  # bytes moved per parameter of the part, bytes/s
+    "host memory: gradients out, then weights in": (4, PCIE),
+    "NVMe: optimizer state read and written as well": (2 * memory.convention("B").checkpoint, NVME),
 }
-PLAN_EACH = bytes_per_param_sent(
-    3, reduce=GRADIENT_BYTES
-)  # bytes per parameter: two gathers in 16 bits, gradients in 32
-PLAN_SENT = PLAN_EACH * PARAMS * (GPUS - 1) / GPUS
+PLAN_EACH = bytes_per_param_sent(3, reduce=GRADIENT_BYTES)  # two gathers in 16 bits, gradients in 32
+PLAN_SENT = bytes_per_param_sent(3, reduce=GRADIENT_BYTES, ranks=GPUS) * PARAMS
 SLOWEST = measured.series("H100 nodes")[-1]  # the most GPUs on which a ring was measured
 _ZERO = {"Pos": 1, "Pos+g": 2, "Pos+g+p": 3}
 
 
 def sent(params: float, ranks: int, stage: int) -> float:
     """Bytes a rank sends in a step, with weights and gradients in 16 bits."""
-    return bytes_per_param_sent(stage) * params * (ranks - 1) / ranks
+    return bytes_per_param_sent(stage, ranks=ranks) * params
 
 
 def _zero(params: float, stage: int, ranks: int, letter: str = "B") -> str:
@@ -99,7 +98,7 @@ def bounds(point: scaling.Scaled) -> tuple[float, float]:
     alone = scaling.series(EVIDENCE)[0]
     computing = point.tokens / alone.tokens_per_s
     bus = measured.one("H100 nodes", nodes=point.nodes).bus_bandwidth
-    gather = 2 * point.params * (point.ranks - 1) / point.ranks / bus
+    gather = ring_half_cost(memory.weights_bytes(point.params), point.ranks, 0.0, bus).seconds
     hidden = computing + max(0.0, gather - computing / 3) + max(0.0, 2 * gather - 2 * computing / 3)
     return hidden, computing + 3 * gather
 
@@ -125,7 +124,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "sent_dp": lambda: bytes_text(sent(PARAMS, GPUS, 0)),
     "sent_fsdp": lambda: bytes_text(sent(PARAMS, GPUS, 3)),
     "sent_ratio": lambda: number_text(bytes_per_param_sent(3) / bytes_per_param_sent(0), 2),
-    "crossover": lambda: f"{bytes_per_param_sent(3) / 6 * REAL / H100.network_one_way:,.0f} tokens",
+    "crossover": lambda: f"{bytes_per_param_sent(3) / compute.TRAIN * REAL / H100.network_one_way:,.0f} tokens",
     # groups
     "hsdp_8": lambda: bytes_text(memory.zero_bytes(LARGE_PARAMS, 3, NODE)),
     "hsdp_least": lambda: str(2 ** ceil(log2(memory.state_bytes(LARGE_PARAMS) / H100.memory))),

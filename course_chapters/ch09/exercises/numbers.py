@@ -3,17 +3,17 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from course_chapters.running_example import EXACT, PARAMS, lab, opening
+from course_chapters.running_example import EXACT, PARAMS, SEQ, lab, opening
 from course_lib.cluster import collectives
 from course_lib.estimate import facts, memory
-from course_lib.estimate.running_plan import STATE_BYTES
+from course_lib.estimate.running_plan import LAYOUT, MODEL, STATE_BYTES
 from course_lib.estimate.units import BILLION, MINUTE, US, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer, tp_cost_per_layer
 
 H100 = facts.device("H100 SXM")
-SHAPE = facts.model("llama3-70b")
+SHAPE = facts.model(MODEL)
 LLAMA = facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens")
-SEQ, TP = 8192, 8  # tokens of a micro-batch, one sequence; ranks of one server
+TP = LAYOUT["tp"]  # ranks of one server
 INSIDE, ACROSS = (
     (2 * US, float(H100.link_one_way)),
     (10 * US, float(H100.network_one_way)),
@@ -45,9 +45,11 @@ def _layer_seconds(wire: str, ranks: int) -> str:
     return duration_text(layer(SHAPE.name, ranks, SEQ, H100.name, wire).seconds)
 
 
-def _kept(sp: bool) -> str:
-    """Bytes of a sequence that one rank keeps for the backward pass of one layer of the plan's model."""
-    return bytes_text(memory.layer_bytes(SHAPE, 1, SEQ, memory.Layout(tp=TP, sp=sp), kernels="flash", dropout=False))
+def _kept(sp: bool, gathered: int = 0) -> str:
+    """Bytes of a sequence that one rank keeps of one layer of the plan's model, with so many inputs gathered."""
+    own = memory.layer_bytes(SHAPE, 1, SEQ, memory.Layout(tp=TP, sp=sp), kernels="flash", dropout=False)
+    others = collectives.ring_half_cost(2 * SEQ * SHAPE.hidden, TP, 0.0, 1.0).nbytes
+    return bytes_text(own + gathered * others)
 
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
@@ -79,6 +81,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     # sequence parallelism, and the vocabulary
     "layer_tp": lambda: _kept(False),
     "layer_sp": lambda: _kept(True),
+    "layer_gathered": lambda: _kept(True, gathered=2),
     "sent_tp": lambda: bytes_text(tp_bytes_per_layer(SEQ, SHAPE.hidden, TP)),
     "sent_sp": lambda: bytes_text(tp_bytes_per_layer(SEQ, SHAPE.hidden, TP, sequence_parallel=True)),
     "loss_bytes": lambda: bytes_text(collectives.ring_cost(3 * SEQ * WIDE, TP, 0.0, 1.0).nbytes),

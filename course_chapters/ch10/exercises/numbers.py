@@ -14,6 +14,7 @@ from course_lib.estimate.memory.stage_peaks import Peak, PeakChoices, stage_peak
 from course_lib.estimate.running_plan import CONVENTION, LAYOUT, MICROBATCHES, STATE_BYTES
 from course_lib.estimate.units import BILLION, MINUTE, TFLOP, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel import schedules
+from course_lib.parallel.planner.bubbles import idle, idle_over_work
 from course_lib.parallel.schedules import Schedule
 from course_lib.parallel.timeline import Durations, Timeline, play
 
@@ -56,16 +57,6 @@ class Published:
 
 MEGATRON = Published()
 ODD = 25  # micro-batches that four ranks do not divide
-
-
-def idle(stages: int, microbatches: int) -> float:
-    """The share of all time that equal stages idle in GPipe and 1F1B."""
-    return (stages - 1) / (microbatches + stages - 1)
-
-
-def idle_over_work(stages: int, microbatches: int) -> float:
-    """The same idle time over working time, the other convention."""
-    return (stages - 1) / microbatches
 
 
 def microbatches_of(run: facts.PublishedRun) -> int:

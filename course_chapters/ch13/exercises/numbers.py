@@ -7,15 +7,17 @@ from functools import cache
 from typing import Any
 
 from course_chapters.running_example import BATCH, DEADLINE, GPUS, MFU, SEQ, TOKENS, opening, reading
+from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import facts, memory, roofline
 from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.memory import Layout
-from course_lib.estimate.running_plan import LAYOUT, SEQUENCES
+from course_lib.estimate.running_plan import LAYOUT, MICROBATCHES, SEQUENCES, SHARDED
 from course_lib.estimate.running_plan import MODEL as PLAN
 from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text, rate_text
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, axis_seconds, network
 from course_lib.parallel.mesh.plans import Plan, plan
+from course_lib.parallel.planner.bubbles import idle
 from course_lib.parallel.planner.traffic import WIDTH
 from course_lib.parallel.sharding.groups import Group, Wires, group_of, knee
 
@@ -35,7 +37,7 @@ SWAPPED = {"dp": 8, "tp": 8}  # the mesh whose axes are swapped in the placement
 WIDE_TP = 16  # ranks of a tensor-parallel group over two servers
 MEASURED = measured.series("H100 nodes")[-1]
 GRADIENT = planner.Software().grad_bytes
-REGIME_GPUS, REGIME_DAYS = 16_384, 60  # of the table of loads
+REGIME_GPUS, REGIME_DAYS, REGIME_STEP = 16_384, 60, 10  # of the table of loads: GPUs, days, seconds of a step
 SMALL_GPUS, MANY_GPUS = 8, 128  # of the explorer's presets
 
 
@@ -48,7 +50,7 @@ def planned() -> Plan:
 @cache
 def only_sharded() -> Plan:
     """The same GPUs with full sharding alone, everything recomputed so that it fits."""
-    return plan(PLAN, GPUS, zero=3, recompute="full", sequences=SEQUENCES, seq=SEQ)
+    return plan(PLAN, GPUS, zero=SHARDED["zero"], recompute=SHARDED["recompute"], sequences=SEQUENCES, seq=SEQ)
 
 
 def _plan_moving() -> float:
@@ -111,11 +113,20 @@ def _least_hsdp() -> Group:
     return next(each for each in hsdp_groups() if each.state <= float(H100.memory))
 
 
-def _smallest_power(bytes_per_param: float) -> str:
+def _state(params: float, convention: str, gpus: int = 1) -> str:
+    return bytes_text(memory.zero_bytes(float(params), 3, gpus, convention))
+
+
+def _smallest_power(convention: str) -> str:
     size = 1
-    while bytes_per_param * 405 * BILLION / size > float(H100.memory):
+    while memory.zero_bytes(float(LARGE.params), 3, size, convention) > float(H100.memory):
         size *= 2
     return str(size)
+
+
+def _measured_load() -> float:
+    """The load on bandwidth of the table's largest model, at the rate of the longest ring that was measured."""
+    return ring_cost(WIDTH * 405 * BILLION, REGIME_GPUS, 0.0, float(MEASURED.bus_bandwidth)).seconds / REGIME_STEP
 
 
 def _gb(nbytes: float) -> str:
@@ -171,10 +182,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "llama_layers": lambda: str(LARGE.layers),
     "llama_wrong_product": lambda: f"{LONG.devices / (LONG.tp * LONG.tp * LONG.pp):g}",
     "llama_right_product": lambda: f"{LONG.devices / (LONG.tp * LONG.pp):g}",
-    "small_group": lambda: bytes_text(405 * BILLION * 16 / SMALL_GPUS),
-    "small_group_12": lambda: bytes_text(405 * BILLION * 12 / SMALL_GPUS),
-    "least_group": lambda: _smallest_power(16),
-    "least_group_12": lambda: _smallest_power(12),
+    "small_group": lambda: _state(LARGE.params, "B", SMALL_GPUS),
+    "small_group_12": lambda: _state(LARGE.params, "A", SMALL_GPUS),
+    "least_group": lambda: _smallest_power("B"),
+    "least_group_12": lambda: _smallest_power("A"),
     "hsdp_step": lambda: duration_text(_least_hsdp().seconds),
     "hsdp_computing": lambda: duration_text(_least_hsdp().computing),
     "hsdp_rate": lambda: rate_text(float(H100.matmul_flops)),
@@ -183,15 +194,17 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "hsdp_measured_gpus": lambda: f"{MEASURED.ranks} GPUs",
     "hsdp_measured_seconds": lambda: duration_text(_least_hsdp().inside / float(MEASURED.bus_bandwidth)),
     # presets
-    "preset_7b": lambda: bytes_text(7 * BILLION * 12),
-    "preset_7b_16": lambda: bytes_text(7 * BILLION * 16),
-    "preset_7b_fsdp": lambda: bytes_text(7 * BILLION * 12 / SMALL_GPUS),
-    "preset_7b_fsdp_16": lambda: bytes_text(7 * BILLION * 16 / SMALL_GPUS),
-    "preset_128": lambda: bytes_text(405 * BILLION * 12 / MANY_GPUS),
-    "preset_128_16": lambda: bytes_text(405 * BILLION * 16 / MANY_GPUS),
+    "preset_7b": lambda: _state(7 * BILLION, "A"),
+    "preset_7b_16": lambda: _state(7 * BILLION, "B"),
+    "preset_7b_fsdp": lambda: _state(7 * BILLION, "A", SMALL_GPUS),
+    "preset_7b_fsdp_16": lambda: _state(7 * BILLION, "B", SMALL_GPUS),
+    "preset_128": lambda: _state(LARGE.params, "A", MANY_GPUS),
+    "preset_128_16": lambda: _state(LARGE.params, "B", MANY_GPUS),
     "regime_gpus": lambda: f"{REGIME_GPUS:,} H100s",
     "regime_days": lambda: f"{REGIME_DAYS} days",
     "regime_mfu": lambda: percent_text(MFU),
+    "regime_step": lambda: duration_text(REGIME_STEP),
+    "regime_measured": lambda: number_text(_measured_load(), 2),
     "regime_times": lambda: f"{REGIME_GPUS // GPUS}",
     # the plan
     "plan_step": lambda: duration_text(planned().seconds),
@@ -209,10 +222,11 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_dp_seconds": lambda: duration_text(planned().talking["dp"]),
     "plan_tp": lambda: percent_text(planned().parts["tp"] / planned().seconds),
     "plan_bubble": lambda: percent_text(planned().parts["bubble"] / planned().seconds),
+    "equal_idle": lambda: percent_text(idle(LAYOUT["pp"], MICROBATCHES)),
     "plan_run": lambda: f"{TOKENS / planned().tokens * planned().seconds / DAY:,.0f} days",
     "plan_published": lambda: percent_text(float(LLAMA_RUNS[1].mfu)),
     "fsdp_again": lambda: percent_text(only_sharded().parts["recompute"] / only_sharded().seconds),
     "fsdp_step": lambda: duration_text(only_sharded().seconds),
     "fsdp_memory": lambda: bytes_text(only_sharded().memory),
-    "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023"),
+    "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023", "scaling-book"),
 }

@@ -12,13 +12,14 @@ SMALL = serving.Deployment(model="llama3-8b", device="H100 SXM")
 LARGE = serving.Deployment(model="llama3-70b", device="H100 SXM", tp=8)
 LOSS = 2.05  # nats per token that the models of the table on lifetimes reach
 PROMPT, REPLY = 1024, 256  # of the plan's requests: a choice
+MOST = 256  # sequences at once in a replica of the plan
 TABLE_REPLY = 150  # tokens of a mean reply in the table of schedulers
 DAY = facts.service_day()
 
 
 def plan_rate(one: serving.Deployment) -> float:
     """Output tokens/s of the plan's GPUs as replicas of this kind."""
-    return GPUS // one.tp * serving.steady_tokens_per_s(one, PROMPT, REPLY, most=256)
+    return GPUS // one.tp * serving.steady_tokens_per_s(one, PROMPT, REPLY, most=MOST)
 
 
 def _plan() -> serving.Deployment:
@@ -59,10 +60,12 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "alone_share": lambda: percent_text(
         2 * SMALL.model.params / serving.decode_seconds(SMALL, 1, PROMPT) / facts.device("H100 SXM").dense_flops, 1
     ),
-    "batch_slower": lambda: _ratio(serving.decode_seconds(SMALL, 64, 1024), serving.decode_seconds(SMALL, 1, 1024)),
-    "small_decode": lambda: duration_text(serving.decode_seconds(SMALL, 1, 1024), 2),
-    "small_decode_64": lambda: duration_text(serving.decode_seconds(SMALL, 64, 1024), 2),
-    "batch_gain": lambda: _ratio(64 * serving.decode_seconds(SMALL, 1, 1024), serving.decode_seconds(SMALL, 64, 1024)),
+    "batch_slower": lambda: _ratio(serving.decode_seconds(SMALL, 64, PROMPT), serving.decode_seconds(SMALL, 1, PROMPT)),
+    "small_decode": lambda: duration_text(serving.decode_seconds(SMALL, 1, PROMPT), 2),
+    "small_decode_64": lambda: duration_text(serving.decode_seconds(SMALL, 64, PROMPT), 2),
+    "batch_gain": lambda: _ratio(
+        64 * serving.decode_seconds(SMALL, 1, PROMPT), serving.decode_seconds(SMALL, 64, PROMPT)
+    ),
     "ridge_batch": lambda: f"{serving.ridge_batch(SMALL):.0f}",
     "read_once": lambda: duration_text(SMALL.weight_bytes / facts.device("H100 SXM").bandwidth, 2),
     # serving many

@@ -6,7 +6,7 @@ from functools import cache
 
 from course_chapters.running_example import GPUS, PARAMS, TOKENS, opening, reading, usd_text
 from course_lib.estimate import compute, facts, memory
-from course_lib.estimate.running_plan import CONVENTION, STATE_BYTES
+from course_lib.estimate.running_plan import CONVENTION, SHARDED, STATE_BYTES
 from course_lib.estimate.scaling_laws import chinchilla_law
 from course_lib.estimate.units import BILLION, DAY, TRILLION, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate import capstone, diagnosis
@@ -14,7 +14,6 @@ from course_lib.operate.capstone import COURSE, Assessed, assess
 from course_lib.parallel import planner
 from course_lib.parallel.planner.estimating import RESERVE
 
-SHARDED = {"dp": 64, "zero": 3, "microbatches": 8, "recompute": "full"}
 LONG_CP = {"cp": 8, "dp": 8, "zero": 3, "microbatches": 64}
 
 
@@ -118,6 +117,8 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         "fsdp-2023",
         "llama3-2024",
         "deepseek-v3",
+        "kimi-k2",
+        "deepseek-v32",
         "hoffmann-2022",
         "sardana-2024",
         "fp8-back-2024",

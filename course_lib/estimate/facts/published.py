@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from functools import cache
 
+from course_lib.estimate.compute import train_flops
 from course_lib.estimate.facts.fact import Fact, Number, Sheet, fact_of, find, rows
 
 
@@ -47,7 +48,7 @@ class PublishedRun(Sheet):
             return self.train_flops
         if self.get("tokens") is None:
             return None
-        return 6.0 * (self.get("active_params") or self.params) * self.tokens
+        return train_flops(self.get("active_params") or self.params, self.tokens)
 
     @property
     def flops_condition(self) -> str:

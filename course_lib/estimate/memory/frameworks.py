@@ -14,6 +14,7 @@ from course_lib.estimate.facts.fact import rows
 from course_lib.estimate.memory.activation_terms import Kernels, layer_terms
 from course_lib.estimate.memory.activations import layer_bytes, recomputed_bytes, total_bytes
 from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.recipes import convention, state_bytes
 from course_lib.estimate.memory.shapes import Shape, layer_params, params_by_part
 from course_lib.estimate.memory.stage_peaks import in_flight, stage_layers, stage_params, stage_peak, state_by_stage
 from course_lib.estimate.units import GiB
@@ -117,7 +118,7 @@ def _nanotron(run: TrainingRun) -> dict[str, float]:
     return {
         "weights": 2 * params,
         "fp32 gradients": 4 * params,
-        "master and moments": 12 * params / (where.dp if where.zero else 1),
+        "master and moments": convention("C").checkpoint * params / (where.dp if where.zero else 1),
         "16-bit gradients": 2 * params,  # the buckets of data parallelism, or the gradients before they are added up
         "layers": alive * layers * kept,
         "logits": (8 * tokens * one.vocab / where.tp) if where.pp == 1 else 0.0,  # fp32 logits and their softmax
@@ -206,7 +207,9 @@ def _megatron(run: TrainingRun) -> dict[str, float]:
         kept = layer_bytes(one, run.batch, run.seq, here, checkpointing=run.checkpointing)
         alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
         logits = 4 * run.batch * run.seq * one.vocab / where.tp * (stage == where.pp - 1)
-        found.append({"state": 18 * params, "layers": float(alive * layers * kept), "logits": 2.0 * logits})
+        found.append(
+            {"state": state_bytes(params, "C"), "layers": float(alive * layers * kept), "logits": 2.0 * logits}
+        )
     return max(found, key=lambda terms: sum(terms.values()))
 
 

@@ -1,7 +1,7 @@
 """Two mechanisms at once: for each way to save memory and each way to divide work, a number without and with the
 former.
 
-Numbers are of one step on 64 H100s unless the words say otherwise, from the planner's terms.
+Numbers are of one step on 64 H100s unless the words say otherwise, from the planner's terms (`ASSUMES`).
 """
 
 from collections.abc import Callable, Mapping
@@ -9,9 +9,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from course_lib.cluster.collectives import ring_cost
+from course_lib.estimate import running_plan
 from course_lib.estimate.memory.layout import Layout
 from course_lib.parallel import planner
-from course_lib.parallel.planner.traffic import WIDTH, context_seconds, expert_seconds, rank_params, tensor_seconds
+from course_lib.parallel.context.costs import ring_traffic
+from course_lib.parallel.planner.traffic import WIDTH, context_seconds, rank_params, tensor_seconds
 from course_lib.parallel.planner.wires import gather_seconds, reduce_seconds
 
 MEMORY = ("ZeRO-3", "recomputation", "accumulation")
@@ -19,6 +22,10 @@ COORDINATION = ("data", "replicas", "tensor", "pipeline", "context", "expert")
 MANY, FEW, GROUP = 64, 16, 8  # GPUs, data ranks beside a group of four, and GPUs of a server
 MIXTURE = "mixtral-8x7b"
 WORSE = 1.02  # times the number without: from here on two mechanisms count as fighting
+ASSUMES = (
+    f"One step of {running_plan.MODEL} on {MANY} H100s, {running_plan.SEQUENCES} × {running_plan.SEQ:,} tokens, unless "
+    f"a cell says otherwise; experts are those of {MIXTURE}; weights and gradients sent in {8 * WIDTH:g} bits"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +52,17 @@ class Conflict:
         return self.times > WORSE
 
 
-def _job(recompute: str = "none", model: str = "llama3-70b", sequences: int = 512) -> planner.Job:
-    return planner.Job(model=model, seq=8192, sequences=sequences, recompute=recompute)
+def _job(
+    recompute: str = "none", model: str = running_plan.MODEL, sequences: int = running_plan.SEQUENCES
+) -> planner.Job:
+    return planner.Job(model=model, seq=running_plan.SEQ, sequences=sequences, recompute=recompute)
 
 
 def _cluster(gpus: int = MANY) -> planner.Cluster:
     return planner.cluster("H100 SXM", gpus)
 
 
-def _part(name: str, layout: Layout, recompute: str = "none", model: str = "llama3-70b") -> float:
+def _part(name: str, layout: Layout, recompute: str = "none", model: str = running_plan.MODEL) -> float:
     """Seconds of one cause in a step."""
     return float(planner.step_time(_job(recompute, model), _cluster(), layout).parts[name])
 
@@ -114,23 +123,28 @@ def _again_replicas() -> tuple[float, float]:
 
 
 def _again_tensor() -> tuple[float, float]:
-    layout = Layout(tp=8, sp=True, pp=4, dp=2, zero=1, microbatches=256)
+    layout = Layout(**running_plan.PLAN, sp=True)
     return _part("tp", layout), _part("tp", layout, "full")
 
 
 def _again_pipeline() -> tuple[float, float]:
-    layout = Layout(tp=8, sp=True, pp=4, dp=2, zero=1, microbatches=16)
+    layout = Layout(**running_plan.LAYOUT, sp=True, microbatches=16)
     return _part("bubble", layout), _part("bubble", layout, "full")
 
 
 def _again_context() -> tuple[float, float]:
-    forward, backward = context_seconds(_job(), _cluster(), Layout(cp=16, dp=4), 1)
-    return float(forward + backward), float(2 * forward + backward)
+    """Around a ring. Gathered keys and values stay from the recomputed pass, so that no more is sent."""
+    job = _job()
+    before, after = (
+        ring_traffic(job.seq, job.shape.kv_heads, job.shape.head_dim, 16, recompute=again).nbytes
+        for again in (False, True)
+    )
+    return float(before), float(after)
 
 
 def _again_expert() -> tuple[float, float]:
-    forward, backward = expert_seconds(_job(model=MIXTURE), _cluster(), Layout(dp=MANY, ep=GROUP), 1)
-    return float(forward + backward), float(2 * forward + backward)
+    layout = Layout(dp=MANY, ep=GROUP, microbatches=8)
+    return _part("ep", layout, model=MIXTURE), _part("ep", layout, "full", MIXTURE)
 
 
 def _more_data() -> tuple[float, float]:
@@ -142,8 +156,8 @@ def _more_data() -> tuple[float, float]:
 def _more_replicas() -> tuple[float, float]:
     """Bytes across replicas: the sum over them once a step, or after each of eight micro-batches."""
     params = rank_params(_job(), Layout(dp=MANY))[0]
-    once = 2 * WIDTH * params / GROUP * (1 - GROUP / MANY)
-    return float(once), float(8 * once)
+    once = ring_cost(WIDTH * float(params) / GROUP, MANY // GROUP, 0.0, 1.0).nbytes
+    return once, 8 * once
 
 
 def _more_tensor() -> tuple[float, float]:
@@ -157,7 +171,7 @@ def _more_pipeline() -> tuple[float, float]:
     """The bubble's share of a step with 8 micro-batches, and with 64."""
     shares = []
     for m in (8, 64):
-        step = planner.step_time(_job(), _cluster(), Layout(tp=8, sp=True, pp=4, dp=2, zero=1, microbatches=m))
+        step = planner.step_time(_job(), _cluster(), Layout(**running_plan.LAYOUT, sp=True, microbatches=m))
         shares.append(float(step.bubble / step.seconds))
     return shares[0], shares[1]
 
@@ -241,13 +255,14 @@ _CELLS: Mapping[tuple[str, str], tuple[str, str, Callable[[], tuple[float, float
         "Does the bubble's share of the step grow, or only its seconds?",
     ),
     ("recomputation", "context"): (
-        "seconds of keys and values around a ring for a layer, before hiding",
-        "s",
+        "bytes of keys and values around a ring of 16 for a layer and a sequence",
+        "bytes",
         _again_context,
-        "What could you keep from the forward pass so that the ring does not turn again?",
+        "What could you keep from the forward pass so that the ring does not turn again? "
+        "And why does an all-gather of the keys (11) send no more?",
     ),
     ("recomputation", "expert"): (
-        "seconds of all-to-alls for a layer",
+        "seconds of all-to-alls in a step, on NVLink",
         "s",
         _again_expert,
         "The router must choose the same experts again. What must be saved for that?",
@@ -315,4 +330,4 @@ def matrix() -> dict[tuple[str, str], Conflict]:
     return {(memory, other): conflict(memory, other) for memory in MEMORY for other in COORDINATION}
 
 
-__all__ = ["COORDINATION", "MEMORY", "Conflict", "conflict", "matrix"]
+__all__ = ["ASSUMES", "COORDINATION", "MEMORY", "Conflict", "conflict", "matrix"]

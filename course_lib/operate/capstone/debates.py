@@ -1,12 +1,12 @@
 """Contested practice: a question, both sides with their sources, a number of this course that bears on it, and what would settle it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from course_lib.estimate import facts, running_plan
+from course_lib.estimate import compute, facts, running_plan
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import convention
-from course_lib.estimate.scaling_laws import FLOPS, chinchilla_law
+from course_lib.estimate.scaling_laws import chinchilla_law
 from course_lib.estimate.units import BILLION, TRILLION, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate.capstone.plans import assess
 from course_lib.operate.capstone.task import COURSE
@@ -41,7 +41,7 @@ class Debate:
 
 def _tokens() -> str:
     law, params, tokens = chinchilla_law(), 8.0 * BILLION, 15.0 * TRILLION
-    best, seen = law.optimum(FLOPS * params * tokens)
+    best, seen = law.optimum(compute.train_flops(params, tokens))
     return (
         f"By Hoffmann et al.'s law in the corrected fit (04), {params / BILLION:g}B on {tokens / TRILLION:g} T tokens reach {law.loss(params, tokens):.3f} nats. "
         f"The same FLOPs would reach {law.loss(best, seen):.3f} with {number_text(best / BILLION, 2)}B, a model that costs "
@@ -50,14 +50,10 @@ def _tokens() -> str:
 
 
 def _shard() -> str:
-    plans = (
-        {"dp": 64, "zero": 3, "microbatches": 8, "recompute": "full"},
-        {"tp": 8, "pp": 4, "dp": 2, "microbatches": 256},
-    )
-    sharded, split = (assess(plan, COURSE) for plan in plans)
+    sharded, split = (assess(plan, COURSE) for plan in (running_plan.SHARDED, running_plan.PLAN))
     return (
         f"The planner gives {duration_text(sharded.seconds)} a step for FSDP with full recomputation and {duration_text(split.seconds)} for "
-        f"tp 8 × pp 4 × dp 2, on the course's job. With this batch, FSDP alone ends at {COURSE.sequences} GPUs."
+        f"{running_plan.LAYOUT_TEXT}, on the course's job. With this batch, FSDP alone ends at {COURSE.sequences} GPUs."
     )
 
 
@@ -72,10 +68,9 @@ def _experts() -> str:
 
 
 def _eight_bits() -> str:
-    job, layout = COURSE.job(), Layout(tp=8, sp=True, pp=4, dp=2, zero=1, microbatches=256)
+    job, layout = COURSE.job(), Layout(**running_plan.PLAN, sp=True)
     slow = float(planner.step_time(job, COURSE.hardware(), layout).seconds)
-    eight = planner.Job(model=COURSE.model, seq=COURSE.seq, sequences=COURSE.sequences, dtype="fp8")
-    fast = float(planner.step_time(eight, COURSE.hardware(), layout).seconds)
+    fast = float(planner.step_time(replace(job, dtype="fp8"), COURSE.hardware(), layout).seconds)
     return (
         f"With 8-bit products the planner's step falls from {duration_text(slow)} to {duration_text(fast)}, {percent_text(1 - fast / slow, 2)} less: "
         "only the layers' products get quicker."
@@ -83,7 +78,7 @@ def _eight_bits() -> str:
 
 
 def _local() -> str:
-    layout = Layout(**running_plan.LAYOUT, sp=True, microbatches=running_plan.MICROBATCHES)
+    layout = Layout(**running_plan.PLAN, sp=True)
     sent = float(planner.traffic(COURSE.job(), layout)["dp"])
     return (
         f"A GPU of the course's plan sends {bytes_text(sent)} of gradients and updated weights in a step, and {bytes_text(sent / LOCAL_STEPS)} a step if replicas "

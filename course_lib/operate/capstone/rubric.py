@@ -112,7 +112,7 @@ class Exemplar:
 
 def exemplars(task: Task = COURSE) -> dict[str, Exemplar]:
     """A good plan, a plausible one that does not fit, and a wasteful one, for the course's task."""
-    good = {**running_plan.LAYOUT, "microbatches": task.sequences // running_plan.LAYOUT["dp"]}
+    good = {**running_plan.PLAN, "microbatches": task.sequences // running_plan.LAYOUT["dp"]}
     broken = {"tp": 4, "pp": 4, "dp": 4, "microbatches": 128}
     wasteful = {**good, "recompute": "full"}
     notes = {

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from course_lib.estimate.memory.layout import Degrees, Layout
+from course_lib.estimate.memory.recipes import convention
 from course_lib.estimate.memory.stage_peaks import stage_peak
 from course_lib.parallel import planner
 from course_lib.parallel.planner.traffic import WIDTH
 
-DENSE, MIXTURE = "llama3-70b", "mixtral-8x7b"
+DENSE, MIXTURE, STATE = "llama3-70b", "mixtral-8x7b", "C"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +75,20 @@ _WORDS = {  # name -> divides, collective, what hides it, when to use it
 }
 
 
+def assumes(gpus: int = 8, seq: int = 8192, device: str = "H100 SXM") -> str:
+    """The conditions of the table in words."""
+    each = convention(STATE).bytes_per_param
+    return (
+        f"{DENSE}, and {MIXTURE} for EP, on {gpus} × {device}, a sequence of {seq:,} tokens for each; weights and gradients "
+        f"sent in {8 * WIDTH:g} bits; state of {each:g} bytes per parameter, gradients summed in fp32"
+    )
+
+
 def parallelisms(gpus: int = 8, seq: int = 8192, device: str = "H100 SXM") -> list[Parallelism]:
     """A row for each way to divide the same step: one sequence for each of `gpus` GPUs.
 
     Data-parallel ways give each GPU a sequence of its own; the others pass that many micro-batches of one sequence
-    through all GPUs. Gradients are summed in 16 bits and state is that of convention C.
+    through all GPUs. Gradients are sent in 16 bits and state is that of convention C.
     """
     ways: dict[str, Degrees] = {
         "DP": {"dp": gpus, "zero": 0},
@@ -97,7 +107,7 @@ def _row(name: str, layout: Layout, seq: int, device: str) -> Parallelism:
     gpus = int(layout.ranks)
     cluster = planner.cluster(device, gpus)
     job = planner.Job(model=model, seq=seq, sequences=gpus)
-    peak = stage_peak(job.shape, 1, seq, layout, stage=0, convention="C", kernels="flash", dropout=False)
+    peak = stage_peak(job.shape, 1, seq, layout, stage=0, convention=STATE, kernels="flash", dropout=False)
     sent = float(sum(planner.traffic(job, layout, gradient=WIDTH).values()))
     step = planner.step_time(job, cluster, layout)
     divides, collective, hidden, when = _WORDS[name]

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from course_lib.estimate import compute
 from course_lib.estimate.scaling_laws import ParametricLaw
 from course_lib.estimate.units import HOUR, MILLION, require, require_whole
-
-TRAIN_FLOP, SERVE_FLOP = 6.0, 2.0  # per parameter and token
 
 
 def usd_per_million(usd_per_hour: float, devices: int, tokens_per_s: float, utilization: float = 1.0) -> float:
@@ -43,8 +42,8 @@ def lifetime_flops(params: float, train_tokens: float, served_tokens: float) -> 
     """FLOP of training on `train_tokens` and serving `served_tokens` (prompts and replies): 6 Ψ D + 2 Ψ D_served."""
     count = require("params", params, "parameters")
     return count * (
-        TRAIN_FLOP * require("train_tokens", train_tokens, "tokens")
-        + SERVE_FLOP * require("served_tokens", served_tokens, "tokens", open_below=False)
+        compute.TRAIN * require("train_tokens", train_tokens, "tokens")
+        + compute.FORWARD * require("served_tokens", served_tokens, "tokens", open_below=False)
     )
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from course_lib.estimate import facts
+from course_lib.cluster.collectives import ring_cost
+from course_lib.estimate import compute, facts
 from course_lib.estimate.facts import Device
 from course_lib.estimate.units import US, require, require_whole
 from course_lib.operate.serving.kv_cache import kv_numbers_per_token
@@ -99,12 +100,13 @@ class Deployment:
         head = self.model.vocab * self.model.hidden
         outside = head * (1 if self.model.tied else 2)
         body = self.model.active_params - outside
-        return 2.0 * body, 2.0 * head, (self.model.params - outside + head) * self.weight_size
+        return compute.FORWARD * body, compute.FORWARD * head, (self.model.params - outside + head) * self.weight_size
 
     @cached_property
     def attention_flops(self) -> float:
         """FLOP of one query token and one key token, over all layers and heads: scores and weighted values."""
-        return 4.0 * self.model.layers * self.model.heads * self.model.head_dim
+        width = self.model.heads * self.model.head_dim
+        return compute.attention_flops_per_token(self.model.layers, width, 1) * compute.FORWARD / compute.TRAIN
 
     @cached_property
     def _fixed(self) -> tuple[float, float]:
@@ -112,7 +114,8 @@ class Deployment:
         gaps = self.model.layers * self.sustained.layer_seconds + self.sustained.host_seconds
         if self.tp == 1:
             return gaps, 0.0
-        sent = 2 * self.model.layers * 2 * (self.tp - 1) / self.tp * self.model.hidden * 2.0  # 16-bit activations
+        each = ring_cost(2.0 * self.model.hidden, self.tp, 0.0, 1.0).nbytes  # of a token, in 16 bits
+        sent = 2 * self.model.layers * each
         link = self.device.link_one_way
         if link is None:
             raise ValueError(f"{self.device.name} has no link between devices in the facts; use tp=1.")

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from course_lib.cluster.collectives import ring_share
+
 
 class Traffic(NamedTuple):
     """Bytes and messages that one rank sends for one layer, by pass; a collective counts as one message per other rank."""
@@ -24,18 +26,26 @@ class Traffic(NamedTuple):
 
 
 def ring_traffic(
-    tokens: Any, kv_heads: Any, head_dim: Any, ranks: Any, element_bytes: Any = 2, gradient_bytes: Any = None
+    tokens: Any,
+    kv_heads: Any,
+    head_dim: Any,
+    ranks: Any,
+    element_bytes: Any = 2,
+    gradient_bytes: Any = None,
+    recompute: bool = False,
 ) -> Traffic:
     """Ring attention: ranks − 1 hops of a block of keys and values; backward the same, and as many of their gradients.
 
     `element_bytes` of a key, value or their copies in the backward pass; `gradient_bytes` of their gradients while they
     are summed, by default as many; keys and values travel in one message. A block's gradient starts at the rank after
-    its owner, so ranks − 1 hops bring it home; the owner adds its own share there.
+    its owner, so ranks − 1 hops bring it home; the owner adds its own share there. With
+    `recompute`, the backward pass first turns the ring as the forward pass did.
     """
     gradient_bytes = element_bytes if gradient_bytes is None else gradient_bytes
-    hops = ranks - 1
+    hops, turns = ranks - 1, 1 + recompute
     block = 2 * tokens / ranks * kv_heads * head_dim
-    return Traffic(hops * block * element_bytes, hops * block * (element_bytes + gradient_bytes), hops, 2 * hops)
+    back = hops * block * (turns * element_bytes + gradient_bytes)
+    return Traffic(hops * block * element_bytes, back, hops, (1 + turns) * hops)
 
 
 def gather_traffic(
@@ -75,7 +85,7 @@ def ulysses_traffic(
     import numpy as np
 
     wide = 2 * heads + 2 * np.maximum(kv_heads, ranks)
-    one = tokens / ranks * head_dim * wide * (ranks - 1) / ranks * element_bytes
+    one = tokens / ranks * head_dim * wide * ring_share(ranks) * element_bytes
     return Traffic(one, one, 4 * (ranks - 1), 4 * (ranks - 1))
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from course_lib.estimate.compute import mfu
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.recipes import convention as state_convention
@@ -79,12 +78,12 @@ class Plan:
     @property
     def mfu(self) -> float:
         """Model FLOPs utilization, a fraction, by chapter 01's definition."""
-        return float(mfu(planner.used_params(self.job), self.tokens / self.seconds, self.gpus, self.cluster.peak))
+        return float(planner.utilization(self.job, self.seconds, self.gpus, self.cluster.peak))
 
     @property
     def attention_mfu(self) -> float:
-        """The same with attention in full and without the embedding, as papers count."""
-        return planner.flops_per_token(self.job) * self.tokens / self.seconds / (self.gpus * self.cluster.peak)
+        """The same with attention in full, as the PaLM paper and many others count."""
+        return float(planner.utilization(self.job, self.seconds, self.gpus, self.cluster.peak, attention=True))
 
 
 def plan(

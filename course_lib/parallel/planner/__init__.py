@@ -12,10 +12,10 @@ from course_lib.parallel.planner.commands import FRAMEWORKS, command
 from course_lib.parallel.planner.estimating import (
     Estimate,
     estimate,
-    flops_per_token,
     memory_by_part,
     peak_memory,
     used_params,
+    utilization,
 )
 from course_lib.parallel.planner.job import Job, Software
 from course_lib.parallel.planner.own_layout import judged
@@ -44,8 +44,8 @@ __all__ = [
     "estimate",
     "explain",
     "faults",
-    "flops_per_token",
     "used_params",
+    "utilization",
     "in_words",
     "invalid",
     "judged",

@@ -7,6 +7,16 @@ import numpy as np
 from course_lib.estimate.memory.layout import Layout
 
 
+def idle(stages: int, microbatches: int) -> float:
+    """The share of all time that equal stages idle in GPipe and 1F1B."""
+    return (stages - 1) / (microbatches + stages - 1)
+
+
+def idle_over_work(stages: int, microbatches: int) -> float:
+    """The same idle time over working time, the other convention."""
+    return (stages - 1) / microbatches
+
+
 def idle_seconds(layout: Layout, forward: Any, backward: Any, weights: Any, whole: Any) -> Any:
     """Seconds in which a stage waits for others. All times are of a stage's layers for one micro-batch.
 

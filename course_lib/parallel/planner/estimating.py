@@ -8,7 +8,7 @@ import numpy as np
 from course_lib.estimate.compute import attention_flops_per_token, mfu
 from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.layout import Degrees, Layout
-from course_lib.estimate.memory.shapes import count_params, expert_params, params_by_part
+from course_lib.estimate.memory.shapes import count_params, expert_params
 from course_lib.estimate.memory.stage_peaks import PeakChoices, peak_bytes, stage_peak
 from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import HOUR
@@ -27,9 +27,7 @@ class Estimate:
     step: Step
     memory: Any  # bytes of the fullest rank
     mfu: Any  # a fraction: 6 x parameters that a token uses over the peak, `compute.mfu`
-    attention_mfu: (
-        Any  # the same with attention in full and without the embedding, which is no product: as papers count
-    )
+    attention_mfu: Any  # the same with attention in full, as the PaLM paper and many others count
     tokens_per_second: Any  # of all devices
     usd_per_step: Any
     faults: Any  # bits, one for each of `validity.REASONS`
@@ -81,12 +79,12 @@ def used_params(job: Job) -> float:
     return count_params(one) - idle
 
 
-def flops_per_token(job: Job) -> float:
-    """FLOP of a token's products, forward and backward: 6 for each parameter but the embedding, and attention in full."""
+def utilization(job: Job, seconds: Any, devices: int, peak: float, attention: bool = False) -> Any:
+    """`compute.mfu` of a step of so many seconds, a fraction; with `attention`, in full, as PaLM counts."""
     one = job.shape
-    products = used_params(job) - (0 if one.tied else params_by_part(one)["embedding"])
     width = (one.query_width + one.value_width) / 2
-    return 6.0 * products + attention_flops_per_token(one.layers, width, job.seq) * one.attended(job.seq)
+    scores = attention_flops_per_token(one.layers, width, job.seq) * one.attended(job.seq) if attention else 0.0
+    return mfu(used_params(job), job.tokens / seconds, devices, peak, scores)
 
 
 def _possible(layout: Layout, ok: Any) -> Layout:
@@ -104,13 +102,12 @@ def estimate(job: Job, cluster: Cluster, layout: Layout) -> Estimate:
     seconds = step.seconds
     bytes_ = np.where(bits == 0, peak_memory(job, cluster, _possible(layout, bits == 0)), np.nan)
     bits = bits + (np.greater(bytes_, (1 - RESERVE) * cluster.memory).astype(np.int64) << (len(REASONS) - 1))
-    rate = job.tokens / seconds
     return Estimate(
         step=step,
         memory=bytes_ if np.ndim(bytes_) else float(bytes_),
-        mfu=mfu(used_params(job), rate, cluster.gpus, cluster.peak),
-        attention_mfu=flops_per_token(job) * rate / (cluster.gpus * cluster.peak),
-        tokens_per_second=rate,
+        mfu=utilization(job, seconds, cluster.gpus, cluster.peak),
+        attention_mfu=utilization(job, seconds, cluster.gpus, cluster.peak, attention=True),
+        tokens_per_second=job.tokens / seconds,
         usd_per_step=seconds / HOUR * cluster.gpus * cluster.usd_per_hour,
         faults=bits,
     )

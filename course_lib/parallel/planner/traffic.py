@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from course_lib.cluster.collectives import ring_share
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import expert_params, layer_params
 from course_lib.parallel.context.costs import Traffic, gather_traffic
@@ -78,8 +79,8 @@ def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
     near = ranks_per_node(layout.ep, layout.tp, cluster)
     nodes = layout.ep / near
     servers = nodes * (1 - (1 - 1 / nodes) ** one.top_k)
-    inside = token * one.top_k * (near - 1) / near / cluster.inside.bandwidth
-    outside = token * servers * (nodes - 1) / nodes / cluster.across.bandwidth
+    inside = token * one.top_k * ring_share(near) / cluster.inside.bandwidth
+    outside = token * servers * ring_share(nodes) / cluster.across.bandwidth
     start = np.where(layout.ep > 1, start_seconds(layout.ep, near, cluster), 0.0)
     once = 2 * (start + np.maximum(inside, outside)) * (one.expert_layers / one.layers)
     return once, once
@@ -165,13 +166,12 @@ def traffic(job: Job, layout: Layout, width: float = WIDTH, gradient: float | No
     share = layout.tp if job.software.split_messages else layout.sp_ways
     dense, experts = rank_params(job, layout)
     ranks = layout.dp * layout.cp
-    around = lambda n: (n - 1) / n  # noqa: E731 - the factor of every ring
     visits = one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
     return {
-        "tp": m * layers * ((1 + again) * forward + backward) * around(layout.tp) * residual,
+        "tp": m * layers * ((1 + again) * forward + backward) * ring_share(layout.tp) * residual,
         "cp": m * layers * keys.nbytes,
-        "ep": m * layers * (4 + 2 * again) * around(layout.ep) * visits * residual / layout.sp_ways,
+        "ep": m * layers * (4 + 2 * again) * ring_share(layout.ep) * visits * residual / layout.sp_ways,
         "pp": m * 2 * stage_borders(layout) / layout.pp * residual / share,
         "dp": data_bytes(layout, width, job.software.grad_bytes if gradient is None else gradient)
-        * (around(ranks) * dense + around(experts_alike(layout)) * experts),
+        * (ring_share(ranks) * dense + ring_share(experts_alike(layout)) * experts),
     }

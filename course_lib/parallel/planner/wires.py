@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.cluster.collectives import ranks_per_server, ring_rate
+from course_lib.cluster.collectives import ranks_per_server, ring_rate, ring_share
 from course_lib.parallel.planner.cluster import Cluster
 
 
@@ -26,7 +26,7 @@ def start_seconds(size: Any, near: Any, cluster: Cluster) -> Any:
 def gather_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster, messages: Any = 1) -> Any:
     """Seconds of an all-gather or a reduce-scatter of `nbytes` in total: (n - 1)/n of them pass every rank, in so many messages."""
     near = ranks_per_node(size, stride, cluster)
-    moved = nbytes * (size - 1) / size / ring_rate(size, near, cluster.inside.bandwidth, cluster.across.bandwidth)
+    moved = nbytes * ring_share(size) / ring_rate(size, near, cluster.inside.bandwidth, cluster.across.bandwidth)
     return messages * start_seconds(size, near, cluster) + moved
 
 

@@ -7,13 +7,17 @@ use, the root's first; `gather` and `reduce` are the bytes sent per element of w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
+from course_lib.cluster.collectives import ring_cost, ring_share
 from course_lib.estimate.units import require_whole
 from course_lib.parallel.sharding.flatten import Flat
 
 
-def bytes_per_param_sent(stage: int, gather: float = 2.0, reduce: float = 2.0, kept: bool = False) -> float:
-    """Bytes a rank sends per parameter and step in a ring of very many ranks; for N ranks, multiply by (N − 1)/N.
+def bytes_per_param_sent(
+    stage: int, gather: float = 2.0, reduce: float = 2.0, kept: bool = False, ranks: float = inf
+) -> float:
+    """Bytes a rank sends per parameter and step in a ring, of very many ranks unless `ranks` says how many.
 
     Stage 0 all-reduces gradients. Stages 1 and 2 reduce-scatter gradients and all-gather weights. Stage 3 gathers
     weights twice, or once if they are `kept` from the forward pass to the backward pass. In 16 bits these are 4, 4, 4
@@ -21,7 +25,8 @@ def bytes_per_param_sent(stage: int, gather: float = 2.0, reduce: float = 2.0, k
     """
     if stage not in (0, 1, 2, 3):
         raise ValueError(f"stage={stage!r}: ZeRO has stages 1, 2 and 3, and 0 is plain data parallelism.")
-    return 2 * reduce if stage == 0 else reduce + gather * (2 if stage == 3 and not kept else 1)
+    each = 2 * reduce if stage == 0 else reduce + gather * (2 if stage == 3 and not kept else 1)
+    return each if ranks == inf else each * ring_share(ranks)
 
 
 def row_bytes(elements: int, ranks: int, width: int) -> int:
@@ -60,7 +65,7 @@ def step_bytes(
 
 def hybrid_bytes(elements: int, ranks: int, replicas: int, reduce: int = 2) -> float:
     """Bytes a rank sends to average its part of a row over `replicas`: the traffic of HSDP between nodes."""
-    return 2 * (replicas - 1) / replicas * Flat({"": elements}, ranks).part * reduce
+    return ring_cost(Flat({"": elements}, ranks).part * reduce, replicas, 0.0, 1.0).nbytes
 
 
 def gathered_peak(

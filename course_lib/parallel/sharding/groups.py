@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_lib.cluster.collectives import ranks_per_server, ring_rate
+from course_lib.cluster.collectives import ranks_per_server, ring_rate, ring_share
 from course_lib.estimate import compute, memory
 from course_lib.estimate.units import require_whole
 
@@ -67,13 +67,13 @@ def group_of(
     shared, copies = require_whole("group", group, "ranks"), ranks // group
     if ranks % shared:
         raise ValueError(f"group={group} does not divide {ranks} ranks; choose a divisor.")
-    part = (shared - 1) / shared
+    part = ring_share(shared)
     together, rate, latency = _ring(shared, 1, ranks, wires)
     _, rate_across, latency_across = _ring(copies, shared, ranks, wires)
     near = together == shared
     hops = units * (shared - 1) * latency
     once, back = hops + part * gather * params / rate, hops + part * reduce * params / rate
-    inside, across = part * (2 * gather + reduce) * params, 2 * (copies - 1) / copies * reduce * params / shared
+    inside, across = part * (2 * gather + reduce) * params, 2 * ring_share(copies) * reduce * params / shared
     between = 2 * units * (copies - 1) * latency_across + across / rate_across
     work = compute.train_flops(params, tokens) / flops_per_s
     forward, backward = work / 3, 2 * work / 3

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from course_lib.estimate import compute
 from course_lib.estimate.units import require, require_whole
 from course_lib.parallel.sharding.comm_costs import row_bytes
 
@@ -77,7 +78,7 @@ def work_of(
 ) -> Work:
     """The work of a unit of `params` parameters with `tokens` on each of `ranks` GPUs that reach `flops_per_s`, with rings."""
     once = (
-        2
+        compute.FORWARD
         * require("params", params, "parameters")
         * require("tokens", tokens, "tokens")
         / require("flops_per_s", flops_per_s, "FLOP/s")

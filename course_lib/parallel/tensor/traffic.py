@@ -111,14 +111,16 @@ def tp_bytes_per_step(
     """
     check_split(config, tp)
     tokens = require_whole("batch", batch) * require_whole("seq", seq)
-    half = tokens * config.hidden * element_bytes * (tp - 1) / tp  # an all-gather or reduce-scatter of activations
+    half = ring_half_cost(
+        tokens * config.hidden * element_bytes, tp, 0.0, 1.0
+    ).nbytes  # an all-gather or reduce-scatter of activations
     form = {"sequence_parallel": sequence_parallel, "recompute": recompute}
     sp, vp = sequence_parallel, vocab_parallel
     return Traffic(
         layers=config.layers * tp_bytes_per_layer(tokens, config.hidden, tp, element_bytes=element_bytes, **form),
         embedding=half * (2 if vp else 1 if sp else 0),  # forward and, under sequence parallelism, backward
         head=half * (3 if sp and vp else 2 if vp else 1 if sp else 0),
-        loss=2 * (tp - 1) / tp * 3 * tokens * loss_bytes * vp,
+        loss=ring_cost(3 * tokens * loss_bytes, tp, 0.0, 1.0).nbytes * vp,
         gradients=_partial(config, tp, sp, vp) * element_bytes,
     )
 
@@ -126,4 +128,4 @@ def tp_bytes_per_step(
 def _partial(config: Any, tp: int, sequence_parallel: bool, vocab_parallel: bool) -> float:
     """Numbers that a rank sends to sum partial gradients."""
     held = [piece for pieces in plan(config, tp, 0, sequence_parallel, vocab_parallel).values() for piece in pieces]
-    return sum(2 * (piece.copies - 1) / piece.copies * piece.numel for piece in held if piece.partial)
+    return sum(ring_cost(piece.numel, piece.copies, 0.0, 1.0).nbytes for piece in held if piece.partial)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from course_chapters.ch10.exercises.numbers import idle, idle_over_work
 from course_grader.judging import Mistake, Params, Times, drill_key
+from course_lib.parallel.planner.bubbles import idle, idle_over_work
 from course_lib.parallel.schedules import zb_h1
 from course_lib.parallel.timeline import Durations, play
 

@@ -1,7 +1,7 @@
 """Judge of predict-idle: prediction: idle GPU-days."""
 
-from course_chapters.ch10.exercises.numbers import idle
 from course_grader.judging import Params, prediction
+from course_lib.parallel.planner.bubbles import idle
 
 
 def idle_days(params: Params) -> float:

@@ -6,10 +6,6 @@ from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Protocol
 
-from course_lib.lazy import named
-
-ADVICE = "course_lib.cluster.advice:advice"  # what to do about a deadlock
-
 
 @dataclass(frozen=True, slots=True)
 class Wait:
@@ -96,6 +92,8 @@ def find_cycle(waits: tuple[Wait, ...]) -> tuple[int, ...]:
 
 
 def _deadlock_text(waits: tuple[Wait, ...], cycle: tuple[int, ...]) -> str:
+    from course_lib.cluster.advice import advice
+
     shown = [wait for wait in waits if wait.rank in cycle] or list(waits)
     lines = ["No rank can move."]
     lines += [f"  {wait}" for wait in shown[:8]]
@@ -103,4 +101,4 @@ def _deadlock_text(waits: tuple[Wait, ...], cycle: tuple[int, ...]) -> str:
         lines.append(f"  … and {len(waits) - len(shown[:8])} more waiting ranks")
     if cycle:
         lines.append("They wait for each other in a cycle: " + " → ".join(map(str, (*cycle, cycle[0]))) + ".")
-    return "\n".join([*lines, named(ADVICE)(shown, cycle)])
+    return "\n".join([*lines, advice(shown, cycle)])

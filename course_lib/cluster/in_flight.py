@@ -31,7 +31,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lib.cluster.endpoint import Flight
-from course_lib.cluster.errors import ClusterError
+from course_lib.cluster.errors import ClusterError, Use
 from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import caller_line, line_text
 
@@ -95,7 +95,7 @@ class Hazard:
 class InFlight(ClusterError):
     """The run ended, but its results cannot be trusted, because ranks used tensors in flight; `hazards` lists the uses."""
 
-    def __init__(self, hazards: Sequence[Hazard]) -> None:
+    def __init__(self, hazards: Sequence[Use]) -> None:
         self.hazards = tuple(hazards)
         more = len(self.hazards) - 3
         lines = [str(hazard) for hazard in self.hazards[:3]] + (

@@ -18,7 +18,6 @@ import cloudpickle
 import torch
 
 from course_lib.folders import OURS
-from course_lib.lazy import named
 
 _pickler: Any = importlib.import_module("cloudpickle.cloudpickle")
 _LOCK = threading.Lock()
@@ -53,7 +52,9 @@ class Blueprint:
             try:
                 writer.dump(thing)
             except Exception as error:
-                raise ValueError(named("course_lib.cluster.arguments:cannot_copy")(thing, name, error)) from None
+                from course_lib.cluster.arguments import cannot_copy
+
+                raise ValueError(cannot_copy(thing, name, error)) from None
         self._bytes = file.getvalue()
         self._memory = {key: memory.clone() for key, memory in writer.memory.items()}
 
@@ -79,7 +80,9 @@ def pack(thing: object, name: str | tuple[str, ...] = "the function") -> bytes:
         try:
             return cloudpickle.dumps(thing)
         except Exception as error:
-            raise ValueError(named("course_lib.cluster.arguments:cannot_copy")(thing, name, error)) from None
+            from course_lib.cluster.arguments import cannot_copy
+
+            raise ValueError(cannot_copy(thing, name, error)) from None
 
 
 class _Reader(pickle.Unpickler):

@@ -16,9 +16,7 @@ import torch
 from course_lib.cluster.endpoint import Endpoint, Flight, endpoint
 from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import Line, caller_line
-from course_lib.lazy import named
 
-ARGUMENTS = "course_lib.cluster.arguments"  # what is wrong with an argument
 Array = torch.Tensor | np.ndarray  # what may be sent or filled
 
 DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
@@ -124,7 +122,12 @@ class PointToPoint:
         end = endpoint()
         end.enter()
         sends = op == "isend" or op == "send"
-        data = tensor if is_simple(tensor) else named(f"{ARGUMENTS}:checked_tensor")(tensor, op, writes=not sends)
+        if is_simple(tensor):
+            data = tensor
+        else:
+            from course_lib.cluster.arguments import checked_tensor
+
+            data = checked_tensor(tensor, op, writes=not sends)
         if not self._group and type(peer) is int and 0 <= peer < len(self._ranks) and peer != end.rank:
             world = peer
         else:
@@ -159,7 +162,9 @@ class PointToPoint:
             or not 0 <= peer < self.size
             or peer == self.rank
         ):
-            raise ValueError(named(f"{ARGUMENTS}:wrong_peer")(op, peer, self.rank, self.size))
+            from course_lib.cluster.arguments import wrong_peer
+
+            raise ValueError(wrong_peer(op, peer, self.rank, self.size))
         return self._ranks[peer]
 
     def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:

@@ -11,9 +11,6 @@ from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.meter import Meter
 from course_lib.cluster.records import Message, Span
 from course_lib.cluster.traffic import TRACED
-from course_lib.lazy import named
-
-INTERVALS = "course_lib.cluster.intervals"
 
 
 class Run:
@@ -65,11 +62,15 @@ class Run:
 
     def exposed(self) -> list[float]:
         """Seconds during which each rank waited for communication."""
-        return named(f"{INTERVALS}:exposed_seconds")(self)
+        from course_lib.cluster.intervals import exposed_seconds
+
+        return exposed_seconds(self)
 
     def hidden(self) -> list[float]:
         """Seconds during which messages of each rank were in transit while it did not wait for them."""
-        return named(f"{INTERVALS}:hidden_seconds")(self)
+        from course_lib.cluster.intervals import hidden_seconds
+
+        return hidden_seconds(self)
 
     @property
     def truncated(self) -> bool:

@@ -16,13 +16,6 @@ from course_lib.cluster.point_to_point import PointToPoint
 from course_lib.cluster.run import Run
 from course_lib.cluster.thread_host import InProcess, move
 from course_lib.cluster.topology import Topology
-from course_lib.lazy import named
-
-BUFFERED = "course_lib.cluster.adversary:Adversary"  # a `Machine` with buffers
-IN_FLIGHT = "course_lib.cluster.in_flight"  # what the observed host checks
-OBSERVED = (
-    "course_lib.cluster.observed:ObservedHost"  # a `ThreadHost` that also checks tensors in flight and counts memory
-)
 
 
 def simulate(
@@ -45,7 +38,9 @@ def simulate(
     run = attempt(fn, ranks, args, per_rank, topology, buffering, debug, **options)
     if run.error is None:
         if run.hazards:
-            raise named(f"{IN_FLIGHT}:InFlight")(run.hazards)
+            from course_lib.cluster.in_flight import InFlight
+
+            raise InFlight(run.hazards)
         return run
     for hazard in run.hazards[:3]:
         run.error.add_note(f"Before that, {hazard}")
@@ -77,14 +72,20 @@ def attempt(
     rank's memory and FLOPs (`run.meter.peak_bytes`, `.flops`) and charges the FLOPs to its clock. `program` is the
     prepared function with its arguments, for repeated runs.
     """
+    from course_lib.cluster.observed import ObservedHost  # a `ThreadHost` that also checks tensors in flight and memory
+
     check_ranks(ranks)
     if debug is not None and not 0 <= debug < ranks:
         raise ValueError(f"debug={debug}: there is no such rank among {ranks}; choose 0 to {ranks - 1}.")
     if buffering < 0:
         raise ValueError(f"buffering={buffering}: it counts messages; choose 0, 1 or math.inf.")
-    machine = adversary or (named(BUFFERED)(buffering) if buffering else Machine())
+    machine: Machine = adversary or Machine()
+    if buffering and not adversary:
+        from course_lib.cluster.adversary import Adversary
+
+        machine = Adversary(buffering)
     kernel = Kernel(ranks, topology, machine, move, torch.Tensor.clone)
-    host = named(OBSERVED)(
+    host = ObservedHost(
         InProcess(kernel),
         (program or Program(fn, ranks, args, per_rank)).bodies(),
         ranks,

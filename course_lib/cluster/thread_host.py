@@ -20,9 +20,7 @@ from course_lib.cluster.errors import Unfinished
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.point_to_point import PointToPoint
 from course_lib.cluster.protocol import End, Reply, Request
-from course_lib.lazy import named
 
-RANK_ERROR = "course_lib.cluster.rank_error:rank_error"  # an exception with the learner's own line and frames
 PATIENCE = 5.0  # s to wait for a thread to end
 
 
@@ -147,7 +145,9 @@ class ThreadHost:
                     raise
                 return
             except BaseException as error:
-                request = Request(rank, "raised", data=named(RANK_ERROR)(rank, error))
+                from course_lib.cluster.rank_error import rank_error
+
+                request = Request(rank, "raised", data=rank_error(rank, error))
             end.paused()
             request.work = end.spent()
             if not self._dead:

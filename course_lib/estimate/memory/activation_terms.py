@@ -16,7 +16,6 @@ from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
-from course_lib.lazy import named
 
 CHECKPOINTING = ("none", "selective", "full")
 LOSSES = ("paper", "plain", "fused")
@@ -221,6 +220,8 @@ def _mask(using: Kernels, wide: float) -> float:
 def _checked(
     shape: Any, batch: Any, seq: Any, layout: Layout | None, kernels: str | Kernels, checkpointing: str
 ) -> tuple[Shape, Layout, Kernels]:
+    from course_lib.estimate.memory.layout_checks import check_fits
+
     one, where = shape_of(shape), Layout() if layout is None else layout
-    named("course_lib.estimate.memory.layout_checks:check_fits")(one, where, batch, seq, checkpointing)
+    check_fits(one, where, batch, seq, checkpointing)
     return one, where, kernels_of(kernels)

@@ -17,7 +17,6 @@ from course_lib.estimate.memory.recipes import Convention, dtype_bytes
 from course_lib.estimate.memory.recipes import convention as known_convention
 from course_lib.estimate.memory.shapes import Shape, expert_params, layer_params, params_by_part
 from course_lib.estimate.memory.shapes import shape as shape_of
-from course_lib.lazy import named
 
 
 class PeakChoices(TermChoices, total=False):
@@ -176,8 +175,10 @@ def _work(
     checkpointing: str,
     loss: str,
 ) -> _Work:
+    from course_lib.estimate.memory.layout_checks import known_checkpointing
+
     one, where = shape_of(shape), Layout() if layout is None else layout
-    named("course_lib.estimate.memory.layout_checks:known_checkpointing")(checkpointing)
+    known_checkpointing(checkpointing)
     common = {"kernels": kernels, "dtype": dtype, "dropout": dropout}
     terms = layer_terms(one, batch, seq, where, **common)
     ends = outside_terms(one, batch, seq, where, loss=loss, **common)

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from course_lib.estimate.units import require_whole
-from course_lib.lazy import named
 
 KINDS = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
 
@@ -75,7 +74,9 @@ class Schedule:
 
     def __str__(self) -> str:
         """The grid of the schedule."""
-        return named("course_lib.parallel.schedules.grid:grid")(self)
+        from course_lib.parallel.schedules.grid import grid
+
+        return grid(self)
 
 
 def looped(ranks: int, chunks: int = 1) -> Route:

@@ -38,6 +38,7 @@ OTHERS = {  # read or refused
     "Thai": ("cp874", "สมชาย ใจดี|สมหญิง รักเรียน|วิชัย สุขสันต์"),
     "Taiwanese": ("big5", "陳 大文|林 志玲|黃 淑芬|張 惠妹|李 安|王 建民|吳 宗憲|劉 德華|蔡 依林"),
     "Lithuanian": ("cp1257", "Kazlauskas Jonas|Petrauskienė Rūta|Stankevičius Žygimantas|Žukauskaitė Eglė"),
+    "Japanese, EUC": ("euc_jp", NAMES["Japanese"][1]),
     "Russian, KOI8": ("koi8_r", NAMES["Russian"][1]),
     "Russian, DOS": ("cp866", NAMES["Russian"][1]),
     "Russian, Macintosh": ("mac_cyrillic", NAMES["Russian"][1]),

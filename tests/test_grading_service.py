@@ -16,6 +16,7 @@ from nbgrader.api import Gradebook
 
 from course_grader import exercises
 from course_grader.blank_notebook import blank
+from course_grader.classroom.export import waiting
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.release import release_chapter
 from course_grader.classroom.sources import sha256
@@ -492,14 +493,26 @@ def test_a_cell_graded_by_hand_waits_for_a_person_unless_it_is_as_it_was_release
     release_chapter(folder, "01")
     release = parse((folder.root / "release" / NAME / f"{NAME}.ipynb").read_text(encoding="utf-8"))
     hand_in(folder, "ada", release)
-    cell_of(release, "essay")["source"] = "My essay."
+    stub, cell_of(release, "essay")["source"] = cell_of(release, "essay")["source"], "My essay."
     hand_in(folder, "alan", release)
     hand_in(
         folder,
         "zoe",
         {**release, "cells": [cell for cell in release["cells"] if grade_meta(cell).get("grade_id") != "essay"]},
     )
+    at = next(place for place, cell in enumerate(release["cells"]) if cell["id"] == "essay")
+    below = {"cell_type": "markdown", "id": "mine", "metadata": {}, "source": "Below the question."}
+    untouched = {**release["cells"][at], "source": stub}
+    for student, cells in {
+        "grace": [untouched, below],
+        "barbara": [{**untouched, "cell_type": "code", "source": "Retyped.", "outputs": [], "execution_count": None}],
+        "leslie": [untouched, {**untouched, "id": "copy", "source": "In the copy."}],
+    }.items():
+        hand_in(folder, student, {**release, "cells": [*release["cells"][:at], *cells, *release["cells"][at + 1 :]]})
     made_up(folder)
+    for student, text in {"grace": below["source"], "barbara": "Retyped.", "leslie": "In the copy."}.items():
+        shown = cell_of(parse(autograded_path(folder, student, "01").read_text(encoding="utf-8")), "essay")
+        assert shown["source"].endswith(text) and waiting(folder, "01").count(student) == 1
     with Gradebook(folder.settings.db_url, folder.settings.name) as book:
         ada, alan = (book.find_grade("essay", NAME, NAME, student) for student in ("ada", "alan"))
         assert (ada.auto_score, ada.needs_manual_grade) == (0.0, False) and (

@@ -12,7 +12,13 @@ from collections.abc import Mapping
 
 from course_lib.messages import Trouble
 
-_EAST_ASIAN = {"gb18030": "Chinese", "big5": "Chinese, traditional", "cp949": "Korean", "cp932": "Japanese"}
+_EAST_ASIAN = {
+    "gb18030": "Chinese",
+    "big5": "Chinese, traditional",
+    "cp949": "Korean",
+    "cp932": "Japanese",
+    "euc_jp": "Japanese, EUC",
+}
 _PAGES: Mapping[str, str] = {  # what Windows, DOS and macOS write, by the letters in it
     "cp1252": "Western Europe",
     "cp1250": "Central Europe",
@@ -170,7 +176,7 @@ def _share_of_odd_words(text: str, encoding: str) -> float:
         letters = [letter for word in words for letter in word]
         if not letters or _MOST_RARE * len(letters) < sum(not _is_common(letter, encoding) for letter in letters):
             return 1.0
-        if 5 * sum(word[0] in _SURNAMES[encoding] for word in words) < len(words):
+        if 5 * sum(word[0] in _SURNAMES["cp932" if encoding == "euc_jp" else encoding] for word in words) < len(words):
             return 1.0  # one language can be read as characters of another, but hardly as its names
     return sum(not _makes_sense(word, encoding) for word in words) / len(words) if words else 1.0
 
@@ -200,7 +206,7 @@ def _is_common(letter: str, encoding: str) -> bool:
     try:
         if encoding == "cp949":
             return "가" <= letter <= "힣" and len(letter.encode("euc_kr")) == 2
-        if encoding == "cp932":
+        if encoding in ("cp932", "euc_jp"):
             return "ぁ" <= letter <= "ー" or (letter >= "一" and letter.encode("cp932") < b"\x98\x73")
         if encoding == "big5":
             return letter.encode("big5") < b"\xc9"

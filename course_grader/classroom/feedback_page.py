@@ -74,6 +74,12 @@ class Written:
     comment: str = ""
 
     @property
+    def title(self) -> str:
+        """The question's heading; the cell's name if it has none."""
+        heading = re.match(r"#+ +(\S.*)", self.source) if self.markdown else None
+        return clean(heading[1], 100) if heading else self.name
+
+    @property
     def state(self) -> str:
         """Its state, in words."""
         if self.score is None:

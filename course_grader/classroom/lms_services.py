@@ -210,7 +210,7 @@ class Moodle:
         if isinstance(found, dict) and ("exception" in found or "errorcode" in found):
             code, said = str(found.get("errorcode")), clean(str(found.get("message")), 200)
             way = _MOODLE_WAYS.get(code, f"the token's user needs the rights for {function} in this course")
-            raise Trouble(f"Moodle refuses {function}: {said} ({code}).", way)
+            raise Trouble(f"Moodle refuses {function} ({code}): {said.rstrip('.')}.", way)
         return found
 
 
@@ -292,7 +292,7 @@ def _refused(lms: str, site: str, error: urllib.error.HTTPError, said: str) -> T
         target = clean(error.headers.get("Location", "another address"), 200)
         return Trouble(f"{site} sends on to {target}.", "give the address that your browser shows after logging in")
     messages = re.findall(r'"message"\s*:\s*"([^"]{1,200})', said)
-    words = f": {clean(messages[0], 200)}" if messages else ""
+    words = f": {clean(messages[0], 200).rstrip('.')}" if messages else ""
     way = {
         401: f"the token is wrong, has run out, or its owner may not do this; make a new one and set {lms.upper()}_TOKEN",
         403: "the token's owner may not grade this assignment",

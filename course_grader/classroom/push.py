@@ -64,8 +64,8 @@ def push(
     if a person set it.
     """
     entry = folder.settings.chapter(chapter)
-    lms, address = gradebook_at(to or entry.get("lms", ""))
     overwrite = {folder.roster.student(name).id for name in overwrite}
+    lms, address = gradebook_at(to or entry.get("lms", ""))
     found = grades(folder, [chapter])
     maximum = max((each.maximum for each in found), default=0.0)
     if abs(lms.maximum - maximum) > _CLOSE:

@@ -14,7 +14,7 @@ from course_grader.blank_notebook import blank, rubric
 from course_grader.clean_text import clean
 from course_grader.committed_form import CHECK_SUFFIX
 from course_grader.exercises import Card
-from course_grader.notebooks import Cell, Notebook, grade_meta
+from course_grader.notebooks import Cell, Notebook, grade_meta, is_by_hand
 from course_grader.records import Report
 from course_grader.submission import places
 from course_lib.messages import count_text
@@ -41,6 +41,8 @@ def autograded(
             cells.insert(before, _ours(_unwritten(frame[missing]), found))
             keys.insert(before, missing)
     for released in source["cells"]:
+        if is_by_hand(released):
+            _join_answer(cells, keys, _key(released), frame[_key(released)]["source"])
         if text := rubric(released):
             shown: Cell = {
                 "cell_type": "markdown",
@@ -52,6 +54,16 @@ def autograded(
             keys.insert(keys.index(_key(released)) + 1, "")
     course = {**source["metadata"].get("course", {}), "key": key}
     return {"cells": cells, "metadata": {**source["metadata"], "course": course}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def _join_answer(cells: list[Cell], keys: list[str], key: str, stub: str) -> None:
+    """Move the text cells that a student added right below an untouched question into it: there a person reads them."""
+    at = keys.index(key)
+    if cells[at]["source"].strip() != stub.strip():
+        return
+    while len(cells) > at + 1 and not keys[at + 1] and cells[at + 1]["cell_type"] == "markdown":
+        cells[at]["source"] += f"\n\n{cells[at + 1]['source']}"
+        del cells[at + 1], keys[at + 1]
 
 
 def text_of(notebook: Notebook) -> str:

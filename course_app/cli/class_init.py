@@ -46,9 +46,7 @@ def init(
     """
     classroom = part("course_grader.classroom.new_class", "a class")
     course = learner_work.folders().root
-    learner_work.require(
-        ROOT, "solutions", "A class"
-    )  # an installed package can check answers, but not release chapters
+    learner_work.require(ROOT if installed() else course, "solutions", "A class")
     path = (folder or course.parent / name).expanduser().absolute()
     if path.resolve().is_relative_to(course.resolve()):
         raise Trouble(

@@ -74,7 +74,7 @@ CLONE = "clone the course's repository"
         (["check", "01", "--solved"], 0, "Together"),
         (["plan", "--model", "llama3-8b", "--gpus", "8xH100"], 0, "The quickest"),
         (["doctor"], None, "18 chapters in"),
-        (["class", "init", "autumn-26"], 0, "autumn-26"),
+        (["class", "init", "autumn-26"], 1, CLONE),
         (["release", "--check"], 1, CLONE),
         (["site", "01"], 1, CLONE),
         (["test", "01"], 1, CLONE),

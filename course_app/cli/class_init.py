@@ -9,7 +9,7 @@ import typer
 from course_app.cli.class_words import numbers
 from course_app.cli.console import examples, part
 from course_app.learner import work as learner_work
-from course_lib.folders import installed
+from course_lib.folders import ROOT, installed
 from course_lib.messages import Trouble, count_text
 
 EXAMPLES = examples(
@@ -30,12 +30,7 @@ def init(
     ] = None,
     chapters: Annotated[str, typer.Option("--chapters", help="Chapters, separated by commas; all by default.")] = "",
     folder: Annotated[
-        Path | None,
-        typer.Option(
-            "--folder",
-            "-C",
-            help="The class's folder; by default next to the course's folder, or here if the course is installed.",
-        ),
+        Path | None, typer.Option("--folder", "-C", help="The class's folder; by default next to the course's folder.")
     ] = None,
     late: Annotated[
         float | None,
@@ -51,8 +46,8 @@ def init(
     """
     classroom = part("course_grader.classroom.new_class", "a class")
     course = learner_work.folders().root
-    learner_work.require(course, "solutions", "A class")
-    path = (folder or (Path.cwd() if installed() else course.parent) / name).expanduser().absolute()
+    learner_work.require(ROOT if installed() else course, "solutions", "A class")
+    path = (folder or course.parent / name).expanduser().absolute()
     if path.resolve().is_relative_to(course.resolve()):
         raise Trouble(
             f"{path} lies in the course's own folder, where a clean or a pull may harm it.", "choose another --folder"

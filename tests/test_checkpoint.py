@@ -175,6 +175,7 @@ def test_processes_killed_before_they_wrote_anything_have_lost_nothing(tmp_path)
     assert killing._phase(tmp_path / "not-there") == "nothing written yet"
 
 
+@pytest.mark.slower
 def test_processes_killed_while_they_save_lose_nothing(tmp_path):
     """A small version of `./course bench checkpoints`, in a process that runs no threads yet, since it forks."""
     program = (

@@ -55,12 +55,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if right else 1
 
 
-def kills(folder: Path, count: int, ranks: int, elements: int, seed: int) -> list[Killed]:
-    """So many kills, one after the other in one folder, half of them while a thread saves."""
+def kills(folder: Path, count: int, ranks: int, elements: int, seed: int, most: float = 0.2) -> list[Killed]:
+    """So many kills within `most` seconds, one after the other in one folder, half of them while a thread saves."""
     rows = []
     for number in range(count):
         background = bool(number % 2)
-        rows.append(kill_once(folder / f"run-{background}", seed + number, ranks, elements, background))
+        rows.append(kill_once(folder / f"run-{background}", seed + number, ranks, elements, background, most))
     return rows
 
 

@@ -30,7 +30,7 @@ def each_row(name: str, rows: Callable[[], Iterable[Any]], label: Callable[[Any]
 
 def each_of_chapter(name: str, rows: Callable[[str], Iterable[Any]], label: Callable[[Any], Any] = str) -> Decorator:
     """Run a test for each of the `rows` of a chapter, as its argument `name`: one test a chapter."""
-    of_chapter = pytest.mark.parametrize("chapter", chosen_chapters())
+    of_chapter = pytest.mark.parametrize("chapter", [each for each in exercises.chapters() if each in chosen])
     decorator = _decorator([name], lambda chapter: ((row, {name: row}) for row in rows(chapter)), label, "chapter")
     return lambda test: of_chapter(decorator(test))
 
@@ -38,11 +38,6 @@ def each_of_chapter(name: str, rows: Callable[[str], Iterable[Any]], label: Call
 def each_card(which: Callable[[Card], bool] = lambda card: True) -> Decorator:
     """Run a test for each card that `which` holds for, as its argument `card`: one test a chapter."""
     return each_of_chapter("card", lambda chapter: filter(which, exercises.cards(chapter)), lambda card: card.id)
-
-
-def chosen_chapters() -> list[str]:
-    """The chapters whose tests were asked for and that have exercises."""
-    return [chapter for chapter in exercises.chapters() if chapter in chosen]
 
 
 def _short(row: Any) -> str:

@@ -40,6 +40,7 @@ from course_lib.model.checkpoint import (
 )
 from course_lib.model.checkpoint.killing import Killed
 from course_lib.model.checkpoint.pieces import bounds
+from tests.patience import patience
 from tests.tables import each_of
 
 
@@ -174,11 +175,12 @@ def test_processes_killed_before_they_wrote_anything_have_lost_nothing(tmp_path)
     assert killing._phase(tmp_path / "not-there") == "nothing written yet"
 
 
+@pytest.mark.slower
 def test_processes_killed_while_they_save_lose_nothing(tmp_path):
     """A small version of `./course bench checkpoints`, in a process that runs no threads yet, since it forks."""
     program = (
         "import sys; from pathlib import Path; from bench.checkpoints import kills\n"
-        "rows = kills(Path(sys.argv[1]), 12, 2, 1 << 16, seed=1)\n"
+        f"rows = kills(Path(sys.argv[1]), 12, 2, 1 << 16, seed=1, most={patience(0.2)})\n"
         "print([row for row in rows if not row.intact]); print(max(row.found for row in rows))"
     )
     done = subprocess.run([sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=True)

@@ -274,6 +274,7 @@ def test_every_answer_cell_as_it_is_released_has_no_points(chapter):
         assert (report.state, report.points) == ("not answered", 0), card.id
 
 
+@pytest.mark.slower
 def test_json_gives_ids_verdicts_points_and_maximum(capsys):
     chapter = next(iter(SOURCES))
     assert check_main([chapter], True, False, False, True) == 0

@@ -85,6 +85,7 @@ def small_course(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slower
 def test_exercises_of_another_course_are_judged_without_this_one(small_course):
     environment = {
         **os.environ,

@@ -132,6 +132,7 @@ def test_a_run_of_three_calls_may_take_three_times_as_long():
     assert chosen and all(again.seconds == CALLS * case.seconds for case, again in chosen)
 
 
+@pytest.mark.slower
 def test_a_worker_of_a_class_calls_again_too(tmp_path):
     card = exercises.card("mean-metrics")
     with WorkerPool(torch=True, chapters=("07",)) as workers, workers.worker(tmp_path) as worker:
@@ -197,6 +198,7 @@ def test_what_a_card_allows_to_overwrite_may_be_overwritten(exercise):
     assert "overwrite" in exercises.card(exercise).text and exercises.card(exercise).may_change == ("arguments",)
 
 
+@pytest.mark.slower
 def test_a_worker_of_a_class_sees_the_harm_too(tmp_path):
     card = exercises.card("shared-adapter")
     with WorkerPool(torch=True, chapters=("13",)) as workers, workers.worker(tmp_path) as worker:

@@ -125,7 +125,7 @@ def test_a_table_with_any_constant_for_the_rest_earns_nothing(exercise, secret):
         assert report.points == 0, [verdict for verdict in report.verdicts if verdict.kind == "values"]
 
 
-@pytest.mark.parametrize("secret", ["one", "two"])
+@pytest.mark.parametrize("secret", ["one", pytest.param("two", marks=pytest.mark.slower)])
 @each_card(of_functions)
 def test_right_answers_lose_nothing(card, secret):
     answers = kill_matrix.names_of(right(card.id).source, card.answers)

@@ -51,7 +51,9 @@ def workers():
 
 
 @pytest.fixture(
-    scope="module", params=[True, False] if LINUX else [False], ids=lambda fork: "forked" if fork else "fresh"
+    scope="module",
+    params=[True, pytest.param(False, marks=pytest.mark.slower)] if LINUX else [False],
+    ids=lambda fork: "forked" if fork else "fresh",
 )
 def either(request):
     with WorkerPool(fork=request.param) as made:

@@ -15,7 +15,6 @@ from tests.tables import each_of
 SMALL = ("fp16", "bf16", "fp8_e5m2", "fp8_e4m3", "fp6_e3m2", "fp6_e2m3", "fp4_e2m1")
 NATIVE = ("fp32", "fp16", "bf16", "fp8_e5m2", "fp8_e4m3")
 ALL = tuple(precision.formats())
-SATURATES = {name for name in ALL if number_format(name).special == "finite"}
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:

@@ -74,7 +74,7 @@ def _gradient(rank: int, name: str, got: Tensor | None, want: Tensor) -> Fault |
     fault = tensor_fault(where, got, want)
     if got is None:
         lead = f"Rank {rank}: `{name}` got no gradient. Autograd does not follow `all_reduce`"
-        told = f"{lead}: y must come from torch's operations, or from a Function."
+        told = f"{lead}: compute the result with torch's operations, or a Function."
         fault = Wrong("no-gradient", told, f"{where}: ")
     return within(fault, "grads", name)
 

@@ -98,6 +98,9 @@ def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor,
 # %% wrong: wrapped around => values
 # > the last token has the first one as its target.
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1)
+# %% wrong: own targets only => values
+# > a target is missing where the next token is on another rank.
+# ~ targets[indices], positions[indices] ==> torch.where(torch.isin(indices + 1, indices), targets[indices], -100), positions[indices]
 # %% wrong: not shifted => values
 # > these are the inputs; a target is the next token.
 # ~ [indices], targets[indices], positions ==> [indices], tokens[indices], positions

@@ -141,6 +141,8 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # %% wrong: rounded early => values
 # > round once, at the end.
 # ~ math.ceil(factor * tokens * k / experts) ==> math.ceil(factor * math.ceil(tokens * k / experts))
+# %% wrong: rounded down early => values rounded-early
+# ~ math.ceil(factor * tokens * k / experts) ==> math.ceil(factor * (tokens * k // experts))
 # %% wrong: none => values
 # > the capacity is at least 1.
 # ~ max(1, math.ceil(factor * tokens * k / experts)) ==> math.ceil(factor * tokens * k / experts)

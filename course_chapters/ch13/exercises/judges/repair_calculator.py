@@ -48,7 +48,7 @@ def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
     model = {"layers": 32, "hidden": 4096, "heads": 32, "kv_heads": 8, "parameters": params["billions"] * BILLION}
     job = {"length": 8192, "micro": 1, "recompute": "selective", "state": 12}
     rows = {
-        "weights": [row("none", cut, (3,)) for _ in range(3)] + [row("none", one, every)],
+        "weights": [row("none", cut, (3,)) for _ in range(3)] + [row("none", one, every), row("none", cut, (2,))],
         "states": [row("none", cut, (zero,)) for zero in every],
         "activations": [row(recompute, cut, every) for recompute in ("none", "selective", "none")],
         "recompute": [row("full", one, every) for _ in range(3)] + [row("selective", one, every)],
@@ -131,6 +131,9 @@ def estimate(model, job, tp, pp, dp, zero):
 # %% wrong: zero stages => values
 # > ZeRO-1 shards the optimizer state alone; the gradients are sharded from ZeRO-2 on.
 # ~ zero >= 2 ==> zero >= 1
+# %% wrong: weights from ZeRO-2 => values
+# > ZeRO-2 shards the weights here; only ZeRO-3 does.
+# ~ (dp if zero == 3 else 1) ==> (dp if zero >= 2 else 1)
 # %% wrong: whole cache => values
 # > tp cuts the key heads, and the cache with them.
 # ~ keys * 2 / tp ==> keys * 2

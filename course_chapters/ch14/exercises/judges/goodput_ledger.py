@@ -169,7 +169,8 @@ def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
 # ~ {cause: seconds / total for cause, seconds in spent.items()} ==> sum(spent.values()) / total
 # %% wrong: only the failure's own time is lost => values -
 # ~ sum(each for number, each in steps if number > step) ==> 0
-# %% wrong: saves that were lost are lost => values -
+# %% wrong: saves that were lost are lost => values lost-saves
+# > saves whose checkpoint was not used count as lost here; their time is save all the same.
 # ~ spent["save"] += seconds ==> steps.append((step + 0.5, seconds))
 # %% wrong: a step is lost when it is done again => generality ~
 # ~ if number > step) ==> if number > step and (number, "step") in [(n, kind) for when, kind, n in log if when > now])

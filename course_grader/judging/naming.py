@@ -15,11 +15,11 @@ from typing import Any
 
 from course_grader.bank.answer_bank import BankAnswer
 from course_grader.exercises.placeholders import fill_text
-from course_grader.exercises.values import is_number, types_only
+from course_grader.exercises.values import is_number
 from course_grader.judging.contract import Judging
 from course_grader.judging.mistakes import WHOLE
 from course_grader.judging.shipped import answers
-from course_grader.judging.worked import Recent, Worked, judged_variant, run, text_of
+from course_grader.judging.worked import Recent, Worked, case_key, judged_variant, outcome_of
 from course_grader.records import VERDICT_KINDS, Case, Outcome, Verdict
 
 SECONDS = 2.0  # CPU time after which no further mistake is tried
@@ -82,17 +82,7 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: f
     return told
 
 
-# outcomes of mistakes, and what the judge says of them, each with its case, which keeps its id
-_made, _said = Recent(600), Recent(600)
-
-
-def remember(answer: BankAnswer, params: Mapping[str, Any], case: Case, outcome: Outcome) -> None:
-    """Keep what a shipped answer did on a case, as if it had been run here as a mistake."""
-    _made.made((*_key(answer.exercise, params, case), answer.source), lambda: (case, outcome))
-
-
-def _key(exercise: str, params: Mapping[str, Any], case: Case) -> tuple[Any, ...]:
-    return exercise, id(case), text_of(params), types_only.get()
+_said = Recent(600)  # what the judge says of mistakes, each with its case, which keeps its id
 
 
 class _Trial:
@@ -164,10 +154,8 @@ class _Trial:
         return _same_outcome(each.outcome, slip)
 
     def run(self, answer: BankAnswer, at: int) -> Outcome:
-        """The outcome of a shipped answer on a case; it is the same for every learner who is asked this case."""
-        each = self.judged[at]
-        key = _key(answer.exercise, each.params, each.case)
-        return _made.made((*key, answer.source), lambda: (each.case, run(answer, each.params, each.case)))[1]
+        """The outcome of a shipped answer on a case."""
+        return outcome_of(answer, self.judged[at].params, self.judged[at].case)
 
     def verdicts(self, answer: BankAnswer, at: int) -> Sequence[Verdict]:
         """What the judge says of a shipped answer on a case."""
@@ -177,7 +165,7 @@ class _Trial:
             with judged_variant(self.right.exercise, each.params):
                 return each.case, self.contract.verdicts(each.params, each.case, slip)
 
-        return _said.made((*_key(answer.exercise, each.params, each.case), answer.source), said)[1]
+        return _said.made(case_key(answer, each.params, each.case), said)[1]
 
     def explained(self, answer: BankAnswer, at: int, number: int) -> set[Path]:
         """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of it."""

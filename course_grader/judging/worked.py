@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
 from types import CodeType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 from course_grader import exercises
 from course_grader.bank.answer_bank import BankAnswer
@@ -22,6 +22,7 @@ from course_grader.exercises.values import types_only
 from course_grader.judging.shipped import answers
 from course_grader.records import Case, Outcome
 
+Found = TypeVar("Found")
 _judged: ContextVar[tuple[str, Mapping[str, Any]]] = ContextVar(
     "judged"
 )  # the exercise, and the numbers of its variant
@@ -52,6 +53,12 @@ class Recent(OrderedDict[Any, Any]):
                 self.popitem(last=False)
         self.move_to_end(key)
         return self[key]
+
+
+def once_a_case(find: Callable[[Case], Found]) -> Callable[[Case], Found]:
+    """The same function of a case, which keeps what it found in the last cases, as all answers are compared with it."""
+    kept = Recent(64)
+    return lambda case: kept.made(id(case), lambda: (case, find(case)))[1]  # with the case, which keeps its id
 
 
 _defined, _runs, _texts, _compiled = Recent(64), Recent(64), Recent(64), Recent(256)
@@ -117,9 +124,7 @@ def outcome_of(
     answer: BankAnswer, params: Mapping[str, Any], case: Case, make: Callable[[], Outcome] | None = None
 ) -> Outcome:
     """The outcome of a shipped answer on a case: the one that is known, else that of `make()`, which runs it anew by default."""
-    return _made.made(
-        case_key(answer, params, case), lambda: (case, make() if make else run(answer, params, case))
-    )[1]
+    return _made.made(case_key(answer, params, case), lambda: (case, make() if make else run(answer, params, case)))[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,12 @@ def backward_into(x):
     weight.sum().backward()
 
 
+def saved_beside(y):
+    """An operation whose saved tensor passes through a hook that reads y."""
+    with torch.autograd.graph.saved_tensors_hooks(lambda saved: (saved, y + 1)[0], lambda saved: saved):
+        torch.ones(4, requires_grad=True).exp()
+
+
 WRITES = {
     "in place": lambda x, y: x.div_(2),
     "an operator": lambda x, y: x.__itruediv__(2),
@@ -71,6 +77,8 @@ READS = {
     "as a list": lambda x, y: y.tolist(),
     "in a string": lambda x, y: f"{y}",
     "printed": lambda x, y: repr(y),
+    "in a callback": lambda x, y: torch.zeros(2).apply_(lambda each: each + y.sum().item()),
+    "in a hook of autograd": lambda x, y: saved_beside(y),
 }
 HARMLESS = {
     "reading": lambda x, y: x + 1,

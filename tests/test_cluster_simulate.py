@@ -107,6 +107,7 @@ def test_views_stay_views_of_one_memory_within_a_rank_and_are_not_shared_between
 
     results = simulate(write, 2, args=(whole, whole[1:3])).results
     assert results == [[0, 1, 1, 0], [0, 2, 2, 0]] and whole.tolist() == [0] * 4
+    assert simulate(lambda comm, one, two: one is two[0], 2, args=(whole, [whole])).results == [True, True]
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "bool", "complex64", "uint16", "uint64", "float8_e4m3fn", "int8"])

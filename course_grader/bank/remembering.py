@@ -1,19 +1,19 @@
-"""What the matrix need not run twice: a wrong answer is judged, and it is also run as the mistake that another one may have made."""
+"""What the matrix need not run twice: an answer is judged, and it is also run as the oracle, or as the mistake that another may have made."""
 
 import ast
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from course_grader.bank.answer_bank import BankAnswer
 from course_grader.exercises import Card
-from course_grader.judging.naming import remember
+from course_grader.judging.worked import outcome_of
 from course_grader.records import Case, Outcome
 from course_grader.worker.runners import InProcess
 
 
 class Remembering(InProcess):
-    """Runs a shipped answer here, and tells `naming` what came of it."""
+    """Runs a shipped answer here, once on each case, whoever asks for it first."""
 
     def __init__(self, answer: BankAnswer, params: Mapping[str, Any], functions: Sequence[Any]) -> None:
         super().__init__(*functions)
@@ -21,10 +21,9 @@ class Remembering(InProcess):
 
     def run(self, card: Card, case: Case) -> Outcome:
         """The outcome of one case."""
-        outcome = super().run(card, case)
-        if not case.twice:
-            remember(self.answer, self.params, case, outcome)
-        return outcome
+        if case.twice:
+            return super().run(card, case)
+        return outcome_of(self.answer, self.params, case, partial(super().run, card, case))
 
 
 @cache

@@ -16,11 +16,11 @@ from typing import Any
 
 from course_grader.bank.answer_bank import BankAnswer
 from course_grader.exercises.placeholders import fill_text
-from course_grader.exercises.values import is_number, types_only
+from course_grader.exercises.values import is_number
 from course_grader.judging.contract import Judging
 from course_grader.judging.mistakes import WHOLE
 from course_grader.judging.shipped import answers
-from course_grader.judging.worked import Recent, Worked, judged_variant, run, text_of
+from course_grader.judging.worked import Recent, Worked, case_key, judged_variant, outcome_of
 from course_grader.records import VERDICT_KINDS, Case, Outcome, Verdict
 
 SECONDS = 2.0  # CPU time after which no further mistake is tried
@@ -84,17 +84,7 @@ def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: f
     return told
 
 
-# outcomes of mistakes, and what the judge says of them, each with its case, which keeps its id
-_made, _said = Recent(600), Recent(600)
-
-
-def remember(answer: BankAnswer, params: Mapping[str, Any], case: Case, outcome: Outcome) -> None:
-    """Keep what a shipped answer did on a case, as if it had been run here as a mistake."""
-    _made.made((*_key(answer.exercise, params, case), answer.source), lambda: (case, outcome))
-
-
-def _key(exercise: str, params: Mapping[str, Any], case: Case) -> tuple[Any, ...]:
-    return exercise, id(case), text_of(params), types_only.get()
+_said = Recent(600)  # what the judge says of mistakes, each with its case, which keeps its id
 
 
 class _Trial:
@@ -197,10 +187,8 @@ class _Trial:
         return _same_outcome(each.outcome, slip)
 
     def run(self, answer: BankAnswer, at: int) -> Outcome:
-        """The outcome of a shipped answer on a case; it is the same for every learner who is asked this case."""
-        each = self.judged[at]
-        key = _key(answer.exercise, each.params, each.case)
-        return _made.made((*key, answer.source), lambda: (each.case, run(answer, each.params, each.case)))[1]
+        """The outcome of a shipped answer on a case."""
+        return outcome_of(answer, self.judged[at].params, self.judged[at].case)
 
     def verdicts(self, answer: BankAnswer, at: int) -> Sequence[Verdict]:
         """What the judge says of a shipped answer on a case."""
@@ -210,7 +198,7 @@ class _Trial:
             with judged_variant(self.right.exercise, each.params):
                 return each.case, self.contract.verdicts(each.params, each.case, slip)
 
-        return _said.made((*_key(answer.exercise, each.params, each.case), answer.source), said)[1]
+        return _said.made(case_key(answer, each.params, each.case), said)[1]
 
     def explained(self, answer: BankAnswer, at: int, number: int) -> set[Path]:
         """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of it."""
@@ -327,6 +315,8 @@ _TIGHT = 1e-9
 
 def _fits(mine: Any, its: Any, want: Any, rel: float = REL) -> bool:
     """Whether a value is that of the mistake: within rounding of it, and far nearer to it than to the right one."""
+    if mine is its or (type(mine) is type(its) and _identical(mine, its)):
+        return True
     if not _equal(mine, its, rel):
         return False
     if not _apart(its, want):
@@ -344,8 +334,15 @@ def _apart(its: Any, want: Any) -> bool:
     if is_number(its) and is_number(want):
         return not math.isclose(its, want, rel_tol=_TIGHT, abs_tol=1e-12)
     if hasattr(its, "shape") and hasattr(want, "shape") and its.shape == want.shape and its.dtype == want.dtype:
-        return not bool((its == want).all())
+        return not _identical(its, want)
     return not _equal(its, want)
+
+
+def _identical(one: Any, two: Any) -> bool:
+    """Whether two plain values of one type are the same, tensors bit by bit; NaN is not."""
+    if type(one) in _PLAIN:
+        return bool(one == two)
+    return hasattr(one, "equal") and one.dtype == two.dtype and one.shape == two.shape and one.equal(two)
 
 
 def _alike(mine: Mapping[Path, Any], its: Mapping[Path, Any]) -> bool:

@@ -3,8 +3,8 @@
 From `isend` or an asynchronous collective until its `wait()`, a tensor that is sent must not be written, and a tensor
 that is filled must be neither read nor written. A program that breaks this rule may still give the right numbers here,
 and wrong ones on another machine. So every run checks it, not only those under adversaries. While a tensor is in
-flight, a `TorchFunctionMode` sees each torch function that the rank calls, and runs it under a `TorchDispatchMode`,
-which sees the operations inside, including a backward pass, and derives from their schemas which tensors they read and
+flight, a `TorchFunctionMode` sees each torch function that the rank calls. Unless no argument shares memory with a
+tensor in flight, it runs the function under a `TorchDispatchMode`, which sees the operations inside, including a backward pass, and derives from their schemas which tensors they read and
 write. The outer mode costs little where a rank only sends and waits. Each violation is a `Hazard`, with the lines of
 the call and of the access. A call that is never waited for is also a hazard.
 
@@ -21,12 +21,15 @@ access in a backward pass after the hook that posted, or in one that `torch.auto
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import cache
+from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -39,6 +42,7 @@ ACTS = ("wrote", "read", "never waited", "replaced")
 MOST = 20  # hazards recorded per rank
 
 _depth, _mode_at = torch._C._len_torch_function_stack, torch._C._get_function_stack_at
+_packing = torch._C._autograd._top_saved_tensors_default_hooks
 _push, _pop = torch._C._push_on_torch_function_stack, torch._C._pop_torch_function_stack
 _SHOWN = frozenset(
     (Tensor.__repr__, Tensor.__format__, Tensor.tolist)
@@ -51,6 +55,11 @@ _RESHAPING = (  # changes of a tensor itself, which operations show as views or 
         for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze", "as_strided")
     ),
 )
+
+# values without tensors, and where torch's own functions are, which use what they are given alone
+_ATOMS = frozenset((int, float, bool, str, type(None), type(...), torch.dtype, torch.device, torch.Size))
+_IN_C = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
+_TORCHS = ("torch.functional", "torch.nn.functional", "torch._tensor")
 
 # operations that touch only some elements of a tensor, and those that look at its shape alone
 _PARTIAL = ("index", "gather", "scatter", "masked", "take", "put", "embedding", "_unsafe_index")
@@ -169,7 +178,7 @@ class FlightWatch(TorchFunctionMode):
             _pop()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.resting or not self.flights:
+        if self.resting or not self.flights or (_keeps_to(func) and not self._reaches(args, kwargs)):
             return func(*args, **(kwargs or {}))
         if func in _SHOWN:
             self.touch(args[0], False, False)
@@ -178,17 +187,36 @@ class FlightWatch(TorchFunctionMode):
         with self._operations:
             return func(*args, **(kwargs or {}))
 
+    def _reaches(self, args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> bool:
+        """Whether arguments may lead an operation to a tensor in flight: through its storage, or by running other code."""
+        for value in (*args, *kwargs.values()) if kwargs else args:
+            kind = type(value)
+            if kind is Tensor or kind is Parameter:
+                if value.layout is not torch.strided or value.untyped_storage()._cdata in self._homes:
+                    return True
+                if value.requires_grad and _packing(True) is not None:  # hooks that see what autograd saves
+                    return True
+            elif kind is list or kind is tuple:
+                if self._reaches(value):
+                    return True
+            elif kind is slice:
+                if self._reaches((value.start, value.stop, value.step)):
+                    return True
+            elif kind not in _ATOMS:
+                return True
+        return False
+
     def use(self, sent: Iterable[Tensor], into: Iterable[Tensor]) -> None:
         """The rank passes these tensors to another call, which reads some and writes others."""
         for tensor in sent:
-            if tensor.untyped_storage()._cdata in self._homes:
-                self.touch(tensor, False, False)
+            self.touch(tensor, False, False)
         for tensor in into:
-            if tensor.untyped_storage()._cdata in self._homes:
-                self.touch(tensor, True, False)
+            self.touch(tensor, True, False)
 
     def touch(self, tensor: Tensor, writes: bool, partial: bool) -> None:
         """The rank reads or writes the tensor, or with `partial` an unknown part of it."""
+        if tensor.layout is torch.strided and tensor.untyped_storage()._cdata not in self._homes:
+            return
         for flight in self.flights.values():
             call, _, sent, into = flight
             buffers = (*into, *sent) if writes else into
@@ -238,6 +266,12 @@ class _Operations(TorchDispatchMode):
                     for tensor in _tensors(value):
                         self._watch.touch(tensor, name in access.writes, access.partial)
         return func(*args, **kwargs) if kwargs else func(*args)
+
+
+@cache
+def _keeps_to(func: Any) -> bool:
+    """Whether a torch function uses no tensors but those in its arguments: one in C, or one in Python that runs no graph."""
+    return isinstance(func, _IN_C) or (getattr(func, "__module__", "") in _TORCHS and func is not Tensor.backward)
 
 
 def _home(buffer: Tensor) -> int:

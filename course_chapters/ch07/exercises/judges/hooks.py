@@ -24,6 +24,7 @@ from course_grader.judging.cases import hidden
 from course_grader.judging.gradients import Tensors
 from course_grader.judging.ranks import PerRank
 from course_grader.judging.tensors import coin_of
+from course_grader.judging.worked import once_a_case
 from course_grader.records import Case, Outcome, Verdict
 
 RATE = 0.1  # learning rate of the probe
@@ -52,6 +53,7 @@ def timed(data: Callable[..., PerRank], *more: Any) -> Case:
     return hidden("three ranks on the clock", "cost:overlap", per_rank=per_rank)
 
 
+@once_a_case
 def _steps(case: Case) -> list[Tensors]:
     """The gradients of each step as one process with everybody's examples has them; then it descends."""
     model, wants = net((case.per_rank or ())[0][0]), []

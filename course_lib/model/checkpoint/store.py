@@ -286,7 +286,7 @@ class _named_if_full:  # noqa: N801 - a context manager, used like a function
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise CheckpointError(
                 "no space",

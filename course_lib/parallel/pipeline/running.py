@@ -106,7 +106,7 @@ class _Step:
         self.spans: list[Span] = []
         self.loss_here = 0.0
         self.took = pace.of(schedule) if pace else None
-        self.together = pace.overlapped if pace else None
+        self.together = None if pace is None or pace.overlapped is None else pace.overlapped * schedule.share
 
     def post(self, place: int) -> None:
         """Start the sends and receives that belong before a position of the row."""

@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     elif config.option.everything or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         config.stash[ROTATION] = everything("everything or single files were asked for")
     elif config.option.chapter:
-        config.stash[ROTATION] = single(config.option.chapter)
+        config.stash[ROTATION] = single(config.option.chapter, "slower" if config.option.slower else "quick")
     elif not config.option.slower:
         config.stash[ROTATION] = quick()
     else:

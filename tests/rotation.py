@@ -118,11 +118,10 @@ def quick() -> Rotation:
     return Rotation(chapters=(), solved=(), crossing=(), changed=(), seed=0, why="", tier="quick")
 
 
-def single(chapters: Sequence[str]) -> Rotation:
-    """The rotation of a run of some chapters' tests: all of them, with one answer of each sort that crosses."""
-    return replace(
-        everything("single chapters were asked for"), chapters=tuple(chapters), solved=tuple(chapters), crossing=()
-    )
+def single(chapters: Sequence[str], tier: str) -> Rotation:
+    """The rotation of a run of some chapters' tests: all of a tier, with one answer of each sort that crosses."""
+    whole = everything("single chapters were asked for")
+    return replace(whole, chapters=tuple(chapters), solved=tuple(chapters), crossing=(), tier=tier)
 
 
 def rotation(since: str | None = None) -> Rotation:

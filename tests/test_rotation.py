@@ -119,8 +119,8 @@ def test_tests_that_rotate_have_their_turn_and_all_run_whose_code_changed(files)
 
 def test_the_tests_of_single_chapters_run_whole_but_for_the_answers_that_cross(files):
     answers = [SimpleNamespace(sort=sort, name=place) for place, sort in enumerate(["right", *["wrong"] * 9, "half"])]
-    run = rotation.single(["06", "10"])
-    assert run.chapters == run.solved == ("06", "10") and run.crossing == ()
+    run = rotation.single(["06", "10"], "slower")
+    assert run.chapters == run.solved == ("06", "10") and run.crossing == () and run.tier == "slower"
     assert [answer.sort for answer in run.sample("an-exercise", answers)] == ["right", "wrong", "half"]
     assert all(run.has_turn(place) for place in range(7)) and len(run.exercises(range(20))) == rotation.MOST_MUTATED
 

@@ -88,6 +88,8 @@ def test_a_cell_graded_by_hand_counts_the_same_everywhere(folder):
         other.find_comment("essay", NAME, NAME, "ada").manual_comment = "Which number?"
         book.db.commit()
         other.db.commit()
+    source = folder.sources.path("01")  # a rubric that was changed since is told to nobody either
+    source.write_text(source.read_text(encoding="utf-8").replace("Because.", "Since."), encoding="utf-8")
     make_feedback(folder)
     page = (folder.root / "feedback" / "ada" / NAME / f"{NAME}.html").read_text(encoding="utf-8")
     shown = [cell["source"] for cell in read(autograded_path(folder, "ada", "01"))["cells"]]

@@ -1,4 +1,4 @@
-"""Grades into Canvas and Moodle through their web services: what is sent, what stays, and what is said when it fails."""
+"""Grades into Canvas and Moodle through their web services: what is sent, what stays, what is said when it fails."""
 
 import json
 

@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from nbgrader.api import MissingEntry
 
 from course_grader import exercises
-from course_grader.blank_notebook import blank, rubric
+from course_grader.blank_notebook import blank
 from course_grader.classroom.export import waiting
 from course_grader.classroom.feedback_page import Exercise, Page, Written, render
 from course_grader.classroom.folder import ClassFolder
@@ -26,6 +26,7 @@ from course_grader.committed_form import CHECK_SUFFIX
 from course_grader.judge.report import report_of_dict
 from course_grader.notebooks import Cell, grade_meta, is_by_hand, read, write_whole
 from course_grader.release_steps import chapter_of, fill
+from course_grader.service.autograded import is_rubric
 from course_grader.service.report_cache import latest
 from course_lib.messages import Trouble
 
@@ -210,13 +211,13 @@ def _written(answers: Mapping[str, Cell], book: _Book) -> list[Written]:
 
 def _own(cells: Iterable[Cell], folder: ClassFolder, student: str, chapter: str) -> list[Written]:
     """The cells that the student added or changed: not in their release, not graded, not empty."""
-    source = read(folder.sources.path(chapter))
-    given = fill(blank(source), chapter, folder.variants.of(student, chapter), folder.exercises.all_cards(chapter))
-    known = {cell["source"].strip() for cell in given["cells"]} | {*map(rubric, source["cells"]), ""}
+    source = blank(read(folder.sources.path(chapter)))
+    given = fill(source, chapter, folder.variants.of(student, chapter), folder.exercises.all_cards(chapter))
+    known = {cell["source"].strip() for cell in given["cells"]} | {""}
     return [
         Written(name="", source=cell["source"], markdown=cell["cell_type"] == "markdown")
         for cell in cells
-        if not grade_meta(cell) and cell["source"].strip() not in known
+        if not (grade_meta(cell) or is_rubric(cell) or cell["source"].strip() in known)
     ]
 
 

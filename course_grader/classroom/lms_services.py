@@ -294,7 +294,7 @@ def _refused(lms: str, site: str, error: urllib.error.HTTPError, said: str) -> T
     messages = re.findall(r'"message"\s*:\s*"([^"]{1,200})', said)
     words = f": {clean(messages[0], 200).rstrip('.')}" if messages else ""
     way = {
-        401: f"the token is wrong, has run out, or its owner may not do this; make a new one and set {lms.upper()}_TOKEN",
+        401: f"the token is wrong, has run out, or its owner may not do this; set a new one as {lms.upper()}_TOKEN",
         403: "the token's owner may not grade this assignment",
         404: "copy the address of the assignment again; the token's owner does not see it",
     }.get(error.code, _ASK_HOST)

@@ -19,6 +19,7 @@ from course_grader.records import Report
 from course_grader.submission import places
 from course_lib.messages import count_text
 
+_FOR_GRADERS = "-for-graders"  # ends the id of a cell with a rubric
 ATTACHED = 5_000_000  # characters of pictures that a student pasted into text
 _PICTURES = re.compile(r"image/(png|jpeg|gif|webp)")
 
@@ -46,7 +47,7 @@ def autograded(
         if text := rubric(released):
             shown: Cell = {
                 "cell_type": "markdown",
-                "id": f"{grade_meta(released)['grade_id']}-rubric",
+                "id": grade_meta(released)["grade_id"] + _FOR_GRADERS,
                 "metadata": {},
                 "source": text,
             }
@@ -54,6 +55,11 @@ def autograded(
             keys.insert(keys.index(_key(released)) + 1, "")
     course = {**source["metadata"].get("course", {}), "key": key}
     return {"cells": cells, "metadata": {**source["metadata"], "course": course}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def is_rubric(cell: Cell) -> bool:
+    """Whether a cell of the notebook to show is for graders alone; a student's own cells have other ids there."""
+    return str(cell.get("id", "")).endswith(_FOR_GRADERS)
 
 
 def _join_answer(cells: list[Cell], keys: list[str], key: str, stub: str) -> None:

@@ -73,7 +73,7 @@ def run_steps(comm, stage, letter, size=SIZE, config=CONFIG, **choices):
     return roles, peak, saved, [row.flat.elements for row in z.rows]
 
 
-@each_of("ranks", [2, 7])
+@pytest.mark.parametrize("ranks", [2, pytest.param(7, marks=pytest.mark.slower)])
 @each_of("letter", ["B", "C", "D", "F"])
 @each_of("stage", [1, 2, 3])
 def test_state_by_role_is_that_of_the_convention_and_the_stage(stage, letter, ranks):

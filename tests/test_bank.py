@@ -75,6 +75,14 @@ def test_a_change_within_a_line_names_what_goes_and_what_comes(read):
     assert value(changed, "area(1) / math.pi") == 4 and value(changed, "twice(1) / math.pi") == 12
 
 
+def test_a_long_heading_or_change_goes_on_below_and_errors_keep_their_lines(read):
+    long = "# %% wrong: the diameter => values diameter\n# ~~ from: by steps\n# ~ radius * radius\n# ~~ ==> (2 * radius)\n# ~~ ** 2\n"
+    assert value(read(long)[1], "area(1) / math.pi") == 4
+    below = f"{RIGHT}\n\n{long}".count("\n") + 1
+    with pytest.raises(ValueError, match=rf":{below}: .*matches no places"):
+        read(long + "# ~ cube ==> square\n")
+
+
 def test_a_change_with_nothing_on_its_right_removes_text(read):
     changed = read(
         "# %% wrong: a length => values length  from: by steps\n# ~ radius * radius ==> radius\n# ~ math.pi * ==>\n"

@@ -19,6 +19,7 @@ at exactly one place. A hunk ends where its kinds of lines begin again, so a sec
     # ~ math.ceil(x) ==> math.floor(x)
 
 says it in one: the text on the left, which must occur exactly once, becomes that on the right. Nothing on the right removes it.
+A line `# ~~ ...` goes on with a heading or change that is too long for one line.
 
     # %% wrong: no rank sends => values not-sent  from: one message at a time
     def send(comm, x):
@@ -105,7 +106,7 @@ def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankA
     """
     prelude: list[str] = []
     sections: list[_Section] = []
-    for number, line in enumerate(text.splitlines(), above + 1):
+    for number, line in _whole_lines(text, above):
         if line.startswith("# > ") and sections:
             sections[-1].says.append(line.removeprefix("# > ").strip())
             continue
@@ -145,6 +146,21 @@ def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankA
         )
         for section in sections
     ]
+
+
+def _whole_lines(text: str, above: int) -> list[tuple[int, str]]:
+    """Each line with its number; what stands behind `# ~~` is added to the line above it, after a space, and leaves a blank one."""
+    lines = list[tuple[int, str]]()
+    begun = 0
+    for number, line in enumerate(text.splitlines(), above + 1):
+        if lines and line.startswith("# ~~ "):
+            first, so_far = lines[begun]
+            lines[begun] = first, f"{so_far} {line.removeprefix('# ~~ ')}"
+            line = ""
+        else:
+            begun = len(lines)
+        lines.append((number, line))
+    return lines
 
 
 WORKED = "worked"  # the first right answer where it is the notebook's answer cell

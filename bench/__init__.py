@@ -1,1 +1,2 @@
-"""What the course is held to, measured: each module has `main(arguments) -> exit code` and is run by `./course bench`."""
+"""What the course is held to, measured: each module has `main(arguments) -> exit code` and is run by
+`./course bench`."""

@@ -1,7 +1,8 @@
-"""The rooms of the course, their order and what they import, read from the code; and the picture of it in `docs/architecture.svg`.
+"""The rooms of the course, their order and what they import, read from the code; and the picture of it in
+`docs/architecture.svg`.
 
-`./course bench architecture` draws the picture again. `ORDER` is the rule that a test holds: a module imports only from its own
-row or from rows above it.
+`./course bench architecture` draws the picture again. `ORDER` is the rule that a test holds: a module imports only from
+its own row or from rows above it.
 """
 
 import argparse
@@ -194,7 +195,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     for part in parts().values():
         print(
-            f"{part.name:22} {part.lines:7,} lines {part.modules:4} modules   imports {', '.join(sorted(part.imports)) or 'nothing'}"
+            f"{part.name:22} {part.lines:7,} lines {part.modules:4} modules   imports "
+            f"{', '.join(sorted(part.imports)) or 'nothing'}"
         )
     draw(given.out)
     print(f"drawn: {given.out}")

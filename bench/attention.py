@@ -1,8 +1,8 @@
 """`./course bench attention`: one sequence on several real processes, ours and torch's, against full attention on one.
 
-Forward and backward pass in fp32 over gloo on a CPU, one thread a process. Torch's own ring is run with its CPU kernel, because its
-public `context_parallel` has no CPU attention: same ring, same zig-zag. Bytes are those that the metered cluster counts for the
-same call, beside those of the formula; gloo has no counter.
+Forward and backward pass in fp32 over gloo on a CPU, one thread a process. Torch's own ring is run with its CPU kernel,
+because its public `context_parallel` has no CPU attention: same ring, same zig-zag. Bytes are those that the metered
+cluster counts for the same call, beside those of the formula; gloo has no counter.
 """
 
 import argparse
@@ -119,7 +119,8 @@ def predicted(way: str, length: int, ranks: int) -> Traffic | None:
 
 
 def compare(length: int, ranks: int, repeats: int = 3) -> list[dict[str, Any]]:
-    """A row for full attention and for every way: seconds, bytes of a rank, and differences in units of what rounding allows."""
+    """A row for full attention and for every way: seconds, bytes of a rank, and differences in units of what rounding
+    allows."""
     given, positions = tensors(length), cp.zig_zag(length, ranks)
     (exact, seconds), *_ = launch(alone, 1, args=(given, repeats), timeout=300).results
     rows = [{"way": "full, one process", "seconds": seconds}]

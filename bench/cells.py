@@ -1,7 +1,7 @@
 """How long one waits for a cell: every chapter of the course, solved, in a kernel as a learner's, cell by cell.
 
-`./course bench cells` prints the slowest cells, what the first cell (the imports) of each chapter takes, and how long checks take:
-seconds of the clock, and seconds of CPU of the kernel and all that it starts.
+`./course bench cells` prints the slowest cells, what the first cell (the imports) of each chapter takes, and how long
+checks take: seconds of the clock, and seconds of CPU of the kernel and all that it starts.
 """
 
 import argparse
@@ -125,8 +125,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     first = [each.seconds for each in ran if each.is_first]
     console.print(
         f"Imports: {statistics.median(first):.1f} s at the median, {max(first):.1f} s at most ({IMPORTS:g} s wanted). "
-        f"Checks: {statistics.median(checks):.2f} s at the median ({MEDIAN:g}), {max(checks):.1f} s at most ({CHECK:g}). "
-        f"Other cells that show nothing soon: at most {max(_quiet(ran), default=0.0):.1f} s ({CELL:g})."
+        f"Checks: {statistics.median(checks):.2f} s at the median ({MEDIAN:g}), {max(checks):.1f} s at most "
+        f"({CHECK:g}). Other cells that show nothing soon: at most {max(_quiet(ran), default=0.0):.1f} s ({CELL:g})."
     )
     kept = max(first) <= IMPORTS and max(checks) <= CHECK and statistics.median(checks) <= MEDIAN
     return 0 if kept and max(_quiet(ran), default=0.0) <= CELL else 1

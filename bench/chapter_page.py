@@ -13,7 +13,8 @@ from playwright.sync_api import TimeoutError
 
 from bench.lab import PATIENCE, THEMES, WINDOW
 
-_EVERY = 50  # ms between two looks at the page: to look at every frame, as is usual, takes more of a core than what is waited for
+# ms between two looks at the page: to look at every frame, as is usual, takes more of a core than what is waited for
+_EVERY = 50
 
 _READY = """() => {
   const panel = window.jupyterapp?.shell.currentWidget;
@@ -106,7 +107,8 @@ class ChapterPage:
     # ---------------------------------------------------------------------------------------- the chapter as a whole
 
     def run_all(self) -> None:
-        """Run → Run All Cells, and wait until every cell has run; `Late` if one cell takes longer than `PATIENCE` seconds."""
+        """Run → Run All Cells, and wait until every cell has run; `Late` if one cell takes longer than `PATIENCE`
+        seconds."""
         self.menu("Run", "Run All Cells")
         ran = 0
         while ran >= 0:
@@ -200,7 +202,8 @@ class ChapterPage:
         self.wait(_IS_PICTURE, [self.cell(id).element_handle(), picture])
 
     def wake(self, control: "Control") -> None:
-        """Move the other controls of a widget until one that is greyed out is on; StopIteration if nothing does that."""
+        """Move the other controls of a widget until one that is greyed out is on; StopIteration if nothing does
+        that."""
         moves = self._moves(control.cell)
         while not control.is_on:
             next(moves)()
@@ -353,7 +356,8 @@ class Control:
 def open_chapter(
     browser: Any, address: str, theme: str = "light", window: dict[str, int] = WINDOW, scale: float = 1.0
 ) -> ChapterPage:
-    """The chapter at an address, in a window of its own, with its kernel idle; `scale`: pixels of a picture per pixel."""
+    """The chapter at an address, in a window of its own, with its kernel idle; `scale`: pixels of a picture per
+    pixel."""
     opened = ChapterPage(browser.new_page(viewport=window, device_scale_factor=scale))
     opened.page.goto(address)
     opened.wait_for_kernel()

@@ -1,6 +1,8 @@
-"""`./course bench checkpoints`: kill processes while they save, cut the power, damage files, fill the disk; and count what is lost.
+"""`./course bench checkpoints`: kill processes while they save, cut the power, damage files, fill the disk; and count
+what is lost.
 
-Every kill must leave a checkpoint that loads bit for bit and is at least as new as the last that was committed. Exits with 1 otherwise.
+Every kill must leave a checkpoint that loads bit for bit and is at least as new as the last that was committed. Exits
+with 1 otherwise.
 """
 
 from __future__ import annotations
@@ -139,8 +141,8 @@ def speed(folder: Path, elements: int = 1 << 23, repeats: int = 3) -> str:
         behind.append(stall.copied + stall.waited)
     once, copy = min(at_once[1:]), min(behind[1:])
     return (
-        f"{bytes_text(nbytes)}: written at once {1e3 * once:.0f} ms ({bytes_text(nbytes / once)}/s, hashed and synced); "
-        f"in the background {1e3 * copy:.1f} ms of the training's time, {once / copy:.0f} times less"
+        f"{bytes_text(nbytes)}: written at once {1e3 * once:.0f} ms ({bytes_text(nbytes / once)}/s, hashed and "
+        f"synced); in the background {1e3 * copy:.1f} ms of the training's time, {once / copy:.0f} times less"
     )
 
 

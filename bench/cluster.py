@@ -1,4 +1,5 @@
-"""The cluster's speed on this machine, as a table: messages per second, a large ring, a deadlock, a process boundary, a launch."""
+"""The cluster's speed on this machine, as a table: messages per second, a large ring, a deadlock, a process boundary, a
+launch."""
 
 from __future__ import annotations
 

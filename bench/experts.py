@@ -1,4 +1,5 @@
-"""`./course bench experts`: train small mixtures of experts on the course's text, and write the curves that chapter 12 shows.
+"""`./course bench experts`: train small mixtures of experts on the course's text, and write the curves that chapter 12
+shows.
 
 Without `--write` it trains a few steps of each and prints how far they are from the recorded ones.
 """

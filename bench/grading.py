@@ -110,7 +110,8 @@ def plain(folder: ClassFolder, chapter: str) -> float:
     """Seconds that `nbgrader autograde` takes for the class, in a copy of it."""
     with tempfile.TemporaryDirectory(prefix="course-bench-nbgrader-", ignore_cleanup_errors=True) as scratch:
         copy = Path(shutil.copytree(folder.root, Path(scratch) / "class", symlinks=True))
-        own = "--Autograde.exporter_class=nbconvert.exporters.NotebookExporter"  # a class turns nbgrader's autograder away
+        # a class turns nbgrader's autograder away
+        own = "--Autograde.exporter_class=nbconvert.exporters.NotebookExporter"
         command = [sys.executable, "-m", "nbgrader", "autograde", folder.settings.assignment(chapter), own]
         environment = {
             **os.environ,
@@ -133,7 +134,8 @@ def plain(folder: ClassFolder, chapter: str) -> float:
 
 
 def floor(folder: ClassFolder, chapter: str, count: int) -> float:
-    """Seconds that forking from a fork server and running a solved notebook's cells takes: nothing is judged or written."""
+    """Seconds that forking from a fork server and running a solved notebook's cells takes: nothing is judged or
+    written."""
     source = load(folder.sources.path(chapter))
     whole = needed(rebuild(source, source, folder.exercises.cards(chapter)), source)
     with WorkerPool(torch=True, chapters=exercises.chapters(), imports=imports_of(source), many=True) as workers:
@@ -148,7 +150,8 @@ def floor(folder: ClassFolder, chapter: str, count: int) -> float:
 
 
 def bare_seconds(folder: ClassFolder, chapter: str) -> float:
-    """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox; the cases that a class weighs are run, too."""
+    """Seconds that the checks of a solved chapter take in this one process, without worker or sandbox; the cases that a
+    class weighs are run, too."""
     source = load(folder.sources.path(chapter))
     space: dict[str, Any] = {"__name__": "__main__"}
     cards, total = {card.id: card for card in folder.exercises.cards(chapter)}, 0.0
@@ -213,7 +216,8 @@ def _peak(chapter: str, jobs: int) -> float:
 
 
 def _require_fair(folder: ClassFolder, number: str) -> None:
-    """RuntimeError unless right work has full points, blank work none, and the others lose what is wrong and no more."""
+    """RuntimeError unless right work has full points, blank work none, and the others lose what is wrong and no
+    more."""
     for student, report in all_latest(folder, number).items():
         kind = KINDS[int(student[1:]) % len(KINDS)]
         lost = sum(each["points"] < each["maximum"] for each in report["reports"])

@@ -24,7 +24,8 @@ _INSTEAD = {"wrong": "return -1.0", "blank": "raise NotImplementedError", "crash
 
 
 def class_of(place: Path, chapter: str, count: int) -> ClassFolder:
-    """A class of `count` students with one chapter ("five": the notebook of five questions), which all have handed in."""
+    """A class of `count` students with one chapter ("five": the notebook of five questions), which all have handed
+    in."""
     course = place / "course"
     course.mkdir()
     if chapter == "five":

@@ -1,4 +1,5 @@
-"""The whole grading service, real markers and all, killed at random instants and started again: what is lost or done twice."""
+"""The whole grading service, real markers and all, killed at random instants and started again: what is lost or done
+twice."""
 
 import os
 import random
@@ -19,8 +20,8 @@ from course_lib.folders import ROOT
 from course_lib.operate.processes import descendants
 
 _GRADE = (
-    "import sys; from course_grader.service.grading import grade_class; from course_grader.classroom.folder import ClassFolder; "
-    "sys.exit(grade_class(ClassFolder.open(sys.argv[1]), jobs=2).exit_code)"
+    "import sys; from course_grader.service.grading import grade_class; from course_grader.classroom.folder import "
+    "ClassFolder; sys.exit(grade_class(ClassFolder.open(sys.argv[1]), jobs=2).exit_code)"
 )
 LEFT_SECONDS = 5.0  # that processes may take to end with the one that was killed
 

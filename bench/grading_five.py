@@ -1,4 +1,5 @@
-"""A notebook of five questions on tensors, as an instructor would add it to a class: what the bench of grading marks besides chapters."""
+"""A notebook of five questions on tensors, as an instructor would add it to a class: what the bench of grading marks
+besides chapters."""
 
 from pathlib import Path
 
@@ -13,7 +14,8 @@ QUESTIONS = {  # id -> (signature, the answer, the oracle)
     ),
     "bench-norm": (
         "norm(x)",
-        "m = x.mean(-1, keepdim=True)\n    v = ((x - m) ** 2).mean(-1, keepdim=True)\n    return (x - m) / (v + 1e-5).sqrt()",
+        "m = x.mean(-1, keepdim=True)\n    v = ((x - m) ** 2).mean(-1, keepdim=True)\n    return (x - m) / (v + "
+        "1e-5).sqrt()",
         "torch.nn.functional.layer_norm(x, x.shape[-1:])",
     ),
     "bench-gram": ("gram(x)", "return x @ x.T", "torch.einsum('ij,kj->ik', x, x)"),

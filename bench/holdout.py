@@ -1,4 +1,5 @@
-"""The published rows that constants were chosen on. Only these are left out when a bench judges; the rest of their half is not."""
+"""The published rows that constants were chosen on. Only these are left out when a bench judges; the rest of their half
+is not."""
 
 import zlib
 from functools import cache
@@ -17,5 +18,6 @@ def _known() -> dict[tuple[str, str], frozenset[str]]:
 
 
 def chosen_on(bench: str, source: str, label: str) -> bool:
-    """Whether this row of a source was among those that the constants of a bench ("memory" or "time") were chosen on."""
+    """Whether this row of a source was among those that the constants of a bench ("memory" or "time") were chosen
+    on."""
     return checksum(label) in _known().get((bench, source), frozenset())

@@ -31,7 +31,8 @@ def times_here(
 
 
 def ratio_rows(name: str, rival: str, by_rank: Sequence[Sequence[Sequence[float]]], slowest: float) -> list[Row]:
-    """Medians of both and the quartiles of their ratio, from each rank's times. A repeat's time is that of its slowest rank."""
+    """Medians of both and the quartiles of their ratio, from each rank's times. A repeat's time is that of its slowest
+    rank."""
     times = [[max(each) for each in zip(*repeat, strict=True)] for repeat in zip(*by_rank, strict=True)]
     low, middle, high = statistics.quantiles([mine / other for mine, other in times], n=4)
     ours, theirs = (statistics.median(row[at] for row in times) for at in (0, 1))

@@ -46,7 +46,8 @@ def launch(play: Any) -> Any:
 
 @contextmanager
 def served(folder: Path, chapter: str = "00") -> Iterator[str]:
-    """A JupyterLab that `./course learn CHAPTER` started with its work in `folder`; the value is the address it opens."""
+    """A JupyterLab that `./course learn CHAPTER` started with its work in `folder`; the value is the address it
+    opens."""
     port = _free_port()
     command = [str(ROOT / "course"), "learn", chapter, "--no-browser", "--port", str(port)]
     command += ["--expose-app-in-browser"]  # so that a test may ask the page's own model what it shows
@@ -79,7 +80,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def door(folder: Path) -> Path:
-    """This environment if `./course` made it; else a door to it, because `./course` would set up one that it did not make."""
+    """This environment if `./course` made it; else a door to it, because `./course` would set up one that it did not
+    make."""
     here, wanted = Place(venv=Path(sys.prefix)), Place().wanted_stamp()
     if here.stamp.is_file() and here.stamp.read_text(encoding="utf-8") == wanted:
         return here.venv

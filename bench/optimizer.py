@@ -1,8 +1,9 @@
-"""Chapter 04's small trainings: batches and rates, warm-up, decay, critical batch, repeated text, sizes; recorded for the chapter.
+"""Chapter 04's small trainings: batches and rates, warm-up, decay, critical batch, repeated text, sizes; recorded for
+the chapter.
 
-`course bench optimizer` runs one experiment, or all, and prints the losses beside the recorded ones; `--write` records them anew.
-All train the course's transformer of 30,880 parameters on the course's text, on one CPU thread; losses follow from seeds, up to
-rounding, and only tokens per second depend on the machine.
+`course bench optimizer` runs one experiment, or all, and prints the losses beside the recorded ones; `--write` records
+them anew. All train the course's transformer of 30,880 parameters on the course's text, on one CPU thread; losses
+follow from seeds, up to rounding, and only tokens per second depend on the machine.
 """
 
 from __future__ import annotations
@@ -117,7 +118,8 @@ def critical() -> dict[str, Any]:
 
 
 def noise() -> dict[str, Any]:
-    """The noise scale in sequences before training and during it, from 256 single gradients and from two batch sizes."""
+    """The noise scale in sequences before training and during it, from 256 single gradients and from two batch
+    sizes."""
     model, found, before = transformer.build(SMALL), {}, 0
     made = rules.build("adamw", rules.decay_groups(model, 0.1), lr=8e-3)
     for step in (0, 20, 50, 100, 200, 400):

@@ -1,9 +1,10 @@
-"""The course's data parallelism on two real processes against torch's DistributedDataParallel: `./course bench parallel`.
+"""The course's data parallelism on two real processes against torch's DistributedDataParallel:
+`./course bench parallel`.
 
 A step is forward, backward, averaging and AdamW, on one model and batch. Each repeat times one step of both on the same
-processes, one after the other, so that what else the machine does falls on both alike; the figure is the median of ours /
-torch's within one repeat. The bytes of a step are predicted, metered on the cluster, and read from the kernel's counters
-of the connections that gloo's processes hold (Linux). Parity with one process comes with it.
+processes, one after the other, so that what else the machine does falls on both alike; the figure is the median of ours
+/ torch's within one repeat. The bytes of a step are predicted, metered on the cluster, and read from the kernel's
+counters of the connections that gloo's processes hold (Linux). Parity with one process comes with it.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Parity of data parallel training with one process: the same seeds give the same losses, gradients and weights.
 
-A small transformer with a tied head and a frozen matrix, AdamW, the course's text. Differences are given in units of the
-tolerance that `course_lib.cluster.parity` derives: up to 1, the two differ by roundings alone.
+A small transformer with a tied head and a frozen matrix, AdamW, the course's text. Differences are given in units of
+the tolerance that `course_lib.cluster.parity` derives: up to 1, the two differ by roundings alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,7 +28,8 @@ RANKS = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What a training left: losses by step, gradients of the first step, weights after the last; how large gradients were."""
+    """What a training left: losses by step, gradients of the first step, weights after the last; how large gradients
+    were."""
 
     losses: list[float]
     gradients: dict[str, Any]

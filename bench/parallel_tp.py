@@ -1,9 +1,11 @@
-"""Tensor parallelism beside one process, beside torch's own, and beside its predicted bytes: part of `./course bench parallel`.
+"""Tensor parallelism beside one process, beside torch's own, and beside its predicted bytes: part of
+`./course bench parallel`.
 
 Parity: losses of 50 steps in float32, gradients and weights in float64, in units of the tolerance that
-`course_lib.cluster.parity` derives. Bytes of a step: predicted, metered on the cluster, and read from the kernel's counters of
-gloo's connections. gloo makes a reduce-scatter by an all-reduce, so with the sequence shared out it sends more, and by
-how much is predicted too. Time: a step of ours and one of torch's `parallelize_module` in turns, on the same processes.
+`course_lib.cluster.parity` derives. Bytes of a step: predicted, metered on the cluster, and read from the kernel's
+counters of gloo's connections. gloo makes a reduce-scatter by an all-reduce, so with the sequence shared out it sends
+more, and by how much is predicted too. Time: a step of ours and one of torch's `parallelize_module` in turns, on the
+same processes.
 """
 
 from __future__ import annotations
@@ -312,7 +314,8 @@ def time_rows(ranks: int = 2, repeats: int = REPEATS) -> list[Row]:
 
 
 def rows() -> list[Row]:
-    """The table: parity on the cluster, on processes and of torch's own; bytes at 2 and 4 ranks in both forms; time at 2."""
+    """The table: parity on the cluster, on processes and of torch's own; bytes at 2 and 4 ranks in both forms; time at
+    2."""
     found = []
     for replicas, tp, sequence in GRIDS:
         text = f"parity, cluster, dp {replicas} tp {tp}{', sequence shared out' if sequence else ''}:"

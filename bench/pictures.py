@@ -47,7 +47,8 @@ FORM = {"width": 1100, "height": 760}
 
 
 def words(page: str) -> str:
-    """A digest of a page's colors and text up to its first table; seconds and dates, which differ each time, do not count."""
+    """A digest of a page's colors and text up to its first table; seconds and dates, which differ each time, do not
+    count."""
     plain = html.unescape(re.sub(r"<(?!style)[^>]*>", " ", page.partition("</table>")[0]))
     plain = re.sub(r"\d+(\.\d+)? m?s\b|\d{4}-\d\d-\d\d[ T\d:.+]*", "", plain)
     return hashlib.sha256(" ".join(plain.split()).encode()).hexdigest()

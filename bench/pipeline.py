@@ -2,8 +2,9 @@
 
 speed: how long a schedule takes to generate and to play, and how that grows. torch: the orders against those that torch
 generates. rates: bubbles against published ones. real: two processes on gloo against the whole model on one, and the
-bubble that the timeline predicts from the median times of the operations against the one measured. The measured one is larger:
-an operation that happens to take longer is waited for by the other rank, one that takes less time gives nothing back.
+bubble that the timeline predicts from the median times of the operations against the one measured. The measured one is
+larger: an operation that happens to take longer is waited for by the other rank, one that takes less time gives nothing
+back.
 """
 
 import argparse
@@ -88,7 +89,8 @@ class Real:
 
 
 def steps_here(comm: Any, schedules: Sequence[Schedule], shape: "Sizes", size: int, repeats: int) -> dict[str, list]:
-    """On one rank: for every schedule the spans of each repeat's step. Schedules take turns, so that noise falls on all."""
+    """On one rank: for every schedule the spans of each repeat's step. Schedules take turns, so that noise falls on
+    all."""
     import torch
 
     from course_lib.model.text import batch

@@ -1,4 +1,5 @@
-"""`./course bench precision`: train chapter 05's small model once for every recipe, and write the curves that the chapter shows.
+"""`./course bench precision`: train chapter 05's small model once for every recipe, and write the curves that the
+chapter shows.
 
 Without `--write` it trains a few steps of each and prints how far they are from the recorded ones.
 """

@@ -1,8 +1,10 @@
-"""How much one has to read to understand a capability: the definitions that it is made of, and the modules that its import loads.
+"""How much one has to read to understand a capability: the definitions that it is made of, and the modules that its
+import loads.
 
-`./course bench reading` prints a row for each capability. Definitions are followed by name from the entry points through the modules of
-`course_lib`, a class with all its methods; pictures and what is not of `course_lib` do not count. Docstrings, comments and blank lines do.
-What a function imports only when it needs it (an error's words, checks, other forms of the same) is in the second column alone.
+`./course bench reading` prints a row for each capability. Definitions are followed by name from the entry points
+through the modules of `course_lib`, a class with all its methods; pictures and what is not of `course_lib` do not
+count. Docstrings, comments and blank lines do. What a function imports only when it needs it (an error's words, checks,
+other forms of the same) is in the second column alone.
 """
 
 import argparse
@@ -136,7 +138,8 @@ def _home(module: str, name: str) -> tuple[str, str]:
 def needed(
     entries: Sequence[str], without: Sequence[str] = (), looked_up: bool = False
 ) -> dict[tuple[str, str], ast.stmt]:
-    """The definitions that are reached by name from `module:name` entries, not following modules that begin as in `without`.
+    """The definitions that are reached by name from `module:name` entries, not following modules that begin as in
+    `without`.
 
     With `looked_up`, imports within functions are followed as well.
     """
@@ -167,7 +170,10 @@ def needed(
 def loaded(entries: Sequence[str]) -> int:
     """Lines of the modules of `course_lib` that importing the entries' modules loads, pictures aside."""
     modules = sorted({_home(*entry.split(":"))[0] for entry in entries})
-    program = f"import sys, json, {', '.join(modules)}; print(json.dumps([m.__file__ for n, m in sys.modules.items() if n.startswith('course_lib')]))"
+    program = (
+        f"import sys, json, {', '.join(modules)}; print(json.dumps([m.__file__ for n, m in sys.modules.items() "
+        f"if n.startswith('course_lib')]))"
+    )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     return sum(
         Path(path).read_text(encoding="utf-8").count("\n") for path in json.loads(done.stdout) if "/draw/" not in path

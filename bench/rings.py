@@ -76,7 +76,8 @@ def times_here(comm: Comm, nbytes: int, repeats: int) -> list[list[float]]:
 
 
 def ratios(ranks: int, nbytes: int, repeats: int = REPEATS) -> list[Ratio]:
-    """Both rings, and a ring's messages without its sums, against gloo at one size. A repeat's time is that of its slowest rank."""
+    """Both rings, and a ring's messages without its sums, against gloo at one size. A repeat's time is that of its
+    slowest rank."""
     by_rank = launch(times_here, ranks, args=(nbytes, repeats), timeout=600.0).results
     rows = [[max(each) for each in zip(*(rank[repeat] for rank in by_rank), strict=True)] for repeat in range(repeats)]
     found = []

@@ -1,10 +1,10 @@
 """The course's ZeRO and FSDP against their formulas and against torch's fully_shard: `./course bench sharding`.
 
-For every stage and number of ranks: bytes that a rank sends in a step, predicted and metered on the cluster, and received by
-real gloo processes (Linux counts them), whose reduce-scatter is an all-reduce; and bytes that it holds at the peak, predicted
-and metered. Then the time of a
-step on real processes: each repeat times one step of ours and one of torch's fully_shard, one after the other on the same
-processes; the figure is the median of ours / torch's within one repeat. Weights, gradients and sums are 32 bits wide here.
+For every stage and number of ranks: bytes that a rank sends in a step, predicted and metered on the cluster, and
+received by real gloo processes (Linux counts them), whose reduce-scatter is an all-reduce; and bytes that it holds at
+the peak, predicted and metered. Then the time of a step on real processes: each repeat times one step of ours and one
+of torch's fully_shard, one after the other on the same processes; the figure is the median of ours / torch's within one
+repeat. Weights, gradients and sums are 32 bits wide here.
 """
 
 import argparse
@@ -62,7 +62,8 @@ def step_of(held: Any, optimizer: Any, inputs: Any, targets: Any) -> None:
 
 
 def metered(comm: Comm, stage: int, config: Config) -> tuple[list[int], int, int]:
-    """A second step on the cluster: elements of the rows, the peak until the gradients are there, and activations in it."""
+    """A second step on the cluster: elements of the rows, the peak until the gradients are there, and activations in
+    it."""
     held, optimizer = sharded(comm, stage, config)
     account, data = accounting._here.account, batch(comm.rank, 1, SHORT)
     step_of(held, optimizer, *data)
@@ -97,10 +98,10 @@ def receives(comm: Comm, config: Config) -> list[int | None]:
 def peak_bytes(stage: int, ranks: int, rows: Sequence[int], saved: int) -> int:
     """The peak of a backward pass, predicted: state, activations, and what is on its way where that is most.
 
-    Rows go one after the other. Where row k is sent, stage 1 holds the gradients of rows that are not sent yet, stage 2 of
-    row k; both the buffers of rows k and k - 1, and parts of rows up to k. Stage 3 holds parts, gathered units, the gradients
-    of the unit at work and the buffer of the one before; in the second layer, where the first is on its way as well, the
-    parts of both and the root's are still to come.
+    Rows go one after the other. Where row k is sent, stage 1 holds the gradients of rows that are not sent yet, stage 2
+    of row k; both the buffers of rows k and k - 1, and parts of rows up to k. Stage 3 holds parts, gathered units, the
+    gradients of the unit at work and the buffer of the one before; in the second layer, where the first is on its way
+    as well, the parts of both and the root's are still to come.
     """
     held = memory.zero_bytes(sum(rows), stage, ranks, "D") + saved
     wide = [elements * WIDE for elements in rows]

@@ -1,7 +1,8 @@
 """The course's schedules against those that torch.distributed.pipelining generates, operation by operation.
 
 torch builds a schedule for a stage that it asks for a few numbers only, so no process group and no model is needed. Its
-rows are compared without their idle moments, communication and gradient bookkeeping, which torch derives from the order.
+rows are compared without their idle moments, communication and gradient bookkeeping, which torch derives from the
+order.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Each slider of the chapters is held with the mouse and moved one value at a time, to and fro. The clock starts at the
 time stamp that the browser gives the pointer's event. It stops in the frame after the picture in the page has changed
-and its image is decoded. What lies between is all that a learner waits for: the widget's message, drawing in the kernel,
-the message back, and the page's own work.
+and its image is decoded. What lies between is all that a learner waits for: the widget's message, drawing in the
+kernel, the message back, and the page's own work.
 """
 
 import argparse
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 LIMIT = 100.0  # ms, at the 90th percentile
 EVENTS = 30  # for each slider, at least
 
-# One promise for each move: it gives the ms from the event to the picture, "same" for an answer that looks like the last
+# One promise for each move: it gives the ms from the event to the picture, "same" for an answer that looks like the
+# last
 # one, null for none at all.
 _ARM = """(cell) => {
   const shown = () => cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon');
@@ -88,7 +89,8 @@ def to_and_fro(count: int, start: int, moves: int) -> list[int]:
 
 
 def answers(control: "Control", events: int = EVENTS) -> list[float]:
-    """The ms that a slider takes to answer each of `events` moves; a move that leaves the picture as it was is not counted.
+    """The ms that a slider takes to answer each of `events` moves; a move that leaves the picture as it was is not
+    counted.
 
     Empty if a whole way to and fro changes nothing.
     """
@@ -136,7 +138,10 @@ def table(rows: Sequence[Row], limit: float) -> str:
         for each in rows
     ]
     slow = sum(each.p90 > limit for each in rows)
-    last = f"{len(rows)} sliders, ms from the pointer's event to the picture; {slow} over {limit:g} ms at the 90th percentile"
+    last = (
+        f"{len(rows)} sliders, ms from the pointer's event to the picture; {slow} over {limit:g} ms at the "
+        f"90th percentile"
+    )
     return "\n".join([head, *lines, last])
 
 

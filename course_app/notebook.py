@@ -1,4 +1,5 @@
-"""What a chapter calls: check, hint, predict, answer, params, use. They show panels, return plain values and never raise."""
+"""What a chapter calls: check, hint, predict, answer, params, use. They show panels, return plain values and never
+raise."""
 
 import json
 import os
@@ -21,7 +22,8 @@ _HIDDEN_ROW = "<style>.jp-OutputArea-executeResult:has(.course-points){display:n
 
 
 class Points(float):
-    """What `check` returns: a number that nbgrader reads as the cell's result. The panel already shows it, so the notebook hides its row."""
+    """What `check` returns: a number that nbgrader reads as the cell's result. The panel already shows it, so the
+    notebook hides its row."""
 
     def _repr_html_(self) -> str:
         return f'{_HIDDEN_ROW}<span class="course-points" hidden>{float(self)!r}</span>'
@@ -41,7 +43,8 @@ def check(exercise: str, *answers: Any, unseen: bool | None = None) -> float:
 
 
 def predict(exercise: str, interval: Any) -> float:
-    """Judge a prediction: points for an interval (low, high) at most a factor 4 wide, whether or not it holds the truth.
+    """Judge a prediction: points for an interval (low, high) at most a factor 4 wide, whether or not it holds the
+    truth.
 
     Shows the truth afterwards and keeps the learner's own calibration.
     """
@@ -87,7 +90,8 @@ def use(exercise: str, mine: Callable[..., Any], library: Callable[..., Any]) ->
     """The learner's function once it has passed its check in this kernel, else the library's; says which."""
     own = any(mine is each for each in _passed.get(exercise, ()))
     _say(
-        f"The cells below use {'**your**' if own else 'the library’s'} `{library.__name__ if not own else mine.__name__}`."
+        f"The cells below use {'**your**' if own else 'the library’s'} "
+        f"`{library.__name__ if not own else mine.__name__}`."
     )
     return mine if own else library
 
@@ -120,8 +124,8 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
         report = explain(resolved, runner, decide(resolved, runner))
     except KeyboardInterrupt:
         _say(
-            "You stopped the check before it had finished. If it seemed to take forever, look for a loop in your answer that does "
-            "not end. Then run the cell again."
+            "You stopped the check before it had finished. If it seemed to take forever, look for a loop in your "
+            "answer that does not end. Then run the cell again."
         )
         return Points(0)
     except ImportError as error:

@@ -1,7 +1,8 @@
-"""Real runs in a chapter: one's own evidence where there is any, else what was recorded with the course, and which of them it is.
+"""Real runs in a chapter: one's own evidence where there is any, else what was recorded with the course, and which of
+them it is.
 
-Every function gives Markdown for the end of a cell. Without either it says so, and points to the published rows that the
-chapter shows anyway.
+Every function gives Markdown for the end of a cell. Without either it says so, and points to the published rows that
+the chapter shows anyway.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ QUANTITIES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "wire": ("sent a step", bytes_text),
 }
 _CALLED = {"own": "Your own evidence", "recorded": "Recorded with the course"}
-_NONE = "Neither evidence of your own nor recorded evidence of this kind is here: what others published is in the next cell."
+_NONE = (
+    "Neither evidence of your own nor recorded evidence of this kind is here: what others published is in "
+    "the next cell."
+)
 
 
 def together(kind: str, *asked: Mapping[str, Any]) -> tuple[Chosen, ...]:
-    """One evidence for each setup, all of one origin, model and number of processes; one's own first, empty if there is none."""
+    """One evidence for each setup, all of one origin, model and number of processes; one's own first, empty if there is
+    none."""
     for origin in reading.ORIGINS:
         try:
             first = reading.choose(kind, origin=origin, **asked[0])
@@ -42,7 +47,8 @@ def together(kind: str, *asked: Mapping[str, Any]) -> tuple[Chosen, ...]:
 
 
 def steps(runs: Mapping[str, Mapping[str, Any]], quantities: Sequence[str] = tuple(QUANTITIES)) -> Markdown:
-    """Predicted, measured and ratio of training runs, a row for each quantity and run: `runs` has their names and setups."""
+    """Predicted, measured and ratio of training runs, a row for each quantity and run: `runs` has their names and
+    setups."""
     found = together("train", *runs.values())
     rows = []
     for name, row in zip(runs, reading.rows_of(found), strict=False):

@@ -12,7 +12,8 @@ _POWER = re.compile("(?<=[0-9]) × 10(?=[⁻⁰¹²³⁴⁵⁶⁷⁸⁹])")
 
 
 def table(rows: Sequence[Mapping[str, Any]], assumes: str = "") -> Markdown:
-    """A Markdown table of `rows`, which all have the same keys: the column headings, in order. No line ends within "3.4 × 10³⁸".
+    """A Markdown table of `rows`, which all have the same keys: the column headings, in order. No line ends within "3.4
+    × 10³⁸".
 
     `assumes` stands below it: the conditions of its numbers.
     """
@@ -27,6 +28,7 @@ def _kept_together(cell: Any) -> str:
 
 
 def columns(headings: str, rows: Iterable[Sequence[Any]], assumes: str = "") -> Markdown:
-    """A Markdown table with `headings`, separated by bars, over `rows` of as many cells; ValueError for a row of another length."""
+    """A Markdown table with `headings`, separated by bars, over `rows` of as many cells; ValueError for a row of
+    another length."""
     names = headings.split(" | ")
     return table([dict(zip(names, row, strict=True)) for row in rows], assumes)

@@ -1,4 +1,5 @@
-"""What numbers depend on besides code: threads, torch's defaults and its modes. Answers and judges run with the same, in every process.
+"""What numbers depend on besides code: threads, torch's defaults and its modes. Answers and judges run with the same,
+in every process.
 
 A sum on two threads has other last bits than on one, and a notebook may leave float64 or another device as the default.
 """
@@ -18,7 +19,8 @@ ONE_THREAD: Mapping[str, str] = {
 
 @contextlib.contextmanager
 def loading_with_one_thread() -> Iterator[None]:
-    """Numerical libraries that are loaded in this context use one thread from then on; programs that are started later do not notice."""
+    """Numerical libraries that are loaded in this context use one thread from then on; programs that are started later
+    do not notice."""
     before = {name: os.environ.get(name) for name in ONE_THREAD}
     os.environ.update(ONE_THREAD)
     try:
@@ -32,7 +34,8 @@ def loading_with_one_thread() -> Iterator[None]:
 
 @contextlib.contextmanager
 def same_everywhere() -> Iterator[None]:
-    """One thread, float32 on the CPU, gradients recorded and no special mode in this context; afterwards what was there before."""
+    """One thread, float32 on the CPU, gradients recorded and no special mode in this context; afterwards what was there
+    before."""
     if (torch := sys.modules.get("torch")) is None:
         with loading_with_one_thread():
             yield

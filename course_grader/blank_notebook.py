@@ -18,7 +18,8 @@ _HIDDEN = re.compile(r"^[^\n]*BEGIN HIDDEN TESTS.*?END HIDDEN TESTS[^\n]*\n?", r
 
 
 def stubbed(source: str, kind: str = "code") -> str:
-    """An answer cell's source as it is released: a stub in place of every solution region; `kind` is the cell's type."""
+    """An answer cell's source as it is released: a stub in place of every solution region; `kind` is the cell's
+    type."""
     stub = STUB if kind == "code" else TEXT_STUB
     return _REGION.sub(lambda region: f"{region.group(1)}{stub}", source)
 
@@ -39,7 +40,10 @@ def with_values(source: str, values: Callable[[str], Mapping[str, Any]]) -> str:
         if not isinstance(value, str | int | float):
             return found[0]
         comment = found["comment"] or ""
-        return f"{found['name']} = {json.dumps(value) if isinstance(value, str) else repr(value)}{'' if 'variant' in comment else comment}"
+        return (
+            f"{found['name']} = "
+            f"{json.dumps(value) if isinstance(value, str) else repr(value)}{'' if 'variant' in comment else comment}"
+        )
 
     return _SETTING.sub(filled, source)
 

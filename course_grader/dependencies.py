@@ -96,7 +96,8 @@ def needed(submission: Submission, source: Notebook) -> Submission:
 
 
 def missed(whole: Submission, part: Submission, errors: Iterable[str]) -> bool:
-    """Whether an error of a run of `part` complains about a name that only a left-out cell binds. Then grade `whole`."""
+    """Whether an error of a run of `part` complains about a name that only a left-out cell binds. Then grade
+    `whole`."""
     complained = {one or other for text in errors for one, other in _MISSED.findall(text)}
     if not complained:
         return False

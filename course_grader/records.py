@@ -30,7 +30,8 @@ class Case:
     buffering: float = 0
     adversary: Any = None  # an adversary of course_lib.cluster; None: the plain run
     seconds: float = 10.0  # wall time that one run may take
-    twice: bool = False  # the answer is called on other arguments first and then twice; `args` and `per_rank` hold (its own, others', …)
+    # the answer is called on other arguments first and then twice; `args` and `per_rank` hold (its own, others', …)
+    twice: bool = False
     secret: Any = None  # what the oracle needs and the answer must not get
 
 

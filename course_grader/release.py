@@ -56,7 +56,8 @@ def _worked_cells(chapter: str) -> dict[str, str]:
 
 
 def released(root: Path = ROOT, variant: Path | None = None) -> dict[str, bytes]:
-    """What `notebooks/` should contain: relative path -> bytes. Works in a temporary folder; nothing in `root` changes."""
+    """What `notebooks/` should contain: relative path -> bytes. Works in a temporary folder; nothing in `root`
+    changes."""
     sources = tidied_sources(root)
     with tempfile.TemporaryDirectory(prefix="course-release-") as scratch:
         stage = Path(scratch).resolve()

@@ -91,7 +91,8 @@ def _variant_params(variant: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def check_folder(folder: Path) -> None:
-    """ValueError names files that must not be in a chapter's folder, because nbgrader would copy them into the release."""
+    """ValueError names files that must not be in a chapter's folder, because nbgrader would copy them into the
+    release."""
     for path in sorted(folder.rglob("*")):
         inside = path.relative_to(folder)
         if path.is_dir() or any(part in LEAVES for part in inside.parts):

@@ -6,5 +6,6 @@ _JUDGING = (("course_grader", "judging"), ("course_grader", "bank"), ("course_ch
 
 
 def is_judging(parts: Sequence[str]) -> bool:
-    """Whether a module judges answers, or a file holds them, by the parts of its name: ("course_chapters", "ch01", "exercises", "judges", "state_13b")."""
+    """Whether a module judges answers, or a file holds them, by the parts of its name: ("course_chapters", "ch01",
+    "exercises", "judges", "state_13b")."""
     return tuple(parts[:2]) in _JUDGING or (parts[0] == "course_chapters" and "judges" in parts[3:4])

@@ -1,8 +1,8 @@
 """Turn a learner's notebook into steps to run: their cells in the frame of the course's source.
 
-Every exercise is judged by our check, even if the check cell was changed, on what the notebook's own check sees when the
-notebook runs from top to bottom. Answers are matched by grade_id, then by cell id. Copies of an answer run where they
-are, and so do the learner's own cells. Where a later copy can earn more, the exercise is judged a second time.
+Every exercise is judged by our check, even if the check cell was changed, on what the notebook's own check sees when
+the notebook runs from top to bottom. Answers are matched by grade_id, then by cell id. Copies of an answer run where
+they are, and so do the learner's own cells. Where a later copy can earn more, the exercise is judged a second time.
 """
 
 import ast
@@ -58,8 +58,9 @@ def rebuild(source: Notebook, learner: Notebook, cards: Sequence[Card]) -> Submi
     """The learner's cells in the source's frame.
 
     Answers and the learner's own cells are taken from the learner. So are plain cells that were edited; deleted ones
-    come from the source. A "judge" step takes the place of the learner's check cell, else follows the answer, else comes
-    at the end. An unchanged check cell does not run; one that was edited may hold an answer, and runs before it is judged.
+    come from the source. A "judge" step takes the place of the learner's check cell, else follows the answer, else
+    comes at the end. An unchanged check cell does not run; one that was edited may hold an answer, and runs before it
+    is judged.
     """
     frame = _Frame(source, learner, cards)
     steps = tuple(frame.steps())
@@ -109,7 +110,8 @@ class _Frame:
     # --- which cell is which
 
     def _found(self) -> dict[str, list[int]]:
-        """Key of a source cell -> positions of the learner's cells that may match it: by grade_id or id, else by text."""
+        """Key of a source cell -> positions of the learner's cells that may match it: by grade_id or id, else by
+        text."""
         found: dict[str, list[int]] = {}
         for position, cell in enumerate(self.cells):
             if _key(cell) in self.order:
@@ -155,8 +157,9 @@ class _Frame:
         if exercise in self.exercises:
             self.parts |= {at: exercise for at in found if at != chosen and at not in self.copies}
             text = (
-                f"The answer cell {exercise!r} is there {count_text(len(found), 'time')}, in cells {_listed(at + 1 for at in found)}. "
-                f"Its check sees cell {chosen + 1}, which counts unless a copy below earns more."
+                f"The answer cell {exercise!r} is there {count_text(len(found), 'time')}, in cells "
+                f"{_listed(at + 1 for at in found)}. Its check sees cell {chosen + 1}, which counts unless a copy "
+                "below earns more."
             )
         else:
             self.copies.update(at for at in found if at != chosen)
@@ -174,7 +177,8 @@ class _Frame:
         return bool(mine) and mine != without_values(stub, stub).strip()
 
     def _checks(self, exercise: str) -> list[int]:
-        """Positions of the cells that check an exercise: its check cell, its copies, and own cells that call the check."""
+        """Positions of the cells that check an exercise: its check cell, its copies, and own cells that call the
+        check."""
         return [
             at
             for at, cell in enumerate(self.cells)

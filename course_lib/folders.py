@@ -30,7 +30,8 @@ class Folders:
 def folders(root: Path | None = None, work: Path | None = None) -> Folders:
     """The course's and the learner's folders: as given, else from COURSE_ROOT and COURSE_WORK, else the usual ones.
 
-    A clone has work/ inside. An installed package has the chapters, and work/ is in the folder where the command is given, or above it.
+    A clone has work/ inside. An installed package has the chapters, and work/ is in the folder where the command is
+    given, or above it.
     """
     root = root or Path(os.environ.get("COURSE_ROOT", PACKAGED if installed() else ROOT))
     work = work or Path(os.environ.get("COURSE_WORK", _begun() if root == PACKAGED else root / "work"))
@@ -53,12 +54,14 @@ def _begun() -> Path:
 
 
 def require(root: Path, part: str, what: str) -> None:
-    """Trouble unless `root` has what `what` needs: "notebooks", "solutions" or "tests". Only a clone of the course has all three."""
+    """Trouble unless `root` has what `what` needs: "notebooks", "solutions" or "tests". Only a clone of the course has
+    all three."""
     if any((root / part).glob("*.py" if part == "tests" else "[0-9][0-9]_*")):
         return
     if part == "notebooks" and (root / "solutions").is_dir():
         raise Trouble(f"{what} needs the folder notebooks/ of {root}, which is empty.", "./course release writes it")
     raise Trouble(
-        f"{what} needs the folder {part}/ of the course, which {root} does not have: this is an installed package or a student's bundle.",
+        f"{what} needs the folder {part}/ of the course, which {root} does not have: this is an installed package or "
+        f"a student's bundle.",
         "clone the course's repository and give the same command in that folder, as ./course …",
     )

@@ -1,4 +1,5 @@
-"""Names of a package that are loaded when they are first used, so that a part of it can be had without what the rest needs."""
+"""Names of a package that are loaded when they are first used, so that a part of it can be had without what the rest
+needs."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

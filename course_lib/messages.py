@@ -42,7 +42,8 @@ _CAUSES = (
         "point pip at the proxy's certificate: PIP_CERT=/path/to/ca.pem ./course learn",
     ),
     (
-        r"NewConnectionError|ConnectTimeout|Name or service not known|name resolution|Max retries|getaddrinfo|ReadTimeout"
+        r"NewConnectionError|ConnectTimeout|Name or service not known|name resolution|Max "
+        r"retries|getaddrinfo|ReadTimeout"
         r"|ProxyError|Connection refused|Network is unreachable|No matching distribution|Could not find a version",
         "the package index cannot be reached, or does not have this package",
         "check the network (a proxy is set with HTTPS_PROXY, a mirror with PIP_INDEX_URL), then the same command",

@@ -31,14 +31,16 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.widgets": "course_lib.draw.explore",
 }
 _LEAVES = {  # modules that have another name within their package
-    "course_lib.cluster": "activity:message_exchange exchange:message_exchange interleave:adversarial_delivery work:point_to_point",
+    "course_lib.cluster": "activity:message_exchange exchange:message_exchange interleave:adversarial_delivery "
+    "work:point_to_point",
     "course_lib.memory": "conventions:recipes terms:activation_terms stages:stage_peaks",
     "course_lib.data_parallel": "replica:ddp samples:sampler tokens:token_weighting",
     "course_lib.sharding": "fully:fsdp rows:flat_parameter flat:flatten levels:hsdp whole:full_state_dict owned:zero1 "
     "predict:comm_costs trials:equivalence",
     "course_lib.tensor_parallel": "operators:autograd_collectives chance:rng proof:equivalence "
     "decomposed:collective_matmul pieces:partition",
-    "course_lib.context_parallel": "partial:log_sum_exp_merge needed:visible_blocks gather:all_gather_kv tiles:attention_blocks",
+    "course_lib.context_parallel": "partial:log_sum_exp_merge needed:visible_blocks gather:all_gather_kv "
+    "tiles:attention_blocks",
     "course_lib.expert_parallel": "dropping:expert_capacity nodes:node_limited",
     "course_lib.schedules": "whole:fused_backward cutting:partition holding:activation_peaks rows:rows_builder",
     "course_lib.pipeline": "halves:split_backward sharing:tied_weights",
@@ -71,8 +73,8 @@ class OldNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """A spec for an old name whose new module exists."""
         if fullname == "course_lib.chapters":
             raise ImportError(
-                "This notebook is of an earlier release of the course. `./course update`, with the chapter's number, brings "
-                "your answers into the new one.",
+                "This notebook is of an earlier release of the course. `./course update`, with the chapter's number, "
+                "brings your answers into the new one.",
                 name=fullname,
             )
         return importlib.machinery.ModuleSpec(fullname, self) if new_name(fullname) else None

@@ -1,4 +1,5 @@
-"""What a run will cost before it starts, and the stop that holds it to that. Prices are the facts'; yours is `--price`."""
+"""What a run will cost before it starts, and the stop that holds it to that. Prices are the facts'; yours is
+`--price`."""
 
 from __future__ import annotations
 

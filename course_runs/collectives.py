@@ -23,7 +23,10 @@ from course_runs.op_timer import seconds_of
 from course_runs.process_group import Place, end, join, leave, refused, servers
 from course_runs.ring_bytes import ring_sent
 
-_NO_LINE = "no line α + bytes/β goes through these sizes: nothing is sent, or larger messages are not slower; sweep larger ones (--largest)"
+_NO_LINE = (
+    "no line α + bytes/β goes through these sizes: nothing is sent, or larger messages are not slower; sweep "
+    "larger ones (--largest)"
+)
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send")
 
 
@@ -107,13 +110,15 @@ def run(given: argparse.Namespace, place: Place) -> dict[str, Any]:
         }
         content = evidence.evidence("collectives", setup=setup, raw={"rows": rows}, measured=measured, notes=notes)
         print(
-            f"evidence: {evidence.write(content, given.out, given.name or f'collectives-{place.ranks}-{evidence.stamp()}')}"
+            f"evidence: "
+            f"{evidence.write(content, given.out, given.name or f'collectives-{place.ranks}-{evidence.stamp()}')}"
         )
     return fits
 
 
 def sizes(smallest: float, largest: float, ranks: int) -> list[int]:
-    """Message sizes in bytes, four times as large each and at last the largest, in whole fp32 numbers for every rank."""
+    """Message sizes in bytes, four times as large each and at last the largest, in whole fp32 numbers for every
+    rank."""
     unit, found, nbytes = 4 * ranks, [], max(smallest, 4.0)
     while nbytes <= largest:
         found.append(max(round(nbytes / unit), 1) * unit)

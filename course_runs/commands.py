@@ -1,7 +1,8 @@
 """A run's layout as a command line of torchtitan or Megatron-LM: the same ranks, batch, schedule and recomputation.
 
-Every flag is an option of the version that `course_lib.estimate.facts.framework` names. Where a framework cannot do what this layout does, it is
-refused with the nearest layout that both have. `--fp8`, `--compile`, AdamW's constants and the learning rate's schedule are not translated.
+Every flag is an option of the version that `course_lib.estimate.facts.framework` names. Where a framework cannot do
+what this layout does, it is refused with the nearest layout that both have. `--fp8`, `--compile`, AdamW's constants and
+the learning rate's schedule are not translated.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ TITAN_SCHEDULES = {"gpipe": "GPipe", "1f1b": "1F1B", "interleaved": "Interleaved
 
 
 def torchtitan(job: predict.Job, steps: int, rate: float) -> list[str]:
-    """Flags of torchtitan. Its FSDP shards over context-parallel ranks too, and its tensor parallelism always has sequence parallelism."""
+    """Flags of torchtitan. Its FSDP shards over context-parallel ranks too, and its tensor parallelism always has
+    sequence parallelism."""
     layout = job.layout
     if layout.tp > 1 and not layout.sp:
         raise Trouble("torchtitan's tensor parallelism always splits tokens too.", "add sp to the layout: tp=2,sp")
@@ -110,9 +112,10 @@ def megatron(job: predict.Job, steps: int, rate: float) -> list[str]:
 
 FRAMEWORKS: dict[str, Callable[[predict.Job, int, float], list[str]]] = {"torchtitan": torchtitan, "megatron": megatron}
 MODELS = {
-    "torchtitan": "The model is torchtitan's own: name the function of its llama3 module, such as llama3_8b, in place of CONFIG.",
-    "megatron": "The model has this shape. Set CUDA_DEVICE_MAX_CONNECTIONS=1 for tensor or context parallelism on GPUs before Blackwell, "
-    "and leave it unset with fsdp.",
+    "torchtitan": "The model is torchtitan's own: name the function of its llama3 module, such as llama3_8b, in "
+    "place of CONFIG.",
+    "megatron": "The model has this shape. Set CUDA_DEVICE_MAX_CONNECTIONS=1 for tensor or context parallelism on "
+    "GPUs before Blackwell, and leave it unset with fsdp.",
 }
 
 

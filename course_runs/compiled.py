@@ -1,7 +1,7 @@
 """Where runs keep what `torch.compile` has made: a folder that only runs that ended well pass on to the next.
 
-torch writes its libraries in place, and trusts every file that it finds. A process that is killed while it writes, or a full disk, leaves
-half a file, with which each later run fails until somebody deletes the folder.
+torch writes its libraries in place, and trusts every file that it finds. A process that is killed while it writes, or a
+full disk, leaves half a file, with which each later run fails until somebody deletes the folder.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Context parallelism in a real run: each rank has some tokens of every sequence, and attention gathers the keys and values of all.
+"""Context parallelism in a real run: each rank has some tokens of every sequence, and attention gathers the keys and
+values of all.
 
-Rank r has block r and block 2N − 1 − r of 2N, so that all ranks have as much to do (`context_parallel.zig_zag`). Keys and values are
-gathered forward and again backward, and their gradients are reduce-scattered: the Llama team, "The Llama 3 herd of models" (2024),
-section 3.3.2. PyTorch's own `context_parallel` knows the kernels of GPUs only. Here the device's fused kernel computes each tile, and
-tiles are merged by their log-sum-exps as in `context_parallel.partial`.
+Rank r has block r and block 2N − 1 − r of 2N, so that all ranks have as much to do (`context_parallel.zig_zag`). Keys
+and values are gathered forward and again backward, and their gradients are reduce-scattered: the Llama team, "The Llama
+3 herd of models" (2024), section 3.3.2. PyTorch's own `context_parallel` knows the kernels of GPUs only. Here the
+device's fused kernel computes each tile, and tiles are merged by their log-sum-exps as in `context_parallel.partial`.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def spread(model: Piece, context: Context) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """One rank among those that share sequences. Without a group it sends nothing and copies instead: `rates` times a block so."""
+    """One rank among those that share sequences. Without a group it sends nothing and copies instead: `rates` times a
+    block so."""
 
     rank: int
     ranks: int
@@ -139,7 +141,8 @@ Backward = Callable[..., tuple[Tensor, Tensor, Tensor]]
 
 
 def kernels(q: Tensor) -> tuple[Forward, Backward]:
-    """The device's attention of one tile with its log-sum-exp, and its backward pass: fused, or plain for fp32 on a GPU."""
+    """The device's attention of one tile with its log-sum-exp, and its backward pass: fused, or plain for fp32 on a
+    GPU."""
     if q.device.type == "cpu":
         return _cpu, _cpu_backward
     return (_plain, _plain_backward) if q.dtype == torch.float32 else (_gpu, _gpu_backward)

@@ -1,7 +1,7 @@
 """Bytes that a rank hands to its communication library, counted call by call while a step runs.
 
-Every collective of torch passes its dispatcher, from Python, from DDP's reducer and from FSDP alike; a dispatch mode sees it
-with its tensors. What is counted is what a ring would send of it, so that a count and a formula mean the same.
+Every collective of torch passes its dispatcher, from Python, from DDP's reducer and from FSDP alike; a dispatch mode
+sees it with its tensors. What is counted is what a ring would send of it, so that a count and a formula mean the same.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ _OTHERS = {"recv_", "wait_tensor", "barrier", "barrier_", "monitored_barrier_", 
 
 
 class Wire(TorchDispatchMode):
-    """While open: `sent[kind]` bytes that a ring algorithm sends for each kind of call, `calls[kind]`, and `unknown` names."""
+    """While open: `sent[kind]` bytes that a ring algorithm sends for each kind of call, `calls[kind]`, and `unknown`
+    names."""
 
     def __init__(self) -> None:
         super().__init__()

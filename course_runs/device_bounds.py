@@ -1,4 +1,5 @@
-"""The parts of a device that evidence names, against each other: its name, software, driver, numbers, and the clock that stamped its times."""
+"""The parts of a device that evidence names, against each other: its name, software, driver, numbers, and the clock
+that stamped its times."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ def device_gates(content: Evidence) -> Iterator[Gate]:
 
 
 def _build(seen: dict[str, Any]) -> str:
-    """What contradicts the build of torch, in words: one for CPUs on a GPU, or one for another CUDA than the file names."""
+    """What contradicts the build of torch, in words: one for CPUs on a GPU, or one for another CUDA than the file
+    names."""
     suffix = seen["torch"].partition("+")[2]
     if suffix == "cpu" and seen["device"] != "CPU":
         return ", which is built for CPUs"
@@ -77,7 +79,8 @@ def _numbers(seen: dict[str, Any]) -> Iterator[Gate]:
 
 
 def clock_gates(content: Evidence) -> Iterator[Gate]:
-    """On a GPU, torch reads times as 32-bit milliseconds of the GPU's own events: other numbers are from another clock."""
+    """On a GPU, torch reads times as 32-bit milliseconds of the GPU's own events: other numbers are from another
+    clock."""
     times = list(stamped(content["raw"])) if content["kind"] in STAMPED and on_gpu(content) else []
     if times:
         odd = [each for each in times if not from_an_event(each)]

@@ -1,11 +1,11 @@
 """Matrix products on 8-bit floating-point numbers in a real run: a block's `nn.Linear` layers, forward and backward.
 
-Inputs and weights are E4M3, gradients of outputs E5M2 (Micikevicius et al., 2022). Each tensor has one scale, a power of two that
-brings its largest magnitude into the format's top binade. A power of two changes no mantissa, so that ranks with different parts
-of a tensor round its elements alike. `torch._scaled_mm` multiplies; a CPU has it too, with the same numbers and no gain in speed.
-Split matrices are multiplied part by part: `product` is an operator of its own with a sharding rule, so that padding, which
-`torch._scaled_mm` needs, is done to each rank's part and moves nothing between ranks.
-Embedding, norms, attention scores and the head keep their dtype.
+Inputs and weights are E4M3, gradients of outputs E5M2 (Micikevicius et al., 2022). Each tensor has one scale, a power
+of two that brings its largest magnitude into the format's top binade. A power of two changes no mantissa, so that ranks
+with different parts of a tensor round its elements alike. `torch._scaled_mm` multiplies; a CPU has it too, with the
+same numbers and no gain in speed. Split matrices are multiplied part by part: `product` is an operator of its own with
+a sharding rule, so that padding, which `torch._scaled_mm` needs, is done to each rank's part and moves nothing between
+ranks. Embedding, norms, attention scores and the head keep their dtype.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def require(device: torch.device) -> None:
     found = torch.cuda.get_device_capability(device)
     if found < LEAST:
         raise Trouble(
-            f"{torch.cuda.get_device_name(device)} has compute capability {found[0]}.{found[1]}, and 8-bit floating-point matrix "
-            f"products need {LEAST[0]}.{LEAST[1]} or higher.",
+            f"{torch.cuda.get_device_name(device)} has compute capability {found[0]}.{found[1]}, and 8-bit "
+            f"floating-point matrix products need {LEAST[0]}.{LEAST[1]} or higher.",
             "leave out --fp8, or rent an L40S, H100, H200 or B200; --device cpu computes the same numbers slowly",
         )
 

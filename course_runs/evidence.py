@@ -37,7 +37,8 @@ def evidence(
     predicted: Mapping[str, Any] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Evidence:
-    """An evidence file's content, sealed. `raw` holds every number as it was read, `measured` what follows from them."""
+    """An evidence file's content, sealed. `raw` holds every number as it was read, `measured` what follows from
+    them."""
     if kind not in KINDS:
         raise ValueError(f"kind is {kind!r}; choose from {', '.join(KINDS)}.")
     when = datetime.now(timezone.utc)  # noqa: UP017 - Python 3.10 has no datetime.UTC

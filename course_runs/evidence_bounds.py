@@ -1,8 +1,8 @@
 """What evidence may say at most: bounds of the device's physics, and of the file's own parts on each other.
 
-A file that fails one of these was changed, or its clock did not wait. One that passes all is not proven: who wrote it could have
-chosen other numbers within the bounds. So it is *claimed*, never true; what no bound can reach (that this device did it, and when)
-stays a claim whatever the numbers are.
+A file that fails one of these was changed, or its clock did not wait. One that passes all is not proven: who wrote it
+could have chosen other numbers within the bounds. So it is *claimed*, never true; what no bound can reach (that this
+device did it, and when) stays a claim whatever the numbers are.
 """
 
 from __future__ import annotations
@@ -62,7 +62,10 @@ def physics(content: Evidence) -> list[Gate]:
 def claims(content: Evidence) -> str:
     """What no number in the file can show, in one line."""
     seen = content["environment"]
-    return f"that it ran on {seen['device']} ({seen['cpu']}, torch {seen['torch']}), on {content['when'][:10]}, and as the command says"
+    return (
+        f"that it ran on {seen['device']} ({seen['cpu']}, torch {seen['torch']}), on {content['when'][:10]}, and "
+        f"as the command says"
+    )
 
 
 def sheet_of(content: Evidence) -> Device | None:

@@ -1,4 +1,5 @@
-"""Does anything speak against this evidence? Each gate is one question with a plain answer; a number that fails one is not to be built on."""
+"""Does anything speak against this evidence? Each gate is one question with a plain answer; a number that fails one is
+not to be built on."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def gates(content: Evidence) -> list[Gate]:
 
 
 def verdict(content: Evidence) -> str:
-    """ "contradicted" where a gate fails, else "claimed": nothing in the file speaks against it, and nothing can prove it."""
+    """ "contradicted" where a gate fails, else "claimed": nothing in the file speaks against it, and nothing can prove
+    it."""
     return "claimed" if all(gate.ok for gate in gates(content)) else "contradicted"
 
 
@@ -88,7 +90,8 @@ def _train(content: Evidence) -> Iterator[Gate]:
 
 
 def _parts(content: Evidence) -> Iterator[Gate]:
-    """What explains the step: parts within it, a gap whose terms add up, exposed communication that follows from the trace."""
+    """What explains the step: parts within it, a gap whose terms add up, exposed communication that follows from the
+    trace."""
     measured, raw = content["measured"], content["raw"]
     if "parts" in raw["steps"][0]:
         share = max(sum(row["parts"].values()) / row["seconds"] for row in raw["steps"])

@@ -1,9 +1,11 @@
-"""The weights of a run's checkpoint as one safetensors file, and such a file as a checkpoint for `torch.distributed.checkpoint`.
+"""The weights of a run's checkpoint as one safetensors file, and such a file as a checkpoint for
+`torch.distributed.checkpoint`.
 
     python -m course_runs.export OUT/checkpoints/00000100 model.safetensors
     python -m course_runs.export model.safetensors weights-as-a-checkpoint
 
-The format (huggingface.co/docs/safetensors): 8 bytes of the header's length, the header as JSON, then the tensors' bytes in a row.
+The format (huggingface.co/docs/safetensors): 8 bytes of the header's length, the header as JSON, then the tensors'
+bytes in a row.
 """
 
 from __future__ import annotations

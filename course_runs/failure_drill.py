@@ -1,4 +1,5 @@
-"""Failures on purpose, on real processes: start a run, let one thing go wrong, say what it was, leave nothing behind."""
+"""Failures on purpose, on real processes: start a run, let one thing go wrong, say what it was, leave nothing
+behind."""
 
 from __future__ import annotations
 
@@ -58,8 +59,8 @@ def diagnose(notes: Sequence[dict[str, Any]], ended: torchrun.Ended) -> Diagnosi
             return Diagnosis(
                 "hung",
                 lost["rank"],
-                f"Rank {lost['rank']} never came to the sum of step {lost['step']}: it is still at its own work, while rank "
-                f"{others} wait. Look at its stack (py-spy dump --pid {lost['pid']}).",
+                f"Rank {lost['rank']} never came to the sum of step {lost['step']}: it is still at its own work, "
+                f"while rank {others} wait. Look at its stack (py-spy dump --pid {lost['pid']}).",
             )
     slow = _straggler(notes)
     if slow is not None:
@@ -67,15 +68,16 @@ def diagnose(notes: Sequence[dict[str, Any]], ended: torchrun.Ended) -> Diagnosi
         return Diagnosis(
             "slow",
             rank,
-            f"Rank {rank} takes {times:.1f} times as long as the others for the same work, and everybody waits for it: look at its "
-            "clocks, temperature and neighbors on the host.",
+            f"Rank {rank} takes {times:.1f} times as long as the others for the same work, and everybody waits for "
+            "it: look at its clocks, temperature and neighbors on the host.",
         )
     if ended.ok:
         return Diagnosis("none", None, "Nothing went wrong.")
     return Diagnosis(
         "none",
         None,
-        f"It ended with code {ended.code}, and the notes do not say why; its last words: {' / '.join(ended.lines[-2:])}",
+        f"It ended with code {ended.code}, and the notes do not say why; its last words: "
+        f"{' / '.join(ended.lines[-2:])}",
     )
 
 
@@ -150,7 +152,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         right &= found.kind == kind
         rows.append({"done": kind, **asdict(found), "seconds": ended.seconds, "code": ended.code})
         print(
-            f"{kind:11} {'found' if found.kind == kind else 'NOT FOUND: ' + found.kind:10} {ended.seconds:5.1f} s  {found.words}",
+            f"{kind:11} {'found' if found.kind == kind else 'NOT FOUND: ' + found.kind:10} {ended.seconds:5.1f} s  "
+            f"{found.words}",
             flush=True,
         )
     if given.out:

@@ -1,7 +1,7 @@
 """A run that fails on purpose, as one of its ranks: `failures` starts it and finds out what happened.
 
-Every rank leaves a note in the run's folder whenever it goes from one thing to the next. That is all that the diagnosis has,
-besides how the processes ended: as with a real run, whose flight recorder is written by those who still live.
+Every rank leaves a note in the run's folder whenever it goes from one thing to the next. That is all that the diagnosis
+has, besides how the processes ended: as with a real run, whose flight recorder is written by those who still live.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from course_runs.process_group import Place, join, leave
 KINDS = ("none", "killed", "hung", "slow", "mismatched", "version")
 AT = 5  # the step in which it happens
 STEPS = 10
-START = 120.0  # s that joining and the first collective may take: NCCL's own start alone can take longer than a step's patience
+# s that joining and the first collective may take: NCCL's own start alone can take longer than a step's patience
+START = 120.0
 SLOW = 0.15  # s that the straggler takes longer in each step
 
 

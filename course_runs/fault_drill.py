@@ -1,9 +1,10 @@
 """A run killed for real: ranks killed, hung, slowed, one with a flipped bit; a node lost and one more added.
 
-Three trainings of the same steps: one undisturbed; one to whose ranks all that happens, restarted by torchrun's elastic agent; and one
-on several agents, each a node, of which one is killed and a new one joins later. Afterwards the logs of all ranks must show that each
-harm was noticed and whose it was, that each step of the final trajectory read its samples exactly once, and, where the number of ranks
-did not change, that the weights are those of the undisturbed run, bit for bit.
+Three trainings of the same steps: one undisturbed; one to whose ranks all that happens, restarted by torchrun's elastic
+agent; and one on several agents, each a node, of which one is killed and a new one joins later. Afterwards the logs of
+all ranks must show that each harm was noticed and whose it was, that each step of the final trajectory read its samples
+exactly once, and, where the number of ranks did not change, that the weights are those of the undisturbed run, bit for
+bit.
 """
 
 from __future__ import annotations
@@ -268,7 +269,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         calm_end = one_agent(whole / "calm", given.nproc, words)
         calm = trajectory(read(whole / "calm"), given.steps)
         print(
-            f"undisturbed: {count_text(given.nproc, 'rank')}, {count_text(given.steps, 'step')}, loss {calm.losses[-1]:.4f}",
+            f"undisturbed: {count_text(given.nproc, 'rank')}, {count_text(given.steps, 'step')}, loss "
+            f"{calm.losses[-1]:.4f}",
             flush=True,
         )
         if not calm_end.ok:
@@ -291,13 +293,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(rows: Sequence[Noticed], harmed: Trajectory, calm: Trajectory, planned: int, ended: torchrun.Ended) -> bool:
     print(
-        f"{'harm':9} {'rank':>4} {'step':>4}  {'found':9} {'blamed':8} {'went on at':>10} {'repeated':>8} {'seconds':>8}"
+        f"{'harm':9} {'rank':>4} {'step':>4}  {'found':9} {'blamed':8} {'went on at':>10} {'repeated':>8} "
+        f"{'seconds':>8}"
     )
     for row in rows:
         blamed = ", ".join(map(str, row.blamed)) or "-"
         print(
-            f"{row.kind:9} {row.rank:4} {row.step:4}  {row.found or 'NOTHING':9} {blamed:8} {row.resumed:10} {row.repeated:8} "
-            f"{row.seconds:8.1f}"
+            f"{row.kind:9} {row.rank:4} {row.step:4}  {row.found or 'NOTHING':9} {blamed:8} {row.resumed:10} "
+            f"{row.repeated:8} {row.seconds:8.1f}"
         )
     same = harmed.weights != "" and harmed.weights == calm.weights
     print(
@@ -315,8 +318,8 @@ def _report_resized(found: Trajectory, calm: Trajectory, nproc: int) -> bool:
     off = max(abs(a - b) for a, b in zip(found.losses, calm.losses, strict=True))
     close = off < 1e-3  # the same sums in another order
     print(
-        f"resized: ranks {' → '.join(map(str, found.launches))}; each sample exactly once: {'yes' if found.once else 'NO'}; "
-        f"losses within {off:.1e} of the undisturbed run",
+        f"resized: ranks {' → '.join(map(str, found.launches))}; each sample exactly once: "
+        f"{'yes' if found.once else 'NO'}; losses within {off:.1e} of the undisturbed run",
         flush=True,
     )
     return found.once and close and min(found.launches) < nproc and found.launches[-1] == nproc and found.weights != ""

@@ -1,8 +1,9 @@
 """A small training that survives, as one of its ranks: `survive` starts it, does harm to it, and looks at what it did.
 
-Every rank starts from the newest checkpoint that is whole, whatever the number of ranks is now. After each step the replicas compare
-checksums of their weights, and how long their own work took; after each few, they save in the background. A rank that finds something
-wrong ends: torchrun's agent then starts all ranks anew. Every step is logged with the samples that were read.
+Every rank starts from the newest checkpoint that is whole, whatever the number of ranks is now. After each step the
+replicas compare checksums of their weights, and how long their own work took; after each few, they save in the
+background. A rank that finds something wrong ends: torchrun's agent then starts all ranks anew. Every step is logged
+with the samples that were read.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ from course_runs.evidence import Evidence
 
 
 def times(content: Evidence, share: float, everywhere: bool = False) -> Evidence:
-    """The file with its step time multiplied by `share`; with `everywhere` every time, and all that follows from it. Not sealed."""
+    """The file with its step time multiplied by `share`; with `everywhere` every time, and all that follows from it.
+    Not sealed."""
     copy = {**content, "raw": dict(content["raw"]), "measured": dict(content["measured"])}
     copy["measured"]["step_seconds"] *= share
     if everywhere:

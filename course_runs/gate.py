@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ERROR = 1.05  # a clock's error, and a data sheet's rounding
-# How many times apart two numbers may be that have one cause: a step and its rates or trace, kinds of collectives on one link.
+# How many times apart two numbers may be that have one cause: a step and its rates or trace, kinds of collectives on
+# one link.
 APART = 20.0
 
 

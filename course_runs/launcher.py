@@ -1,7 +1,9 @@
-"""torchrun for processes of one machine, whatever that machine is called: `python -m course_runs.launcher`, with torchrun's flags.
+"""torchrun for processes of one machine, whatever that machine is called: `python -m course_runs.launcher`, with
+torchrun's flags.
 
-torchrun takes the machine's own name as the address of rank 0. In containers, and on laptops that changed networks, that name often has no
-address, and the ranks wait for minutes. Here they meet on the loopback address. A failure is told in one line for each process.
+torchrun takes the machine's own name as the address of rank 0. In containers, and on laptops that changed networks,
+that name often has no address, and the ranks wait for minutes. Here they meet on the loopback address. A failure is
+told in one line for each process.
 """
 
 from __future__ import annotations
@@ -65,7 +67,8 @@ def flags(extra: Sequence[str] = ()) -> list[str]:
 
 
 def unknown_name(name: str, wait: float = WAIT) -> bool:
-    """Whether no address is found for the name of a machine within `wait` seconds. The search for one cannot be broken off, only left."""
+    """Whether no address is found for the name of a machine within `wait` seconds. The search for one cannot be broken
+    off, only left."""
     found: list[object] = []
 
     def look() -> None:

@@ -1,8 +1,8 @@
 """How the ranks of a run share the work: `ddp`, `fsdp`, `cp`, `tp`, `pp` and products of them, as one line of text.
 
-`ddp=2,fsdp=4` is HSDP: two replicas of a model that four ranks share. One degree may be left out; it takes the ranks that
-the others leave. `sp` has no degree of its own: it adds sequence parallelism to `tp`. The mesh's last axis is tensor parallel:
-neighbors by rank, on the fastest wire.
+`ddp=2,fsdp=4` is HSDP: two replicas of a model that four ranks share. One degree may be left out; it takes the ranks
+that the others leave. `sp` has no degree of its own: it adds sequence parallelism to `tp`. The mesh's last axis is
+tensor parallel: neighbors by rank, on the fastest wire.
 """
 
 from __future__ import annotations
@@ -77,12 +77,14 @@ class RunLayout:
 
     @property
     def shards(self) -> int:
-        """Ranks that share one copy of weights, gradients and optimizer state: with FSDP, context-parallel ranks do so too."""
+        """Ranks that share one copy of weights, gradients and optimizer state: with FSDP, context-parallel ranks do so
+        too."""
         return self.fsdp * self.cp if self.fsdp > 1 else 1
 
     @property
     def replicas(self) -> int:
-        """Ranks that hold the same weights and average their gradients: without FSDP, context-parallel ranks are such replicas."""
+        """Ranks that hold the same weights and average their gradients: without FSDP, context-parallel ranks are such
+        replicas."""
         return self.ddp if self.fsdp > 1 else self.ddp * self.cp
 
     @property
@@ -125,7 +127,8 @@ def parse(text: str, ranks: int, *, schedule: str = "1f1b", micro_batches: int |
     total = prod(each or 1 for each in degrees.values())
     if total != ranks:
         raise Trouble(
-            f"--layout {text!r} makes {count_text(total, 'rank')}, and {ranks} {'is' if ranks == 1 else 'are'} running.",
+            f"--layout {text!r} makes {count_text(total, 'rank')}, and {ranks} "
+            f"{'is' if ranks == 1 else 'are'} running.",
             _what_would(text, ranks),
         )
     if schedule not in SCHEDULES:
@@ -193,7 +196,8 @@ def check(layout: RunLayout, config: Any, batch: int) -> None:
 
 
 def check_compiled(layout: RunLayout, config: Any) -> None:
-    """Trouble where `torch.compile` cannot compile a layout's blocks: to compute attention again it saves the mesh of split matrices (2.13)."""
+    """Trouble where `torch.compile` cannot compile a layout's blocks: to compute attention again it saves the mesh of
+    split matrices (2.13)."""
     if layout.tp > 1 and config.checkpointing == "selective":
         raise Trouble(
             "torch.compile fails on blocks that compute attention again and whose matrices are split (tp).",

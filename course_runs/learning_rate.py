@@ -1,4 +1,5 @@
-"""The learning rate of a step: a line up, then half a cosine down. A function of the step alone, so that a resumed run goes on with it."""
+"""The learning rate of a step: a line up, then half a cosine down. A function of the step alone, so that a resumed run
+goes on with it."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ FLOOR = 0.1  # of the peak, where the cosine ends
 
 
 def rate_at(step: int, peak: float, warmup: int = 0, total: int = 0) -> float:
-    """The rate of step `step` (from 0) of `total`: up over `warmup` steps, then down to a tenth. Without warm-up: `peak` throughout."""
+    """The rate of step `step` (from 0) of `total`: up over `warmup` steps, then down to a tenth. Without warm-up:
+    `peak` throughout."""
     if not warmup:
         return peak
     if step < warmup:

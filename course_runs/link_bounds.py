@@ -1,7 +1,9 @@
-"""What evidence of collectives may say at most: the link, the launch, the GPU's clock, and the file's own rows, lines and kinds.
+"""What evidence of collectives may say at most: the link, the launch, the GPU's clock, and the file's own rows, lines
+and kinds.
 
-A forged file passes only where its rows follow a device's limits, its lines and best bandwidths follow from its rows, and, on a GPU, its times
-are numbers that the GPU's clock can give. Passing is not proof: such a file is still only claimed.
+A forged file passes only where its rows follow a device's limits, its lines and best bandwidths follow from its rows,
+and, on a GPU, its times are numbers that the GPU's clock can give. Passing is not proof: such a file is still only
+claimed.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ Row = Mapping[str, Any]
 
 
 def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator[Gate]:
-    """The bounds on a sweep. `device`: the name that the limits are of; `link`: bytes/s that one device sends at most."""
+    """The bounds on a sweep. `device`: the name that the limits are of; `link`: bytes/s that one device sends at
+    most."""
     ranks = content["setup"]["ranks"]
     rows = [row for row in content["raw"]["rows"] if ranks > 1 and {"kind", "nbytes", "median"} <= set(row)]
     if not rows:
@@ -58,7 +61,8 @@ def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator
 
 
 def least_sent(kind: str, nbytes: float, ranks: int, device: str) -> float:
-    """Bytes that a rank sends at least: those of a ring, or each byte once where the switch adds up for an all-reduce."""
+    """Bytes that a rank sends at least: those of a ring, or each byte once where the switch adds up for an
+    all-reduce."""
     sent = ring_sent(kind, nbytes, ranks)
     return min(sent, nbytes) if kind == "all_reduce" and device in devices() and gpu(device).switch_adds else sent
 

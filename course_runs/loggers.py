@@ -1,4 +1,5 @@
-"""Where a run's steps are shown while it goes on: TensorBoard's files and Weights & Biases. Rank 0 writes; no other rank does."""
+"""Where a run's steps are shown while it goes on: TensorBoard's files and Weights & Biases. Rank 0 writes; no other
+rank does."""
 
 from __future__ import annotations
 

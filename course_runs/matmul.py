@@ -62,8 +62,9 @@ def run(given: argparse.Namespace, place: Place) -> list[dict]:
                 continue
             rows.append(row := measure(shape, word, place, given.seconds))
             print(
-                f"{word}  {' × '.join(f'{n:>5}' for n in shape)}  {row['flops'] / 1e12:9.3f} TFLOP/s  "
-                f"(quartiles {row['flops_q1'] / 1e12:.3f} to {row['flops_q3'] / 1e12:.3f}, {count_text(len(row['seconds']), 'time')})",
+                f"{word}  {' × '.join(f'{n:>5}' for n in shape)}  {row['flops'] / 1e12:9.3f} TFLOP/s  (quartiles "
+                f"{row['flops_q1'] / 1e12:.3f} to {row['flops_q3'] / 1e12:.3f}, "
+                f"{count_text(len(row['seconds']), 'time')})",
                 flush=True,
             )
     if given.out:

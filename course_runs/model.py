@@ -1,4 +1,5 @@
-"""The course's transformer for real runs: the same weights whatever the layout, and pieces of it for pipeline stages."""
+"""The course's transformer for real runs: the same weights whatever the layout, and pieces of it for pipeline
+stages."""
 
 from __future__ import annotations
 
@@ -62,7 +63,8 @@ def build(config: Config, device: torch.device, piece: int = 0, pieces: int = 1,
 
 @torch.no_grad()
 def draw(name: str, weight: Tensor, config: Config, seed: int) -> None:
-    """Fill a parameter from its name and the seed: matrices normal with variance 1 / inputs, those that add to x smaller."""
+    """Fill a parameter from its name and the seed: matrices normal with variance 1 / inputs, those that add to x
+    smaller."""
     if weight.ndim == 1:
         weight.fill_(1.0)
         return

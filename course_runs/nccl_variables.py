@@ -1,7 +1,8 @@
-"""What the variables of NCCL, Gloo and torch in this environment do to a run: what holds it back, and names that this machine does not have.
+"""What the variables of NCCL, Gloo and torch in this environment do to a run: what holds it back, and names that this
+machine does not have.
 
-NCCL reads a list of interfaces or adapters as beginnings of names: `eth` is every eth0, eth1, …; `=eth0` is that name alone, and `^docker`
-is everything but those.
+NCCL reads a list of interfaces or adapters as beginnings of names: `eth` is every eth0, eth1, …; `=eth0` is that name
+alone, and `^docker` is everything but those.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ def held_back(environment: Mapping[str, str], infiniband: bool) -> list[str]:
 
 
 def left_over(environment: Mapping[str, str]) -> list[str]:
-    """What a search for an error left behind, as NAME=value: it prints much, makes calls wait, or replaces NCCL's own choice."""
+    """What a search for an error left behind, as NAME=value: it prints much, makes calls wait, or replaces NCCL's own
+    choice."""
     found = []
     if environment.get("NCCL_DEBUG", "").upper() in ("INFO", "TRACE", "ABORT"):
         found.append("NCCL_DEBUG")
@@ -51,7 +53,8 @@ def chosen(text: str, names: Sequence[str]) -> list[str]:
 
 
 def missing(environment: Mapping[str, str], interfaces: Sequence[str], adapters: Mapping[str, bool]) -> tuple[str, str]:
-    """A variable that selects nothing of this machine, or nothing that leads out of it: what is wrong and the way out; "", "" for none.
+    """A variable that selects nothing of this machine, or nothing that leads out of it: what is wrong and the way out;
+    "", "" for none.
 
     `adapters`: InfiniBand or RoCE adapters, and whether a port of theirs is active.
     """

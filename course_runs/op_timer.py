@@ -1,4 +1,5 @@
-"""Seconds of single calls: on a CPU by its clock, on a GPU by events that it stamps itself, so that no call waits for the host."""
+"""Seconds of single calls: on a CPU by its clock, on a GPU by events that it stamps itself, so that no call waits for
+the host."""
 
 from __future__ import annotations
 

@@ -13,17 +13,20 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(
         prog="train",
-        description="Train the course's model for real: `torchrun --nproc-per-node 8 -m course_runs.train --size 1b --layout fsdp`.",
+        description="Train the course's model for real: `torchrun --nproc-per-node 8 -m course_runs.train --size 1b "
+        "--layout fsdp`.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  train --size 1m --steps 20\n  train --size 1b --layout fsdp --checkpointing full\n"
-        "  train --size 1m --layout pp=2,tp=2 --schedule gpipe --micro-batches 8\n  train --size 7b --layout ddp=2,fsdp=4 --out runs/7b --save-every 100 --resume",
+        "  train --size 1m --layout pp=2,tp=2 --schedule gpipe --micro-batches 8\n  train --size 7b --layout "
+        "ddp=2,fsdp=4 --out runs/7b --save-every 100 --resume",
     )
     add = parser.add_argument
     add("--size", default="1m", help=f"size of the model: {', '.join(SIZES)}")
     add(
         "--layout",
         default="",
-        help="how to divide the work: ddp, fsdp, cp, tp, pp or a product of them, such as ddp=2,fsdp=4 or cp=2,tp=4,sp (default: ddp over all ranks)",
+        help="how to divide the work: ddp, fsdp, cp, tp, pp or a product of them, such as ddp=2,fsdp=4 or "
+        "cp=2,tp=4,sp (default: ddp over all ranks)",
     )
     add("--schedule", default="1f1b", help="schedule of the pipeline: gpipe, 1f1b or interleaved")
     add("--micro-batches", type=int, default=None, help="number of micro-batches of each data-parallel rank in a step")
@@ -41,7 +44,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         "--warmup",
         type=int,
         default=0,
-        help="number of steps in which the learning rate rises; then it falls along half a cosine to a tenth (0: the rate stays constant)",
+        help="number of steps in which the learning rate rises; then it falls along half a cosine to a tenth (0: the "
+        "rate stays constant)",
     )
     add(
         "--total-steps",
@@ -70,7 +74,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add(
         "--fp8",
         action="store_true",
-        help="compute the matrix products of the blocks in 8-bit floats; needs an H100, L40S or newer (a CPU computes the same numbers slowly)",
+        help="compute the matrix products of the blocks in 8-bit floats; needs an H100, L40S or newer (a CPU computes "
+        "the same numbers slowly)",
     )
     add("--device", default="auto", help="where to train: auto, cpu or cuda")
     add("--backend", default="auto", help="how the ranks communicate: auto, gloo or nccl")
@@ -100,7 +105,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     add(
         "--wandb",
         action="store_true",
-        help="log the steps to Weights & Biases, which must be installed; WANDB_MODE=offline keeps the log on this machine, WANDB_PROJECT names the project",
+        help="log the steps to Weights & Biases, which must be installed; WANDB_MODE=offline keeps the log on this "
+        "machine, WANDB_PROJECT names the project",
     )
     add(
         "--print-command",

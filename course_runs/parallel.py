@@ -45,8 +45,9 @@ class Choices:
 class RunMesh:
     """The ranks as a mesh with one axis for each degree above one, and always "fsdp".
 
-    Context-parallel ranks hold the same weights. They are part of the axis "fsdp" where weights are sharded, else of "ddp", so that
-    gradients are averaged over them as well. The axis "cp" alone belongs to a second mesh, over which keys and values are gathered.
+    Context-parallel ranks hold the same weights. They are part of the axis "fsdp" where weights are sharded, else of
+    "ddp", so that gradients are averaged over them as well. The axis "cp" alone belongs to a second mesh, over which
+    keys and values are gathered.
     """
 
     def __init__(self, layout: RunLayout, device: str) -> None:
@@ -95,8 +96,9 @@ def spread(model: Piece, layout: RunLayout, mesh: RunMesh, choices: Choices) -> 
 class ByVocabulary(RowwiseParallel):
     """`RowwiseParallel` of the embedding that waits for its sum over ranks.
 
-    Torch's own hands on an `AsyncCollectiveTensor`, a sum that is waited for at its first use. A compiled block gives such an input no
-    gradient, and the embedding's backward pass then fails (torch 2.13; pull request 179506 of pytorch/pytorch describes the cause).
+    Torch's own hands on an `AsyncCollectiveTensor`, a sum that is waited for at its first use. A compiled block gives
+    such an input no gradient, and the embedding's backward pass then fails (torch 2.13; pull request 179506 of
+    pytorch/pytorch describes the cause).
     """
 
     @staticmethod
@@ -109,9 +111,9 @@ class ByVocabulary(RowwiseParallel):
 def _split(model: Piece, mesh: DeviceMesh, sequence: bool) -> None:
     """Megatron's cut: columns, then rows, one all-reduce each way for each pair; embedding and head by the vocabulary.
 
-    Attention and MLP take their input as one DTensor, so that the gradients which their column matrices send back to it are
-    added up first and cross the ranks once. `sequence`: between the pairs each rank keeps its share of the tokens, and a
-    reduce-scatter and an all-gather take the place of each all-reduce. Korthikanti et al. (2022).
+    Attention and MLP take their input as one DTensor, so that the gradients which their column matrices send back to it
+    are added up first and cross the ranks once. `sequence`: between the pairs each rank keeps its share of the tokens,
+    and a reduce-scatter and an all-gather take the place of each all-reduce. Korthikanti et al. (2022).
     """
     tokens = Shard(1) if sequence else Replicate()  # of what lies between the matrices, (B, S, H)
     whole = PrepareModuleInput(input_layouts=tokens, desired_input_layouts=Replicate())

@@ -1,7 +1,8 @@
-"""Do all layouts train the same model? Losses and gradient norms of each against one process, on the ranks that there are.
+"""Do all layouts train the same model? Losses and gradient norms of each against one process, on the ranks that there
+are.
 
-`torchrun --nproc-per-node 4 -m course_runs.parity`. Sums in another order differ by rounding, and a step of Adam carries that
-on: what is allowed grows with the dtype's rounding, the root of the longest sum, and the number of steps.
+`torchrun --nproc-per-node 4 -m course_runs.parity`. Sums in another order differ by rounding, and a step of Adam
+carries that on: what is allowed grows with the dtype's rounding, the root of the longest sum, and the number of steps.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ def table(
     fused: bool | None = None,
     compiled: bool = False,
 ) -> dict[str, Any]:
-    """ "single": losses and norms of one process; "rows": of each layout, how far they are off at most, and whether rounding explains it."""
+    """ "single": losses and norms of one process; "rows": of each layout, how far they are off at most, and whether
+    rounding explains it."""
     want = alone(place, steps, name)
     chosen = layouts.PROVEN.get(place.ranks) if texts is None else texts
     if not chosen:
@@ -110,7 +112,8 @@ def table(
         if place.first:
             row = rows[-1]
             print(
-                f"{text:18} loss {row['loss']:.1e}  norm {row['gradient_norm']:.1e}  (rounding explains {limit:.1e})  {'ok' if row['ok'] else 'NOT THE SAME'}",
+                f"{text:18} loss {row['loss']:.1e}  norm {row['gradient_norm']:.1e}  (rounding explains {limit:.1e})  "
+                f"{'ok' if row['ok'] else 'NOT THE SAME'}",
                 flush=True,
             )
     return {"single": curves(want), "rows": rows}

@@ -16,7 +16,8 @@ _USABLE = 0.94  # of the memory that is free; the rest is NCCL's and what the al
 
 
 def peak_flops(where: torch.device, dtype: torch.dtype, measured: float) -> tuple[float, str]:
-    """FLOP/s that count as the whole, and where the number is from: the data sheet's dense peak, else this machine's matmul."""
+    """FLOP/s that count as the whole, and where the number is from: the data sheet's dense peak, else this machine's
+    matmul."""
     if where.type == "cuda":
         name = fact_name(torch.cuda.get_device_name(where))
         peak = None

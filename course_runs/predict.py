@@ -1,4 +1,5 @@
-"""What a run will need, said before it starts: seconds of a step by part, bytes at the peak, bytes on the wire. Arithmetic.
+"""What a run will need, said before it starts: seconds of a step by part, bytes at the peak, bytes on the wire.
+Arithmetic.
 
 Rates are those of `rates`, measured a moment before on the ranks that will run, or read from evidence. Nothing here is
 fitted to the run that it predicts.
@@ -33,7 +34,8 @@ ADAM_TRAFFIC = (
 
 @dataclass(frozen=True)
 class Rates:
-    """What a rank can do while all of them do it: where they share a machine, this is the share. FLOP/s, bytes/s, seconds."""
+    """What a rank can do while all of them do it: where they share a machine, this is the share. FLOP/s, bytes/s,
+    seconds."""
 
     flops: float  # of the model's own matmul
     memory: float  # bytes/s that a copy moves, read and written
@@ -163,7 +165,8 @@ def wire_bytes(job: Job, stage: int = 0) -> dict[str, float]:
 
 
 def _context_parallel(job: Job) -> float:
-    """Bytes of one block and micro-batch: keys and values gathered forward and backward, their gradients reduce-scattered."""
+    """Bytes of one block and micro-batch: keys and values gathered forward and backward, their gradients
+    reduce-scattered."""
     config, again = job.config, 1 if job.config.checkpointing == "full" else 0
     whole = 2 * job.micro_tokens * config.kv_heads * config.head_dim // job.layout.tp * job.width
     ways = job.layout.cp
@@ -184,7 +187,8 @@ def _tensor_parallel(job: Job, stage: int, blocks: int, hidden: int) -> float:
 
 
 def memory_bytes(job: Job, stage: int = 0) -> dict[str, float]:
-    """Bytes of one rank at its fullest: fp32 state, weights gathered for use, activations of the micro-batches in flight."""
+    """Bytes of one rank at its fullest: fp32 state, weights gathered for use, activations of the micro-batches in
+    flight."""
     layout, shape = job.layout, memory.shape(job.config)
     blocks, ends = unit_params(job, stage)
     kept = (sum(blocks) + ends) / layout.shards
@@ -229,7 +233,8 @@ def memory_bytes(job: Job, stage: int = 0) -> dict[str, float]:
 
 
 def step_seconds(job: Job, rates: Rates, wire: dict[str, float], stage: int = 0) -> dict[str, float]:
-    """Seconds of a step by part: matmuls at the measured rate, what a block's passes take beyond them, bubble, wire, optimizer."""
+    """Seconds of a step by part: matmuls at the measured rate, what a block's passes take beyond them, bubble, wire,
+    optimizer."""
     layout = job.layout
     arithmetic = step_flops(job, hardware=True) / layout.ranks / rates.flops
     blocks, ends = unit_params(job, stage)
@@ -250,7 +255,8 @@ def step_seconds(job: Job, rates: Rates, wire: dict[str, float], stage: int = 0)
 
 
 def passes_seconds(job: Job, rates: Rates) -> float:
-    """Seconds of all forward and backward passes of the stage with the most work, nothing sent; 0 where no block was measured."""
+    """Seconds of all forward and backward passes of the stage with the most work, nothing sent; 0 where no block was
+    measured."""
     layout = job.layout
     pieces = [len(piece) for piece in pieces_of(job.config, layout.pp * layout.chunks)]
     blocks: list[float] = [sum(pieces[stage :: layout.pp]) for stage in range(layout.pp)]
@@ -284,7 +290,8 @@ def calls(job: Job, stage: int = 0) -> dict[str, int]:
 
 
 def step_flops(job: Job, hardware: bool = False) -> float:
-    """FLOP of a step of the whole model, with attention halved by its mask; with `hardware` what is computed again counts."""
+    """FLOP of a step of the whole model, with attention halved by its mask; with `hardware` what is computed again
+    counts."""
     config = job.config
     embedding = config.vocab * config.hidden  # looked up, not multiplied
     per_token = compute.TRAIN * (job.params - embedding)

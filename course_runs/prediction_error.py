@@ -41,7 +41,8 @@ def gap(
 def seconds(
     expected: Predicted, measured: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], job: Job, cores: float
 ) -> list[Term]:
-    """Terms of a step's seconds. The medians of parts need not add up to the median of steps: the last term takes the rest."""
+    """Terms of a step's seconds. The medians of parts need not add up to the median of steps: the last term takes the
+    rest."""
     said = expected.seconds
     parts = {part: median(row["parts"][part] for row in rows) for part in PARTS}
     passes = parts["forward"] + parts["backward"] + parts["communication"]
@@ -63,7 +64,8 @@ def seconds(
             _time(
                 "communication",
                 exposed - sent,
-                "not hidden by arithmetic in one traced step, against each call alone: in the run a call also waits for the rank that comes last",
+                "not hidden by arithmetic in one traced step, against each call alone: in the run a call also waits "
+                "for the rank that comes last",
             ),
             _time(
                 "passes",

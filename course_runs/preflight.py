@@ -1,4 +1,5 @@
-"""The machine before money is spent on it: GPUs, links, clocks, bandwidth, limits. A line each: healthy, degraded or missing.
+"""The machine before money is spent on it: GPUs, links, clocks, bandwidth, limits. A line each: healthy, degraded or
+missing.
 
 `./course doctor` shows it, so torch is loaded only where there is a GPU to measure.
 """
@@ -193,7 +194,8 @@ def nccl_line(
     infiniband: bool,
     adapters: Mapping[str, bool] | None = None,
 ) -> Line:
-    """Whether variables hold NCCL back or name what this machine lacks, and which network it would take between machines."""
+    """Whether variables hold NCCL back or name what this machine lacks, and which network it would take between
+    machines."""
     if off := nccl_variables.held_back(environment, infiniband):
         return Line("NCCL", "warn", f"degraded: {', '.join(off)} is set", f"unset {' '.join(off)}")
     wrong, way_out = nccl_variables.missing(environment, interfaces, adapters or {})
@@ -245,8 +247,8 @@ def name_line(name: str, unknown: bool) -> Line:
         "host name",
         "warn",
         f"{name} has no address",
-        "./course run works without one. For a torchrun of your own, on one machine: add --local-addr 127.0.0.1 and export GLOO_SOCKET_IFNAME=lo; "
-        f"or for all programs: echo 127.0.0.1 {name} | sudo tee -a /etc/hosts",
+        "./course run works without one. For a torchrun of your own, on one machine: add --local-addr 127.0.0.1 and "
+        f"export GLOO_SOCKET_IFNAME=lo; or for all programs: echo 127.0.0.1 {name} | sudo tee -a /etc/hosts",
     )
 
 
@@ -312,7 +314,8 @@ def _copy_line(name: str) -> Line:
 
 
 def all_reduce_line(name: str, count: int, starter: Callable[..., torchrun.Ended] = torchrun.run) -> Line:
-    """Bus bandwidth of an all-reduce over all GPUs of this machine, by processes of their own, against the link one way."""
+    """Bus bandwidth of an all-reduce over all GPUs of this machine, by processes of their own, against the link one
+    way."""
     from course_lib.estimate.facts import device
 
     fact = device(name).link_one_way

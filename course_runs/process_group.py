@@ -97,7 +97,8 @@ def join(device: str = "auto", backend: str = "auto", timeout: float = 120.0) ->
 
 
 def _meet(backend: str, **more: Any) -> None:
-    """Join the others where the environment says; Trouble where that cannot be done, and a word at once where it may take long."""
+    """Join the others where the environment says; Trouble where that cannot be done, and a word at once where it may
+    take long."""
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
     if launcher.unknown_name(address):  # a cluster may give the name an address while this rank waits
         print(f"MASTER_ADDR={address} has no address here; waiting for one. {NAMED}", file=sys.stderr, flush=True)
@@ -107,17 +108,19 @@ def _meet(backend: str, **more: Any) -> None:
         if "EADDRINUSE" in str(error):
             raise Trouble(
                 f"Port {port} of this machine is in use.",
-                "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run finds a free one",
+                "end what listens there (ss -ltnp), or give torchrun another --master-port; ./course run "
+                "finds a free one",
             ) from error
         raise Trouble(
-            f"Rank {os.environ['RANK']} of {os.environ.get('WORLD_SIZE', '')} did not meet the others at {address}:{port} "
-            f"({str(error).splitlines()[0]}).",
+            f"Rank {os.environ['RANK']} of {os.environ.get('WORLD_SIZE', '')} did not meet the others at "
+            f"{address}:{port} ({str(error).splitlines()[0]}).",
             f"start all ranks at the same time; {NAMED} If another launcher left RANK in the environment: unset RANK",
         ) from error
 
 
 def servers(place: Place) -> list[int]:
-    """The number of ranks on each machine, ordered by each machine's first rank. All ranks must call it; all get the same list."""
+    """The number of ranks on each machine, ordered by each machine's first rank. All ranks must call it; all get the
+    same list."""
     found = [""] * place.ranks
     if place.ranks > 1:
         dist.all_gather_object(found, machine())
@@ -125,7 +128,8 @@ def servers(place: Place) -> list[int]:
 
 
 def machine() -> str:
-    """A name that all processes of a machine share, even in separate containers: the kernel's boot id, else the host name."""
+    """A name that all processes of a machine share, even in separate containers: the kernel's boot id, else the host
+    name."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
@@ -135,8 +139,8 @@ def machine() -> str:
 def refused(program: str, trouble: Exception) -> int:
     """Say why nothing runs, once for all ranks; the exit code.
 
-    torchrun ends every rank as soon as one has failed. The others therefore wait until rank 0 has spoken and torchrun ends them; a rank
-    that is still there after the wait was refused alone and says so itself.
+    torchrun ends every rank as soon as one has failed. The others therefore wait until rank 0 has spoken and torchrun
+    ends them; a rank that is still there after the wait was refused alone and says so itself.
     """
     if os.environ.get("RANK", "0") != "0":
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a handler that saves first has nothing to save here
@@ -154,8 +158,8 @@ def leave() -> None:
 def end(code: int) -> NoReturn:
     """End a rank whose work is done and written.
 
-    At once: gloo's and autograd's threads may outlive the interpreter's own end, which then aborts a rank that did everything
-    right, and torchrun calls the run failed.
+    At once: gloo's and autograd's threads may outlive the interpreter's own end, which then aborts a rank that did
+    everything right, and torchrun calls the run failed.
     """
     sys.stdout.flush()
     sys.stderr.flush()

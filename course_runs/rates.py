@@ -1,6 +1,7 @@
 """What this rank can do, measured in a few seconds before a run, on all ranks at once: they share a machine.
 
-A block's passes are run alone, with nothing sent, so that the price of the framework's own work is known before the run.
+A block's passes are run alone, with nothing sent, so that the price of the framework's own work is known before the
+run.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ _SIZES = {"cpu": (4_000, 256_000, 4_000_000), "cuda": (64_000, 4_000_000, 64_000
 
 
 def measure(job: Job, place: Place, choices: Choices, mesh: RunMesh) -> Rates:
-    """Rates of the model's own matmul, of a copy, of a block's passes, and of the calls that this layout makes. All ranks call it."""
+    """Rates of the model's own matmul, of a copy, of a block's passes, and of the calls that this layout makes. All
+    ranks call it."""
     dtype = choices.dtype
     config, tokens = job.config, min(job.micro_tokens // job.layout.cp, 8192)
     x = torch.randn(tokens, config.hidden, device=place.device, dtype=dtype)
@@ -52,9 +54,11 @@ def measure(job: Job, place: Place, choices: Choices, mesh: RunMesh) -> Rates:
 
 
 def passes(job: Job, place: Place, choices: Choices) -> tuple[Callable[[], None], Callable[[], None]]:
-    """One micro-batch forward and backward through a whole block, and through what is in no block, computed as the run will.
+    """One micro-batch forward and backward through a whole block, and through what is in no block, computed as the run
+    will.
 
-    Blocks are compiled if the run's are. Under FSDP the weights are in the arithmetic's dtype; elsewhere autocast casts them.
+    Blocks are compiled if the run's are. Under FSDP the weights are in the arithmetic's dtype; elsewhere autocast casts
+    them.
     """
     dtype, cast = choices.dtype, job.layout.fsdp > 1
     config = replace(job.config, layers=1)
@@ -82,7 +86,8 @@ def passes(job: Job, place: Place, choices: Choices) -> tuple[Callable[[], None]
 
 
 def line(kind: str, place: Place, group: Any = None) -> tuple[float, float]:
-    """α in s and bytes/s sent of a call over a group, from a small, a middle and a large message; 0 bytes/s: no bandwidth shows."""
+    """α in s and bytes/s sent of a call over a group, from a small, a middle and a large message; 0 bytes/s: no
+    bandwidth shows."""
     ranks = dist.get_world_size(group)
     sizes = [nbytes // (4 * ranks) * 4 * ranks for nbytes in _SIZES[place.device.type]]
     seconds = [timed(collectives.call(kind, nbytes, place, group), place, _BUDGET / 3) for nbytes in sizes]

@@ -62,8 +62,8 @@ def every(kind: str | None = None, origin: str | None = None) -> tuple[Chosen, .
 def choose(kind: str, *, origin: str | None = None, **setup: Any) -> Chosen:
     """The first evidence of a kind that fits `setup`, one's own before what is recorded.
 
-    `layout="fsdp"` fits any number of ranks, `layout="fsdp=4"` four; `schedule`, `micro_batches` and `ranks` are looked up
-    in the layout, every other name in the file's setup.
+    `layout="fsdp"` fits any number of ranks, `layout="fsdp=4"` four; `schedule`, `micro_batches` and `ranks` are looked
+    up in the layout, every other name in the file's setup.
     """
     for each in every(kind, origin):
         if all(_fits(each.content, name, value) for name, value in setup.items()):
@@ -82,8 +82,8 @@ def ranks_of(content: Evidence) -> int:
 def rows_of(evidences: Iterable[Chosen]) -> list[dict[str, Any]]:
     """A row for each training run: predicted, measured and ratio of a step's seconds, bytes at the peak and bytes sent.
 
-    `seconds_predicted`, `seconds_measured`, `seconds_ratio`, and the same for `memory` and `wire`; a ratio is None where
-    nothing was predicted or measured.
+    `seconds_predicted`, `seconds_measured`, `seconds_ratio`, and the same for `memory` and `wire`; a ratio is None
+    where nothing was predicted or measured.
     """
     return [_row(each) for each in evidences if each.content["kind"] == "train"]
 

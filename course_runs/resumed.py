@@ -1,7 +1,8 @@
-"""A run that is stopped half-way and goes on from its checkpoint, beside the same run uninterrupted: losses and learning rates of both.
+"""A run that is stopped half-way and goes on from its checkpoint, beside the same run uninterrupted: losses and
+learning rates of both.
 
-`torchrun --nproc-per-node 2 -m course_runs.resumed --out runs/resumed`. The evidence is that of the second half, with the
-first half and the uninterrupted run beside its steps.
+`torchrun --nproc-per-node 2 -m course_runs.resumed --out runs/resumed`. The evidence is that of the second half, with
+the first half and the uninterrupted run beside its steps.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run(given: argparse.Namespace, place: Place) -> evidence.Evidence | None:
-    """The whole run, its first half with a checkpoint at the end, and the second half from there; evidence on rank 0."""
+    """The whole run, its first half with a checkpoint at the end, and the second half from there; evidence on rank
+    0."""
     if place.local_ranks != place.ranks:
         raise Trouble(
             "Its checkpoint lies in a folder of one machine, and these ranks are on several.",

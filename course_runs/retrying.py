@@ -1,7 +1,8 @@
 """Starts a training again from its newest checkpoint, if it ended for a reason that another try can overcome.
 
-A lost process, a signal, and SIGTERM after saving are such reasons: spot machines end runs this way. A refusal, an error of the program,
-Ctrl-C and the run's own limit are not. Minutes and dollars are counted over all tries and the waits between them.
+A lost process, a signal, and SIGTERM after saving are such reasons: spot machines end runs this way. A refusal, an
+error of the program, Ctrl-C and the run's own limit are not. Minutes and dollars are counted over all tries and the
+waits between them.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ def run(
     retries: int,
     sleep: Callable[[float], Any] = time.sleep,
 ) -> Ended:
-    """Start it, and up to `retries` times again; how the last try ended, with the seconds of all of them and of the waits."""
+    """Start it, and up to `retries` times again; how the last try ended, with the seconds of all of them and of the
+    waits."""
     goal, spent = goal_of(arguments), 0.0
     words = list(arguments)
     for number in range(1, retries + 2):

@@ -1,4 +1,5 @@
-"""Checkpoints of a run by torch.distributed.checkpoint: every rank writes its part, and any layout of as many stages reads it.
+"""Checkpoints of a run by torch.distributed.checkpoint: every rank writes its part, and any layout of as many stages
+reads it.
 
 All ranks write to one folder, so on several machines it must lie on a file system that they share.
 """
@@ -42,7 +43,8 @@ class Saver:
         self.told = True
 
     def after(self, done: int, total: int) -> bool:
-        """Save after `done` steps of a schedule of `total` if it is time; Stopped where any rank got SIGTERM. Whether it saved."""
+        """Save after `done` steps of a schedule of `total` if it is time; Stopped where any rank got SIGTERM. Whether
+        it saved."""
         every = self.given.save_every
         stop = bool(every) and done % min(every, ASK_EVERY) == 0 and self._any_told()
         if not every or not (stop or done % every == 0):
@@ -113,7 +115,8 @@ def whole(given: argparse.Namespace) -> list[Path]:
 
 
 def newest(given: argparse.Namespace, place: Place) -> Path | None:
-    """The checkpoint to go on from: rank 0 chooses, and all ranks must see it. Trouble on every rank where one does not."""
+    """The checkpoint to go on from: rank 0 chooses, and all ranks must see it. Trouble on every rank where one does
+    not."""
     found = whole(given) if place.first else []
     chosen = [str(found[-1]) if found else ""]
     dist.broadcast_object_list(chosen)
@@ -143,7 +146,8 @@ def _state(stepper: Stepper) -> dict[str, Any]:
 
 
 def resume(given: argparse.Namespace, stepper: Stepper, place: Place) -> tuple[int, int]:
-    """Load the newest whole checkpoint; the step to go on with, and how many its learning rate is planned for. 0, 0 without one."""
+    """Load the newest whole checkpoint; the step to go on with, and how many its learning rate is planned for. 0, 0
+    without one."""
     path = newest(given, place)
     if path is None:
         return 0, 0

@@ -1,7 +1,7 @@
 """A small server with continuous batching and a paged KV cache, and the load to try it with.
 
-Without --load it serves until Ctrl-C. With --load, clients in a process of their own send requests at each rate; the run first
-measures the cost of an iteration, predicts the latencies of each rate from it, and then measures them.
+Without --load it serves until Ctrl-C. With --load, clients in a process of their own send requests at each rate; the
+run first measures the cost of an iteration, predicts the latencies of each rate from it, and then measures them.
 """
 
 from __future__ import annotations
@@ -76,8 +76,9 @@ async def serve(given: argparse.Namespace, ready: Callable[[int], None] = lambda
     cache = server.engine.compute.cache  # type: ignore[attr-defined]
     print(
         f"serving {given.model}, {params:,} parameters, on {given.device} at http://{HOST}:{port}/v1\n"
-        f"KV cache: {count_text(given.limits.pages, 'page')} of {count_text(given.limits.page_size, 'token')}, {cache.nbytes / 1e6:,.1f} MB; context {given.limits.context} "
-        f"tokens; at most {given.limits.max_batch} sequences run and {given.limits.queue} wait. Ctrl-C drains.",
+        f"KV cache: {count_text(given.limits.pages, 'page')} of {count_text(given.limits.page_size, 'token')}, "
+        f"{cache.nbytes / 1e6:,.1f} MB; context {given.limits.context} tokens; at most {given.limits.max_batch} "
+        f"sequences run and {given.limits.queue} wait. Ctrl-C drains.",
         flush=True,
     )
     ready(port)
@@ -117,13 +118,16 @@ async def _loaded(
         return [], 0
     given.cost = cost
     print(
-        f"an iteration takes {1e3 * cost.fixed:.2f} ms, {1e6 * cost.prompt_token:.0f} µs per prompt token, {1e6 * cost.prompt_chunk:.0f} per "
-        f"prompt, {1e6 * cost.decode:.0f} per decoding sequence, {1e6 * cost.context:.2f} per token of context\n"
-        f"the server adds {1e6 * cost.turn:.0f} µs per iteration, {1e6 * cost.delivery:.0f} per token sent, {1e3 * cost.request:.1f} ms per request"
+        f"an iteration takes {1e3 * cost.fixed:.2f} ms, {1e6 * cost.prompt_token:.0f} µs per prompt token, "
+        f"{1e6 * cost.prompt_chunk:.0f} per prompt, {1e6 * cost.decode:.0f} per decoding sequence, "
+        f"{1e6 * cost.context:.2f} per token of context\n"
+        f"the server adds {1e6 * cost.turn:.0f} µs per iteration, {1e6 * cost.delivery:.0f} per token sent, "
+        f"{1e3 * cost.request:.1f} ms per request"
     )
     if cost.stretch > BUSY:
         print(
-            f"other programs use this machine: an iteration takes {cost.stretch:.1f} times as long as undisturbed, with wide scatter"
+            f"other programs use this machine: an iteration takes {cost.stretch:.1f} times as long as undisturbed, "
+            f"with wide scatter"
         )
     most = serve_load.capacity(plan(given, 1.0, 0, 200), given.limits, cost)
     print(f"predicted capacity: {most:.3g} requests/s", flush=True)
@@ -155,8 +159,8 @@ def _last_words(
     outcomes = ", ".join(f"{count:,} {name}" for name, count in sorted(server.tally.items())) or "none"
     lost = server.received - len(server.outcomes)
     print(
-        f"\nrequests received{', warm-up included' if rows else ''}: {server.received:,} ({outcomes}); without an answer: {lost}; "
-        f"pages in use: {server.engine.pages_used}; preemptions: {server.engine.preemptions}"
+        f"\nrequests received{', warm-up included' if rows else ''}: {server.received:,} ({outcomes}); without an "
+        f"answer: {lost}; pages in use: {server.engine.pages_used}; preemptions: {server.engine.preemptions}"
         + ("" if drained else "; some were stopped before they were complete"),
         flush=True,
     )

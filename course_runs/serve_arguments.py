@@ -16,8 +16,8 @@ from course_runs import serve_model
 ABOUT = """\
 A small server with continuous batching and a paged KV cache, and the load to try it with.
 
-Without --load it serves until Ctrl-C. With --load, clients in a process of their own send requests at each rate; the run first
-measures the cost of an iteration, predicts the latencies of each rate from it, and then measures them.
+Without --load it serves until Ctrl-C. With --load, clients in a process of their own send requests at each rate; the
+run first measures the cost of an iteration, predicts the latencies of each rate from it, and then measures them.
 """
 EXAMPLES = """\
 examples:
@@ -101,7 +101,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     room = min(serve_model.CONTEXT, given.pages * given.page_size)
     if given.rates and longest > room:
         raise Trouble(
-            f"The longest request has {count_text(longest, 'token')}: shared prefix, prompt and reply. The context and all pages together hold {room}.",
+            f"The longest request has {count_text(longest, 'token')}: shared prefix, prompt and reply. The context "
+            f"and all pages together hold {room}.",
             "lower --shared, --prompt or --output, or raise --pages",
         )
     return given

@@ -45,7 +45,8 @@ class Row:
 
 
 def use(iterations: Sequence[tuple[Iteration, float]]) -> dict[str, float]:
-    """Averages over iterations, each with its seconds to the next: sequences that run, requests in the system; most pages."""
+    """Averages over iterations, each with its seconds to the next: sequences that run, requests in the system; most
+    pages."""
     total = math.fsum(seconds for _, seconds in iterations) or math.nan
     return {
         "batch": math.fsum(each.running * seconds for each, seconds in iterations) / total,
@@ -56,7 +57,8 @@ def use(iterations: Sequence[tuple[Iteration, float]]) -> dict[str, float]:
 
 
 async def send(port: int, plan: Sequence[Planned], server: Server, every: float = math.inf) -> list[Seen]:
-    """Send a plan from a process of its own, with a line of the server's live figures now and then; what the clients saw."""
+    """Send a plan from a process of its own, with a line of the server's live figures now and then; what the clients
+    saw."""
     with tempfile.TemporaryDirectory(prefix="course-serve-") as scratch:
         source, target = Path(scratch, "plan.json"), Path(scratch, "seen.json")
         source.write_text(json.dumps([asdict(each) for each in plan]), encoding="utf-8")
@@ -136,8 +138,9 @@ async def measured(
     """Send a plan whose forecast has been printed."""
     said, said_use = predicted(plan, server.engine.limits, cost)
     print(
-        f"\n{rate:.3g} requests/s, {count_text(len(plan), 'request')}; predicted: TTFT p50 {_ms(said.ttft[50])}, p99 {_ms(said.ttft[99])} ms, "
-        f"ITL p50 {_ms(said.itl[50])} ms, {said.tokens_per_s:,.0f} tokens/s, {said.refused} refused",
+        f"\n{rate:.3g} requests/s, {count_text(len(plan), 'request')}; predicted: TTFT p50 {_ms(said.ttft[50])}, p99 "
+        f"{_ms(said.ttft[99])} ms, ITL p50 {_ms(said.itl[50])} ms, {said.tokens_per_s:,.0f} tokens/s, "
+        f"{said.refused} refused",
         flush=True,
     )
     server.forget()
@@ -164,7 +167,8 @@ def _with_pauses(iterations: Sequence[Timed]) -> list[tuple[Timed, float]]:
 
 
 def same_as_uncached(server: Server, plan: Sequence[Planned], seen: Sequence[Seen]) -> tuple[int, int]:
-    """How many complete replies are those of the model without a cache, and how many there are. Slow: one pass per token."""
+    """How many complete replies are those of the model without a cache, and how many there are. Slow: one pass per
+    token."""
     import torch
 
     compute: Any = server.engine.compute

@@ -1,4 +1,5 @@
-"""Models for `./course run serve`: a small one that learns the course's stories in seconds, and larger ones that have learned nothing."""
+"""Models for `./course run serve`: a small one that learns the course's stories in seconds, and larger ones that have
+learned nothing."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def load(name: str, device: torch.device | str = "cpu", folder: Path | None = No
         begun = time.perf_counter()
         found = training.train(model, AdamW(model.parameters(), lr=RATE), STEPS, SEQUENCES, rate=_rate)
         print(
-            f"serve: loss {found.losses[0]:.2f} to {found.final:.2f} nats per token in {time.perf_counter() - begun:.1f} s"
+            f"serve: loss {found.losses[0]:.2f} to {found.final:.2f} nats per token in "
+            f"{time.perf_counter() - begun:.1f} s"
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")

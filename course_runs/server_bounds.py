@@ -1,8 +1,8 @@
 """Upper bounds on evidence from several servers: all data between servers passes the PCIe ports of their GPUs.
 
-We bound by the ports and not by the network cards, because rented servers have different cards and a file could name any. NCCL sends to a
-network card either directly from GPU memory or through CPU memory; both paths pass the PCIe port of a GPU in that server. Where NVLink
-itself connects servers (GB200), the facts have no port, so there is no bound.
+We bound by the ports and not by the network cards, because rented servers have different cards and a file could name
+any. NCCL sends to a network card either directly from GPU memory or through CPU memory; both paths pass the PCIe port
+of a GPU in that server. Where NVLink itself connects servers (GB200), the facts have no port, so there is no bound.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def server_gates(
 def crossing(kind: str, nbytes: float, ranks: int, here: int) -> float:
     """Bytes that any algorithm must send into or out of a server with `here` of the ranks, whichever is more.
 
-    The bound also holds where switches do the adding: a sum needs each server's own contribution, and a gather needs what the others hold.
+    The bound also holds where switches do the adding: a sum needs each server's own contribution, and a gather needs
+    what the others hold.
     """
     there = (ranks - here) / ranks
     return {

@@ -1,4 +1,5 @@
-"""What FSDP2 sent in the two passes of a step, as rows: of a try just made, beside what was predicted, or of recorded runs."""
+"""What FSDP2 sent in the two passes of a step, as rows: of a try just made, beside what was predicted, or of recorded
+runs."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def parameters(config: Config) -> tuple[int, int]:
 
 
 def predicted(config: Config, reshard: bool, narrow: bool, ranks: int = 2) -> dict[str, float]:
-    """Bytes of weights and of gradients that a rank sends in a step, and of weights whole between the passes: blocks are units, the rest stays whole."""
+    """Bytes of weights and of gradients that a rank sends in a step, and of weights whole between the passes: blocks
+    are units, the rest stays whole."""
     blocks, everything = parameters(config)
     width = HALF if narrow else FP32
     return {

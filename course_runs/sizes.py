@@ -35,7 +35,8 @@ class Size:
         )
 
 
-# The text of the course has fewer than 64 characters; the larger vocabularies are there for their arithmetic and memory.
+# The text of the course has fewer than 64 characters; the larger vocabularies are there for their arithmetic and
+# memory.
 SIZES = {
     "1m": Size(layers=4, hidden=144, heads=8, kv_heads=4, vocab=64, seq_len=128, batch=16),
     "10m": Size(layers=8, hidden=320, heads=8, kv_heads=8, vocab=64, seq_len=128, batch=16),

@@ -1,6 +1,7 @@
 """Where the seconds of a step go: each moment belongs to one part, on the CPU's clock or on the GPU's own.
 
-A GPU works behind the program's back, so its parts are read from events that it stamps itself, and nothing waits for them.
+A GPU works behind the program's back, so its parts are read from events that it stamps itself, and nothing waits for
+them.
 """
 
 from __future__ import annotations

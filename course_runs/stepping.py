@@ -1,8 +1,10 @@
-"""One training step under any layout, and the sums over ranks that make its loss and its gradient norm the whole model's.
+"""One training step under any layout, and the sums over ranks that make its loss and its gradient norm the whole
+model's.
 
-A step's seconds by part are on `Stepper.clock`. "communication" is what the step asks for between its passes: sums of loss,
-norm and replicas' gradients; in a pipeline also all waiting for neighbors, the bubble too. What DDP, FSDP and DTensor send
-during a pass is in "forward" and "backward", where it may be hidden: only a trace tells it apart (`train --trace`).
+A step's seconds by part are on `Stepper.clock`. "communication" is what the step asks for between its passes: sums of
+loss, norm and replicas' gradients; in a pipeline also all waiting for neighbors, the bubble too. What DDP, FSDP and
+DTensor send during a pass is in "forward" and "backward", where it may be hidden: only a trace tells it apart
+(`train --trace`).
 """
 
 from __future__ import annotations
@@ -32,13 +34,15 @@ _SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved": Sched
 def batch_of(
     step: int, batch: int, config: Config, data_rank: int, data_ranks: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
-    """This data-parallel rank's rows of step `step`'s batch: any split meets the same samples, and no rank builds the others'."""
+    """This data-parallel rank's rows of step `step`'s batch: any split meets the same samples, and no rank builds the
+    others'."""
     tokens, targets = text.batch(step * data_ranks + data_rank, batch // data_ranks, config.seq_len)
     return tokens.to(device), targets.to(device)
 
 
 class Stepper:
-    """A model under a layout, with its optimizer: `step(number)` trains once and gives the mean loss of the whole batch."""
+    """A model under a layout, with its optimizer: `step(number)` trains once and gives the mean loss of the whole
+    batch."""
 
     def __init__(
         self,
@@ -67,7 +71,8 @@ class Stepper:
         return {name: float(value) for name, value in self.launch(number, learning_rate).items()}
 
     def launch(self, number: int, learning_rate: float | None = None) -> dict[str, Tensor]:
-        """The same step as tensors of the device: nothing waits for a GPU, which has the next step before it is done with this one."""
+        """The same step as tensors of the device: nothing waits for a GPU, which has the next step before it is done
+        with this one."""
         mean = self.passes(number)
         with self.clock.part("optimizer"):
             norm = self._clip()
@@ -81,7 +86,8 @@ class Stepper:
     # --- forward and backward
 
     def passes(self, number: int) -> Tensor:
-        """Forward and backward of step `number`: every rank has its part of the whole batch's gradient; the mean loss of its own tokens."""
+        """Forward and backward of step `number`: every rank has its part of the whole batch's gradient; the mean loss
+        of its own tokens."""
         with self.clock.part("data"):
             tokens, targets = batch_of(
                 number, self.batch, self.config, self.data_rank, self.layout.data, self.place.device
@@ -163,7 +169,8 @@ class Stepper:
     # --- over ranks
 
     def _average_replicas(self) -> None:
-        """Replicas of a stage or of tensor-parallel parts average their gradients here; DDP and FSDP have done it on the way."""
+        """Replicas of a stage or of tensor-parallel parts average their gradients here; DDP and FSDP have done it on
+        the way."""
         if self.layout.sp:
             self._add_norms()
         if self.layout.pp == self.layout.tp == 1 or self.layout.fsdp > 1 or self.layout.replicas == 1:
@@ -176,7 +183,8 @@ class Stepper:
             grad.copy_(mean)
 
     def _add_norms(self) -> None:
-        """With sequence parallelism each rank saw some of the tokens, so the norms' gradients are sums over tensor-parallel ranks."""
+        """With sequence parallelism each rank saw some of the tokens, so the norms' gradients are sums over
+        tensor-parallel ranks."""
         parts = [p for p in self._parameters() if p.grad is not None and is_partial(p.grad)]
         if not parts:  # FSDP has added them up
             return

@@ -85,9 +85,15 @@ def what(content: dict[str, Any]) -> str:
     """One evidence file in a few words."""
     setup = content["setup"]
     if content["kind"] == "train":
-        return f"{setup['size']} {setup['layout']['name']} {setup['checkpointing'] if setup['checkpointing'] != 'none' else ''}".strip()
+        return (
+            f"{setup['size']} {setup['layout']['name']} "
+            f"{setup['checkpointing'] if setup['checkpointing'] != 'none' else ''}"
+        ).strip()
     if content["kind"] == "parity":
-        return f"{setup['size']}, {count_text(content['measured']['of'], 'layout')} of {count_text(setup['ranks'], 'rank')}"
+        return (
+            f"{setup['size']}, {count_text(content['measured']['of'], 'layout')} of "
+            f"{count_text(setup['ranks'], 'rank')}"
+        )
     if content["kind"] == "collectives":
         return f"{count_text(setup['ranks'], 'rank')}, {setup['backend']}"
     if content["kind"] == "matmul":

@@ -1,4 +1,5 @@
-"""Tables of the README, made from the tour's plan, the facts and the recorded evidence: `python -m course_runs.tables README.md`."""
+"""Tables of the README, made from the tour's plan, the facts and the recorded evidence:
+`python -m course_runs.tables README.md`."""
 
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def ladder_table() -> str:
         [
             *lines,
             "",
-            f"At ${hour:.2f} per GPU and hour, {source}; the time to start the machine is not included, and is billed too.",
+            f"At ${hour:.2f} per GPU and hour, {source}; the time to start the machine is not included, and "
+            f"is billed too.",
         ]
     )
 

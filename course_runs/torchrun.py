@@ -18,7 +18,8 @@ from course_runs import compiled, cores, launcher
 
 SAVING = 25.0  # s between SIGTERM and killing, in which a training saves; spot machines give 30 s or more
 _QUIET = {
-    "OMP_WAIT_POLICY": "PASSIVE",  # threads that wait sleep: spinning ones take the cores from whatever else runs, and from each other
+    # threads that wait sleep: spinning ones take the cores from whatever else runs, and from each other
+    "OMP_WAIT_POLICY": "PASSIVE",
     "TORCH_CPP_LOG_LEVEL": "ERROR",
     "PYTHONWARNINGS": "ignore::FutureWarning",
     "PYTHONUNBUFFERED": "1",
@@ -55,7 +56,8 @@ def module_of(program: str) -> str:
 
 
 def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[str] = (), logs: str = "") -> list[str]:
-    """The command line of a program on `nproc` processes of this machine; `extra` are torchrun's own flags, `logs` its folder."""
+    """The command line of a program on `nproc` processes of this machine; `extra` are torchrun's own flags, `logs` its
+    folder."""
     if nproc == 1 and not extra:
         return [sys.executable, "-m", module_of(program), *arguments]
     where = [*launcher.flags(extra), *(["--log-dir", logs] if logs else [])]

@@ -1,8 +1,9 @@
-"""Make good use of a paid hour: run every stage that fits these GPUs, write evidence after each, and pack it all into a zip file.
+"""Make good use of a paid hour: run every stage that fits these GPUs, write evidence after each, and pack it all into a
+zip file.
 
-Run `./course run tour --minutes 55 --out tour` on the rented machine. With `--dry` everything runs at home on the CPU. The same
-command again runs only the stages that are missing or failed. Each stage has a time limit. If a stage fails, the tour prints the reason and
-continues with the next one.
+Run `./course run tour --minutes 55 --out tour` on the rented machine. With `--dry` everything runs at home on the CPU.
+The same command again runs only the stages that are missing or failed. Each stage has a time limit. If a stage fails,
+the tour prints the reason and continues with the next one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Stage:
 
 
 def stages(gpus: int, dry: bool) -> list[Stage]:
-    """The stages for so many GPUs, the most telling first. `dry`: the same on processes of the CPU, with a tiny model."""
+    """The stages for so many GPUs, the most telling first. `dry`: the same on processes of the CPU, with a tiny
+    model."""
     return list(_stages(gpus, dry))
 
 
@@ -181,7 +183,8 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
         prog="tour",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="examples:\n  tour --minutes 55 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry --gpus 4 --out tour-at-home\n  tour --plan --gpus 8",
+        epilog="examples:\n  tour --minutes 55 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry "
+        "--gpus 4 --out tour-at-home\n  tour --plan --gpus 8",
     )
     add = parser.add_argument
     add(
@@ -246,19 +249,22 @@ class Tour:
             f"{count_text(self.gpus, 'pretended GPU')}, on this CPU" if self.given.dry else count_text(self.gpus, "GPU")
         )
         print(
-            f"tour: {count_text(len(self.stages), 'stage')} on {where}, about {count_text(round(minutes), 'minute')} on GPUs",
+            f"tour: {count_text(len(self.stages), 'stage')} on {where}, about "
+            f"{count_text(round(minutes), 'minute')} on GPUs",
             flush=True,
         )
         if self.gpus and not self.given.dry and self.price:
             cost = money.dollars(60 * minutes, self.gpus, self.price)
             print(
-                f"  about ${cost:,.2f} at ${self.price:.2f} per GPU and hour ({self.price_source if self.given.price is None else 'as you said'})"
+                f"  about ${cost:,.2f} at ${self.price:.2f} per GPU and hour "
+                f"({self.price_source if self.given.price is None else 'as you said'})"
             )
         if self.budget.seconds != float("inf"):
             print(f"  stops after {count_text(round(self.budget.seconds / 60, 1), 'minute')}")
             if 60 * minutes > self.budget.seconds:
                 print(
-                    f"  that is less than these stages are expected to take: allow {count_text(round(minutes), 'minute')} for all of them"
+                    f"  that is less than these stages are expected to take: allow "
+                    f"{count_text(round(minutes), 'minute')} for all of them"
                 )
         for stage in self.stages:
             print(
@@ -327,7 +333,8 @@ class Tour:
         if self.gpus and not self.given.dry:
             spent = f", about ${self.budget.spent:,.2f} so far" if self.price else ""
             print(
-                f"The rental is still running{spent}. Stop it with your provider's console, `sky down`, or `scancel` for a Slurm job."
+                f"The rental is still running{spent}. Stop it with your provider's console, `sky down`, or `scancel` "
+                f"for a Slurm job."
             )
 
 

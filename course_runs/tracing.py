@@ -1,7 +1,9 @@
-"""When a rank computed and when it communicated, from a profile of one step, and how much of the second was not hidden by the first.
+"""When a rank computed and when it communicated, from a profile of one step, and how much of the second was not hidden
+by the first.
 
-On a GPU these are kernels. On a CPU the innermost operations of the program compute, and gloo's calls, which run on threads of
-their own, communicate; a call's time includes waiting for the rank that comes last, as that of NCCL's kernels does.
+On a GPU these are kernels. On a CPU the innermost operations of the program compute, and gloo's calls, which run on
+threads of their own, communicate; a call's time includes waiting for the rank that comes last, as that of NCCL's
+kernels does.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ DIGITS = 6  # of a time kept, after the point: the profiler's own clock is no fi
 def intervals(step: Callable[[], object], place: Place, chrome: str = "") -> dict[str, list[Interval]]:
     """The intervals of "compute" and "communication" of one call of `step`, in seconds from its first on.
 
-    `chrome`: a file for the whole profile as Perfetto (ui.perfetto.dev) and chrome://tracing open it, such as "a.json.gz".
+    `chrome`: a file for the whole profile as Perfetto (ui.perfetto.dev) and chrome://tracing open it, such as
+    "a.json.gz".
     """
     from torch.profiler import ProfilerActivity, profile
 
@@ -41,7 +44,8 @@ def intervals(step: Callable[[], object], place: Place, chrome: str = "") -> dic
 
 
 def _is_kernel(event: Any) -> bool:
-    """A kernel, copy or fill. The profiler also draws the program's own annotations on the GPU, and they span its idle time."""
+    """A kernel, copy or fill. The profiler also draws the program's own annotations on the GPU, and they span its idle
+    time."""
     return event.device_type == torch.autograd.DeviceType.CUDA and not getattr(event, "is_user_annotation", False)
 
 
@@ -51,7 +55,8 @@ def _is_work(event: Any) -> bool:
 
 
 def sorted_out(kernels: Iterable[tuple[str, float, float]], join: float = 0.0) -> dict[str, list[Interval]]:
-    """Kernels or operations (name, start, end) by what they do; NCCL's and gloo's communicate. Times count from the first."""
+    """Kernels or operations (name, start, end) by what they do; NCCL's and gloo's communicate. Times count from the
+    first."""
     known = sorted(kernels, key=lambda kernel: kernel[1])
     begin = known[0][1] if known else 0.0
     found: dict[str, list[Interval]] = {"compute": [], "communication": []}

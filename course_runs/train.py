@@ -1,6 +1,7 @@
 """Train the course's model for real: `torchrun --nproc-per-node 8 -m course_runs.train --size 1b --layout fsdp`.
 
-The program prints its prediction, trains, prints what it measured, and writes an evidence file. A single process needs no torchrun.
+The program prints its prediction, trains, prints what it measured, and writes an evidence file. A single process needs
+no torchrun.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ def until(given: argparse.Namespace, first: int) -> argparse.Namespace:
 def one_step(
     given: argparse.Namespace, stepper: Stepper, saver: saving.Saver, number: int, total: int
 ) -> dict[str, Any]:
-    """One step, and the checkpoint after it if one is due, as the device's own stamps and tensors: `settle` reads them."""
+    """One step, and the checkpoint after it if one is due, as the device's own stamps and tensors: `settle` reads
+    them."""
     rate = rate_at(number, given.learning_rate, given.warmup, total)
     start = stepper.clock.now()
     row = stepper.launch(number, rate)
@@ -272,8 +274,9 @@ class Speaker:
         """What is about to run, and what it should need."""
         config, layout = job.config, job.layout
         self.line(
-            f"{given.size}: {job.params / 1e6:,.1f}M parameters, {count_text(config.layers, 'layer')} of {config.hidden}, {job.batch} × {config.seq_len} tokens "
-            f"a step; {layout.name} on {count_text(layout.ranks, 'rank')}"
+            f"{given.size}: {job.params / 1e6:,.1f}M parameters, {count_text(config.layers, 'layer')} of "
+            f"{config.hidden}, {job.batch} × {config.seq_len} tokens a step; {layout.name} on "
+            f"{count_text(layout.ranks, 'rank')}"
         )
         self.line(
             f"rates ({known.source}): {known.flops / 1e9:,.1f} GFLOP/s, copy {known.memory / 1e9:,.1f} GB/s"
@@ -302,8 +305,9 @@ class Speaker:
     def comparison(self, expected: predict.Predicted, measured: dict[str, Any]) -> None:
         """Predicted, measured, and their ratio, a line for each."""
         self.line(
-            f"measured:  {', '.join(_said(measured['step_seconds'], measured['memory_bytes'], measured['wire_bytes']))}; "
-            f"MFU {measured['mfu']:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})"
+            "measured:  "
+            f"{', '.join(_said(measured['step_seconds'], measured['memory_bytes'], measured['wire_bytes']))}; MFU "
+            f"{measured['mfu']:.1%} of {measured['peak_flops'] / 1e12:,.2f} TFLOP/s ({measured['peak_source']})"
         )
         for name, one, other in (
             ("step time", expected.step_seconds, measured["step_seconds"]),

@@ -1,4 +1,5 @@
-"""`./course run`: a program started through torchrun, with its limits of time and money, and its exit code passed on."""
+"""`./course run`: a program started through torchrun, with its limits of time and money, and its exit code passed
+on."""
 
 from __future__ import annotations
 
@@ -75,12 +76,14 @@ def start(
             ended = starter(program, arguments, nproc, timeout=timeout)
     if ended.timed_out:
         print(
-            f"run: stopped after {count_text(round(ended.seconds / 60, 1), 'minute')}, its limit; no process is left.{_kept(program, arguments, ended)}"
+            f"run: stopped after {count_text(round(ended.seconds / 60, 1), 'minute')}, its limit; no process is "
+            f"left.{_kept(program, arguments, ended)}"
         )
         return STOPPED
     if paid and price:
         print(
-            f"run: {ended.seconds:,.0f} s, about ${money.dollars(ended.seconds, paid, price):,.2f} ({source if limits.price is None else 'your price'})"
+            f"run: {ended.seconds:,.0f} s, about ${money.dollars(ended.seconds, paid, price):,.2f} "
+            f"({source if limits.price is None else 'your price'})"
         )
     if ended.code and (full := in_words("\n".join(ended.lines[-40:]))) and full[0] == FULL:
         print(f"run: {FULL}.\n  Way out: free some room, or name another disk with --out or TMPDIR", file=sys.stderr)
@@ -106,7 +109,8 @@ def _kept(program: str, arguments: Sequence[str], ended: torchrun.Ended) -> str:
 
 
 def _code(ended: torchrun.Ended) -> int:
-    """The program's own code where torchrun hides it: a refusal is 2, and 143 means that it saved because of SIGTERM."""
+    """The program's own code where torchrun hides it: a refusal is 2, and 143 means that it saved because of
+    SIGTERM."""
     if ended.code and any("Way out:" in line for line in ended.lines):
         return 2
     return retrying.SAVED if ended.code and retrying.SAVED in retrying.codes(ended) else ended.code

@@ -212,7 +212,8 @@ def computes_while_it_passes_on(comm, x):
 
 
 def at_random(comm, seed):
-    """Mostly wrong: halves around a ring in any order, with looks and changes between, on rows that are sent and received at once."""
+    """Mostly wrong: halves around a ring in any order, with looks and changes between, on rows that are sent and
+    received at once."""
     right, left = _neighbors(comm)
     coin, rows, seen = random.Random(seed), torch.arange(20.0).view(4, 5).add(100 * comm.rank).unbind(), []
     sends, receives = {}, {}  # tag -> (work, row)

@@ -1,4 +1,5 @@
-"""A program for `test_runs_compiled`: it compiles a function, and with "die" empties what was compiled and is killed."""
+"""A program for `test_runs_compiled`: it compiles a function, and with "die" empties what was compiled and is
+killed."""
 
 import os
 import signal

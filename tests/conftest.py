@@ -33,7 +33,10 @@ settings.load_profile("course")
 
 NO_SKIP = "COURSE_NO_SKIP"
 NO_BROWSER = "no Chromium here (python -m playwright install chromium brings one, COURSE_CHROMIUM names one)"
-NO_POSTGRES = "no PostgreSQL here (apt-get install postgresql brings one; its programs are found in /usr/lib/postgresql or on the path)"
+NO_POSTGRES = (
+    "no PostgreSQL here (apt-get install postgresql brings one; its programs are found in "
+    "/usr/lib/postgresql or on the path)"
+)
 
 
 def postgres_programs() -> Path | None:
@@ -85,7 +88,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `rotating_chapter`, `solved_chapter` or `rotating_exercise` runs once for each of them in the rotation."""
+    """A test that takes `rotating_chapter`, `solved_chapter` or `rotating_exercise` runs once for each of them in the
+    rotation."""
     if "rotating_chapter" in metafunc.fixturenames:
         metafunc.parametrize("rotating_chapter", metafunc.config.stash[ROTATION].chapters)
     if "solved_chapter" in metafunc.fixturenames:
@@ -105,8 +109,8 @@ def the_rotation(pytestconfig: pytest.Config) -> Rotation:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Only the tests of the chapters that were asked for; of those marked `rotates` the ones whose turn it is; and those
-    marked `whole` only where nothing is left out. Files with the slowest tests come first."""
+    """Only the tests of the chapters that were asked for; of those marked `rotates` the ones whose turn it is; and
+    those marked `whole` only where nothing is left out. Files with the slowest tests come first."""
     if asked := set(config.option.chapter or ()):
         of_them = [item for item in items if asked & chapters_of(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in set(of_them)])
@@ -130,7 +134,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def soonest(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
-    """The tests in the order in which they run: what takes long, and fails most often, at the beginning of each process's share."""
+    """The tests in the order in which they run: what takes long, and fails most often, at the beginning of each
+    process's share."""
     browser = {
         item.path for item in items if item.get_closest_marker("browser")
     }  # a chapter in a browser takes a minute
@@ -148,7 +153,8 @@ def code_of(item: pytest.Item) -> set[str]:
 
 
 def chapters_of(item: pytest.Item) -> set[str]:
-    """The chapters that a test is about: by the name of its file, or by a parameter (a number, a card, an exercise, a folder)."""
+    """The chapters that a test is about: by the name of its file, or by a parameter (a number, a card, an exercise, a
+    folder)."""
     found = set(re.findall(r"ch(\d\d)", item.nodeid.split("::")[0]))
     params = item.callspec.params.values() if hasattr(item, "callspec") else ()
     names = [getattr(value, "chapter", getattr(value, "exercise", value)) for value in params]

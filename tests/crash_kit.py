@@ -1,7 +1,8 @@
 """A grading service that is killed, interrupted, and left without room: what the tests of crashes start as a process.
 
-`python -m tests.crash_kit serve` does what lines of JSON on its input say, each in a fork of itself; `full FOLDER ROOM` grades a copy of
-the class in a file system that is too small, and again once there is room. Markers are of no process: they make up their reports.
+`python -m tests.crash_kit serve` does what lines of JSON on its input say, each in a fork of itself; `full FOLDER ROOM`
+grades a copy of the class in a file system that is too small, and again once there is room. Markers are of no process:
+they make up their reports.
 """
 
 import base64
@@ -125,7 +126,8 @@ def grade(place: Path, seconds: float = 0.002, say: Any = None) -> Any:
 def storm(place: Path, kills: int, seed: int) -> dict[str, Any]:
     """Kill `kills` runs at random instants, each going on where the one before was; whole classes one after the other.
 
-    The `AT_MOST`th kill in a class is its last, so that a machine that becomes busy has no class in which every run is killed.
+    The `AT_MOST`th kill in a class is its last, so that a machine that becomes busy has no class in which every run is
+    killed.
     """
     coin = random.Random(seed)
     killed, rounds, ends = 0, [], 0

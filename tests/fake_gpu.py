@@ -1,6 +1,7 @@
 """A GPU that is not there: torch.cuda's functions answer as an H100 would, and its tensors lie on the CPU.
 
-The fakes have the parameters of torch's own functions and the fields of its stubs; `test_runs_gpu.py` holds them against both.
+The fakes have the parameters of torch's own functions and the fields of its stubs; `test_runs_gpu.py` holds them
+against both.
 """
 
 import inspect

@@ -1,7 +1,9 @@
-"""Which lines and branches run on a GPU only, and which of them a piece of work reaches: `python tests/gpu_lines.py` lists the others.
+"""Which lines and branches run on a GPU only, and which of them a piece of work reaches: `python tests/gpu_lines.py`
+lists the others.
 
-A line is a GPU's if it calls torch.cuda, or if it lies in a branch that is taken there only. A branch is one outcome of an `if`, of a
-conditional expression or of a `while`: the outcome that only a GPU has, or, on lines that only a GPU reaches, either of the two.
+A line is a GPU's if it calls torch.cuda, or if it lies in a branch that is taken there only. A branch is one outcome of
+an `if`, of a conditional expression or of a `while`: the outcome that only a GPU has, or, on lines that only a GPU
+reaches, either of the two.
 """
 
 import ast
@@ -102,7 +104,8 @@ def _within(position, node):
 
 @cache
 def _forks(code):
-    """Of each instruction of a function, the branch conditions of a GPU that it lies in, and those whose first outcome it is in.
+    """Of each instruction of a function, the branch conditions of a GPU that it lies in, and those whose first outcome
+    it is in.
 
     None for a jump: it belongs to the whole statement, and decides nothing by itself.
     """
@@ -161,7 +164,8 @@ def traced(files=FILES):
 
 
 def covered(seen, files=FILES, of=lines_of):
-    """Lines (or with `of=branches_of` branches) of a GPU that ran, all of them, and "file:line: text" of those that did not."""
+    """Lines (or with `of=branches_of` branches) of a GPU that ran, all of them, and "file:line: text" of those that did
+    not."""
     done = total = 0
     missing = []
     for path in files:

@@ -47,7 +47,8 @@ class Instructor:
         self.environment = {name: str(value) for name, value in {"COURSE_VENV": door(scratch / "venv"), **own}.items()}
 
     def types(self, line: str) -> str:
-        """What a command says; it must succeed. It runs in this process: what `./course` does before is tested with it."""
+        """What a command says; it must succeed. It runs in this process: what `./course` does before is tested with
+        it."""
         words, said = shlex.split(line), io.StringIO()
         if words[0] == "cd":
             self.at = (self.at / words[1]).resolve()

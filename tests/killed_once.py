@@ -1,4 +1,5 @@
-"""Training for `test_runs_retrying`: one rank is killed in the first try; the second also trains the same steps unbroken."""
+"""Training for `test_runs_retrying`: one rank is killed in the first try; the second also trains the same steps
+unbroken."""
 
 import os
 import signal

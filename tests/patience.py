@@ -1,4 +1,5 @@
-"""How long a test waits for a process or a server before it calls it stuck: on a busy machine as many times longer as it is slower."""
+"""How long a test waits for a process or a server before it calls it stuck: on a busy machine as many times longer as
+it is slower."""
 
 import os
 

@@ -1,9 +1,10 @@
 """Which slow checks a test run makes, and which it leaves to later runs.
 
-Every shipped answer is judged in every run. Three checks are too slow to repeat in full for every change: a chapter's notebook that runs
-from its first cell to its last, a shipped answer that crosses into a worker process, and tests marked `rotates`. A default run makes them
-for the code that changed and for a rotating share of the rest. A defect in code that many of them share shows in that share too, since it
-strikes many at once. Naming test files, or `--everything`, makes them all.
+Every shipped answer is judged in every run. Three checks are too slow to repeat in full for every change: a chapter's
+notebook that runs from its first cell to its last, a shipped answer that crosses into a worker process, and tests
+marked `rotates`. A default run makes them for the code that changed and for a rotating share of the rest. A defect in
+code that many of them share shows in that share too, since it strikes many at once. Naming test files, or
+`--everything`, makes them all.
 """
 
 import ast
@@ -88,7 +89,8 @@ class Rotation:
         some = "one right, one wrong and one half-right" if self.boundary else "one answer to each exercise"
         return [
             f"rotation: {self.why}",
-            f"  under plain nbgrader, in the browser and without answers: {listed(self.chapters)}; left to later runs: {listed(left)}",
+            f"  under plain nbgrader, in the browser and without answers: {listed(self.chapters)}; left to later "
+            f"runs: {listed(left)}",
             f"  solved notebooks: {listed(self.solved)}",
             "  every answer is judged; in a worker too:",
             f"    all answers to {listed(self.crossing)}; {some}: {listed(sampled)}",
@@ -127,7 +129,8 @@ def single(chapters: Sequence[str], tier: str) -> Rotation:
 def rotation(since: str | None = None) -> Rotation:
     """The rotation for the changes since a commit; without one, since `start_of_changes`.
 
-    Of each kind only so many chapters have their turn, changed ones first. Where git cannot tell what changed, all code counts as changed.
+    Of each kind only so many chapters have their turn, changed ones first. Where git cannot tell what changed, all code
+    counts as changed.
     """
     count, base = turn(), since or start_of_changes()
     turning = CHAPTERS[count % len(CHAPTERS)]
@@ -156,13 +159,15 @@ def rotation(since: str | None = None) -> Rotation:
 
 
 def chapter_of(path: str) -> str | None:
-    """The chapter that a file belongs to, as in `course_chapters/ch06/exercises/ring_shift.py`; None for code of no chapter."""
+    """The chapter that a file belongs to, as in `course_chapters/ch06/exercises/ring_shift.py`; None for code of no
+    chapter."""
     match = OF_A_CHAPTER.match(path)
     return match[1] if match else None
 
 
 def differs_in_code(path: str, base: str) -> bool:
-    """Whether a file says something else to Python than at that commit: comments, docstrings and layout do not count."""
+    """Whether a file says something else to Python than at that commit: comments, docstrings and layout do not
+    count."""
     before, now = git("show", f"{base}:{path}"), REPOSITORY / path
     if before is None or not now.is_file() or now.suffix != ".py":
         return True
@@ -203,7 +208,8 @@ def turn() -> int:
 
 
 def start_of_changes() -> str:
-    """Where the branch left its upstream or main. On these themselves, a day before: one landing may bring many commits."""
+    """Where the branch left its upstream or main. On these themselves, a day before: one landing may bring many
+    commits."""
     head = git("rev-parse", "HEAD")
     for upstream in ("@{upstream}", "origin/HEAD", "main"):
         base = git("merge-base", "HEAD", upstream)

@@ -25,7 +25,8 @@ WEIGHTS = {"tests/test_kill_matrix.py": 20}  # as many usual tests as one of a f
 
 
 class Progress:
-    """How many tests are done, and about how long the others take: a line every few seconds where tests run in processes."""
+    """How many tests are done, and about how long the others take: a line every few seconds where tests run in
+    processes."""
 
     def __init__(self) -> None:
         self.started = self.said = time.monotonic()
@@ -69,7 +70,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Everything loaded and collected stays to the end: the garbage collector need not visit two million objects each time."""
+    """Everything loaded and collected stays to the end: the garbage collector need not visit two million objects each
+    time."""
     global _spent, _highest
     gc.collect()
     gc.freeze()
@@ -83,7 +85,8 @@ def _cpu() -> float:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Iterator[None]:
-    """Each report says how much CPU time passed since the one before it, and by how much the peak of memory rose, in bytes."""
+    """Each report says how much CPU time passed since the one before it, and by how much the peak of memory rose, in
+    bytes."""
     global _spent, _highest
     report = yield
     now, peak = _cpu(), _peak()
@@ -100,7 +103,8 @@ def pytest_runtest_logfinish() -> None:
 def give_back_memory() -> None:
     """Free what is no longer used, if this process has grown since the last time.
 
-    Models with hooks are cycles that wait for a collection. Ranks are threads, and the C library keeps what each of them has freed.
+    Models with hooks are cycles that wait for a collection. Ranks are threads, and the C library keeps what each of
+    them has freed.
     """
     global _kept
     if _held() > _kept + GROWN:
@@ -155,7 +159,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         for part in sorted(wall, key=wall.__getitem__, reverse=True)[:SHOWN]:
             line = f"{wall[part]:7.1f} s, {cpu[part]:7.1f} s of CPU, {len(tests[part]):5} tests  {part}"
             terminalreporter.write_line(line)
-        total = f"{sum(wall.values()):7.1f} s, {sum(cpu.values()):7.1f} s of CPU, {sum(map(len, tests.values())):5} tests  in all"
+        total = (
+            f"{sum(wall.values()):7.1f} s, {sum(cpu.values()):7.1f} s of CPU, {sum(map(len, tests.values())):5} "
+            f"tests  in all"
+        )
         terminalreporter.write_line(total)
     if wall:
         said = ", ".join(f"{name} {peak / 1e9:.2f} GB" for name, peak in sorted(_peaks.items()))

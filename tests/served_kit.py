@@ -74,7 +74,8 @@ def hand_in(
 
 @contextlib.contextmanager
 def formgrader(root: Path, scratch: Path) -> Iterator[str]:
-    """JupyterLab as `course class formgrader` starts it, with nothing of a person's own; the value is its address with the token."""
+    """JupyterLab as `course class formgrader` starts it, with nothing of a person's own; the value is its address with
+    the token."""
     port, token, log = free_port(), secrets.token_hex(16), scratch / "jupyter.log"
     scratch.mkdir(parents=True, exist_ok=True)
     own = {f"JUPYTER_{what}_DIR": str(scratch / what.lower()) for what in ("CONFIG", "DATA", "RUNTIME")}

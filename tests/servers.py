@@ -39,7 +39,8 @@ def ended(server: subprocess.Popen) -> None:
 
 @contextlib.contextmanager
 def postgres() -> Iterator[str]:
-    """A PostgreSQL on loopback, its files in a folder of its own, run by a user without rights; the address of an empty database."""
+    """A PostgreSQL on loopback, its files in a folder of its own, run by a user without rights; the address of an empty
+    database."""
     programs = postgres_programs()
     assert programs is not None, "no PostgreSQL here"
     user = "nobody" if os.geteuid() == 0 else None  # PostgreSQL refuses to run as root

@@ -16,7 +16,8 @@ Decorator = Callable[[Test], Test]
 
 
 def each_of(names: str, rows: Iterable[Any], ids: Iterable[str] | Callable[[Any], Any] | None = None) -> Decorator:
-    """Run a test for each row, with the arguments of `pytest.mark.parametrize`: for tests without fixtures, as one test."""
+    """Run a test for each row, with the arguments of `pytest.mark.parametrize`: for tests without fixtures, as one
+    test."""
     columns, rows = names.replace(",", " ").split(), list(rows)
     labels = rows if ids is None or callable(ids) else list(ids)
     given = [dict(zip(columns, row if len(columns) > 1 else [row], strict=True)) for row in rows]
@@ -24,7 +25,8 @@ def each_of(names: str, rows: Iterable[Any], ids: Iterable[str] | Callable[[Any]
 
 
 def each_row(name: str, rows: Callable[[], Iterable[Any]], label: Callable[[Any], Any] = str) -> Decorator:
-    """Run a test for each of the `rows`, as its argument `name`; they are made when it runs, not when tests are collected."""
+    """Run a test for each of the `rows`, as its argument `name`; they are made when it runs, not when tests are
+    collected."""
     return _decorator([name], lambda: ((row, {name: row}) for row in rows()), label)
 
 
@@ -52,7 +54,8 @@ def _short(row: Any) -> str:
 def _decorator(
     columns: Sequence[str], rows: Callable[..., Iterable[Any]], label: Callable[[Any], Any], *of: str
 ) -> Decorator:
-    """A test that runs over rows, with the name, marks and fixtures of the one that it runs, and the arguments `of` its rows."""
+    """A test that runs over rows, with the name, marks and fixtures of the one that it runs, and the arguments `of` its
+    rows."""
 
     def decorated(test: Test) -> Test:
         def over_rows(**given: Any) -> None:

@@ -37,7 +37,8 @@ def adam(model):
 
 @cache
 def alone(config, steps, frozen=()):
-    """The whole model on one rank: losses, first gradients, last weights; the largest gradient, and each weight's smallest."""
+    """The whole model on one rank: losses, first gradients, last weights; the largest gradient, and each weight's
+    smallest."""
     model, losses, first, largest, smallest = whole_model(config, frozen), [], {}, 0.0, {}
     optimizer = adam(model)
     for step in range(steps):

@@ -1,4 +1,5 @@
-"""The caching allocator: no byte is given twice, freed neighbors merge, segments stay, and a failure says its numbers."""
+"""The caching allocator: no byte is given twice, freed neighbors merge, segments stay, and a failure says its
+numbers."""
 
 import pytest
 from hypothesis import given

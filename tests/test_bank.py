@@ -76,7 +76,10 @@ def test_a_change_within_a_line_names_what_goes_and_what_comes(read):
 
 
 def test_a_long_heading_or_change_goes_on_below_and_errors_keep_their_lines(read):
-    long = "# %% wrong: the diameter => values diameter\n# ~~ from: by steps\n# ~ radius * radius\n# ~~ ==> (2 * radius)\n# ~~ ** 2\n"
+    long = (
+        "# %% wrong: the diameter => values diameter\n# ~~ from: by steps\n# ~ radius * radius\n# ~~ ==> (2 * "
+        "radius)\n# ~~ ** 2\n"
+    )
     assert value(read(long)[1], "area(1) / math.pi") == 4
     below = f"{RIGHT}\n\n{long}".count("\n") + 1
     with pytest.raises(ValueError, match=rf":{below}: .*matches no places"):
@@ -110,7 +113,10 @@ def test_the_same_answer_may_be_of_two_sorts_and_of_one_name(read):
 
 
 def test_an_answer_may_be_the_program_of_its_card_or_a_change_of_it():
-    text = "# %% wrong: as it was found => values -  from: the card\n\n# %% wrong: x => values -  from: the card\n# ~ 0 ==> 1\n"
+    text = (
+        "# %% wrong: as it was found => values -  from: the card\n\n# %% wrong: x => values -  from: the "
+        "card\n# ~ 0 ==> 1\n"
+    )
     found, changed = read_bank(text, "ring-that-hangs", "ring_that_hangs.py")
     assert (
         found.source in exercises.card("ring-that-hangs").text

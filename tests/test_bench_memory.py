@@ -1,4 +1,5 @@
-"""`course bench memory`: published tables read as they are, constants that follow from their half, skips that say why."""
+"""`course bench memory`: published tables read as they are, constants that follow from their half, skips that say
+why."""
 
 import csv
 import json
@@ -275,7 +276,10 @@ def test_an_unknown_framework_is_answered_with_those_that_are_known():
 
 
 def model_row(**change):
-    names = "name layers hidden ffn heads kv_heads head_dim vocab seq_len mlp tied_embeddings norm learned_positions biases n_experts params_published_b"
+    names = (
+        "name layers hidden ffn heads kv_heads head_dim vocab seq_len mlp tied_embeddings norm learned_positions "
+        "biases n_experts params_published_b"
+    )
     gpt2 = [
         "gpt2",
         12,

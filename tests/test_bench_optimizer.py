@@ -1,4 +1,5 @@
-"""Recorded trainings of chapter 04: a run repeats, the file reads back, and the prose's claims are what was recorded."""
+"""Recorded trainings of chapter 04: a run repeats, the file reads back, and the prose's claims are what was
+recorded."""
 
 import json
 

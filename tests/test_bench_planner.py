@@ -1,4 +1,5 @@
-"""`course bench planner`: tables are read as they are, every row is predicted or says why not, nothing is left unread without a word."""
+"""`course bench planner`: tables are read as they are, every row is predicted or says why not, nothing is left unread
+without a word."""
 
 import csv
 import json

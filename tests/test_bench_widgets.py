@@ -1,4 +1,5 @@
-"""The measurement of sliders: which places it visits, and what its table says. Its events are tested in test_browser."""
+"""The measurement of sliders: which places it visits, and what its table says. Its events are tested in
+test_browser."""
 
 import json
 

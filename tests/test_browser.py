@@ -1,7 +1,8 @@
-"""Chapters in a real browser, as a learner meets them: opened by `./course learn`, run whole, moved, answered, in both themes.
+"""Chapters in a real browser, as a learner meets them: opened by `./course learn`, run whole, moved, answered, in both
+themes.
 
-A chapter is opened once and is one test with many subtests; every worker has one JupyterLab and one browser for all its chapters, as
-a learner has. With COURSE_SHOTS=folder, screenshots are made and kept there to be looked at.
+A chapter is opened once and is one test with many subtests; every worker has one JupyterLab and one browser for all its
+chapters, as a learner has. With COURSE_SHOTS=folder, screenshots are made and kept there to be looked at.
 """
 
 import os
@@ -96,7 +97,8 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def chapter_page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
-    """A function that opens a chapter: the first with `./course learn`, each further one from the JupyterLab that is then there."""
+    """A function that opens a chapter: the first with `./course learn`, each further one from the JupyterLab that is
+    then there."""
     from bench.chapter_page import open_chapter
     from bench.lab import served
 
@@ -130,7 +132,7 @@ def test_a_chapter_in_a_browser(
             step(opened)
 
 
-# ------------------------------------------------------------------------------------------- the page as it is after Run All
+# -------------------------------------------------------------------------------------- the page as it is after Run All
 
 
 def run_all_passes_an_untouched_chapter_and_shows_what_is_to_do(chapter: Opened) -> None:
@@ -250,7 +252,7 @@ def play_runs_through_the_pictures(chapter: Opened) -> None:
         assert slider.place() == 0
 
 
-# ------------------------------------------------------------------------------------------- an exercise, from wrong to right
+# ------------------------------------------------------------------------------------- an exercise, from wrong to right
 
 
 def answer(attempt: Attempt, sort: str, name: str) -> Any:

@@ -1,4 +1,5 @@
-"""The capstone's library: tasks and changes, what a plan costs, the rubric, the tables of parallelisms, remedies and conflicts."""
+"""The capstone's library: tasks and changes, what a plan costs, the rubric, the tables of parallelisms, remedies and
+conflicts."""
 
 from dataclasses import replace
 

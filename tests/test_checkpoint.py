@@ -1,4 +1,5 @@
-"""Checkpoints: power failures at every operation, kills, damage, resharding, the background, torch's format, exact resumption."""
+"""Checkpoints: power failures at every operation, kills, damage, resharding, the background, torch's format, exact
+resumption."""
 
 import itertools
 import json

@@ -1,4 +1,5 @@
-"""Exercises of one's own: scaffolded so that tests fail until they are written, and a class's own ones judged like the course's."""
+"""Exercises of one's own: scaffolded so that tests fail until they are written, and a class's own ones judged like the
+course's."""
 
 import ast
 import shutil

@@ -1,4 +1,5 @@
-"""What people see of a class, in a real browser: feedback, formgrader, and nothing that a submission could make them run."""
+"""What people see of a class, in a real browser: feedback, formgrader, and nothing that a submission could make them
+run."""
 
 import json
 import random
@@ -117,7 +118,8 @@ def test_no_hostile_text_and_no_mixture_of_pieces_of_such_leaves_more_than_plain
 
 def test_honest_markdown_keeps_its_form():
     html = safe_markdown(
-        "# Why\n\nA *ring* with `send`, $x^2$ and [the paper](https://example.org/a?b=1&c=2):\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx = 1\n```"
+        "# Why\n\nA *ring* with `send`, $x^2$ and [the paper](https://example.org/a?b=1&c=2):\n\n| a | b "
+        "|\n|---|---|\n| 1 | 2 |\n\n```python\nx = 1\n```"
     )
     for kept in (
         "<h1>Why</h1>",
@@ -353,7 +355,7 @@ CONTRAST = """() => {
 }"""
 
 
-# ------------------------------------------------------------------------------------------- a graded class, in formgrader
+# ---------------------------------------------------------------------------------------- a graded class, in formgrader
 
 ADA = Student(id="ada", first_name="Ada", last_name="Lovelace", email="ada@uni.edu")
 EVE = Student(id="eve", first_name=hostile.MARKDOWN[0], last_name=hostile.MARKDOWN[1], email="eve@uni.edu")
@@ -362,7 +364,8 @@ TEXT = "Memory: *the state* alone is larger than a card.\n\n![plot](attachment:p
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory) -> ClassFolder:
-    """A graded class of two: one who answers everything, and one whose notebook and name attack whoever looks at them."""
+    """A graded class of two: one who answers everything, and one whose notebook and name attack whoever looks at
+    them."""
     folder = small_class(tmp_path_factory.mktemp("class"), ADA, EVE, essay=True)
     for student in ("ada", "eve"):
         notebook = work(folder, student, blank=() if student == "ada" else ("mfu-waste",))
@@ -398,7 +401,8 @@ def submission(page: Any, address: str, student: str, folder: ClassFolder) -> No
         ident = book.find_submission_notebook(NAME, NAME, student).id
     page.goto(f"{address}/formgrader/submissions/{ident}/")
     page.wait_for_function(
-        "document.querySelectorAll('input.score').length == 5 && document.querySelector('input.score').placeholder != ''"
+        "document.querySelectorAll('input.score').length == 5 && "
+        "document.querySelector('input.score').placeholder != ''"
     )
 
 

@@ -1,4 +1,5 @@
-"""A class's report is the same whatever an answer puts into the text that it controls: hidden inputs and host details stay inside."""
+"""A class's report is the same whatever an answer puts into the text that it controls: hidden inputs and host details
+stay inside."""
 
 import base64
 import contextlib
@@ -34,7 +35,8 @@ OF_VALUES = {
     "an exception's message": "raise ValueError(SECRET)",
     "the message of a second line": "raise ValueError('no\\n' + SECRET)",
     "the name of an exception's class": "raise type('E' + SECRET, (Exception,), {})('no')",
-    "the qualified name and the docstring of a class": "raise type('E', (Exception,), {'__qualname__': SECRET, '__doc__': SECRET})(SECRET)",
+    "the qualified name and the docstring of a class": "raise type('E', (Exception,), {'__qualname__': SECRET, "
+    "'__doc__': SECRET})(SECRET)",
     "a note on an exception": "error = ValueError('no'); error.add_note(SECRET); raise error",
     "the cause of an exception": "raise ValueError('no') from KeyError(SECRET)",
     "a key error": "return {}[SECRET]",
@@ -49,7 +51,8 @@ OF_VALUES = {
     "a class of its own": "return type('C' + SECRET, (), {'__repr__': lambda self: SECRET})()",
     "a returned tensor's shape": "import torch; return torch.zeros(NUMBER)",
     "what it prints": "print(SECRET); return -1.0",
-    "warnings and the standard error": "import sys, warnings; warnings.warn(SECRET); sys.stderr.write(SECRET); return -1.0",
+    "warnings and the standard error": "import sys, warnings; warnings.warn(SECRET); "
+    "sys.stderr.write(SECRET); return -1.0",
     "the digits of a number": "return -1.0 - 1e-4 * NUMBER / 256",
     "a variable that grows": "globals().setdefault('v' + SECRET, []).append(1); return -1.0",
 }
@@ -61,7 +64,8 @@ OF_RANKS = {
     "the shape of a call that nobody answers": "comm.send(x.new_zeros(NUMBER + 100), (comm.rank + 1) % comm.size)",
     "a line of code that is not there": (
         "import linecache; code = 'def f(comm, x):\\n    comm.send(x, (comm.rank + 1) % comm.size)'; "
-        "linecache.cache[SECRET] = (9, None, [SECRET, SECRET], SECRET); space = {}; exec(compile(code, SECRET, 'exec'), space); space['f'](comm, x)"
+        "linecache.cache[SECRET] = (9, None, [SECRET, SECRET], SECRET); space = {}; exec(compile(code, SECRET, "
+        "'exec'), space); space['f'](comm, x)"
     ),
     "a tensor in flight": "comm.isend(x.new_zeros(NUMBER + 100), (comm.rank + 1) % comm.size); return x",
     "what the ranks return": "return SECRET",
@@ -231,7 +235,10 @@ def test_a_message_keeps_what_is_known_and_rounds_or_leaves_out_the_rest(text, v
     assert message_of(text, value, params={"n": 65_537}, args=(989e12,)) == told
 
 
-WAITS = "No rank can move.\n  rank 1 waits for rank 0: call 3, send of 4 float32, at line 2\n  rank 0 waits for rank 1: call 1, send"
+WAITS = (
+    "No rank can move.\n  rank 1 waits for rank 0: call 3, send of 4 float32, at line 2\n  rank 0 waits for rank "
+    "1: call 1, send"
+)
 
 
 def test_who_waits_is_told_where_the_judge_ran_the_ranks():
@@ -264,9 +271,10 @@ PIECES = st.one_of(
     st.text(max_size=30),
 )
 WORDS = set(re.findall(r"\w+", " ".join([*KINDS, *SENTENCES.values(), OWN_KIND, REST]).lower())) | set(
-    "no rank can move waits for they wait each other in a cycle call send isend recv irecv batch_isend_irecv all_reduce reduce barrier "  # noqa: SIM905
-    "broadcast gather scatter all_gather all_gather_into_tensor reduce_scatter_tensor all_to_all_single new_group raised wrote to read "
-    "never waited one of its calls tensor flight line the cell".split()
+    "no rank can move waits for they wait each other in a cycle call send isend recv irecv batch_isend_irecv "
+    "all_reduce reduce barrier "  # noqa: SIM905
+    "broadcast gather scatter all_gather all_gather_into_tensor reduce_scatter_tensor all_to_all_single new_group "
+    "raised wrote to read never waited one of its calls tensor flight line the cell".split()
 )
 
 

@@ -58,7 +58,10 @@ def there(folder, student):
 
 # ------------------------------------------------------------------------------------------------ the roster
 
-MOODLE_PEOPLE = "First name,Last name,ID number,Email address,Groups\nAda,Lovelace,m1,ada@uni.edu,A\nGrace,Hopper,,grace@uni.edu,B\n"
+MOODLE_PEOPLE = (
+    "First name,Last name,ID number,Email "
+    "address,Groups\nAda,Lovelace,m1,ada@uni.edu,A\nGrace,Hopper,,grace@uni.edu,B\n"
+)
 PLAIN = "student_id;first_name;last_name;email\nada;Ada;Lovelace;ada@uni.edu\n"
 
 
@@ -311,7 +314,8 @@ def test_a_notebook_of_another_chapter_is_named_and_a_silent_one_is_what_was_ask
 
 
 ODD = [
-    b'{"cells": [{"cell_type": "code", "id": ["list"], "metadata": {"nbgrader": {"grade_id": {}}}, "source": ""}], "metadata": {"course": [1]}}',
+    b'{"cells": [{"cell_type": "code", "id": ["list"], "metadata": {"nbgrader": {"grade_id": {}}}, "source": ""}], '
+    b'"metadata": {"course": [1]}}',
     b'{"cells": [{"cell_type": "code", "source": 3}], "metadata": {}}',
     b"[" * 100_000,
     b'{"cells": ' + b"9" * 5000 + b"}",

@@ -1,4 +1,5 @@
-"""What comes out of an LMS, a spreadsheet or a browser, in the forms that real classes have, and what goes back into an LMS."""
+"""What comes out of an LMS, a spreadsheet or a browser, in the forms that real classes have, and what goes back into an
+LMS."""
 
 import contextlib
 import csv
@@ -282,7 +283,8 @@ def test_moodles_number_is_never_taken_for_canvass(folder):
 def test_a_worksheet_in_german_says_who_and_when(folder, tmp_path):
     sheet = (
         'ID,"Vollständiger Name",E-Mail-Adresse,Status,"Zuletzt geändert (Abgabe)"\n'
-        'Teilnehmer/in9001,Ada Lovelace,ada@uni.edu,x,"Montag, 12. Oktober 2026, 09:30"\nTeilnehmer/in9002,Grace Hopper,grace@uni.edu,x,-\n'
+        'Teilnehmer/in9001,Ada Lovelace,ada@uni.edu,x,"Montag, 12. Oktober 2026, 09:30"\nTeilnehmer/in9002,Grace '
+        "Hopper,grace@uni.edu,x,-\n"
     )
     times = read_times(saved(tmp_path / "t.csv", sheet.encode()), folder.roster.students())
     assert times.users == {"9001": "ada", "9002": "grace"} and times.at == {"ada": at("2026-10-12 09:30")}
@@ -435,7 +437,7 @@ def test_formgrader_calls_collected_work_graded_and_its_own_autograder_is_turned
     assert not said["success"] and "class grade" in said["log"] and shown.read_bytes() == before
 
 
-# ------------------------------------------------------------------------------------------------ a gradebook that others use
+# ------------------------------------------------------------------------------------------ a gradebook that others use
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Hand-ins whose cells were copied, split, retyped, moved or damaged: the notebook's own check, `course check` and the class agree."""
+"""Hand-ins whose cells were copied, split, retyped, moved or damaged: the notebook's own check, `course check` and the
+class agree."""
 
 import contextlib
 import copy

@@ -1,4 +1,5 @@
-"""An exercise judged anew when a term is under way: points that changed, work that came since, and runs that end early."""
+"""An exercise judged anew when a term is under way: points that changed, work that came since, and runs that end
+early."""
 
 import errno
 import json

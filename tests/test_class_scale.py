@@ -1,4 +1,5 @@
-"""Larger classes: the gradebook in a real PostgreSQL, the marking on a real Dask cluster, with the grades of one machine and a file.
+"""Larger classes: the gradebook in a real PostgreSQL, the marking on a real Dask cluster, with the grades of one
+machine and a file.
 
 Cluster and class are made by the commands of the instructor's guide.
 """
@@ -145,7 +146,8 @@ def near(tmp_path_factory) -> ClassFolder:
 
 @pytest.fixture(scope="module")
 def far(tmp_path_factory, near, cluster, database) -> ClassFolder:
-    """The same class by the guide's commands: on the cluster, its gradebook in PostgreSQL; a worker is killed in the middle."""
+    """The same class by the guide's commands: on the cluster, its gradebook in PostgreSQL; a worker is killed in the
+    middle."""
     instructor, said = Instructor(tmp_path_factory.mktemp("far")), ""
     for line in blocks("large"):
         line = line.replace("tcp://127.0.0.1:8786", cluster.url)

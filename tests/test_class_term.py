@@ -1,4 +1,5 @@
-"""A term of a class of six, by the commands that an instructor types: release, collect, grade, regrade, extend, export, report."""
+"""A term of a class of six, by the commands that an instructor types: release, collect, grade, regrade, extend, export,
+report."""
 
 import csv
 import io
@@ -76,7 +77,10 @@ def term_at(root, capsys):
                 "Zoë Núñez Ångström_92_assignsubmission_file_/01_small.ipynb": b"{ this is no notebook",
             }
         )
-        times = "Identifier,Full name,Email address,Last modified (submission)\nParticipant 91,Grace Hopper,grace@uni.edu,2026-10-14 08:00\n"
+        times = (
+            "Identifier,Full name,Email address,Last modified (submission)\nParticipant 91,Grace "
+            "Hopper,grace@uni.edu,2026-10-14 08:00\n"
+        )
         codes.append(command("collect", saved(root / "canvas.zip", canvas)))
         codes.append(
             command(

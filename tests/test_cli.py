@@ -87,8 +87,8 @@ def test_help_after_the_name_of_a_program_is_the_programs(words, flag, capsys):
 
 def test_help_needs_no_torch_no_plots_and_no_jupyter():
     program = (
-        "import sys; sys.argv = ['course', '--help']; from course_app.__main__ import main; main();"
-        "print([name for name in ('torch', 'matplotlib', 'ipywidgets', 'IPython', 'nbgrader', 'numpy') if name in sys.modules])"
+        "import sys; sys.argv = ['course', '--help']; from course_app.__main__ import main; main();print([name for "
+        "name in ('torch', 'matplotlib', 'ipywidgets', 'IPython', 'nbgrader', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -433,7 +433,8 @@ PLAN = ["plan", "--model", "llama3-8b", "--gpus", "8xH100"]
     [
         ([], ["8,030,261,248 parameters", "2T tokens in steps of 512 sequences of 8,192 tokens", "without failures",
               "1. The quickest", "2. The", "Memory: ", "Time: matrix products", "Bound by", "Megatron-LM core", "Megatron-Bridge v"]),
-        (["--layout", "tp=2,zero=1"], ["2. Your layout: tp=2, dp=4", "slower than the quickest", "Command lines of your layout"]),
+        (["--layout", "tp=2,zero=1"], ["2. Your layout: tp=2, dp=4", "slower than the quickest", "Command lines "
+"of your layout"]),
         (["--serve"], ["Serving with 16-bit weights", "8 x 1 devices", "1 x 8 devices", "first token after"]),
         (["--model", "mixtral-8x7b", "--gpus", "64xH100"], ["12,879,925,248 of them used by a token", "ep="]),
         (["--model", "deepseek-v3", "--gpus", "2048xH100"], ["37,552,297,472 of them used by a token"]),

@@ -1,4 +1,5 @@
-"""Collectives: the values of the plain computation, the messages of the closed forms, for 1 to 17 ranks and uneven sizes."""
+"""Collectives: the values of the plain computation, the messages of the closed forms, for 1 to 17 ranks and uneven
+sizes."""
 
 import math
 

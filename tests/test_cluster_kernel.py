@@ -33,7 +33,8 @@ def half(rank, op, peer, tensor, tag=0, line="here"):
 
 
 def play(kernel, scripts):
-    """Feed each rank's list of requests in the order in which the kernel names ranks; how it ended, and who ran when."""
+    """Feed each rank's list of requests in the order in which the kernel names ranks; how it ended, and who ran
+    when."""
     queues = {rank: list(script) for rank, script in enumerate(scripts)}
     order = []
     while True:

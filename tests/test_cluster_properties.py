@@ -1,4 +1,5 @@
-"""Random programs: with named sources and no polling, neither order nor buffers nor lateness changes what a program computes."""
+"""Random programs: with named sources and no polling, neither order nor buffers nor lateness changes what a program
+computes."""
 
 import math
 

@@ -1,4 +1,5 @@
-"""Training on the cluster: communication inside backward hooks and checkpoints, equal to one process, and errors that unwind."""
+"""Training on the cluster: communication inside backward hooks and checkpoints, equal to one process, and errors that
+unwind."""
 
 import threading
 

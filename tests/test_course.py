@@ -83,7 +83,8 @@ def test_nothing_of_answers_judging_or_hidden_tests_is_released(chapter):
     for cell in solved["cells"]:
         for kind in ("SOLUTION", "HIDDEN TESTS"):
             for region in re.findall(rf"### BEGIN {kind}\n(.*?)\n[^\n]*### END {kind}", cell["source"], re.DOTALL):
-                # A line that the frame itself shows is nobody's secret: a prediction's check is the same in both places.
+                # A line that the frame itself shows is nobody's secret: a prediction's check is the same in both
+                # places.
                 secret = [line.strip() for line in region.splitlines() if line.strip() not in given]
                 assert not secret or region.strip() not in text, (
                     f"{cell['id']}: a whole {kind} region is in the release"
@@ -360,7 +361,8 @@ def classroom(tmp_path_factory) -> Iterator[Classroom]:
 
 
 def test_plain_nbgrader_finds_the_contracts_points(rotating_chapter, classroom, monkeypatch):
-    """Stock nbgrader, its own engine, on a right copy, one of right, half-right and wrong answers, and an untouched one."""
+    """Stock nbgrader, its own engine, on a right copy, one of right, half-right and wrong answers, and an untouched
+    one."""
     from jupyter_client.provisioning import local_provisioner
     from nbgrader.api import Gradebook
 
@@ -409,7 +411,8 @@ def test_the_work_folder_of_the_repository_is_nobodys_in_tests():
 
 @each_chapter
 def test_no_answer_cell_takes_one_parameter_from_params(chapter):
-    """What a variant sets is written into the learner's cell as a value; `params` is left to cells that need several."""
+    """What a variant sets is written into the learner's cell as a value; `params` is left to cells that need
+    several."""
     for cell in release_of(chapter)["cells"]:
         if is_answer(cell):
             assert not re.search(r'^\w+ = params\("[\w-]+"\)\.\w+', cell["source"], re.MULTILINE), cell["id"]

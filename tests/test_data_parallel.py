@@ -1,4 +1,5 @@
-"""Data parallel training equals one process: losses, gradients, weights; on the cluster, on processes, and as torch's own."""
+"""Data parallel training equals one process: losses, gradients, weights; on the cluster, on processes, and as torch's
+own."""
 
 import gc
 from contextlib import nullcontext

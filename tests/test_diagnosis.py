@@ -1,4 +1,5 @@
-"""Symptoms made from faults: each follows from its mechanism, the same seed gives the same evidence, and all forty can be told apart."""
+"""Symptoms made from faults: each follows from its mechanism, the same seed gives the same evidence, and all forty can
+be told apart."""
 
 import re
 from collections import Counter

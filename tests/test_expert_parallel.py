@@ -1,4 +1,5 @@
-"""A mixture over ranks is the mixture on one process: outputs, every gradient, whole trainings; and its bytes are those predicted."""
+"""A mixture over ranks is the mixture on one process: outputs, every gradient, whole trainings; and its bytes are those
+predicted."""
 
 import itertools
 

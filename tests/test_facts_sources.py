@@ -1,4 +1,5 @@
-"""Sources and what rests on them: addresses lead to a page, dates agree, and a chip's counts multiply to its printed peaks."""
+"""Sources and what rests on them: addresses lead to a page, dates agree, and a chip's counts multiply to its printed
+peaks."""
 
 import re
 from urllib.parse import urlsplit

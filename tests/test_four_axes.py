@@ -1,4 +1,5 @@
-"""The file that trains on four axes against the whole model: losses, norms, every gradient and weight; and what it sends."""
+"""The file that trains on four axes against the whole model: losses, norms, every gradient and weight; and what it
+sends."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,5 @@
-"""The grader without the course: a small package of exercises of its own, judged by name, by bank and with named mistakes."""
+"""The grader without the course: a small package of exercises of its own, judged by name, by bank and with named
+mistakes."""
 
 import json
 import os

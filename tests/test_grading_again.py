@@ -1,4 +1,5 @@
-"""An answer that stumbles over its second call earns nothing for it, on ranks too, in a notebook and in a class's worker."""
+"""An answer that stumbles over its second call earns nothing for it, on ranks too, in a notebook and in a class's
+worker."""
 
 import os
 import random
@@ -57,10 +58,8 @@ HARMS = {  # what a right answer does besides -> the mistake, and words of the m
     "args[0].clear()": ("changed-arguments", "Work on a copy"),
     "args[0].reverse()": ("changed-arguments", "Work on a copy"),
     "__import__('os').environ['LEFT'] = str(_calls[0])": ("changed-settings", "the environment variables"),
-    "__import__('torch').set_default_dtype(__import__('torch').float64 if _calls[0] % 2 else __import__('torch').float32)": (
-        "changed-settings",
-        "torch's default dtype",
-    ),
+    "__import__('torch').set_default_dtype(__import__('torch').float64 if _calls[0] % 2 else "
+    "__import__('torch').float32)": ("changed-settings", "torch's default dtype"),
     "__import__('torch').manual_seed(3)": ("changed-generators", "torch"),
     "__import__('random').seed(3)": ("changed-generators", "Python's random"),
     "_kept.append(args)": ("changed-memory", "`_kept`"),

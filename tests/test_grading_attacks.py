@@ -1,4 +1,5 @@
-"""The attack suite: nothing gets through on this machine, the attacks are real ones, and what got through would be seen."""
+"""The attack suite: nothing gets through on this machine, the attacks are real ones, and what got through would be
+seen."""
 
 import fcntl
 import json
@@ -33,7 +34,8 @@ GROUPS = {  # what one marker tries
 
 @pytest.fixture(autouse=True)
 def stages(request):
-    """Without a wall an attack removes all System V memory of the machine; no other stage may stand then, in any test process."""
+    """Without a wall an attack removes all System V memory of the machine; no other stage may stand then, in any test
+    process."""
     alone = request.function is test_what_gets_through_is_seen_and_without_a_wall_attacks_do
     with (Path(tempfile.gettempdir()) / "course-stages.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)

@@ -72,7 +72,10 @@ def test_an_untouched_chapter_says_where_to_start(where, capsys):
 
 
 def test_what_an_answer_says_is_shown_as_it_stands(where, capsys):
-    hostile = "def train_days(*_): raise ValueError('[red]bold[/] [link=http://x]\\x1b[2J\\u202e')\ndef gpus_for_deadline(*_): pass"
+    hostile = (
+        "def train_days(*_): raise ValueError('[red]bold[/] [link=http://x]\\x1b[2J\\u202e')\ndef "
+        "gpus_for_deadline(*_): pass"
+    )
     edit(where, "train-days-7b", lambda _: hostile)
     assert check_main(["01"], False, False, False, False) == 1
     text = capsys.readouterr().out

@@ -216,7 +216,8 @@ def checks_in_own_cells(notebook):
 
 def noise(notebook):
     cell_of(notebook, "train-days-7b")["source"] += (
-        '\nimport sys, warnings\nwarnings.warn("careful")\nprint("to stderr", file=sys.stderr)\nprint("x" * 10_000_000)\ninput_is_fine = 1'
+        '\nimport sys, warnings\nwarnings.warn("careful")\nprint("to stderr", file=sys.stderr)\nprint("x" * '
+        "10_000_000)\ninput_is_fine = 1"
     )
 
 

@@ -259,8 +259,14 @@ def shown_in_tmp(*more):
 
 
 def test_what_is_written_goes_with_its_worker(kept, tmp_path):
-    source = "import os, tempfile\ndef f():\n    before = sorted(os.listdir('.')), sorted(os.listdir(tempfile.gettempdir()))\n"
-    source += "    open('mine', 'w').write('x'); open(os.path.join(tempfile.gettempdir(), 'mine'), 'w').write('x')\n    return list(before)"
+    source = (
+        "import os, tempfile\ndef f():\n    before = sorted(os.listdir('.')), "
+        "sorted(os.listdir(tempfile.gettempdir()))\n"
+    )
+    source += (
+        "    open('mine', 'w').write('x'); open(os.path.join(tempfile.gettempdir(), 'mine'), 'w').write('x')\n  "
+        "  return list(before)"
+    )
     outside = set(os.listdir(tempfile.gettempdir()))
     shown = shown_in_tmp() if kept.wall.level == "namespaces" else []
     assert [value(kept, tmp_path, source) for _ in range(2)] == [[[], shown]] * 2
@@ -385,7 +391,8 @@ GREEDY = {
         "used more than 0.3 GB of memory",
     ),
     "memory in many processes": (
-        "import os, time\ndef f():\n    for _ in range(8):\n        if os.fork() == 0:\n            x = [bytearray(5_000_000) for _ in range(16)]; time.sleep(60)\n    time.sleep(60)",
+        "import os, time\ndef f():\n    for _ in range(8):\n        if os.fork() == 0:\n            x = "
+        "[bytearray(5_000_000) for _ in range(16)]; time.sleep(60)\n    time.sleep(60)",
         "crashed",
         "used more than 0.3 GB of memory",
     ),
@@ -396,7 +403,8 @@ GREEDY = {
     ),
     "tensors at once": ("import torch\ndef f(): return torch.ones(20_000_000_000)", "raised", "can't allocate memory"),
     "processes": (
-        "import os, time\ndef f():\n    while True:\n        try:\n            if os.fork() == 0: time.sleep(60)\n        except OSError: pass",
+        "import os, time\ndef f():\n    while True:\n        try:\n            if os.fork() == 0: time.sleep(60)\n    "
+        "    except OSError: pass",
         "crashed",
         "started more than 24 processes",
     ),
@@ -420,7 +428,8 @@ def test_what_uses_too_much_ends_and_says_so(kept, tmp_path, name):
     assert outcome.state == state and words in outcome.error, outcome
 
 
-# On a shared /dev/shm each run needs names of its own: what another user left there cannot be written. It may also be small
+# On a shared /dev/shm each run needs names of its own: what another user left there cannot be written. It may also be
+# small
 # or full; only where each of the three folders is limited does the answer end by itself.
 FILLS = """
 import os, tempfile, uuid
@@ -486,8 +495,14 @@ def alive(marker):
     return found
 
 
-STRAYS = "import os, subprocess, time\ndef f():\n    for _ in range(5):\n        if os.fork() == 0:\n            os.setsid()\n"
-STRAYS += "            if os.fork() == 0: time.sleep(60)\n            os._exit(0)\n    subprocess.Popen(['sleep', '60'], start_new_session=True)\n    return 1"
+STRAYS = (
+    "import os, subprocess, time\ndef f():\n    for _ in range(5):\n        if os.fork() == 0:\n            "
+    "os.setsid()\n"
+)
+STRAYS += (
+    "            if os.fork() == 0: time.sleep(60)\n            os._exit(0)\n    subprocess.Popen(['sleep', "
+    "'60'], start_new_session=True)\n    return 1"
+)
 
 
 def test_what_an_answer_starts_ends_with_its_exercise(kept, tmp_path):
@@ -515,12 +530,16 @@ def test_whatever_ends_ends_everything(tmp_path, level, how):
     for name in ("tmp", "notebook"):
         (tmp_path / name).mkdir()
     program = (
-        "import os, sys, time\nfrom pathlib import Path\nfrom course_grader.worker.in_worker import InWorker, run_cell\n"
+        "import os, sys, time\nfrom pathlib import Path\nfrom course_grader.worker.in_worker import "
+        "InWorker, run_cell\n"
         "from course_grader.sandbox import Wall\nfrom course_grader.worker.worker_pool import WorkerPool\n"
         "from course_grader.records import Case\nfrom tests.test_grading_sandbox import CARD, STRAYS\n"
-        f"with WorkerPool(wall=Wall(level={level!r})) as workers, workers.worker(Path({str(tmp_path / 'notebook')!r})) as worker:\n"
-        "    run_cell(worker, STRAYS)\n    place = InWorker(worker).__enter__()\n    assert place.run(CARD, Case(name='n')).value == 1\n"
-        "    print(workers._server.process.pid, flush=True)\n    sys.stdin.read()\n"  # at "contained" the outer one of two
+        f"with WorkerPool(wall=Wall(level={level!r})) as workers, "
+        f"workers.worker(Path({str(tmp_path / 'notebook')!r})) as worker:\n"
+        "    run_cell(worker, STRAYS)\n    place = InWorker(worker).__enter__()\n    assert place.run(CARD, "
+        "Case(name='n')).value == 1\n"
+        # at "contained" the outer one of two
+        "    print(workers._server.process.pid, flush=True)\n    sys.stdin.read()\n"
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(REPOSITORY)}
     judge = subprocess.Popen(
@@ -616,7 +635,10 @@ def test_an_honest_exchange_is_right_in_processes(walled, tmp_path):
     assert report.passed, report
 
 
-ASIDE = "import os, sys\ndef f(comm):\n    found = [os.path.exists('left'), 'left' in sys.modules]\n    sys.modules['left'] = os\n    {more}\n    return found"
+ASIDE = (
+    "import os, sys\ndef f(comm):\n    found = [os.path.exists('left'), 'left' in sys.modules]\n    "
+    "sys.modules['left'] = os\n    {more}\n    return found"
+)
 
 
 @pytest.mark.parametrize(
@@ -704,8 +726,10 @@ def test_what_an_exercise_leaves_in_its_ranks_costs_the_next_one_nothing(walled,
 
 def test_a_rank_reaches_nothing_in_the_process_that_it_is_a_copy_of(walled, tmp_path):
     source = (
-        "import os\ndef tried(path, how):\n    try:\n        os.close(os.open(path, how)); return 'opened'\n    except OSError as error: return type(error).__name__\n"
-        "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')] + [tried('/proc/loadavg', os.O_RDONLY)]"
+        "import os\ndef tried(path, how):\n    try:\n        os.close(os.open(path, how)); return 'opened'\n    "
+        "except OSError as error: return type(error).__name__\n"
+        "def f(comm): return [tried(f'/proc/{who}/mem', os.O_RDWR) for who in (1, 'self')] + [tried('/proc/loadavg', "
+        "os.O_RDONLY)]"
     )
     case = Case(name="two", ranks=2)
     with walled.worker(tmp_path) as worker, contextlib.closing(RankProcesses(worker)) as ranks:
@@ -721,7 +745,8 @@ def test_workers_of_many_notebooks_are_rehearsed_and_find_nothing_of_it(tmp_path
             run_cell(
                 worker,
                 "import os, random, threading\nat_first = sorted(set(globals()))\n"
-                "def f(): return [threading.active_count(), len(os.listdir('/proc/self/task')), random.random(), 'warmed_up' in at_first, 'math' in at_first]",
+                "def f(): return [threading.active_count(), len(os.listdir('/proc/self/task')), random.random(), "
+                "'warmed_up' in at_first, 'math' in at_first]",
             ).state
             == "answered"
         )
@@ -776,7 +801,10 @@ def test_a_good_notebook_comes_through_intake_as_it_was(walled):
 
 
 def test_what_intake_gives_is_small_plain_and_whole(walled):
-    cell = '{"cell_type": "code", "id": "\\ud800", "source": "\\ud800 x", "metadata": {"nbgrader": {"grade_id": "a", "points": NaN, "grade": [[[]]]}}, "outputs": [{"x": "%s"}]}'
+    cell = (
+        '{"cell_type": "code", "id": "\\ud800", "source": "\\ud800 x", "metadata": {"nbgrader": {"grade_id": "a", '
+        '"points": NaN, "grade": [[[]]]}}, "outputs": [{"x": "%s"}]}'
+    )
     got = walled.intake(f'{{"cells": [{cell % ("x" * 1000)}], "metadata": {{"widgets": {{}}}}}}'.encode())
     assert got["cells"] == [
         {
@@ -804,9 +832,11 @@ def test_this_machine_has_every_level_and_the_strongest_is_taken():
 def test_a_user_without_rights_has_namespaces_too(tmp_path):
     program = (
         "import ctypes, struct\nfrom course_grader.sandbox import linux, try_level as trial\n"
-        "most = struct.pack('IIIIII', 1 << 31, 1 << 31, 0, 0, 0, 0)  # root may show itself in a user namespace with CAP_SETFCAP only\n"
+        "most = struct.pack('IIIIII', 1 << 31, 1 << 31, 0, 0, 0, 0)  # root may show itself in a user namespace with "
+        "CAP_SETFCAP only\n"
         "linux.call('capset', struct.pack('Ii', 0x20080522, 0), most)\n"
-        f"assert not linux.has_rights_over_namespaces()\nraise SystemExit(trial.main(['namespaces', {str(tmp_path)!r}]))"
+        "assert not linux.has_rights_over_namespaces()\nraise SystemExit(trial.main(['namespaces', "
+        f"{str(tmp_path)!r}]))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -929,7 +959,8 @@ def test_a_module_that_comes_out_of_one_of_our_packages_is_loaded_and_a_constant
             "cells": [
                 {
                     "cell_type": "code",
-                    "source": "from course_chapters.ch01 import widgets as pictures\nfrom course_lib.estimate.units import GB\nfrom os import path",
+                    "source": "from course_chapters.ch01 import widgets as pictures\nfrom course_lib.estimate.units "
+                    "import GB\nfrom os import path",
                 }
             ]
         }

@@ -1,7 +1,8 @@
-"""Answers on the scales: every right one is confirmed by the operating system, and one that holds too much is not, however little it says it does.
+"""Answers on the scales: every right one is confirmed by the operating system, and one that holds too much is not,
+however little it says it does.
 
-What holds too much is in the exercise's bank, or lies in `tests/weighed/<exercise>.py` in sections headed `# %% hungry: NAME`; with
-`<= NAME OF THE BANK` behind it the section follows that answer.
+What holds too much is in the exercise's bank, or lies in `tests/weighed/<exercise>.py` in sections headed
+`# %% hungry: NAME`; with `<= NAME OF THE BANK` behind it the section follows that answer.
 """
 
 import re

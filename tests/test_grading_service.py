@@ -43,7 +43,10 @@ from tests.crash_kit import Made
 from tests.grading_kit import SMALL, cell_of, own, small_source, solved_copy
 from tests.tables import each_of
 
-HOG = "def train_days(params, tokens, gpu_flops, utilisation):\n    return len(bytearray(3_000_000_000))\n\n\ndef gpus_for_deadline(*_): return 1"
+HOG = (
+    "def train_days(params, tokens, gpu_flops, utilisation):\n    return len(bytearray(3_000_000_000))\n\n\ndef "
+    "gpus_for_deadline(*_): return 1"
+)
 HANG = "def money_lost(spent, usd_per_hour, mfu, baselines):\n    while True: pass"
 QUIT = "import os\nos._exit(3)"
 CLUMSY = '''def train_days(params: float, tokens: float, gpu_flops: float, utilisation: float) -> float:

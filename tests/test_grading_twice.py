@@ -1,4 +1,5 @@
-"""A notebook is gone through twice at most: what passes in its own process is judged once, all else again, on clones."""
+"""A notebook is gone through twice at most: what passes in its own process is judged once, all else again, on
+clones."""
 
 import pytest
 
@@ -48,7 +49,8 @@ def right(name: str) -> str:
 
 
 def graded(workers: WorkerPool, **answers: str) -> dict[str, Report]:
-    """Reports of a notebook with these answers, by the exercise's name with _ for -; the right one where none is given."""
+    """Reports of a notebook with these answers, by the exercise's name with _ for -; the right one where none is
+    given."""
     steps = []
     for name in NAMES:
         source = answers.get(name.replace("-", "_"), right(name))
@@ -63,7 +65,10 @@ def graded(workers: WorkerPool, **answers: str) -> dict[str, Report]:
 def wrapped(name: str, first: str) -> str:
     """The right answer, which does something else before."""
     function = exercises.card(name).answers[0]
-    return f"{right(name)}\n_right_{function} = {function}\ndef {function}(*given, **more):\n    {first}\n    return _right_{function}(*given, **more)\n"
+    return (
+        f"{right(name)}\n_right_{function} = {function}\ndef {function}(*given, **more):\n    {first}\n    return "
+        f"_right_{function}(*given, **more)\n"
+    )
 
 
 def earned(reports: dict[str, Report]) -> list[bool]:

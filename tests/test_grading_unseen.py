@@ -1,4 +1,5 @@
-"""A table of the shown numbers earns nothing, and right and half-right answers lose nothing by what is asked in its place."""
+"""A table of the shown numbers earns nothing, and right and half-right answers lose nothing by what is asked in its
+place."""
 
 import copy
 import json

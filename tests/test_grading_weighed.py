@@ -24,8 +24,8 @@ MB = 1_000_000
 
 
 def child(nbytes: int, forget: bool):
-    """A process that takes so many bytes when told to, lets go of them, and may set its own highest value back, twice: its pid, how to
-    go on, and how to end it (it lives until then: of one that has gone the system says nothing)."""
+    """A process that takes so many bytes when told to, lets go of them, and may set its own highest value back, twice:
+    its pid, how to go on, and how to end it (it lives until then: of one that has gone the system says nothing)."""
     (told, tell), (hear, said) = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -36,7 +36,8 @@ def child(nbytes: int, forget: bool):
             os.write(said, b"x")
             os.read(told, 1)
             del block
-            exact_memory()  # as a worker does before it is weighed: the tests before may have left so much free that none is given back
+            # as a worker does before it is weighed: the tests before may have left so much free that none is given back
+            exact_memory()
             if forget:
                 with open("/proc/self/clear_refs", "w") as file:
                     file.write("5")
@@ -83,7 +84,8 @@ def test_a_process_that_comes_later_counts_and_one_that_has_gone_stays_counted()
 
 
 def test_memory_that_lay_free_before_counts_where_it_is_used_again():
-    """A block is small enough to come from the heap, and many of them are kept there free, as an exercise before may leave them."""
+    """A block is small enough to come from the heap, and many of them are kept there free, as an exercise before may
+    leave them."""
     code = """
 import ctypes, os
 from course_grader.worker.process_state import exact_memory

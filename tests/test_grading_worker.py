@@ -132,7 +132,8 @@ ENDS = {
         "closed its connection",
     ),
     "garbage": (
-        "import os\ndef f(n):\n    for fd in range(3, 64):\n        try: os.write(fd, b'points: 100' * 9)\n        except OSError: pass\n    return n",
+        "import os\ndef f(n):\n    for fd in range(3, 64):\n        try: os.write(fd, b'points: 100' * 9)\n        "
+        "except OSError: pass\n    return n",
         "refused",
         "wrote into the connection",
     ),
@@ -268,7 +269,8 @@ LEAKS = {
     "import": "def f(n):\n    import course_chapters.ch01.exercises.judges",
     "from": "def f(n):\n    import course_grader.judging",
     "importlib": "import importlib\ndef f(n):\n    importlib.import_module('course_grader.judge.decision')",
-    "reload of the package": "import importlib, sys\nfrom course_grader import exercises\ndef f(n):\n    importlib.reload(exercises)\n    import course_grader.judging",
+    "reload of the package": "import importlib, sys\nfrom course_grader import exercises\ndef f(n):\n    "
+    "importlib.reload(exercises)\n    import course_grader.judging",
 }
 
 
@@ -320,7 +322,10 @@ def test_a_worker_leaves_nothing_in_the_home_folder(monkeypatch, tmp_path):
 
 
 def test_what_a_cell_prints_is_not_kept(workers, tmp_path):
-    source = "for _ in range(400): print('x' * 1_000_000)\ndef f(n): return 4096 * int(open('/proc/self/statm').read().split()[1])"
+    source = (
+        "for _ in range(400): print('x' * 1_000_000)\ndef f(n): return 4096 * "
+        "int(open('/proc/self/statm').read().split()[1])"
+    )
     assert probe(workers, tmp_path, source)[0].value < 300e6
 
 
@@ -349,9 +354,12 @@ def test_names_know_whose_they_are(workers, tmp_path):
 
 STRAYS = {
     "a child": "import subprocess\ndef f(n):\n    subprocess.Popen(['sleep', '60'])\n    return n",
-    "a session of its own": "import subprocess\ndef f(n):\n    subprocess.Popen(['sleep', '60'], start_new_session=True)\n    return n",
-    "a daemon": "import os, time\ndef f(n):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0: time.sleep(60)\n        os._exit(0)\n    return n",
-    "many": "import os, time\ndef f(n):\n    for _ in range(20):\n        if os.fork() == 0: time.sleep(60)\n    return n",
+    "a session of its own": "import subprocess\ndef f(n):\n    subprocess.Popen(['sleep', '60'], "
+    "start_new_session=True)\n    return n",
+    "a daemon": "import os, time\ndef f(n):\n    if os.fork() == 0:\n        os.setsid()\n        if os.fork() == 0: "
+    "time.sleep(60)\n        os._exit(0)\n    return n",
+    "many": "import os, time\ndef f(n):\n    for _ in range(20):\n        if os.fork() == 0: "
+    "time.sleep(60)\n    return n",
 }
 
 
@@ -427,8 +435,10 @@ def test_a_check_that_is_stopped_leaves_no_process(tmp_path, how):
 def test_a_fresh_worker_in_an_endless_loop_ends_with_its_judge(tmp_path):
     (tmp_path / "tmp").mkdir()
     program = (
-        "from pathlib import Path\nfrom course_grader.worker.in_worker import run_cell\nfrom course_grader.worker.worker_pool import WorkerPool\n"
-        "with WorkerPool(fork=False) as workers, workers.worker(Path('.')) as worker:\n    run_cell(worker, 'while True: pass')"
+        "from pathlib import Path\nfrom course_grader.worker.in_worker import run_cell\nfrom "
+        "course_grader.worker.worker_pool import WorkerPool\n"
+        "with WorkerPool(fork=False) as workers, workers.worker(Path('.')) as worker:\n    run_cell(worker, 'while "
+        "True: pass')"
     )
     env = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", program], env=env, cwd=tmp_path, start_new_session=True)

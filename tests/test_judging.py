@@ -1,4 +1,5 @@
-"""The toolkit of the judges: declared returns, columns, tensors, predictions, drills and shares, each at its boundary."""
+"""The toolkit of the judges: declared returns, columns, tensors, predictions, drills and shares, each at its
+boundary."""
 
 import copy
 import math

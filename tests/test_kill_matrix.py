@@ -1,7 +1,8 @@
 """Every shipped answer meets its fate: right ones full points, wrong ones the verdict meant for them.
 
-Together the wrong ones lose every share of the exercise's points: a condition that no shipped answer breaks is not known to be judged.
-All of them are judged in this process. Those that the run's rotation names are judged in a worker of a class too, with the same result.
+Together the wrong ones lose every share of the exercise's points: a condition that no shipped answer breaks is not
+known to be judged. All of them are judged in this process. Those that the run's rotation names are judged in a worker
+of a class too, with the same result.
 """
 
 from itertools import groupby
@@ -30,7 +31,8 @@ BANK = {exercise: list(answers) for exercise, answers in groupby(ANSWERS, lambda
 
 @pytest.fixture(scope="session")
 def warm():
-    """One warm process for all chapters, as `./course check --all` has it: each answer is judged in a fork of its own."""
+    """One warm process for all chapters, as `./course check --all` has it: each answer is judged in a fork of its
+    own."""
     with WorkerPool(torch=True, chapters=chosen, imports=TRAINING, many=True) as workers:
         yield workers
 
@@ -67,7 +69,8 @@ def test_answers_come_out_in_a_worker_as_they_do_here(exercise, warm, the_rotati
 
 @pytest.mark.parametrize("exercise", BANK)
 def test_every_answer_to_an_exercise_meets_its_fate(exercise):
-    """The first right answer is judged beside settings that a notebook may leave behind, and they stay as they were left."""
+    """The first right answer is judged beside settings that a notebook may leave behind, and they stay as they were
+    left."""
     wrong_fates, lost = [], set()
     first = next(answer for answer in BANK[exercise] if answer.sort == "right")
     with left_behind():

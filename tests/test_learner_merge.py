@@ -234,7 +234,8 @@ def releases(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def students(draw: st.DrawFn, base: dict[str, Any]) -> dict[str, Any]:
-    """What may become of a copy: cells edited, deleted, doubled, moved, stripped of ids or metadata, own cells anywhere."""
+    """What may become of a copy: cells edited, deleted, doubled, moved, stripped of ids or metadata, own cells
+    anywhere."""
     cells = copy.deepcopy(base["cells"])
     for number in range(draw(st.integers(0, 6))):
         what = draw(st.sampled_from(["edit", "own", "delete", "double", "strip", "no id", "shuffle"]))

@@ -1,4 +1,5 @@
-"""The ledger: every kept tensor by name, equal to our own terms, and each difference from the printed formula explained."""
+"""The ledger: every kept tensor by name, equal to our own terms, and each difference from the printed formula
+explained."""
 
 from dataclasses import replace
 from types import SimpleNamespace

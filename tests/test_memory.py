@@ -15,7 +15,8 @@ from tests.tables import each_of
 letters = st.sampled_from(sorted(CONVENTIONS))
 params_of = st.floats(1e6, 1e13)
 
-TABLE = [  # letter, weights, grads + main grads, master, moments, total, 7 B in GB, 70 B in GB, 405 B in TB, 80 GB cards
+# letter, weights, grads + main grads, master, moments, total, 7 B in GB, 70 B in GB, 405 B in TB, 80 GB cards
+TABLE = [
     ("A", 2, 2, 0, 8, 12, 84, 840, 4.86, 61),
     ("B", 2, 2, 4, 8, 16, 112, 1120, 6.48, 81),
     ("C", 2, 4, 4, 8, 18, 126, 1260, 7.29, 92),

@@ -18,7 +18,8 @@ gpts = st.builds(
     st.sampled_from([8, 16, 24, 64]),
     st.integers(1, 32),
 )
-FORMULAS = [  # Korthikanti et al. (2022), table 2: (tp splits, sp, checkpointing, factor of s b h as a function of t and a s / h)
+# Korthikanti et al. (2022), table 2: (tp splits, sp, checkpointing, factor of s b h as a function of t and a s / h)
+FORMULAS = [
     ("no recomputation", False, "none", lambda t, score: 10 + 24 / t + 5 * score / t),
     ("sequence parallel", True, "none", lambda t, score: 34 / t + 5 * score / t),
     ("selective", False, "selective", lambda t, score: 10 + 24 / t),

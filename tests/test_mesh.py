@@ -1,4 +1,5 @@
-"""Meshes: coordinates and groups, the wires that groups cross, the seconds of a placement, and four axes that train as one."""
+"""Meshes: coordinates and groups, the wires that groups cross, the seconds of a placement, and four axes that train as
+one."""
 
 import itertools
 import random

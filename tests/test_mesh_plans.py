@@ -1,4 +1,5 @@
-"""Plans on a mesh: the planner's estimate as pictures show it, bytes by axis against the metered cluster, and regimes."""
+"""Plans on a mesh: the planner's estimate as pictures show it, bytes by axis against the metered cluster, and
+regimes."""
 
 import pytest
 

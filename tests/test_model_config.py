@@ -1,4 +1,5 @@
-"""Hugging Face configs: parameters of public models counted to the last one, and every field that is not understood refused by name."""
+"""Hugging Face configs: parameters of public models counted to the last one, and every field that is not understood
+refused by name."""
 
 import json
 from pathlib import Path
@@ -9,7 +10,8 @@ from course_lib.estimate import memory
 from course_lib.estimate.memory.model_config import ARCHITECTURES, FILE_BYTES
 from course_lib.parallel import planner
 
-# Configs as published, without the fields that change nothing; parameters from `source`, with what a checkpoint holds besides.
+# Configs as published, without the fields that change nothing; parameters from `source`, with what a checkpoint holds
+# besides.
 KNOWN = [json.loads(line) for line in (Path(__file__).parent / "model_configs.jsonl").read_text().splitlines()]
 LLAMA = KNOWN[0]["config"]
 BY_NAME = {one["model"]: one["config"] for one in KNOWN}

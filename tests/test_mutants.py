@@ -1,4 +1,5 @@
-"""Small changes of right answers: the operators, the table of those that change nothing, and that all others lose points."""
+"""Small changes of right answers: the operators, the table of those that change nothing, and that all others lose
+points."""
 
 import json
 import random
@@ -117,7 +118,10 @@ def test_a_survivor_is_told_and_a_reason_or_a_better_case_ends_that(tmp_path, mo
     monkeypatch.setattr(mutation, "right_answer", lambda exercise: source)
     assert mutation.main(["--exercise", "mfu-waste", "--all", "--workers", "1"]) == 1
     assert "SPARE = 4" in capsys.readouterr().out
-    row = '[[equivalent]]\nexercise = "mfu-waste"\nreason = "unused"\n[equivalent.changed]\n"SPARE = 3" = ["SPARE = 4", "SPARE = 2"]\n'
+    row = (
+        '[[equivalent]]\nexercise = "mfu-waste"\nreason = "unused"\n[equivalent.changed]\n"SPARE = 3" = ["SPARE = '
+        '4", "SPARE = 2"]\n'
+    )
     (tmp_path / "ch01.toml").write_text(row + row.replace("SPARE = 2", "SPARE = 9"))
     assert mutation.main(["--exercise", "mfu-waste", "--all", "--workers", "1", "--json"]) == 1
     told = json.loads(capsys.readouterr().out)

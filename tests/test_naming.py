@@ -126,7 +126,8 @@ def test_answers_from_anywhere_are_judged_in_the_form_of_the_bank(tmp_path, caps
         HEAD
         + "\n# %% right: plain\n"
         + "\n".join(RIGHT.values())
-        + "\n# %% wrong: all of them => values all-gpus-together  from: plain\n# ~ - nbytes / gpus ==> * gpus - nbytes\n"
+        + "\n# %% wrong: all of them => values all-gpus-together  from: plain\n# ~ - nbytes / gpus ==> * "
+        "gpus - nbytes\n"
     )
     (tmp_path / "whole.py").write_text(HEAD + RIGHT["training_state"])
     assert cli.run(["exercise", "try", "state-13b", str(tmp_path), "--json"]) == 0

@@ -23,8 +23,9 @@ def test_an_old_name_gives_the_same_module(old):
 
 def test_old_imports_of_a_notebook_run():
     program = (
-        "from course_lib.units import GB; from course_lib import memory, sharding; from course_lib.sharding import fully; "
-        "from course_lib.cluster.interleave import interleavings; import course_lib; print(course_lib.tensor_parallel.__name__, GB)"
+        "from course_lib.units import GB; from course_lib import memory, sharding; from course_lib.sharding import "
+        "fully; from course_lib.cluster.interleave import interleavings; import course_lib; "
+        "print(course_lib.tensor_parallel.__name__, GB)"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "course_lib.parallel.tensor 1000000000.0\n", done.stderr

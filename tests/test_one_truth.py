@@ -1,4 +1,5 @@
-"""What two places of the course can compute, they compute alike: over drawn jobs and clusters, and for the running plan.
+"""What two places of the course can compute, they compute alike: over drawn jobs and clusters, and for the running
+plan.
 
 Each test compares functions, tables and worked answers that a learner meets in different chapters.
 """

@@ -121,7 +121,8 @@ def test_the_first_step_is_the_rate_whatever_the_gradients_size_and_without_corr
 
 
 def test_decay_through_adams_ratio_does_not_depend_on_its_size_but_adamws_does():
-    """With a gradient of zero, L2 in Adam moves a weight by the rate at any λ; AdamW moves it by the rate × λ × the weight."""
+    """With a gradient of zero, L2 in Adam moves a weight by the rate at any λ; AdamW moves it by the rate × λ × the
+    weight."""
     for decay in (0.01, 0.1):
         moved = {}
         for rule in (own.Adam, own.AdamW):

@@ -1,5 +1,6 @@
-"""Cases of another course's tests, written anew from what they ask: Stanford CS336, assignment 2 (DDP with single parameters and with
-buckets, sharded optimizer, FSDP), on ranks that begin with different weights, with a frozen parameter and with tied ones.
+"""Cases of another course's tests, written anew from what they ask: Stanford CS336, assignment 2 (DDP with single
+parameters and with buckets, sharded optimizer, FSDP), on ranks that begin with different weights, with a frozen
+parameter and with tied ones.
 """
 
 import copy

@@ -1,4 +1,5 @@
-"""A learner's own trainer: whose parts it takes, that it trains as the library does, and that a part that does not fit is named."""
+"""A learner's own trainer: whose parts it takes, that it trains as the library does, and that a part that does not fit
+is named."""
 
 import json
 import os
@@ -197,7 +198,8 @@ def test_each_rank_loads_parts_of_its_own(tmp_path):
 
 
 def test_messages_of_ranks_on_gpus_travel_through_host_memory(tmp_path, monkeypatch):
-    """No GPU here: every tensor counts as far, so that each operation works on copies and must bring its results back."""
+    """No GPU here: every tensor counts as far, so that each operation works on copies and must bring its results
+    back."""
     write_parts(course_parts(), tmp_path)
     monkeypatch.setattr(gpus, "is_far", lambda value: True)
     for name in ("context", "sharded", "mesh"):
@@ -260,8 +262,8 @@ def test_the_folder_runs_with_no_course_but_the_cluster(tmp_path, theirs):
     kept = json.loads((home / RECORD).read_text(encoding="utf-8"))
     assert kept["name"] == "Ada Lovelace" and kept["parts"]["ring-all-reduce"]["yours"]
     program = (
-        "import sys; from trainer.run import main; main(['--ranks', '2', '--steps', '2', '--hidden', '16', '--seq', '16']); "
-        "print(sorted(name for name in sys.modules if name.startswith('course_lib.')))"
+        "import sys; from trainer.run import main; main(['--ranks', '2', '--steps', '2', '--hidden', '16', '--seq', "
+        "'16']); print(sorted(name for name in sys.modules if name.startswith('course_lib.')))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program],

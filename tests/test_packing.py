@@ -1,4 +1,5 @@
-"""Packing loses no document, never overflows, and its mask keeps documents apart: attention and loss are those of each alone."""
+"""Packing loses no document, never overflows, and its mask keeps documents apart: attention and loss are those of each
+alone."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""Placeholders in statements and prose: values as prose shows them, with no line break between a number and its unit."""
+"""Placeholders in statements and prose: values as prose shows them, with no line break between a number and its
+unit."""
 
 import pytest
 

@@ -53,7 +53,8 @@ def test_only_widths_of_whole_128_bytes_run_at_the_full_rate(width, share):
 
 
 def test_a_layers_products_have_the_flops_of_its_matrices():
-    """At a rate so low that neither bytes nor launches count, seconds times rate are 2 FLOP a parameter and token, thrice."""
+    """At a rate so low that neither bytes nor launches count, seconds times rate are 2 FLOP a parameter and token,
+    thrice."""
     slow = replace(H100, matmul=1e9, processors=1)
     found = layers.matmuls(JOB, slow, Layout(), 1)
     tiles = 2 * 2048 * 12 * SMALL.hidden**2
@@ -209,7 +210,8 @@ def test_a_mixtures_experts_travel_only_among_expert_ranks():
 
 
 def test_experts_over_tensor_ranks_too_have_nobody_to_share_gradients_with():
-    """Megatron prints such layouts: 32 expert ranks over 16 data ranks of 2 tensor ranks each, ranks of an expert: one."""
+    """Megatron prints such layouts: 32 expert ranks over 16 data ranks of 2 tensor ranks each, ranks of an expert:
+    one."""
     job = replace(JOB, model=memory.shape("qwen3-235b-a22b"))
     few, reaching = (Layout(tp=2, pp=8, dp=16, ep=ep, microbatches=16) for ep in (16, 32))
     timed = [planner.step_time(job, planner.cluster("256xH100"), each) for each in (few, reaching)]
@@ -410,7 +412,10 @@ def test_torchtitan_is_asked_for_the_model_of_the_plan():
 
 
 def test_an_option_that_is_gone_is_found():
-    gone = "torchrun --nnodes 1 -m torchtitan.train --training.local_batch_size 8 --training.steps 3 activation-checkpoint:half"
+    gone = (
+        "torchrun --nnodes 1 -m torchtitan.train --training.local_batch_size 8 --training.steps 3 "
+        "activation-checkpoint:half"
+    )
     assert facts.framework("torchtitan").unknown(gone) == ["training.local_batch_size", "activation-checkpoint:half"]
     assert facts.framework("megatron").unknown("torchrun pretrain_gpt.py --tensor-parallel 8 --bf16") == [
         "tensor-parallel"
@@ -428,7 +433,10 @@ def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_i
     assert "--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist" in sharded
     with pytest.raises(ValueError, match="neither pipelines"):
         planner.command(plan(dp=4, pp=2, zero=3), "megatron")
-    ours = "course run train --nproc 8 --size 7b --layout fsdp=4,cp=2 --seq-len 8192 --batch 64 --micro-batches 4 --steps 100"
+    ours = (
+        "course run train --nproc 8 --size 7b --layout fsdp=4,cp=2 --seq-len 8192 --batch 64 --micro-batches "
+        "4 --steps 100"
+    )
     assert planner.command(plan(dp=4, cp=2, zero=3), "course") == ours
 
 

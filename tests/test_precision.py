@@ -1,4 +1,5 @@
-"""Numbers in few bits: equal to torch's casts wherever torch has one, and what follows from rounding holds for any input."""
+"""Numbers in few bits: equal to torch's casts wherever torch has one, and what follows from rounding holds for any
+input."""
 
 import itertools
 import math

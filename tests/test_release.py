@@ -405,5 +405,8 @@ def test_an_answer_cell_holds_the_values_of_its_variant(given, lines):
 
 
 def test_parameters_that_are_no_plain_value_stay_with_params():
-    source = 'parts = params("some").parts\nwhole = params("some")\n    inside = params("some").n\nn = params("some").n + 1\n'
+    source = (
+        'parts = params("some").parts\nwhole = params("some")\n    inside = params("some").n\nn = '
+        'params("some").n + 1\n'
+    )
     assert with_values(source, lambda name: {"parts": [1], "n": 2}) == source

@@ -1,4 +1,5 @@
-"""Real runs without processes: layouts, predictions, evidence, gates, budgets, the tour's order, and what a look says."""
+"""Real runs without processes: layouts, predictions, evidence, gates, budgets, the tour's order, and what a look
+says."""
 
 import ast
 import json
@@ -620,7 +621,10 @@ def test_the_doctor_holds_an_all_reduce_against_the_link_and_ends_one_that_does_
 
 
 def test_the_doctor_says_what_a_run_needs_also_without_a_gpu_and_loads_no_torch_for_it():
-    program = "import sys; from course_runs import preflight; print([line.what for line in preflight.lines()], 'torch' in sys.modules)"
+    program = (
+        "import sys; from course_runs import preflight; print([line.what for line in preflight.lines()], "
+        "'torch' in sys.modules)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
@@ -878,8 +882,10 @@ def test_a_file_has_a_list_of_numbers_on_one_line(tmp_path):
 def closure():
     """Every module of the course that the programs load."""
     program = (
-        "import sys, json; import course_runs.train, course_runs.matmul, course_runs.collectives, course_runs.tour, course_runs.failure_drill_worker, "
-        "course_runs.failure_drill, course_runs.parity, course_runs.resumed, course_runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if k.startswith(('course_lib', 'course_runs'))}))"
+        "import sys, json; import course_runs.train, course_runs.matmul, course_runs.collectives, course_runs.tour, "
+        "course_runs.failure_drill_worker, course_runs.failure_drill, course_runs.parity, course_runs.resumed, "
+        "course_runs.tables; print(json.dumps({k: v.__file__ for k, v in sys.modules.items() if "
+        "k.startswith(('course_lib', 'course_runs'))}))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     return json.loads(done.stdout.splitlines()[-1])
@@ -910,7 +916,10 @@ def test_the_programs_run_on_python_3_10_with_torch_and_numpy_only():
             for alias in node.names
         }
         assert not used & set(NEWER), f"{name} imports {used & set(NEWER)}"
-    program = "import sys, json; import course_runs.train, course_runs.tour; print(json.dumps(sorted({m.split('.')[0] for m in sys.modules})))"
+    program = (
+        "import sys, json; import course_runs.train, course_runs.tour; print(json.dumps(sorted({m.split('.')[0] "
+        "for m in sys.modules})))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True)
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert not loaded & {"matplotlib", "ipywidgets", "rich", "typer", "nbgrader", "IPython", "jsonschema", "pandas"}

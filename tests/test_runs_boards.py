@@ -1,4 +1,5 @@
-"""Where steps are shown: a `wandb` and a TensorBoard that are not there keep what a real run on one process gives them."""
+"""Where steps are shown: a `wandb` and a TensorBoard that are not there keep what a real run on one process gives
+them."""
 
 import os
 import signal

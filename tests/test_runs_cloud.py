@@ -88,7 +88,8 @@ def test_a_spot_machine_that_is_taken_away_is_replaced_and_its_training_goes_on_
 
 
 def goes_on(text):
-    """Whether the training of a launch file is one that a second start finishes: the step it ends at, checkpoints, --resume."""
+    """Whether the training of a launch file is one that a second start finishes: the step it ends at, checkpoints,
+    --resume."""
     ((_, words),) = [each for each in commands(text) if each[0] == "train"]
     return {"--until", "--save-every", "--resume", "--out"} <= set(words) and "--steps" not in words
 

@@ -1,4 +1,5 @@
-"""A run's layout in the words of torchtitan and Megatron-LM: flags that they document, and the same ranks and batch behind them."""
+"""A run's layout in the words of torchtitan and Megatron-LM: flags that they document, and the same ranks and batch
+behind them."""
 
 import re
 

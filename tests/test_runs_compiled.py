@@ -1,7 +1,8 @@
 """`--compile` under a layout: the same loss and gradients as without it, or refused at once.
 
-The other ranks are pretended: torch's "fake" group answers every call at once, so that one process compiles a layout of several. A sum
-over ranks is then this rank's own part, with and without compilation. `aot_eager` is the compiler without its C++.
+The other ranks are pretended: torch's "fake" group answers every call at once, so that one process compiles a layout of
+several. A sum over ranks is then this rank's own part, with and without compilation. `aot_eager` is the compiler
+without its C++.
 """
 
 import functools

@@ -1,4 +1,5 @@
-"""What a rented GPU would meet first, without one: fused optimizers, memory, message sizes, minutes, the oldest torch."""
+"""What a rented GPU would meet first, without one: fused optimizers, memory, message sizes, minutes, the oldest
+torch."""
 
 import ast
 import inspect
@@ -283,7 +284,8 @@ def _largest_message():
 
 
 def _sharded():
-    """The units of a model that FSDP shards over a mesh of GPUs, and those of them that were told to add up and not to average."""
+    """The units of a model that FSDP shards over a mesh of GPUs, and those of them that were told to add up and not to
+    average."""
     units, told = [], []
     unit = type("Unit", (FSDPModule,), {"set_force_sum_reduction_for_comms": lambda self, on: told.append(self)})
 
@@ -321,7 +323,8 @@ def _saved_random():
 
 
 def _saved_behind(folder):
-    """Bytes of pinned memory for two saves of a GPU's tensor, and whether the copies were waited for before `save` returned."""
+    """Bytes of pinned memory for two saves of a GPU's tensor, and whether the copies were waited for before `save`
+    returned."""
     saver = BackgroundSaver(CheckpointStore(folder), 0, 1, buffers=1)
     values, waited = torch.arange(6.0).as_subclass(fake_gpu.OnGpu), []
     fake_gpu.PINNED.clear()

@@ -27,7 +27,8 @@ SWEEP = "collectives --kinds all_reduce --smallest 1e4 --largest 4e4 --seconds 0
 
 
 def odd_host(*commands):
-    """A command line that runs shell commands on a host of its own: no network but loopback, and a name without an address."""
+    """A command line that runs shell commands on a host of its own: no network but loopback, and a name without an
+    address."""
     return ["unshare", "--user", "--map-root-user", "--net", "--uts", "sh", "-ec", "; ".join(commands)]
 
 

@@ -1,4 +1,5 @@
-"""Forged evidence: recorded runs with other times and other devices, sealed again. What physics can contradict, it does."""
+"""Forged evidence: recorded runs with other times and other devices, sealed again. What physics can contradict, it
+does."""
 
 import copy
 import struct
@@ -274,7 +275,8 @@ def test_a_file_with_a_sound_hash_and_other_contents_is_listed_as_malformed(tmp_
     assert row["verdict"] == "malformed" and row["what"].startswith("measured.wire: 'telepathy'")
 
 
-# Bus bandwidth over algorithm bandwidth, from nccl-tests' doc/PERFORMANCE.md: 2(n-1)/n, (n-1)/n, and 1 for a send or a broadcast.
+# Bus bandwidth over algorithm bandwidth, from nccl-tests' doc/PERFORMANCE.md: 2(n-1)/n, (n-1)/n, and 1 for a send or a
+# broadcast.
 @each_of("ranks", [2, 3, 4, 8, 16, 72, 1024])
 def test_bus_factors_are_those_of_nccl_tests(ranks):
     factors = {

@@ -1,4 +1,5 @@
-"""Invented sweeps of collectives on GPUs: consistent ones stay claimed, and each way of forging one is contradicted by its own gate."""
+"""Invented sweeps of collectives on GPUs: consistent ones stay claimed, and each way of forging one is contradicted by
+its own gate."""
 
 import copy
 import struct
@@ -62,7 +63,8 @@ def row_of(kind, nbytes, ranks, middle, stamp=event):
 
 
 def sweep(ranks=8, alpha=ALPHA, bus=BUS, stamp=event, at=None, servers=None, **environment):
-    """Evidence of a sweep on a line; `at` gives another bus bandwidth to a kind, `servers` the ranks of each. Not sealed before `done`."""
+    """Evidence of a sweep on a line; `at` gives another bus bandwidth to a kind, `servers` the ranks of each. Not
+    sealed before `done`."""
     kinds, rows = list(collectives.KINDS), []
     for kind in kinds:
         for nbytes in collectives.sizes(1e3, 1e9, ranks):

@@ -1,4 +1,5 @@
-"""Trainings that are started again: which ends are worth another try, what it costs, and one rank that is really killed."""
+"""Trainings that are started again: which ends are worth another try, what it costs, and one rank that is really
+killed."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""Checkpoints of real runs on one process: stopping by SIGTERM, letting old ones go, in the background, and as safetensors."""
+"""Checkpoints of real runs on one process: stopping by SIGTERM, letting old ones go, in the background, and as
+safetensors."""
 
 import os
 import signal

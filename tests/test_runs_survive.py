@@ -23,11 +23,36 @@ def a_launch(number, ranks, first, last, when):
     for _ in range(first):
         position = ORDER.step(position)[1]
     for rank in range(ranks):
-        records.append({"what": "start", "launch": number, "rank": rank, "when": when, "step": first, "ranks": ranks, "pid": 10 * number + rank, "agent": 1})  # fmt: skip
+        # fmt: skip
+        records.append(
+            {
+                "what": "start",
+                "launch": number,
+                "rank": rank,
+                "when": when,
+                "step": first,
+                "ranks": ranks,
+                "pid": 10 * number + rank,
+                "agent": 1,
+            }
+        )
     for step in range(first, last + 1):
         for rank in range(ranks):
             mine = ORDER.share(position, rank, ranks)
-            records.append({"what": "step", "launch": number, "rank": rank, "when": when + step, "step": step, "ranks": ranks, "samples": mine, "loss": 1 / (step + 1), "checksum": 1})  # fmt: skip
+            # fmt: skip
+            records.append(
+                {
+                    "what": "step",
+                    "launch": number,
+                    "rank": rank,
+                    "when": when + step,
+                    "step": step,
+                    "ranks": ranks,
+                    "samples": mine,
+                    "loss": 1 / (step + 1),
+                    "checksum": 1,
+                }
+            )
         position = ORDER.step(position)[1]
     return records
 

@@ -89,7 +89,10 @@ def test_output_that_cannot_encode_a_mark_shows_another(encoding, tmp_path):
 
 def test_json_stays_json_in_any_encoding():
     said = {"message": "✗ “three” … Łódź 𝛑"}
-    code = f"import json; from course_app.install import streams; streams.show_every_character(); print(json.dumps({said!r}, ensure_ascii=False))"
+    code = (
+        f"import json; from course_app.install import streams; streams.show_every_character(); "
+        f"print(json.dumps({said!r}, ensure_ascii=False))"
+    )
     ran = typed("-c", code, PYTHONIOENCODING="ascii")
     assert json.loads(ran.stdout) == {"message": "x 'three' ... Łódź 𝛑"}
 
@@ -106,7 +109,10 @@ def test_a_chapter_that_is_imported_after_torch_uses_one_thread_too():
 
 
 def test_a_judge_that_loads_torch_only_for_a_verdict_uses_one_thread_too():
-    code = "from course_grader.arithmetic import same_everywhere as s\nwith s(): import torch; print(torch.get_num_threads())"
+    code = (
+        "from course_grader.arithmetic import same_everywhere as s\nwith s(): import torch; "
+        "print(torch.get_num_threads())"
+    )
     assert typed("-c", code, threads="4").stdout.split() == ["1"]
 
 

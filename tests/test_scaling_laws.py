@@ -61,7 +61,8 @@ def test_a_budget_of_nothing_is_refused(wrong):
 
 
 def test_rounded_constants_do_not_give_the_printed_extrapolation():
-    """0.29 · (3.8e25)^0.53 is 10.5T tokens, not the 16.55T printed next to it: two digits of an exponent are too few."""
+    """0.29 · (3.8e25)^0.53 is 10.5T tokens, not the 16.55T printed next to it: two digits of an exponent are too
+    few."""
     law = published("llama3-law")
     assert law["scale"] * law["flops"] ** law["exponent"] == pytest.approx(1.05e13, rel=0.01)
     assert law["tokens"] == 16.55e12

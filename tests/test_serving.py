@@ -1,4 +1,5 @@
-"""Serving's arithmetic: bytes of caches, seconds of iterations, pages, prefixes, speculative sampling, quantization, cost."""
+"""Serving's arithmetic: bytes of caches, seconds of iterations, pages, prefixes, speculative sampling, quantization,
+cost."""
 
 import json
 import math
@@ -220,8 +221,8 @@ class Scripted:
 
 
 def test_speculative_sampling_has_exactly_the_target_distribution():
-    """Over all drafted tokens and both sides of the coin, the probabilities of the first token add up to the target's; then those of
-    the token after an accepted draft are the target's as they are."""
+    """Over all drafted tokens and both sides of the coin, the probabilities of the first token add up to the target's;
+    then those of the token after an accepted draft are the target's as they are."""
     drawn = np.random.default_rng(1)
     for _ in range(20):
         target, draft = drawn.dirichlet(np.ones(5), 2), drawn.dirichlet(np.ones(5), 1)
@@ -240,7 +241,8 @@ def test_speculative_sampling_has_exactly_the_target_distribution():
 
 @each_of("seed", [0, 1])
 def test_many_draws_agree_with_the_target_and_with_the_acceptance_rate(seed):
-    """Chi-squared below its 99.9th percentile (24.3 with 7 degrees of freedom) over 6,000 steps; the rates within four deviations."""
+    """Chi-squared below its 99.9th percentile (24.3 with 7 degrees of freedom) over 6,000 steps; the rates within four
+    deviations."""
     coin = np.random.default_rng(seed)
     target, draft = coin.dirichlet(np.ones(8), 3), coin.dirichlet(np.ones(8), 2)
     counts, kept, steps = np.zeros(8), 0, 6_000

@@ -1,4 +1,5 @@
-"""Continuous batching: who is computed when, that pages are shared and given back, and that every reply is the model's own."""
+"""Continuous batching: who is computed when, that pages are shared and given back, and that every reply is the model's
+own."""
 
 import random
 from collections import Counter
@@ -73,7 +74,8 @@ def test_a_prompt_is_computed_in_chunks_beside_sequences_that_decode():
     engine = engine_of(share_prefixes=False)
     first, long = engine.submit([1, 2], 12), engine.submit(range(20), 2)
     steps = run(engine)
-    # The first iteration has 6 tokens left for the long prompt, each later one 7: one goes to the sequence that decodes.
+    # The first iteration has 6 tokens left for the long prompt, each later one 7: one goes to the sequence that
+    # decodes.
     assert [step.prompt_tokens for step in steps[:3]] == [8, 7, 7]
     assert [len(step.new) for step in steps[:3]] == [1, 1, 2]
     assert first.reply == expected([1, 2], 12) and long.reply == expected(range(20), 2)

@@ -1,4 +1,5 @@
-"""The forecast against closed forms and counts by hand, the fit against known costs, and plans against what they promise."""
+"""The forecast against closed forms and counts by hand, the fit against known costs, and plans against what they
+promise."""
 
 import math
 import random

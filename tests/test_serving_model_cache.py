@@ -1,4 +1,5 @@
-"""The cached and the paged model against the plain one: the same logits, the same tokens, in any order, chunking and page."""
+"""The cached and the paged model against the plain one: the same logits, the same tokens, in any order, chunking and
+page."""
 
 import random
 

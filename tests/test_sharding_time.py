@@ -1,4 +1,5 @@
-"""When gathers hide and how many ranks should share: the models of time against the cluster's clock and against published audits."""
+"""When gathers hide and how many ranks should share: the models of time against the cluster's clock and against
+published audits."""
 
 from functools import partial
 from itertools import pairwise

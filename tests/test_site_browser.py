@@ -1,6 +1,8 @@
-"""The whole site in a real browser, with every other host refused: widgets, keyboard, narrow screens, search, accessibility.
+"""The whole site in a real browser, with every other host refused: widgets, keyboard, narrow screens, search,
+accessibility.
 
-With COURSE_SITE=folder a site that is already built is tested. With COURSE_SHOTS=folder, screenshots are made to be looked at.
+With COURSE_SITE=folder a site that is already built is tested. With COURSE_SHOTS=folder, screenshots are made to be
+looked at.
 """
 
 import os
@@ -26,7 +28,8 @@ MINUTES = 10  # for the whole build on two cores
 SCREENS = {"desktop": {"width": 1400, "height": 1000}, "phone": {"width": 390, "height": 844}}
 AROUND = ("index", "run", "syllabus", "glossary", "sources", "search")
 
-# Words that are drawn with fewer than 12 pixels, in formulas with fewer than 9: they have indices of indices. Pictures are
+# Words that are drawn with fewer than 12 pixels, in formulas with fewer than 9: they have indices of indices. Pictures
+# are
 # images and are not looked into.
 SMALL_TEXT = """() => {
   const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), small = [];

@@ -1,4 +1,5 @@
-"""One table of symbols: every letter of a formula is in it, and means one thing in a chapter, in prose, cards and widgets alike."""
+"""One table of symbols: every letter of a formula is in it, and means one thing in a chapter, in prose, cards and
+widgets alike."""
 
 import ast
 import re
@@ -146,7 +147,8 @@ def test_a_second_meaning_would_be_found():
 
 
 def test_arithmetic_rates_are_written_alike():
-    """F is the peak everywhere; what is reached of it is η F, and no chapter but 01, which defines it, writes F times MFU."""
+    """F is the peak everywhere; what is reached of it is η F, and no chapter but 01, which defines it, writes F times
+    MFU."""
     for chapter in set(SOURCES) - {"01"}:
         assert not [
             cell

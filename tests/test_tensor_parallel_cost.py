@@ -1,4 +1,5 @@
-"""What tensor parallelism must have cost: bytes as predicted, parts and no wholes, work shared, communication hidden."""
+"""What tensor parallelism must have cost: bytes as predicted, parts and no wholes, work shared, communication
+hidden."""
 
 import pytest
 import torch

@@ -1,4 +1,5 @@
-"""The transformer on several ranks against the same on one: losses, gradients and weights, on the cluster and on processes."""
+"""The transformer on several ranks against the same on one: losses, gradients and weights, on the cluster and on
+processes."""
 
 from dataclasses import replace
 from functools import cache

@@ -1,4 +1,5 @@
-"""Who holds what, and what travels, as arithmetic: pieces that make up the whole, and bytes equal to the papers' formulas."""
+"""Who holds what, and what travels, as arithmetic: pieces that make up the whole, and bytes equal to the papers'
+formulas."""
 
 import subprocess
 import sys

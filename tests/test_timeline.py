@@ -1,4 +1,5 @@
-"""The timeline: closed forms where they hold, published rates, an independent player, and a chain that decides the end."""
+"""The timeline: closed forms where they hold, published rates, an independent player, and a chain that decides the
+end."""
 
 import random
 
@@ -112,7 +113,8 @@ def in_span(played):
 @given(st.integers(2, 8), st.integers(2, 4), st.floats(0.2, 3), st.floats(0, 1), st.floats(0.05, 1))
 @settings(max_examples=60, deadline=None)
 def test_zero_bubble_schedules_idle_what_their_paper_says_where_it_says_it(ranks, rounds, forward, share, weight):
-    """Weight gradients no longer than the others; for ZB-H2 enough micro-batches, and forwards as long as input gradients."""
+    """Weight gradients no longer than the others; for ZB-H2 enough micro-batches, and forwards as long as input
+    gradients."""
     inner = max(weight, forward * share + weight * (1 - share))
     times = {"F": forward, "B": inner + weight, "W": weight, "PP": ranks}
     if weight <= forward:

@@ -1,4 +1,5 @@
-"""Topologies, chips and measured ceilings: what each holds, what it adds up to, and that every number has its source."""
+"""Topologies, chips and measured ceilings: what each holds, what it adds up to, and that every number has its
+source."""
 
 import dataclasses
 

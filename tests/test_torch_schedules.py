@@ -1,4 +1,5 @@
-"""The course's schedules at twenty sizes and more against torch.distributed.pipelining: what it plans, and what it runs."""
+"""The course's schedules at twenty sizes and more against torch.distributed.pipelining: what it plans, and what it
+runs."""
 
 from torch.distributed.pipelining import schedules as torchs
 

@@ -1,4 +1,5 @@
-"""A value in another unit is called by its unit, whatever the exercise, and only if every wrong value is off by that factor."""
+"""A value in another unit is called by its unit, whatever the exercise, and only if every wrong value is off by that
+factor."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,5 @@
-"""Variants: every student another one, as hard as the next, told from the public one; the kill matrix on any of them."""
+"""Variants: every student another one, as hard as the next, told from the public one; the kill matrix on any of
+them."""
 
 import json
 import random
@@ -189,7 +190,10 @@ def test_the_matrix_takes_a_variant(monkeypatch, capsys):
 
 
 def test_a_wrong_answer_may_be_the_right_one_of_another_structure_and_says_so():
-    bank = "# %% wrong: the other way => values turned unless direction=-1\n# %% wrong: junk => values -\n# %% half: some => 2\n"
+    bank = (
+        "# %% wrong: the other way => values turned unless direction=-1\n# %% wrong: junk => values -\n# %% "
+        "half: some => 2\n"
+    )
     other, junk, half = read_bank(bank, "x", "x.py")
     assert (other.expected, other.mistake, other.unless) == ("values", "turned", "direction=-1")
     assert (junk.unless, half.unless, half.expected) == ("", "", "2")
@@ -242,7 +246,10 @@ def test_an_answer_to_another_students_letters_is_told_so_and_gets_the_same_poin
 def test_a_worker_says_so_too_and_an_answer_that_hangs_on_others_numbers_keeps_its_report():
     card = exercises.card("match-the-cuts")
     mine, hers = draw(SECRET, "ada", card), draw(SECRET, "bo", card)
-    hangs = f"{card.answers[0]}.seen = 0\ndef {card.answers[0]}():\n    import os, time\n    if os.path.exists('seen'):\n        time.sleep(60)\n    open('seen', 'w')\n    return {{}}"
+    hangs = (
+        f"{card.answers[0]}.seen = 0\ndef {card.answers[0]}():\n    import os, time\n    if "
+        f"os.path.exists('seen'):\n        time.sleep(60)\n    open('seen', 'w')\n    return {{}}"
+    )
     with WorkerPool(wall=None) as workers:
         told = {}
         for name, source in (

@@ -1,4 +1,5 @@
-"""The wheel, built offline and installed beside the libraries that are there: chapters come with it, and commands work or say what a clone adds."""
+"""The wheel, built offline and installed beside the libraries that are there: chapters come with it, and commands work
+or say what a clone adds."""
 
 import os
 import subprocess

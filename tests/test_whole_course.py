@@ -1,5 +1,5 @@
-"""A learner from day zero to the last day, in one browser and one work folder: every chapter, every core exercise once wrong and once
-right, then progress, drill, the learner's own trainer and the certificate.
+"""A learner from day zero to the last day, in one browser and one work folder: every chapter, every core exercise once
+wrong and once right, then progress, drill, the learner's own trainer and the certificate.
 
 With COURSE_LEARNER=00,06 only these chapters are solved, and the checks at the end are about these.
 """

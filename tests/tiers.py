@@ -1,7 +1,8 @@
 """Two tiers of tests. `./course test` runs the quick one in a few minutes; CI runs the slower one after it.
 
-Slower is what needs a browser, a database or processes of its own, or works for seconds on one question: tests marked `browser`,
-`postgres`, `whole`, `rotates` or `slower`, those that run once for each chapter of the rotation, and all tests of the files named here.
+Slower is what needs a browser, a database or processes of its own, or works for seconds on one question: tests marked
+`browser`, `postgres`, `whole`, `rotates` or `slower`, those that run once for each chapter of the rotation, and all
+tests of the files named here.
 """
 
 import re

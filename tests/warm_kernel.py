@@ -1,7 +1,9 @@
-"""Jupyter kernels that have loaded torch before they are asked for: each start of one by hand takes seconds to load the same.
+"""Jupyter kernels that have loaded torch before they are asked for: each start of one by hand takes seconds to load the
+same.
 
-`python -m tests.warm_kernel` does what lines of JSON on its input say: "start" forks a kernel, "poll" says whether it has ended. What
-a chapter finds in such a kernel is what it finds in any other; that its imports are complete, `test_browser` sees in kernels of JupyterLab.
+`python -m tests.warm_kernel` does what lines of JSON on its input say: "start" forks a kernel, "poll" says whether it
+has ended. What a chapter finds in such a kernel is what it finds in any other; that its imports are complete,
+`test_browser` sees in kernels of JupyterLab.
 """
 
 import importlib
@@ -92,7 +94,7 @@ class Kernel:
         self.send_signal(signal.SIGTERM)
 
 
-# ------------------------------------------------------------------------------------------- in the nursery's own process
+# ----------------------------------------------------------------------------------------- in the nursery's own process
 
 
 def start(given: list[str], cwd: str, env: dict[str, str]) -> int:

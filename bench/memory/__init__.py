@@ -1,7 +1,8 @@
 """Predicted memory against published memory, source by source: `./course bench memory`.
 
-With `--data DIR` every known file in the folder is read as it is; without it, the few cited rows that ship with the course. Errors
-are |predicted / published - 1|; where a framework has constants, the median is over the rows they were not chosen on.
+With `--data DIR` every known file in the folder is read as it is; without it, the few cited rows that ship with the
+course. Errors are |predicted / published - 1|; where a framework has constants, the median is over the rows they were
+not chosen on.
 """
 
 import argparse
@@ -53,7 +54,8 @@ class Result:
 
     @property
     def far_off(self) -> dict[str, int]:
-        """How many judged rows are off by more than `FAR`, how many of them too low, and how many each unprinted setting explains."""
+        """How many judged rows are off by more than `FAR`, how many of them too low, and how many each unprinted
+        setting explains."""
         far = [row for row in self.judged if abs(row.error) > FAR]
         settings = sorted({name for row in far for name in row.otherwise})
         return {
@@ -178,7 +180,8 @@ def _show(
             verdict = "" if result.ok is None else f"{result.source.target:g} %: {'yes' if result.ok else 'NO'}"
             high = np.quantile(result.errors, 0.9)
             print(
-                f"{result.source.name:20} {len(result.rows):5} {len(result.judged):6} {result.median:6.1f} % {high:6.1f} %  {verdict}"
+                f"{result.source.name:20} {len(result.rows):5} {len(result.judged):6} {result.median:6.1f} % "
+                f"{high:6.1f} %  {verdict}"
             )
             print(f"{'':20} left out: {result.left_out}")
             rows, low, *settings = result.far_off.items()
@@ -193,11 +196,13 @@ def _show(
             print(f"{'':20} skipped {count}: {reason}")
         for row in result.rows if every else ():
             print(
-                f"{'':20} {row.measured:10.4g} {row.predicted:10.4g} {100 * row.error:+7.1f} %  {'fit  ' if row.fitted else ''}{row.label}"
+                f"{'':20} {row.measured:10.4g} {row.predicted:10.4g} {100 * row.error:+7.1f} %  "
+                f"{'fit  ' if row.fitted else ''}{row.label}"
             )
     others = [one for one in models if not one.ok]
     print(
-        f"parameters: {len(models) - len(others)} of {len(models)} dense models within {100 * WITHIN:g} % of the printed count"
+        f"parameters: {len(models) - len(others)} of {len(models)} dense models within {100 * WITHIN:g} % of the "
+        f"printed count"
     )
     for one in others:
         print(f"{'':20} {one.name} {100 * one.error:+.2f} %: {one.explanation or 'unexplained'}")

@@ -1,4 +1,5 @@
-"""The two constants of a framework, chosen on half of its rows: the slack that multiplies and the buffers that are added."""
+"""The two constants of a framework, chosen on half of its rows: the slack that multiplies and the buffers that are
+added."""
 
 from collections.abc import Sequence
 

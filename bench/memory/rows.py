@@ -110,7 +110,8 @@ def number(cells: Cells, name: str) -> float:
 
 
 def in_fit_half(cells: Cells, names: tuple[str, ...]) -> bool:
-    """Whether a row is in the half that constants are chosen on: by what was run, so that a repeat falls on the same side."""
+    """Whether a row is in the half that constants are chosen on: by what was run, so that a repeat falls on the same
+    side."""
     return zlib.crc32("|".join(cells.get(name, "") for name in names).encode()) % 2 == 0
 
 

@@ -38,7 +38,8 @@ SOURCES = (
         "korthikanti_fig1_memory_gib.csv",
         read_korthikanti,
         5,
-        "analytic figures, not readings: one formula checks another; their state leaves embeddings out, ours counts them",
+        "analytic figures, not readings: one formula checks another; their state leaves embeddings out, "
+        "ours counts them",
     ),
     Source(
         "korthikanti-shares",
@@ -55,8 +56,8 @@ SOURCES = (
         "bigscience_v100_1b3_sweep.csv",
         read_bigscience,
         None,
-        "ZeRO-1 is assumed, the source names no stage; runs without a pipeline are a quarter too low: what they hold beyond the "
-        "prediction grows by about one fp32 copy of the logits with each sequence of the micro-batch",
+        "ZeRO-1 is assumed, the source names no stage; runs without a pipeline are a quarter too low: what they hold "
+        "beyond the prediction grows by about one fp32 copy of the logits with each sequence of the micro-batch",
     ),
     Source(
         "zero-bubble",

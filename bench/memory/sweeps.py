@@ -1,4 +1,5 @@
-"""Published readings of running frameworks: each row becomes a run, and the run a prediction with the framework's constants."""
+"""Published readings of running frameworks: each row becomes a run, and the run a prediction with the framework's
+constants."""
 
 from collections.abc import Iterator
 
@@ -190,7 +191,8 @@ ZERO_BUBBLE = {  # a limit of one or two times 1F1B's memory: the schedules H1 a
 
 
 def read_zero_bubble(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
-    """A reading of Megatron-LM under 1F1B, its interleaved form or zero-bubble, with a layer less on the first and last stage."""
+    """A reading of Megatron-LM under 1F1B, its interleaved form or zero-bubble, with a layer less on the first and last
+    stage."""
     schedule = cells.get("schedule", "")
     if schedule not in ZERO_BUBBLE:
         yield Skip("zero-bubble", f"schedule {schedule}: none of {', '.join(ZERO_BUBBLE)}")

@@ -1,7 +1,8 @@
 """Predicted step times against published ones, source by source: `./course bench planner`.
 
-Errors are |predicted / published - 1|. The column `constant` is the baseline: one efficiency for each source, chosen on the fit half of its
-rows, with the pipeline's bubble. Where nothing was fitted it is chosen on all rows, which favors the baseline.
+Errors are |predicted / published - 1|. The column `constant` is the baseline: one efficiency for each source, chosen on
+the fit half of its rows, with the pipeline's bubble. Where nothing was fitted it is chosen on all rows, which favors
+the baseline.
 """
 
 import argparse
@@ -63,7 +64,8 @@ class Result:
         }
 
     def choosing(self, seconds: np.ndarray) -> dict[str, float | int | None]:
-        """Over groups of layouts of one model, batch and cluster: rank correlation, and the loss from taking the predicted best."""
+        """Over groups of layouts of one model, batch and cluster: rank correlation, and the loss from taking the
+        predicted best."""
         groups = defaultdict(list)
         for place, row in enumerate(self.rows):
             groups[row.group].append(place)
@@ -208,7 +210,8 @@ def _show(
     found: Sequence[Result], skipped: Sequence[Skip], unread: dict[str, str], quick: dict[str, float], every: bool
 ) -> None:
     print(
-        f"{'source':24}{'rows':>6}{'judged':>7}{'median':>9}{'mean':>7}{'p90':>7}{'constant':>10}{'rank':>7}{'regret':>8}  asked"
+        f"{'source':24}{'rows':>6}{'judged':>7}{'median':>9}{'mean':>7}{'p90':>7}{'constant':>10}{'rank':>7}{'regret':>8} "
+        " asked"
     )
     for each in found:
         told = each.as_json()
@@ -217,13 +220,13 @@ def _show(
         regret = "" if ours["regret"] is None else f"{ours['regret']:.1f} %"
         asked = "" if told["ok"] is None else f"{told['target_median']:g} %: {'yes' if told['ok'] else 'NO'}"
         print(
-            f"{each.name:24}{told['rows']:6}{told['rows_judged']:7}{ours['median']:7.1f} %{ours['mean']:7.1f}{ours['p90']:7.1f}"
-            f"{theirs['median']:8.1f} %{rank:>7}{regret:>8}  {asked}"
+            f"{each.name:24}{told['rows']:6}{told['rows_judged']:7}{ours['median']:7.1f} "
+            f"%{ours['mean']:7.1f}{ours['p90']:7.1f}{theirs['median']:8.1f} %{rank:>7}{regret:>8}  {asked}"
         )
         if ours["far"]:
             print(
-                f"{'':24}choices that cost over {FAR_REGRET} %: {ours['far']} of {ours['groups']}, {ours['far_staged']} of them a "
-                f"pipeline; the median choice costs {ours['median_regret']:.1f} %"
+                f"{'':24}choices that cost over {FAR_REGRET} %: {ours['far']} of {ours['groups']}, "
+                f"{ours['far_staged']} of them a pipeline; the median choice costs {ours['median_regret']:.1f} %"
             )
         for row, seconds in zip(each.rows, each.predicted, strict=True) if every else ():
             parts = planner.step_time(row.job, row.cluster, row.layout).parts
@@ -231,7 +234,8 @@ def _show(
                 f"{name}={float(part):.3g}" for name, part in parts.items() if float(part) > 0.005 * seconds
             )
             print(
-                f"    {row.seconds:9.3f}{seconds:9.3f}{100 * (seconds / row.seconds - 1):+7.1f} %  {row.label}  [{causes}]"
+                f"    {row.seconds:9.3f}{seconds:9.3f}{100 * (seconds / row.seconds - 1):+7.1f} %  "
+                f"{row.label}  [{causes}]"
             )
     print("left out, by source:")
     for each in found:

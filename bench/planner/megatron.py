@@ -1,4 +1,5 @@
-"""Readers of Megatron's and its descendants' tables on A100 and H100: GPT models with tensor, pipeline and data parallelism."""
+"""Readers of Megatron's and its descendants' tables on A100 and H100: GPT models with tensor, pipeline and data
+parallelism."""
 
 from collections.abc import Iterator
 

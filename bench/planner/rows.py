@@ -58,7 +58,8 @@ Reader = Callable[[Cells, Tables], Iterator[Timed | Skip]]
 
 
 def in_fit_half(cells: Cells, names: tuple[str, ...]) -> bool:
-    """Whether constants may be chosen on a row: by a checksum of what was run, so that repeats fall on the same side."""
+    """Whether constants may be chosen on a row: by a checksum of what was run, so that repeats fall on the same
+    side."""
     return zlib.crc32("|".join(cells.get(name, "") for name in names).encode()) % 2 == 0
 
 
@@ -82,7 +83,8 @@ def seconds_of(cells: Cells, tokens: float, gpus: int) -> float:
 
 
 def seconds_from_rate(cells: Cells, job: Job, gpus: int, peak: float) -> float:
-    """Seconds of a step from a printed FLOP/s or utilization, whose model FLOPs are Korthikanti et al.'s (2022, appendix A)."""
+    """Seconds of a step from a printed FLOP/s or utilization, whose model FLOPs are Korthikanti et al.'s (2022,
+    appendix A)."""
     one = job.shape
     per_layer = 1 + job.seq / (6 * one.hidden) + one.vocab / (12 * one.hidden * one.layers)
     flops = 72 * job.tokens * one.layers * one.hidden**2 * per_layer

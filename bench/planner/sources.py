@@ -1,4 +1,5 @@
-"""The published tables of step times: which files, which reader, what is asked of the median error, what is left out."""
+"""The published tables of step times: which files, which reader, what is asked of the median error, what is left
+out."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,7 +48,8 @@ NO_STEP = {  # tables that are known and hold no step that the planner predicts
     "megatron_jan2021*": "no micro-batch is printed",
     "megatron_sc21_table2*": "no shapes are printed",
     "model_architectures*": "shapes",
-    "nemo_long*": "two runs a line, degrees that do not multiply out; its rows of B200 without context parallelism set Blackwell's shares",
+    "nemo_long*": "two runs a line, degrees that do not multiply out; its rows of B200 without context parallelism "
+    "set Blackwell's shares",
     "pipeline_bubble*": "closed forms",
     "playbook_scaling*": "no batch is printed",
     "published_runs*": "single metrics of runs",

@@ -1,4 +1,5 @@
-"""The certificates that a work folder has written: whose name, which day and which chapters. `verify` asks here for what judging cannot show."""
+"""The certificates that a work folder has written: whose name, which day and which chapters. `verify` asks here for
+what judging cannot show."""
 
 import hashlib
 import json
@@ -34,7 +35,8 @@ def objections(record: Record, work: Path) -> list[str]:
     found = []
     if last["name"] != mine["name"]:
         found.append(
-            f"The page names {record['name'] or 'nobody'}; this work folder wrote its certificate for {last['name'] or 'nobody'}."
+            f"The page names {record['name'] or 'nobody'}; this work folder wrote its certificate for "
+            f"{last['name'] or 'nobody'}."
         )
     if last["date"] != mine["date"]:
         found.append(f"The page is dated {mine['date']}; this work folder wrote its certificate on {last['date']}.")

@@ -149,11 +149,15 @@ def _tiles(record: Record, exercises: Sequence[Record]) -> str:
 
 def _verdicts(exercises: Sequence[Record]) -> str:
     rows = "".join(
-        f'<tr><th scope="row">{KINDS[kind][0]}</th><td>{KINDS[kind][1]}</td><td class="number">{held} of {asked}</td></tr>'
+        f'<tr><th scope="row">{KINDS[kind][0]}</th><td>{KINDS[kind][1]}</td><td class="number">{held} of '
+        f"{asked}</td></tr>"
         for kind, (held, asked) in counts(exercises).items()
         if asked
     )
-    head = '<tr><th scope="col">Verdict</th><th scope="col">What it says</th><th scope="col" class="number">Holds for</th></tr>'
+    head = (
+        '<tr><th scope="col">Verdict</th><th scope="col">What it says</th><th scope="col" class="number">Holds '
+        "for</th></tr>"
+    )
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{rows}</tbody></table></div>'
 
 

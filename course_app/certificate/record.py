@@ -1,4 +1,5 @@
-"""What a certificate says, as plain data: every answer of the work folder judged now, and the predictions that were recorded."""
+"""What a certificate says, as plain data: every answer of the work folder judged now, and the predictions that were
+recorded."""
 
 import hashlib
 from collections.abc import Sequence

@@ -62,7 +62,10 @@ def _of_exercises(record: Record, now: Record) -> Iterator[str]:
             if got is None:
                 yield f"{said['id']}: the course has no such exercise."
             elif said["answer"] != got["answer"]:
-                yield f"{said['id']}: the answer in the work folder is another one; it now earns {got['points']:g} of {count_text(got['maximum'], 'point')}."
+                yield (
+                    f"{said['id']}: the answer in the work folder is another one; it now earns {got['points']:g} of "
+                    f"{count_text(got['maximum'], 'point')}."
+                )
             elif {**said} != got:
                 yield f"{said['id']}: the page says {_words(said)}; judged again, it has {_words(got)}."
     for left in there.values():
@@ -78,4 +81,7 @@ def _of_the_rest(record: Record, now: Record) -> Iterator[str]:
     if record["predictions"] != now["predictions"]:
         yield "The predictions are not those that the work folder recorded, or their truths are others."
     if record["trainer"] != now["trainer"]:
-        yield f"The page says that {record['trainer']['yours']} parts of the trainer are the learner's; the work folder has {now['trainer']['yours']}."
+        yield (
+            f"The page says that {record['trainer']['yours']} parts of the trainer are the learner's; the work "
+            f"folder has {now['trainer']['yours']}."
+        )

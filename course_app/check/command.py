@@ -252,7 +252,8 @@ def _record(
     params: Mapping[str, Mapping[str, Any]],
     where: learner_work.Folders,
 ) -> None:
-    """Record what was earned in the learner's progress, and intervals for calibration; errors in writing are ignored."""
+    """Record what was earned in the learner's progress, and intervals for calibration; errors in writing are
+    ignored."""
     from course_app.learner import progress
 
     known = {card.id: card for card in cards}

@@ -46,7 +46,8 @@ class Graded:
 
 
 def as_data(results: Sequence[Graded]) -> dict[str, Any]:
-    """Plain JSON data: for each chapter its notebook, points, notes or trouble, and its exercises with their verdicts."""
+    """Plain JSON data: for each chapter its notebook, points, notes or trouble, and its exercises with their
+    verdicts."""
     return {
         "chapters": [
             {

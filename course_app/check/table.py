@@ -102,5 +102,8 @@ def next_step(result: Graded) -> str:
         return f"Next: {begin} “{card.title}” in {_here(result.path)}; hint({card.id!r}) in the notebook gives a hint."
     if open_:
         card = exercises.card(open_[0].exercise)
-        return f"Next: all core exercises are solved. More practice: “{card.title}” ({card.id}); or ./course drill, or the next chapter."
+        return (
+            f"Next: all core exercises are solved. More practice: “{card.title}” ({card.id}); or ./course drill, "
+            f"or the next chapter."
+        )
     return "Next: everything here is solved. `./course drill` keeps it fresh; `./course learn` opens the next chapter."

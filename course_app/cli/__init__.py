@@ -39,7 +39,8 @@ _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 app = typer.Typer(
     name="course",
-    help="Training at Scale: how large models are trained on many accelerators, as notebooks that grade what your code does.",
+    help="Training at Scale: how large models are trained on many accelerators, as notebooks that grade what "
+    "your code does.",
     epilog=examples("course learn", "course check 01", "course COMMAND --help   (every command has examples)"),
     add_completion=False,
     no_args_is_help=True,

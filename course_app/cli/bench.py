@@ -19,7 +19,8 @@ EXAMPLES = examples(
     "course bench planner --data FOLDER       predicted step times against the published tables in a folder",
     "course bench serving                     predicted throughput and latency against published engines",
     "course bench rings --ranks 2 --sizes 64  the rings of chapter 06 against gloo's all-reduce",
-    "course bench attention --ranks 4         one sequence on several processes, against full attention and torch's ring",
+    "course bench attention --ranks 4         one sequence on several processes, against full attention and "
+    "torch's ring",
     "course bench pipeline rates              pipeline bubbles against those of a paper",
 )
 

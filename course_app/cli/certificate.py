@@ -30,8 +30,9 @@ def certificate(
 ) -> None:
     """Write a page that says what you did, or verify one.
 
-    Every answer in your work folder is judged again, so this takes as long as `course check` of the same chapters. The page
-    holds points, verdict counts, the calibration of your predictions and a fingerprint of each answer. It needs no other file.
+    Every answer in your work folder is judged again, so this takes as long as `course check` of the same chapters. The
+    page holds points, verdict counts, the calibration of your predictions and a fingerprint of each answer. It needs no
+    other file.
     """
     from course_app.learner import work
 

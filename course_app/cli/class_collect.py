@@ -15,10 +15,13 @@ if TYPE_CHECKING:
     from course_grader.classroom.collect_student import Collected
 
 EXAMPLES = examples(
-    "course class collect ~/Downloads/submissions.zip          Canvas's or Moodle's download; its file names say which student's each is",
-    "course class collect submissions.zip --times grades.csv   with Moodle's grading worksheet, which says when each arrived",
+    "course class collect ~/Downloads/submissions.zip          Canvas's or Moodle's download; its file names say "
+    "which student's each is",
+    "course class collect submissions.zip --times grades.csv   with Moodle's grading worksheet, which says when "
+    "each arrived",
     "course class collect handed-in/ --chapter 06              a folder: one folder or one notebook for each student",
-    'course class collect ada.ipynb --student ada --chapter 06 --at "2026-10-12 09:30"   a notebook that arrived by mail',
+    'course class collect ada.ipynb --student ada --chapter 06 --at "2026-10-12 09:30"   a notebook that '
+    "arrived by mail",
     "course class collect --exchange                           nbgrader's exchange",
 )
 
@@ -48,8 +51,8 @@ def collect(
 ) -> None:
     """Collect submissions. If a student handed in several, the newest counts.
 
-    Links, zip bombs and odd paths are refused, and no code runs. The time of arrival comes from the LMS, the exchange or you, never
-    from the submission.
+    Links, zip bombs and odd paths are refused, and no code runs. The time of arrival comes from the LMS, the exchange
+    or you, never from the submission.
     """
     if (source is None) is not exchange:
         raise typer.BadParameter("give a folder, a zip or a notebook; or --exchange")

@@ -9,7 +9,8 @@ from course_app.cli.class_words import HERE, Folder, numbers, opened
 from course_app.cli.console import examples, part
 
 EXAMPLES = examples(
-    'course class export 06 --to canvas --column "Chapter 06 (123456)"   the column as Canvas calls it; a new name makes a new column',
+    'course class export 06 --to canvas --column "Chapter 06 (123456)"   the column as Canvas calls it; a new name '
+    "makes a new column",
     "course class export 06 --to moodle                                  match by email address or ID number",
     "course class export --to csv                                        nbgrader's columns, every chapter",
     "course class export 06 --to exercises                               a column for each exercise",
@@ -26,7 +27,8 @@ def export(
         str,
         typer.Option(
             "--column",
-            help="The name of the chapter's column in the LMS, such as 'Name (number)' from Canvas's own export; the class remembers it.",
+            help="The name of the chapter's column in the LMS, such as 'Name (number)' from Canvas's own export; the "
+            "class remembers it.",
         ),
     ] = "",
     zero: Annotated[

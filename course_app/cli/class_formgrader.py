@@ -18,8 +18,8 @@ EXAMPLES = examples(
 def formgrader(context: typer.Context, folder: Folder = HERE) -> None:
     """Open JupyterLab on the class: look at graded notebooks, grade by hand, write comments.
 
-    Formgrader and these commands share the folder and the gradebook; what you set by hand stays when work is graded again.
-    Flags that are not the course's own go to JupyterLab.
+    Formgrader and these commands share the folder and the gradebook; what you set by hand stays when work is graded
+    again. Flags that are not the course's own go to JupyterLab.
     """
     from course_app.learner import lab
 
@@ -46,7 +46,8 @@ def lab_command(root: Path, flags: list[str]) -> list[str]:
 
 
 def lab_environment(environment: dict[str, str]) -> dict[str, str]:
-    """This environment's variables, its own programs first (nbgrader starts some by name), and JupyterLab's settings."""
+    """This environment's variables, its own programs first (nbgrader starts some by name), and JupyterLab's
+    settings."""
     from course_app.learner import lab
 
     path = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])

@@ -40,7 +40,8 @@ def grade(
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Grade submissions, each in a sandbox, and write the gradebook. You can stop it at any time; the same command continues."""
+    """Grade submissions, each in a sandbox, and write the gradebook. You can stop it at any time; the same command
+    continues."""
     place = opened(folder)
     for name in students or ():
         place.roster.student(name)

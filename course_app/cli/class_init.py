@@ -25,7 +25,8 @@ def init(
         Path | None,
         typer.Option(
             "--roster",
-            help="The list of students: Canvas's gradebook export, Moodle's participants or grades, or any CSV with a header.",
+            help="The list of students: Canvas's gradebook export, Moodle's participants or grades, or any CSV "
+            "with a header.",
         ),
     ] = None,
     chapters: Annotated[str, typer.Option("--chapters", help="Chapters, separated by commas; all by default.")] = "",
@@ -42,7 +43,8 @@ def init(
 ) -> None:
     """Make a class: its folder, secret, roster, gradebook, and copies of the chapters' sources.
 
-    The copies are pinned: the class is graded by them even when the course moves on. Nothing that exists is overwritten.
+    The copies are pinned: the class is graded by them even when the course moves on. Nothing that exists is
+    overwritten.
     """
     classroom = part("course_grader.classroom.new_class", "a class")
     course = learner_work.folders().root
@@ -60,7 +62,8 @@ def init(
     release = part("course_grader.classroom.release", "a gradebook")
     release.start_gradebook(made)
     typer.echo(
-        f"{name}: {count_text(len(students), 'student')}, chapters {', '.join(made.settings.chapters())}, contract version {made.settings.contract}."
+        f"{name}: {count_text(len(students), 'student')}, chapters {', '.join(made.settings.chapters())}, contract "
+        f"version {made.settings.contract}."
     )
     typer.echo(f"  {made.root}")
     typer.echo(

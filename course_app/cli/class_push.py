@@ -36,8 +36,8 @@ def push(
 ) -> None:
     """Send grades to Canvas or Moodle through their web services. Without `--send`, nothing is changed there.
 
-    Grades that a person set, excused students and locked grades stay. Work that waits for a person's grade, or could not
-    be read, is left out. After a stop, the same command goes on.
+    Grades that a person set, excused students and locked grades stay. Work that waits for a person's grade, or could
+    not be read, is left out. After a stop, the same command goes on.
     """
     place = opened(folder)
     known = [chapter for chapter in place.settings.chapters() if place.settings.chapter(chapter).get("lms")]

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from course_grader.service.regrade import Change
 
 EXAMPLES = examples(
-    "course class regrade --exercise ring-all-reduce            old and new points of each student; no student loses any",
+    "course class regrade --exercise ring-all-reduce            old and new points of each student; no "
+    "student loses any",
     "course class regrade --exercise ring-all-reduce --lower    also changes that lower points",
 )
 
@@ -33,7 +34,8 @@ def regrade(
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Judge one exercise of all submissions again, after its check was fixed or its points changed. Points set by hand stay."""
+    """Judge one exercise of all submissions again, after its check was fixed or its points changed. Points set by hand
+    stay."""
     place = opened(folder)
     grading = part("course_grader.service.regrade", "grading a class")
     stopped = None

@@ -14,10 +14,13 @@ from course_lib.messages import Trouble, count_text
 
 EXAMPLES = examples(
     "course class release 06 --due 2026-10-12                      until the end of that day",
-    "course class release 06 --variants                            a folder and a zip for each student, with their own numbers",
+    "course class release 06 --variants                            a folder and a zip for each student, with "
+    "their own numbers",
     "course class release 01 --exercises state-13b,mfu-waste --points state-13b=5",
-    "course class release 07 --pin                                 a chapter that the class did not have, or its newer release",
-    "course class release --all --bundle                           also course.zip: what students need of the course, without answers",
+    "course class release 07 --pin                                 a chapter that the class did not have, or its "
+    "newer release",
+    "course class release --all --bundle                           also course.zip: what students need of the course, "
+    "without answers",
 )
 
 
@@ -41,7 +44,8 @@ def release(
         bool,
         typer.Option(
             "--pin",
-            help="Copy the chapter from the course as it is now: to add a chapter to the class, or to take a newer release of it.",
+            help="Copy the chapter from the course as it is now: to add a chapter to the class, or to take a newer "
+            "release of it.",
         ),
     ] = False,
     folder: Folder = HERE,
@@ -103,7 +107,8 @@ def release(
             )
         if each.due and each.due < datetime.now().astimezone():
             typer.echo(
-                f"Chapter {each.chapter} was due {each.due:%Y-%m-%d %H:%M}: what comes from now on is late. --due says another day."
+                f"Chapter {each.chapter} was due {each.due:%Y-%m-%d %H:%M}: what comes from now on is late. --due "
+                f"says another day."
             )
     if any(each.variants for each in done):
         typer.echo(f"Each student's folder and zip: {opened_class.root / 'variants'}")

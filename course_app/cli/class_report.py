@@ -11,7 +11,8 @@ from course_app.cli.console import examples, part
 from course_lib.messages import count_text
 
 EXAMPLES = examples(
-    "course class report 06           the hardest exercises, misconceptions by count, suspicious work, and a page with pictures",
+    "course class report 06           the hardest exercises, misconceptions by count, suspicious work, and a page "
+    "with pictures",
     "course class report --json",
 )
 
@@ -25,7 +26,8 @@ def report(
     folder: Folder = HERE,
     as_json: AsJson = False,
 ) -> None:
-    """Show which exercises the class found hard, which misconceptions caused it, and which submissions deserve a look."""
+    """Show which exercises the class found hard, which misconceptions caused it, and which submissions deserve a
+    look."""
     place = opened(folder)
     reporting = part("course_grader.classroom.report", "reporting")
     made = [reporting.chapter_report(place, chapter) for chapter in numbers(chapters) or place.settings.chapters()]
@@ -38,7 +40,8 @@ def report(
         raise typer.Exit(1)
     for each in made:
         typer.echo(
-            f"\n{each.title}: {each.graded} graded, mean {each.mean:.1f}, median {each.median:.1f} of {count_text(each.maximum, 'point')}"
+            f"\n{each.title}: {each.graded} graded, mean {each.mean:.1f}, median {each.median:.1f} of "
+            f"{count_text(each.maximum, 'point')}"
         )
         table(
             ["exercise", "solved", "in part", "wrong", "not answered"],

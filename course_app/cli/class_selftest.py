@@ -38,7 +38,8 @@ def self_test(
 ) -> None:
     """Attack the grader on this machine: forgeries, leaks, tampering, floods, cheats of the cluster, and accidents.
 
-    Exits non-zero if anything got through. Runs on this machine only: services, secrets and processes that are attacked are its own.
+    Exits non-zero if anything got through. Runs on this machine only: services, secrets and processes that are attacked
+    are its own.
     """
     trial = part("course_grader.attacks.trial", "attacking the grader")
     require(ROOT, "solutions", "Attacking the grader")

@@ -34,7 +34,8 @@ def opened(path: Path) -> "ClassFolder":
 
 
 def moment(text: str | None) -> datetime | None:
-    """A moment that a person typed: "2026-10-12 23:59", or a day, which lasts until its end; this machine's time zone."""
+    """A moment that a person typed: "2026-10-12 23:59", or a day, which lasts until its end; this machine's time
+    zone."""
     if not text:
         return None
     try:

@@ -28,8 +28,8 @@ def drill(
 ) -> None:
     """Five minutes of short questions.
 
-    They come from chapters that you have passed, each time with other numbers. A question that you miss returns soon. An empty
-    line skips a question. Ctrl-C ends the drill and keeps your answers.
+    They come from chapters that you have passed, each time with other numbers. A question that you miss returns soon.
+    An empty line skips a question. Ctrl-C ends the drill and keeps your answers.
     """
     from course_app.learner import drill as drills
     from course_app.learner import progress, work

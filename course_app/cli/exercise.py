@@ -29,7 +29,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 EXAMPLES = examples(
-    "course exercise new 06 my-id                                in the course: card, judge with a bank of answers, and cells to fill in",
+    "course exercise new 06 my-id                                in the course: card, judge with a bank of answers, "
+    "and cells to fill in",
     "course exercise new 06 my-id --class ~/classes/autumn-26    in a class of yours; the course itself stays as it is",
 )
 
@@ -62,7 +63,8 @@ def test(
     exercise: Annotated[str, typer.Argument(help="The exercise's id.")],
     class_folder: Annotated[Path, typer.Option("--class", help="The class whose exercise it is.")] = Path("."),
 ) -> None:
-    """Judge every answer of a class's own exercise: right ones must get full points, wrong ones the verdict meant for them."""
+    """Judge every answer of a class's own exercise: right ones must get full points, wrong ones the verdict meant for
+    them."""
     rows = _judged(opened(class_folder), exercise)
     table(
         ["answer", "meant", "got", "message"],
@@ -99,7 +101,8 @@ def _judged(folder: "ClassFolder", exercise: str) -> list[Any]:
 
 
 TRY = examples(
-    "course exercise try ring-shift answers.py           points, verdict, mistake and message of each answer in the file",
+    "course exercise try ring-shift answers.py           points, verdict, mistake and message of each "
+    "answer in the file",
     "course exercise try ring-shift mine/ --json         of each answer in each .py file of the folder, as JSON",
     "course exercise try state-13b a.py --variant 7      on another variant's numbers",
 )
@@ -118,7 +121,8 @@ def try_(
     """Judge answers in files, whether or not the course ships them.
 
     A file holds one answer, or several with headings as in the course's own judges: `# %% right: NAME`,
-    `# %% wrong: NAME => KIND MISTAKE`, `# %% half: NAME => POINTS`. They run in this process, so try only code that you trust.
+    `# %% wrong: NAME => KIND MISTAKE`, `# %% half: NAME => POINTS`. They run in this process, so try only code that you
+    trust.
 
     The exit code is 1 where an answer with a heading gets another result than its heading says.
     """
@@ -136,7 +140,8 @@ def try_(
     missed = sum(not row.ok for _, row in found if row.answer.name != _WHOLE)
     if not as_json:
         typer.echo(
-            f"{len(found)} answer{'' if len(found) == 1 else 's'} to {exercise}; {missed or 'none'} with another result than meant."
+            f"{len(found)} answer{'' if len(found) == 1 else 's'} to {exercise}; {missed or 'none'} with another "
+            f"result than meant."
         )
     raise typer.Exit(1 if missed else 0)
 
@@ -174,7 +179,10 @@ def _told(path: Path, row: "Row") -> str:
     """One answer in two lines."""
     mark = "  " if row.ok or row.answer.name == _WHOLE else "✗ "
     report = row.report
-    head = f"{mark}{path.name}: {row.answer.name}   {report.points:g} of {report.maximum:g}   {row.got}   {row.seconds:.2f} s"
+    head = (
+        f"{mark}{path.name}: {row.answer.name}   {report.points:g} of {report.maximum:g}   {row.got}   "
+        f"{row.seconds:.2f} s"
+    )
     return f"{head}\n      {row.message}" if row.message else head
 
 

@@ -17,8 +17,8 @@ EXAMPLES = examples(
 def learn(context: typer.Context) -> None:
     """Open the course in JupyterLab.
 
-    Released chapters are copied to work/, where your work is and is never overwritten. A chapter that you changed is kept when a newer release comes, and a line says
-    so. Flags that are not the course's own go to JupyterLab.
+    Released chapters are copied to work/, where your work is and is never overwritten. A chapter that you changed is
+    kept when a newer release comes, and a line says so. Flags that are not the course's own go to JupyterLab.
     """
     from course_app.learner import lab, work
 

@@ -28,7 +28,8 @@ def mine(
     axes: Annotated[
         list[str] | None,
         typer.Argument(
-            help="What the ranks share: data, half, zero, sharded, tensor, pipeline, context, experts, mesh, checkpoint; all by default."
+            help="What the ranks share: data, half, zero, sharded, tensor, pipeline, context, experts, mesh, "
+            "checkpoint; all by default."
         ),
     ] = None,
     ranks: Annotated[str, typer.Option("--ranks", help="Numbers of ranks, separated by commas.")] = "1,2,4",
@@ -43,8 +44,9 @@ def mine(
 ) -> None:
     """Assemble your own trainer from the exercises that you passed.
 
-    Where you have no part yet, the course's own part is used. The losses of every run are compared with the library's, and a
-    part of yours that does not fit is named and left out. Exits with 1 if there is such a part, or if a run's losses differ.
+    Where you have no part yet, the course's own part is used. The losses of every run are compared with the library's,
+    and a part of yours that does not fit is named and left out. Exits with 1 if there is such a part, or if a run's
+    losses differ.
     """
     answers = part("course_app.own_trainer.answers", "your own trainer")
     trials = part("course_app.own_trainer.trials", "your own trainer")

@@ -1,4 +1,5 @@
-"""`course plan`: the best layouts of a model on a cluster, with what binds each, from a calibrated model of the step."""
+"""`course plan`: the best layouts of a model on a cluster, with what binds each, from a calibrated model of the
+step."""
 
 import json
 import math
@@ -61,8 +62,9 @@ def plan(
 ) -> None:
     """Plan a training run: the quickest layout that fits, the simplest, and the one with the most memory to spare.
 
-    Each plan has its memory and time by part, what it costs, what binds it and what it gives up, and the command lines of torchtitan,
-    Megatron-LM, Megatron-Bridge and `course run`. Exits with 1 if nothing fits or meets the limits, naming what comes nearest.
+    Each plan has its memory and time by part, what it costs, what binds it and what it gives up, and the command lines
+    of torchtitan, Megatron-LM, Megatron-Bridge and `course run`. Exits with 1 if nothing fits or meets the limits,
+    naming what comes nearest.
     """
     planner, memory = part("course_lib.parallel.planner", "planning a run"), part("course_lib.estimate.memory", "plan")
     try:
@@ -174,7 +176,8 @@ def _serve(one: Any, cluster: Any, as_json: bool, prompt: int = 2048, output: in
     if not rows:
         need = one.params / 0.94 / units.GB
         raise ValueError(
-            f"{one.name} with 1 byte per weight does not fit on a server of {server} x {cluster.device}: it needs {need:.0f} GB."
+            f"{one.name} with 1 byte per weight does not fit on a server of {server} x {cluster.device}: it needs "
+            f"{need:.0f} GB."
         )
     if as_json:
         typer.echo(
@@ -186,13 +189,15 @@ def _serve(one: Any, cluster: Any, as_json: bool, prompt: int = 2048, output: in
         return
     typer.echo("\n".join([about(one), devices(cluster)]))
     typer.echo(
-        f"Serving with {8 * size:.0f}-bit weights and 16-bit caches: prompts of {prompt:,} tokens, replies of {output}, requests always waiting.\n"
+        f"Serving with {8 * size:.0f}-bit weights and 16-bit caches: prompts of {prompt:,} tokens, replies of "
+        f"{output}, requests always waiting.\n"
     )
     for row in rows:
         price = f"${row['usd_per_million_tokens']:.2f}" if row["usd_per_million_tokens"] else "price unknown"
         typer.echo(
-            f"{row['replicas']} x {row['devices_of_a_replica']} devices: {row['tokens_per_second']:,.0f} output tokens/s in all, {price} a "
-            f"million; first token after {units.duration_text(row['first_token_seconds'])}, then {units.duration_text(row['token_seconds'])} "
+            f"{row['replicas']} x {row['devices_of_a_replica']} devices: {row['tokens_per_second']:,.0f} output "
+            f"tokens/s in all, {price} a million; first token after "
+            f"{units.duration_text(row['first_token_seconds'])}, then {units.duration_text(row['token_seconds'])} "
             f"each; {row['sequences_at_once']:,} sequences at once in a replica"
         )
 

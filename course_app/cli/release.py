@@ -18,7 +18,8 @@ def release(
 ) -> None:
     """Write released chapters from their sources.
 
-    notebooks/ comes from solutions/ by machine, byte for byte the same each time. The picture of the course and the plan for a term in docs/ follow.
+    notebooks/ comes from solutions/ by machine, byte for byte the same each time. The picture of the course and the
+    plan for a term in docs/ follow.
     """
     releasing = part("course_grader.release", "releasing")
     require(ROOT, "solutions", "Releasing chapters")

@@ -11,12 +11,15 @@ EXAMPLES = examples(
     "course run                                        what can be run",
     "course run train --size 1m --nproc 2 --layout fsdp     two processes of this CPU",
     "course run train --size 1b --nproc 8 --layout fsdp --out work/evidence",
-    "course run train --size 1b --nproc 8 --layout fsdp --save-every 100 --out runs/1b --retries 3    on a spot machine",
+    "course run train --size 1b --nproc 8 --layout fsdp --save-every 100 --out runs/1b --retries 3    on a "
+    "spot machine",
     "course run collectives --nproc 8 --out work/evidence",
     "course run tour --minutes 55 --out tour            make good use of a paid hour",
     "course run tour --dry --gpus 4 --out /tmp/tour     the same at home",
-    "course run failures                                kill, hang, slow and mismatch a rank, and see what each looks like",
-    "course run survive                                 the same in a training that continues and reads each sample once",
+    "course run failures                                kill, hang, slow and mismatch a rank, and see what "
+    "each looks like",
+    "course run survive                                 the same in a training that continues and reads "
+    "each sample once",
     "course run serve --load auto                       serve a small model and measure its latency against load",
     "course run verify work/evidence/train.json         does anything contradict this evidence?",
 )
@@ -53,16 +56,18 @@ def run(
         typer.Option(
             "--retries",
             min=0,
-            help="For spot machines: how often to start a training again from its newest checkpoint after a lost process or a signal to stop.",
+            help="For spot machines: how often to start a training again from its newest checkpoint after a lost "
+            "process or a signal to stop.",
         ),
     ] = 0,
     asks_for_help: Annotated[bool, typer.Option("--help", "-h", help=HELP)] = False,
 ) -> None:
     """Run on real processes: predicted first, then measured.
 
-    Further flags go to the program itself: course run train --help lists them. --retries needs --save-every and --out; it never repeats a
-    refusal, an error of the program or Ctrl-C, and the limits count all tries. Exits with 0 if the run went well, 2 if it was refused
-    before it began, 124 if it was stopped by a limit, 143 if it saved and stopped because of SIGTERM.
+    Further flags go to the program itself: course run train --help lists them. --retries needs --save-every and --out;
+    it never repeats a refusal, an error of the program or Ctrl-C, and the limits count all tries. Exits with 0 if the
+    run went well, 2 if it was refused before it began, 124 if it was stopped by a limit, 143 if it saved and stopped
+    because of SIGTERM.
     """
     if asks_for_help and not program:
         typer.echo(context.get_help())

@@ -26,8 +26,8 @@ def site(
 ) -> None:
     """Write the course as static pages that need no server and no other host.
 
-    Runs every released chapter without answers, draws the pictures of its widgets at many settings, and writes HTML pages with
-    search, glossary and sources. Installs the site's tools on first use.
+    Runs every released chapter without answers, draws the pictures of its widgets at many settings, and writes HTML
+    pages with search, glossary and sources. Installs the site's tools on first use.
     """
     build = part("course_app.site.build", "the site")
     build.refuse(out, chapters or [], repository)
@@ -37,6 +37,7 @@ def site(
         typer.echo(f"  warning: {line}")
     took = ", ".join(f"{step} {seconds:.0f} s" for step, seconds in made.seconds.items())
     typer.echo(
-        f"{count_text(made.pages, 'page')}, {made.bytes / 1e6:.1f} MB of which {made.frame_bytes / 1e6:.1f} MB are frames ({took})"
+        f"{count_text(made.pages, 'page')}, {made.bytes / 1e6:.1f} MB of which {made.frame_bytes / 1e6:.1f} MB are "
+        f"frames ({took})"
     )
     typer.echo(f"Open {made.folder / 'index.html'}")

@@ -27,7 +27,8 @@ def submit(
 ) -> None:
     """Write a chapter as a file to hand in.
 
-    It is your notebook as it was last saved, with a receipt that holds its hash. What is still unanswered is listed first.
+    It is your notebook as it was last saved, with a receipt that holds its hash. What is still unanswered is listed
+    first.
     """
     from course_app.learner import handing_in, work
 

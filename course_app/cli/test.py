@@ -12,7 +12,8 @@ from course_app.cli.console import examples, part
 
 EXAMPLES = examples(
     "course test                              the quick tests, in a few minutes, then the linter",
-    "course test --slower                     what CI runs after them: browsers, workers, attacks, real runs, whole notebooks, types",
+    "course test --slower                     what CI runs after them: browsers, workers, attacks, real runs, whole "
+    "notebooks, types",
     "course test 06                           the quick tests of chapter 06; course test 06 --slower the others",
     "course test --everything                 leave no slow check to a later run: before a release",
     "course test --since v1.2                 count what changed since a commit as changed",
@@ -35,14 +36,16 @@ def test(
 ) -> None:
     """Run the test suite and the linter.
 
-    Every shipped answer is judged each time, and everything that is quick is run. CI then runs --slower: browsers, notebooks that run whole,
-    answers judged in worker processes, attacks on the grader, real runs, and then the type checker. Of these, some rotate: they run for what changed since the
-    branch left main (on main itself: in the last day; or since the commit given with --since) and for a share of the rest that differs
-    from commit to commit. A run ends with its slowest parts; --everything leaves nothing out, and single files run whole.
+    Every shipped answer is judged each time, and everything that is quick is run. CI then runs --slower: browsers,
+    notebooks that run whole, answers judged in worker processes, attacks on the grader, real runs, and then the type
+    checker. Of these, some rotate: they run for what changed since the branch left main (on main itself: in the last
+    day; or since the commit given with --since) and for a share of the rest that differs from commit to commit. A run
+    ends with its slowest parts; --everything leaves nothing out, and single files run whole.
 
-    Two digits name a chapter and come first: its quick tests, or with --slower its slower ones. There three answers to each exercise are judged
-    in a worker process too, and small changes of the right answers to eight exercises must lose points; with --everything this holds for all
-    answers and exercises. Any other flags or paths go to pytest. With any of them neither linter nor type checker runs.
+    Two digits name a chapter and come first: its quick tests, or with --slower its slower ones. There three answers to
+    each exercise are judged in a worker process too, and small changes of the right answers to eight exercises must
+    lose points; with --everything this holds for all answers and exercises. Any other flags or paths go to pytest. With
+    any of them neither linter nor type checker runs.
 
     Installs the test tools on first use.
     """

@@ -24,8 +24,8 @@ def update(
 ) -> None:
     """Move your work into a newer release of a chapter.
 
-    Your answers and your own cells move into the newer release; what moved is listed. The file as it was stays beside the
-    new one, with the date in its name. Nothing that you wrote is ever lost.
+    Your answers and your own cells move into the newer release; what moved is listed. The file as it was stays beside
+    the new one, with the date in its name. Nothing that you wrote is ever lost.
     """
     from course_app.learner import work
 
@@ -40,7 +40,8 @@ def update(
             typer.echo(json.dumps({"newer": waiting}))
         elif waiting:
             typer.echo(
-                f"Newer releases: {', '.join(waiting)}. `./course update {waiting[0]}` brings one in, --all all of them."
+                f"Newer releases: {', '.join(waiting)}. `./course update {waiting[0]}` brings one in, --all "
+                f"all of them."
             )
         else:
             typer.echo(newest)
@@ -76,5 +77,6 @@ def _tell(each: "Updated") -> None:
     for sentence in (*each.merged.moved, *each.merged.notes, *filter(None, [each.note])):
         typer.echo(f"  - {sentence}")
     typer.echo(
-        f"  The file as it was: {each.old.name}, beside it. If JupyterLab has it open: File → Reload Notebook from Disk."
+        f"  The file as it was: {each.old.name}, beside it. If JupyterLab has it open: File → Reload "
+        f"Notebook from Disk."
     )

@@ -94,8 +94,10 @@ def check_disk(place: Place, choice: TorchChoice) -> None:
     free = place.free(place.venv.parent)
     if not place.python.exists() and free < choice.disk:
         raise Trouble(
-            f"{free / GB:.1f} GB are free where {place.venv} goes; the course with this torch needs {choice.disk / GB:.1f} GB.",
-            "free some space, or put the environment on another disk: COURSE_VENV=/other/disk/course-venv ./course learn",
+            f"{free / GB:.1f} GB are free where {place.venv} goes; the course with this torch needs "
+            f"{choice.disk / GB:.1f} GB.",
+            "free some space, or put the environment on another disk: COURSE_VENV=/other/disk/course-venv "
+            "./course learn",
         )
 
 
@@ -205,7 +207,8 @@ def install_torch(place: Place, choice: TorchChoice, detail: Callable[[str], Non
     detail("from the package index")
     if cuda and place.free(place.venv.parent) < 12 * GB:
         raise Trouble(
-            f"PyTorch's CPU index ({choice.index}) did not answer, and the package index's CUDA build does not fit on this disk.",
+            f"PyTorch's CPU index ({choice.index}) did not answer, and the package index's CUDA build does not fit "
+            f"on this disk.",
             "let this machine reach download.pytorch.org, or free 12 GB; then the same command",
         )
     pip_install(place, arguments, detail)
@@ -226,11 +229,10 @@ def first_look(place: Place, detail: Callable[[str], None]) -> str:
     pip leaves the byte code out (most of it is never imported); what a first start imports is compiled here.
     """
     program = (
-        "import importlib.metadata as m, torch, matplotlib.pyplot, ipywidgets, ipykernel.kernelapp, jupyterlab.labapp, typer;"
-        "assert torch.ones(3).sum() == 3;"
-        "gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0;"
-        "print('torch', torch.__version__, 'computes' + (f' and sees {gpus} GPU(s)' if gpus else '')"
-        " + ', JupyterLab', m.version('jupyterlab'), 'is there')"
+        "import importlib.metadata as m, torch, matplotlib.pyplot, ipywidgets, ipykernel.kernelapp, "
+        "jupyterlab.labapp, typer;assert torch.ones(3).sum() == 3;gpus = torch.cuda.device_count() if "
+        "torch.cuda.is_available() else 0;print('torch', torch.__version__, 'computes' + (f' and sees {gpus} GPU(s)' "
+        "if gpus else '') + ', JupyterLab', m.version('jupyterlab'), 'is there')"
     )
     code, log = place.run([str(place.python), "-c", program], detail)
     if code:

@@ -1,4 +1,5 @@
-"""Output in an encoding that lacks characters, such as cp1252 of a Windows pipe, shows all of them in some way. Standard library only."""
+"""Output in an encoding that lacks characters, such as cp1252 of a Windows pipe, shows all of them in some way.
+Standard library only."""
 
 import codecs
 import json

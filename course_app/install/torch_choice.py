@@ -74,12 +74,15 @@ def _for_gpu(machine: Machine, cuda: tuple[int, int]) -> TorchChoice:
         why = f"the driver supports CUDA {driver}: the CUDA 12.6 build"
         return TorchChoice(build="cu126", index=f"{TORCH_INDEX}cu126", why=why, disk=12 * GB)
     if machine.capability and machine.capability < 5.0:
-        warning = f"this GPU (compute capability {machine.capability}) is too old for PyTorch 2.13; the course runs on the CPU"
+        warning = (
+            f"this GPU (compute capability {machine.capability}) is too old for PyTorch 2.13; the course "
+            f"runs on the CPU"
+        )
     else:
         needs = "580" if machine.capability >= 10.0 else "525"
         warning = (
-            f"the NVIDIA driver is too old for this course's PyTorch (it supports CUDA {driver}); the course runs on the CPU. "
-            f"To use the GPU: install driver {needs} or newer, delete .venv and start again"
+            f"the NVIDIA driver is too old for this course's PyTorch (it supports CUDA {driver}); the course runs on "
+            f"the CPU. To use the GPU: install driver {needs} or newer, delete .venv and start again"
         )
     index = f"{TORCH_INDEX}cpu" if machine.system == "Linux" else ""
     return TorchChoice(

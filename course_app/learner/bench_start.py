@@ -1,6 +1,7 @@
 """What a second `./course learn` adds before JupyterLab's own start, measured.
 
-`--version` passes through to JupyterLab, which prints it and ends: the same command with and without the course in front.
+`--version` passes through to JupyterLab, which prints it and ends: the same command with and without the course in
+front.
 """
 
 import json
@@ -19,7 +20,8 @@ LIMIT = 1.0  # seconds
 def main(arguments: Sequence[str]) -> int:
     """Print the added seconds; non-zero if they are over a second.
 
-    The least of several runs with the course in front, less the least without: other work on the machine only ever adds.
+    The least of several runs with the course in front, less the least without: other work on the machine only ever
+    adds.
     """
     repeats = 9
     with tempfile.TemporaryDirectory() as folder:

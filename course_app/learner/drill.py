@@ -1,4 +1,5 @@
-"""Five minutes of short questions from chapters passed. What was missed comes back soon, what was known comes back late.
+"""Five minutes of short questions from chapters passed. What was missed comes back soon, what was known comes back
+late.
 
 Leitner's boxes (1972): a right answer moves a question up one box, a wrong one back to the first; a box's questions
 come due after its number of days. Every question is asked with fresh numbers.
@@ -86,7 +87,8 @@ _SCALES = {
 
 
 def number_in(text: str, unit: str = "") -> float | None:
-    """The number that a person typed for a question in `unit`: 1,966 or 1.966e3, 2/3, 70B, 208 GB, 35%; None if it is none.
+    """The number that a person typed for a question in `unit`: 1,966 or 1.966e3, 2/3, 70B, 208 GB, 35%; None if it is
+    none.
 
     A percent sign divides by 100 unless the unit is itself percent; 8.8B is 8.8 where the unit counts billions.
     """

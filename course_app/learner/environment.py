@@ -1,4 +1,5 @@
-"""A look at this machine: what the course needs, what is there, and the way out of what is missing. Standard library only."""
+"""A look at this machine: what the course needs, what is there, and the way out of what is missing. Standard library
+only."""
 
 import json
 import os
@@ -71,7 +72,8 @@ def packages_line(declared: dict[str, str], installed: dict[str, str], pinned: d
             "packages",
             "fail",
             f"missing: {', '.join(missing)}",
-            "`./course learn` sets everything up, about 2 GB in .venv, once (or: pip install -e . in an environment of your own)",
+            "`./course learn` sets everything up, about 2 GB in .venv, once (or: pip install -e . in an environment "
+            "of your own)",
         )
     if wrong := sorted(
         f"{name} {installed[name]} (needs {r})" for name, r in declared.items() if not _fits(installed[name], r)
@@ -112,7 +114,10 @@ def torch_line(torch: "Torch", gpu: "Gpu") -> Line:
         f", CUDA {torch['cuda']}" if torch["cuda"] else ""
     )
     if gpu.names and not torch["gpus"]:
-        way_out = "the course works on the CPU; for the GPU delete .venv and run `./course learn`, which chooses the build by the driver"
+        way_out = (
+            "the course works on the CPU; for the GPU delete .venv and run `./course learn`, which chooses the "
+            "build by the driver"
+        )
         return Line("torch", "warn", f"{found}; does not see the GPU", way_out)
     return Line("torch", "ok", found)
 
@@ -303,8 +308,9 @@ class Torch(TypedDict, total=False):
 def _torch() -> Torch:
     """What torch says of itself, asked in another process; {} if it does not run."""
     program = (
-        "import json, torch; gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0;"
-        "print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda, 'gpus': gpus, 'threads': torch.get_num_threads()}))"
+        "import json, torch; gpus = torch.cuda.device_count() if torch.cuda.is_available() else "
+        "0;print(json.dumps({'version': torch.__version__, 'cuda': torch.version.cuda, 'gpus': gpus, 'threads': "
+        "torch.get_num_threads()}))"
     )
     try:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)

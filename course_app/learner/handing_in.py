@@ -38,7 +38,8 @@ class HandIn:
 def hand_in(
     target: str, where: work.Folders, *, to: Path | None = None, name: str = "", now: datetime | None = None
 ) -> HandIn:
-    """Write a chapter, or a notebook anywhere, as a zip (or as the notebook, where `name` ends so), and read it back."""
+    """Write a chapter, or a notebook anywhere, as a zip (or as the notebook, where `name` ends so), and read it
+    back."""
     path = _notebook(target, where)
     notebook = notebooks.read(path)
     data = path.read_bytes()

@@ -40,7 +40,8 @@ def config_path(environment: dict[str, str], *folders: Path) -> str:
 
 
 def port_asked(flags: Sequence[str]) -> int | None:
-    """The port that the flags ask for (`--port 8899`, `--port=8899`, `--ServerApp.port=8899`), None if they ask for none."""
+    """The port that the flags ask for (`--port 8899`, `--port=8899`, `--ServerApp.port=8899`), None if they ask for
+    none."""
     found = re.findall(r"(?:^|\0)--(?:ServerApp\.)?port[=\0](\d+)", "\0".join(flags))
     return int(found[-1]) if found else None
 

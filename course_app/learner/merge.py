@@ -212,7 +212,8 @@ def _place_repeated(cell: Cell, key: str, anchor: str, known: _Known, plan: _Pla
         return
     _follow(plan, anchor, cell)
     plan.notes.append(
-        f"{_name(released)} is there more than once: the first with work in it counts, the other stays as a cell of your own."
+        f"{_name(released)} is there more than once: the first with work in it counts, the other stays as a cell "
+        f"of your own."
     )
 
 

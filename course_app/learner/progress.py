@@ -1,4 +1,5 @@
-"""What a learner has done: one JSON file in the work folder, written whole, safe from crashes and from other kernels."""
+"""What a learner has done: one JSON file in the work folder, written whole, safe from crashes and from other
+kernels."""
 
 import json
 import os

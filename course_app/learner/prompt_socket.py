@@ -1,8 +1,8 @@
 """The wire between JupyterLab's page and its kernels, without the wait for a fuller packet.
 
 A slider's answer is three small messages. By default the operating system holds the second one back until the first is
-acknowledged (Nagle's algorithm), and the browser's side acknowledges up to 40 ms late: a fixed wait, longer than drawing
-the picture. `jupyter/jupyter_server_config.json` names this class for `./course learn`.
+acknowledged (Nagle's algorithm), and the browser's side acknowledges up to 40 ms late: a fixed wait, longer than
+drawing the picture. `jupyter/jupyter_server_config.json` names this class for `./course learn`.
 """
 
 from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection

@@ -126,7 +126,8 @@ def _copy(chapter: Chapter, where: Folders) -> list[str]:
         _record(chapter)
         return [f"{chapter.name}: replaced by the newer release (you had not changed it)"]
     return [
-        f"{chapter.name}: a newer release is here and yours is kept; `./course update {chapter.number}` brings them together"
+        f"{chapter.name}: a newer release is here and yours is kept; `./course update {chapter.number}` brings "
+        f"them together"
     ]
 
 

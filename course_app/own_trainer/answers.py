@@ -73,7 +73,8 @@ def _with_reason(part: Part, why: str) -> Part:
 
 
 def code_cells(path: Path, exercise: str) -> list[str]:
-    """The code cells of a notebook up to an exercise's answer, in order; all of them where the answer's cell is not marked."""
+    """The code cells of a notebook up to an exercise's answer, in order; all of them where the answer's cell is not
+    marked."""
     cells = [cell for cell in notebooks.read(path)["cells"] if cell["cell_type"] == "code"]
     marked = [place for place, cell in enumerate(cells, 1) if grade_meta(cell).get("grade_id") == exercise]
     return [cell["source"] for cell in cells[: marked[-1] if marked else None]]
@@ -93,7 +94,8 @@ def _course_parts(root: Path) -> dict[str, Part]:
         paths = sorted(root.glob(f"solutions/{chapter}_*/{chapter}_*.ipynb"))
         if not paths:
             raise Trouble(
-                f"The course's own answers to chapter {chapter} are not in this copy, so a trainer cannot be completed with them.",
+                f"The course's own answers to chapter {chapter} are not in this copy, so a trainer cannot be "
+                f"completed with them.",
                 "use the whole course; a student bundle leaves its answers to the instructor",
             )
         found[file] = Part(file=file, source=standalone(exercise, names, code_cells(paths[0], exercise)), yours=False)

@@ -68,14 +68,14 @@ def readme(parts: Mapping[str, Part], name: str, trials: Sequence[Trial]) -> str
     )
     return f"""# {title}
 
-A small trainer for a small transformer. It trains on many ranks in {len(LAYOUTS)} layouts: replicas, fp16, shared optimizer state, sharded
-weights, tensor, pipeline and context parallelism, experts, and a mesh of two axes. {own} of its {len(parts)} parts are answers of yours to exercises of
-the course *Training at Scale*{rest}.
+A small trainer for a small transformer. It trains on many ranks in {len(LAYOUTS)} layouts: replicas, fp16, shared
+optimizer state, sharded weights, tensor, pipeline and context parallelism, experts, and a mesh of two axes. {own} of
+its {len(parts)} parts are answers of yours to exercises of the course *Training at Scale*{rest}.
 
 ## Run it
 
-It needs Python 3.11 or newer, torch, and `course_lib.cluster` from the course (start it with the course's own Python, or put the
-course's folder on `PYTHONPATH`). Start it in this folder:
+It needs Python 3.11 or newer, torch, and `course_lib.cluster` from the course (start it with the course's own Python,
+or put the course's folder on `PYTHONPATH`). Start it in this folder:
 
 ```bash
 python -m trainer.run --layout tensor --ranks 4                                   # the metered cluster, in one process
@@ -84,8 +84,8 @@ torchrun --nproc-per-node 8 -m trainer.run --layout data --gpus --hidden 256    
 python -m trainer.run --help                                                      # all settings
 ```
 
-On GPUs, blocking sums use your ring all-reduce through host memory, because NCCL can hang when point-to-point messages are not
-batched. Asynchronous collectives use NCCL.
+On GPUs, blocking sums use your ring all-reduce through host memory, because NCCL can hang when point-to-point messages
+are not batched. Asynchronous collectives use NCCL.
 
 {_held(trials)}## Whose part is whose
 
@@ -93,8 +93,8 @@ batched. Asynchronous collectives use NCCL.
 |---|---|---|---|
 {rows}
 
-`trainer/` holds what connects the parts: the model, the data, the optimizer loop and one class for each axis. `{RECORD}` has the
-SHA-256 of every part.
+`trainer/` holds what connects the parts: the model, the data, the optimizer loop and one class for each axis.
+`{RECORD}` has the SHA-256 of every part.
 """
 
 

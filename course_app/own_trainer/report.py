@@ -12,7 +12,8 @@ from course_lib.estimate.units import bytes_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A run with the learner's parts, and the same run with the course's parts alone; None where all parts are the course's."""
+    """A run with the learner's parts, and the same run with the course's parts alone; None where all parts are the
+    course's."""
 
     yours: Trial
     course: Trial | None
@@ -51,7 +52,10 @@ def summary(parts: Mapping[str, Part], files: Iterable[str] | None = None) -> st
     chosen = [parts[file] for file in (parts if files is None else dict.fromkeys(files))]
     own = sum(part.yours for part in chosen)
     if not own:
-        return f"None of the {len(chosen)} parts is yours yet: an exercise that you pass and save replaces the course's part."
+        return (
+            f"None of the {len(chosen)} parts is yours yet: an exercise that you pass and save replaces the "
+            f"course's part."
+        )
     if own == len(chosen):
         return f"All {own} parts are yours."
     return f"{own} of the {len(chosen)} parts {'is' if own == 1 else 'are'} yours."

@@ -1,4 +1,5 @@
-"""An answer out of a notebook as a module of its own: the definitions that it needs, and imports that need no course but its cluster."""
+"""An answer out of a notebook as a module of its own: the definitions that it needs, and imports that need no course
+but its cluster."""
 
 import ast
 import builtins
@@ -72,7 +73,8 @@ class _Statement:
 
 
 def standalone(exercise: str, names: Sequence[str], cells: Sequence[str]) -> str:
-    """The source of a module that defines `names`, from a notebook's code cells in order; NotStandalone if there is none.
+    """The source of a module that defines `names`, from a notebook's code cells in order; NotStandalone if there is
+    none.
 
     Of several definitions of a name the last one counts. The exercise's parameters are those of its card.
     """
@@ -170,7 +172,8 @@ def _globals_of(table: symtable.SymbolTable) -> set[str]:
 
 
 def _refuse_course(body: Sequence[str]) -> None:
-    """NotStandalone if an import in `body` needs the course beyond its cluster, or a package that is not torch or numpy."""
+    """NotStandalone if an import in `body` needs the course beyond its cluster, or a package that is not torch or
+    numpy."""
     for node in (each for text in body for each in ast.walk(ast.parse(text))):
         if isinstance(node, ast.Import):
             modules = [alias.name for alias in node.names]

@@ -1,4 +1,5 @@
-"""Runs of the trainer on the metered cluster, held against the library's own training; and the name of a part that does not fit."""
+"""Runs of the trainer on the metered cluster, held against the library's own training; and the name of a part that does
+not fit."""
 
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -77,7 +78,10 @@ def objection(made: Trial, axis: Axis) -> str:
         return made.error
     for step, (got, want) in enumerate(zip(made.losses, made.library, strict=True), 1):
         if not abs(got - want) <= axis.tolerance:
-            return f"the loss of step {step} is {got:.4f} on {made.ranks} rank{'s' * (made.ranks > 1)}; the library's is {want:.4f}"
+            return (
+                f"the loss of step {step} is {got:.4f} on {made.ranks} rank{'s' * (made.ranks > 1)}; the library's "
+                f"is {want:.4f}"
+            )
     return ""
 
 

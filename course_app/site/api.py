@@ -1,4 +1,5 @@
-"""Pages of `course_lib`, a room each: what notebooks import, with signatures and docstrings as Sphinx's autodoc reads them."""
+"""Pages of `course_lib`, a room each: what notebooks import, with signatures and docstrings as Sphinx's autodoc reads
+them."""
 
 import re
 from collections.abc import Iterator
@@ -75,7 +76,8 @@ def settings() -> dict[str, Any]:
 
 
 def restructured(app: object, what: str, name: str, one: object, options: object, lines: list[str]) -> None:
-    """Make reStructuredText of a docstring, which is plain text with code in backticks; a named tuple's fields have none."""
+    """Make reStructuredText of a docstring, which is plain text with code in backticks; a named tuple's fields have
+    none."""
     text = "" if lines and lines[0].startswith("Alias for field number") else "\n".join(lines)
     lines[:] = "".join(_escaped(text)).split("\n")
 

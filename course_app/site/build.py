@@ -41,7 +41,8 @@ class Built:
 
 
 def released(numbers: Sequence[str] = ()) -> list[Chapter]:
-    """The chapters that have a released notebook; with numbers, these only. Trouble if a number or all of them have none."""
+    """The chapters that have a released notebook; with numbers, these only. Trouble if a number or all of them have
+    none."""
     folders.require(ROOT, "notebooks", "The site")
     here = {
         number: chapter
@@ -55,7 +56,8 @@ def released(numbers: Sequence[str] = ()) -> list[Chapter]:
 
 
 def refuse(out: Path, numbers: Sequence[str], repository: str) -> list[Chapter]:
-    """The chapters to write. Trouble if there are none, if `out` has something else in it, or if `repository` is not owner/name."""
+    """The chapters to write. Trouble if there are none, if `out` has something else in it, or if `repository` is not
+    owner/name."""
     if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
         raise Trouble(f"{repository!r} is not a repository on GitHub", "give it as owner/name")
     if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").is_file():
@@ -203,6 +205,7 @@ def require() -> None:
     if not (Path(sys.prefix) / "course" / "stamp").is_file():
         raise Trouble(
             "the site needs Sphinx, MyST-NB and Furo, which are not in this environment",
-            f"{sys.executable} -m pip install 'training-at-scale[site]', or `pip install -e '.[site]'` in the course's folder",
+            f"{sys.executable} -m pip install 'training-at-scale[site]', or `pip install -e '.[site]'` in the "
+            f"course's folder",
         )
     add_group("site")

@@ -45,8 +45,9 @@ def course_picture() -> Sheet:
         sheet.text(5.17, y - 0.01, question, va="top", size=7.5, ink=INK)
     split = "; ".join(f"{one.cuts} ({one.chapter}, {one.collective})" for one in strategies)
     sheet.alt = (
-        f"The course in one picture. The problem: training a 70B model needs {bytes_text(held)} of state, and one H100 has {bytes_text(one)}. "
-        f"The ways to split it: {split}. Your code is judged by four verdicts: {', '.join(VERDICTS)}."
+        f"The course in one picture. The problem: training a 70B model needs {bytes_text(held)} of state, and one "
+        f"H100 has {bytes_text(one)}. The ways to split it: {split}. Your code is judged by four verdicts: "
+        f"{', '.join(VERDICTS)}."
     )
     return sheet
 

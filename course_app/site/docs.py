@@ -1,4 +1,5 @@
-"""What the repository's own pages show of the course: its picture, and the plan for a term. `./course release` writes both."""
+"""What the repository's own pages show of the course: its picture, and the plan for a term. `./course release` writes
+both."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""What the site adds to Sphinx: formulas as MathML, links from words to the glossary, and the line under a chapter's title."""
+"""What the site adds to Sphinx: formulas as MathML, links from words to the glossary, and the line under a chapter's
+title."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -67,7 +68,8 @@ def _running_text(document: nodes.document) -> Iterator[nodes.Text]:
 
 
 def say_levels(app: Sphinx, page: str, template: str, context: dict[str, Any], document: object) -> None:
-    """Give the captions of the menu their level: Sphinx marks them as headings without one, which screen readers need."""
+    """Give the captions of the menu their level: Sphinx marks them as headings without one, which screen readers
+    need."""
     tree = context.get("furo_navigation_tree", "")
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 

@@ -13,13 +13,14 @@ from course_lib.estimate.facts.course import Chapter
 from course_lib.estimate.facts.fact import rows
 
 LEDE = (
-    "How large models are trained on many accelerators: a notebook course in which every exercise is graded on what your code *does*: "
-    "the numbers it returns, the bytes it moves, the memory it holds, the order of its messages."
+    "How large models are trained on many accelerators: a notebook course in which every exercise is graded on what "
+    "your code *does*: the numbers it returns, the bytes it moves, the memory it holds, the order of its messages."
 )
 
 
 def write(source: Path, chapters: Sequence[Chapter], repository: str = "", *, library: bool = False) -> None:
-    """Write all pages into Sphinx's source folder; `repository` is GitHub's owner/name, or empty. With `library` also its pages."""
+    """Write all pages into Sphinx's source folder; `repository` is GitHub's owner/name, or empty. With `library` also
+    its pages."""
     pages = {
         "index": start(chapters, library),
         "run": run(chapters, repository),
@@ -54,7 +55,8 @@ def start(chapters: Sequence[Chapter], library: bool = False) -> str:
 
 ![{_alt()}](_static/course.svg)
 
-You can read all chapters here, and the pictures move. To solve the exercises, [run the chapters](run.md) on your machine:
+You can read all chapters here, and the pictures move. To solve the exercises, [run the chapters](run.md) on your
+machine:
 
 ```sh
 ./course learn    # sets everything up and opens the course in JupyterLab
@@ -68,8 +70,8 @@ You can read all chapters here, and the pictures move. To solve the exercises, [
 
 Minutes are those for reading and those for the core exercises.
 
-A class takes [six or twelve weeks](syllabus.md). The [glossary](glossary.md) explains the terms, and the [sources](sources.md) are listed
-with the numbers that they support.
+A class takes [six or twelve weeks](syllabus.md). The [glossary](glossary.md) explains the terms, and the
+[sources](sources.md) are listed with the numbers that they support.
 
 ```{{toctree}}
 :hidden:
@@ -105,9 +107,13 @@ def run(chapters: Sequence[Chapter], repository: str) -> str:
         links = ""
         if repository:
             binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?labpath={notebook.replace('/', '%2F')}"
-            links = f"\nOr [open it on Binder]({binder}), or look at [its notebook](https://github.com/{repository}/blob/HEAD/{notebook}).\n"
+            links = (
+                f"\nOr [open it on Binder]({binder}), or look at [its "
+                f"notebook](https://github.com/{repository}/blob/HEAD/{notebook}).\n"
+            )
         parts.append(
-            f"(chapter-{chapter.number})=\n### {name_of(chapter)}\n\n```sh\n./course learn {chapter.number}\n```\n{links}"
+            f"(chapter-{chapter.number})=\n### {name_of(chapter)}\n\n```sh\n./course learn "
+            f"{chapter.number}\n```\n{links}"
         )
     clone = f"git clone https://github.com/{repository}\ncd {repository.split('/')[-1]}\n" if repository else ""
     where = "" if repository else " in your copy of the course"
@@ -120,8 +126,9 @@ You need Python 3.11, 3.12 or 3.13 and about 2 GB of disk. No GPU and no account
 ./course test     # runs the test suite
 ```
 
-The first start takes a minute or two. In a notebook, a check below each exercise runs your code on seen and unseen cases and
-shows the result at once. `./course progress` shows what you have done, and `./course drill` asks short questions about it.
+The first start takes a minute or two. In a notebook, a check below each exercise runs your code on seen and unseen
+cases and shows the result at once. `./course progress` shows what you have done, and `./course drill` asks short
+questions about it.
 
 ## A single chapter
 

@@ -31,7 +31,8 @@ class Words:
         self._pattern = re.compile(rf"(?<![\w-])({'|'.join(written)})(?:s|es)?(?![\w-])")
 
     def parts(self, text: str, seen: set[str]) -> Iterator[tuple[str, Term | None]]:
-        """The text in pieces, each with the term that it names; terms in `seen` are passed over, and new ones added to it."""
+        """The text in pieces, each with the term that it names; terms in `seen` are passed over, and new ones added to
+        it."""
         end = 0
         for found in self._pattern.finditer(text):
             term = self._terms[found[1].casefold()]

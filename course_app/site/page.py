@@ -18,8 +18,8 @@ _FIGURE = re.compile(r"\]\(figures/")
 def page_of(book: Any, folder: str, static: Path) -> Any:
     """The notebook of a page, changed in place: `folder` is the chapter's, `static` where its pictures are written.
 
-    A check cell is left out and the cell for the answer is folded, with a line on how to be graded. Outputs keep pictures,
-    tables and text; inputs that need a kernel are left out.
+    A check cell is left out and the cell for the answer is folded, with a line on how to be graded. Outputs keep
+    pictures, tables and text; inputs that need a kernel are left out.
     """
     cells = []
     for cell in book.cells:

@@ -63,8 +63,9 @@ def total_hours() -> int:
 def text() -> str:
     """What a course lead asks: how long it takes, in tables of 6 and of 12 weeks."""
     parts = [
-        f"Reading and core exercises take about {total_hours()} hours in all. Exercises beyond the core are extra. A week's hours "
-        "are those of its chapters, rounded up to half an hour; the chapters are spread so that the longest week is as short as possible.",
+        f"Reading and core exercises take about {total_hours()} hours in all. Exercises beyond the core are extra. A "
+        "week's hours are those of its chapters, rounded up to half an hour; the chapters are spread so that the "
+        "longest week is as short as possible.",
         *(f"**{count} weeks**\n\n{table(count)}" for count in TERMS),
     ]
     return "\n\n".join(parts)

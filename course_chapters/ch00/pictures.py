@@ -30,7 +30,8 @@ def totals(run: Run) -> Explorer:
 
 
 def accelerators_by_year(needed: int, guess: float | None = None) -> Picture:
-    """Published training runs by year and number of accelerators, with the computed number for a run in 2026 and a guess."""
+    """Published training runs by year and number of accelerators, with the computed number for a run in 2026 and a
+    guess."""
     runs = [run for run in facts.runs().values() if run.get("devices") and not run.get("tp")]
     picture, axes = style.new(3.4, left=0.9)
     axes.semilogy([run.year for run in runs], [float(run.devices) for run in runs], "o", color=palette.BLUE)
@@ -51,7 +52,8 @@ def accelerators_by_year(needed: int, guess: float | None = None) -> Picture:
 
 
 def draw_road(number: str, passed: list[str]) -> str:
-    """What chapter `number` may assume, and the constraints of every chapter up to it; `passed` lists passed core exercises."""
+    """What chapter `number` may assume, and the constraints of every chapter up to it; `passed` lists passed core
+    exercises."""
     known = [each for each in course.chapters().values() if each.number <= number]
     body = [
         (links.chapter_link(each.number) + " ✓" * passed.count(each.number), each.question, each.relieved, each.created)

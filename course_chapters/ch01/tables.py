@@ -12,7 +12,8 @@ from course_lib.estimate.units import BILLION, TFLOP, bytes_text, duration_text,
 
 
 def conventions(params: float, device: facts.Device) -> Markdown:
-    """The seven conventions of counting state: bytes of each bucket, the total, and the fewest devices for the model."""
+    """The seven conventions of counting state: bytes of each bucket, the total, and the fewest devices for the
+    model."""
     rows = []
     for one in memory.CONVENTIONS.values():
         state = memory.state_bytes(params, one)

@@ -126,7 +126,8 @@ def draw_triage(
     qps: float = 0.0,
     user_rate: float = 20.0,
 ) -> str:
-    """Loads of training and serving on one device, the advice, and a link to the chapter that removes the first wall."""
+    """Loads of training and serving on one device, the advice, and a link to the chapter that removes the first
+    wall."""
     found = walls_of.triage(
         params, facts.device(gpu), tokens=tokens, deadline_s=deadline, qps=qps, tokens_per_s_per_user=user_rate
     )

@@ -34,7 +34,8 @@ Event = tuple[str, str, str, float]  # phase, "malloc" or "free", name, bytes
 def events(lengths: Sequence[float], eager: bool = False) -> list[Event]:
     """Requests of training steps on sequences of these relative lengths: weights, activations, gradients, Adam's state.
 
-    Adam's moments are allocated in the first step, after its backward pass; with `eager`, before the first forward pass.
+    Adam's moments are allocated in the first step, after its backward pass; with `eager`, before the first forward
+    pass.
     """
     found: list[Event] = [("load", "malloc", f"weights {layer}", 12 * MiB) for layer in range(_LAYERS)]
     moments: list[Event] = [("first step", "malloc", f"moments {layer}", 24 * MiB) for layer in range(_LAYERS)]

@@ -8,7 +8,8 @@ from course_lib.draw.sheets import Plot, Sheet
 
 
 def draw_curve(points: Mapping[str, tuple[float, float, float]]) -> Sheet:
-    """Checkpointing on a stack: name -> (peak in units of a layer's input, FLOPs, peak by the formula); the first keeps everything.
+    """Checkpointing on a stack: name -> (peak in units of a layer's input, FLOPs, peak by the formula); the first keeps
+    everything.
 
     Names "n of L" say how many layers are checkpointed alone, joined by a line; "c = …" are segments of c layers.
     """

@@ -1,4 +1,5 @@
-"""Chapter 02's sweep over checkpointing choices: some layers alone, or segments of several layers, peak against FLOPs."""
+"""Chapter 02's sweep over checkpointing choices: some layers alone, or segments of several layers, peak against
+FLOPs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +19,8 @@ Checkpoint = Callable[..., Any]
 def measured_pass(
     checkpoint: Checkpoint, layers: Sequence[nn.Module], length: int, covered: int, x: torch.Tensor
 ) -> tuple[float, int]:
-    """Peak in units of x, and FLOPs, of one pass in segments of `length` layers; layers from `covered` on keep everything."""
+    """Peak in units of x, and FLOPs, of one pass in segments of `length` layers; layers from `covered` on keep
+    everything."""
     with Accounting() as account:
         account.adopt(layers)
         y = x
@@ -31,7 +33,8 @@ def measured_pass(
 
 
 def memory_against_compute(checkpoint: Checkpoint) -> Sheet:
-    """Peak and FLOPs of a stack of MLPs with some layers checkpointed alone, and in segments of c layers, next to the formulas."""
+    """Peak and FLOPs of a stack of MLPs with some layers checkpointed alone, and in segments of c layers, next to the
+    formulas."""
     x = torch.randn(1024, 32, requires_grad=True)
     alone = {
         f"{n} of {LAYERS}": (1, n, n + INSIDE * (LAYERS - n) if n < LAYERS else LAYERS + INSIDE)

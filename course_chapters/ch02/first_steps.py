@@ -24,7 +24,8 @@ _STAYS = {"weights": 0, "master": 1, "moments": 4}  # the phase in which a bucke
 def levels(model: str = MODEL, tokens: int = TOKENS) -> dict[str, np.ndarray]:
     """Bytes by bucket at the start of each phase and at the end of the last.
 
-    Recipe B, no checkpointing, fused attention; gradients are freed after a step. Left out: logits and temporary tensors inside one operator.
+    Recipe B, no checkpointing, fused attention; gradients are freed after a step. Left out: logits and temporary
+    tensors inside one operator.
     """
     state = memory.state_by_bucket(facts.model(model).params)
     kept = memory.shape(model).layers * memory.layer_bytes(model, 1, tokens, kernels="torch-flash", dropout=False)
@@ -102,14 +103,15 @@ def first_steps(model: str = MODEL, device: str = DEVICE, tokens: int = TOKENS) 
     )
     said = ", ".join(f"{label(name)} {bytes_text(float(found[name].max()))}" for name in order)
     figure.alt = (
-        f"Bytes alive through two training steps of {model} on {tokens:,} tokens, at most: {said}. The peak, {bytes_text(most)}, is at the "
-        f"end of {where}; one {device} has {bytes_text(card)}."
+        f"Bytes alive through two training steps of {model} on {tokens:,} tokens, at most: {said}. The peak, "
+        f"{bytes_text(most)}, is at the end of {where}; one {device} has {bytes_text(card)}."
     )
     return figure
 
 
 def _between(name: str, ends: np.ndarray, fine: np.ndarray) -> np.ndarray:
-    """Bytes inside the phases: activations and gradients grow and shrink evenly, state appears at once, gradients are freed at the end of a step."""
+    """Bytes inside the phases: activations and gradients grow and shrink evenly, state appears at once, gradients are
+    freed at the end of a step."""
     if name in _STAYS:
         return np.where(fine >= _STAYS[name] + 0.06, ends[-1], 0.0)
     slope = np.interp(fine, np.arange(len(ends)), ends)

@@ -1,4 +1,5 @@
-"""One transformer layer, operation by operation, with the shape of every tensor, and which of them the backward pass needs.
+"""One transformer layer, operation by operation, with the shape of every tensor, and which of them the backward pass
+needs.
 
 `python -m course_chapters.ch02.layer_shapes` writes chapter 02's copy again.
 """
@@ -76,8 +77,9 @@ def layer_shapes() -> Picture:
         for name, steps in (("attention", ATTENTION), ("MLP", MLP))
     )
     figure.alt = (
-        f"One transformer layer from (b, s, h) to (b, s, h), two rows with a residual connection each. {said}. Kept for the "
-        "backward pass: the input of each norm, and every tensor but the outputs of the last matrix in each row."
+        f"One transformer layer from (b, s, h) to (b, s, h), two rows with a residual connection each. {said}. Kept "
+        "for the backward pass: the input of each norm, and every tensor but the outputs of the last matrix "
+        "in each row."
     )
     return figure
 

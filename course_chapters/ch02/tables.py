@@ -1,4 +1,5 @@
-"""The tables of chapter 02: conventions, parameters, ledgers, checkpointing policies, offload and what each measure reduces."""
+"""The tables of chapter 02: conventions, parameters, ledgers, checkpointing policies, offload and what each measure
+reduces."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -73,7 +74,8 @@ def parameters_by_part(*models: str) -> Markdown:
 
 
 def failing_line(params: float, layers: int = 40) -> str:
-    """The line of a first training step that runs out of memory on one H100, and the allocator's message; or that it fits."""
+    """The line of a first training step that runs out of memory on one H100, and the allocator's message; or that it
+    fits."""
     device, state = CachingAllocator(H100.memory), memory.state_by_bucket(params)
     for line, bucket in LINES.items():
         for layer in range(layers):
@@ -191,7 +193,8 @@ def _peak(layout: Layout, checkpointing: str) -> memory.Peak:
 
 
 def sharding_and_checkpointing() -> Markdown:
-    """State and activations on a GPU of the running example, with and without sharding, with and without checkpointing."""
+    """State and activations on a GPU of the running example, with and without sharding, with and without
+    checkpointing."""
     layouts = {"replicated": Layout(dp=GPUS), f"sharded over {GPUS}": Layout(dp=GPUS, zero=3)}
     rows = []
     for how in ("none", "full"):

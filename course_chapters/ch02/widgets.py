@@ -1,4 +1,5 @@
-"""Chapter 02's widgets: the state as a stack over GPUs, two shapes, the memory wall, the ledger; `ch02_over_time` has the animated ones."""
+"""Chapter 02's widgets: the state as a stack over GPUs, two shapes, the memory wall, the ledger; `ch02_over_time` has
+the animated ones."""
 
 import html
 import math
@@ -121,7 +122,8 @@ def _gigabytes(top: float) -> dict[float, str]:
 
 
 def _draw_copies(sheet: Sheet, panel: Plot, whole: Sequence[Copy], edges: np.ndarray, layers: int, line: float) -> None:
-    """The column: copies that exist in their colors, later ones as empty boxes; labels keep off a line at this height."""
+    """The column: copies that exist in their colors, later ones as empty boxes; labels keep off a line at this
+    height."""
     top = panel.y[1]
     for place, (copy, low, high) in enumerate(zip(whole, edges, edges[1:], strict=False)):
         there = place < layers
@@ -255,7 +257,8 @@ def share(**setting: Any) -> float:
 
 
 def fewest_ranks(**setting: Any) -> int | None:
-    """The fewest GPUs that hold this setting with all state sharded evenly; None if what is not sharded already fills one.
+    """The fewest GPUs that hold this setting with all state sharded evenly; None if what is not sharded already fills
+    one.
 
     Tensor and pipeline ranks stay as they are, and a rank keeps its batch.
     """
@@ -275,7 +278,8 @@ def unsharded(**setting: Any) -> float:
 
 
 def hits(**setting: Any) -> dict[str, float]:
-    """Sliders that exceed the GPU's memory when moved alone from the start: name -> share of the memory, largest first."""
+    """Sliders that exceed the GPU's memory when moved alone from the start: name -> share of the memory, largest
+    first."""
     now = {**START, **setting}
     alone = {name: share(**{name: now[name]}) for name in START if now[name] != START[name]}
     return dict(sorted(((name, much) for name, much in alone.items() if much > 1), key=lambda item: -item[1]))
@@ -371,7 +375,8 @@ CURVES = (  # words, choices, role, whether dashed
 
 
 def kept_at_peak(model: str, batch: int, seq: Any, kernels: str, checkpointing: str) -> Any:
-    """Bytes that all layers keep for one micro-batch, without logits; with checkpointing, plus the layer being recomputed."""
+    """Bytes that all layers keep for one micro-batch, without logits; with checkpointing, plus the layer being
+    recomputed."""
     choices: TermChoices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}
     inside = memory.shape(model).layers * memory.layer_bytes(model, batch, seq, **choices)
     return inside + memory.recomputed_bytes(model, batch, seq, **choices)
@@ -406,7 +411,10 @@ def draw_two_shapes(model: str = "llama3-70b", seq: int = 8192, batch: int = 1, 
         kept_at_peak(model, batch, seq, "torch", "none") / kept_at_peak(model, batch, seq, "torch-flash", "none")
     )
     title = f"{_model_text(model)}, {batch} × {seq:,} tokens"
-    more = f"Every line contains L·h = {one.layers} · {one.hidden:,}. Storing the scores takes {number_text(ratio)} times the bytes."
+    more = (
+        f"Every line contains L·h = {one.layers} · {one.hidden:,}. Storing the scores takes {number_text(ratio)} "
+        f"times the bytes."
+    )
     sheet.head(title, more)
     sheet.alt = f"{title}. {'; '.join(words for _, words, _ in ends)}. {more}"
     return sheet

@@ -60,14 +60,16 @@ def part_words(chip: Chip, part: str) -> tuple[str, ...]:
     if part == "SM":
         return (
             f"an SM holds {chip.tensor_cores_per_sm:g} tensor cores and {chip.cores_per_sm:g} plain ones",
-            f"{chip.tensor_cores_per_sm:g} × {rate_text(tensor)} = {rate_text(chip.tensor_cores_per_sm * tensor)} in 16 bits; "
-            f"{chip.cores_per_sm:g} × {rate_text(core)} = {rate_text(chip.cores_per_sm * core)} in fp32.",
-            f"Its own storage: {bytes_text(chip.registers)} of registers, {bytes_text(chip.shared_memory)} of shared memory and L1.",
+            f"{chip.tensor_cores_per_sm:g} × {rate_text(tensor)} = {rate_text(chip.tensor_cores_per_sm * tensor)} in "
+            f"16 bits; {chip.cores_per_sm:g} × {rate_text(core)} = {rate_text(chip.cores_per_sm * core)} in fp32.",
+            f"Its own storage: {bytes_text(chip.registers)} of registers, {bytes_text(chip.shared_memory)} of shared "
+            f"memory and L1.",
         )
     sms, tensors, cores = chip.sms, chip.sms * chip.tensor_cores_per_sm, chip.sms * chip.cores_per_sm
     return (
         f"{sms:g} SMs, {tensors:,.0f} tensor cores, {cores:,.0f} plain cores",
-        f"{tensors:,.0f} × {rate_text(tensor)} = {rate_text(tensors * tensor)} in 16 bits, dense: the peak of the data sheet.",
+        f"{tensors:,.0f} × {rate_text(tensor)} = {rate_text(tensors * tensor)} in 16 bits, dense: the peak of "
+        f"the data sheet.",
         f"{cores:,.0f} × {rate_text(core)} = {rate_text(cores * core)} in fp32.",
         f"{bytes_text(chip.l2)} of L2 cache lie between the SMs and the memory.",
     )

@@ -296,7 +296,8 @@ def share(run: Run, measured: Measured) -> float:
 
 
 def _share_text(run: Run, measured: Measured) -> str:
-    """The share in percent; above its roof a run used its caches, or the roof was measured while the machine was busy."""
+    """The share in percent; above its roof a run used its caches, or the roof was measured while the machine was
+    busy."""
     reached = share(run, measured)
     if reached <= ABOVE:
         return f"{100 * reached:.0f} %"
@@ -304,7 +305,8 @@ def _share_text(run: Run, measured: Measured) -> str:
 
 
 def against_roof(name: str, flop: float, nbytes: float, seconds: float, measured: Measured) -> str:
-    """One line on a kernel's rate and its share of the measured roofs; a rate above its roof is explained, not quoted."""
+    """One line on a kernel's rate and its share of the measured roofs; a rate above its roof is explained, not
+    quoted."""
     rate, roofs = flop / seconds, measured.roofs
     reached = rate / roofline.attainable(flop / nbytes, roofs.flops, roofs.bandwidth)
     if reached <= ABOVE:
@@ -312,7 +314,10 @@ def against_roof(name: str, flop: float, nbytes: float, seconds: float, measured
     cause = (
         "its tensors fit into the cache" if nbytes <= measured.cache else "the roofs were measured on a busy machine"
     )
-    return f"{name}: {rate_text(rate, 3)}, {number_text(reached, 2)} × its roof: {cause}. Measure the roofs again to compare."
+    return (
+        f"{name}: {rate_text(rate, 3)}, {number_text(reached, 2)} × its roof: {cause}. Measure the roofs "
+        f"again to compare."
+    )
 
 
 def summary(measured: Measured) -> str:

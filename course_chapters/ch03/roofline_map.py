@@ -28,7 +28,8 @@ def binding_map(
     span: tuple[float, float] = (0.3, 3e4),
     up: tuple[float, float] = (10, 3e5),
 ) -> Picture:
-    """Memory intensity across, network intensity up: three regions, named after what binds there, and kernels in them."""
+    """Memory intensity across, network intensity up: three regions, named after what binds there, and kernels in
+    them."""
     figure, axes = style.new(4.0, left=0.85, bottom=0.6)
     left, right, low, top = (math.log10(edge) for edge in (*span, *up))
     ridge, wire = math.log10(machine.ridge), math.log10(machine.network_ridge)
@@ -67,8 +68,9 @@ def binding_map(
     title = f"What binds on one {machine.name}"
     style.dress(axes, title, "FLOP per byte of memory", "FLOP per byte sent")
     figure.alt = (
-        f"{title}: a map over two intensities. Compute binds beyond {number_text(machine.ridge)} FLOP per byte of memory and "
-        f"{number_text(machine.network_ridge)} per byte sent; left of it memory, under it the network. {'; '.join(said)}."
+        f"{title}: a map over two intensities. Compute binds beyond {number_text(machine.ridge)} FLOP per byte of "
+        f"memory and {number_text(machine.network_ridge)} per byte sent; left of it memory, under it the network. "
+        f"{'; '.join(said)}."
     )
     return figure
 
@@ -80,7 +82,8 @@ def layer_step(tokens: int, rows: int, columns: int) -> Work:
 
 
 def shared_decode(batch: int, model: str, split: int = 8) -> Work:
-    """One decode step of a whole model on each of `split` devices, with two sums of activations a layer between them."""
+    """One decode step of a whole model on each of `split` devices, with two sums of activations a layer between
+    them."""
     shape = facts.model(model)
     whole = decode(shape.params, batch)
     sums = 2 * shape.layers * ring_cost(2.0 * batch * shape.hidden, split, 0.0, 1.0).nbytes
@@ -116,8 +119,8 @@ def as_printed() -> Picture:
     axes.set(xlim=(0, 10), ylim=(0, 3.6), xticks=[], yticks=[])
     style.dress(axes, "As printed", "arithmetic intensity (FLOP per byte)", "FLOP/s")
     figure.alt = (
-        "A printed drawing: three horizontal ceilings, compute above memory above network, over one axis of arithmetic intensity. "
-        "The two lower ones are labeled bandwidth times intensity."
+        "A printed drawing: three horizontal ceilings, compute above memory above network, over one axis of "
+        "arithmetic intensity. The two lower ones are labeled bandwidth times intensity."
     )
     return figure
 

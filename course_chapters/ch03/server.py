@@ -8,7 +8,8 @@ from course_lib.estimate.units import GB, number_text
 
 
 def server(name: str) -> Picture:
-    """One server: its devices, the switches that join them, and each device's adapter to other servers, with rates one way."""
+    """One server: its devices, the switches that join them, and each device's adapter to other servers, with rates one
+    way."""
     device, count = facts.device(name), int(facts.topology("DGX H100 server").devices("server"))
     figure, axes = panels.sheet(2.75)
     link, network = (f"{number_text(rate / GB)} GB/s" for rate in (device.link_one_way, device.network_one_way))

@@ -1,4 +1,5 @@
-"""Chapter 03's widgets: the roofline with its network, tiles, a chip, the levels from device to cluster, devices by year."""
+"""Chapter 03's widgets: the roofline with its network, tiles, a chip, the levels from device to cluster, devices by
+year."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

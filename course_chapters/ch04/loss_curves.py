@@ -24,7 +24,8 @@ def loss_curves(
     dots: Mapping[str, Curve] | None = None,
     level: float | None = None,
 ) -> Picture:
-    """A line for each of `curves`, (x values, y values) by name; `dots` are drawn as points, the first in the color of the first curve; `level` as a dotted line.
+    """A line for each of `curves`, (x values, y values) by name; `dots` are drawn as points, the first in the color of
+    the first curve; `level` as a dotted line.
 
     `log` names the axes that are logarithmic: "x", "y" or "xy". `low` is where the vertical axis begins.
     """

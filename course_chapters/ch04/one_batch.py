@@ -49,8 +49,8 @@ def one_batch() -> Picture:
         ink=SOFT,
     )
     figure.alt = (
-        f"A batch of {total} tokens as one row; below, the same tokens on two ranks in three micro-batches of unequal length. Each "
-        f"rank adds up losses; all sums are divided by {total} tokens once, which gives one update."
+        f"A batch of {total} tokens as one row; below, the same tokens on two ranks in three micro-batches of unequal "
+        f"length. Each rank adds up losses; all sums are divided by {total} tokens once, which gives one update."
     )
     return figure
 

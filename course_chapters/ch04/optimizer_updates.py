@@ -36,8 +36,8 @@ def updates(curves: Mapping[str, Sequence[float]], shown: int, gradient: str) ->
 
 
 def noise(points: np.ndarray, true: Sequence[float], batch: int, curve: np.ndarray, scale: float) -> Sheet:
-    """Left, mean gradients of many batches, shape (batches, 2), around the true one; right, their mean squared error, shape
-    (sizes, 2), over the batch size on logarithmic axes, with the noise scale marked."""
+    """Left, mean gradients of many batches, shape (batches, 2), around the true one; right, their mean squared error,
+    shape (sizes, 2), over the batch size on logarithmic axes, with the noise scale marked."""
     sheet = Sheet(3.6)
     sheet.head(f"Gradients of batches of {batch:,}", "arrow: the true gradient G; dots: what single batches say")
     cloud = Plot(0.65, 0.6, 2.3, 2.3, (-4, 4), (-4, 4))
@@ -65,9 +65,9 @@ def noise(points: np.ndarray, true: Sequence[float], batch: int, curve: np.ndarr
     at = int(np.argmin(abs(curve[:, 0] - batch)))
     right.dot(sheet, sizes[at], errors[at], VERMILION, size=8)
     sheet.alt = (
-        f"{len(points)} gradients of batches of {batch}, each measured around the true one; their mean squared error is "
-        f"{number_text(curve[at, 1], 3)} of its squared length, and falls as one over the batch at every batch. The noise scale "
-        f"is {number_text(scale, 3)}."
+        f"{len(points)} gradients of batches of {batch}, each measured around the true one; their mean squared error "
+        f"is {number_text(curve[at, 1], 3)} of its squared length, and falls as one over the batch at every batch. "
+        f"The noise scale is {number_text(scale, 3)}."
     )
     return sheet
 
@@ -75,7 +75,8 @@ def noise(points: np.ndarray, true: Sequence[float], batch: int, curve: np.ndarr
 def bins(
     packed: Sequence[Sequence[int]], lengths: Sequence[int], room: int, placed: int, name: str, rows: int
 ) -> Sheet:
-    """Sequences as rows with the first `placed` documents in them; the whole packing has `rows` rows, which set the scale."""
+    """Sequences as rows with the first `placed` documents in them; the whole packing has `rows` rows, which set the
+    scale."""
     sheet = Sheet(3.6)
     used = sum(lengths[document] for each in packed for document in each)
     share = used / (room * len(packed)) if packed else 1.0

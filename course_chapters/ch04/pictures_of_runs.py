@@ -19,9 +19,11 @@ from course_lib.model.training import SMALL, Training
 def draw_recorded(
     experiment: str, names: Sequence[str], title: str, over: str = "tokens", mine: Mapping[str, Training] | None = None
 ) -> Picture:
-    """Training losses of recorded runs over tokens, or over the seconds that those take at their batch's recorded speed.
+    """Training losses of recorded runs over tokens, or over the seconds that those take at their batch's recorded
+    speed.
 
-    `mine` are trainings of this session under names of recorded ones: the beginning of each is drawn as dots over its curve.
+    `mine` are trainings of this session under names of recorded ones: the beginning of each is drawn as dots over its
+    curve.
     """
     runs, speeds = recorded_runs()[experiment], recorded_runs()["speeds"]
     curves, dots = {}, {}

@@ -83,7 +83,8 @@ def draw_noise(batch: int = 8, spread: float = SPREAD) -> Sheet:
 
 
 def noise_against_batch() -> Explorer:
-    """Enlarge the batch and watch its gradients gather around the true one; the noise scale marks equal noise and signal."""
+    """Enlarge the batch and watch its gradients gather around the true one; the noise scale marks equal noise and
+    signal."""
     return explore(
         draw_noise,
         batch=play(BATCHES, 8, label="batch", text=lambda size: f"{size:,} samples"),

@@ -1,4 +1,5 @@
-"""One step of mixed precision training as a loop: which tensors there are, in which format, and where each is converted.
+"""One step of mixed precision training as a loop: which tensors there are, in which format, and where each is
+converted.
 
 `python -m course_chapters.ch05.five_steps` writes chapter 05's copy again.
 """
@@ -51,7 +52,10 @@ def five_steps() -> Picture:
     for start, stop, words in ARROWS:
         _arrow(axes, start, stop, words)
     said = ", ".join(f"{first} ({second})" for *_, first, second in BOXES.values())
-    figure.alt = f"A step of mixed precision training as a loop of six tensors: {said}. The upper three are computed with in 16 bits, the lower three are kept in 32."
+    figure.alt = (
+        f"A step of mixed precision training as a loop of six tensors: {said}. The upper three are computed "
+        f"with in 16 bits, the lower three are kept in 32."
+    )
     return figure
 
 

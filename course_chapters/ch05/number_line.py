@@ -22,7 +22,8 @@ def power_text(power: int) -> str:
 
 
 def bit_rows(pattern: str, forms: Mapping[str, Format], values: Mapping[str, float], title: str) -> Picture:
-    """One pattern of bits, read by several formats from its first bit on: which bits mean what, and what number that is."""
+    """One pattern of bits, read by several formats from its first bit on: which bits mean what, and what number that
+    is."""
     high = 0.75 + 0.55 * len(forms)
     figure, axes = sheet(high)
     head(figure, title, "orange: sign, green: exponent, blue: fraction (mantissa)")
@@ -47,7 +48,8 @@ def number_line(
     more: str,
     span: tuple[float, float],
 ) -> Picture:
-    """Ticks at representable values; in a row for each way of rounding, the weight's positions so far, the last one large.
+    """Ticks at representable values; in a row for each way of rounding, the weight's positions so far, the last one
+    large.
 
     The exact sum is a hollow ring in every row, and the distance to it is drawn.
     """

@@ -99,7 +99,8 @@ def ranges(names: Sequence[str] = FLOATS) -> Picture:
 
 @cache
 def sum_errors(form: str = "bf16") -> Mapping[str, Sequence[float]]:
-    """The relative error of four sums of uniform random numbers in a format, by their length in `LENGTHS`, and the bound of the first."""
+    """The relative error of four sums of uniform random numbers in a format, by their length in `LENGTHS`, and the
+    bound of the first."""
     terms = round_to(torch.rand(8, LENGTHS[-1], generator=torch.Generator().manual_seed(0)), form)
     ways = {
         "one after the other": lambda x: precision.running_sum(x, form),
@@ -141,7 +142,8 @@ def sum_picture(form: str = "bf16") -> Picture:
 
 @training.one_thread()
 def accumulation_table(counts: Sequence[int] = (4, 16, 64), form: str = "bf16") -> Markdown:
-    """The gradient of a step, added up over micro-batches of one sequence in fp32 and in a format: how far apart they are."""
+    """The gradient of a step, added up over micro-batches of one sequence in fp32 and in a format: how far apart they
+    are."""
     model = transformer.build(training.SHAPE)
     exact, narrow, rows = None, None, []
     for count in range(1, counts[-1] + 1):
@@ -174,7 +176,8 @@ def recorded_table(*names: str) -> Markdown:
 
 
 def plan_table() -> Markdown:
-    """Bytes and days of the course's plan for choices of precision, state sharded evenly and the same share of the peak reached."""
+    """Bytes and days of the course's plan for choices of precision, state sharded evenly and the same share of the peak
+    reached."""
     rows = []
     for choice, nbytes, rate in numbers.PLAN_CHOICES:
         days = compute.train_seconds(PARAMS, TOKENS, rate, MFU, GPUS) / DAY
@@ -201,5 +204,8 @@ def recorded_weights(names: Sequence[str] = ("nearest", "stochastic", "master"))
         "Loss": ("nats per character", losses),
         "Updates that changed no bit": ("share, %", lost),
     }
-    alt = f"Over {len(losses[names[0]])} steps. Loss at the end, in nats per character: {ends}. Updates that left their weight as it was: {shares}."
+    alt = (
+        f"Over {len(losses[names[0]])} steps. Loss at the end, in nats per character: {ends}. Updates that left "
+        f"their weight as it was: {shares}."
+    )
     return curves.drawn(panels, alt)

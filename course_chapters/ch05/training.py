@@ -1,4 +1,5 @@
-"""Small trainings on the course's text, each with one thing done in fewer bits: what it costs in loss, and what it loses on the way."""
+"""Small trainings on the course's text, each with one thing done in fewer bits: what it costs in loss, and what it
+loses on the way."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,8 @@ STEPS = 200  # of a recorded training
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Where a training rounds. The default is mixed precision as it is mostly done: bf16 copies, fp32 master weights and sums."""
+    """Where a training rounds. The default is mixed precision as it is mostly done: bf16 copies, fp32 master weights
+    and sums."""
 
     compute: str = "bf16"  # of weights, activations and gradients in forward and backward: "fp32", "bf16" or "fp16"
     storage: str = "master"  # of the weights: one of `precision.STORAGE`
@@ -118,7 +120,8 @@ class _Rounded(torch.autograd.Function):
 
 
 def narrowing(form: str, block: str) -> Callable[[Tensor], Tensor]:
-    """A function that brings a tensor to a format and back: without a scale, with one scale, or with one for 32 neighbors."""
+    """A function that brings a tensor to a format and back: without a scale, with one scale, or with one for 32
+    neighbors."""
     if block == "none":
         return lambda x: round_to(x, form, saturate=True)
     return lambda x: quantize(x, form, None if block == "tensor" else 32).dequantize()
@@ -139,7 +142,8 @@ def narrow_matmuls(model: nn.Module, recipe: Recipe) -> None:
 
 @one_thread()
 def train(recipe: Recipe = Recipe(), steps: int = STEPS) -> Curve:
-    """Train the small transformer for `steps` steps from the same weights on the same characters, rounding as the recipe says."""
+    """Train the small transformer for `steps` steps from the same weights on the same characters, rounding as the
+    recipe says."""
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[recipe.compute]
     held = transformer.build(SHAPE, recipe.seed)  # the optimizer's parameters: fp32 tensors with rounded values
     form = recipe.compute if recipe.compute != "fp32" else "bf16"
@@ -187,7 +191,8 @@ def train(recipe: Recipe = Recipe(), steps: int = STEPS) -> Curve:
 
 @one_thread()
 def gradients(steps: int = 100) -> list[Tensor]:
-    """The fp32 gradients of every parameter at the model's weights after `steps` steps of plain fp32 training, of one micro-batch's mean loss."""
+    """The fp32 gradients of every parameter at the model's weights after `steps` steps of plain fp32 training, of one
+    micro-batch's mean loss."""
     model = transformer.build(SHAPE)
     highest = Recipe().lr
     optimizer = StoredAdamW(model.parameters(), highest, "fp32")

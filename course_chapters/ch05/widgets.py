@@ -1,4 +1,5 @@
-"""Chapter 05's widgets: bits to click, a weight whose update is lost, gradients against the loss scale, and one outlier."""
+"""Chapter 05's widgets: bits to click, a weight whose update is lost, gradients against the loss scale, and one
+outlier."""
 
 from functools import lru_cache
 
@@ -60,7 +61,8 @@ def weight_paths(form: str, share: float, steps: int = STEPS, seed: int = 3) -> 
 
 
 def draw_lost_update(step: int = 8, share: float = 0.25, form: str = "bf16") -> Picture:
-    """A weight of 1 after some equal updates, in a format's values: rounded to nearest, stochastically, and copied from a master."""
+    """A weight of 1 after some equal updates, in a format's values: rounded to nearest, stochastically, and copied from
+    a master."""
     paths = {name: path[: step + 1] for name, path in weight_paths(form, share).items()}
     exact = paths.pop("exact")
     shape = number_format(form)
@@ -68,7 +70,10 @@ def draw_lost_update(step: int = 8, share: float = 0.25, form: str = "bf16") -> 
     while values[-1] < WEIGHT + max(3, STEPS * share) * shape.eps:
         values.append(values[-1] + shape.spacing(values[-1]))
     lost = sum(a == b for a, b in zip(paths["nearest"], paths["nearest"][1:], strict=False))
-    more = f"Ticks: values of {form}, {number_text(shape.eps)} apart above 1. Ring: the exact sum. Nearest lost {lost} of {count_text(step, 'update')}."
+    more = (
+        f"Ticks: values of {form}, {number_text(shape.eps)} apart above 1. Ring: the exact sum. Nearest lost "
+        f"{lost} of {count_text(step, 'update')}."
+    )
     title = f"{count_text(step, 'update')} of {count_text(share, 'spacing')} each"
     return number_line(values, paths, exact, title, more, (values[0], values[-1] + 0.3 * shape.eps))
 
@@ -102,14 +107,16 @@ def scaled_shares(power: int, microbatches: int, form: str) -> tuple[float, floa
 
 
 def limits(form: str) -> tuple[float, float, float]:
-    """The powers of two below which a number becomes zero, below which it is subnormal, and from which on it overflows."""
+    """The powers of two below which a number becomes zero, below which it is subnormal, and from which on it
+    overflows."""
     shape = number_format(form)
     lowest, normal = float(np.log2(shape.min_subnormal)) - 1, float(np.log2(shape.min_normal))
     return lowest, normal, float(np.floor(np.log2(shape.max))) + 1
 
 
 def draw_loss_scale(power: int = 0, microbatches: int = 4096, form: str = "fp16") -> Picture:
-    """The recorded gradients by magnitude, moved by the loss scale, over the range of a format: normal, subnormal, zero, infinite."""
+    """The recorded gradients by magnitude, moved by the loss scale, over the range of a format: normal, subnormal,
+    zero, infinite."""
     _, counts = gradient_counts()
     shift, (lowest, normal, highest) = power - int(np.log2(microbatches)), limits(form)
     figure, axes = style.new(3.0, bottom=0.6, left=0.75, top=0.45)
@@ -123,7 +130,10 @@ def draw_loss_scale(power: int = 0, microbatches: int = 4096, form: str = "fp16"
     axes.set_xlim(-50, 26)
     axes.set_xticks(range(-45, 26, 15), [power_text(k) for k in range(-45, 26, 15)])
     zero, infinite = scaled_shares(power, microbatches, form)
-    title = f"Loss × {power_text(power)}: {percent_text(zero)} of nonzero gradients become zero, {percent_text(infinite)} overflow"
+    title = (
+        f"Loss × {power_text(power)}: {percent_text(zero)} of nonzero gradients become zero, "
+        f"{percent_text(infinite)} overflow"
+    )
     style.dress(
         axes,
         title,

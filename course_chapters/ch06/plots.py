@@ -18,7 +18,8 @@ PUBLISHED = {"8 × H200, switch sums": "weights", "8 × A100": "moments"}  # ser
 
 
 def ring_scaling() -> style.Picture:
-    """Seconds of a ring all-reduce over its ranks: the bytes of all gradients and of one bucket, and the latency of both."""
+    """Seconds of a ring all-reduce over its ranks: the bytes of all gradients and of one bucket, and the latency of
+    both."""
     figure, axes = style.new(3.3, left=0.8, bottom=0.58)
     for words, size, role in (("all of 70B", GRADIENTS, "grads"), ("25 MiB", BUCKET, "communication")):
         bytes_only = [collectives.ring_cost(size, n, 0, BANDWIDTH).seconds for n in COUNTS]
@@ -37,7 +38,8 @@ def ring_scaling() -> style.Picture:
 
 
 def published(fit_line: Fit) -> style.Picture:
-    """Published bus bandwidths of all-reduce on one server over message size, each with the line that `fit_line` gives."""
+    """Published bus bandwidths of all-reduce on one server over message size, each with the line that `fit_line`
+    gives."""
     factor = collectives.BUS_FACTORS["all_reduce"](8)
     figure, axes = style.new(3.5, left=0.75, right=1.5, bottom=0.58)
     figure.alt = "Bus bandwidth rises with the size."

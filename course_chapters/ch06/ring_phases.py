@@ -50,9 +50,10 @@ def ring_phases(ranks: int = RANKS) -> Picture:
     _key(axes, ranks, below)
     sums = ", ".join(str(value) for value in frames[-1].values[0])
     figure.alt = (
-        f"Ring all-reduce of {ranks} ranks, one grid of ranks by chunks a step. In {ranks - 1} steps of reduce-scatter a "
-        f"darker chunk moves one rank on and grows by that rank's number, until rank r holds the whole sum of chunk r. In "
-        f"{ranks - 1} steps of all-gather these move on unchanged, until every rank holds {sums}."
+        f"Ring all-reduce of {ranks} ranks, one grid of ranks by chunks a step. In {ranks - 1} steps of "
+        "reduce-scatter a darker chunk moves one rank on and grows by that rank's number, until rank r holds the "
+        f"whole sum of chunk r. In {ranks - 1} steps of all-gather these move on unchanged, until every rank "
+        f"holds {sums}."
     )
     return figure
 

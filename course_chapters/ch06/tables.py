@@ -27,7 +27,8 @@ COLLECTIVES: Mapping[str, tuple[str, str]] = {  # name: (what rank r gets, the a
 
 
 def bit_differences(values: Tensor, reference: Sum, others: Mapping[str, Sum]) -> Markdown:
-    """Fraction of sums over rows of `values` (ranks, numbers) that differ in a bit from `reference`'s, by dtype and grouping.
+    """Fraction of sums over rows of `values` (ranks, numbers) that differ in a bit from `reference`'s, by dtype and
+    grouping.
 
     Raises AssertionError if integers differ.
     """

@@ -176,7 +176,8 @@ def cell_place(
 def draw_sums(
     axes: Axes, frame: Frame, ranks: int, corner: tuple[float, float], side: tuple[float, float], size: float
 ) -> None:
-    """A grid of ranks (rows) by chunks on a `sheet`; the fill shows how complete a sum is, a red edge what just arrived.
+    """A grid of ranks (rows) by chunks on a `sheet`; the fill shows how complete a sum is, a red edge what just
+    arrived.
 
     `corner` is the lower left one and `side` the width and height, in inches; `size` of the numbers in points.
     """
@@ -208,7 +209,8 @@ def fill_of(held: int, ranks: int) -> str:
 def draw_texts(
     axes: Axes, texts: Sequence[tuple[str, tuple[float, float]]], ink: str, size: float, halo: bool = False
 ) -> None:
-    """Many short texts in one color, centered on points of a `sheet`, as a single shape; a halo keeps lines off them."""
+    """Many short texts in one color, centered on points of a `sheet`, as a single shape; a halo keeps lines off
+    them."""
     outlines = [_outline(text, size).transformed(Affine2D().translate(*place)) for text, place in texts if text]
     if outlines:
         whole = MplPath.make_compound_path(*outlines)

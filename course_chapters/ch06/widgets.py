@@ -1,4 +1,5 @@
-"""Chapter 06's widgets: an all-reduce step by step, a race of algorithms over message size, what a backward pass hides."""
+"""Chapter 06's widgets: an all-reduce step by step, a race of algorithms over message size, what a backward pass
+hides."""
 
 import math
 from collections.abc import Mapping
@@ -143,7 +144,8 @@ def _last_step(algorithm: str, ranks: int) -> int:
 
 
 def ring_stepper(algorithm: str = "ring", ranks: int = 5) -> Explorer:
-    """Step through an all-reduce of real numbers; compare the ring with the naive root, a tree, and halving-doubling."""
+    """Step through an all-reduce of real numbers; compare the ring with the naive root, a tree, and
+    halving-doubling."""
     most = len(walk("naive root", MOST_RANKS).frames)
     counts = range(2, MOST_RANKS + 1)
     for count in counts:

@@ -1,4 +1,5 @@
-"""What chapter 07 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library itself."""
+"""What chapter 07 has of its own: its tables, pictures and numbers. The notebook names what it takes from the library
+itself."""
 
 from course_chapters import one_thread as _one_thread  # noqa: F401
 

@@ -1,4 +1,5 @@
-"""Chapter 07's runs on the metered cluster and on real processes: a rank's part of a batch, bytes held, steps on the clock."""
+"""Chapter 07's runs on the metered cluster and on real processes: a rank's part of a batch, bytes held, steps on the
+clock."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,7 +46,8 @@ def bytes_held(comm: Comm) -> dict[str, float]:
 
 
 def timed_step(overlap: bool, bucket_bytes: int, backward: bool = True) -> Run:
-    """One training step of a four-layer model on four ranks of slow links, on the cluster's clock; FLOPs are counted."""
+    """One training step of a four-layer model on four ranks of slow links, on the cluster's clock; FLOPs are
+    counted."""
 
     def step(comm: Comm) -> None:
         replica = DataParallel(comm, build(DEEP), bucket_bytes, overlap=overlap, init_sync=False, buffers=False)
@@ -82,7 +84,8 @@ def timed_hooks(hook_gradients: Callable[[Comm, torch.nn.Module], Finish]) -> Ru
 
 
 def on_two_processes(program: Callable[[Any], torch.Tensor], whole: torch.Tensor, terms: int) -> None:
-    """Run `program` on two real processes; print how far their gradient is from that of the whole batch in one process."""
+    """Run `program` on two real processes; print how far their gradient is from that of the whole batch in one
+    process."""
     if not (results := launched(program, ranks=2, timeout=30)):
         return
     one, other = results

@@ -31,7 +31,8 @@ def mean(numbers: tuple[float, ...]) -> float:
 
 
 def split_batch() -> Picture:
-    """Above, a batch on one GPU. Below, the same batch on four GPUs, ending with the same gradient. The numbers are computed."""
+    """Above, a batch on one GPU. Below, the same batch on four GPUs, ending with the same gradient. The numbers are
+    computed."""
     whole = tuple(number for part in PARTS for number in part)
     answer = mean(tuple(mean(part) for part in PARTS))
     if answer != mean(whole):
@@ -75,9 +76,10 @@ def split_batch() -> Picture:
     )
     local = ", ".join(f"{mean(part):g}" for part in PARTS)
     figure.alt = (
-        f"Above: one GPU takes a batch of {len(whole)} examples, and the mean of their gradients is {mean(whole):g}. Below: {len(PARTS)} "
-        f"ranks hold the same weights and take {len(PARTS[0])} examples each; their local gradients are {local}. An all-reduce gives "
-        f"every rank the mean, {answer:g}, the same as above, and all take the same step."
+        f"Above: one GPU takes a batch of {len(whole)} examples, and the mean of their gradients is {mean(whole):g}. "
+        f"Below: {len(PARTS)} ranks hold the same weights and take {len(PARTS[0])} examples each; their local "
+        f"gradients are {local}. An all-reduce gives every rank the mean, {answer:g}, the same as above, and all take "
+        "the same step."
     )
     return figure
 

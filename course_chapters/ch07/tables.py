@@ -25,7 +25,8 @@ def seconds_text(seconds: float) -> str:
 def split_batches(
     gradient: Callable[[torch.dtype, list[int], list[float]], torch.Tensor], count: int, terms: int
 ) -> Markdown:
-    """How far the gradient of a batch in parts is from that of the whole batch, in two formats; asserts what is rounding."""
+    """How far the gradient of a batch in parts is from that of the whole batch, in two formats; asserts what is
+    rounding."""
     cuts = {
         f"{count // 2} + {count // 2}": [count // 2] * 2,
         f"{count} × 1": [1] * count,
@@ -53,7 +54,8 @@ def split_batches(
 
 
 def compare_syncs(step: Callable[[Comm, bool], torch.Tensor], terms: int) -> Markdown:
-    """Bytes sent by a rank in one step of four micro-batches, with four synchronizations and with one; same gradient."""
+    """Bytes sent by a rank in one step of four micro-batches, with four synchronizations and with one; same
+    gradient."""
     quiet, loud = (simulate(step, RANKS, args=(silent,)) for silent in (True, False))
     assert parity.apart(quiet.results[0], loud.results[0], terms) <= 1
     runs = {"after every micro-batch": loud, "after the last micro-batch": quiet}
@@ -102,7 +104,8 @@ def bucket_sizes(late: Run, sizes: Sequence[int]) -> Markdown:
 
 
 def strong_scaling(*gpus: int) -> Markdown:
-    """The running example's batch on more and more GPUs: step, exposed communication, efficiency and length of the run."""
+    """The running example's batch on more and more GPUs: step, exposed communication, efficiency and length of the
+    run."""
     rows = []
     for ranks in gpus:
         step = numbers.step_on(ranks)

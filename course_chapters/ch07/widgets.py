@@ -69,8 +69,8 @@ def draw_buckets(
     verdict = f"{duration_text(exposed)} of {duration_text(sum(each.end - each.start for each in sent))} exposed"
     title = f"{count} of at most {bucket / MIB:,.0f} MiB: {verdict}"
     more = (
-        f"{layers} layers, {number_text(sum(nbytes for _, nbytes in tensors) / 2 / BILLION, 2)}B parameters, {ranks:,} H100s; backward "
-        f"pass {duration_text(backward)}. Least exposed near {_size(best)}."
+        f"{layers} layers, {number_text(sum(nbytes for _, nbytes in tensors) / 2 / BILLION, 2)}B parameters, "
+        f"{ranks:,} H100s; backward pass {duration_text(backward)}. Least exposed near {_size(best)}."
     )
     panels.head(figure, title, more)
     figure.alt = f"{title}. {more} Buckets leave while the backward pass runs; communication after its end is exposed."
@@ -186,11 +186,14 @@ def draw_scaling(
         lower.dot(axes, np.log2(most), LEAST, VERMILION, ring=True, size=9)
     title = f"{count_text(gpus, 'GPU')}, {batch / MI:g} Mi tokens per step: efficiency {percent_text(now, 2)}"
     more = (
-        f"{batch / gpus:,.0f} tokens per GPU; the run takes {duration_text(took)} instead of {duration_text(run_seconds(gpus))}. "
-        f"At least {percent_text(LEAST)} up to {most:,} GPUs."
+        f"{batch / gpus:,.0f} tokens per GPU; the run takes {duration_text(took)} instead of "
+        f"{duration_text(run_seconds(gpus))}. At least {percent_text(LEAST)} up to {most:,} GPUs."
     )
     panels.head(figure, title, more)
-    figure.alt = f"{title}. {more} {bits}-bit gradients at {_rate(bandwidth)}, {'during' if hide else 'after'} the backward pass."
+    figure.alt = (
+        f"{title}. {more} {bits}-bit gradients at {_rate(bandwidth)}, {'during' if hide else 'after'} the "
+        f"backward pass."
+    )
     return figure
 
 

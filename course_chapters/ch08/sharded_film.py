@@ -74,7 +74,8 @@ def _joined(boxes: Iterator[Box]) -> tuple[Box, ...]:
 
 
 class _Watch:
-    """Records what one rank holds whenever a unit has computed. It keeps only names and sizes, so that it keeps no tensor alive."""
+    """Records what one rank holds whenever a unit has computed. It keeps only names and sizes, so that it keeps no
+    tensor alive."""
 
     def __init__(self, comm: Comm, model: Transformer) -> None:
         self.account, self.rank = accounting._here.account, comm.rank
@@ -120,7 +121,8 @@ class _Watch:
         return arrived
 
     def follow_rows(self, model: FullySharded) -> None:
-        """Record when a unit's gradients are complete: before its weights are freed, or else before the gradients are sent."""
+        """Record when a unit's gradients are complete: before its weights are freed, or else before the gradients are
+        sent."""
         for row in model.rows:
             if (place := self._place(row)) is not None:
                 set_methods(row, free=self._before(row.free, row, place))

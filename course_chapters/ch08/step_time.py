@@ -81,7 +81,10 @@ def draw_prefetch(
     exposed, all_ = _time(now.exposed, "nothing"), duration_text(now.seconds)
     ahead = f"{depth} unit{'s' * (depth > 1)} ahead" if depth else "No prefetch"
     title = f"{ahead}: {exposed} of a step of {all_} exposed"
-    more = f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens per GPU, 64 GPUs at {_rate(bandwidth)}; up to {bytes_text(now.peak_bytes)} gathered."
+    more = (
+        f"{cut[0].upper()}{cut[1:]}, {tokens:,} tokens per GPU, 64 GPUs at {_rate(bandwidth)}; up to "
+        f"{bytes_text(now.peak_bytes)} gathered."
+    )
     sheet.head(title, more)
     every = ", ".join(f"{ahead}: {_time(step.exposed, 'none')}" for ahead, step in steps.items())
     sheet.alt = f"{title}. {more} Exposed by units gathered ahead: {every}."

@@ -18,7 +18,8 @@ def part_of(comm: Comm, batch: tuple[Tensor, Tensor] = BATCH) -> list[Tensor]:
 
 
 def losses_of(comm: Comm, stage: int, steps: int, group_size: int | None = None) -> list[float]:
-    """Mean loss over all ranks at each step of AdamW with clipping; `group_size` ranks share one model, or all of them."""
+    """Mean loss over all ranks at each step of AdamW with clipping; `group_size` ranks share one model, or all of
+    them."""
     group, choices = comm, {}
     if group_size:
         group, choices["replicas"] = sharding.two_levels(comm, group_size)

@@ -1,7 +1,7 @@
 """A moment of a sharded step as a grid: a column is a unit of the model, a row is a rank.
 
-The width of a column is the unit's number of parameters. A rank's boxes are its weights, gradients, moments and activations;
-their height is bytes per parameter, and they are filled where the rank holds those elements.
+The width of a column is the unit's number of parameters. A rank's boxes are its weights, gradients, moments and
+activations; their height is bytes per parameter, and they are filled where the rank holds those elements.
 `python -m course_chapters.ch08.who_holds_when` writes chapter 08's still picture again.
 """
 
@@ -65,7 +65,10 @@ def draw_moment(film: Film, moment: int) -> Sheet:
     total, peak = sum(now[0].nbytes.values()), peak_of(film)
     title = f"{film.way[0].upper()}{film.way[1:]}: {said(now[0])}"
     highest = sum(film.moments[peak][0].nbytes.values())
-    more = f"Rank 0 holds {bytes_text(total)}. Its peak is {bytes_text(highest)}, during the {said(film.moments[peak][0])}."
+    more = (
+        f"Rank 0 holds {bytes_text(total)}. Its peak is {bytes_text(highest)}, during the "
+        f"{said(film.moments[peak][0])}."
+    )
     sheet.head(title, more)
     sheet.alt = f"{title}. {more} {_words(now)}"
     return sheet

@@ -107,9 +107,15 @@ def draw_stages(
     fits = f"fits from {fewest:,} ranks on" if fewest else "never fits, because part of it is not sharded"
     sent = bytes_per_param_sent(stage, 2, reduce, ranks=ranks) * params
     title = f"{model}, stage {stage} on {count_text(ranks, 'GPU')}: {bytes_text(now)} each, {bytes_text(sent)} sent"
-    line = f"State by convention {convention}, {number_text(CONVENTIONS[convention].bytes_per_param)} bytes per parameter; it {fits}."
+    line = (
+        f"State by convention {convention}, {number_text(CONVENTIONS[convention].bytes_per_param)} bytes per "
+        f"parameter; it {fits}."
+    )
     if rest:
-        line = f"Dashed: stage 3 with what is not sharded, {bytes_text(float(peak_of(model, ranks, 3, convention).total))} here."
+        line = (
+            f"Dashed: stage 3 with what is not sharded, "
+            f"{bytes_text(float(peak_of(model, ranks, 3, convention).total))} here."
+        )
     sheet.head(title, line)
     state = {each: bytes_text(float(memory.zero_bytes(params, each, ranks, convention))) for each in STAGES}
     sheet.alt = (

@@ -30,8 +30,8 @@ def held_pieces(
 ) -> Picture:
     """The embedding, the matrices of one layer and the head, a row of them per rank.
 
-    Blue is held by one rank alone, light blue by several. Sides are drawn as square roots, or narrow matrices would be lines;
-    vectors (norms, biases) are left out.
+    Blue is held by one rank alone, light blue by several. Sides are drawn as square roots, or narrow matrices would be
+    lines; vectors (norms, biases) are left out.
     """
     shown = [[each for each in pieces if len(each.shape) == 2 and _wanted(each.name, layer)] for pieces in ranks]
     if not shown or not shown[0]:
@@ -67,7 +67,8 @@ def held_pieces(
     axes.text(
         0.12,
         0.16,
-        "Weights as nn.Linear stores them: rows are outputs. Blue: this rank alone. Light: copies. Sides as square roots.",
+        "Weights as nn.Linear stores them: rows are outputs. Blue: this rank alone. Light: copies. Sides as "
+        "square roots.",
         fontsize=style.SMALL,
         color=SOFT,
         va="center",

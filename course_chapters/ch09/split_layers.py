@@ -1,4 +1,5 @@
-"""Chapter 09's split explorer: which rank holds which columns and rows, what it computes, and where the collectives are."""
+"""Chapter 09's split explorer: which rank holds which columns and rows, what it computes, and where the collectives
+are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -238,7 +239,10 @@ def _said(plan: Plan, done: Sequence[Product | Collective], ranks: int) -> str:
         return f"The only rank computes all of {last.gives.name}."
     gelu = ", and their GeLU: it acts on each element, so no communication is needed" if last.gelu else ""
     if last.gives.partial:
-        return f"Every rank computes one term of {last.gives.name}: the right shape, but wrong numbers until they are added."
+        return (
+            f"Every rank computes one term of {last.gives.name}: the right shape, but wrong numbers until "
+            f"they are added."
+        )
     return f"Every rank computes its own columns of {last.left.name}·{last.right.name}{gelu}."
 
 

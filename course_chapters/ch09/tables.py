@@ -53,7 +53,10 @@ def bytes_row(ranks: int, predicted: Traffic, metered: int) -> dict[str, Any]:
 def widest_layer() -> str:
     """The hidden size from which on the gathered copies of a layer fill an H100."""
     card = facts.device("H100 SXM").memory
-    return f"With 12 h² weights per layer, three copies fill a GPU from h = {int(math.sqrt(card / GATHERED / 2 / 12)):,} on."
+    return (
+        f"With 12 h² weights per layer, three copies fill a GPU from h = "
+        f"{int(math.sqrt(card / GATHERED / 2 / 12)):,} on."
+    )
 
 
 def gathered_layers() -> Markdown:

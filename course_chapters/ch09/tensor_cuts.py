@@ -66,9 +66,9 @@ def two_cuts() -> Picture:
         axes.text(left, 0.3, words, fontsize=style.SMALL, color=SOFT, va="center")
     axes.text(0.12, 0.1, "Dark: rank 0. Light: rank 1.", fontsize=style.SMALL, color=SOFT, va="center")
     figure.alt = (
-        "A product X times A on two ranks, in two ways. By columns: A is cut into A1 and A2 side by side, each rank needs all of "
-        "X, and XA1 and XA2 are side by side. By rows: A is cut into A1 above A2, X into the columns X1 and X2 that meet them, "
-        "and X1A1 and X2A2 are added up."
+        "A product X times A on two ranks, in two ways. By columns: A is cut into A1 and A2 side by side, each rank "
+        "needs all of X, and XA1 and XA2 are side by side. By rows: A is cut into A1 above A2, X into the columns X1 "
+        "and X2 that meet them, and X1A1 and X2A2 are added up."
     )
     return figure
 
@@ -105,9 +105,9 @@ def conjugate() -> Picture:
             _arrow(axes, (left, middle), (right, middle), forward)
     axes.plot((0.12, style.WIDTH - 0.12), (1.97, 1.97), color=GRID, linewidth=0.8)
     figure.alt = (
-        "An MLP on two ranks, X to f to A, GeLU and B on each rank, to g, to Y. Forward, f copies X to both ranks and g sums the "
-        "two terms by an all-reduce. Backward, with the arrows reversed, g copies the gradient to both ranks and f sums their "
-        "gradients of X by an all-reduce."
+        "An MLP on two ranks, X to f to A, GeLU and B on each rank, to g, to Y. Forward, f copies X to both ranks and "
+        "g sums the two terms by an all-reduce. Backward, with the arrows reversed, g copies the gradient to both "
+        "ranks and f sums their gradients of X by an all-reduce."
     )
     return figure
 

@@ -1,9 +1,9 @@
 """The timeline against published bubble rates: the tables of Qi et al., "Zero Bubble Pipeline Parallelism" (2023).
 
-Twice. From the times that the authors profiled and printed: nothing is fitted (but for one model at a second size, where they
-printed no times; there the proportions of the first are taken, and the message's time is fitted as below). And as one would
-who has seen 1F1B runs only: one number, the time of a message, is fitted on a model's 1F1B and 1F1B-I rows, forward and
-both gradients are taken to be equally long, and the other schedules are predicted.
+Twice. From the times that the authors profiled and printed: nothing is fitted (but for one model at a second size,
+where they printed no times; there the proportions of the first are taken, and the message's time is fitted as below).
+And as one would who has seen 1F1B runs only: one number, the time of a message, is fitted on a model's 1F1B and 1F1B-I
+rows, forward and both gradients are taken to be equally long, and the other schedules are predicted.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ _MAKE = {"1F1B": one_f_one_b, "ZB-H1": zb_h1, "ZB-1p": zb_h1, "ZB-H2": zb_h2, "Z
 EQUAL = Durations(forward=1.0, backward=2.0)
 SEEN = ("1F1B", "1F1B-I")  # what the fit may look at
 WHY = {
-    "1F1B-I": "the authors' program lets a message round the ring wait for the first of a round only (interleave.py in their "
-    "repository); with that left out as well, all rows agree to the last digit printed",
-    "ZB-1p": "searched for by program; under this memory limit it found nothing better than ZB-H1, whose order is played here",
+    "1F1B-I": "the authors' program lets a message round the ring wait for the first of a round only (interleave.py "
+    "in their repository); with that left out as well, all rows agree to the last digit printed",
+    "ZB-1p": "searched for by program; under this memory limit it found nothing better than ZB-H1, whose order "
+    "is played here",
     "ZB-2p": "searched for by program; its order is not a rule, and is not generated here",
 }
 
@@ -33,9 +34,9 @@ def why_fitted() -> str:
         each.weight_gradient / (each.forward + each.input_gradient + each.weight_gradient) for each in stage_profiles()
     ]
     return (
-        f"1F1B shows the sum of both gradients only. Profiled, the weight gradient is the shortest of the three "
-        f"({min(shares):.2f} to {max(shares):.2f} of their sum, not {1 / 3:.2f}): it is matrix products alone, and has none of the "
-        "operations that are slow per FLOP. It fills less of the bubble"
+        "1F1B shows the sum of both gradients only. Profiled, the weight gradient is the shortest of the three "
+        f"({min(shares):.2f} to {max(shares):.2f} of their sum, not {1 / 3:.2f}): it is matrix products alone, and "
+        "has none of the operations that are slow per FLOP. It fills less of the bubble"
     )
 
 
@@ -76,7 +77,8 @@ def durations_of(profile: StageProfile) -> Durations:
 
 
 def fitted(rows: Iterable[BubbleRate], like: Durations = EQUAL, most: float = 0.5) -> Durations:
-    """Durations in the proportions of `like`, with the message time, in forwards, that fits these rows best (squared error).
+    """Durations in the proportions of `like`, with the message time, in forwards, that fits these rows best (squared
+    error).
 
     Looks at 1F1B and 1F1B-I rows only.
     """

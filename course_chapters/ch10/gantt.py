@@ -1,4 +1,5 @@
-"""A played schedule as a Gantt chart: a row a rank, its operations in time, and under them the activations that it holds."""
+"""A played schedule as a Gantt chart: a row a rank, its operations in time, and under them the activations that it
+holds."""
 
 from collections.abc import Iterable
 
@@ -33,14 +34,16 @@ def gantt(
 ) -> Picture:
     """The schedule in time, micro-batches by number, later chunks paler, those that enter at the other end underlined.
 
-    `strip` adds the activations held, as high as `holds` micro-batches at most (the fullest rank's if not given). `mark` frames
-    (rank, position)s in red, `path` the critical path in black. `until` fixes the right end, for pictures to be compared.
+    `strip` adds the activations held, as high as `holds` micro-batches at most (the fullest rank's if not given).
+    `mark` frames (rank, position)s in red, `path` the critical path in black. `until` fixes the right end, for pictures
+    to be compared.
     """
     schedule = timeline.schedule
     count = sum(map(len, schedule.rows))
     if count > _MOST:
         raise ValueError(
-            f"{count:,} operations are more than a picture can show; play fewer ranks or micro-batches ({_MOST:,} at most)."
+            f"{count:,} operations are more than a picture can show; play fewer ranks or micro-batches "
+            f"({_MOST:,} at most)."
         )
     end = until or timeline.makespan
     height = 1.35 + (0.52 if strip else 0.36) * min(schedule.ranks, 16)
@@ -77,8 +80,9 @@ def gantt_alt(timeline: Timeline) -> str:
         else f"{number_text(min(peaks))} to {number_text(max(peaks))}"
     )
     return (
-        f"{schedule.name} on {schedule.ranks} ranks with {schedule.microbatches} micro-batches takes {number_text(timeline.makespan)}; "
-        f"{percent_text(timeline.bubble_fraction)} of the ranks' time is idle. At most they hold activations of {held} micro-batches."
+        f"{schedule.name} on {schedule.ranks} ranks with {schedule.microbatches} micro-batches takes "
+        f"{number_text(timeline.makespan)}; {percent_text(timeline.bubble_fraction)} of the ranks' time is idle. At "
+        f"most they hold activations of {held} micro-batches."
     )
 
 

@@ -7,7 +7,8 @@ IDLE = "·"
 
 
 def in_time(schedule: Schedule) -> str:
-    """A line per rank and a column per time slot, if a forward and a backward take one slot each; a dot is an idle slot."""
+    """A line per rank and a column per time slot, if a forward and a backward take one slot each; a dot is an idle
+    slot."""
     timeline = play(schedule, Durations(forward=1, backward=1))
     slots = round(timeline.makespan)
     wide = max(len(str(op)) for row in schedule.rows for op in row)

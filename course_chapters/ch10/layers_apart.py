@@ -64,9 +64,9 @@ def layers_apart() -> Picture:
         ink=SOFT,
     )
     figure.alt = (
-        f"Above: one rank holds a model of {LAYERS} layers with everything that belongs to them. Below: the same layers on {RANKS} ranks, "
-        f"{each} on each. At each of the {RANKS - 1} borders one tensor of activations goes right and its gradient comes back left; "
-        "weights are never sent."
+        f"Above: one rank holds a model of {LAYERS} layers with everything that belongs to them. Below: the same "
+        f"layers on {RANKS} ranks, {each} on each. At each of the {RANKS - 1} borders one tensor of activations goes "
+        "right and its gradient comes back left; weights are never sent."
     )
     return figure
 

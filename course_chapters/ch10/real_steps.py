@@ -38,7 +38,8 @@ def fastest_step(comm: Any, schedule: Schedule, config: Config) -> Spans:
 
 
 def measured(schedules: Sequence[Schedule], config: Config) -> dict[str, list[Spans]]:
-    """Each rank's spans by schedule; prints the measured step and its prediction from each rank's mean forward and backward."""
+    """Each rank's spans by schedule; prints the measured step and its prediction from each rank's mean forward and
+    backward."""
     found = {}
     for schedule in schedules:
         if not (ranks := launched(fastest_step, schedule.ranks, (schedule, config))):

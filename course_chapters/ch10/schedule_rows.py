@@ -34,8 +34,9 @@ _THIN, _THICK = 0.12, 0.8  # inches: a row in a picture of given height
 def schedule_rows(timelines: Sequence[Timeline], *, tall: float | None = None) -> Picture:
     """Each timeline as a panel with its idle share and peak in words; under each rank the activations that it holds.
 
-    All panels have one scale of time and one of activations. A schedule that takes much longer than the others is cut off, and
-    its panel says so. `tall` is the least height in inches: sliders must not move while they change the number of rows.
+    All panels have one scale of time and one of activations. A schedule that takes much longer than the others is cut
+    off, and its panel says so. `tall` is the least height in inches: sliders must not move while they change the number
+    of rows.
     """
     count = sum(len(row) for timeline in timelines for row in timeline.schedule.rows)
     if count > MOST:
@@ -68,7 +69,8 @@ def schedule_rows(timelines: Sequence[Timeline], *, tall: float | None = None) -
 
 
 def _shown_end(timelines: Sequence[Timeline]) -> float:
-    """Where the time axis ends: at the longest schedule, or a little after the second longest if the longest is far longer."""
+    """Where the time axis ends: at the longest schedule, or a little after the second longest if the longest is far
+    longer."""
     *others, longest = sorted(timeline.makespan for timeline in timelines)
     return 1.2 * others[-1] if others and longest > LONGER * others[-1] else longest
 

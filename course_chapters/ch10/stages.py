@@ -17,7 +17,8 @@ from course_lib.parallel.schedules import Schedule
 def stages_of(
     comm: Comm, schedule: Schedule, config: Config
 ) -> tuple[Transformer, dict[int, TransformerStage], Sequence[Tie]]:
-    """The whole transformer, this rank's stages of it by number, and the parameters that stages on several ranks share."""
+    """The whole transformer, this rank's stages of it by number, and the parameters that stages on several ranks
+    share."""
     model = transformer.build(config)
     parts = pipeline.transformer_stages(model, schedule.stages)
     held = {stage: parts[stage] for stage in schedule.stages_of(comm.rank)}
@@ -25,7 +26,8 @@ def stages_of(
 
 
 def two_of_four_layers(rank: int) -> tuple[nn.Sequential, Tensor, Tensor, list[Tensor]]:
-    """Two layers for a rank of two, an input and a target, and the gradients that these layers have in the whole model."""
+    """Two layers for a rank of two, an input and a target, and the gradients that these layers have in the whole
+    model."""
     torch.manual_seed(0)
     whole = nn.Sequential(*(nn.Linear(8, 8) for _ in range(4)))
     x, target = torch.randn(16, 8), torch.randn(16, 8)

@@ -1,4 +1,5 @@
-"""Chapter 10's tables: published closed forms and bubble rates next to played schedules, bytes of a border, the plan."""
+"""Chapter 10's tables: published closed forms and bubble rates next to played schedules, bytes of a border, the
+plan."""
 
 import math
 from collections.abc import Iterable
@@ -78,9 +79,13 @@ def border_bytes() -> Markdown:
 
 
 def run_length() -> str:
-    """The published rule for the length of a run, and the bubble of its pipeline with one and with two chunks per rank."""
+    """The published rule for the length of a run, and the bubble of its pipeline with one and with two chunks per
+    rank."""
     plain, halved = (percent_text(MEGATRON.bubble / chunks) for chunks in (1, 2))
-    return f"8DΨ/(NX) = {MEGATRON.seconds / DAY:.0f} days. The bubble is {plain} of working time, {halved} with two chunks."
+    return (
+        f"8DΨ/(NX) = {MEGATRON.seconds / DAY:.0f} days. The bubble is {plain} of working time, {halved} "
+        f"with two chunks."
+    )
 
 
 def plan() -> list[dict[str, Any]]:

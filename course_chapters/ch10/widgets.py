@@ -70,7 +70,8 @@ def draw_schedules(
 
 
 def gantt(schedule: str = "naive, GPipe, 1F1B", ranks: int = 4, microbatches: int = 8, chunks: int = 2) -> Explorer:
-    """Change ranks, micro-batches, chunks, and the lengths of a backward and of a message; watch idle time and memory."""
+    """Change ranks, micro-batches, chunks, and the lengths of a backward and of a message; watch idle time and
+    memory."""
     return explore(
         draw_schedules,
         schedule=menu(CHOICES, schedule, label="schedule"),
@@ -94,15 +95,16 @@ PLAYED = ("1F1B", "interleaved 1F1B", "ZB-H1")
 
 
 def closed_form(name: str, ranks: int, microbatches: np.ndarray | float, chunks: int = 2) -> np.ndarray | float:
-    """The idle share of all time by the published closed form, with a backward of two forwards, half of it for weights."""
+    """The idle share of all time by the published closed form, with a backward of two forwards, half of it for
+    weights."""
     formula = bubble_formula("1F1B" if name == "GPipe and 1F1B" else name)
     idle = formula.idle(PP=ranks, M=microbatches, V=chunks, F=1.0, B=2.0, W=1.0)
     return idle / (idle + 3.0 * microbatches)
 
 
 def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead: float = 0.0) -> Picture:
-    """The lost share of a step against micro-batches, for four schedules, with dots for played ones; dashed, 1F1B with an
-    overhead on each micro-batch of a fixed batch."""
+    """The lost share of a step against micro-batches, for four schedules, with dots for played ones; dashed, 1F1B with
+    an overhead on each micro-batch of a fixed batch."""
     figure, axes = style.new(3.6, bottom=0.9, left=0.75)
     x = np.log2(_COUNTS)
     for name, ink in _INKS.items():
@@ -132,7 +134,10 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
     )
     style.dress(axes, "The lost share of a step", "micro-batches (dotted: 4 × ranks; red: smallest)", grid="y")
     played = ", ".join(f"{name} {percent_text(share)}" for name, share in at.items())
-    figure.alt = f"{ranks} ranks, {count_text(microbatches, 'micro-batch', 'micro-batches')}: idle {played}, naive {percent_text(1 - 1 / ranks)}."
+    figure.alt = (
+        f"{ranks} ranks, {count_text(microbatches, 'micro-batch', 'micro-batches')}: idle {played}, naive "
+        f"{percent_text(1 - 1 / ranks)}."
+    )
     if overhead:
         best = number_text(best_count(ranks, overhead), 2)
         figure.alt += f" With the overhead, the step is fastest near {best} micro-batches."
@@ -140,12 +145,14 @@ def draw_bubble(ranks: int = 4, microbatches: int = 8, chunks: int = 2, overhead
 
 
 def lost(ranks: int, microbatches: np.ndarray | float, overhead: float) -> np.ndarray | float:
-    """The lost share of a 1F1B step with a fixed batch: it takes m + p − 1 slots of 1/m, each longer by the overhead."""
+    """The lost share of a 1F1B step with a fixed batch: it takes m + p − 1 slots of 1/m, each longer by the
+    overhead."""
     return 1 - 1 / ((microbatches + ranks - 1) * (1 / microbatches + overhead))
 
 
 def best_count(ranks: int, overhead: float) -> float:
-    """Micro-batches at which a step with a fixed batch is shortest: √((p − 1) / overhead); infinite without overhead."""
+    """Micro-batches at which a step with a fixed batch is shortest: √((p − 1) / overhead); infinite without
+    overhead."""
     return ((ranks - 1) / overhead) ** 0.5 if overhead else float("inf")
 
 

@@ -24,8 +24,8 @@ CHAPTER_COPY = (
 HUES, SIDE = (BLUE, ORANGE, GREEN, VERMILION), 0.34
 ALT = (
     "Three ways on four ranks. Ring: each rank holds its own block of keys and one that travels on to the next rank. "
-    "All-gather: each rank holds the blocks of all four ranks. Ulysses: before the exchange a rank has all heads of its tokens, "
-    "after it all tokens of its heads."
+    "All-gather: each rank holds the blocks of all four ranks. Ulysses: before the exchange a rank has all heads of "
+    "its tokens, after it all tokens of its heads."
 )
 
 

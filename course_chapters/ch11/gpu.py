@@ -32,7 +32,8 @@ def seconds(tokens: int, device: str, repeats: int = 5) -> float:
 
 
 def attention_rates(device: str | None = None, lengths: tuple[int, ...] = TOKENS) -> Markdown:
-    """A causal ring step and its transfers by tokens per rank: measured where a GPU is, else computed; the first line says which."""
+    """A causal ring step and its transfers by tokens per rank: measured where a GPU is, else computed; the first line
+    says which."""
     found = device or ("cuda" if torch.cuda.is_available() else "")
     peak, links = float(facts.device("H100 SXM").matmul_flops), {"NVLink": INSIDE, "the adapter": ACROSS}
     rows = []

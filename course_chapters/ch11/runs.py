@@ -1,4 +1,5 @@
-"""Chapter 11's runs on the metered cluster: each way of sharing a sequence against full attention, on the clock, and in a training."""
+"""Chapter 11's runs on the metered cluster: each way of sharing a sequence against full attention, on the clock, and in
+a training."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -91,7 +92,8 @@ def _one_ring(comm: Comm, q: Tensor, k: Tensor, v: Tensor, positions: Sequence[T
 
 
 def on_the_clock(layout: str, overlap: bool = True, flops: float = 1e9) -> Run:
-    """A ring's forward pass on four ranks with a clock, over links on which a block takes half as long as a step computes."""
+    """A ring's forward pass on four ranks with a clock, over links on which a block takes half as long as a step
+    computes."""
     positions = {"contiguous": contiguous, "zig-zag": zig_zag}[layout](128, RANKS)
     q, k, v, _ = tensors(128)
     return simulate(_one_ring, RANKS, args=(q, k, v, positions, overlap), topology=Topology.flat(1e-6, 1.2e8, flops))

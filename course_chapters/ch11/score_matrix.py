@@ -1,4 +1,5 @@
-"""The score matrix of attention in two pictures: a ring step by step, and who computes which pairs under which layout."""
+"""The score matrix of attention in two pictures: a ring step by step, and who computes which pairs under which
+layout."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -32,8 +33,8 @@ Box = tuple[float, float, float, float]  # left, low, right, high in inches
 
 
 def matrix(axes: Axes, left: float, low: float, inks: np.ndarray, faint: np.ndarray) -> None:
-    """The score matrix, queries from the top down and keys to the right: `inks` are ranks, −1 is masked and −2 not computed yet;
-    `faint` is an index into `STRENGTHS`.
+    """The score matrix, queries from the top down and keys to the right: `inks` are ranks, −1 is masked and −2 not
+    computed yet; `faint` is an index into `STRENGTHS`.
     """
     size = SIDE / len(inks)
     for (rank, strength), shapes in _areas(inks, faint).items():
@@ -96,7 +97,8 @@ MOMENTS = range(8)  # of a ring of four ranks: in each step its block arrives, t
 
 @lru_cache(maxsize=64)
 def running(ranks: int, layout: str, causal: bool, steps: int) -> list[tuple[int, int, float, float, float]]:
-    """For the last query of each rank after some steps: keys seen, keys that it may see, running max, running sum, share of the final sum."""
+    """For the last query of each rank after some steps: keys seen, keys that it may see, running max, running sum,
+    share of the final sum."""
     coin = torch.Generator().manual_seed(11)
     q, k = torch.randn(2, TOKENS, 4, generator=coin, dtype=torch.float64)
     scores = q @ k.T / 2

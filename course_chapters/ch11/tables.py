@@ -1,4 +1,5 @@
-"""Chapter 11's tables: bytes of a layer, each way against its prediction, work per layout, a training on meshes, the plan."""
+"""Chapter 11's tables: bytes of a layer, each way against its prediction, work per layout, a training on meshes, the
+plan."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -137,7 +138,8 @@ def _losses(losses: Sequence[float]) -> dict[str, str]:
 
 
 def published() -> Markdown:
-    """Llama 3 405B at two sequence lengths: the published speeds, and what the all-gathers of keys and values would take."""
+    """Llama 3 405B at two sequence lengths: the published speeds, and what the all-gathers of keys and values would
+    take."""
     rows = []
     for tokens in (8192, 131072):
         run = facts.run(f"Llama 3 405B, 16,384 GPUs, {tokens:,} tokens")

@@ -1,4 +1,5 @@
-"""Chapter 11's widgets: ring attention step by step, tiles and work per rank, memory against length, bytes, and hidden transfers."""
+"""Chapter 11's widgets: ring attention step by step, tiles and work per rank, memory against length, bytes, and hidden
+transfers."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -32,7 +33,8 @@ ELEMENT = 2  # bytes of a number in bf16
 
 
 def ring_steps(moment: int = 3, ranks: int = 4, layout: str = "contiguous") -> Explorer:
-    """Play a ring: blocks of keys move on, tiles are computed, and every query's running max and sum grow to the final ones."""
+    """Play a ring: blocks of keys move on, tiles are computed, and every query's running max and sum grow to the final
+    ones."""
     return explore(
         draw_ring,
         moment=play(
@@ -75,7 +77,8 @@ def remedies(cp: int) -> Mapping[str, tuple[memory.Layout, str]]:
 
 @lru_cache(maxsize=512)
 def peak(model: str, tokens: int, remedy: int, cp: int = 8) -> tuple[float, float]:
-    """Bytes of state and of activations at the peak on one rank: a micro-batch of one sequence, flash attention, state sharded over all GPUs."""
+    """Bytes of state and of activations at the peak on one rank: a micro-batch of one sequence, flash attention, state
+    sharded over all GPUs."""
     layout, checkpointing = list(remedies(cp).values())[remedy]
     shape = facts.model(model)
     choices: TermChoices = {"kernels": "flash", "dropout": False, "checkpointing": checkpointing}
@@ -197,7 +200,8 @@ def ring_step(tokens: int, kv_heads: int, wire: str, causal: bool) -> tuple[floa
 
 
 def draw_hide(tokens: int = 1024, kv_heads: int = 8, wire: str = "adapter", causal: bool = True) -> Picture:
-    """One ring step as two bars: computing with a block, and the next block on its way; the part that nothing hides is red."""
+    """One ring step as two bars: computing with a block, and the next block on its way; the part that nothing hides is
+    red."""
     busy, travel = ring_step(tokens, kv_heads, wire, causal)
     longest = max(busy, travel)
     figure, axes = style.new(2.2, left=1.1, right=1.2, top=0.5)
@@ -214,7 +218,10 @@ def draw_hide(tokens: int = 1024, kv_heads: int = 8, wire: str = "adapter", caus
     link = "NVLink" if wire == "NVLink" else "the adapter"
     title = f"{tokens:,} tokens per rank over {link}: {percent_text(exposed / travel)} of the transfer is exposed"
     style.dress(axes, title, f"one forward ring step; hidden from {fewest:,} tokens per rank on", grid="x")
-    figure.alt = f"{title}. Attention takes {duration_text(busy)}, the transfer {duration_text(travel)}; hidden from {fewest:,} tokens per rank on."
+    figure.alt = (
+        f"{title}. Attention takes {duration_text(busy)}, the transfer {duration_text(travel)}; hidden from "
+        f"{fewest:,} tokens per rank on."
+    )
     return figure
 
 

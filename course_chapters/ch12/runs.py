@@ -1,4 +1,5 @@
-"""Chapter 12's runs: one layer on the metered cluster, whole trainings for several divisions of the experts, and matmuls timed here."""
+"""Chapter 12's runs: one layer on the metered cluster, whole trainings for several divisions of the experts, and
+matmuls timed here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -97,7 +98,8 @@ def same_losses(**settings) -> Markdown:
 
 
 def wrong_scale() -> Markdown:
-    """How large the gradient of an expert is, relative to one process, for two ways of averaging on four ranks with EP = 2."""
+    """How large the gradient of an expert is, relative to one process, for two ways of averaging on four ranks with
+    EP = 2."""
     whole = small_layer()
     tokens = torch.randn(4, TOKENS, HIDDEN, generator=torch.Generator().manual_seed(3))
     for part in tokens:
@@ -160,7 +162,8 @@ def two_hops(limits: Sequence[int | None] = (None, 2, 1)) -> Markdown:
 
 
 def shared_expert_times(shares: Sequence[float] = (0.0, 0.5, 1.0, 1.5)) -> Markdown:
-    """Seconds that each rank waits for the two exchanges, with a shared expert of several lengths before or during the dispatch."""
+    """Seconds that each rank waits for the two exchanges, with a shared expert of several lengths before or during the
+    dispatch."""
     exchange = ep.even_bytes(512, 64, 2, RANKS, 4) / 1e9  # s of one exchange at 1 GB/s
     topology = Topology.flat(0.0, 1e9)
 
@@ -255,7 +258,8 @@ def expert_matmuls(device: str | None = None) -> Markdown:
     if not gpu:
         peak = number_text(float(facts.device("H100 SXM").dense_flops) / 1e12)
         print(
-            f"No GPU here: small fp32 matmuls on this CPU. On a GPU, the cell runs larger ones in bf16; compare them with its peak (H100: {peak} TFLOP/s)."
+            f"No GPU here: small fp32 matmuls on this CPU. On a GPU, the cell runs larger ones in bf16; compare them "
+            f"with its peak (H100: {peak} TFLOP/s)."
         )
     return table(rows)
 

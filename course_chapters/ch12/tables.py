@@ -48,7 +48,8 @@ def recorded_table() -> Markdown:
 
 
 def wire_table() -> Markdown:
-    """Seconds on the wire per second of matmul, for the experts of two published models, inside a server and between servers."""
+    """Seconds on the wire per second of matmul, for the experts of two published models, inside a server and between
+    servers."""
     rows = []
     for name in ("mixtral-8x7b", "deepseek-v3"):
         model = facts.model(name)
@@ -60,7 +61,8 @@ def wire_table() -> Markdown:
 
 
 def plan_table() -> Markdown:
-    """The plan's model with its MLPs replaced by mixtures of the same FLOPs: parameters, bytes, and time on the wire."""
+    """The plan's model with its MLPs replaced by mixtures of the same FLOPs: parameters, bytes, and time on the
+    wire."""
     rows = []
     for choice, shape in numbers.PLAN_CHOICES.items():
         total = numbers.total_parameters(shape)
@@ -75,7 +77,8 @@ def plan_table() -> Markdown:
                 "choice": choice,
                 "parameters": number_text(total),
                 "active": number_text(numbers.active_parameters(shape)),
-                "state on each GPU (of its memory)": f"{bytes_text(state)} ({percent_text(state / float(numbers.H100.memory))})",
+                "state on each GPU (of its memory)": f"{bytes_text(state)} "
+                f"({percent_text(state / float(numbers.H100.memory))})",
                 "wire / matmul of the experts": ratio,
             }
         )

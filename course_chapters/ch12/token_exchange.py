@@ -88,8 +88,8 @@ def token_exchange(shown: Exchange, frame: int, title: str = "") -> Picture:
     loads, wanted = shown.loads, shown.experts.size
     worst = max(loads) / max(float(np.mean(loads)), 1e-9)
     said = (
-        f"Loads of the experts: {', '.join(map(str, loads))} copies; the busiest has {number_text(worst, 3)} times the mean. "
-        f"Dropped: {shown.dropped} of {wanted} ({percent_text(shown.dropped / wanted, 2)})."
+        f"Loads of the experts: {', '.join(map(str, loads))} copies; the busiest has {number_text(worst, 3)} times "
+        f"the mean. Dropped: {shown.dropped} of {wanted} ({percent_text(shown.dropped / wanted, 2)})."
     )
     style.note(axes, 0.012, 0.965, title or f"{frame}  {FRAMES[frame]}", style.LARGE, INK, va="center")
     style.note(axes, 0.012, 0.04, said, style.SMALL, SOFT, va="center")
@@ -192,10 +192,15 @@ def traffic_matrix(rows: Sequence[Sequence[int]], unit: str = "copies") -> Pictu
         axes,
         1.06,
         0.35,
-        f"computed by each rank:\n{', '.join(map(str, received))}\nbusiest / mean: {number_text(received.max() / max(received.mean(), 1e-9), 3)}",
+        f"computed by each rank:\n{', '.join(map(str, received))}\nbusiest / mean: "
+        f"{number_text(received.max() / max(received.mean(), 1e-9), 3)}",
         style.SMALL,
         INK,
         va="center",
     )
-    figure.alt = f"{unit.capitalize()} from each rank to each rank: {'; '.join(', '.join(map(str, row)) for row in table.tolist())}. Computed by each: {', '.join(map(str, received))}."
+    figure.alt = (
+        f"{unit.capitalize()} from each rank to each rank: "
+        f"{'; '.join(', '.join(map(str, row)) for row in table.tolist())}. Computed by each: "
+        f"{', '.join(map(str, received))}."
+    )
     return figure

@@ -1,4 +1,5 @@
-"""Chapter 12's widgets: tokens on their way to experts and back, loads over a training, drops, and the wire against the matmul."""
+"""Chapter 12's widgets: tokens on their way to experts and back, loads over a training, drops, and the wire against the
+matmul."""
 
 import math
 from functools import lru_cache
@@ -107,7 +108,8 @@ def drop_curve(tokens: int, experts: int, top_k: int) -> tuple[float, ...]:
 
 
 def draw_drops(experts: int = 64, top_k: int = 2) -> Picture:
-    """The share of dropped copies against the capacity factor, for three numbers of tokens whose capacity is counted together."""
+    """The share of dropped copies against the capacity factor, for three numbers of tokens whose capacity is counted
+    together."""
     figure, axes = style.new(3.1, bottom=0.6, left=0.75)
     said = []
     for tokens, ink in _TOKENS.items():
@@ -145,7 +147,8 @@ MFUS = (0.3, 0.4, 0.5, 0.7, 1.0)
 def wire_over_matmul(ffn: float, link: str, mfu: float = 0.4, ranks: int = 64, device: str = "H100 SXM") -> float:
     """Seconds on the wire over seconds of matmul for one layer's experts, forward or backward, bf16, even routing.
 
-    Per copy, 6·h·h_E FLOPs against 2·2·h bytes sent (there and back), times 1 − 1/N: the width h, the tokens and k cancel.
+    Per copy, 6·h·h_E FLOPs against 2·2·h bytes sent (there and back), times 1 − 1/N: the width h, the tokens and k
+    cancel.
     """
     chip = facts.device(device)
     seconds_of_bytes = 4 * (1 - 1 / ranks) / float(getattr(chip, LINKS[link]))
@@ -153,7 +156,8 @@ def wire_over_matmul(ffn: float, link: str, mfu: float = 0.4, ranks: int = 64, d
 
 
 def draw_wire(ffn: int = 2048, mfu: float = 0.4, ranks: int = 64) -> Picture:
-    """Time of the two exchanges over time of the experts' matmuls, against the width of an expert, for two kinds of links."""
+    """Time of the two exchanges over time of the experts' matmuls, against the width of an expert, for two kinds of
+    links."""
     figure, axes = style.new(3.2, bottom=0.6, left=0.85)
     widths = np.geomspace(WIDTHS[0], WIDTHS[-1], 60)
     said = []
@@ -174,7 +178,10 @@ def draw_wire(ffn: int = 2048, mfu: float = 0.4, ranks: int = 64) -> Picture:
     axes.set(ylim=(-6.5, 6.5))
     axes.legend(frameon=False, fontsize=style.SMALL, loc="upper right")
     style.dress(axes, "Seconds on the wire per second of matmul", "inner width of an expert", "", grid="y")
-    figure.alt = f"Experts of inner width {ffn:,} on {ranks} ranks, at {percent_text(mfu)} of the peak: seconds on the wire per second of matmul: {', '.join(said)}."
+    figure.alt = (
+        f"Experts of inner width {ffn:,} on {ranks} ranks, at {percent_text(mfu)} of the peak: seconds on "
+        f"the wire per second of matmul: {', '.join(said)}."
+    )
     return figure
 
 
@@ -218,7 +225,10 @@ def draw_whole_or_split(top_k: int = 2, imbalance: float = 1.0) -> Picture:
     said = "; ".join(
         f"{n} ranks {number_text(a, 2)} and {number_text(b, 2)}" for n, a, b in zip(GROUPS, whole, split, strict=True)
     )
-    figure.alt = f"With {count_text(top_k, 'expert')} per token, rows sent per token, divided and split: {said}. They are equal at {even} ranks. Busiest receiver {number_text(imbalance, 2)} times the mean."
+    figure.alt = (
+        f"With {count_text(top_k, 'expert')} per token, rows sent per token, divided and split: {said}. They "
+        f"are equal at {even} ranks. Busiest receiver {number_text(imbalance, 2)} times the mean."
+    )
     return figure
 
 

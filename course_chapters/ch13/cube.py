@@ -1,4 +1,5 @@
-"""Points in a cube with three logarithmic axes, drawn from any side: a box where all values are below one, and dropped lines."""
+"""Points in a cube with three logarithmic axes, drawn from any side: a box where all values are below one, and dropped
+lines."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -149,7 +150,8 @@ def _axes(sheet: Sheet, at: Placing, back: dict[int, float]) -> None:
 
 
 def _outward(first: Sequence[float], last: Sequence[float], middle: Sequence[float]) -> tuple[Spot, Spot]:
-    """Unit vectors along an edge of the floor and at right angles to it, away from the floor's middle; down if it has none."""
+    """Unit vectors along an edge of the floor and at right angles to it, away from the floor's middle; down if it has
+    none."""
     along = (last[0] - first[0], last[1] - first[1])
     length = hypot(*along)
     if length < 0.2:

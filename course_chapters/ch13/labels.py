@@ -74,7 +74,8 @@ def _boxes(dot: Point, wide: float) -> list[Box]:
 def _cost(
     box: Box, dot: Point, taken: Sequence[Box], dots: Sequence[Point], lines: Sequence[Line], within: Box, least: float
 ) -> float:
-    """How far a name is from its dot, and what it overlaps; lines are left out where the cost is no longer below `least`."""
+    """How far a name is from its dot, and what it overlaps; lines are left out where the cost is no longer below
+    `least`."""
     left, right, low, high = box
     cost = hypot(min(max(dot[0], left), right) - dot[0], (low + high) / 2 - dot[1])
     cost += 0.05 * (right < dot[0])  # right of its dot rather than left

@@ -1,6 +1,7 @@
 """One to four axes on the metered cluster against the whole model: differences and bytes by axis, as a table.
 
-`ladder` trains with the chapters' modules, which `mesh.training` puts together; `beside_whole` shows `parallel.four_axes`.
+`ladder` trains with the chapters' modules, which `mesh.training` puts together; `beside_whole` shows
+`parallel.four_axes`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +91,8 @@ def part_of_step(comm: Comm, sizes: Mapping[str, int], job: four_axes.Job, parts
 
 
 def sent_along(sizes: Mapping[str, int], job: four_axes.Job) -> dict[str, float]:
-    """Bytes that a rank sends in a step along tp, cp and pp, and to sum gradients over dp × cp ("dp"): the mean over ranks."""
+    """Bytes that a rank sends in a step along tp, cp and pp, and to sum gradients over dp × cp ("dp"): the mean over
+    ranks."""
     mesh = Mesh({axis: sizes.get(axis, 1) for axis in four_axes.AXES})
     before, passes, summed = (simulate(part_of_step, mesh.size, (sizes, job, parts)).meter for parts in range(3))
     found = dict.fromkeys(four_axes.AXES, 0.0)
@@ -106,7 +108,8 @@ def sent_along(sizes: Mapping[str, int], job: four_axes.Job) -> dict[str, float]
 
 
 def beside_whole(ranks: Sequence[four_axes.Trained], sizes: Mapping[str, int], job: four_axes.Job) -> Markdown:
-    """A row for each step with the loss on the ranks and that of the whole model; then the bytes that a rank sends in a step."""
+    """A row for each step with the loss on the ranks and that of the whole model; then the bytes that a rank sends in a
+    step."""
     want, got = whole_model(job), ranks[0]
     steps = [
         {

@@ -1,4 +1,5 @@
-"""One plan on one sheet: the memory of the fullest GPU, the seconds of a step, what each axis sends over which wire, utilization."""
+"""One plan on one sheet: the memory of the fullest GPU, the seconds of a step, what each axis sends over which wire,
+utilization."""
 
 from collections.abc import Mapping
 
@@ -30,7 +31,10 @@ def plan_sheet(plan: Plan, title: str) -> Sheet:
         f"does not fit: {bytes_text(plan.memory)}, and a GPU has {bytes_text(plan.capacity)}"
     )  # fmt: skip
     replicas = plan.mesh.sizes["dp"]
-    copies = f"{replicas:,} replica{'s' if replicas > 1 else ''} of {plan.gpus // replicas:,} GPU{'s' if plan.gpus > replicas else ''}"
+    copies = (
+        f"{replicas:,} replica{'s' if replicas > 1 else ''} of {plan.gpus // replicas:,} "
+        f"GPU{'s' if plan.gpus > replicas else ''}"
+    )
     sheet.head(
         title, f"{room}; {copies}, {plan.microbatches:,} micro-batch{'es' if plan.microbatches > 1 else ''} each"
     )

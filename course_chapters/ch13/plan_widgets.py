@@ -30,7 +30,8 @@ DEVICES = ("A100 SXM 80GB", "H100 SXM", "B200 SXM")
 
 @lru_cache(maxsize=256)
 def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
-    """Every order of the axes of the running example, the quickest first. ValueError if the sizes do not divide the GPUs."""
+    """Every order of the axes of the running example, the quickest first. ValueError if the sizes do not divide the
+    GPUs."""
     sizes = fill(GPUS, pp=pp, cp=cp, tp=tp)
     job = planner.Job(model=MODEL, seq=SEQ, sequences=SEQUENCES)
     sent = planner.traffic(job, Layout(**sizes, sp=tp > 1), gradient=2)  # all in 16 bits
@@ -39,7 +40,8 @@ def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
 
 
 def by_axis(seconds: Mapping, sizes: Mapping[str, int]) -> dict[str, float]:
-    """Seconds under the name of one axis each: gradients, which dp and cp average together, count for dp, or cp without it."""
+    """Seconds under the name of one axis each: gradients, which dp and cp average together, count for dp, or cp without
+    it."""
     name = "dp" if sizes["dp"] > 1 else "cp"
     found: dict[str, float] = {}
     for axes, count in seconds.items():
@@ -85,7 +87,8 @@ def _same(one: Mesh, other: Mesh) -> bool:
 
 
 def placement(order: str = "pp dp cp tp", rank: int = 0) -> Explorer:
-    """Put each axis on a wire: choose the order of the axes, follow a rank's groups, and read what a step's communication costs."""
+    """Put each axis on a wire: choose the order of the axes, follow a rank's groups, and read what a step's
+    communication costs."""
     return explore(
         draw_placement,
         order=menu(ORDERS, order, label="inside out", text=lambda each: " → ".join(each.split())),
@@ -181,7 +184,8 @@ def draw_strategy(
     device: str = "H100 SXM",
     ep: int = 1,
 ) -> Sheet:
-    """A layout of a model: memory, seconds of a step, bytes by axis and wire, utilization. ValueError for one that cannot be."""
+    """A layout of a model: memory, seconds of a step, bytes by axis and wire, utilization. ValueError for one that
+    cannot be."""
     one = plan_of(model, gpus, tp, pp, cp, sharding, seq, batch, micro, virtual, recompute, state, device, ep)
     name = " × ".join(f"{axis} {one.mesh.sizes[axis]}" for axis in ("tp", "cp", "pp", "dp"))
     return plan_sheet(one, f"{model} on {gpus:,} × {device}: {name}")
@@ -343,7 +347,8 @@ def draw_tradeoff(model: str = "70B", gpus: int = 64, gbit: int = 400, device: s
 
 
 def mechanisms(model: str = "70B") -> Explorer:
-    """Every mechanism between memory pressure and coordination cost: change model and network, and watch the front move."""
+    """Every mechanism between memory pressure and coordination cost: change model and network, and watch the front
+    move."""
     return explore(
         draw_tradeoff,
         model=buttons(tuple(MODELS), model, label="model"),

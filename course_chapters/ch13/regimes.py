@@ -69,16 +69,17 @@ def draw_cube(
     sheet = cube(points, EDGES, model, turn, tilt)
     sheet.head(
         "What binds? Three budgets, one model a point",
-        f"{devices:,} × {device}, adapters of {gbit} Gb/s, {deadline} days, steps of {step} s; gray box: all three are met",
+        f"{devices:,} × {device}, adapters of {gbit} Gb/s, {deadline} days, steps of {step} s; gray box: all "
+        f"three are met",
     )
     sheet.keys(0.2, 0.16, {f"{axis} binds": INKS[axis] for axis in AXES} | {"none": INKS["none"]}, 0.45)
     said = [
         f"{each.name} {', '.join(f'{number_text(value)}' for value in each.values)} ({each.binding})" for each in points
     ]
     sheet.alt = (
-        f"Loads on memory, compute and bandwidth with {devices:,} {device} at {gbit} Gb/s, {deadline} days, {step} s a step, "
-        f"and in brackets what binds: {'; '.join(said)}. {ASSUMES}. "
-        f"Chosen: {model}, seen from {turn}° around and {tilt}° above."
+        f"Loads on memory, compute and bandwidth with {devices:,} {device} at {gbit} Gb/s, {deadline} days, {step} s "
+        f"a step, and in brackets what binds: {'; '.join(said)}. {ASSUMES}. Chosen: {model}, seen from {turn}° around "
+        f"and {tilt}° above."
     )
     return sheet
 

@@ -1,4 +1,5 @@
-"""Chapter 13's tables: levels of a cluster, loads of models, published recipes, what each knob moves, choices by deadline."""
+"""Chapter 13's tables: levels of a cluster, loads of models, published recipes, what each knob moves, choices by
+deadline."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -64,7 +65,8 @@ def wires(mesh: Mesh, cluster: str) -> Markdown:
 
 
 def regimes(sizes: Iterable[float] = (1, 7, 70, 405), devices: int = numbers.REGIME_GPUS) -> Markdown:
-    """The three loads of models of these billions of parameters, trained on 15 T tokens by this many H100s in 60 days."""
+    """The three loads of models of these billions of parameters, trained on 15 T tokens by this many H100s in 60
+    days."""
     rows = []
     for size in sizes:
         found = loads(
@@ -144,7 +146,8 @@ def best(plans: Sequence[planner.Plan], tokens: float) -> Markdown:
                 "layout": degrees(each),
                 "memory": bytes_text(each.memory),
                 "a step": duration_text(each.seconds),
-                "most lost to": f"{CAUSES[cause]}, {percent_text(float(each.estimate.step.parts[cause]) / each.seconds, 2)}",
+                "most lost to": f"{CAUSES[cause]}, "
+                f"{percent_text(float(each.estimate.step.parts[cause]) / each.seconds, 2)}",
                 "MFU": percent_text(float(each.estimate.mfu)),
                 "with attention": percent_text(float(each.estimate.attention_mfu)),
                 "the run": f"{each.days(tokens):,.0f} days",
@@ -180,7 +183,8 @@ def deadline(model: str, tokens: float, days: float, counts: Iterable[int] = (10
 
 
 def hsdp(model: str = "llama3-405b", gpus: int = 16_384) -> Markdown:
-    """FSDP over all GPUs against groups of replicas: bytes of state, and seconds of a step's weight and gradient traffic."""
+    """FSDP over all GPUs against groups of replicas: bytes of state, and seconds of a step's weight and gradient
+    traffic."""
     return table(numbers.hsdp_rows(model, gpus))
 
 

@@ -1,4 +1,5 @@
-"""Three pressures at the corners of a triangle: memory, compute and interconnect. Each strategy moves a run from one to another."""
+"""Three pressures at the corners of a triangle: memory, compute and interconnect. Each strategy moves a run from one to
+another."""
 
 from collections.abc import Sequence
 from math import hypot

@@ -1,4 +1,5 @@
-"""Chapter 14's tables and plots: published rates, jitter against size, what each item left out does, and the recorded run."""
+"""Chapter 14's tables and plots: published rates, jitter against size, what each item left out does, and the recorded
+run."""
 
 import math
 import warnings
@@ -53,13 +54,15 @@ def three_cases(hours: float = 40.0, gpus: int = 64, slow: int = 20, large: int 
         ),
         (
             "it never runs",
-            f"{bytes_text(state)} of state, {running_plan.STATE_BYTES:g} bytes per parameter, copied to GPUs of {bytes_text(dense)}: step zero",
+            f"{bytes_text(state)} of state, {running_plan.STATE_BYTES:g} bytes per parameter, copied to GPUs of "
+            f"{bytes_text(dense)}: step zero",
             "0 %",
             gpus * hours,
         ),
         (
             "it stops",
-            f"a GPU fails, and nothing was saved: {percent_text(few, 2)} on {gpus}, {percent_text(many, 2)} on {large:,} GPUs",
+            f"a GPU fails, and nothing was saved: {percent_text(few, 2)} on {gpus}, {percent_text(many, 2)} on "
+            f"{large:,} GPUs",
             "until then 100 %",
             few * gpus * hours / 2,
         ),
@@ -74,7 +77,8 @@ UNNOTICED = 10 * DAY  # between two faults that only a validation shows, as Gemi
 
 
 def validation_seconds(tokens: float = VALIDATION) -> float:
-    """Seconds of a validation on the plan's GPUs: forward passes only, a third of a training step's work on as many tokens."""
+    """Seconds of a validation on the plan's GPUs: forward passes only, a third of a training step's work on as many
+    tokens."""
     return compute.train_flops(EXACT, tokens) / 3 / (GPUS * float(facts.device("H100 SXM").dense_flops) * MFU)
 
 
@@ -142,7 +146,8 @@ def against_published(restarts: Sequence[float] = (5 * MINUTE, 10 * MINUTE, 15 *
             {
                 "restart": duration_text(restart),
                 "formula": percent_text(plan.expected),
-                f"{len(seen)} simulated runs of {LLAMA.days:.0f} days": f"{percent_text(min(seen))} to {percent_text(max(seen))}",
+                f"{len(seen)} simulated runs of {LLAMA.days:.0f} days": f"{percent_text(min(seen))} to "
+                f"{percent_text(max(seen))}",
                 "published": f"more than {percent_text(LLAMA.goodput)}",
             }
         )
@@ -194,7 +199,8 @@ def _train(run: checkpoint.Training, steps: int) -> list[float]:
 
 @cache
 def left_out(steps: int = 15) -> Mapping[str, tuple[int | None, float]]:
-    """For each item left out of a checkpoint: the first step after resuming whose loss differs, and the loss at the end."""
+    """For each item left out of a checkpoint: the first step after resuming whose loss differs, and the loss at the
+    end."""
     with torch.random.fork_rng():
         run = _training(0)
         _train(run, steps)

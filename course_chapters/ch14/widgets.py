@@ -1,4 +1,5 @@
-"""Chapter 14's widgets: a month of a run as a strip, goodput over the interval, who reads whose part, and a spike's alarm."""
+"""Chapter 14's widgets: a month of a run as a strip, goodput over the interval, who reads whose part, and a spike's
+alarm."""
 
 from functools import lru_cache
 
@@ -120,7 +121,8 @@ def month(day: int = DAYS) -> Explorer:
 
 
 def draw_interval(interval: float = 60 * MINUTE, cost: float = 60.0, gpus: int = 16_384) -> Picture:
-    """Goodput over the interval by the exact form and to first order, the learner's choice, and a simulated month there."""
+    """Goodput over the interval by the exact form and to first order, the learner's choice, and a simulated month
+    there."""
     between = faults.mtbf(gpus, RATE)
     x = np.geomspace(20, 8 * HOUR, 120)
     exact = [100 * faults.expected_goodput(each, cost, between, RESTART) for each in x]
@@ -237,7 +239,10 @@ def draw_spike(threshold: float = 6.0, patience: int = 1, height: float = 0.8) -
         axes.axvline(step, color=ORANGE if false else VERMILION, linewidth=1.5, linestyle=":" if false else "-")
     axes.set(xlim=(0, 300), ylim=(2.2, 5.0))
     delay = f"{number_text(score.mean_delay, 2)} steps late" if score.found else "never in time"
-    title = f"{score.found} of {score.spikes} spikes found, {delay}; {number_text(score.false_per_1000, 2)} false alarms in 1,000"
+    title = (
+        f"{score.found} of {score.spikes} spikes found, {delay}; {number_text(score.false_per_1000, 2)} false "
+        f"alarms in 1,000"
+    )
     style.dress(axes, title, "step (spike at 200; lines: alarms)", "loss, nats per token", grid="y")
     figure.alt = f"{title}. Threshold {threshold:g} times the jitter, patience {patience}. Alarms at {found}."
     return figure

@@ -1,4 +1,5 @@
-"""What was predicted and what was measured, run by run: all ratios in one still, and one quantity next to its prediction.
+"""What was predicted and what was measured, run by run: all ratios in one still, and one quantity next to its
+prediction.
 
 `python -m course_chapters.ch15.predicted_measured` writes chapter 15's copy again, from the evidence that ships.
 """
@@ -79,7 +80,8 @@ def ratios(rows: Sequence[Row]) -> Picture:
 
 
 def beside(rows: Sequence[Row], quantity: str, where: str = "") -> Picture:
-    """One quantity of each run: an empty ring where it was predicted, a dot where it was measured, the ratio at the right."""
+    """One quantity of each run: an empty ring where it was predicted, a dot where it was measured, the ratio at the
+    right."""
     shown = [row for row in rows if row[f"{quantity}_ratio"]]
     if not shown:
         raise ValueError(
@@ -108,10 +110,14 @@ def beside(rows: Sequence[Row], quantity: str, where: str = "") -> Picture:
             va="center",
         )
     least, most = spread(shown, quantity)
-    title = f"{NAMES[quantity][0].upper()}{NAMES[quantity][1:]}: measured is {_times(least)} to {_times(most)} times predicted"
+    title = (
+        f"{NAMES[quantity][0].upper()}{NAMES[quantity][1:]}: measured is {_times(least)} to {_times(most)} "
+        f"times predicted"
+    )
     panels.head(figure, title, f"{where}Ring: predicted before the run. Dot: measured.")
     figure.alt = f"{title}. " + "; ".join(
-        f"{label(row)}: {TEXTS[quantity](row[f'{quantity}_predicted'])} predicted, {TEXTS[quantity](row[f'{quantity}_measured'])} measured"
+        f"{label(row)}: {TEXTS[quantity](row[f'{quantity}_predicted'])} predicted, "
+        f"{TEXTS[quantity](row[f'{quantity}_measured'])} measured"
         for row in shown
     )
     return figure

@@ -10,7 +10,8 @@ STEPS, RESUMED, NOISE = 60, 30, 42  # the step after the resume, and that of the
 
 
 def traced(fault: str) -> tuple[list[float], list[float]]:
-    """Gradient norms before clipping, and learning rates, of a run that is "sound", has "noise" in one batch, or resumes with its "schedule lost"."""
+    """Gradient norms before clipping, and learning rates, of a run that is "sound", has "noise" in one batch, or
+    resumes with its "schedule lost"."""
     model, norms, rates = build(Config(layers=1)), [], []
     adam = torch.optim.AdamW(model.parameters())
     for step in range(STEPS):

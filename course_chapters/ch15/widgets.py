@@ -149,7 +149,8 @@ def _draw_difference(name: str, zoom: int) -> Picture:
     panels.head(
         figure,
         title,
-        "Dashed: the largest difference that another order of summation explains. Points at the bottom are equal to the bit.",
+        "Dashed: the largest difference that another order of summation explains. Points at the bottom are "
+        "equal to the bit.",
     )
     low = panel.at(0, np.log10(limit[-1]) + 0.15)[1]
     axes.text(7.1, low, "rounding explains", fontsize=style.SMALL, color=SOFT, ha="right", va="bottom")
@@ -177,7 +178,8 @@ def losses(look: str = "difference") -> Explorer:
 
 
 def waterfall_stairs(content: Evidence) -> dict[str, float]:
-    """Shares of a rank's peak by cause: each part of the step that computes nothing, what the products do not reach, and the MFU."""
+    """Shares of a rank's peak by cause: each part of the step that computes nothing, what the products do not reach,
+    and the MFU."""
     parts, measured = numbers.parts(content), content["measured"]
     step, peak = sum(parts.values()), measured["peak_flops"] * content["setup"]["layout"]["ranks"]
     computing = parts["forward"] + parts["backward"]
@@ -187,7 +189,8 @@ def waterfall_stairs(content: Evidence) -> dict[str, float]:
 
 
 def waterfall(run: Chosen) -> Picture:
-    """From a rank's peak down to the MFU of a real run, cause by cause; everything is a share of the step's mean time."""
+    """From a rank's peak down to the MFU of a real run, cause by cause; everything is a share of the step's mean
+    time."""
     stairs = waterfall_stairs(run.content)
     shown = {name: share for name, share in stairs.items() if share >= 0.0005 or name == "MFU"}
     figure, axes = style.new(0.9 + 0.4 * (len(shown) + 1), left=1.9, bottom=0.55)

@@ -15,7 +15,8 @@ from course_lib.operate.serving.outcome import Outcome
 
 
 def batch_rows(run: Outcome, name: str, now: float, end: float) -> Picture:
-    """A row for each request of a run with spans, up to `now` seconds on an axis up to `end`. A gap in a row: it stands still."""
+    """A row for each request of a run with spans, up to `now` seconds on an axis up to `end`. A gap in a row: it stands
+    still."""
     figure, axes = style.new(3.4, left=0.85, bottom=0.85)
     for row, (one, finish) in enumerate(zip(run.requests, run.finish, strict=True)):
         if one.arrival < now:
@@ -36,7 +37,10 @@ def batch_rows(run: Outcome, name: str, now: float, end: float) -> Picture:
         Patch(facecolor=ink, label=text) for ink, text in ((ORANGE, "prompt"), (BLUE, "decoding"), (GREY, "waiting"))
     ]
     axes.legend(handles=handles, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=3, frameon=False, fontsize=8)
-    figure.alt = f"{title}. All are done after {duration_text(float(run.finish.max()), 3)}; the first tokens come after {duration_text(float(np.mean(run.ttft)), 2)} on average."
+    figure.alt = (
+        f"{title}. All are done after {duration_text(float(run.finish.max()), 3)}; the first tokens come "
+        f"after {duration_text(float(np.mean(run.ttft)), 2)} on average."
+    )
     return figure
 
 

@@ -30,8 +30,8 @@ class PoolFrame:
 
 @lru_cache(maxsize=8)
 def pool_film(page_size: int) -> tuple[PoolFrame, ...]:
-    """Sequences that come, grow by two tokens a step, are forked once in a while, and end. One page of `RESERVED` slots each is a
-    contiguous cache: room for the longest sequence is taken at the start."""
+    """Sequences that come, grow by two tokens a step, are forked once in a while, and end. One page of `RESERVED` slots
+    each is a contiguous cache: room for the longest sequence is taken at the start."""
     coin = np.random.default_rng(4)
     plan = [(int(coin.integers(6, 40)), int(coin.integers(12, 44)), bool(coin.random() < 0.2)) for _ in range(80)]
     pool, frames, arrived = serving.PagePool(SLOTS // page_size, page_size), [], 0.0
@@ -75,7 +75,8 @@ def _frame(pool: serving.PagePool, waiting: int) -> PoolFrame:
 
 
 def draw_pages(step: int = STEPS, page_size: int = 16) -> Picture:
-    """The pool's pages after a step, each filled as far as its slots are, in the color of its sequence; shared pages are framed."""
+    """The pool's pages after a step, each filled as far as its slots are, in the color of its sequence; shared pages
+    are framed."""
     frame = pool_film(page_size)[step - 1]
     figure, axes = style.new(3.1, left=0.15, right=0.15, bottom=0.5)
     rows = 8 if page_size < RESERVED else 2
@@ -92,7 +93,10 @@ def draw_pages(step: int = STEPS, page_size: int = 16) -> Picture:
     axes.set(xlim=(0, columns), ylim=(rows, 0))
     style.bare(axes)
     room = sum(page_size for names, _ in frame.pages if names)
-    title = f"Step {step}: running {count_text(frame.running, 'sequence')}, {frame.waiting} waiting; {percent_text(frame.wasted / max(room, 1), 2)} of the taken slots empty"
+    title = (
+        f"Step {step}: running {count_text(frame.running, 'sequence')}, {frame.waiting} waiting; "
+        f"{percent_text(frame.wasted / max(room, 1), 2)} of the taken slots empty"
+    )
     style.dress(axes, title)
     style.note(
         axes, 0, -0.09, "a box is a page; filled as far as it holds tokens; a thick frame: shared by several sequences"

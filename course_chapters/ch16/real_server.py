@@ -23,7 +23,8 @@ def iterations_table(steps: Sequence[Iteration], most: int = 14) -> Markdown:
 
 
 def load_table(run: Chosen | None = None) -> Markdown:
-    """A load that the server served, rate by rate: latencies in ms, predicted → measured. Your own run, if there is one."""
+    """A load that the server served, rate by rate: latencies in ms, predicted → measured. Your own run, if there is
+    one."""
     run = run or choose("serving")
     rows = []
     for raw, said, seen in zip(*(run.content[each]["rows"] for each in ("raw", "predicted", "measured")), strict=True):

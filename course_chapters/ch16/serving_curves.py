@@ -32,7 +32,8 @@ LOAD_REQUESTS = 400
 
 @lru_cache(maxsize=256)
 def load_point(rate: float, scheduler: str, prompt: int) -> tuple[float, float, float]:
-    """Median and 99th percentile of the time to the first token, and the 99th percentile of gaps between tokens, in seconds."""
+    """Median and 99th percentile of the time to the first token, and the 99th percentile of gaps between tokens, in
+    seconds."""
     requests = serving.poisson_requests(LOAD_REQUESTS, rate, 1, prompt=(prompt, prompt / 2), output=(150, 75))
     run = serving.simulate(requests, REPLICA, scheduler, max_batch=64)
     return run.percentile("ttft", 50), run.percentile("ttft", 99), run.percentile("gap", 99)
@@ -52,10 +53,16 @@ def draw_load(rate: float = 10.0, scheduler: str = "chunked", prompt: int = 1024
     axes.set(ylim=(5, 5e4), xlim=(0, RATES[-1] + 1))
     _say_powers_as_numbers(axes, axes.yaxis)
     middle, tail, gap = points[RATES.index(rate)]
-    title = f"{scheduler}, {count_text(rate, 'request')}/s: first token {duration_text(middle * MS, 2)}, 99 % within {duration_text(tail * MS, 2)}"
+    title = (
+        f"{scheduler}, {count_text(rate, 'request')}/s: first token {duration_text(middle * MS, 2)}, 99 % within "
+        f"{duration_text(tail * MS, 2)}"
+    )
     style.dress(axes, title, "requests per second", "milliseconds", grid="y")
     axes.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.17), ncol=3)
-    figure.alt = f"{title}; 99 % of the gaps between tokens are below {duration_text(gap * MS, 2)}. 8B on one H100, prompts of about {prompt:,} tokens."
+    figure.alt = (
+        f"{title}; 99 % of the gaps between tokens are below {duration_text(gap * MS, 2)}. 8B on one H100, "
+        f"prompts of about {prompt:,} tokens."
+    )
     return figure
 
 
@@ -97,10 +104,16 @@ def draw_phases(batch: int = 16, context: int = 2048, prompt: int = 1024) -> Pic
     axes.plot(first, reach(first), "D", color=ORANGE, markersize=8, label=f"prefill: {number_text(first, 2)} FLOP/B")
     axes.set(xlim=(0.5, 2e4), ylim=(1, 2500))
     _say_powers_as_numbers(axes, axes.xaxis, axes.yaxis)
-    title = f"Decode reaches {percent_text(reach(here) / peak, 2)} of the peak, prefill {percent_text(reach(first) / peak, 2)}"
+    title = (
+        f"Decode reaches {percent_text(reach(here) / peak, 2)} of the peak, prefill "
+        f"{percent_text(reach(first) / peak, 2)}"
+    )
     style.dress(axes, title, "FLOP per byte of device memory", "TFLOP/s at most", grid="both")
     axes.legend(frameon=False, fontsize=8, loc="lower right")
-    figure.alt = f"{title}. Batch {batch} with {context:,} tokens of context each; a prompt of {prompt:,} tokens. 8B in bf16 on one H100."
+    figure.alt = (
+        f"{title}. Batch {batch} with {context:,} tokens of context each; a prompt of {prompt:,} tokens. 8B "
+        f"in bf16 on one H100."
+    )
     return figure
 
 

@@ -38,7 +38,10 @@ def quantization_plot() -> Picture:
     style.dress(axes, title, "bits of a number", "error of the output, %", grid="y")
     axes.legend(frameon=False, fontsize=8, labelcolor=INK)
     four = {per: percent_text(quantization()[4, per], 2) for per in ("channel", "token", "tensor")}
-    figure.alt = f"{title}. With 4 bits the error is {four['channel']} per channel, {four['token']} per token and {four['tensor']} with one scale."
+    figure.alt = (
+        f"{title}. With 4 bits the error is {four['channel']} per channel, {four['token']} per token and "
+        f"{four['tensor']} with one scale."
+    )
     return figure
 
 

@@ -1,4 +1,5 @@
-"""Chapter 16's widgets: pages filled and freed, the rows of a batch, latency against load, both phases on the roofline, drafts."""
+"""Chapter 16's widgets: pages filled and freed, the rows of a batch, latency against load, both phases on the roofline,
+drafts."""
 
 from course_chapters.ch16.batch_rows import FRAMES, KINDS, draw_batch
 from course_chapters.ch16.page_pool import PAGE_SIZES, RESERVED, STEPS, draw_pages

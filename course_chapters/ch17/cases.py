@@ -1,4 +1,5 @@
-"""Cases of the diagnosis: a job's trace, memory, loss and log on one sheet, with the fault's name or, in an exam, without it."""
+"""Cases of the diagnosis: a job's trace, memory, loss and log on one sheet, with the fault's name or, in an exam,
+without it."""
 
 from functools import lru_cache
 
@@ -105,7 +106,8 @@ def _lines(found: Symptoms) -> list[str]:
     kept = [line for line in short if "peak in use" not in line]
     kept.insert(
         1,
-        f"peak in use / reserved, by rank: {'; '.join(_pair(line) for line in peaks)} GB of {number_text(found.room / GB)}",
+        f"peak in use / reserved, by rank: {'; '.join(_pair(line) for line in peaks)} GB of "
+        f"{number_text(found.room / GB)}",
     )
     return [line[:138] for line in (kept if len(kept) <= LINES else [*kept[: LINES - 4], *kept[-4:]])]
 

@@ -1,4 +1,5 @@
-"""Chapter 17's widgets: messages against wires, plans under a changed task, a network that gets slower, and the Pareto front of all plans."""
+"""Chapter 17's widgets: messages against wires, plans under a changed task, a network that gets slower, and the Pareto
+front of all plans."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -51,7 +52,8 @@ def draw_sentence(gpus: int = 8, seq: int = 8192) -> Picture:
     title = f"{gpus} GPUs, one sequence of {seq:,} tokens each: who needs the fast wire?"
     style.dress(axes, title, "messages / computing, in seconds (circle: NVLink, square: network)", grid="x")
     figure.alt = f"{title} " + "; ".join(
-        f"{row.name} {percent_text(row.inside / row.computing, 2)} inside a server, {percent_text(row.across / row.computing, 2)} across"
+        f"{row.name} {percent_text(row.inside / row.computing, 2)} inside a server, "
+        f"{percent_text(row.across / row.computing, 2)} across"
         for row in rows
     )
     return figure
@@ -79,7 +81,8 @@ NO_CHANGE, AGAIN = "as planned", "searched again"
 
 
 def draw_change(change: str = NO_CHANGE) -> Picture:
-    """Memory, days and dollars of the plans, each as a share of its bound, before and after a change; and of a plan made anew."""
+    """Memory, days and dollars of the plans, each as a share of its bound, before and after a change; and of a plan
+    made anew."""
     task = COURSE if change == NO_CHANGE else changed(COURSE, change)
     figure, axes = style.new(4.0, left=1.45, right=0.3, bottom=1.05)
     said, bounds = [], assess(_again(change), task)
@@ -94,7 +97,8 @@ def draw_change(change: str = NO_CHANGE) -> Picture:
             shares = (0.0, 0.0, 0.0)
         else:
             said.append(
-                f"{name}: memory {percent_text(shares[0])}, days {percent_text(shares[1])}, dollars {percent_text(shares[2])}"
+                f"{name}: memory {percent_text(shares[0])}, days {percent_text(shares[1])}, dollars "
+                f"{percent_text(shares[2])}"
             )
         places = [row + number * high - 0.43 for row in range(3)]
         axes.barh(places, np.minimum(shares, 2.0), height=0.9 * high, align="edge", color=ink, linewidth=0, label=name)
@@ -209,9 +213,11 @@ COUNTS = (16, 32, 48, 64)
 
 @lru_cache(maxsize=8)
 def points(within: float) -> tuple[np.ndarray, np.ndarray]:
-    """(plans, four metrics): memory, days, thousands of dollars, and the loss reached within so many days; and the GPUs of each plan.
+    """(plans, four metrics): memory, days, thousands of dollars, and the loss reached within so many days; and the GPUs
+    of each plan.
 
-    Layouts of 1F1B that fit, on four sizes of cluster. The loss is Hoffmann et al.'s law, corrected, for the tokens trained in that time.
+    Layouts of 1F1B that fit, on four sizes of cluster. The loss is Hoffmann et al.'s law, corrected, for the tokens
+    trained in that time.
     """
     law, rows = chinchilla_law(), []
     params = float(count_params(COURSE.job().shape))
@@ -262,8 +268,10 @@ def draw_pareto(x: str = "memory", y: str = "loss", within: float = 30.0) -> Pic
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncol=3, frameon=False, fontsize=8, labelcolor=INK)
     best = int(np.argmin(up))
     figure.alt = (
-        f"{title}. On the front of the two {'is' if two.sum() == 1 else 'are'} {count_text(two.sum(), 'plan')}, {four.sum()} on that of all four. The lowest {y}, {number_text(float(up[best]))}, "
-        f"has {number_text(float(across[best]))} {METRICS[x]} on {gpus[best]:.0f} GPUs; the lowest is {number_text(float(across.min()))}."
+        f"{title}. On the front of the two {'is' if two.sum() == 1 else 'are'} {count_text(two.sum(), 'plan')}, "
+        f"{four.sum()} on that of all four. The lowest {y}, {number_text(float(up[best]))}, has "
+        f"{number_text(float(across[best]))} {METRICS[x]} on {gpus[best]:.0f} GPUs; the lowest is "
+        f"{number_text(float(across.min()))}."
     )
     return figure
 

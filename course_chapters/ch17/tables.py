@@ -1,4 +1,5 @@
-"""Chapter 17's tables: the plan on one page, remedies, parallelisms, conflicts, graded plans, faults, debates, and where intuition breaks."""
+"""Chapter 17's tables: the plan on one page, remedies, parallelisms, conflicts, graded plans, faults, debates, and
+where intuition breaks."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -78,7 +79,8 @@ def conflict(memory: str, coordination: str) -> Markdown:
     show = {"bytes": bytes_text, "s": duration_text, "fraction": percent_text}.get(cell.unit, number_text)
     verdict = "They fight." if cell.fights else "They help each other."
     return Markdown(
-        f"**{memory} with {coordination}**: {cell.quantity}: {show(cell.before)} without, {show(cell.after)} with. {verdict} *{cell.prompt}*"
+        f"**{memory} with {coordination}**: {cell.quantity}: {show(cell.before)} without, {show(cell.after)} with. "
+        f"{verdict} *{cell.prompt}*"
     )
 
 
@@ -145,7 +147,8 @@ def debates() -> Markdown:
         for side in each.sides:
             source = facts.reference(side.source)
             sides.append(
-                f"- **{side.claim}** {side.evidence} ([{source.authors.split(',')[0].split(' and ')[0]}, {source.year}]({source.url}))"
+                f"- **{side.claim}** {side.evidence} ([{source.authors.split(',')[0].split(' and ')[0]}, "
+                f"{source.year}]({source.url}))"
             )
         parts.append(
             "\n".join(
@@ -178,7 +181,8 @@ def surprises() -> Markdown:
         ),
         (
             "TP and FSDP together beat either",
-            f"{duration_text(both.seconds)} a step, against {duration_text(base.seconds)} and {duration_text(assess(running_plan.SHARDED, COURSE).seconds)}",
+            f"{duration_text(both.seconds)} a step, against {duration_text(base.seconds)} and "
+            f"{duration_text(assess(running_plan.SHARDED, COURSE).seconds)}",
         ),
         (
             "twice the tensor-parallel ranks halve the time of a layer",

@@ -1,4 +1,5 @@
-"""Accidents of honest learners: what editors, merges, copies and slips do to a notebook. Nothing that was earned may be lost."""
+"""Accidents of honest learners: what editors, merges, copies and slips do to a notebook. Nothing that was earned may be
+lost."""
 
 from course_grader.attacks.sheet import Sheet, attack
 

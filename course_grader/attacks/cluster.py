@@ -1,7 +1,7 @@
 """Cheating the cluster: ranks that know what nobody sent them, bytes that are not counted, requests that are forged.
 
-Ranks that share a value by some way beside the communicator say so by `put` and `get`; the program around them sends just
-enough for the kernel to let the others run.
+Ranks that share a value by some way beside the communicator say so by `put` and `get`; the program around them sends
+just enough for the kernel to let the others run.
 """
 
 from course_grader.attacks.sheet import Sheet, attack

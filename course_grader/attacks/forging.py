@@ -1,4 +1,5 @@
-"""Forging a score: objects that agree with everything, patched libraries, forged messages, code that knows it is judged."""
+"""Forging a score: objects that agree with everything, patched libraries, forged messages, code that knows it is
+judged."""
 
 from course_grader.attacks.sheet import Sheet, attack
 

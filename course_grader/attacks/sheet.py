@@ -39,7 +39,8 @@ from course_lib import check, params, predict"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """What attacks are made of: a few exercises of a chapter, the one in the middle attacked, the others answered rightly."""
+    """What attacks are made of: a few exercises of a chapter, the one in the middle attacked, the others answered
+    rightly."""
 
     chapter: str
     imports: str
@@ -127,7 +128,8 @@ class Link:
 
 
 class Sheet:
-    """One submission: starts as a whole right one; what an attack replaces is expected to earn nothing, all else to count."""
+    """One submission: starts as a whole right one; what an attack replaces is expected to earn nothing, all else to
+    count."""
 
     def __init__(self, chapter: str, about: Mapping[str, Any], only: tuple[str, ...] = ()) -> None:
         material = MATERIALS[chapter]
@@ -151,7 +153,8 @@ class Sheet:
     def answer(
         self, body: str, exercise: str = "", *, states: tuple[str, ...] = (), points: float | None = 0.0
     ) -> None:
-        """Put `body` into the answer cell of the target: it defines `attempt`, which then answers under every name asked for."""
+        """Put `body` into the answer cell of the target: it defines `attempt`, which then answers under every name
+        asked for."""
         name = exercise or self.target
         names = next(card for card in self.cards if card.id == name).answers
         made = "once(attempt)" if "loot(" in body else "attempt"

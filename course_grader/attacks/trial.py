@@ -1,4 +1,5 @@
-"""Tries attacks: hands each submission in, marks it as a class would, and says whether anything was gained or harmed."""
+"""Tries attacks: hands each submission in, marks it as a class would, and says whether anything was gained or
+harmed."""
 
 import contextlib
 import json
@@ -84,7 +85,8 @@ class Row:
 
 
 def _class_of(sheet: Sheet, path: Path, secret: str) -> SimpleNamespace:
-    """As much of a class folder as a task is made of: one student's submission, without variants and exercises of the class."""
+    """As much of a class folder as a task is made of: one student's submission, without variants and exercises of the
+    class."""
 
     def source(chapter: str) -> Path:
         """The pinned source: every exercise that some attack uses."""
@@ -129,7 +131,8 @@ class Range:
         return self.wall.level == "namespaces"
 
     def hand_in(self, sheet: Sheet, brief: bool = False) -> Result:
-        """What the service makes of a submission. It tells every word of the answer here, so that what the answer read is seen."""
+        """What the service makes of a submission. It tells every word of the answer here, so that what the answer read
+        is seen."""
         wall = self.wall
         if brief:  # for attacks that never end
             wall = replace(wall, cell_seconds=2.5, case_seconds=2.5, notebook_seconds=15.0)
@@ -170,7 +173,8 @@ class Range:
         return row
 
     def _begin(self, attack: Attack) -> None:
-        """Start what all later submissions are forked from, which may fill caches; Trouble if honest work is not marked at all."""
+        """Start what all later submissions are forked from, which may fill caches; Trouble if honest work is not marked
+        at all."""
         for again in (False, True):  # short limits may be over before everything is loaded
             trouble = self._next_student(attack)
             if not trouble:
@@ -188,7 +192,9 @@ class Range:
         if result["state"] == "graded" and result["points"] == result["maximum"]:
             return ""
         notes = "; ".join(report["note"] for report in result["reports"]) if "reports" in result else ""
-        return f"the next submission was {result['state']}: {result.get('points', 0):g} points {result['why']} {notes}".rstrip()
+        return (
+            f"the next submission was {result['state']}: {result.get('points', 0):g} points {result['why']} {notes}"
+        ).rstrip()
 
 
 def chosen(names: Iterable[str] = (), walled: bool = True) -> list[Attack]:
@@ -284,7 +290,8 @@ def _texts(reports: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _active(notebook: str) -> str:
-    """What would run, or come from a learner unescaped, in the outputs of the notebook that graders see; "" for nothing."""
+    """What would run, or come from a learner unescaped, in the outputs of the notebook that graders see; "" for
+    nothing."""
     outputs = (
         [output for cell in json.loads(notebook)["cells"] for output in cell.get("outputs", ())] if notebook else []
     )

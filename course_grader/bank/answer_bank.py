@@ -1,9 +1,10 @@
-"""Banks: the shipped answers to one exercise, each whole or as a change of another. They stand in its judge's file, as `ANSWERS`.
+"""Banks: the shipped answers to one exercise, each whole or as a change of another. They stand in its judge's file, as
+`ANSWERS`.
 
-A section is headed `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` or `# %% half: NAME => POINTS`. The lines before the
-first section belong to every answer. KIND is a verdict kind or a state. MISTAKE is the name that the judge gives the mistake, or `-`;
-it is `~` where the answer races with its own messages, so that the result depends on when they arrive.
-`unless NAME=VALUE` marks a wrong answer that is right where this parameter has this value.
+A section is headed `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` or `# %% half: NAME => POINTS`. The lines
+before the first section belong to every answer. KIND is a verdict kind or a state. MISTAKE is the name that the judge
+gives the mistake, or `-`; it is `~` where the answer races with its own messages, so that the result depends on when
+they arrive. `unless NAME=VALUE` marks a wrong answer that is right where this parameter has this value.
 
 A heading that ends in `from: OTHER NAME` makes the section a change of that one. Its body takes one of two forms:
 
@@ -12,27 +13,30 @@ A heading that ends in `from: OTHER NAME` makes the section a change of that one
     # -     work.wait()
     # +     pass
 
-is a hunk: lines that stay, then lines that go, then lines that come (blank lines do not count). The lines that stay or go must occur
-at exactly one place. A hunk ends where its kinds of lines begin again, so a section may hold several. Where a change is within a line,
+is a hunk: lines that stay, then lines that go, then lines that come (blank lines do not count). The lines that stay or
+go must occur at exactly one place. A hunk ends where its kinds of lines begin again, so a section may hold several.
+Where a change is within a line,
 
     # %% wrong: rounds down => values rounded-down  from: closed form
     # ~ math.ceil(x) ==> math.floor(x)
 
-says it in one: the text on the left, which must occur exactly once, becomes that on the right. Nothing on the right removes it.
-A line `# ~~ ...` goes on with a heading or change that is too long for one line.
+says it in one: the text on the left, which must occur exactly once, becomes that on the right. Nothing on the right
+removes it. A line `# ~~ ...` goes on with a heading or change that is too long for one line.
 
     # %% wrong: no rank sends => values not-sent  from: one message at a time
     def send(comm, x):
         return x
 
-is Python: each statement replaces the one that defines the same name, and a new name stays in front of the statement that follows it.
-Lines `# > ...` below a heading are the sentence that a learner who makes the mistake is told. `judging.naming` says it where an answer
-does what this one does; of several answers with one mistake the first gives the sentence. With a sentence and without a MISTAKE, the
-mistake is called as the answer, with hyphens. Changes without `from:` are those of the first right answer, the worked one.
+is Python: each statement replaces the one that defines the same name, and a new name stays in front of the statement
+that follows it. Lines `# > ...` below a heading are the sentence that a learner who makes the mistake is told.
+`judging.naming` says it where an answer does what this one does; of several answers with one mistake the first gives
+the sentence. With a sentence and without a MISTAKE, the mistake is called as the answer, with hyphens. Changes without
+`from:` are those of the first right answer, the worked one.
 
 Only a half-right answer may have no body: it is the other answer, judged by its points.
 
-`from: the card` starts from the program in the card's statement, which a learner is to repair; without a body the answer is that program.
+`from: the card` starts from the program in the card's statement, which a learner is to repair; without a body the
+answer is that program.
 """
 
 import ast
@@ -43,7 +47,8 @@ from pathlib import Path
 from typing import Literal
 
 _HEADER = re.compile(
-    r"^# %% (right|wrong|half): (.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))??(?:\s+unless\s+(\S+=.+?))?)?(?:\s+from:\s+(.+?))?\s*$"
+    r"^# %% (right|wrong|half): "
+    r"(.+?)(?:\s*=>\s*(\S+)(?:\s+(\S+))??(?:\s+unless\s+(\S+=.+?))?)?(?:\s+from:\s+(.+?))?\s*$"
 )
 _CHANGE = re.compile(r"^# ([ +~-])(?: (.*))?$")
 _CARD = "the card"
@@ -71,7 +76,8 @@ class BankAnswer:
 
     @property
     def races(self) -> bool:
-        """Whether its numbers depend on when a message is carried, so that two hosts may see different ones, all wrong."""
+        """Whether its numbers depend on when a message is carried, so that two hosts may see different ones, all
+        wrong."""
         return self.mistake == "~"
 
 
@@ -91,7 +97,8 @@ class _Section:
 
 
 def read_answers(path: Path, exercise: str) -> list[BankAnswer]:
-    """The answers in a judge's file, which is read but not run; ValueError as of `read_bank`, or where there is no `ANSWERS`."""
+    """The answers in a judge's file, which is read but not run; ValueError as of `read_bank`, or where there is no
+    `ANSWERS`."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
         match node:
             case ast.Assign(targets=[ast.Name(id="ANSWERS")], value=ast.Constant(value=str(text), lineno=first)):
@@ -116,7 +123,8 @@ def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankA
         match = _HEADER.match(line)
         if match is None or (match.group(1) == "right") != (match.group(3) is None):
             raise ValueError(
-                f"{file}:{number}: {line!r} is not 'right: NAME', 'wrong: NAME => KIND MISTAKE' or 'half: NAME => POINTS'."
+                f"{file}:{number}: {line!r} is not 'right: NAME', 'wrong: NAME => KIND MISTAKE' or 'half: "
+                f"NAME => POINTS'."
             )
         sort, name, expected, mistake, unless, base = match.groups()
         sections.append(
@@ -149,7 +157,8 @@ def read_bank(text: str, exercise: str, file: str, above: int = 0) -> list[BankA
 
 
 def _whole_lines(text: str, above: int) -> list[tuple[int, str]]:
-    """Each line with its number; what stands behind `# ~~` is added to the line above it, after a space, and leaves a blank one."""
+    """Each line with its number; what stands behind `# ~~` is added to the line above it, after a space, and leaves a
+    blank one."""
     lines = list[tuple[int, str]]()
     begun = 0
     for number, line in enumerate(text.splitlines(), above + 1):
@@ -167,7 +176,8 @@ WORKED = "worked"  # the first right answer where it is the notebook's answer ce
 
 
 def worked_cell(text: str) -> str | None:
-    """The answer cell that a bank begins with, without the lines before it; None where its first section is another one."""
+    """The answer cell that a bank begins with, without the lines before it; None where its first section is another
+    one."""
     _, heading, rest = text.partition(f"# %% right: {WORKED}\n")
     return rest.partition("\n# %% ")[0].strip() if heading else None
 
@@ -281,11 +291,15 @@ def _malformed(section: _Section) -> str:
     if not any(line.startswith(("# -", "# +", "# ~")) for line in section.lines):
         return ""
     odd = next(line for line in section.lines if line and not _CHANGE.match(line))
-    return f" If it is a hunk, every line needs '# ', then a space, '-', '+' or '~', then a space and the code; this one differs: {odd!r}."
+    return (
+        f" If it is a hunk, every line needs '# ', then a space, '-', '+' or '~', then a space and the code; this "
+        f"one differs: {odd!r}."
+    )
 
 
 def _definitions(lines: list[str]) -> dict[str, tuple[int, int]]:
-    """For each statement the name that it defines, or its own text, and its lines with the comments above it, as a range."""
+    """For each statement the name that it defines, or its own text, and its lines with the comments above it, as a
+    range."""
     found: dict[str, tuple[int, int]] = {}
     end = 0
     for node in ast.parse("\n".join(lines)).body:

@@ -2,9 +2,10 @@
 
 Answers live beside the judge, in `chNN/judges/<exercise_id>.py`, in the form that `answer_bank` describes.
 
-On a variant, an answer that reads `params` must get the same result, and so must every answer to a card whose answers need not read them.
-Other answers are written for the public form. There a right one passes or is told that it solves the public form, and a wrong one is
-rejected. A wrong one whose heading ends in `unless NAME=VALUE` passes where the variant's parameter NAME has that value.
+On a variant, an answer that reads `params` must get the same result, and so must every answer to a card whose answers
+need not read them. Other answers are written for the public form. There a right one passes or is told that it solves
+the public form, and a wrong one is rejected. A wrong one whose heading ends in `unless NAME=VALUE` passes where the
+variant's parameter NAME has that value.
 """
 
 import argparse
@@ -115,7 +116,8 @@ def beside(card: Card, params: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _matters(card: Card, params: Mapping[str, Any]) -> bool:
-    """Whether an answer must know these parameters: another structure, or a card to which some shipped answer reads them."""
+    """Whether an answer must know these parameters: another structure, or a card to which some shipped answer reads
+    them."""
     if card.structural and params[card.structural] != card.params[card.structural]:
         return True
     return params != card.params and card.id in _reading(card.chapter)
@@ -134,7 +136,8 @@ def right_here(answer: BankAnswer, params: Mapping[str, Any]) -> bool:
 
 
 def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) -> tuple[bool, str, str]:
-    """Whether an answer to the public form is turned away from another, or right there too, and a right one is told why."""
+    """Whether an answer to the public form is turned away from another, or right there too, and a right one is told
+    why."""
     told = next((v for v in report.verdicts if not v.ok and v.mistake == "public-form"), None)
     if answer.sort == "right":
         ok = report.passed or told is not None
@@ -150,8 +153,8 @@ def _public_form(answer: BankAnswer, report: Report, params: Mapping[str, Any]) 
 def _met(answer: BankAnswer, report: Report, coincide: bool) -> tuple[bool, str, str]:
     """Whether a report is what the bank says, what it is instead, and its first message.
 
-    On a variant two mistakes may `coincide`, such as all but the weights forgotten and the moments forgotten where there is nothing else.
-    Then neither is named.
+    On a variant two mistakes may `coincide`, such as all but the weights forgotten and the moments forgotten where
+    there is nothing else. Then neither is named.
     """
     failing = [v for v in report.verdicts if not v.ok]
     message = failing[0].message if failing else report.note
@@ -174,7 +177,8 @@ def _met(answer: BankAnswer, report: Report, coincide: bool) -> tuple[bool, str,
 def matrix(
     chapter: str | None = None, workers: int | None = None, seed: str | None = None, exercise: str | None = None
 ) -> list[Row]:
-    """The shipped answers judged in parallel processes, on the variant of `seed` if one is given, in the order of the bank.
+    """The shipped answers judged in parallel processes, on the variant of `seed` if one is given, in the order of the
+    bank.
 
     `chapter` and `exercise` choose among them.
     """
@@ -188,7 +192,8 @@ def matrix(
 
 
 def warm() -> None:
-    """One thread, and what torch loads at the first backward pass and the first step, before any run's clock goes: seconds if busy."""
+    """One thread, and what torch loads at the first backward pass and the first step, before any run's clock goes:
+    seconds if busy."""
     os.environ["OMP_NUM_THREADS"] = "1"
     import torch
 
@@ -236,8 +241,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     median = sorted(row.seconds for row in rows)[len(rows) // 2] if rows else 0.0
     worst = max((row.seconds for row in rows), default=0.0)
     console.print(
-        f"{count_text(len(rows), 'answer')} to {count_text(len({row.answer.exercise for row in rows}), 'exercise')} in {wall:.1f} s; a check takes "
-        f"{median:.2f} s at the median, {worst:.2f} s at most; {len(escaped)} escaped."
+        f"{count_text(len(rows), 'answer')} to {count_text(len({row.answer.exercise for row in rows}), 'exercise')} "
+        f"in {wall:.1f} s; a check takes {median:.2f} s at the median, {worst:.2f} s at most; {len(escaped)} escaped."
     )
     return 1 if escaped else 0
 

@@ -1,10 +1,10 @@
 """Mutants of a right answer: copies that each differ from it in one small way, such as `<` for `<=`.
 
-If a mutant still gets full points, some condition of the exercise's statement has no case that fails without it, or the change
-makes no difference for any input that the statement allows.
+If a mutant still gets full points, some condition of the exercise's statement has no case that fails without it, or the
+change makes no difference for any input that the statement allows.
 
-Mutation libraries such as mutmut and cosmic-ray change the modules of an installed package on disk and run its test suite. Here the
-mutated code is a string that a judge runs, so the standard operators are written down for syntax trees.
+Mutation libraries such as mutmut and cosmic-ray change the modules of an installed package on disk and run its test
+suite. Here the mutated code is a string that a judge runs, so the standard operators are written down for syntax trees.
 """
 
 import ast
@@ -40,7 +40,8 @@ _Place = tuple[tuple[str, int | None], ...]  # the way from the module to a node
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """A right answer with one change: the statement as it was, as it is now ("" where it is gone), and the whole source."""
+    """A right answer with one change: the statement as it was, as it is now ("" where it is gone), and the whole
+    source."""
 
     exercise: str
     operator: str
@@ -59,7 +60,8 @@ class Mutant:
 def mutants(exercise: str, source: str, pinned: Mapping[str, Mapping[str, Any]] | None = None) -> list[Mutant]:
     """All mutants of an answer to an exercise, in the order of its lines, each once.
 
-    `pinned` gives for a function the values of its parameters that a learner is shown: each makes a mutant that ignores what it is given.
+    `pinned` gives for a function the values of its parameters that a learner is shown: each makes a mutant that ignores
+    what it is given.
     """
     tree = ast.parse(source)
     whole = ast.unparse(tree)
@@ -91,7 +93,8 @@ def mutants(exercise: str, source: str, pinned: Mapping[str, Mapping[str, Any]] 
 def sample(all_of_them: Sequence[Mutant], most: int) -> list[Mutant]:
     """At most so many mutants of conditions and calls, conditions first, nearly the same ones after a small edit.
 
-    Changed numbers are left out: they almost always change every result, and those that do not are constants within a tolerance.
+    Changed numbers are left out: they almost always change every result, and those that do not are constants within a
+    tolerance.
     """
 
     def order(mutant: Mutant) -> tuple[int, str]:
@@ -101,7 +104,7 @@ def sample(all_of_them: Sequence[Mutant], most: int) -> list[Mutant]:
     return sorted(chosen, key=lambda each: each.number)
 
 
-# ---------------------------------------------------------------------------------------------------------- places in a tree
+# ----------------------------------------------------------------------------------------------------- places in a tree
 
 _Make = Callable[[Any, ast.AST], None]  # changes a node of the copied tree in place, given the whole copy
 
@@ -177,7 +180,7 @@ def _remove(place: _Place) -> _Make:
     return _replace_with(lambda node: ast.Pass(), place)
 
 
-# --------------------------------------------------------------------------------------------------------------- operators
+# ------------------------------------------------------------------------------------------------------------ operators
 
 
 def _sites(
@@ -210,7 +213,8 @@ def _leaves(block: Sequence[ast.stmt]) -> bool:
 
 
 def _swapped(node: Any, place: _Place, field: str) -> Iterator[tuple[_Place, _Place, str, int, _Make]]:
-    """Two conditions that follow each other, each of which ends the function, in the other order; the same for if and elif."""
+    """Two conditions that follow each other, each of which ends the function, in the other order; the same for if and
+    elif."""
     block = getattr(node, field)
     for index, (one, two) in enumerate(zip(block, block[1:], strict=False)):
         if isinstance(one, ast.If) and isinstance(two, ast.If) and _leaves(one.body) and _leaves(two.body):

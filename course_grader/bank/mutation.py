@@ -1,7 +1,7 @@
 """Mutation: the first right answer of each bank, changed in one small way at a time; every change must cost points.
 
-A mutant that keeps full points is a *survivor*. It is a defect of the exercise's hidden cases, unless no input that the statement
-allows tells it from the right answer. Such mutants are listed with the reason in `tests/mutants/chNN.toml`:
+A mutant that keeps full points is a *survivor*. It is a defect of the exercise's hidden cases, unless no input that the
+statement allows tells it from the right answer. Such mutants are listed with the reason in `tests/mutants/chNN.toml`:
 
     [[equivalent]]
     exercise = "first-wall"
@@ -118,7 +118,8 @@ def mutants_of(exercise: str) -> list[Mutant]:
 
 
 def used_lines(source: str, names: Sequence[str]) -> str:
-    """The statements of an answer that define these names or what they use; a bank's first lines serve its other answers too."""
+    """The statements of an answer that define these names or what they use; a bank's first lines serve its other
+    answers too."""
     tree = ast.parse(source)
     needed, kept = set(names), list[ast.stmt]()
     for statement in reversed(tree.body):
@@ -165,7 +166,7 @@ def _shown_values(exercise: str, source: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-# ------------------------------------------------------------------------------------------------------- judging mutants
+# ------------------------------------------------------------------------------------------------------ judging mutants
 
 
 def tested(exercise: str, most: int | None = MOST) -> Tested:
@@ -246,7 +247,8 @@ def _passes(resolved: Any, source: str) -> bool:
 
 
 def _survives(resolved: Any, source: str, seconds: float) -> bool:
-    """Whether a mutant gets full points, judged in a fork that ends after `seconds` of CPU or three times as long on the clock."""
+    """Whether a mutant gets full points, judged in a fork that ends after `seconds` of CPU or three times as long on
+    the clock."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
@@ -301,7 +303,7 @@ def exercises_with_banks(chapter: str | None = None) -> list[str]:
     return [name for name, _ in kill_matrix.judges(chapter)]
 
 
-# ----------------------------------------------------------------------------------------------------------- command line
+# --------------------------------------------------------------------------------------------------------- command line
 
 EXAMPLES = """examples:
   course test --mutants                             each exercise: about 10 minutes on two cores
@@ -311,7 +313,8 @@ EXAMPLES = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print exercises, conditions, mutants and survivors; 1 if a survivor has no reason or a row of the table is stale."""
+    """Print exercises, conditions, mutants and survivors; 1 if a survivor has no reason or a row of the table is
+    stale."""
     parser = argparse.ArgumentParser(
         prog="course test --mutants",
         description=(__doc__ or "").split("\n\n")[0],
@@ -376,9 +379,9 @@ def _print_sums(results: Sequence[Tested], seconds: float) -> None:
         unexplained=sum(len(each.unexplained) for each in results),
     )
     print(
-        f"{sums['exercises']} exercises, {sums['conditions']} conditions, {sums['mutants']} mutants in {seconds:.0f} s: "
-        f"{sums['mutants'] - sums['survivors']} lose points, {sums['survivors'] - sums['unexplained']} are equivalent, "
-        f"{sums['unexplained']} survive."
+        f"{sums['exercises']} exercises, {sums['conditions']} conditions, {sums['mutants']} mutants in {seconds:.0f} "
+        f"s: {sums['mutants'] - sums['survivors']} lose points, {sums['survivors'] - sums['unexplained']} are "
+        f"equivalent, {sums['unexplained']} survive."
     )
 
 

@@ -1,4 +1,5 @@
-"""What the matrix need not run twice: an answer is judged, and it is also run as the oracle, or as the mistake that another may have made."""
+"""What the matrix need not run twice: an answer is judged, and it is also run as the oracle, or as the mistake that
+another may have made."""
 
 import ast
 from collections.abc import Mapping, Sequence
@@ -28,7 +29,8 @@ class Remembering(InProcess):
 
 @cache
 def keeps_nothing(source: str) -> bool:
-    """Whether an answer surely does the same on a case whatever it was asked before: functions alone, without a place to keep anything."""
+    """Whether an answer surely does the same on a case whatever it was asked before: functions alone, without a place
+    to keep anything."""
     tree = ast.parse(source)
     if not all(isinstance(each, (ast.Import, ast.ImportFrom, ast.FunctionDef)) for each in tree.body):
         return False

@@ -24,8 +24,8 @@ OF_THE_GRADER = (
 )  # that cards and notebooks need
 README = """# {name}
 
-This folder is what students of {name} need of the course "Training at Scale": {chapters}, and the library that they import.
-It needs Python 3.11, 3.12 or 3.13, about 2 GB of disk, and neither an account nor a GPU.
+This folder is what students of {name} need of the course "Training at Scale": {chapters}, and the library that they
+import. It needs Python 3.11, 3.12 or 3.13, about 2 GB of disk, and neither an account nor a GPU.
 
 ```sh
 sh course learn         # sets everything up in .venv, once, copies the chapters to work/ and opens JupyterLab
@@ -35,9 +35,10 @@ sh course learn         # sets everything up in .venv, once, copies the chapters
 
 On Windows: `py -m course_app learn`, and the same with the other commands.
 
-Your answers are judged after you hand them in: a check in a notebook says so, and runs nothing. Hints, predictions and pictures work as you read.
-Work in `work/`; nothing there is ever overwritten. When your instructor gives out a newer `course.zip`, unpack it over this folder;
-`./course update {first}` then brings your answers into a newer release of that chapter.
+Your answers are judged after you hand them in: a check in a notebook says so, and runs nothing. Hints, predictions and
+pictures work as you read. Work in `work/`; nothing there is ever overwritten. When your instructor gives out a newer
+`course.zip`, unpack it over this folder; `./course update {first}` then brings your answers into a newer release of
+that chapter.
 
 | Command | |
 |---|---|

@@ -62,7 +62,8 @@ class ClassExercises:
         return {card.id: float(own.get(card.id, card.points)) for card in self.known(chapter) if card.id in chosen}
 
     def by_hand(self, chapter: str) -> dict[str, float]:
-        """Cell -> points, for the cells of the pinned source that only a person can grade; 0 where it does not count."""
+        """Cell -> points, for the cells of the pinned source that only a person can grade; 0 where it does not
+        count."""
         own = self.sources.settings.chapter(chapter).get("points", {})
         metas = [grade_meta(cell) for cell in read(self.sources.path(chapter))["cells"] if is_by_hand(cell)]
         return {meta["grade_id"]: float(own.get(meta["grade_id"], meta.get("points", 0.0))) for meta in metas}

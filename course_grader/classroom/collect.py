@@ -69,7 +69,8 @@ def collect(
         and any(taken.at <= now and not taken.late and taken.state in ("new", "newer") for taken in done.taken)
     ):
         done.notes.append(
-            "No arrival times were given, so work that is not marked late counts as in time; give --times TABLE or --at TIME to change that."
+            "No arrival times were given, so work that is not marked late counts as in time; give --times TABLE or "
+            "--at TIME to change that."
         )
     return done
 

@@ -150,7 +150,8 @@ def _by_chapter(
         found[chapter] = silent
     elif silent and not found:
         done.unmatched += [
-            f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: {each.why or 'it does not say which chapter it is'}; use --chapter to say which"
+            f"{clean(each.name, 120)} of {clean(each.label.who, 80)}: "
+            f"{each.why or 'it does not say which chapter it is'}; use --chapter to say which"
             for each in silent
         ]
     return found
@@ -180,7 +181,8 @@ def _newest(folder: ClassFolder, chapter: str, ours: Sequence[Candidate], done: 
     if len({AGAIN.sub("", PurePosixPath(each.name).stem) for each in ours}) > 1:
         others = ", ".join(clean(each.name, 80) for each in ours if each is not best)
         done.notes.append(
-            f"{clean(best.label.who, 80)} handed in several notebooks of chapter {chapter}: {clean(best.name, 80)} counts, {others} not"
+            f"{clean(best.label.who, 80)} handed in several notebooks of chapter {chapter}: {clean(best.name, 80)} "
+            f"counts, {others} not"
         )
     return best
 

@@ -158,7 +158,8 @@ _AUTOGRADE = NbGraderAPI.autograde
 
 
 def refuse_to_autograde(api: NbGraderAPI, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """Formgrader's button "Autograde" in a class: a sentence, where nbgrader would show the traceback of the refusal."""
+    """Formgrader's button "Autograde" in a class: a sentence, where nbgrader would show the traceback of the
+    refusal."""
     if not (Path(api.coursedir.root) / FILE).is_file():
         return _AUTOGRADE(api, *args, **kwargs)
     return {"success": False, "log": REFUSAL}  # without an "error", which its page would call a traceback

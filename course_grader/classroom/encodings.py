@@ -1,8 +1,9 @@
-"""The text of a table that a spreadsheet wrote, in whatever encoding; a refusal where its letters can be read in two ways.
+"""The text of a table that a spreadsheet wrote, in whatever encoding; a refusal where its letters can be read in two
+ways.
 
-Detectors of encodings need longer texts than a list of names: of 46 lists, charset-normalizer 3.5 read 21 wrongly, such as
-French names as Czech ones. So the letters of every possible reading are checked word by word, and a file is read only if
-one reading alone makes sense.
+Detectors of encodings need longer texts than a list of names: of 46 lists, charset-normalizer 3.5 read 21 wrongly, such
+as French names as Czech ones. So the letters of every possible reading are checked word by word, and a file is read
+only if one reading alone makes sense.
 """
 
 import codecs
@@ -166,7 +167,7 @@ def _first_difference(text: str, likely: list[str]) -> str:
     return next((word for word, theirs in zip(mine, other, strict=False) if word != theirs), mine[0])
 
 
-# ------------------------------------------------------------------------------------------------ does a word make sense
+# ----------------------------------------------------------------------------------------------- does a word make sense
 
 
 def _share_of_odd_words(text: str, encoding: str) -> float:

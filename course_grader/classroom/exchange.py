@@ -79,7 +79,8 @@ def _collector(folder: ClassFolder, chapter: str, scratch: Path) -> _Careful:
     except ExchangeError as error:
         raise Trouble(
             f"The exchange cannot be read: {error}.",
-            f"set exchange_root in {folder.root / 'class.toml'} to nbgrader's exchange folder, and release the chapter there first",
+            f"set exchange_root in {folder.root / 'class.toml'} to nbgrader's exchange folder, and release the "
+            f"chapter there first",
         ) from error
     return collector
 
@@ -99,7 +100,8 @@ def _records(
             continue
         if not any_owner and (owner := _owner(path)) != login:
             whole.refused.append(
-                f"{shown}: it claims to be {login}'s, but {owner}'s account created it (use --any-owner if all share one account)"
+                f"{shown}: it claims to be {login}'s, but {owner}'s account created it (use --any-owner if all share "
+                f"one account)"
             )
             continue
         said = Label(by="exchange", who=login)
@@ -130,6 +132,7 @@ def _arrival(named: datetime, path: Path) -> tuple[datetime, str]:
     if (seen - claimed).total_seconds() > _SLACK:
         return (
             seen,
-            f"its folder says {claimed:%Y-%m-%d %H:%M}, the file system {seen:%Y-%m-%d %H:%M}: the file system's time counts unless you give --at",
+            f"its folder says {claimed:%Y-%m-%d %H:%M}, the file system {seen:%Y-%m-%d %H:%M}: the file system's time "
+            f"counts unless you give --at",
         )
     return claimed, ""

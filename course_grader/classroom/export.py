@@ -42,7 +42,8 @@ class Grade:
 
 
 def grades(folder: ClassFolder, chapters: Sequence[str]) -> list[Grade]:
-    """Grades of some chapters, from the gradebook; none for a student who handed in nothing. Trouble before a release."""
+    """Grades of some chapters, from the gradebook; none for a student who handed in nothing. Trouble before a
+    release."""
     from nbgrader.api import MissingEntry
 
     found = []

@@ -227,5 +227,6 @@ def ring(share: float) -> Markup:
         else ""
     )
     return Markup(
-        f'<svg class="ring" viewBox="0 0 100 100" aria-hidden="true"><circle class="track" cx="50" cy="50" r="42"/>{arc}</svg>'
+        f'<svg class="ring" viewBox="0 0 100 100" aria-hidden="true"><circle class="track" cx="50" cy="50" '
+        f'r="42"/>{arc}</svg>'
     )

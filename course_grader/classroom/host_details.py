@@ -1,7 +1,7 @@
 """Details of the grading machine that an answer put into a message: a student's page leaves such lines out.
 
-An answer sees where Python is installed and what is mounted, because it runs there. It can raise or return such text, and the judge
-quotes what was raised or returned.
+An answer sees where Python is installed and what is mounted, because it runs there. It can raise or return such text,
+and the judge quotes what was raised or returned.
 """
 
 import re

@@ -13,7 +13,8 @@ from course_lib.messages import Trouble
 
 By = Literal["canvas", "moodle", "folder", "exchange", "instructor"]
 
-# lastfirst_LATE_12345_678_name-1.ipynb: who, whether late, Canvas's number of the person, its number of the file, the file.
+# lastfirst_LATE_12345_678_name-1.ipynb: who, whether late, Canvas's number of the person, its number of the file, the
+# file.
 # What was typed into Canvas's own box has no number of a file: lastfirst_12345_text.html. Anonymous work names nobody.
 _ANONYMOUS = re.compile(r"(?:LATE_)?anon_[A-Za-z0-9]+_")
 _CANVAS = re.compile(

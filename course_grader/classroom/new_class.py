@@ -17,7 +17,8 @@ from course_grader.notebooks import write_whole
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 
-_CONFIG = '''"""nbgrader's configuration of this class; `course class init` wrote it. Formgrader and every nbgrader command read it."""
+_CONFIG = '''"""nbgrader's configuration of this class; `course class init` wrote it. Formgrader and every nbgrader
+command read it."""
 
 from pathlib import Path
 

@@ -74,7 +74,8 @@ def release_chapter(
             raise
         if "submissions associated" in str(error):  # nbgrader's words
             raise Trouble(
-                f"Chapter {chapter} is already graded for at least one student, so the cells that give points cannot change.",
+                f"Chapter {chapter} is already graded for at least one student, so the cells that give points "
+                f"cannot change.",
                 f"give {folder.sources.path(chapter)} its former cells again; use --exercises to leave exercises out",
             ) from error
         raise Trouble(str(error), "mend that in the class's source/, then release again") from error
@@ -144,7 +145,8 @@ def start_gradebook(folder: ClassFolder) -> None:
         if "locked" in str(error):
             raise
         raise Trouble(
-            f"The gradebook at {folder.settings.db_url} cannot be opened ({type(error).__name__}: {str(error).splitlines()[0]}).",
+            f"The gradebook at {folder.settings.db_url} cannot be opened ({type(error).__name__}: "
+            f"{str(error).splitlines()[0]}).",
             "mend db_url in class.toml; PostgreSQL needs pip install 'training-at-scale[cluster]'",
         ) from error
 
@@ -170,7 +172,7 @@ def enter(book: Any, student: Student) -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------------ a folder for each student
+# -------------------------------------------------------------------------------------------- a folder for each student
 
 
 def _variants(folder: ClassFolder, chapter: str, say: Say) -> int:

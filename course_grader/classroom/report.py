@@ -262,16 +262,15 @@ def _section(report: ChapterReport) -> str:
 
     drawn = picture(report)
     mistakes = "".join(
-        f"<tr><td class=n>{len(each.students)}</td><td>{html.escape(each.title)}</td><td><code>{html.escape(each.name)}</code></td>"
-        f"<td>{_with_code(each.message)}</td></tr>"
+        "<tr><td "
+        f"class=n>{len(each.students)}</td><td>{html.escape(each.title)}</td><td><code>{html.escape(each.name)}</code></td><td>{_with_code(each.message)}</td></tr>"
         for each in report.misconceptions
     )
     unreadable = f" Could not be read: {html.escape(', '.join(report.unreadable))}." if report.unreadable else ""
     odd = "".join(f"<li>{html.escape(line)}</li>" for line in report.anomalies)
     return (
-        f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median {report.median:.1f} of {count_text(report.maximum, 'point')}."
-        f"{unreadable}</p>"
-        f"{style.svg(drawn, drawn.alt, outlines=False)}"
-        f"<h3>Misconceptions</h3><table><tr><th class=n>students</th><th>exercise</th><th>mistake</th><th>what they were told</th></tr>{mistakes}</table>"
+        f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median "
+        f"{report.median:.1f} of "
+        f"{count_text(report.maximum, 'point')}.{unreadable}</p>{style.svg(drawn, drawn.alt, outlines=False)}<h3>Misconceptions</h3><table><tr><th class=n>students</th><th>exercise</th><th>mistake</th><th>what they were told</th></tr>{mistakes}</table>"
         + (f"<h3>Look at</h3><ul>{odd}</ul>" if odd else "")
     )

@@ -82,7 +82,8 @@ class Roster:
 
 COLUMNS = ("student_id", *(field.name for field in fields(Student) if field.name != "id"))
 
-# What the columns are called elsewhere, in small letters: Canvas's gradebook export, Moodle's participants and grades, spreadsheets.
+# What the columns are called elsewhere, in small letters: Canvas's gradebook export, Moodle's participants and grades,
+# spreadsheets.
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "student_id": (
         *("student_id", "student id", "id", "matriculation number", "sid", "roster_identifier"),
@@ -112,16 +113,18 @@ _NUMBERS = (
 
 # Words for kinds of people, in small letters; a role is compared word by word.
 _STUDENTS = (
-    "student students learner learners participant estudiante estudiantes étudiant étudiante étudiants studierende studierender "
-    "studentin teilnehmer teilnehmerin kursteilnehmer studente studentessa studenti aluno aluna estudante cursist deelnemer "
-    "kursant uczeń studentka студент студенты elev deltagare deltaker öğrenci hallgató tanuló учень 学生 學生 学生用户 학생 수강생"
+    "student students learner learners participant estudiante estudiantes étudiant étudiante étudiants studierende "
+    "studierender studentin teilnehmer teilnehmerin kursteilnehmer studente studentessa studenti aluno aluna "
+    "estudante cursist deelnemer kursant uczeń studentka студент студенты elev deltagare deltaker öğrenci hallgató "
+    "tanuló учень 学生 學生 学生用户 학생 수강생"
 )
 _STAFF = (
-    "teacher teachers instructor instructors ta tas assistant grader reader marker professor lecturer faculty tutor observer "
-    "designer builder leader coordinator manager admin administrator guest auditor preview lehrer lehrerin lehrende dozent dozentin "
-    "trainer trainerin betreuer enseignant enseignante professeur assistante profesor profesora docente insegnante professora "
-    "docent leraar nauczyciel prowadzący wykładowca učitel učitelka преподаватель учитель ассистент lärare lærer underviser "
-    "öğretmen tanár oktató викладач 教师 教師 老师 助教 교수 교사 조교 gast invité invitado ospite"
+    "teacher teachers instructor instructors ta tas assistant grader reader marker professor lecturer faculty tutor "
+    "observer designer builder leader coordinator manager admin administrator guest auditor preview lehrer lehrerin "
+    "lehrende dozent dozentin trainer trainerin betreuer enseignant enseignante professeur assistante profesor "
+    "profesora docente insegnante professora docent leraar nauczyciel prowadzący wykładowca učitel učitelka "
+    "преподаватель учитель ассистент lärare lærer underviser öğretmen tanár oktató викладач 教师 教師 老师 助教 교수 교사 조교 gast "
+    "invité invitado ospite"
 )
 
 
@@ -129,8 +132,8 @@ def read_roster(path: Path, *, ours: bool = False) -> tuple[Student, ...]:
     """The students in a CSV file: our own roster, Canvas's gradebook export, Moodle's exports, or any table with a
     header. Teachers, assistants and test users are left out.
 
-    Trouble names the line, column or value that was not understood. `ours` is the class's own file, whose numbers are as
-    somebody wants them.
+    Trouble names the line, column or value that was not understood. `ours` is the class's own file, whose numbers are
+    as somebody wants them.
     """
     rows = read_csv(path)
     if not rows:
@@ -238,9 +241,10 @@ def _require_whole_numbers(rows: Sequence[Mapping[str, str]], file: str) -> None
             )
             if what:
                 raise Trouble(
-                    f"{file}, line {row[LINE]}: {value!r} in the column {name!r} is {what}; a spreadsheet has rewritten it.",
-                    "export the list again, and do not save it with a spreadsheet, or format that column as text first; "
-                    "if the number is right, write the table into the class's roster.csv yourself",
+                    f"{file}, line {row[LINE]}: {value!r} in the column {name!r} is {what}; a spreadsheet has "
+                    f"rewritten it.",
+                    "export the list again, and do not save it with a spreadsheet, or format that column as text "
+                    "first; if the number is right, write the table into the class's roster.csv yourself",
                 )
 
 
@@ -310,7 +314,8 @@ def _other_id(student: Student) -> str:
 
 
 def _plain_id(text: str) -> str:
-    """A person's id as a folder name: letters without accents, digits, . _ @ -; of an address, the part before the @."""
+    """A person's id as a folder name: letters without accents, digits, . _ @ -; of an address, the part before the
+    @."""
     plain = unicodedata.normalize("NFKD", text.strip().split("@")[0]).encode("ascii", "ignore").decode()
     return _UNSAFE.sub("-", plain).strip(".-")[:64]
 
@@ -348,7 +353,8 @@ class Merged:
 
 
 def merged(ours: Sequence[Student], newer: Sequence[Student]) -> Merged:
-    """Our roster updated from a newer list. Ids stay, because folders are named after them, and no student is removed."""
+    """Our roster updated from a newer list. Ids stay, because folders are named after them, and no student is
+    removed."""
     by_id = {student.id: student for student in ours}
     by_lms = {student.lms_id: student.id for student in ours if student.lms_id}
     by_mail = {student.email.casefold(): student.id for student in ours if student.email}

@@ -24,8 +24,8 @@ OUTPUTS = 50  # of one cell
 PICTURE_CHARACTERS = 4_000_000  # of one picture, in base64
 PICTURES = ("image/png", "image/jpeg")
 
-TAGS = """a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre s samp small span strong
-sub summary sup table tbody td tfoot th thead tr u ul"""
+TAGS = """a abbr b blockquote br caption code dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img kbd li ol p pre s
+samp small span strong sub summary sup table tbody td tfoot th thead tr u ul"""
 _LINK = re.compile(r"(?:https?://|mailto:|#)", re.IGNORECASE)
 _PICTURE = re.compile(r"data:image/(?:png|jpeg|gif);base64,[A-Za-z0-9+/=\s]+")
 _NUMBER = re.compile(r"\d{1,4}")

@@ -25,7 +25,8 @@ class Made:
 
 
 def new_exercise(chapter: str, exercise: str, class_folder: Path | None = None, root: Path = ROOT) -> Made:
-    """Write card, judge with its bank, and cells of a new exercise, in the course or in a class. Trouble if it exists already."""
+    """Write card, judge with its bank, and cells of a new exercise, in the course or in a class. Trouble if it exists
+    already."""
     folder = ClassFolder.open(class_folder) if class_folder else None
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", exercise):
         raise Trouble(
@@ -60,9 +61,11 @@ def _in_a_class(folder: ClassFolder, chapter: str, exercise: str) -> Made:
         written=tuple(files),
         steps=(
             f"write the card ({top / 'card.py'}): text, points, hints, the names that an answer defines",
-            f"write the judge ({top / 'judging.py'}): cases, and in ANSWERS at least two right answers and four mistakes with their sentences",
+            f"write the judge ({top / 'judging.py'}): cases, and in ANSWERS at least two right answers and four "
+            f"mistakes with their sentences",
             f"put the worked answer into the cell {exercise!r} of {source.name} too",
-            f"./course exercise test {exercise} --class {folder.root}     until every answer gets the result that the bank gives for it",
+            f"./course exercise test {exercise} --class {folder.root}     until every answer gets the result that the "
+            f"bank gives for it",
             f"./course class release {chapter} --folder {folder.root}",
         ),
     )
@@ -86,9 +89,12 @@ def _in_the_course(chapter: str, exercise: str, root: Path) -> Made:
     return Made(
         written=tuple(files),
         steps=(
-            f"write the card ({card.relative_to(root)}) and the judge ({judge.relative_to(root)}) with its ANSWERS: at least two right ones and four mistakes",
-            f"./course release writes the worked answer into {source.relative_to(root)}; if you move its three cells, move its id in CARDS too, so that both have the same order",
-            f"./course test --kill-matrix --exercise {exercise}     until every answer gets the result that the bank gives for it",
+            f"write the card ({card.relative_to(root)}) and the judge ({judge.relative_to(root)}) with its ANSWERS: "
+            f"at least two right ones and four mistakes",
+            f"./course release writes the worked answer into {source.relative_to(root)}; if you move its three cells, "
+            f"move its id in CARDS too, so that both have the same order",
+            f"./course test --kill-matrix --exercise {exercise}     until every answer gets the result that the bank "
+            f"gives for it",
             f"./course release && ./course check {chapter} --solved && ./course test {chapter}",
         ),
     )
@@ -126,7 +132,10 @@ def _answer(exercise: str) -> str:
 def _cells(chapter: str, exercise: str) -> list[Cell]:
     function, check = exercise.replace("-", "_"), f"{exercise}{CHECK_SUFFIX}"
     plain = {"locked": False, "schema_version": 3, "task": False}
-    judged = f'check("{exercise}", {function})\n### BEGIN HIDDEN TESTS\ncheck("{exercise}", {function}, unseen=True)\n### END HIDDEN TESTS'
+    judged = (
+        f'check("{exercise}", {function})\n### BEGIN HIDDEN TESTS\ncheck("{exercise}", {function}, '
+        f"unseen=True)\n### END HIDDEN TESTS"
+    )
     code: Cell = {"cell_type": "code", "execution_count": None, "outputs": []}
     return [
         {

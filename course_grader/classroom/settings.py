@@ -87,9 +87,10 @@ class Settings:
         """Trouble if the class was made under another contract version than this course's, unless `other` allows it."""
         if self.contract != CONTRACT_VERSION and not other:
             raise Trouble(
-                f"{self.name} was made under contract version {self.contract or '?'}; this copy of the course grades by {CONTRACT_VERSION}, "
-                "so the same work could score differently.",
-                f"check out course {self.data.get('course', '?')} for this class, or add --other-contract if that is meant",
+                f"{self.name} was made under contract version {self.contract or '?'}; this copy of the course grades "
+                f"by {CONTRACT_VERSION}, so the same work could score differently.",
+                f"check out course {self.data.get('course', '?')} for this class, or add --other-contract if "
+                f"that is meant",
             )
 
     def wall(self) -> Any:
@@ -117,7 +118,8 @@ class Settings:
         if chapter not in self.data.get("chapters", {}):
             raise Trouble(
                 f"{self.name} has no chapter {chapter!r}.",
-                f"it has {', '.join(self.chapters()) or 'none'}; `./course class release {chapter} --pin` adds one of the course's",
+                f"it has {', '.join(self.chapters()) or 'none'}; `./course class release {chapter} --pin` adds one of "
+                f"the course's",
             )
         return self.data["chapters"][chapter]
 

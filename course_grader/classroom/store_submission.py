@@ -117,7 +117,10 @@ def _arrived(
     due = folder.settings.due(student, chapter)
     if said.late:
         moment = now if due is None else max(now, due + timedelta(seconds=1))
-        late = "The LMS marks it late without a time, so lateness counts up to now. Give --times TABLE or --at TIME to correct it."
+        late = (
+            "The LMS marks it late without a time, so lateness counts up to now. Give --times TABLE or --at TIME "
+            "to correct it."
+        )
         return moment, True, [late]
     return (now if due is None else min(now, due)), True, []
 

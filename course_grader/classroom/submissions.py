@@ -45,7 +45,8 @@ class Submissions:
         return aware(datetime.fromisoformat(at)) if at else None
 
     def arrival_known(self, student: Student | str, chapter: str) -> bool:
-        """Whether somebody said when a submission arrived; otherwise `arrival` is assumed from its being late or not."""
+        """Whether somebody said when a submission arrived; otherwise `arrival` is assumed from its being late or
+        not."""
         return not self.arrival_record(student, chapter).get("assumed", False)
 
     def remember_arrival(self, student: Student | str, chapter: str, record: Mapping[str, Any]) -> None:

@@ -67,7 +67,8 @@ class GivenVariants:
         return read_record(self.path)
 
     def of(self, student: Student | str, chapter: str) -> dict[str, Any]:
-        """What a student was given: {"id": …, "exercises": {exercise: {parameter: value}}}; {} for the common release."""
+        """What a student was given: {"id": …, "exercises": {exercise: {parameter: value}}}; {} for the common
+        release."""
         return self._variants.get(id_of(student), {}).get(chapter, {})
 
     def params(self, student: Student | str, chapter: str, cards: Iterable[Card]) -> dict[str, Params]:

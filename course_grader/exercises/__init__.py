@@ -1,8 +1,8 @@
 """Exercises as data: what a learner is asked, and how their code is called. Judging lives apart, in `judging`.
 
-A chapter's package `chNN` has a module for each exercise with its `CARD`; `chNN/judges` has one of the same name with its judge. The
-package holds `CARDS` (a tuple of `Card`, in the order of the chapter), `DRILLS` (a tuple of `Drill`) and `NUMBERS` (name -> function
-that gives the text of a number quoted in the chapter's prose).
+A chapter's package `chNN` has a module for each exercise with its `CARD`; `chNN/judges` has one of the same name with
+its judge. The package holds `CARDS` (a tuple of `Card`, in the order of the chapter), `DRILLS` (a tuple of `Drill`) and
+`NUMBERS` (name -> function that gives the text of a number quoted in the chapter's prose).
 """
 
 import importlib
@@ -37,7 +37,8 @@ def call(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 class Worth(TypedDict):
-    """What a card earns and what it takes, in one line of the card: `**Worth(points=4, minutes=5, difficulty=2, importance=5)`."""
+    """What a card earns and what it takes, in one line of the card:
+    `**Worth(points=4, minutes=5, difficulty=2, importance=5)`."""
 
     points: int
     minutes: int
@@ -142,7 +143,8 @@ class Drill:
 
 
 def module_of(exercise: str) -> str:
-    """The name of the modules of an exercise's card and judge: `ring_shift`; not one that a chapter's helpers have, and no number first."""
+    """The name of the modules of an exercise's card and judge: `ring_shift`; not one that a chapter's helpers have, and
+    no number first."""
     name = exercise.replace("-", "_")
     return f"exercise_{name}" if name in HELPERS or name[0].isdigit() else name
 
@@ -202,7 +204,8 @@ def card(exercise: str) -> Card:
 
 @cache
 def _own(exercise: str) -> Card | None:
-    """The course's own card with this id. Chapters that are loaded come first: a process that has one need not load all."""
+    """The course's own card with this id. Chapters that are loaded come first: a process that has one need not load
+    all."""
     names = sorted(chapters(), key=lambda name: f"{__name__}.ch{name}" not in sys.modules)
     return next((each for name in names for each in chapter_module(name).CARDS if each.id == exercise), None)
 

@@ -60,11 +60,13 @@ def causes_text(causes: Mapping[str, str]) -> str:
 
 
 def rules(answer: str, causes: Mapping[str, str], more: str = "") -> str:
-    """What the function `answer` returns and what counts, in Markdown; `more`: what statements say that do not look like a number."""
-    return f"""`{answer}()` returns a dictionary with every id: `{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. Your number
-must be within {NEAR_TEXT} of ours. A statement is right if what it says is within {NEAR_TEXT} of your number{more}. The cause is one of:
+    """What the function `answer` returns and what counts, in Markdown; `more`: what statements say that do not look
+    like a number."""
+    return f"""`{answer}()` returns a dictionary with every id:
+`{{"id": (your number, "{RIGHT}" or "{WRONG}", cause)}}`. Your number must be within {NEAR_TEXT} of ours. A statement is
+right if what it says is within {NEAR_TEXT} of your number{more}. The cause is one of:
 
 {causes_text(causes)}
 
-Some statements are right as published. A judgment counts only if its number and its cause are right too. To score, you must
-recognize at least one right statement and at least one wrong one: the same judgment everywhere earns nothing."""
+Some statements are right as published. A judgment counts only if its number and its cause are right too. To score, you
+must recognize at least one right statement and at least one wrong one: the same judgment everywhere earns nothing."""

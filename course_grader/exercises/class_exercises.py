@@ -1,7 +1,7 @@
 """Exercises of a class's own beside the course's: `NAME/card.py` holds CARD, `NAME/judging.py` JUDGING and ANSWERS.
 
-`use` sets the folder; a new process takes it from COURSE_OVERLAY. A worker reads only the cards: `judging.py` is loaded under the name of
-the judging package, which a worker cannot import.
+`use` sets the folder; a new process takes it from COURSE_OVERLAY. A worker reads only the cards: `judging.py` is loaded
+under the name of the judging package, which a worker cannot import.
 """
 
 import os
@@ -32,7 +32,8 @@ _own = _Own()
 
 
 def use(folder: Path | None) -> None:
-    """Use the exercises of this folder from now on, in this process and in those that it starts; None: the course's alone."""
+    """Use the exercises of this folder from now on, in this process and in those that it starts; None: the course's
+    alone."""
     _own.folder, _own.loaded = folder, True
     _own.cards, _own.places = {}, {}
     os.environ.pop(VARIABLE, None)

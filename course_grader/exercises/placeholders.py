@@ -64,7 +64,8 @@ def kept_together(value: str) -> str:
 
 
 def fill_text(text: str, values: Mapping[str, Any]) -> str:
-    """`text` with every placeholder replaced, numbers kept on one line with their units; ValueError names one without a value."""
+    """`text` with every placeholder replaced, numbers kept on one line with their units; ValueError names one without a
+    value."""
 
     def one(match: re.Match[str]) -> str:
         name, form, space = match.groups()
@@ -83,8 +84,8 @@ def chapter_values(
 ) -> Mapping[str, Any]:
     """All that prose may name: "id.param" and "id.card" of every card, "NN.name" of the chapter's NUMBERS.
 
-    `variants` maps exercise ids to parameters; a card that it lacks takes its canonical ones. `cards` stand in the place of
-    those with the same ids: a class may give other points.
+    `variants` maps exercise ids to parameters; a card that it lacks takes its canonical ones. `cards` stand in the
+    place of those with the same ids: a class may give other points.
     """
     from course_grader import exercises
 

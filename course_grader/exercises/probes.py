@@ -1,4 +1,5 @@
-"""Probes that several chapters share: an answer called on many rows of arguments in one case, and a predicted interval."""
+"""Probes that several chapters share: an answer called on many rows of arguments in one case, and a predicted
+interval."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -12,8 +13,8 @@ NOT_ANSWERED = "not answered"
 def rows(answers: Any, case: Any, comm: Any = None) -> Any:
     """What one of the answers returns for each row of `case.args = (index of the answer, rows of arguments)`.
 
-    Every row is a fresh copy, which takes the row's place, so that the caller sees whether the answer changed its arguments.
-    An unanswered first function leaves the exercise unanswered; a later one only its part.
+    Every row is a fresh copy, which takes the row's place, so that the caller sees whether the answer changed its
+    arguments. An unanswered first function leaves the exercise unanswered; a later one only its part.
     """
     index, table = case.args
     functions = answers if isinstance(answers, tuple) else (answers,)
@@ -35,7 +36,8 @@ class ArgumentChanged(Exception):
 
 
 def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
-    """The same as `rows` for functions that leave their tensors as they are; ArgumentChanged where one is written to."""
+    """The same as `rows` for functions that leave their tensors as they are; ArgumentChanged where one is written
+    to."""
 
     def watched(function: Callable[..., Any], *given: Any) -> Any:
         before = copied(given)
@@ -50,7 +52,8 @@ def kept_rows(answers: Any, case: Any, comm: Any = None) -> Any:
 
 
 def unless_open(index: int, run: Callable[[], Any]) -> Any:
-    """What `run` returns, or NOT_ANSWERED where function `index` is left open; the first one raises NotImplementedError."""
+    """What `run` returns, or NOT_ANSWERED where function `index` is left open; the first one raises
+    NotImplementedError."""
     try:
         return run()
     except NotImplementedError:

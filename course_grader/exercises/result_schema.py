@@ -1,7 +1,8 @@
 """What an answer returns, declared on its card and checked once before the judge sees it.
 
-A card says `returns=PerRank(ListOf(Tensor()))`. What its probe brings back for a case must then be a list with one entry for each
-rank, each of them a list of tensors; the first place where it is something else is named. Nothing here imports torch.
+A card says `returns=PerRank(ListOf(Tensor()))`. What its probe brings back for a case must then be a list with one
+entry for each rank, each of them a list of tensors; the first place where it is something else is named. Nothing here
+imports torch.
 """
 
 import sys
@@ -25,7 +26,8 @@ class Shape(Protocol):
         """What has to be returned, such as "a number in GB"."""
 
     def find(self, value: Any, where: str, case: Case) -> Fault | None:
-        """The first thing that is wrong with a value, as the mistake's name and the message; `where` leads the message."""
+        """The first thing that is wrong with a value, as the mistake's name and the message; `where` leads the
+        message."""
 
 
 def _other(value: Any, where: str, words: str, name: str = "wrong-shape") -> Fault:
@@ -152,7 +154,8 @@ class DictOf:
         return f"a dictionary with {', '.join(map(repr, self.fields))}" if self.fields else "a dictionary"
 
     def find(self, value: Any, where: str, case: Case) -> Fault | None:
-        """A fault for anything but a dictionary, for a key that is missing or unknown, and for the first value that is wrong."""
+        """A fault for anything but a dictionary, for a key that is missing or unknown, and for the first value that is
+        wrong."""
         if type(value) is not dict:
             return _other(value, where, self.words)
         if missing := [name for name in self.fields if name not in value]:

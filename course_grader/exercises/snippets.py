@@ -1,4 +1,5 @@
-"""What cards of several chapters share: a sentence on tolerance, parts that are folded, numbers of devices, and functions that are switched off."""
+"""What cards of several chapters share: a sentence on tolerance, parts that are folded, numbers of devices, and
+functions that are switched off."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,5 @@
-"""Plain values: deep copies of arguments; whether a result is a number or near another one, and how a message shows it."""
+"""Plain values: deep copies of arguments; whether a result is a number or near another one, and how a message shows
+it."""
 
 import copy
 import math
@@ -38,7 +39,8 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
 
 
 def _tensor_copied(value: Any, memo: dict[int, Any]) -> Any:
-    """A deep copy of a tensor. A plain one takes a fifth of `copy.deepcopy`'s time; storages that are shared stay shared, in its memo."""
+    """A deep copy of a tensor. A plain one takes a fifth of `copy.deepcopy`'s time; storages that are shared stay
+    shared, in its memo."""
     import torch
 
     plain = type(value) is torch.Tensor and value.layout is torch.strided and value.device.type == "cpu"
@@ -74,7 +76,8 @@ def same_value(got: Any, want: float | None, rel: float) -> bool:
 
 
 def same_lists(got: Any, want: Any) -> bool:
-    """Whether `got`, whatever it is, equals `want`, a plain value or nested lists of them, with the same types in each place."""
+    """Whether `got`, whatever it is, equals `want`, a plain value or nested lists of them, with the same types in each
+    place."""
     if type(want) is list:
         return type(got) is list and len(got) == len(want) and all(map(same_lists, got, want))
     return type(got) is type(want) and got == want

@@ -1,8 +1,9 @@
-"""What a judge's message says in a class of an answer's value and traffic: rounded numbers, and only words that are known.
+"""What a judge's message says in a class of an answer's value and traffic: rounded numbers, and only words that are
+known.
 
-Judges quote what came back, to help the learner. In a class an answer could encode hidden inputs or details of the grading computer in it.
-A long number is therefore rounded, a word that only the answer said is left out, and a long list is cut. Numbers and words of the case,
-of the learner's variant and of the chapter's exercises stay as they are.
+Judges quote what came back, to help the learner. In a class an answer could encode hidden inputs or details of the
+grading computer in it. A long number is therefore rounded, a word that only the answer said is left out, and a long
+list is cut. Numbers and words of the case, of the learner's variant and of the chapter's exercises stay as they are.
 """
 
 import re
@@ -102,7 +103,8 @@ class _Said:
 
 
 class _Known:
-    """What a message may say whatever the answer is: the case, the variant, and the words and numbers of the chapter's exercises."""
+    """What a message may say whatever the answer is: the case, the variant, and the words and numbers of the chapter's
+    exercises."""
 
     def __init__(self, chapter: str, params: Params, case: Case) -> None:
         self.chapter, self.case = chapter, case
@@ -161,7 +163,8 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 @cache
 def _vocabulary(chapter: str) -> frozenset[str]:
-    """The words and numbers in the code of a chapter's exercises and of what they share; those of the shipped answers are not among them."""
+    """The words and numbers in the code of a chapter's exercises and of what they share; those of the shipped answers
+    are not among them."""
     own = [
         *ROOT.glob(f"course_chapters/ch{chapter}/exercises/**/*.py"),
         ROOT / "course_chapters" / "running_example.py",

@@ -1,9 +1,9 @@
 """What the report of a class says about text that an answer controls: only what is in a fixed list.
 
-An answer sees hidden inputs and the computer that grades it. It can put both, encoded in any way, into the text of an exception, a
-returned string or the name of a class, and the judge would quote it on the student's page. In a class, therefore, an exception is
-told by its type, line and one of a few known sentences, a returned value by its type, and a call by its rank and line. The check in
-the student's own notebook tells everything.
+An answer sees hidden inputs and the computer that grades it. It can put both, encoded in any way, into the text of an
+exception, a returned string or the name of a class, and the judge would quote it on the student's page. In a class,
+therefore, an exception is told by its type, line and one of a few known sentences, a returned value by its type, and a
+call by its rank and line. The check in the student's own notebook tells everything.
 """
 
 import builtins
@@ -28,7 +28,8 @@ IN_GENERAL = {  # what a call changed, without its name
 }
 # Words of Python's, torch's and the course's messages, and what is told of them.
 SENTENCES = {
-    "switched off during the check": "the function that this exercise asks you to write is switched off during the check",
+    "switched off during the check": "the function that this exercise asks you to write is switched off "
+    "during the check",
     "index out of range": "index out of range",
     "out of bounds": "index out of range",
     "division by zero": "division by zero",
@@ -64,10 +65,7 @@ _MOST = 2  # ranks of a deadlock that are told
 _LINES = 300  # a line beyond is not told
 _KIND = re.compile(r"(?:^|: rank (\d{1,2}) raised )(\w+): ")
 _LINE = re.compile(r"\bline (\d{1,4})\b")
-_CALLS = (
-    "i?send|i?recv|batch_isend_irecv|barrier|broadcast|all_reduce|reduce|gather|scatter|all_gather|all_gather_into_tensor|"
-    "reduce_scatter_tensor|all_to_all_single|new_group"
-)
+_CALLS = "i?send|i?recv|batch_isend_irecv|barrier|broadcast|all_reduce|reduce|gather|scatter|all_gather|all_gather_into_tensor|reduce_scatter_tensor|all_to_all_single|new_group"
 _WAITS = re.compile(
     rf"^ *rank (\d{{1,2}}) waits for (rank \d{{1,2}}(?:, rank \d{{1,2}})*): call \d{{1,2}}, (?:{_CALLS})\b|"
     r"^They wait for each other in a cycle: \d{1,2}(?: → \d{1,2})+\.",

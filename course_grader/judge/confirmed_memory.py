@@ -84,8 +84,9 @@ def _fault(large: Weighed, outcome: Outcome, grown: int) -> str:
         return f"On {name}, where the operating system counts memory, your code gave no answer: {outcome.error}"
     if grown > large.most:
         return (
-            f"On {name}, your code used {float(f'{grown / 1e6:.1e}'):,.0f} MB by the operating system's figure; {large.most / 1e6:,.0f} MB are enough. "
-            "The notebook counts only tensors, but lists, sets and numpy arrays take memory too."
+            f"On {name}, your code used {float(f'{grown / 1e6:.1e}'):,.0f} MB by the operating system's figure; "
+            f"{large.most / 1e6:,.0f} MB are enough. The notebook counts only tensors, but lists, sets and numpy "
+            "arrays take memory too."
         )
     try:
         done = large.done(outcome)

@@ -59,8 +59,8 @@ def decide(
 ) -> Report:
     """Judge one answer: verdicts, points (0 to `card.points`), and the state of the run that decided.
 
-    `words` gives what is told of a text that an answer controls, such as an exception's, in a run on so many ranks. Mistakes are
-    looked for in at most `seconds` of CPU time.
+    `words` gives what is told of a text that an answer controls, such as an exception's, in a run on so many ranks.
+    Mistakes are looked for in at most `seconds` of CPU time.
 
     Stops at the first case that is unanswered, crashes or hangs; otherwise runs all cases, so that partial credit is
     what was earned. If all of them pass and left their arguments as they were, some are run a second time.
@@ -139,7 +139,8 @@ def _judged(exercise: Exercise, params: Params, case: Case, outcome: Outcome) ->
 
 
 def _with_causes(exercise: Exercise, found: Sequence[Asked], seconds: float) -> list[Asked]:
-    """What was asked, each failing verdict with the shipped mistake that does what the answer did, and with its tensor in flight."""
+    """What was asked, each failing verdict with the shipped mistake that does what the answer did, and with its tensor
+    in flight."""
     open_ones = [each for each in found if each.outcome and any(not v.ok for v in each.verdicts)]
     if not open_ones:
         return list(found)
@@ -180,8 +181,8 @@ def _slow(exercise: Exercise, took: Mapping[int, float]) -> str:
     worst = max(cases, key=lambda case: took[id(case)] / case.seconds)
     where = f"The case “{worst.name}”" if worst.visible else "One of the unseen cases"
     return (
-        f"{where} took {took[id(worst)]:.1f} s on this computer. When a class is graded, it may take {worst.seconds:g} s, "
-        "and code that runs longer earns no points in this exercise. Make your code faster."
+        f"{where} took {took[id(worst)]:.1f} s on this computer. When a class is graded, it may take "
+        f"{worst.seconds:g} s, and code that runs longer earns no points in this exercise. Make your code faster."
     )
 
 
@@ -216,7 +217,8 @@ def earned_fraction(contract: Judging, verdicts: Sequence[Verdict]) -> float:
 
     A share counts if it was asked at least once and never failed. Cost, protocol and generality count only if all
     values are right: bytes saved on the way to a wrong answer are worth nothing. An answer that calls the function it
-    should implement earns nothing, and one that misses the point of the exercise, or changes what its caller still needs, earns at most `HALF`.
+    should implement earns nothing, and one that misses the point of the exercise, or changes what its caller still
+    needs, earns at most `HALF`.
     """
     if any(v.mistake == READY_MADE for v in verdicts):
         return 0.0

@@ -47,10 +47,11 @@ class Exercise:
         return tuple(self.contract.cases(self.params, rng))
 
     def drawn_again(self, case: Case) -> Case | None:
-        """This case with other tensors in its arguments; None if it has no tensors, or if they are the same in every draw.
+        """This case with other tensors in its arguments; None if it has no tensors, or if they are the same in every
+        draw.
 
-        Shapes and all else stay the same where the judge draws its tensors with `coin_of`. A result that is kept by shape or
-        size alone is wrong on one of the two.
+        Shapes and all else stay the same where the judge draws its tensors with `coin_of`. A result that is kept by
+        shape or size alone is wrong on one of the two.
         """
         if not _tensor_bytes(_arguments(case)):
             return None

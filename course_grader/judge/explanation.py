@@ -1,4 +1,5 @@
-"""Explain a wrong answer that is right for other numbers, the public ones or another student's. This changes no points."""
+"""Explain a wrong answer that is right for other numbers, the public ones or another student's. This changes no
+points."""
 
 import random
 import time

@@ -213,7 +213,8 @@ class _Grading:
         return told
 
     def _report_of(self, exercise: Exercise, runner: InWorker) -> Report:
-        """The judge's report. If the judge itself fails on the answer, the report says so and the exercise gets no points."""
+        """The judge's report. If the judge itself fails on the answer, the report says so and the exercise gets no
+        points."""
         with runner, types_only() if self.closed_words else nullcontext():
             try:
                 report = cleaned(decide(exercise, runner, self._words(exercise.card.id)))
@@ -282,7 +283,8 @@ class _Grading:
         if missing:
             names = ", ".join(f"`{answer}`" for answer in card.answers)
             self.notes.append(
-                f"{wrote.error if wrote else ''} But one of your own cells defines {names}, and that was judged, so no points are lost.".strip()
+                f"{wrote.error if wrote else ''} But one of your own cells defines {names}, and that was judged, so "
+                f"no points are lost.".strip()
             )
         try:
             exercise = self._resolved(name)
@@ -352,7 +354,10 @@ class _Grading:
             self.signs.append(Sign("cell left out", "", text))
 
     def _out_of_time(self) -> None:
-        words = f"The notebook as a whole ran longer than {self.limits.notebook_seconds:g} s, so this exercise was not reached."
+        words = (
+            f"The notebook as a whole ran longer than {self.limits.notebook_seconds:g} s, so this exercise was "
+            f"not reached."
+        )
         for name in self.submission.exercises:
             self.reports.setdefault(name, lost_report(self.cards[name], "timed out", words))
 

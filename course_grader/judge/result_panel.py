@@ -19,7 +19,8 @@ HEADLINES = {
 
 PREDICTED = {HELD: "Your interval holds the value", MISSED: "Your interval misses the value"}
 
-# Colors come from JupyterLab's theme if there is one; the fallbacks are for a white page. `!important` overrides the page's own
+# Colors come from JupyterLab's theme if there is one; the fallbacks are for a white page. `!important` overrides the
+# page's own
 # table rules. Small text keeps a contrast of at least 4.5:1.
 _STYLE = """<style>
 .course-panel{--ink:var(--jp-content-font-color1,#212121);--soft:color-mix(in srgb,var(--ink) 80%,transparent);

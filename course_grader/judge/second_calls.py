@@ -12,14 +12,16 @@ SECOND_CALL = "Called a second time:"
 NEVER_WAITED = "never waited for"  # words of the cluster
 CHANGED = {  # the name of each mistake, and what to do about it
     "changed-arguments": "The call changes an argument ({}), which the caller still needs. Work on a copy.",
-    "changed-results": "The call overwrites {} of an earlier call, which the caller may still need. Return something new each time.",
+    "changed-results": "The call overwrites {} of an earlier call, which the caller may still need. Return something "
+    "new each time.",
     "changed-settings": "The call leaves {} changed for all code that runs afterwards. Put it back before you return.",
     "changed-generators": (
-        "The call seeds the generator of {}, so all code that runs afterwards draws the same numbers. Use a generator of your own."
+        "The call seeds the generator of {}, so all code that runs afterwards draws the same numbers. Use a generator "
+        "of your own."
     ),
     "changed-memory": (
-        "Each call with the same arguments leaves more in `{}`, so memory grows with every step. Keep nothing that the next call "
-        "does not need."
+        "Each call with the same arguments leaves more in `{}`, so memory grows with every step. Keep nothing that "
+        "the next call does not need."
     ),
     "changed-handles": "{}",
 }
@@ -28,10 +30,11 @@ CHANGED = {  # the name of each mistake, and what to do about it
 def second_calls(
     cases: Sequence[Case], drawn_again: Callable[[Case], Case | None] = lambda case: None
 ) -> list[tuple[Case, Case]]:
-    """Pairs: the simplest case of each part of the values, and that case with the arguments of the calls that come first.
+    """Pairs: the simplest case of each part of the values, and that case with the arguments of the calls that come
+    first.
 
-    The first calls get the arguments of up to three other cases. Where `drawn_again` gives the same case with other tensors, the
-    result for those is judged, right after a call with the case's own tensors.
+    The first calls get the arguments of up to three other cases. Where `drawn_again` gives the same case with other
+    tensors, the result for those is judged, right after a call with the case's own tensors.
 
     Which cases these are depends on the exercise alone, not on how long an answer or a busy computer takes.
     """
@@ -56,10 +59,11 @@ def second_calls(
 
 
 def _others(case: Case, cases: Sequence[Case]) -> list[Case]:
-    """Cases that can run before this one in the same run: the first of its part, the last of another and of its own, or itself.
+    """Cases that can run before this one in the same run: the first of its part, the last of another and of its own, or
+    itself.
 
-    The last one is likely to be large. One of them is likely to have another result, which shows if a later call overwrites it,
-    and one to have the same shapes.
+    The last one is likely to be large. One of them is likely to have another result, which shows if a later call
+    overwrites it, and one to have the same shapes.
     """
     fitting = [
         each
@@ -85,7 +89,8 @@ def _after(earlier: Sequence[Case], case: Case) -> Case:
 
 
 def of_the_last_call(case: Case, outcome: Outcome) -> tuple[Outcome, dict[str, str]]:
-    """The outcome with the last call's value alone, and what the calls changed on any rank; a worker may send anything as these."""
+    """The outcome with the last call's value alone, and what the calls changed on any rank; a worker may send anything
+    as these."""
     if outcome.state != "answered":
         return outcome, {}
     pairs = outcome.value if case.ranks is not None else [outcome.value]

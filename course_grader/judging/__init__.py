@@ -1,8 +1,8 @@
 """The toolkit of the judges: contracts, named mistakes, and what each kind of answer is compared with.
 
-A module of `chNN/exercises/judges` holds an exercise's `JUDGING`; the package holds `DRILLS` (id -> `DrillKey`). A judge
-is a pure function of the case, of the data that came back and of the meter; it never calls the learner's code. No worker can
-import this package.
+A module of `chNN/exercises/judges` holds an exercise's `JUDGING`; the package holds `DRILLS` (id -> `DrillKey`). A
+judge is a pure function of the case, of the data that came back and of the meter; it never calls the learner's code. No
+worker can import this package.
 """
 
 from course_grader.exercises.values import describe, is_number, near, same_value, times

@@ -40,7 +40,8 @@ def audit(items: Sequence[Item], truth: Worked, causes: Mapping[str, str], why: 
 
 
 def _beside(faults: Mapping[str, Fault | None], keys: Mapping[str, Key]) -> dict[str, Fault | None]:
-    """The faults, and a fault for every right judgment if all are of one kind: calling all statements the same earns nothing."""
+    """The faults, and a fault for every right judgment if all are of one kind: calling all statements the same earns
+    nothing."""
     found = dict(faults)
     for side, other, told in (
         (RIGHT, WRONG, "this counts once you have also found a wrong statement."),
@@ -78,7 +79,8 @@ def _fault(item: Item, key: Key, causes: Mapping[str, str], given: Mapping[Any, 
     if cause != right_cause:
         return (
             "wrong-cause",
-            f"{lead}number and verdict are right; {cause!r} is not what happened. Hold what each cause means against the sentence.",
+            f"{lead}number and verdict are right; {cause!r} is not what happened. Hold what each cause means against "
+            f"the sentence.",
         )
     return None
 

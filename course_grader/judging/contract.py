@@ -1,4 +1,5 @@
-"""The contract of an exercise: its cases, its oracle and the shares of its points. A worker cannot import this package."""
+"""The contract of an exercise: its cases, its oracle and the shares of its points. A worker cannot import this
+package."""
 
 import math
 import random
@@ -20,7 +21,8 @@ Oracle = Callable[[Params, Case, Outcome], Sequence[Verdict]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighed:
-    """A case so large that the operating system's count of an answer's memory confirms what was measured inside the worker.
+    """A case so large that the operating system's count of an answer's memory confirms what was measured inside the
+    worker.
 
     It runs only in a class, where answers are in processes of their own that can be watched from outside.
     """
@@ -76,7 +78,8 @@ class Judging:
 
 
 def read_shares(text: str) -> dict[str, float]:
-    """The shares of a text such as "values:state 0.5, cost:bytes 0.5"; ValueError names an entry that is no such pair."""
+    """The shares of a text such as "values:state 0.5, cost:bytes 0.5"; ValueError names an entry that is no such
+    pair."""
     shares: dict[str, float] = {}
     for entry in text.split(","):
         name, _, share = entry.strip().rpartition(" ")
@@ -134,7 +137,8 @@ def _judge(card: exercises.Card, contract: Judging, params: Params, case: Case, 
 
 
 def lost(case: Case, shares: Mapping[str, float], fault: Fault, kind: VerdictKind | None = None) -> list[Verdict]:
-    """The verdicts of a case that gave nothing to judge: its own share is lost, or all of its kind where it names none."""
+    """The verdicts of a case that gave nothing to judge: its own share is lost, or all of its kind where it names
+    none."""
     kind = kind or case.kind
     parts = [key.split(":", 1)[1] for key in shares if key.startswith(f"{kind}:")]
     if kind == case.kind and f"{kind}:{case.part}" in shares:

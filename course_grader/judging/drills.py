@@ -36,7 +36,8 @@ class DrillKey:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """The value of a mistake that leads to this many times the right answer; the factor may depend on the parameters."""
+    """The value of a mistake that leads to this many times the right answer; the factor may depend on the
+    parameters."""
 
     factor: float | Callable[[Params], float]
 

@@ -39,7 +39,8 @@ def mean_of(lists: Sequence[Sequence[Tensor | None]], weights: Sequence[float] |
 
 
 def alike(got: Any, want: Tensor, beside: float = 0.0) -> bool:
-    """Whether this is the right tensor up to rounding; where its numbers cancel out, those `beside` it set the scale."""
+    """Whether this is the right tensor up to rounding; where its numbers cancel out, those `beside` it set the
+    scale."""
     return close(got, want, REL, CANCELLED * beside)
 
 
@@ -51,8 +52,8 @@ def all_alike(got: Sequence[Any], want: Sequence[Tensor | None]) -> bool:
 def in_flight(case: Case, rank: int) -> Fault:
     """The fault of a result that is right under the plain run and wrong under an adversary."""
     return "in-flight", (
-        f"With {case.adversary}, rank {rank}'s result changes: a tensor is used while it is under way. Between the start of "
-        "an asynchronous operation and its `wait()` do not read or write its tensor."
+        f"With {case.adversary}, rank {rank}'s result changes: a tensor is used while it is under way. Between the "
+        "start of an asynchronous operation and its `wait()` do not read or write its tensor."
     )
 
 
@@ -66,8 +67,8 @@ def gradients_fault(
 ) -> Fault | None:
     """The first rank whose list of tensors is wrong, and how.
 
-    `want` is the right list, or a function of the rank; so is the value of a mistake. `where` is the place of the list in
-    what a rank returns.
+    `want` is the right list, or a function of the rank; so is the value of a mistake. `where` is the place of the list
+    in what a rank returns.
     """
     for rank, got in enumerate(results):
         right = want(rank) if callable(want) else want
@@ -99,7 +100,8 @@ def _named(rank: int, got: Tensors, want: Sequence[Tensor | None], mistakes: Seq
         if not torch.isfinite(one).all():
             return (
                 "not-finite",
-                f"{where} holds NaN or infinity, as from 0/0, ∞ − ∞, 0 · ∞, an overflow or a tensor that was never filled.",
+                f"{where} holds NaN or infinity, as from 0/0, ∞ − ∞, 0 · ∞, an overflow or a tensor that was "
+                f"never filled.",
             )
         if not close(one, two, REL, top):
             wrong.append((where, one, two))

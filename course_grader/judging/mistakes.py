@@ -8,7 +8,8 @@ from course_grader.records import Case, Verdict, VerdictKind
 
 
 class Wrong(NamedTuple):
-    """What is wrong with an answer, and what a mistake that is found to do the same needs: the words before its sentence, and the part."""
+    """What is wrong with an answer, and what a mistake that is found to do the same needs: the words before its
+    sentence, and the part."""
 
     mistake: str  # "" where it has no name
     message: str  # for the learner
@@ -17,7 +18,8 @@ class Wrong(NamedTuple):
 
 
 WHOLE = ("whole",)
-"""As the part: only a mistake that explains all of what came back is named, as where the numbers of a list mean nothing one by one."""
+"""As the part: only a mistake that explains all of what came back is named, as where the numbers of a list mean nothing
+one by one."""
 
 Fault = Wrong | tuple[str, str]
 """What is wrong with an answer: the mistake's name ("" where it has none) and the message for the learner."""
@@ -27,8 +29,8 @@ Fault = Wrong | tuple[str, str]
 class Mistake:
     """A known mistake: its name, the value it leads to, and what to tell a learner who returns that value.
 
-    `value` is a constant, a tensor, or a function of the case (a row's arguments, a rank, a drill's parameters); a function
-    returns None where the mistake does not apply.
+    `value` is a constant, a tensor, or a function of the case (a row's arguments, a rank, a drill's parameters); a
+    function returns None where the mistake does not apply.
     """
 
     name: str
@@ -58,7 +60,8 @@ def shifted(value: Callable[..., Any], by: float) -> Callable[..., Any]:
 def matching(
     mistakes: Iterable[Mistake], given: tuple[Any, ...], equal: Callable[[Any], bool], lead: str = ""
 ) -> Fault | None:
-    """The first mistake whose value on the arguments `given` is `equal` to what came back; `lead` goes before its message."""
+    """The first mistake whose value on the arguments `given` is `equal` to what came back; `lead` goes before its
+    message."""
     for mistake in mistakes:
         value = mistake.on(*given)
         if value is not None and equal(value):

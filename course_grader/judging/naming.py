@@ -1,10 +1,11 @@
 """Name a mistake by running it: the shipped wrong answers run on the cases that an answer gets wrong.
 
-A mistake is named if it does what the answer did on every failing case of a share, and if no mistake with another name does the same.
-"What it did" is the whole result, or one part of it: one place of a tuple, one key of a dictionary, one rank or one row. For cost and
-protocol it is the traffic. Where many results are right, it is what the judge reports. A single word or None is weak evidence, so there
-the mistake must agree with the answer on all cases; so are a few small whole numbers, and there it must not fail where the answer is right.
-If no mistake fits, the judge's message stays: it says what differs and names no cause.
+A mistake is named if it does what the answer did on every failing case of a share, and if no mistake with another name
+does the same. "What it did" is the whole result, or one part of it: one place of a tuple, one key of a dictionary, one
+rank or one row. For cost and protocol it is the traffic. Where many results are right, it is what the judge reports. A
+single word or None is weak evidence, so there the mistake must agree with the answer on all cases; so are a few small
+whole numbers, and there it must not fail where the answer is right. If no mistake fits, the judge's message stays: it
+says what differs and names no cause.
 """
 
 import math
@@ -47,7 +48,8 @@ class Judged:
 
 
 def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
-    """The wrong answers that have a sentence, each with the mistake's name and the sentence; of one name the first one's."""
+    """The wrong answers that have a sentence, each with the mistake's name and the sentence; of one name the first
+    one's."""
     wrong = [each for each in answers(exercise) if each.sort != "right" and each.mistake not in ("-", "~")]
     says: dict[str, str] = {}
     for each in wrong:
@@ -57,7 +59,8 @@ def mistakes_of(exercise: str) -> list[tuple[BankAnswer, str, str]]:
 
 
 def named(exercise: str, contract: Judging, judged: Sequence[Judged], seconds: float = SECONDS) -> list[list[Verdict]]:
-    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its sentence.
+    """The verdicts of each case; where a shipped mistake does what the answer did, they carry its name and its
+    sentence.
 
     After `seconds` of CPU time no further mistake is tried.
     """
@@ -96,7 +99,8 @@ class _Trial:
     def cause(
         self, candidates: Sequence[tuple[BankAnswer, str, str]], places: Sequence[tuple[int, int]]
     ) -> tuple[str, str] | None:
-        """The one mistake that explains all these verdicts, as its name and sentence; None where there is none or are several."""
+        """The one mistake that explains all these verdicts, as its name and sentence; None where there is none or are
+        several."""
         enough = None if self.contract.many_right else CASES  # what a judge finds is less particular than a value
         first = sorted(places, key=lambda place: (self.judged[place[0]].case.ranks or 0, place))[:enough]
         whole, parts = list[tuple[BankAnswer, str, str]](), dict[Path, list[tuple[BankAnswer, str, str]]]()
@@ -162,14 +166,16 @@ class _Trial:
     def fits_all(
         self, rivals: Sequence[tuple[BankAnswer, str, str]], name: str, places: Sequence[tuple[int, int]]
     ) -> bool:
-        """Whether a shipped answer with this name explains something of every failing verdict, as far as the time allows."""
+        """Whether a shipped answer with this name explains something of every failing verdict, as far as the time
+        allows."""
         for answer in (each for each, its, _ in rivals if its == name):
             if all(time.process_time() > self.until or self.explained(answer, *place) for place in places):
                 return True
         return False
 
     def told_apart(self, rivals: Sequence[tuple[BankAnswer, str, str]], to_the_end: bool = False) -> dict[str, str]:
-        """The mistakes that do what the answer did in every case, the ones that it gets right among them, until one name is left."""
+        """The mistakes that do what the answer did in every case, the ones that it gets right among them, until one
+        name is left."""
         left = list(rivals)
         for at in sorted(range(len(self.judged)), key=lambda at: (self.judged[at].case.ranks or 0, at)):
             few = len({name for _, name, _ in left}) < (1 if to_the_end else 2)
@@ -201,7 +207,8 @@ class _Trial:
         return _said.made(case_key(answer, each.params, each.case), said)[1]
 
     def explained(self, answer: BankAnswer, at: int, number: int) -> set[Path]:
-        """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of it."""
+        """The parts of a failing verdict's outcome in which a mistake does what the answer did; () is the whole of
+        it."""
         each = self.judged[at]
         verdict, got, slip = each.verdicts[number], each.outcome, self.run(answer, at)
         if got.state != "answered" or slip.state != "answered":
@@ -230,7 +237,8 @@ def _same_outcome(got: Outcome, slip: Outcome) -> bool:
 
 
 def _waits(outcome: Outcome) -> list[tuple[str, ...]]:
-    """Who waits for whom in a deadlock, the first two of them: an error of an answer speaks for itself, a deadlock may have a cause."""
+    """Who waits for whom in a deadlock, the first two of them: an error of an answer speaks for itself, a deadlock may
+    have a cause."""
     return _WAIT.findall(outcome.error)[:2]
 
 
@@ -260,7 +268,8 @@ Columns = dict[Path, list[tuple[Path, Any, Any]]]
 
 
 def _columns_of(got: Any, right: Any, where: Path, paths: Set[Path]) -> Columns:
-    """The values of an answer and the right ones, with their paths, by the part that they belong to; `paths` may add some."""
+    """The values of an answer and the right ones, with their paths, by the part that they belong to; `paths` may add
+    some."""
 
     def columns() -> Columns:
         mine, wants, found = _leaves(got), _leaves(right), Columns()
@@ -304,7 +313,8 @@ def _is_telling(value: Any) -> bool:
 
 
 def _says_little(value: Any) -> bool:
-    """Whether a value is a word, None or a yes, which different mistakes may share: it names one only if all cases agree."""
+    """Whether a value is a word, None or a yes, which different mistakes may share: it names one only if all cases
+    agree."""
     found = [each for path, each in _leaves(value).items() if path[-1:] != (len,)]
     return len(found) <= 2 and all(type(each) in (str, bool, type(None)) for each in found)
 

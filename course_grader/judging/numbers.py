@@ -18,7 +18,8 @@ def number_fault(
     mistakes: Sequence[Mistake] = (),
     hint: str = "",
 ) -> Fault | None:
-    """What is wrong with one number: a known mistake by its name and message, else how far off it is, never the answer."""
+    """What is wrong with one number: a known mistake by its name and message, else how far off it is, never the
+    answer."""
     if near(got, want, rel):
         return None
     if got is None:

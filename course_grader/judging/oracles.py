@@ -16,8 +16,8 @@ def oracle(
 ) -> Oracle:
     """An oracle: `own` finds the fault that a case asks about.
 
-    `others` ("cost:memory" -> finder) are asked too in plain runs, where `own` finds nothing or, with `always`, whatever it
-    finds. `named` puts the name of the case before each message.
+    `others` ("cost:memory" -> finder) are asked too in plain runs, where `own` finds nothing or, with `always`,
+    whatever it finds. `named` puts the name of the case before each message.
     """
 
     def verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:

@@ -1,7 +1,7 @@
 """Answers that are called on many rows: what each value of a row must be, and the known ways to get it wrong.
 
-The probe `rows` calls function i of an answer on every row of `case.args = (i, rows)`. `table(...)` makes the verdicts of such an
-exercise from one column a function, or from a tuple of columns for a function that returns a tuple.
+The probe `rows` calls function i of an answer on every row of `case.args = (i, rows)`. `table(...)` makes the verdicts
+of such an exercise from one column a function, or from a tuple of columns for a function that returns a tuple.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +48,8 @@ class Column(Knowing):
     some: str = ""  # said of None where a number is right, in a column in which None can be right too
 
     def fault(self, case: Case, values: Sequence[Any]) -> Fault | None:
-        """What is wrong with the first wrong row; of several mistakes that lead there, the one that explains the most rows."""
+        """What is wrong with the first wrong row; of several mistakes that lead there, the one that explains the most
+        rows."""
         rows = case.args[1]
         wants = [self.want(*row) for row in rows]
         for row, got, want in zip(rows, values, wants, strict=True):
@@ -93,7 +94,8 @@ class Column(Knowing):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word(Knowing):
-    """One word of each row, out of `choices`; a mistake is named if it gives the learner's word on every row of the case."""
+    """One word of each row, out of `choices`; a mistake is named if it gives the learner's word on every row of the
+    case."""
 
     part: str
     choices: Sequence[str]
@@ -199,7 +201,8 @@ class Breakdown(Knowing):
         return not self._same(value[key], want[key], want) and self._same(got[key], value[key], value)
 
     def _explains_all(self, mistake: Mistake, pairs: Sequence[tuple[Any, Any]], keys: Sequence[Any]) -> bool:
-        """Whether these parts of all rows are what the mistake leads to; a row that has none of a part does not count."""
+        """Whether these parts of all rows are what the mistake leads to; a row that has none of a part does not
+        count."""
         for row, got in pairs:
             want = self.want(*row)
             value = {**want, **(mistake.on(*row) or {})}

@@ -17,7 +17,8 @@ WIDEST = 4  # times the low end: a wider interval commits to nothing
 def prediction(
     unit: str, truth: Callable[[Params], float], reveal: Callable[[Params], str], why: str, pytorch: str = ""
 ) -> Judging:
-    """The judging of a prediction in `unit`: a positive interval at most a factor of four wide earns all points, right or not."""
+    """The judging of a prediction in `unit`: a positive interval at most a factor of four wide earns all points, right
+    or not."""
 
     def true(params: Params) -> float:
         return float(truth(params))  # many models compute in numpy, whose numbers and booleans JSON refuses

@@ -18,7 +18,8 @@ def unseen(rng: random.Random, part: str, index: int, name: str, rows: Sequence[
 
 
 def plain(part: str, index: int, name: str, rows: Sequence[tuple[Any, ...]]) -> Case:
-    """A few unseen rows of the shown kind: the shown numbers, written down, are no answer, and earn nothing once these are asked."""
+    """A few unseen rows of the shown kind: the shown numbers, written down, are no answer, and earn nothing once these
+    are asked."""
     return Case(name=name, args=(index, list(rows)), part=part, visible=False)
 
 
@@ -45,7 +46,8 @@ def rounded(low: float, high: float, digits: int) -> Callable[[random.Random], f
 def draw_rows(
     rng: random.Random, count: int, *fields: Any, keep: Callable[[tuple[Any, ...]], bool] | None = None
 ) -> list[tuple[Any, ...]]:
-    """Rows drawn field by field; a field is a tuple of choices or a function of the generator. Rows that `keep` refuses go."""
+    """Rows drawn field by field; a field is a tuple of choices or a function of the generator. Rows that `keep` refuses
+    go."""
     rows: list[tuple[Any, ...]] = []
     while len(rows) < count:
         row = tuple(each(rng) if callable(each) else rng.choice(each) for each in fields)
@@ -70,7 +72,8 @@ def one_apart(
 ) -> list[tuple[Any, ...]]:
     """For each argument, or each key of a dictionary argument, a row that differs from one of `rows` in it alone.
 
-    The right result differs too, if it depends on that argument: a cache keyed by too few of the arguments gives a wrong result.
+    The right result differs too, if it depends on that argument: a cache keyed by too few of the arguments gives a
+    wrong result.
     """
     found: list[tuple[Any, ...]] = []
     right = [want(*row) for row in rows]

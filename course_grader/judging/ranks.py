@@ -1,7 +1,7 @@
 """Results of several ranks: secret input data for each, and which ranks' numbers a result contains.
 
-Every rank's data are secret integers, different on each rank. So sums are exact in any order, and a wrong sum can be decomposed
-into how often it contains each rank's numbers.
+Every rank's data are secret integers, different on each rank. So sums are exact in any order, and a wrong sum can be
+decomposed into how often it contains each rank's numbers.
 """
 
 import math
@@ -52,7 +52,8 @@ def moved_early(case: Case, rank: int) -> Fault:
 
 
 def counts(got: Tensor, given: Sequence[Tensor]) -> list[float] | None:
-    """How often `got` contains each rank's numbers; None if it is no such combination, or if sizes differ or are too small."""
+    """How often `got` contains each rank's numbers; None if it is no such combination, or if sizes differ or are too
+    small."""
     if any(x.numel() != got.numel() for x in given):
         return None
     table = torch.stack([x.double().reshape(-1) for x in given], 1)
@@ -91,7 +92,8 @@ def over_ranks(
     wrong: Callable[[int, Tensor], Fault | None] | None = None,
     where: tuple[Any, ...] = (),
 ) -> Fault | None:
-    """The first rank whose tensor differs from the one in `wants`: its shape or dtype, its use in flight, or what `wrong` reports.
+    """The first rank whose tensor differs from the one in `wants`: its shape or dtype, its use in flight, or what
+    `wrong` reports.
 
     Without `wrong` that is how many of its numbers differ. `where` is the place of the tensor in what a rank returns.
     """
@@ -152,14 +154,14 @@ def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: 
     ]
     if len(right) == 1 and n > 2:
         return "one-chunk-only", (
-            f"Rank {rank} has the sum only in chunk {right[0]}, as after the first half; the finished chunks must still "
-            "be passed around."
+            f"Rank {rank} has the sum only in chunk {right[0]}, as after the first half; the finished chunks must "
+            "still be passed around."
         )
     own = [x.reshape(-1).tensor_split(n)[c] for c, x in enumerate(given)]
     if n > 1 and all(torch.equal(one, two) for one, two in zip(got_chunks, own, strict=True)):
         return "wrong-owner", (
-            f"On rank {rank}, chunk c holds only rank c's own numbers. Which chunk did each rank finish in the first half, and "
-            "which chunk did it pass on as finished in the second?"
+            f"On rank {rank}, chunk c holds only rank c's own numbers. Which chunk did each rank finish in the first "
+            "half, and which chunk did it pass on as finished in the second?"
         )
     wrong = next(
         c for c, (one, two) in enumerate(zip(got_chunks, want_chunks, strict=True)) if not torch.equal(one, two)
@@ -178,7 +180,8 @@ def _slip(case: Case, given: Sequence[Tensor], got: Tensor, want: Tensor, rank: 
 
 
 def world(n: int, make: Callable[[], Any], layout: str = "") -> PerRank:
-    """Arguments of `n` ranks, drawn one rank after another; `layout` names the memory layout in which the probe passes them."""
+    """Arguments of `n` ranks, drawn one rank after another; `layout` names the memory layout in which the probe passes
+    them."""
     return tuple((make(), layout) if layout else (make(),) for _ in range(n))
 
 

@@ -16,7 +16,8 @@ RELATIVE = {torch.float64: 1e-10, torch.float32: 1e-4, torch.float16: 1e-2, torc
 
 
 class OtherTensors(random.Random):
-    """The draws of a seed, so the same cases with the same shapes, but other numbers in the tensors that `coin_of` draws."""
+    """The draws of a seed, so the same cases with the same shapes, but other numbers in the tensors that `coin_of`
+    draws."""
 
 
 def coin_of(rng: random.Random) -> torch.Generator:
@@ -82,8 +83,8 @@ def largest(tensors: Sequence[Tensor | None]) -> float:
 def close(got: Any, want: Tensor, rel: float | None = None, floor: float = 0.0) -> bool:
     """Whether a tensor has the right dtype, shape and numbers up to `rel` of the largest number of `want`.
 
-    `rel` follows from the dtype by default. `floor` is the least scale: the largest number of the tensors that this one is a
-    difference of.
+    `rel` follows from the dtype by default. `floor` is the least scale: the largest number of the tensors that this one
+    is a difference of.
     """
     if not isinstance(got, Tensor) or got.shape != want.shape or got.dtype != want.dtype:
         return False
@@ -148,8 +149,8 @@ def tensor_fault(
 ) -> Fault | None:
     """What is wrong with one tensor: a known mistake by its name, else how far off it is.
 
-    A mistake's value is the tensor it leads to; one that leads to the right tensor in this case names nothing. Without `mistakes`,
-    the sentence of a shipped mistake can follow `where` and a colon.
+    A mistake's value is the tensor it leads to; one that leads to the right tensor in this case names nothing. Without
+    `mistakes`, the sentence of a shipped mistake can follow `where` and a colon.
     """
     if close(got, want, rel, floor):
         return None

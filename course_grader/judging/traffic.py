@@ -36,7 +36,8 @@ def too_many_bytes(meter: Meter, size: int, most: float, needs: str) -> Fault | 
     if n > 2 and len(over) == 1 and len(told[worst]) > 2:
         return (
             "one-root",
-            f"All traffic passes through rank {worst}: it sends {spent}, {needs} {allowed}, and the others wait for it.",
+            f"All traffic passes through rank {worst}: it sends {spent}, {needs} {allowed}, and the others "
+            f"wait for it.",
         )
     if n > 3 and all(len(each) == n - 1 for each in told):
         return "told-everyone", f"Every rank sends to every other: {spent} bytes per rank, {needs} {allowed}."
@@ -61,16 +62,18 @@ def sent_again(meter: Meter, needed: Sequence[float], neighbors: int = 1) -> Fau
 
 
 def too_few_bytes(meter: Meter, sent: Sequence[float], received: Sequence[float]) -> Fault | None:
-    """A rank that sent or received too few bytes for a right answer; `sent` and `received` are the least bytes by rank."""
+    """A rank that sent or received too few bytes for a right answer; `sent` and `received` are the least bytes by
+    rank."""
     for rank, (out, into) in enumerate(zip(sent, received, strict=True)):
         if meter["bytes_received"][rank] < into:
             return "too-few-bytes", (
-                f"Rank {rank} received {meter['bytes_received'][rank]:,} bytes, but it needs at least {into:,.0f} to know the "
-                "answer."
+                f"Rank {rank} received {meter['bytes_received'][rank]:,} bytes, but it needs at least {into:,.0f} to "
+                "know the answer."
             )
         if meter["bytes_sent"][rank] < out:
             return "too-few-bytes", (
-                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; the other ranks need {out:,.0f} bytes of its data."
+                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes; the other ranks need {out:,.0f} bytes "
+                f"of its data."
             )
     return None
 
@@ -92,7 +95,8 @@ def too_long(meter: Meter, most: int, think: str) -> Fault | None:
         return None
     return (
         "in-a-row",
-        f"It takes {flights:.0f} latencies one after another; {most} are enough. Ranks wait for each other in a chain. {think}",
+        f"It takes {flights:.0f} latencies one after another; {most} are enough. Ranks wait for each other in a "
+        f"chain. {think}",
     )
 
 

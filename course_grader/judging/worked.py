@@ -1,8 +1,9 @@
-"""The shipped answers of an exercise at work: its right answer as the oracle, its wrong ones as what a learner may have done.
+"""The shipped answers of an exercise at work: its right answer as the oracle, its wrong ones as what a learner may have
+done.
 
-The first right answer is the worked one: it reads the numbers of its variant, as the learner's cell does. A judge that says
-`right = Worked("state-13b")` compares with `right[0](*row)`, the first function that the cell defines, or on ranks with
-`right.value(case)`. Whose numbers they are is set by `judging.contract` around every call of a judge.
+The first right answer is the worked one: it reads the numbers of its variant, as the learner's cell does. A judge that
+says `right = Worked("state-13b")` compares with `right[0](*row)`, the first function that the cell defines, or on ranks
+with `right.value(case)`. Whose numbers they are is set by `judging.contract` around every call of a judge.
 """
 
 import ast
@@ -74,7 +75,8 @@ def text_of(params: Mapping[str, Any]) -> str:
 
 
 def functions(answer: BankAnswer, params: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What an answer defines, in the order of its card, on the variant with these parameters: its source is run as a cell would be."""
+    """What an answer defines, in the order of its card, on the variant with these parameters: its source is run as a
+    cell would be."""
     title = f"<answer {hash(answer.source) & 0xFFFFFF:x}>"
     linecache.cache[title] = (len(answer.source), None, answer.source.splitlines(True), title)  # errors show the line
     code, names = _compiled.made(answer.source, lambda: _compile(answer.source, title))
@@ -123,7 +125,8 @@ def case_key(answer: BankAnswer, params: Mapping[str, Any], case: Case) -> tuple
 def outcome_of(
     answer: BankAnswer, params: Mapping[str, Any], case: Case, make: Callable[[], Outcome] | None = None
 ) -> Outcome:
-    """The outcome of a shipped answer on a case: the one that is known, else that of `make()`, which runs it anew by default."""
+    """The outcome of a shipped answer on a case: the one that is known, else that of `make()`, which runs it anew by
+    default."""
     return _made.made(case_key(answer, params, case), lambda: (case, make() if make else run(answer, params, case)))[1]
 
 
@@ -149,7 +152,8 @@ class Worked:
         return _defined.made((answer.source, text_of(params)), lambda: functions(answer, params))
 
     def wrong(self, name: str, *given: Any, at: int = 0) -> Any:
-        """What function number `at` of a shipped wrong answer makes of these arguments, for cases that must tell the two apart."""
+        """What function number `at` of a shipped wrong answer makes of these arguments, for cases that must tell the
+        two apart."""
         answer = next(each for each in answers(self.exercise) if each.name == name)
         return self._functions(answer)[at](*given)
 

@@ -1,7 +1,7 @@
 """Plain data as bytes, for a process boundary that only plain data may cross.
 
-None, bool, int, float, str, list, tuple, dict and tensor may cross, by exact type: a subclass is refused, because it may carry
-behavior. This module encodes, `decoder` decodes. Loading them does not load torch.
+None, bool, int, float, str, list, tuple, dict and tensor may cross, by exact type: a subclass is refused, because it
+may carry behavior. This module encodes, `decoder` decodes. Loading them does not load torch.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
     torch = sys.modules.get("torch")
     if torch is None or type(value) is not torch.Tensor:
         raise NotPlainData(
-            f"{path} is a {type(value).__module__}.{type(value).__qualname__}; only None, bool, int, float, str, list, tuple, "
-            "dict and tensor cross, by exact type."
+            f"{path} is a {type(value).__module__}.{type(value).__qualname__}; only None, bool, int, float, str, "
+            "list, tuple, dict and tensor cross, by exact type."
         )
     code, numbers = tensor_bytes(value, path)
     shape = value.shape
@@ -99,7 +99,8 @@ def _write_tensor(value: Any, put: Any, path: str) -> None:
 
 
 def plain(value: Any) -> Any:
-    """The value with almost plain parts converted: numpy numbers and arrays, parameters, named tuples, subclasses of numbers."""
+    """The value with almost plain parts converted: numpy numbers and arrays, parameters, named tuples, subclasses of
+    numbers."""
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
         return value

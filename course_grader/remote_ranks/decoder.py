@@ -1,7 +1,7 @@
 """Decoding plain data from untrusted bytes.
 
-Decoding executes nothing, allocates nothing for a length that the bytes do not contain, and returns data that shares no memory
-with the bytes.
+Decoding executes nothing, allocates nothing for a length that the bytes do not contain, and returns data that shares no
+memory with the bytes.
 """
 
 from __future__ import annotations

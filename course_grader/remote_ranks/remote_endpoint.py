@@ -1,9 +1,9 @@
 """An endpoint whose kernel is in another process: it sends copies of tensors in flight, and runs ahead of the replies.
 
-A rank may continue before the kernel has replied if the reply is known: True, for every call that only starts something and
-for the end of a send. If the kernel finds that the rank blocks there, the run ends as it would have, and anything the rank did
-beyond that point is discarded. With early delivery, messages may arrive in the meantime; they are fetched before the rank uses
-any tensor (`catch_up`).
+A rank may continue before the kernel has replied if the reply is known: True, for every call that only starts something
+and for the end of a send. If the kernel finds that the rank blocks there, the run ends as it would have, and anything
+the rank did beyond that point is discarded. With early delivery, messages may arrive in the meantime; they are fetched
+before the rank uses any tensor (`catch_up`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class _Watch(TorchFunctionMode):
 
 
 class RemoteEndpoint(ObservedEndpoint):
-    """An endpoint that runs ahead of the replies: `RemoteHost.defer` sends a request together with the rank's next one."""
+    """An endpoint that runs ahead of the replies: `RemoteHost.defer` sends a request together with the rank's next
+    one."""
 
     is_remote = True
 
@@ -157,7 +158,8 @@ class RemoteEndpoint(ObservedEndpoint):
 
 
 class RemoteHost(ObservedHost):
-    """Runs ranks whose kernel is behind a socket. `meeting` is the judge's core, to which the threads of a long run move."""
+    """Runs ranks whose kernel is behind a socket. `meeting` is the judge's core, to which the threads of a long run
+    move."""
 
     def __init__(self, *arguments: Any, meeting: int | None, **options: Any) -> None:
         self.meeting, self._asked = meeting, 0

@@ -3,16 +3,16 @@
     worker   serve_ranks(sock, fn)                                   runs fn(comm, *args) on each of its ranks
     judge    judge_ranks(sock, ranks, args=…, per_rank=…) -> Run     the Run that `attempt` would give
 
-`sock` is a connected stream socket (a socketpair across a fork). For one process per rank, the judge passes a list
-of sockets, one per rank, and tells each worker which ranks it has. A rank receives its arguments over the socket when it
+`sock` is a connected stream socket (a socketpair across a fork). For one process per rank, the judge passes a list of
+sockets, one per rank, and tells each worker which ranks it has. A rank receives its arguments over the socket when it
 starts, not before.
 
-A frame is four bytes of length and a value (see `wire`). The two sides take strict turns: the judge names a rank and its
-reply, and the worker answers with that rank's next request, or with several if it knew the replies to all but the last.
-Anything else ends the run with `Refused` or `Unfinished`: a rank out of turn, an unknown operation, a group or peer that
-is not the rank's own, a tensor of another size than announced, or too many requests, bytes or seconds. Sizes are measured
-on the tensors that arrive. No byte count, clock or match comes from the worker; memory, FLOPs and the seconds of
-compute that a rank charges itself are the worker's own claims.
+A frame is four bytes of length and a value (see `wire`). The two sides take strict turns: the judge names a rank and
+its reply, and the worker answers with that rank's next request, or with several if it knew the replies to all but the
+last. Anything else ends the run with `Refused` or `Unfinished`: a rank out of turn, an unknown operation, a group or
+peer that is not the rank's own, a tensor of another size than announced, or too many requests, bytes or seconds. Sizes
+are measured on the tensors that arrive. No byte count, clock or match comes from the worker; memory, FLOPs and the
+seconds of compute that a rank charges itself are the worker's own claims.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class _Judge:
                 error = self._turns()
             except TimeoutError:
                 error = Unfinished(
-                    f"The run took too long: {self.caps.seconds:g} s in all and {self.caps.answer_seconds:g} s between two calls "
-                    "are allowed. Does a loop never end, or grow too fast?"
+                    f"The run took too long: {self.caps.seconds:g} s in all and {self.caps.answer_seconds:g} s "
+                    "between two calls are allowed. Does a loop never end, or grow too fast?"
                 )
             except Gone:
                 error = Unfinished("The process of the ranks ended before the run did.")

@@ -1,4 +1,5 @@
-"""The worker's side of a run across a process boundary: it runs the rank threads and sends their requests to the judge's kernel."""
+"""The worker's side of a run across a process boundary: it runs the rank threads and sends their requests to the
+judge's kernel."""
 
 from __future__ import annotations
 

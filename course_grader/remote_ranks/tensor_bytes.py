@@ -1,4 +1,5 @@
-"""The dtypes that may cross a process boundary, and a tensor's elements as bytes. Loading this module does not load torch."""
+"""The dtypes that may cross a process boundary, and a tensor's elements as bytes. Loading this module does not load
+torch."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class NotPlainData(TypeError):
 
 
 def tensor_bytes(value: Any, path: str) -> tuple[int, Any]:
-    """A tensor's dtype as an index in `DTYPES`, and its numbers as a contiguous numpy array; `NotPlainData` if it cannot cross."""
+    """A tensor's dtype as an index in `DTYPES`, and its numbers as a contiguous numpy array; `NotPlainData` if it
+    cannot cross."""
     code = _CODES.get(value.dtype)
     if code is None:
         _learn_dtypes()

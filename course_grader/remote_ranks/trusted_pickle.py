@@ -1,7 +1,7 @@
 """Messages from the judge to a worker as bytes: the only direction in which the reader may trust the writer.
 
-The values of `codec` may cross, and bytes and sets as well. It is several times as fast, because nothing needs to be checked.
-Messages from a worker to the judge use only `codec`. Loading this module does not load torch.
+The values of `codec` may cross, and bytes and sets as well. It is several times as fast, because nothing needs to be
+checked. Messages from a worker to the judge use only `codec`. Loading this module does not load torch.
 """
 
 from __future__ import annotations
@@ -40,14 +40,16 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes | bytearray | memoryview) -> Any:
-    """The value that `pack` made these bytes of. Never use it on bytes from a worker: unpickling can execute any code."""
+    """The value that `pack` made these bytes of. Never use it on bytes from a worker: unpickling can execute any
+    code."""
     return pickle.loads(data)
 
 
 def _parts(tensor: Any) -> tuple[int, tuple[int, ...], tuple[int, ...], Any]:
     """A tensor's dtype as an index in `codec.DTYPES`, its shape, the order of its dimensions in memory, and its bytes.
 
-    The order is empty for a contiguous tensor. Gaps between its elements do not cross: they may hold what is not the reader's.
+    The order is empty for a contiguous tensor. Gaps between its elements do not cross: they may hold what is not the
+    reader's.
     """
     order: tuple[int, ...] = ()
     if not tensor.is_contiguous():

@@ -91,7 +91,8 @@ DENIED = (
     "vhangup",
     "vmsplice",
 )
-WATCHES = (  # of files that all can read, of what of them is in memory, of the system's own counts and of numbers given out in order
+# of files that all can read, of what of them is in memory, of the system's own counts and of numbers given out in order
+WATCHES = (
     "cachestat",
     "fadvise64",
     "flock",
@@ -198,7 +199,8 @@ def program(denied: Sequence[str], *, sockets: bool, ignored: Sequence[str] = ()
 
 
 def without_locks() -> list[Instruction]:
-    """A further filter for ranks: file locks and system-wide counters could carry data between ranks without a message."""
+    """A further filter for ranks: file locks and system-wide counters could carry data between ranks without a
+    message."""
     fail = (_RETURN, 0, 0, _FAIL | errno.EPERM)
     made: list[Instruction] = [
         (_LOAD, 0, 0, _NUMBER),

@@ -81,7 +81,8 @@ def _show(path: Path, root: Path) -> None:
 
 
 def _show_course(root: Path, covered: bool) -> None:
-    """Show the worker's side of the course at its own path, and nothing else of that folder, or, if it is installed, of its packages."""
+    """Show the worker's side of the course at its own path, and nothing else of that folder, or, if it is installed, of
+    its packages."""
     target = root / str(ROOT).lstrip("/")
     target.mkdir(parents=True, exist_ok=True)
     for each in ([target / package for package in PACKAGES] if installed() else [target]) if covered else []:

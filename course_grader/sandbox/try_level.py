@@ -1,4 +1,5 @@
-"""`python -m course_grader.sandbox.try_level LEVEL SCRATCH`: whether a child of this process can enter a sandbox of that level.
+"""`python -m course_grader.sandbox.try_level LEVEL SCRATCH`: whether a child of this process can enter a sandbox of
+that level.
 
 The scratch folder is the caller's to delete: only where nothing is mounted in it may it be deleted.
 """

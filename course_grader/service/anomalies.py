@@ -51,7 +51,8 @@ def anomalies_of(
     source: Notebook, learner: Notebook, cards: Sequence[Card], submission: Submission, reports: Sequence[Report]
 ) -> list[Anomaly]:
     """The signs in one submission, one line of each kind: cells that were copied, retyped, damaged, changed or have
-    edited metadata, access to names that answers do not need, lost workers. What the released stub already shows is none.
+    edited metadata, access to names that answers do not need, lost workers. What the released stub already shows is
+    none.
     """
     found = [_anomaly(sign.kind, sign.exercise, sign.text) for sign in submission.signs]
     found += [*_changed_cells(source, learner, cards), *_reaching(submission, cards, _stubs(source))]
@@ -228,7 +229,8 @@ def _nodes(source: str) -> Iterator[ast.AST]:
 
 
 def answers_of(submission: Submission) -> dict[str, dict[str, Any]]:
-    """Exercise -> fingerprint of its answer: a hash of its structure (without names, comments and layout) and its size."""
+    """Exercise -> fingerprint of its answer: a hash of its structure (without names, comments and layout) and its
+    size."""
     sources: dict[str, list[str]] = defaultdict(list)
     for step in submission.steps:
         if step.do == "run" and step.exercise:
@@ -237,7 +239,8 @@ def answers_of(submission: Submission) -> dict[str, dict[str, Any]]:
 
 
 def fingerprint(source: str) -> dict[str, Any]:
-    """Hash and size of an answer's syntax tree, in which every name is replaced by the order of its first appearance."""
+    """Hash and size of an answer's syntax tree, in which every name is replaced by the order of its first
+    appearance."""
     try:
         tree = ast.parse(source if len(source) <= READ else "")
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -27,7 +27,8 @@ _PICTURES = re.compile(r"image/(png|jpeg|gif|webp)")
 def autograded(
     source: Notebook, learner: Notebook, cards: Sequence[Card], reports: Sequence[Report], key: str
 ) -> Notebook:
-    """The notebook to show, with every graded cell of the source exactly once, and below one graded by hand its rubric."""
+    """The notebook to show, with every graded cell of the source exactly once, and below one graded by hand its
+    rubric."""
     frame = {_key(cell): cell for cell in blank(source)["cells"]}
     at = {position: key_ for key_, position in places(source, learner, cards).items()}
     found = {report.exercise: report for report in reports}

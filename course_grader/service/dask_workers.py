@@ -80,7 +80,8 @@ class Crew:
                 )
                 raise Trouble(
                     f"The Dask worker at {address} has {has}; this one is {CONTRACT_VERSION}.",
-                    "install the same version of the course on every worker, with the extra: pip install -e '.[cluster]'",
+                    "install the same version of the course on every worker, with the extra: pip install -e "
+                    "'.[cluster]'",
                 )
 
     def _gone(self) -> Trouble:
@@ -117,7 +118,8 @@ class Crew:
         return done
 
     def _taken(self, key: str, future: Any) -> list[Done]:
-        """A future's result; nothing if the connection broke and came back, in which case the task is submitted again."""
+        """A future's result; nothing if the connection broke and came back, in which case the task is submitted
+        again."""
         task, _ = self._running.pop(key, (None, None))
         if future.status == "finished":
             return [Done(key, json.loads(future.result()), "")]

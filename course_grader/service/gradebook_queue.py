@@ -24,7 +24,8 @@ class CannotGoOn(Exception):
 
 
 class GradebookQueue:
-    """Reports that are not in the gradebook yet. `written` is called for each one that is, with the cells set by hand."""
+    """Reports that are not in the gradebook yet. `written` is called for each one that is, with the cells set by
+    hand."""
 
     def __init__(
         self,
@@ -72,7 +73,8 @@ class GradebookQueue:
             self.say(WAITING)
         elif now - self.locked_since > PATIENCE:
             raise CannotGoOn(
-                f"The gradebook has been locked by another program for {PATIENCE:g} s; judged and not in it: {count_text(len(self), 'submission')}.",
+                f"The gradebook has been locked by another program for {PATIENCE:g} s; judged and not in it: "
+                f"{count_text(len(self), 'submission')}.",
                 "end that program, then the same command again: nothing is judged twice",
             ) from error
 

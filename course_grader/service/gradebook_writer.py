@@ -200,7 +200,8 @@ class Writer:
             if judged is not None:
                 if abs(float(cell.max_score) - float(judged["maximum"])) > 1e-9:
                     raise Trouble(
-                        f"The gradebook gives {cell.max_score:g} points for {cell.name!r}, the class {judged['maximum']:g}.",
+                        f"The gradebook gives {cell.max_score:g} points for {cell.name!r}, the class "
+                        f"{judged['maximum']:g}.",
                         f"`./course class release {report['chapter']}` writes the class's points into the gradebook",
                     )
                 grade.auto_score = float(judged["points"])

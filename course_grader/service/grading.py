@@ -240,7 +240,8 @@ class Run:
             "",
             "",
             "",
-            f"Stopping: {len(self.tasks)} running submissions may finish within {GRACE:g} s; Ctrl-C again stops at once.",
+            f"Stopping: {len(self.tasks)} running submissions may finish within {GRACE:g} s; Ctrl-C again "
+            f"stops at once.",
         )
         for done in crew.close(GRACE):
             self._back(done)

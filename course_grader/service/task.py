@@ -108,7 +108,8 @@ def _bytes_of(path: Path | None) -> tuple[bytes, str]:
     if path.stat().st_size > MAX_BYTES:
         return (
             b"",
-            f"The notebook has {path.stat().st_size / 1e6:,.0f} MB; it may have {MAX_BYTES / 1e6:.0f} MB. Clear its outputs and hand it in again.",
+            f"The notebook has {path.stat().st_size / 1e6:,.0f} MB; it may have {MAX_BYTES / 1e6:.0f} MB. Clear its "
+            f"outputs and hand it in again.",
         )
     return path.read_bytes(), ""
 
@@ -169,8 +170,8 @@ def cards_of(task: Mapping[str, Any]) -> tuple[Card, ...]:
     if task["overlay"]:
         if not Path(task["overlay"]).is_dir():
             raise Trouble(
-                f"This class has exercises of its own in {task['overlay']}; on {socket.gethostname()}, where this was to be graded, "
-                "there is no such folder.",
+                f"This class has exercises of its own in {task['overlay']}; on {socket.gethostname()}, where this was "
+                "to be graded, there is no such folder.",
                 "let every worker see the class folder under the same path, on a shared drive for one",
             )
         class_exercises.use(Path(task["overlay"]))

@@ -1,8 +1,9 @@
 """The fork server: it has imported what notebooks need, runs no learner code, and forks a worker on request.
 
-`python -m course_grader.worker.fork_server SOCKET [--torch] [--fresh] [--chapter NN …] [--import MODULE …] [--walled SCRATCH]`,
-started by `worker_pool`. With `--fresh` it becomes the only worker itself, for systems where forking is missing or unsafe. With
-`--walled` the first message describes the sandbox, and every worker enters it before it runs anything.
+`python -m course_grader.worker.fork_server SOCKET [--torch] [--fresh] [--chapter NN …] [--import MODULE …] [--walled
+SCRATCH]`, started by `worker_pool`. With `--fresh` it becomes the only worker itself, for systems where forking is
+missing or unsafe. With `--walled` the first message describes the sandbox, and every worker enters it before it runs
+anything.
 """
 
 import argparse

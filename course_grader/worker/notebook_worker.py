@@ -70,7 +70,8 @@ class Worker:
                 os._exit(CLOSED_BY_ITSELF)
 
     def answer_to(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The reply to one request: "cell" runs a cell, "names" looks up names, "probe" runs an answer, "clone" forks."""
+        """The reply to one request: "cell" runs a cell, "names" looks up names, "probe" runs an answer, "clone"
+        forks."""
         match request["do"]:
             case "cell":
                 return self.run_cell(request["source"])
@@ -163,7 +164,10 @@ class Worker:
             if len(data) > _LARGE:
                 decode(data, limits)
         except ValueError as error:
-            most = f"At most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be, and each tensor counts as {OF_A_TENSOR}"
+            most = (
+                f"At most {limits.nbytes / 1e6:,.0f} MB and {limits.items:,} values can be, and each tensor counts "
+                f"as {OF_A_TENSOR}"
+            )
             data = self.channel.written(
                 Outcome(state="raised", error=f"{said}: it has {len(data) / 1e6:,.1f} MB. {error} {most}.").fields()
             )

@@ -1,4 +1,5 @@
-"""Cleanup after a worker: the processes that it started become children of the fork server, which ends and reaps them."""
+"""Cleanup after a worker: the processes that it started become children of the fork server, which ends and reaps
+them."""
 
 import contextlib
 import os

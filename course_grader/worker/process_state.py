@@ -69,7 +69,8 @@ def end_with_parent() -> None:
 
 
 def end_with_judge(judge: int) -> None:
-    """End this process once its parent is no longer `judge`. In a learner's loop it might not notice a closed socket."""
+    """End this process once its parent is no longer `judge`. In a learner's loop it might not notice a closed
+    socket."""
     while os.getppid() == judge:
         time.sleep(0.5)
     os._exit(0)

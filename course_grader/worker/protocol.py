@@ -1,8 +1,8 @@
 """One socket between the judge and a worker: whole frames of plain data, with limits on size and time.
 
 A frame is a marker, a 16-byte token that the judge draws for each request, the length, and the payload. The judge
-writes `course_grader.remote_ranks.trusted_pickle`; a worker writes `course_grader.remote_ranks.codec`. Anything else is an error, and
-no memory is allocated for a length that has not been checked.
+writes `course_grader.remote_ranks.trusted_pickle`; a worker writes `course_grader.remote_ranks.codec`. Anything else is
+an error, and no memory is allocated for a length that has not been checked.
 """
 
 import secrets

@@ -81,7 +81,8 @@ class Rank:
         return True
 
     def close(self, until: float) -> None:
-        """End the process and everything it started, by force after `until`. If anything is left, end its worker too."""
+        """End the process and everything it started, by force after `until`. If anything is left, end its worker
+        too."""
         self.channel.close()
         try:
             self.wait(max(0.0, until - time.monotonic()))

@@ -11,7 +11,8 @@ from course_lib.cluster import Comm, attempt
 
 
 def rank_program(card: Card, case: Case, answer: Any) -> Callable[..., Any]:
-    """The function that a run calls on every rank: the card's probe around the answer, once or as `called_again` says."""
+    """The function that a run calls on every rank: the card's probe around the answer, once or as `called_again`
+    says."""
     probe, args, kwargs = card.probe, case.args, dict(case.kwargs)
 
     def program(comm: Comm, *mine: Any) -> Any:

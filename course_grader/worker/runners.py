@@ -62,7 +62,8 @@ def code_of(name: str) -> CodeType:
     text = f"{name} is what this exercise asks you to write, so it is switched off during the check."
     namespace: dict[str, Any] = {}
     exec(
-        f"def off(*_, **__):\n    from course_grader.worker.runners import SwitchedOff\n    raise SwitchedOff({text!r})",
+        f"def off(*_, **__):\n    from course_grader.worker.runners import SwitchedOff\n    raise "
+        f"SwitchedOff({text!r})",
         namespace,
     )
     return namespace["off"].__code__
@@ -102,8 +103,8 @@ class Capped(io.StringIO):
 
 
 def guarded(work: Callable[[], Any], case: Case, watched: bool) -> Outcome:
-    """Call `work()` and turn everything that can happen into an Outcome, except the learner's own Ctrl-C. Where it is `watched`, it ends
-    after the case's seconds.
+    """Call `work()` and turn everything that can happen into an Outcome, except the learner's own Ctrl-C. Where it is
+    `watched`, it ends after the case's seconds.
     """
     start = time.perf_counter()
     out = Capped()
@@ -119,7 +120,10 @@ def guarded(work: Callable[[], Any], case: Case, watched: bool) -> Outcome:
     except KeyboardInterrupt:
         raise
     except OutOfTime:
-        words = f"Your code ran longer than {case.seconds:g} s on “{case.name}” and was ended. Does a loop never end, or grow too fast?"
+        words = (
+            f"Your code ran longer than {case.seconds:g} s on “{case.name}” and was ended. Does a loop never end, "
+            f"or grow too fast?"
+        )
         return outcome("timed out", error=words)
     except NotImplementedError:
         return outcome("not answered", error=NOT_ANSWERED)

@@ -1,7 +1,8 @@
 """An answer called several times, and what its calls changed although the caller still needs it.
 
-Real training calls a function thousands of times, with the caller's own tensors. A function that clears its arguments, seeds
-the shared generators, switches gradients off or keeps something of every call is right once and does harm from then on.
+Real training calls a function thousands of times, with the caller's own tensors. A function that clears its arguments,
+seeds the shared generators, switches gradients off or keeps something of every call is right once and does harm from
+then on.
 """
 
 import os
@@ -22,11 +23,12 @@ _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backwar
 
 
 def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlier: Sequence[Given]) -> list[Any]:
-    """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two `given`.
+    """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two
+    `given`.
 
     What can be changed: "arguments" (the number of the argument), "results" (those of an earlier call), "settings" (in
-    words), "generators" (those that were seeded; drawing from one is no change), and "memory" (the variable that holds more
-    after each call).
+    words), "generators" (those that were seeded; drawing from one is no change), and "memory" (the variable that holds
+    more after each call).
     """
     drawn, settings = _generators(), _settings()
     found = {"arguments": "", "settings": ""}
@@ -132,7 +134,8 @@ def _settings() -> dict[str, Any]:
 
 
 def _held(answer: Any) -> dict[str, int]:
-    """How many items the containers hold that outlive a call: global variables, defaults, closures, attributes of functions."""
+    """How many items the containers hold that outlive a call: global variables, defaults, closures, attributes of
+    functions."""
     found: dict[str, int] = {}
     for function in answer if isinstance(answer, tuple) else (answer,):
         space = getattr(function, "__globals__", {})

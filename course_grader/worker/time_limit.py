@@ -1,4 +1,5 @@
-"""Ends code of this process that runs too long, as a loop that never ends does. Nothing outside watches a notebook's kernel."""
+"""Ends code of this process that runs too long, as a loop that never ends does. Nothing outside watches a notebook's
+kernel."""
 
 import ctypes
 import signal
@@ -20,7 +21,8 @@ class OutOfTime(BaseException):
 
 
 def limited(work: Callable[[], Any], seconds: float) -> Any:
-    """The result of `work()`. OutOfTime is raised in it once the process has computed for `seconds`, or after `WAITING` times as long."""
+    """The result of `work()`. OutOfTime is raised in it once the process has computed for `seconds`, or after `WAITING`
+    times as long."""
     here = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
     return (_by_signal if here else _by_thread)(work, _left(seconds))
 
@@ -61,7 +63,8 @@ def _by_signal(work: Callable[[], Any], left: Callable[[], float]) -> Any:
 
 
 def _raise_at_a_line(frame: FrameType, top: FrameType, attempt: int) -> None:
-    """Raise it at one of the next lines of one of the functions below `top` too: each attempt another line, until one is outside of a `try`."""
+    """Raise it at one of the next lines of one of the functions below `top` too: each attempt another line, until one
+    is outside of a `try`."""
     below = [frame]
     while below[-1].f_back not in (None, top):
         below.append(below[-1].f_back)

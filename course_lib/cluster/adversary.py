@@ -213,7 +213,8 @@ class LateDelivery(BufferedDelivery):
         self._state.complete(op, op.finish)
 
     def _receive(self, recv: Operation) -> None:
-        """The receiver waits: it gets the message if the sender's tensor has been read, otherwise once no rank can move."""
+        """The receiver waits: it gets the message if the sender's tensor has been read, otherwise once no rank can
+        move."""
         if recv.done:
             return
         assert recv.mate is not None

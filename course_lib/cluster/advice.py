@@ -10,8 +10,8 @@ def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
     kinds = {wait.kind for wait in shown}
     if any("behind call" in wait.note for wait in shown):
         return (
-            "On NCCL, the operations of a pair of ranks run in the order of issue. Start both halves with one batch_isend_irecv, "
-            "or let one of the two ranks receive first."
+            "On NCCL, the operations of a pair of ranks run in the order of issue. Start both halves with one "
+            "batch_isend_irecv, or let one of the two ranks receive first."
         )
     if cycle and kinds == {"send"}:
         return (
@@ -23,7 +23,10 @@ def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
     if "collective" in kinds:
         return "A collective returns only when every rank of its group has called it, in the same order."
     if kinds == {"poll"}:
-        return "A loop on is_completed() never ends here, because the other half is never posted. Look for the missing send or receive."
+        return (
+            "A loop on is_completed() never ends here, because the other half is never posted. Look for the "
+            "missing send or receive."
+        )
     if not cycle:
         return "The other half is never posted. Compare the ranks and tags of the sends with those of the receives."
     return "Find the first call of the cycle that could come later, and swap it with the call after it."

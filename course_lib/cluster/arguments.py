@@ -1,4 +1,5 @@
-"""What is wrong with an argument: with a tensor that is to be sent or filled, with another rank, with what a rank gets a copy of."""
+"""What is wrong with an argument: with a tensor that is to be sent or filled, with another rank, with what a rank gets
+a copy of."""
 
 from __future__ import annotations
 
@@ -38,11 +39,13 @@ def checked_tensor(value: Array, op: str, writes: bool) -> torch.Tensor:
     if not isinstance(value, torch.Tensor):
         shown = repr(value)
         raise ValueError(
-            f"{op} takes a tensor (or a numpy array), not {type(value).__name__} {shown[:40]}; wrap numbers: torch.tensor([…])."
+            f"{op} takes a tensor (or a numpy array), not {type(value).__name__} {shown[:40]}; wrap numbers: "
+            f"torch.tensor([…])."
         )
     if value.layout is not torch.strided or value.is_meta:
         raise ValueError(
-            f"{op}: a tensor of layout {value.layout} on device {value.device} cannot travel; give a dense one with data."
+            f"{op}: a tensor of layout {value.layout} on device {value.device} cannot travel; give a dense "
+            f"one with data."
         )
     if value.device.type != "cpu":
         raise ValueError(f"{op}: the tensor is on {value.device}; the metered cluster works on cpu tensors.")
@@ -109,8 +112,9 @@ def check_ratio(op: str, large_name: str, large: torch.Tensor, small_name: str, 
     """ValueError unless the large tensor holds `size` times the elements of the small one."""
     if large.dtype != small.dtype or large.numel() != small.numel() * size:
         raise ValueError(
-            f"{op}: {large_name} is {size_text(large)} and {small_name} {size_text(small)}; of {size} ranks, {large_name} "
-            f"must have the same dtype and {size} times the elements of {small_name}. Pad where it does not divide."
+            f"{op}: {large_name} is {size_text(large)} and {small_name} {size_text(small)}; of {size} ranks, "
+            f"{large_name} must have the same dtype and {size} times the elements of {small_name}. Pad where it "
+            "does not divide."
         )
 
 
@@ -126,7 +130,8 @@ def checked_splits(name: str, data: torch.Tensor, sizes: Sequence[int] | None, s
     counts = tuple(int(n) for n in sizes)
     if len(counts) != size or min(counts) < 0 or sum(counts) != rows:
         raise ValueError(
-            f"all_to_all_single: {name}_split_sizes={list(counts)} must be {size} counts that add up to {name}'s {rows} rows."
+            f"all_to_all_single: {name}_split_sizes={list(counts)} must be {size} counts that add up to {name}'s "
+            f"{rows} rows."
         )
     return counts
 

@@ -10,7 +10,8 @@ Event = tuple[float, int, float, Any]  # key, rank, time in s, item
 
 
 class Clock:
-    """The clocks of `ranks` ranks, in seconds, and the queue of events. With a seed, events come in random order instead."""
+    """The clocks of `ranks` ranks, in seconds, and the queue of events. With a seed, events come in random order
+    instead."""
 
     def __init__(self, ranks: int, seed: int | None = None) -> None:
         self.times = [0.0] * ranks

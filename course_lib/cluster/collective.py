@@ -108,7 +108,8 @@ class Collective:
 
     def _mismatch(self, what: str, one: int, two: int) -> Mismatch:
         lines = [
-            f"rank {r} calls {self.calls[r].text()} (call {self.operations[r].call}, {line_text(self.operations[r].line)})"
+            f"rank {r} calls {self.calls[r].text()} (call {self.operations[r].call}, "
+            f"{line_text(self.operations[r].line)})"
             for r in (one, two)
         ]
         where = "" if len(self.group) == 0 else f" of group {list(self.group)}" if self.operations[one].group else ""
@@ -125,8 +126,9 @@ class Collective:
                 gives, takes = self.calls[src].splits[1][recv], self.calls[dst].splits[0][send]
                 if gives != takes:
                     raise Mismatch(
-                        f"split sizes differ in all_to_all_single: rank {src} sends {gives} rows to rank {dst}, which expects {takes} "
-                        f"(call {self.operations[dst].call}, {line_text(self.operations[dst].line)}). Exchange the counts first."
+                        f"split sizes differ in all_to_all_single: rank {src} sends {gives} rows to rank {dst}, which "
+                        f"expects {takes} (call {self.operations[dst].call}, {line_text(self.operations[dst].line)}). "
+                        "Exchange the counts first."
                     )
             mine, theirs = self.calls[rank].gives[0][1][1:], call.gives[0][1][1:]
             if mine != theirs:

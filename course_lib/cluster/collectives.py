@@ -155,7 +155,8 @@ def _scratch(given: Tensor | None, chunk: Sequence[Tensor]) -> Tensor:
         return chunk[0].new_empty(room)
     if given.dim() != 1 or given.numel() < room or given.dtype != chunk[0].dtype:
         raise ValueError(
-            f"scratch is {tuple(given.shape)} of {given.dtype}; a chunk needs a flat tensor of {room} numbers of {chunk[0].dtype}."
+            f"scratch is {tuple(given.shape)} of {given.dtype}; a chunk needs a flat tensor of {room} numbers of "
+            f"{chunk[0].dtype}."
         )
     return given[:room]
 
@@ -365,7 +366,8 @@ def ring_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Co
 
 
 def pipelined_ring_cost(nbytes: float, ranks: int, latency: float, bandwidth: float, pieces: int = 4) -> Cost:
-    """Cost of a ring all-reduce in pieces: a hop takes the link's time for a chunk, or one piece's flight if that is longer."""
+    """Cost of a ring all-reduce in pieces: a hop takes the link's time for a chunk, or one piece's flight if that is
+    longer."""
     size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
     hops, busy = 2 * (n - 1), size / n * beta  # s that a chunk keeps its link busy
     period = np.maximum(busy, alpha + busy / require_whole("pieces", pieces, "pieces"))
@@ -387,7 +389,8 @@ def tree_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Co
 
 
 def halving_doubling_cost(nbytes: float, ranks: int, latency: float, bandwidth: float) -> Cost:
-    """Cost of halving and doubling: a ring's bytes in 2·log2 N rounds; two whole messages more if N is not a power of two."""
+    """Cost of halving and doubling: a ring's bytes in 2·log2 N rounds; two whole messages more if N is not a power of
+    two."""
     size, n, alpha, beta = _given(nbytes, ranks, latency, bandwidth)
     core = 1 << (n.bit_length() - 1)
     rounds, share, folded = 2 * (core.bit_length() - 1), 2 * ring_share(core) * size, core != n
@@ -398,7 +401,8 @@ def halving_doubling_cost(nbytes: float, ranks: int, latency: float, bandwidth: 
 def hierarchical_cost(
     nbytes: float, nodes: int, per_node: int, inside: tuple[float, float], across: tuple[float, float]
 ) -> Cost:
-    """Cost of the three-step all-reduce; `inside` and `across` are (latency s, bandwidth bytes/s) per rank and direction."""
+    """Cost of the three-step all-reduce; `inside` and `across` are (latency s, bandwidth bytes/s) per rank and
+    direction."""
     local = ring_half_cost(nbytes, per_node, *inside)
     between = ring_cost(nbytes / require_whole("per_node", per_node, "ranks"), nodes, *across)
     return Cost(2 * local.seconds + between.seconds, 2 * local.nbytes + between.nbytes, 2 * local.steps + between.steps)
@@ -436,7 +440,8 @@ def ring_tree_crossover(ranks: int, latency: float, bandwidth: float) -> float:
 
 
 def ranks_per_server(size: Any, stride: Any, per_server: int) -> Any:
-    """How many ranks of a group are in one server, at least. The group's ranks are `stride` apart; a server has `per_server` in a row."""
+    """How many ranks of a group are in one server, at least. The group's ranks are `stride` apart; a server has
+    `per_server` in a row."""
     near = np.clip(per_server // stride, 1, size)
     reach = near * stride
     uneven = size % near + np.where(reach < per_server, per_server % reach, reach % per_server)
@@ -475,7 +480,8 @@ def algorithm_bandwidth(nbytes: float, seconds: float) -> float:
 
 
 def bus_bandwidth(collective: str, nbytes: float, seconds: float, ranks: int) -> float:
-    """Rate of one rank's link, in bytes/s, at which the best algorithm takes this time; comparable with a data sheet."""
+    """Rate of one rank's link, in bytes/s, at which the best algorithm takes this time; comparable with a data
+    sheet."""
     if collective not in BUS_FACTORS:
         raise ValueError(f"There is no bus factor for {collective!r}; choose from {', '.join(BUS_FACTORS)}.")
     return BUS_FACTORS[collective](require_whole("ranks", ranks, "ranks", least=2)) * algorithm_bandwidth(

@@ -143,7 +143,8 @@ class Comm(PointToPoint):
         input_split_sizes: Sequence[int] | None = None,
         async_op: bool = False,
     ) -> Work | None:
-        """Send part j of `input` to rank j, and receive part i of `output` from rank i; parts are rows, equal without split sizes."""
+        """Send part j of `input` to rank j, and receive part i of `output` from rank i; parts are rows, equal without
+        split sizes."""
         into, data = (
             checked_tensor(output, "all_to_all_single", True),
             checked_tensor(input, "all_to_all_single", False),
@@ -154,7 +155,8 @@ class Comm(PointToPoint):
         )
         if into.dtype != data.dtype or into.shape[1:] != data.shape[1:]:
             raise ValueError(
-                f"all_to_all_single: output is {size_text(into)} and input {size_text(data)}; the dtype and the shape of a row must agree."
+                f"all_to_all_single: output is {size_text(into)} and input {size_text(data)}; the dtype and the shape "
+                f"of a row must agree."
             )
         return self._collect(Call("all_to_all_single", splits=splits, async_op=async_op), (data,), (into,))
 
@@ -198,7 +200,8 @@ class Comm(PointToPoint):
         end.enter()
         if self.rank < 0:
             raise ValueError(
-                f"{call.name}: rank {end.rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
+                f"{call.name}: rank {end.rank} is not in the group {list(self._ranks)}; call it only on the "
+                f"group's ranks."
             )
         call.inputs, call.gives = tuple(sent), tuple(map(meta, sent))
         call.takes = tuple(map(meta, into))

@@ -1,4 +1,5 @@
-"""Why a run ended: what each rank waits for in a deadlock, and what was never received. The learner's own lines come first."""
+"""Why a run ended: what each rank waits for in a deadlock, and what was never received. The learner's own lines come
+first."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def left_over(posted: Posted) -> Mismatch | None:
             what = f"rank {src}, call {op.call}, {op.what()}, at {line_text(op.line)}."
             if send:
                 return Mismatch(
-                    f"A message was never received: {what} Rank {dst} has finished; give it a matching recv, or do not send."
+                    f"A message was never received: {what} Rank {dst} has finished; give it a matching recv, or "
+                    f"do not send."
                 )
             return Mismatch(f"A receive was never filled: {what} Nobody sent it; and its wait() is missing.")
     return None

@@ -1,4 +1,5 @@
-"""A rank's endpoint: it numbers the rank's calls and passes them to the kernel. `observed` adds what a run checks and counts."""
+"""A rank's endpoint: it numbers the rank's calls and passes them to the kernel. `observed` adds what a run checks and
+counts."""
 
 from __future__ import annotations
 

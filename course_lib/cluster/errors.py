@@ -34,7 +34,8 @@ class ClusterError(RuntimeError):
 
 
 class Deadlock(ClusterError):
-    """No rank can move. `waits` holds a `Wait` per waiting rank, `cycle` the ranks that wait for each other in a cycle."""
+    """No rank can move. `waits` holds a `Wait` per waiting rank, `cycle` the ranks that wait for each other in a
+    cycle."""
 
     state = "deadlock"
 
@@ -72,7 +73,8 @@ class Use(Protocol):
 
 
 class RankError(ClusterError):
-    """A rank raised an exception: `rank`, `line`, `trace` (the frames) and, if available, `original` (the exception)."""
+    """A rank raised an exception: `rank`, `line`, `trace` (the frames) and, if available, `original` (the
+    exception)."""
 
     def __init__(self, rank: int, kind: str, text: str, line: str, trace: str = "") -> None:
         self.rank, self.kind, self.line, self.trace = rank, kind, line, trace

@@ -1,4 +1,5 @@
-"""Starting the processes of a launch: forked from an idle server that has loaded torch, or new processes where forking fails."""
+"""Starting the processes of a launch: forked from an idle server that has loaded torch, or new processes where forking
+fails."""
 
 from __future__ import annotations
 

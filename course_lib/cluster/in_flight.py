@@ -4,9 +4,10 @@ From `isend` or an asynchronous collective until its `wait()`, a tensor that is 
 that is filled must be neither read nor written. A program that breaks this rule may still give the right numbers here,
 and wrong ones on another machine. So every run checks it, not only those under adversaries. While a tensor is in
 flight, a `TorchFunctionMode` sees each torch function that the rank calls. Unless no argument shares memory with a
-tensor in flight, it runs the function under a `TorchDispatchMode`, which sees the operations inside, including a backward pass, and derives from their schemas which tensors they read and
-write. The outer mode costs little where a rank only sends and waits. Each violation is a `Hazard`, with the lines of
-the call and of the access. A call that is never waited for is also a hazard.
+tensor in flight, it runs the function under a `TorchDispatchMode`, which sees the operations inside, including a
+backward pass, and derives from their schemas which tensors they read and write. The outer mode costs little where a
+rank only sends and waits. Each violation is a `Hazard`, with the lines of the call and of the access. A call that is
+never waited for is also a hazard.
 
 A hazard does not stop the run, unless a tensor in flight gets another shape or other memory: the call could not end
 then, so the rank raises ValueError. `run.hazards` lists them, and `simulate` raises `InFlight` at the end. A judge uses
@@ -102,7 +103,8 @@ class Hazard:
 
 
 class InFlight(ClusterError):
-    """The run ended, but its results cannot be trusted, because ranks used tensors in flight; `hazards` lists the uses."""
+    """The run ended, but its results cannot be trusted, because ranks used tensors in flight; `hazards` lists the
+    uses."""
 
     def __init__(self, hazards: Sequence[Use]) -> None:
         self.hazards = tuple(hazards)
@@ -114,7 +116,8 @@ class InFlight(ClusterError):
 
 
 class FlightWatch(TorchFunctionMode):
-    """Checks one rank's tensors in flight. It is on the thread's stack of function modes while the rank's own code runs."""
+    """Checks one rank's tensors in flight. It is on the thread's stack of function modes while the rank's own code
+    runs."""
 
     def __init__(self, rank: int) -> None:
         super().__init__()
@@ -138,7 +141,8 @@ class FlightWatch(TorchFunctionMode):
                 self._homes[home] = self._homes.get(home, 0) + 1
 
     def land(self, call: int) -> None:
-        """The call is complete: the rank may use its tensors again. ValueError if one of them got other memory unseen."""
+        """The call is complete: the rank may use its tensors again. ValueError if one of them got other memory
+        unseen."""
         flight = self.flights.pop(call, None)
         if flight is None:
             return
@@ -151,7 +155,8 @@ class FlightWatch(TorchFunctionMode):
             raise ValueError(str(self._hazard("replaced", flight, "a line before this one")))
 
     def rest(self) -> None:
-        """A communicator's call begins, with something in flight: what happens to tensors now is not the rank's doing."""
+        """A communicator's call begins, with something in flight: what happens to tensors now is not the rank's
+        doing."""
         self.resting = True
         if _depth() and (top := _pop()) is not self:
             _push(top)
@@ -188,7 +193,8 @@ class FlightWatch(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
 
     def _reaches(self, args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> bool:
-        """Whether arguments may lead an operation to a tensor in flight: through its storage, or by running other code."""
+        """Whether arguments may lead an operation to a tensor in flight: through its storage, or by running other
+        code."""
         for value in (*args, *kwargs.values()) if kwargs else args:
             kind = type(value)
             if kind is Tensor or kind is Parameter:
@@ -270,7 +276,8 @@ class _Operations(TorchDispatchMode):
 
 @cache
 def _keeps_to(func: Any) -> bool:
-    """Whether a torch function uses no tensors but those in its arguments: one in C, or one in Python that runs no graph."""
+    """Whether a torch function uses no tensors but those in its arguments: one in C, or one in Python that runs no
+    graph."""
     return isinstance(func, _IN_C) or (getattr(func, "__module__", "") in _TORCHS and func is not Tensor.backward)
 
 

@@ -13,7 +13,8 @@ Interval = tuple[float, float]  # start and end, seconds
 
 
 def union(parts: Iterable[Interval], join: float = 0.0) -> list[Interval]:
-    """The same time, each moment once: overlapping kernels must not be added up. Gaps of up to `join` seconds are closed."""
+    """The same time, each moment once: overlapping kernels must not be added up. Gaps of up to `join` seconds are
+    closed."""
     merged: list[Interval] = []
     for start, end in sorted(parts):
         if merged and start <= merged[-1][1] + join:

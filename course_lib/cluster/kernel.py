@@ -29,7 +29,8 @@ EXTENSIONS = {  # by `Request.op`: classes of callables that handle a request; a
 
 
 class Machine:
-    """The network: here, a send waits for its receive, and bytes move then. An `Adversary` buffers, or moves them later."""
+    """The network: here, a send waits for its receive, and bytes move then. An `Adversary` buffers, or moves them
+    later."""
 
     late = False  # whether bytes move later than at the match
     seed: int | None = None  # with a seed, ranks run in random order instead of by clock

@@ -19,7 +19,8 @@ Posted = dict[tuple[bool, int, int, int, int], deque["Operation"]]  # (is a send
 
 
 class Operation:
-    """A send, a receive, or a rank's part in a collective: the kernel's record of a call. Most fields keep their default."""
+    """A send, a receive, or a rank's part in a collective: the kernel's record of a call. Most fields keep their
+    default."""
 
     matched = False
     mate: Operation | None = None  # the other half, from the match until the bytes have moved, if they move later

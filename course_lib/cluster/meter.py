@@ -9,7 +9,8 @@ from course_lib.cluster.topology import Level
 
 
 class Path:
-    """The route from one rank to another: its two ports (the time in s at which each is free), its link, and its traffic."""
+    """The route from one rank to another: its two ports (the time in s at which each is free), its link, and its
+    traffic."""
 
     __slots__ = ("into", "latency", "level", "messages", "nbytes", "out", "per_byte")
 

@@ -29,7 +29,8 @@ from course_lib.model.accounting import Accounting, Ledger
 
 
 class ObservedEndpoint(Endpoint):
-    """An endpoint that checks which tensors are in flight, counts memory and FLOPs, and has its rank's random generators."""
+    """An endpoint that checks which tensors are in flight, counts memory and FLOPs, and has its rank's random
+    generators."""
 
     def __init__(self, rank: int, host: ObservedHost) -> None:
         super().__init__(rank, host.ask, host.speed)
@@ -136,7 +137,8 @@ class ObservedEndpoint(Endpoint):
 
 
 class ObservedHost(ThreadHost):
-    """A host that observes its ranks. `late`: bytes move late; `seed`: of the generators; `account`: count memory and FLOPs."""
+    """A host that observes its ranks. `late`: bytes move late; `seed`: of the generators; `account`: count memory and
+    FLOPs."""
 
     communicator = Comm
     endpoints: dict[int, ObservedEndpoint]  # type: ignore[assignment]  # those that `endpoint` makes
@@ -301,7 +303,8 @@ _spare: list[np.random.MT19937] = []
 
 
 class Chance:
-    """The generators of one rank: torch's starts equal on every rank, as in torch processes; those of numpy and random do not."""
+    """The generators of one rank: torch's starts equal on every rank, as in torch processes; those of numpy and random
+    do not."""
 
     __slots__ = ("numpy", "python", "torch")
 

@@ -105,7 +105,8 @@ def step(
 
 
 def most_ranks(least: float, step_on: Callable[[int], Step], limit: int = 2**20) -> int:
-    """The most GPUs, up to `limit`, on which `step_on(ranks)` still has this efficiency; by bisection, because more GPUs never raise it."""
+    """The most GPUs, up to `limit`, on which `step_on(ranks)` still has this efficiency; by bisection, because more
+    GPUs never raise it."""
     low, high = 1, require_whole("limit", limit, "GPUs") + 1
     while high - low > 1:
         middle = (low + high) // 2

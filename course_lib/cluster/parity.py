@@ -92,8 +92,8 @@ def objections(run: Run, nbytes: int, hidden: float = 0.0) -> list[str]:
     least, busiest = 2 * (n - 1) * nbytes, max(run.meter.bytes_sent)
     if run.meter.total_bytes < least:
         found.append(
-            f"The {n} ranks sent {bytes_text(run.meter.total_bytes)} in all; to average {bytes_text(nbytes)} over them takes "
-            f"{bytes_text(least)}: every rank's part must reach the sum, and the sum every rank."
+            f"The {n} ranks sent {bytes_text(run.meter.total_bytes)} in all; to average {bytes_text(nbytes)} over "
+            f"them takes {bytes_text(least)}: every rank's part must reach the sum, and the sum every rank."
         )
     if busiest > 1.25 * least / n + 4096:  # chunks are rounded, and counts and flags travel too
         found.append(
@@ -106,7 +106,8 @@ def objections(run: Run, nbytes: int, hidden: float = 0.0) -> list[str]:
     ]
     if min(shares) < hidden:
         found.append(
-            f"Rank {shares.index(min(shares))} hid {percent_text(min(shares))} of its communication behind computing, and must hide "
-            f"{percent_text(hidden)}: start each bucket when its last gradient is there, and wait after the backward pass."
+            f"Rank {shares.index(min(shares))} hid {percent_text(min(shares))} of its communication behind computing, "
+            f"and must hide {percent_text(hidden)}: start each bucket when its last gradient is there, and wait after "
+            "the backward pass."
         )
     return found

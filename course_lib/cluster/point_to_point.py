@@ -152,7 +152,8 @@ class PointToPoint:
     def _peer(self, op: str, peer: int | None) -> int:
         if self.rank < 0:
             raise ValueError(
-                f"{op}: rank {endpoint().rank} is not in the group {list(self._ranks)}; call it only on the group's ranks."
+                f"{op}: rank {endpoint().rank} is not in the group {list(self._ranks)}; call it only on the "
+                f"group's ranks."
             )
         if peer is None and op in ("recv", "irecv"):
             return ANY
@@ -168,7 +169,8 @@ class PointToPoint:
         return self._ranks[peer]
 
     def compute(self, seconds: float = 0.0, *, flops: float = 0.0, kind: str = "compute", label: str = "") -> None:
-        """Advance this rank's virtual clock by `seconds`, or by `flops` at the topology's speed. Not in torch.distributed."""
+        """Advance this rank's virtual clock by `seconds`, or by `flops` at the topology's speed. Not in
+        torch.distributed."""
         end = endpoint()
         if not (seconds >= 0 and flops >= 0):
             raise ValueError(f"compute: seconds={seconds}, flops={flops}; both must be 0 or more.")

@@ -13,7 +13,8 @@ _frozen_by = ""  # who has frozen the older objects, so that the collector skips
 
 @contextmanager
 def young_garbage() -> Iterator[None]:
-    """A context in which the garbage collector visits only new objects; visiting all of torch takes a tenth of a second."""
+    """A context in which the garbage collector visits only new objects; visiting all of torch takes a tenth of a
+    second."""
     global _frozen_by
     if not _frozen_by and gc.get_freeze_count() > 1000:  # counting is slow, so once only
         _frozen_by = "another"

@@ -23,7 +23,8 @@ def rank_error(rank: int, error: BaseException) -> RankError:
 def traceback_lines(
     error: BaseException,
 ) -> tuple[tuple[str, int], list[tuple[str, int, str]], types.TracebackType | None]:
-    """Line of the innermost learner's frame, the learner's frames as (file, line, function), and the traceback from there."""
+    """Line of the innermost learner's frame, the learner's frames as (file, line, function), and the traceback from
+    there."""
     tb = error.__traceback__
     frames: list[tuple[str, int, str]] = []
     first, last_library = None, ("", 0)

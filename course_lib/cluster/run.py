@@ -14,7 +14,8 @@ from course_lib.cluster.traffic import TRACED
 
 
 class Run:
-    """The outcome of a run. `results[rank]` is what the function returned on that rank; `error` is None unless the run failed."""
+    """The outcome of a run. `results[rank]` is what the function returned on that rank; `error` is None unless the run
+    failed."""
 
     def __init__(
         self,

@@ -124,7 +124,8 @@ class Program:
     ) -> None:
         if not callable(fn):
             raise ValueError(
-                f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, without calling it."
+                f"simulate takes a function of a communicator, not {fn!r}: pass the function's name, "
+                f"without calling it."
             )
         check_ranks(ranks)
         self._common = Blueprint((fn, tuple(args)), ("the function", "args"))

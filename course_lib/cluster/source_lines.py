@@ -17,7 +17,8 @@ _rank: dict[types.CodeType, int] = {}  # what `standing` has found
 
 
 def standing(code: types.CodeType) -> int:
-    """Whose code it is: 2 the learner's, 1 the course library's, 0 this package's, torch's or the standard library's."""
+    """Whose code it is: 2 the learner's, 1 the course library's, 0 this package's, torch's or the standard
+    library's."""
     name = code.co_filename
     if name.startswith(_CLUSTER) or "site-packages" in name or name.startswith((_STDLIB, "<frozen")):
         value = 0

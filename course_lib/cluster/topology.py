@@ -45,7 +45,8 @@ class Topology:
         for inner, outer in zip(sizes, sizes[1:], strict=False):
             if inner is None or (outer is not None and (outer <= inner or outer % inner)):
                 raise ValueError(
-                    f"Topology levels hold {sizes} ranks; each must be a multiple of the one inside it, only the last may be None."
+                    f"Topology levels hold {sizes} ranks; each must be a multiple of the one inside it, only the last "
+                    f"may be None."
                 )
         if not self.flops > 0:
             raise ValueError(f"Topology.flops is {self.flops} FLOP/s; it must be positive.")
@@ -64,7 +65,8 @@ class Topology:
         shared: bool = False,
         flops: float = 1e12,
     ) -> Self:
-        """Nodes of `ranks_per_node`: (latency s, bandwidth bytes/s) inside and across; `shared`: one port per node, not per rank."""
+        """Nodes of `ranks_per_node`: (latency s, bandwidth bytes/s) inside and across; `shared`: one port per node, not
+        per rank."""
         return cls((Level("node", ranks_per_node, *inside), Level("network", None, *across, shared)), flops)
 
     def level_of(self, src: int, dst: int) -> int:
@@ -73,7 +75,8 @@ class Topology:
             if level.ranks is None or src // level.ranks == dst // level.ranks:
                 return index
         raise ValueError(
-            f"No level of the topology connects rank {src} and rank {dst}; its largest unit holds {self.levels[-1].ranks}."
+            f"No level of the topology connects rank {src} and rank {dst}; its largest unit holds "
+            f"{self.levels[-1].ranks}."
         )
 
     def port_of(self, rank: int, level: int) -> int:

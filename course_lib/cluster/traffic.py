@@ -11,7 +11,8 @@ TRACED = 200_000  # messages that are kept, and spans
 
 
 class Traffic:
-    """Puts messages on the links and counts them. A port serves one message at a time, in the order in which they become ready."""
+    """Puts messages on the links and counts them. A port serves one message at a time, in the order in which they
+    become ready."""
 
     def __init__(self, ranks: int, topology: Topology) -> None:
         self.topology = topology

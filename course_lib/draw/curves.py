@@ -12,7 +12,8 @@ Panel = tuple[str, Mapping[str, Sequence[float]]]  # what is drawn, with its uni
 
 
 def drawn(panels: Mapping[str, Panel], alt: str, runs: str = "") -> Any:
-    """The figure, with `alt` for those who cannot see it: at most two panels by title, at most three runs, the first on top; `runs` heads the legend."""
+    """The figure, with `alt` for those who cannot see it: at most two panels by title, at most three runs, the first on
+    top; `runs` heads the legend."""
     if not 1 <= len(panels) <= 2 or any(not 1 <= len(curves) <= len(INKS) for _, curves in panels.values()):
         raise ValueError(
             f"One panel or two, with 1 to {len(INKS)} runs each; got {[len(curves) for _, curves in panels.values()]}."

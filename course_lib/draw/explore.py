@@ -39,7 +39,8 @@ def slider(
     text: Callable[[Any], str] | None = None,
     when: Callable[[dict[str, Any]], bool] | None = None,
 ) -> Control:
-    """A slider over these values; `text` says a value with its unit, `when` at which settings it changes the picture."""
+    """A slider over these values; `text` says a value with its unit, `when` at which settings it changes the
+    picture."""
     return replace(_over("slider", values, start, label, text), when=when)
 
 
@@ -71,7 +72,8 @@ def play(
     interval: int = 600,
     last: Callable[[dict[str, Any]], int] | None = None,
 ) -> Control:
-    """A slider with a play button that moves through the values, one each `interval` ms; `last` shortens it by setting."""
+    """A slider with a play button that moves through the values, one each `interval` ms; `last` shortens it by
+    setting."""
     return replace(_over("play", values, start, label, text), interval=interval, last=last)
 
 

@@ -197,24 +197,34 @@ def _row(widget: str, place: int, dial: Dial) -> str:
     if dial.bit is not None:
         said = f"{label}: bit {len(dial.control.start) - 1 - dial.bit}"
         lead = f"<span>{label}</span>" if dial.bit == 0 else ""
-        return f'{lead}<button type="button" class="bit" {data} data-kind="bit" aria-label="{said}" aria-pressed="{str(bool(dial.start)).lower()}">{dial.start}</button>'
+        return (
+            f'{lead}<button type="button" class="bit" {data} data-kind="bit" aria-label="{said}" '
+            f'aria-pressed="{str(bool(dial.start)).lower()}">{dial.start}</button>'
+        )
     if kind == "toggle":
         on = " checked" if dial.start else ""
-        return f'<div class="dial"><label for="{name}">{label}</label><input type="checkbox" id="{name}" {data} data-kind="toggle"{on}></div>'
+        return (
+            f'<div class="dial"><label for="{name}">{label}</label><input type="checkbox" id="{name}" {data} '
+            f'data-kind="toggle"{on}></div>'
+        )
     if kind in ("menu", "buttons"):
         options = "".join(
             f'<option value="{index}"{" selected" if index == dial.start else ""}>{html.escape(text)}</option>'
             for index, text in enumerate(dial.texts)
         )
-        return f'<div class="dial"><label for="{name}">{label}</label><select id="{name}" {data} data-kind="menu">{options}</select></div>'
+        return (
+            f'<div class="dial"><label for="{name}">{label}</label><select id="{name}" {data} '
+            f'data-kind="menu">{options}</select></div>'
+        )
     played = (
-        f'<button type="button" class="play" data-plays="{place}" data-interval="{dial.control.interval}" aria-label="Play: {label}">▶</button>'
+        f'<button type="button" class="play" data-plays="{place}" data-interval="{dial.control.interval}" '
+        f'aria-label="Play: {label}">▶</button>'
         if kind == "play"
         else ""
     )
     return (
-        f'<div class="dial"><label for="{name}">{label}</label>'
-        f'<input type="range" id="{name}" min="0" max="{len(dial.texts) - 1}" value="{dial.start}" {data} data-kind="{kind}" '
-        f'data-texts="{texts}" aria-valuetext="{html.escape(dial.texts[dial.start])}">{played}'
-        f'<output for="{name}">{html.escape(dial.texts[dial.start])}</output></div>'
+        f'<div class="dial"><label for="{name}">{label}</label><input type="range" id="{name}" min="0" '
+        f'max="{len(dial.texts) - 1}" value="{dial.start}" {data} data-kind="{kind}" data-texts="{texts}" '
+        f'aria-valuetext="{html.escape(dial.texts[dial.start])}">{played}<output '
+        f'for="{name}">{html.escape(dial.texts[dial.start])}</output></div>'
     )

@@ -1,4 +1,5 @@
-"""Computing beside communication: for each rank or run two lanes, the GPU's and the wire's, and what of the wire is exposed."""
+"""Computing beside communication: for each rank or run two lanes, the GPU's and the wire's, and what of the wire is
+exposed."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ Stretch = tuple[float, float]  # start and end, in seconds
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """One rank's time: computing by kind, and when its wire carries something. `work` ends where the wire is exposed."""
+    """One rank's time: computing by kind, and when its wire carries something. `work` ends where the wire is
+    exposed."""
 
     name: str
     work: tuple[tuple[float, float, str], ...]  # start, end, kind
@@ -128,7 +130,8 @@ def unit_of(end: float) -> tuple[float, str]:
 
 
 def computing_beside_talking(shown: Sequence[Lanes], title: str = "What the backward pass hides") -> Picture:
-    """Two lanes for each of `shown`, all from time 0 on one axis: who computes, what the wire carries, what is exposed."""
+    """Two lanes for each of `shown`, all from time 0 on one axis: who computes, what the wire carries, what is
+    exposed."""
     if not shown:
         raise ValueError("There is nothing to show: give the lanes of one run at least, from lanes_of(run).")
     figure, axes = style.new(1.3 + 0.78 * len(shown), left=1.75, bottom=0.92, top=0.42)

@@ -49,7 +49,8 @@ def zoom(views: Sequence[Level], place: int, *, title: str = "", wiring: str = "
 
 
 def _wire_words(view: Level, place: int, wiring: str) -> tuple[str, ...]:
-    """How fast one device talks across a level, how much slower that is than inside it, and what its halves exchange."""
+    """How fast one device talks across a level, how much slower that is than inside it, and what its halves
+    exchange."""
     speed = f"{number_text(view.bandwidth / GB)} GB/s"
     if place == 0:
         return (f"It reads its own memory at {speed}.",)

@@ -30,7 +30,8 @@ def sheet(height: float, width: float = style.WIDTH) -> tuple[Picture, Axes]:
 
 @dataclass(frozen=True, slots=True)
 class Rectangle:
-    """A rectangle on a sheet, in inches, and the ranges of values that its sides stand for. What passes an end is cut off there."""
+    """A rectangle on a sheet, in inches, and the ranges of values that its sides stand for. What passes an end is cut
+    off there."""
 
     left: float
     bottom: float

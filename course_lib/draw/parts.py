@@ -22,7 +22,8 @@ def parts_of(
     ceiling: float | None = None,
     limit: str = "",
 ) -> Picture:
-    """Bars one below the other, each with its name, its whole as `text` says it, and its parts in the colors of `fills`.
+    """Bars one below the other, each with its name, its whole as `text` says it, and its parts in the colors of
+    `fills`.
 
     `ceiling` is a mark across each bar, with `limit` as its words, as long as no bar needs more room.
     """

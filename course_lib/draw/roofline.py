@@ -172,16 +172,17 @@ def _rate_tick(power: int) -> str:
 def roof_words(roof: Roof) -> str:
     """The roof in a sentence."""
     return (
-        f"the roof rises with {number_text(roof.bandwidth / 1e9)} GB/s to its ridge at {number_text(roof.ridge)} FLOP per byte "
-        f"and is flat at {rate_text(roof.peak)} beyond."
+        f"the roof rises with {number_text(roof.bandwidth / 1e9)} GB/s to its ridge at {number_text(roof.ridge)} FLOP "
+        f"per byte and is flat at {rate_text(roof.peak)} beyond."
     )
 
 
 def points_words(roof: Roof, points: Sequence[Point]) -> str:
     """Each kernel with its intensity, its rate and the roof that bounds it."""
     return " ".join(
-        f"{point.name.replace(chr(10), ' ')}: {number_text(point.intensity)} FLOP per byte, {rate_text(_rate(roof, point), 3)}, "
-        f"under the {roof.kind if point.intensity < roof.ridge else 'compute'} roof."
+        f"{point.name.replace(chr(10), ' ')}: {number_text(point.intensity)} FLOP per byte, "
+        f"{rate_text(_rate(roof, point), 3)}, under the "
+        f"{roof.kind if point.intensity < roof.ridge else 'compute'} roof."
         for point in points
         if point.name
     )

@@ -32,7 +32,8 @@ def _points(inches: float) -> str:
 
 @dataclass(slots=True)
 class Sheet:
-    """A picture in the making, in inches from its lower left corner. `order` of a shape: higher ones cover lower ones."""
+    """A picture in the making, in inches from its lower left corner. `order` of a shape: higher ones cover lower
+    ones."""
 
     height: float
     width: float = style.WIDTH
@@ -117,14 +118,15 @@ class Sheet:
         self.text(0.15, self.height - 0.5, more, size=style.NORMAL, ink=SOFT)
 
     def svg(self, *, outlines: bool = False) -> str:
-        """The picture as SVG text with its alternative inside; `outlines` draws letters as shapes, the same everywhere."""
+        """The picture as SVG text with its alternative inside; `outlines` draws letters as shapes, the same
+        everywhere."""
         width, height = _points(self.width), _points(self.height)
         said = escape(style.checked_alt(self.alt))
         shapes = [shape for _, shape in sorted(self._shapes, key=lambda each: each[0])]
         words = [(self._outlined if outlines else self._written)(*each) for each in self._words]
         lines = [
-            f'<svg role="img" aria-label="{said}" xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt" '
-            f'viewBox="0 0 {width} {height}">',
+            f'<svg role="img" aria-label="{said}" xmlns="http://www.w3.org/2000/svg" width="{width}pt" '
+            f'height="{height}pt" viewBox="0 0 {width} {height}">',
             f"<title>{said}</title>",
             style.THEMES,
             f'<path d="M0 0H{width}V{height}H0z" fill="{PAPER}"/>',

@@ -105,7 +105,8 @@ def bare(axes: Axes) -> None:
 def legend(
     axes: Axes, roles: Sequence[str], *, pale: str = "", bbox_to_anchor: tuple[float, float] = (0.5, -0.16)
 ) -> None:
-    """A legend of roles in their colors, in one row under the axes unless told otherwise; `pale` is the role drawn as a background."""
+    """A legend of roles in their colors, in one row under the axes unless told otherwise; `pale` is the role drawn as a
+    background."""
     handles = [Patch(facecolor=color(name), label=label(name), alpha=PALE if name == pale else None) for name in roles]
     axes.legend(
         handles=handles,

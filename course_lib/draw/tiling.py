@@ -51,8 +51,9 @@ def tiling(
     axes.text(-1 - _GAP, -0.2, counted, fontsize=style.SMALL, color=INK, va="center")
     _curve(figure, tile, ridge, tiles, size, name)
     figure.alt = (
-        f"{title}. A matmul of {n} × {n} × {n}, {done:,} of {count_text(total, 'tile')} of C done; each reads a row of A and a column of B. "
-        f"In all {bytes_text(loads * size)} are read. The ridge of {name or 'the device'} is {number_text(ridge)}."
+        f"{title}. A matmul of {n} × {n} × {n}, {done:,} of {count_text(total, 'tile')} of C done; each reads a row "
+        f"of A and a column of B. In all {bytes_text(loads * size)} are read. The ridge of {name or 'the device'} is "
+        f"{number_text(ridge)}."
     )
     return figure
 

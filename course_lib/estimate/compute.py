@@ -207,7 +207,8 @@ def points_of_mfu_usd(usd: Any, mfu: Any, points: Any = 1.0) -> Any:
 
 
 def cost_slope(usd: Any, mfu: Any) -> Any:
-    """d(cost)/d(MFU) in US dollars per unit of MFU: −cost/MFU, because cost is proportional to 1/MFU (elasticity −1)."""
+    """d(cost)/d(MFU) in US dollars per unit of MFU: −cost/MFU, because cost is proportional to 1/MFU (elasticity
+    −1)."""
     return -require("usd", usd, "USD") / require("mfu", mfu, "a fraction of one", most=1.0)
 
 

@@ -68,7 +68,8 @@ def _linear(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParametricLaw:
-    """L(Ψ, D) = floor + a Ψ^(−alpha) + b D^(−beta), and the best Ψ and D of a budget. Hoffmann et al. (2022), equation 2."""
+    """L(Ψ, D) = floor + a Ψ^(−alpha) + b D^(−beta), and the best Ψ and D of a budget. Hoffmann et al. (2022), equation
+    2."""
 
     floor: float
     a: float

@@ -395,7 +395,8 @@ def _stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
 
 
 def _resize_storage(storage: torch.UntypedStorage, nbytes: int) -> torch.UntypedStorage:
-    """A storage's own `resize_`, which is not a dispatched operation: FSDP frees and restores a unit's weights with it."""
+    """A storage's own `resize_`, which is not a dispatched operation: FSDP frees and restores a unit's weights with
+    it."""
     out = _plain_resize(storage, nbytes)
     account = getattr(_here, "account", None)
     if account is not None:

@@ -88,7 +88,8 @@ def _tokens() -> Tensor:
 
 
 def batch(step: int, size: int, seq_len: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Samples step * size to (step + 1) * size - 1: tokens and targets, both (size, seq_len), targets one further on."""
+    """Samples step * size to (step + 1) * size - 1: tokens and targets, both (size, seq_len), targets one further
+    on."""
     require_whole("step", step, least=0)
     require_whole("size", size, "sequences")
     require_whole("seed", seed, least=0)

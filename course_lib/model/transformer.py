@@ -149,7 +149,8 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, kind: str, dropout: float = 0.0) -> Tensor:
-    """Causal attention of q (B, A, S, D) to k and v (B, K, S, D): three kernels, the same numbers, not the same memory."""
+    """Causal attention of q (B, A, S, D) to k and v (B, K, S, D): three kernels, the same numbers, not the same
+    memory."""
     if k.shape[1] < q.shape[1]:  # not every kernel lets heads share
         k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], dim=1) for t in (k, v))
     if kind != "manual":

@@ -1,1 +1,2 @@
-"""What comes after the plan: serving, faults, diagnosis, and the capstone's jobs. Processes and the machine that they run on."""
+"""What comes after the plan: serving, faults, diagnosis, and the capstone's jobs. Processes and the machine that they
+run on."""

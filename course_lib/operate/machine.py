@@ -1,4 +1,5 @@
-"""Cores and memory that this process may use: what the system has, and what a container leaves of it. Standard library only."""
+"""Cores and memory that this process may use: what the system has, and what a container leaves of it. Standard library
+only."""
 
 import os
 import re

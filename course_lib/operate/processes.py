@@ -31,7 +31,8 @@ def descendants(root: int) -> list[int]:
 
 
 def ended(pid: int) -> bool:
-    """Whether a process is gone, or is only waiting to be reaped: one whose first thread has ended may go on in others."""
+    """Whether a process is gone, or is only waiting to be reaped: one whose first thread has ended may go on in
+    others."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             state, *rest = file.read().rsplit(")", 1)[1].split()
@@ -49,7 +50,8 @@ def threads(pid: int) -> list[str]:
 
 
 def memory_lines(pid: int, file: str) -> list[str]:
-    """The lines of a process's /proc file about its memory, which its other threads have where the first has ended; [] of one that has gone."""
+    """The lines of a process's /proc file about its memory, which its other threads have where the first has ended; []
+    of one that has gone."""
     for path in _files(pid, file):
         try:
             with open(path, encoding="ascii", errors="replace") as lines:
@@ -67,7 +69,8 @@ def _files(pid: int, file: str) -> Iterator[str]:
 
 
 def end(process: subprocess.Popen[Any], grace: float = GRACE) -> None:
-    """End a process and everything below it, `grace` seconds after asking: workers may live in sessions of their own."""
+    """End a process and everything below it, `grace` seconds after asking: workers may live in sessions of their
+    own."""
     below = descendants(process.pid)
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)

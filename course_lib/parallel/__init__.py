@@ -1,1 +1,2 @@
-"""Splitting a training step over ranks: data, sharded, tensor, pipeline, context and expert parallelism, and meshes of them."""
+"""Splitting a training step over ranks: data, sharded, tensor, pipeline, context and expert parallelism, and meshes of
+them."""

@@ -1,4 +1,5 @@
-"""Attacks and accidents that do not ship with the grader: the suite tries them all, `course class self-test` a selection.
+"""Attacks and accidents that do not ship with the grader: the suite tries them all, `course class self-test` a
+selection.
 
 Importing this package enters them into the list.
 """

@@ -1,4 +1,5 @@
-"""Accidents of honest learners: what editors, merges, copies and slips do to a notebook. Nothing that was earned may be lost."""
+"""Accidents of honest learners: what editors, merges, copies and slips do to a notebook. Nothing that was earned may be
+lost."""
 
 import copy
 import json
@@ -354,7 +355,8 @@ def folder_changed_by_a_cell(sheet: Sheet) -> None:
 def deadlock_in_one_answer(sheet: Sheet) -> None:
     """Two ranks that both send first: no point, the others count, and it is said who waits for whom."""
     sheet.cell(sheet.target)["source"] = (
-        "def exchange(comm, x):\n    got = torch.empty_like(x)\n    comm.send(x, comm.rank ^ 1)\n    comm.recv(got, comm.rank ^ 1)\n    return got\n"
+        "def exchange(comm, x):\n    got = torch.empty_like(x)\n    comm.send(x, comm.rank ^ 1)\n    comm.recv(got, "
+        "comm.rank ^ 1)\n    return got\n"
     )
     sheet.expect(sheet.target, 0.0, "deadlock")
 
@@ -375,5 +377,6 @@ def own_module_of_ranks(sheet: Sheet) -> None:
     sheet.own("import neighbors")
     sheet.cell(sheet.target)["source"] = (
         "def ring_shift(comm, x):\n    got = torch.empty_like(x)\n    if comm.size == 1:\n        return x\n"
-        "    work = comm.isend(x, neighbors.after(comm))\n    comm.recv(got, (comm.rank - 1) % comm.size)\n    work.wait()\n    return got\n"
+        "    work = comm.isend(x, neighbors.after(comm))\n    comm.recv(got, (comm.rank - 1) % comm.size)\n    "
+        "work.wait()\n    return got\n"
     )

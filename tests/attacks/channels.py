@@ -1,6 +1,7 @@
 """Out-of-band bytes between ranks: what the kernel counts or remembers for all processes, read where it was never sent.
 
-Each first tries whether its way exists at all, and tells so as something that was read: a way is as bad as what goes through it.
+Each first tries whether its way exists at all, and tells so as something that was read: a way is as bad as what goes
+through it.
 """
 
 from course_grader.attacks.cluster import SILENT
@@ -25,7 +26,8 @@ STATES = ("answered", "raised", "timed out", "crashed", "deadlock", "refused")
 def _way(sheet: Sheet, look: str) -> None:
     """The attacked exercise, whose ranks first look whether a way is open: `look` is the body of `get(rank, x)`."""
     sheet.answer(
-        f"{OPEN}\n\ndef get(rank, x):\n    import ctypes\n\n    libc = ctypes.CDLL(None, use_errno=True){look}\n    return x\n{SILENT}",
+        f"{OPEN}\n\ndef get(rank, x):\n    import ctypes\n\n    libc = ctypes.CDLL(None, use_errno=True){look}\n    "
+        f"return x\n{SILENT}",
         states=STATES,
     )
 
@@ -174,7 +176,8 @@ def devices_that_remember(sheet: Sheet) -> None:
 
 @attack("cluster", chapter="06")
 def numbers_of_the_kernel(sheet: Sheet) -> None:
-    """Numbers that the kernel gives out in order to everybody: inodes of pipes, sockets, memory and namespaces, and process numbers."""
+    """Numbers that the kernel gives out in order to everybody: inodes of pipes, sockets, memory and namespaces, and
+    process numbers."""
     _way(
         sheet,
         """
@@ -213,7 +216,8 @@ def honest_on_rank_zero_only(sheet: Sheet) -> None:
 
 @attack("cluster", chapter="06")
 def knows_its_process(sheet: Sheet) -> None:
-    """Honest where the process looks like the deciding one, by name, parent, threads and user; without a word elsewhere."""
+    """Honest where the process looks like the deciding one, by name, parent, threads and user; without a word
+    elsewhere."""
     sheet.answer(
         """
         import os, threading
@@ -238,7 +242,8 @@ def knows_its_process(sheet: Sheet) -> None:
 
 @attack("cluster", chapter="06")
 def communicator_taken_apart(sheet: Sheet) -> None:
-    """The communicator's port, classes and closures are followed to the socket, and words of the wire are written there."""
+    """The communicator's port, classes and closures are followed to the socket, and words of the wire are written
+    there."""
     sheet.answer(
         """
         import gc, os, socket
@@ -263,7 +268,8 @@ def communicator_taken_apart(sheet: Sheet) -> None:
 
 @attack("cluster", chapter="06")
 def tensors_that_send_themselves(sheet: Sheet) -> None:
-    """A subclass of Tensor that lies about its size when it is sent: few bytes for the meter, all of them for the other rank."""
+    """A subclass of Tensor that lies about its size when it is sent: few bytes for the meter, all of them for the other
+    rank."""
     sheet.answer(
         """
         class Small(torch.Tensor):

@@ -1,7 +1,7 @@
 """Cheating the cluster: ranks that know what nobody sent them, bytes that are not counted, requests that are forged.
 
-Ranks that share a value by some way beside the communicator say so by `put` and `get`; the program around them sends just
-enough for the kernel to let the others run.
+Ranks that share a value by some way beside the communicator say so by `put` and `get`; the program around them sends
+just enough for the kernel to let the others run.
 """
 
 from course_grader.attacks.cluster import AS_BYTES, _shares
@@ -542,7 +542,8 @@ def plainly(comm, x):
 
 @attack("cluster", chapter="06")
 def honest_where_it_decides(sheet: Sheet) -> None:
-    """An answer that holds for some tensors only, and shares by the environment wherever the ranks turn out to be threads."""
+    """An answer that holds for some tensors only, and shares by the environment wherever the ranks turn out to be
+    threads."""
     sheet.answer(
         AS_BYTES
         + _ONLY_SOME

@@ -1,4 +1,5 @@
-"""Forging a score: objects that agree with everything, patched libraries, forged messages, code that knows it is judged."""
+"""Forging a score: objects that agree with everything, patched libraries, forged messages, code that knows it is
+judged."""
 
 import json
 
@@ -137,7 +138,8 @@ def nan_tensors_everywhere(sheet: Sheet) -> None:
     """Tensors of NaN in the right shape: no difference is ever too large."""
     for each in sheet.points:
         sheet.answer(
-            "def attempt(comm, x):\n    return torch.full_like(x.double(), float('nan')).to(x.dtype) if x.is_floating_point() else x * 0",
+            "def attempt(comm, x):\n    return torch.full_like(x.double(), float('nan')).to(x.dtype) if "
+            "x.is_floating_point() else x * 0",
             each,
         )
 
@@ -233,7 +235,7 @@ def codec_by_ctypes(sheet: Sheet) -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------------ the notebook's machinery
+# --------------------------------------------------------------------------------------------- the notebook's machinery
 
 
 @attack("forging")

@@ -1,4 +1,5 @@
-"""What is handed in beside and inside the file: odd names and kinds of files, odd JSON, twofold cells, and what a user shares with the host."""
+"""What is handed in beside and inside the file: odd names and kinds of files, odd JSON, twofold cells, and what a user
+shares with the host."""
 
 import json
 
@@ -96,7 +97,8 @@ def signals_by_a_descriptor(sheet: Sheet) -> None:
 
 @attack("tampering")
 def files_with_hostile_names(sheet: Sheet) -> None:
-    """Names with line ends, terminal codes, options, formulas, quotes, letters of no alphabet and 250 bytes, beside the notebook."""
+    """Names with line ends, terminal codes, options, formulas, quotes, letters of no alphabet and 250 bytes, beside the
+    notebook."""
     names = (
         "-rf",
         "--help",
@@ -120,7 +122,8 @@ def files_with_hostile_names(sheet: Sheet) -> None:
 
 @attack("tampering")
 def archives_beside_the_notebook(sheet: Sheet) -> None:
-    """Archives that unpack to a hundred times their size, and one with paths that climb, beside the notebook: nobody opens them."""
+    """Archives that unpack to a hundred times their size, and one with paths that climb, beside the notebook: nobody
+    opens them."""
     import io
     import zipfile
 
@@ -143,7 +146,8 @@ def numbers_that_json_has_not(sheet: Sheet) -> None:
 
 @attack("forging")
 def grade_id_of_another_twice(sheet: Sheet) -> None:
-    """A solved exercise's cell under the target's id, the target's under the solved one's, and each once more under one cell id."""
+    """A solved exercise's cell under the target's id, the target's under the solved one's, and each once more under one
+    cell id."""
     sheet.stub()
     cells, solved = sheet.notebook["cells"], sheet.cell("mfu-waste")
     for name in (sheet.target, sheet.target, "mfu-waste"):

@@ -1,4 +1,5 @@
-"""Forging by Python's own insides: tracing in threads, finalisers, codecs, memory by address, answers that change after they were given."""
+"""Forging by Python's own insides: tracing in threads, finalisers, codecs, memory by address, answers that change after
+they were given."""
 
 from course_grader.attacks.forging import CHANNEL
 from course_grader.attacks.sheet import Sheet, attack
@@ -7,7 +8,8 @@ from tests.attacks.weighing import VALUES
 
 @attack("forging")
 def monitoring_of_the_worker(sheet: Sheet) -> None:
-    """`sys.monitoring`, and a trace function in every thread and frame that is there already, change what the worker returns."""
+    """`sys.monitoring`, and a trace function in every thread and frame that is there already, change what the worker
+    returns."""
     sheet.answer("""
         import sys, threading
 
@@ -151,7 +153,8 @@ def pictures_of_the_memory(sheet: Sheet) -> None:
 
 @attack("forging")
 def results_that_come_in_parts(sheet: Sheet) -> None:
-    """Generators, coroutines, iterators, views, arrays of objects, and numbers of other libraries in place of a number."""
+    """Generators, coroutines, iterators, views, arrays of objects, and numbers of other libraries in place of a
+    number."""
     sheet.answer(
         """
         import decimal, fractions, numpy as np
@@ -199,7 +202,8 @@ def keys_that_lie(sheet: Sheet) -> None:
 
 @attack("forging")
 def wants_the_larger_case(sheet: Sheet) -> None:
-    """Answers by a table where few are asked and by what it saw last where many are: it tells hidden cases by their size."""
+    """Answers by a table where few are asked and by what it saw last where many are: it tells hidden cases by their
+    size."""
     sheet.answer(
         """
         import sys
@@ -276,7 +280,8 @@ def torch_that_counts_less(sheet: Sheet) -> None:
 
 @attack("forging", chapter="06")
 def patched_communicator(sheet: Sheet) -> None:
-    """The cluster's own classes are replaced in the worker, so that every message is empty, counted as none, or answered from a list."""
+    """The cluster's own classes are replaced in the worker, so that every message is empty, counted as none, or
+    answered from a list."""
     sheet.own("""
         import course_lib.cluster as cluster, course_grader.remote_ranks.remote_worker as remote, course_grader.remote_ranks.codec as codec
 

@@ -271,7 +271,8 @@ def folder_that_cannot_be_swept(sheet: Sheet) -> None:
 
 @attack("tampering")
 def generators_and_locale(sheet: Sheet) -> None:
-    """Seeds, locale, warnings, limits and the working folder are changed: nothing of it may reach the next submission."""
+    """Seeds, locale, warnings, limits and the working folder are changed: nothing of it may reach the next
+    submission."""
     sheet.own("""
         import gc, locale, os, random, resource, signal, sys, warnings
 

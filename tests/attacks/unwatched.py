@@ -1,4 +1,5 @@
-"""Attacks by what is easily not counted or timed: a process that looks dead, a frame's reader, many short waits, what all ranks hold together."""
+"""Attacks by what is easily not counted or timed: a process that looks dead, a frame's reader, many short waits, what
+all ranks hold together."""
 
 from course_grader.attacks.sheet import Sheet, attack, code
 from tests.attacks.weighing import ELSEWHERE, expect
@@ -87,7 +88,8 @@ def memory_of_a_process_that_looks_dead(sheet: Sheet) -> None:
 
 @attack("tampering")
 def processes_that_look_dead_go_on(sheet: Sheet) -> None:
-    """Children whose first thread has ended, one of them an orphan in a session of its own, are to outlive the marking."""
+    """Children whose first thread has ended, one of them an orphan in a session of its own, are to outlive the
+    marking."""
     sheet.own(
         HALF_DEAD
         + """
@@ -163,7 +165,8 @@ def thousands_of_scalar_tensors(sheet: Sheet) -> None:
 
 @attack("exhaustion")
 def source_that_grows_as_a_tree(sheet: Sheet) -> None:
-    """A cell of 6 MB of short names, and chains of 900 attributes beside a hidden name: what its syntax tree takes beside the judge."""
+    """A cell of 6 MB of short names, and chains of 900 attributes beside a hidden name: what its syntax tree takes
+    beside the judge."""
     sheet.notebook["cells"].insert(2, code("if 0:\n  (" + "x,\n" * 2_000_000 + ")", "own-wide"))
     sheet.notebook["cells"].insert(3, code("if 0:  # train_flops\n" + ("  x" + ".b" * 900 + "\n") * 400, "own-deep"))
 
@@ -188,7 +191,8 @@ def memory_of_all_ranks_together(sheet: Sheet) -> None:
 
 @attack("exhaustion", chapter="06", brief=True)
 def rank_that_listens_slowly(sheet: Sheet) -> None:
-    """A rank is sent 9 MB and takes a little of it every 2 seconds: each wait of the judge's is short, all together are not."""
+    """A rank is sent 9 MB and takes a little of it every 2 seconds: each wait of the judge's is short, all together are
+    not."""
     sheet.answer(
         SHIFT
         + """

@@ -2,7 +2,8 @@
 
 from course_grader.attacks.sheet import Sheet, attack
 
-VALUES = 12.5  # of 25: right values are the attacker's own, and without the memory, the point of the exercise, they earn at most half
+# of 25: right values are the attacker's own, and without the memory, the point of the exercise, they earn at most half
+VALUES = 12.5
 
 
 DOCTORED = """

@@ -1,4 +1,5 @@
-"""Chapter 16's real server: the recorded run is shown whole, and nothing in it is left out where it was not measured."""
+"""Chapter 16's real server: the recorded run is shown whole, and nothing in it is left out where it was not
+measured."""
 
 import math
 

@@ -111,7 +111,8 @@ def scaled(meter: Mapping[str, Any], factor: float) -> dict[str, Any]:
 
 
 def runs(card: Card, seed: Any = 7, alike: int = 1000) -> Iterator[tuple[Case, Outcome]]:
-    """Each case of the public variant with the outcome of a right answer on it; of each part at most `alike` seen and unseen."""
+    """Each case of the public variant with the outcome of a right answer on it; of each part at most `alike` seen and
+    unseen."""
     place, seen = InProcess(*functions_of(own_answer(card))), Counter[tuple]()
     for case in cases_of(card, seed):
         seen[case.kind, case.part, case.visible] += 1
@@ -131,7 +132,8 @@ def passes(card: Card, answers: Sequence[Callable[..., Any]], cases: Sequence[Ca
 
 @cache
 def traits_of(exercise: str) -> tuple[bool, bool]:
-    """Whether an exercise has cases on ranks, and unseen cases: the same for all seeds, and slow to draw for all exercises."""
+    """Whether an exercise has cases on ranks, and unseen cases: the same for all seeds, and slow to draw for all
+    exercises."""
     drawn = cases_of(exercises.card(exercise))
     return any(case.ranks for case in drawn), not all(case.visible for case in drawn)
 

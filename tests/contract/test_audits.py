@@ -1,4 +1,5 @@
-"""Audits: their keys fit what was printed, both kinds of statements are there, and calling all of them the same earns nothing."""
+"""Audits: their keys fit what was printed, both kinds of statements are there, and calling all of them the same earns
+nothing."""
 
 import importlib
 import math

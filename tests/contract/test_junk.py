@@ -86,7 +86,8 @@ def _shapes(junk: Any, case: Case) -> list[Any]:
 
 
 def _alike(value: Any, right: Any) -> bool:
-    """Whether junk happens to be right: no rank in a circle, True for a sum that is right, a refusal where one is due, nothing sent."""
+    """Whether junk happens to be right: no rank in a circle, True for a sum that is right, a refusal where one is due,
+    nothing sent."""
     if type(right) is dict and type(value) is dict and "refused" in right and "refused" in value:
         return True
     if type(value) in (list, tuple) and type(right) in (list, tuple):

@@ -1,4 +1,5 @@
-"""What holds for every widget: it draws at every position of its controls, says in words what it shows, and each control matters."""
+"""What holds for every widget: it draws at every position of its controls, says in words what it shows, and each
+control matters."""
 
 import contextlib
 import importlib
@@ -35,7 +36,8 @@ GIVEN: Mapping[str, Callable[[], tuple]] = {  # what a widget is made of, where 
 
 
 def _is_whole(chapter: str, function: Callable[..., Explorer]) -> bool:
-    """Whether a function makes its widget from nothing, or from what is given here; a table's own needs the chapter's run."""
+    """Whether a function makes its widget from nothing, or from what is given here; a table's own needs the chapter's
+    run."""
     needs = [each for each in inspect.signature(function).parameters.values() if each.default is each.empty]
     return f"{chapter}.{function.__name__}" in GIVEN or not needs
 

@@ -1,4 +1,5 @@
-"""Chapter 00's exercises: guessing does not pay, a deadlock is explained, no message shows a stamp, the example's numbers are known."""
+"""Chapter 00's exercises: guessing does not pay, a deadlock is explained, no message shows a stamp, the example's
+numbers are known."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""Chapter 05's exercises: oracles equal torch's casts, its gradient scaler and float64, and bounds hold for every order of a sum."""
+"""Chapter 05's exercises: oracles equal torch's casts, its gradient scaler and float64, and bounds hold for every order
+of a sum."""
 
 import math
 import random

@@ -1,4 +1,5 @@
-"""Chapter 06's exercises: byte matrices are those of real runs, ready-made collectives are seen, messages name the cost."""
+"""Chapter 06's exercises: byte matrices are those of real runs, ready-made collectives are seen, messages name the
+cost."""
 
 import random
 

@@ -196,7 +196,8 @@ def test_graphs_count_as_alive_until_they_went_backwards_or_are_forgotten():
 
 @each_of("exercise", ["ddp-hooks", "ddp-buckets"])
 def test_the_librarys_replica_passes_both_exercises_of_hooks(exercise):
-    """Under another name: the course's own data parallelism keeps the contract it teaches, with several parameters in a bucket too."""
+    """Under another name: the course's own data parallelism keeps the contract it teaches, with several parameters in a
+    bucket too."""
 
     def replica(comm, model, nbytes=700):
         return data_parallel.DataParallel(comm, model, nbytes, init_sync=False, buffers=False).finish

@@ -1,4 +1,5 @@
-"""Chapter 11's exercises: oracles equal torch's attention and its gradients, layouts are those of the library, bounds can be met."""
+"""Chapter 11's exercises: oracles equal torch's attention and its gradients, layouts are those of the library, bounds
+can be met."""
 
 import random
 

@@ -1,4 +1,5 @@
-"""Chapter 13's exercises: worked answers agree with torch, with the metered cluster, with the library and with published steps."""
+"""Chapter 13's exercises: worked answers agree with torch, with the metered cluster, with the library and with
+published steps."""
 
 import itertools
 import math

@@ -1,4 +1,5 @@
-"""Chapter 14's exercises: worked answers equal simulation, exact counting and the library; the disk forgets as the library's does."""
+"""Chapter 14's exercises: worked answers equal simulation, exact counting and the library; the disk forgets as the
+library's does."""
 
 import itertools
 import math

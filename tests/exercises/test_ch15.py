@@ -1,4 +1,5 @@
-"""Chapter 15's exercises: oracles are the library's and the evidence's, cases mean what they say, and what ships is what the trainings give."""
+"""Chapter 15's exercises: oracles are the library's and the evidence's, cases mean what they say, and what ships is
+what the trainings give."""
 
 import copy
 import json

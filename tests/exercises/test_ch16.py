@@ -1,4 +1,5 @@
-"""Chapter 16's exercises: oracles equal simulation, torch and exact counting; shipped answers equal oracles on drawn input."""
+"""Chapter 16's exercises: oracles equal simulation, torch and exact counting; shipped answers equal oracles on drawn
+input."""
 
 import math
 import random

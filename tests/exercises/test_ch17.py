@@ -1,4 +1,5 @@
-"""Chapter 17's exercises: oracles agree with the library and with torch's own gradients, and every task can be solved and survived."""
+"""Chapter 17's exercises: oracles agree with the library and with torch's own gradients, and every task can be solved
+and survived."""
 
 import math
 import operator

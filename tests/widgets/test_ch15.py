@@ -1,4 +1,5 @@
-"""Chapter 15's widgets, figures and numbers say what the evidence, the models and the published rows say, whatever was recorded."""
+"""Chapter 15's widgets, figures and numbers say what the evidence, the models and the published rows say, whatever was
+recorded."""
 
 import math
 from statistics import median

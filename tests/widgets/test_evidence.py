@@ -64,8 +64,8 @@ def test_what_is_shown_is_what_the_file_says(own):
     row = reading.rows_of([found := shows.together("train", {"layout": "ddp"})[0]])[0]
     said = shows.steps({"replicas": {"layout": "ddp"}}, ("wire",)).data
     assert (
-        f"| replicas | sent a step | {shows.bytes_text(row['wire_predicted'])} | {shows.bytes_text(row['wire_measured'])} | {row['wire_ratio']:.2f} |"
-        in said
+        f"| replicas | sent a step | {shows.bytes_text(row['wire_predicted'])} | "
+        f"{shows.bytes_text(row['wire_measured'])} | {row['wire_ratio']:.2f} |" in said
     )
     assert f"`{found.name}`" in said and found.content["when"][:10] in said
 
@@ -102,8 +102,8 @@ def test_each_run_stands_beside_its_prediction(quantity):
         if row[f"{quantity}_ratio"]:
             text = pictures.TEXTS[quantity]
             assert (
-                f"{pictures.label(row)}: {text(row[f'{quantity}_predicted'])} predicted, {text(row[f'{quantity}_measured'])} measured"
-                in said
+                f"{pictures.label(row)}: {text(row[f'{quantity}_predicted'])} predicted, "
+                f"{text(row[f'{quantity}_measured'])} measured" in said
             )
 
 

@@ -1,4 +1,5 @@
-"""Layouts that divide the model: matrices (tensor), layers (pipeline), the sequence (context), experts, and two axes at once."""
+"""Layouts that divide the model: matrices (tensor), layers (pipeline), the sequence (context), experts, and two axes at
+once."""
 
 import torch
 from torch import Tensor

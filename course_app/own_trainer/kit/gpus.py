@@ -1,4 +1,5 @@
-"""A communicator for ranks on GPUs. Point-to-point messages travel through host memory: NCCL can hang unless they are batched.
+"""A communicator for ranks on GPUs. Point-to-point messages travel through host memory: NCCL can hang unless they are
+batched.
 
 Where ranks share a GPU, which NCCL refuses, collectives travel through host memory too.
 """

@@ -1,4 +1,5 @@
-"""Layouts in which every rank computes with whole weights: plain data parallelism, fp16 with a loss scale, ZeRO and FSDP."""
+"""Layouts in which every rank computes with whole weights: plain data parallelism, fp16 with a loss scale, ZeRO and
+FSDP."""
 
 import torch
 from torch import Tensor, nn

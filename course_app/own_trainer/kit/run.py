@@ -35,7 +35,8 @@ TRAINERS = {
 
 
 def train(comm, s: Settings, parts, device: str = "cpu", folder: Path | None = None) -> dict:
-    """Train on this rank. Losses in nats per token and norms are those of each step's whole batch, before its update."""
+    """Train on this rank. Losses in nats per token and norms are those of each step's whole batch, before its
+    update."""
     trainer = TRAINERS[s.layout](comm, s, parts, device)
     losses, norms, seconds = [], [], []
     for step in range(s.steps):
@@ -116,7 +117,8 @@ def complaint(error: Exception, folders: list[str]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Train and print the losses. Under `torchrun` every process is a rank; otherwise the metered cluster has them all."""
+    """Train and print the losses. Under `torchrun` every process is a rank; otherwise the metered cluster has them
+    all."""
     parser = argparse.ArgumentParser(
         prog="python -m trainer.run",
         description="Train the small transformer with the parts of this folder.",

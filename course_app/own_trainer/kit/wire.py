@@ -1,11 +1,13 @@
-"""What lies between the parts and the communicator: the learner's own ring, single-rank groups, exchanges with gradients."""
+"""What lies between the parts and the communicator: the learner's own ring, single-rank groups, exchanges with
+gradients."""
 
 import torch
 from torch import Tensor
 
 
 class Ringed:
-    """A communicator whose blocking sums and means travel by the part `ring_all_reduce`; everything else is the communicator's."""
+    """A communicator whose blocking sums and means travel by the part `ring_all_reduce`; everything else is the
+    communicator's."""
 
     def __init__(self, comm, ring) -> None:
         self._comm, self._ring = comm, ring
@@ -14,7 +16,8 @@ class Ringed:
         return getattr(self._comm, name)
 
     def all_reduce(self, tensor: Tensor, op: str = "SUM", async_op: bool = False):
-        """As the communicator's; sums and means of floating-point tensors go around the ring unless they are asynchronous."""
+        """As the communicator's; sums and means of floating-point tensors go around the ring unless they are
+        asynchronous."""
         own = isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and op in ("SUM", "AVG") and not async_op
         if not own:
             return self._comm.all_reduce(tensor, op=op, async_op=async_op)

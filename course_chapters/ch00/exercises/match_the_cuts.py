@@ -21,7 +21,8 @@ def option_list(texts: tuple[str, ...]) -> str:
 
 
 SENT = """- `all_reduce`: add up the tensors of all ranks; every rank gets the sum
-- `all_gather + reduce_scatter`: collect the parts of a layer before its use; add up its gradients, each rank keeping one part
+- `all_gather + reduce_scatter`: collect the parts of a layer before its use; add up its gradients, each rank keeping
+  one part
 - `send_recv`: pass one tensor to the next rank, and its gradient back
 - `ring`: pass blocks of keys and values around all ranks
 - `all_to_all`: every rank sends something different to every other rank"""
@@ -30,12 +31,14 @@ CARD = Card(
     id="match-the-cuts",
     chapter="00",
     title="Match the strategies",
-    text=f"""Match each of the six strategies to the property that makes it possible and to its communication. Write `matches()`: it returns
-a dictionary from each strategy to a pair (letter of the property, communication).
+    text=f"""Match each of the six strategies to the property that makes it possible and to its communication. Write
+`matches()`: it returns a dictionary from each strategy to a pair (letter of the property, communication).
 
-- **What each strategy splits:** `data` the batch; `sharded` the batch and, between uses, the weights, gradients and optimizer state;
-  `tensor` every weight matrix; `pipeline` the stack of layers; `context` the sequence, attention included; `expert` the feed-forward layers.
-- **Communication:** `all_reduce`, `all_gather + reduce_scatter`, `send_recv`, `ring` or `all_to_all`. One of the five is used twice.
+- **What each strategy splits:** `data` the batch; `sharded` the batch and, between uses, the weights, gradients and
+  optimizer state; `tensor` every weight matrix; `pipeline` the stack of layers; `context` the sequence, attention
+  included; `expert` the feed-forward layers.
+- **Communication:** `all_reduce`, `all_gather + reduce_scatter`, `send_recv`, `ring` or `all_to_all`. One of the five
+  is used twice.
 - A row counts if both halves are right. A letter used twice counts for neither row.
 
 Properties, each used once:
@@ -45,12 +48,12 @@ Properties, each used once:
 {folded("What each communication sends", SENT)}""",
     **Worth(points=3, minutes=5, difficulty=2, importance=4),
     hints=(
-        "Start with the two that are easiest to picture: where does a layer's output go if the next layer is on another rank? Where does a "
-        "token go if its expert is on another rank?",
-        "`data` and `tensor` end in the same way: parts of a *sum* are on different ranks. They differ in what is summed: gradients of "
-        "samples, or products of slices.",
-        "`sharded` needs a whole layer only briefly. `context` uses every block of keys and values, in any order, with two running "
-        "numbers per row.",
+        "Start with the two that are easiest to picture: where does a layer's output go if the next layer is on "
+        "another rank? Where does a token go if its expert is on another rank?",
+        "`data` and `tensor` end in the same way: parts of a *sum* are on different ranks. They differ in what is "
+        "summed: gradients of samples, or products of slices.",
+        "`sharded` needs a whole layer only briefly. `context` uses every block of keys and values, in any order, "
+        "with two running numbers per row.",
     ),
     answers=("matches",),
     params={"options": option_list(PROPERTIES)},

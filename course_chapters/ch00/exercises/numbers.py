@@ -1,4 +1,5 @@
-"""Texts of the numbers in chapter 00's prose, each computed from facts: the running example and its three small cases."""
+"""Texts of the numbers in chapter 00's prose, each computed from facts: the running example and its three small
+cases."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -119,7 +120,8 @@ def estimate() -> tuple[Line, ...]:
             q(weights / wire, "s"),
         ),
         Line(
-            f"{share:.3g} GB of state per rank + {card / 4:.0f} GB of activations per sequence = {share + card / 4:.3g} GB",
+            f"{share:.3g} GB of state per rank + {card / 4:.0f} GB of activations per sequence = "
+            f"{share + card / 4:.3g} GB",
             lambda: q(share, "GB", "rank") + q(card / 4, "GB", "sequence"),
             q(share + card / 4, "GB"),
         ),
@@ -137,7 +139,8 @@ def estimate() -> tuple[Line, ...]:
             f"{card:.0f} GiB, as the tool prints a GPU's memory = {card:.0f} GB", lambda: q(card, "GiB"), q(card, "GB")
         ),
         Line(
-            f"{GPUS} GPUs × {money_text(price)} per GPU and hour × {month:.0f} hours = {money_text(GPUS * price * month)}",
+            f"{GPUS} GPUs × {money_text(price)} per GPU and hour × {month:.0f} hours = "
+            f"{money_text(GPUS * price * month)}",
             lambda: q(GPUS, "GPUs") * q(price, "USD", ("GPU", "hour")) * q(month, "hours"),
             q(GPUS * price * month, "USD"),
         ),

@@ -11,9 +11,11 @@ CARD = Card(
     id="token-round-the-ring",
     chapter="00",
     title="A token around the ring",
-    text="""Pass a token once around a ring of N ranks, so that it collects every rank's stamp. Write `pass_token(comm, token)`.
+    text="""Pass a token once around a ring of N ranks, so that it collects every rank's stamp. Write
+`pass_token(comm, token)`.
 
-- On every rank, `token` holds N whole numbers: the rank's own secret stamp in its own slot, `token[comm.rank]`, and 0 elsewhere.
+- On every rank, `token` holds N whole numbers: the rank's own secret stamp in its own slot, `token[comm.rank]`, and 0
+  elsewhere.
 - Rank 0 sends its token. It travels {{route}}, and every rank adds its stamp.
 - Each rank returns the token **as it sent it on**; rank 0 returns it as it **came back**, with all N stamps.
 - A single rank returns its own token and sends nothing.""",
@@ -21,10 +23,10 @@ CARD = Card(
     kind="more",
     hints=(
         "Which rank must not start by receiving? What does every other rank need before it may send?",
-        "Each rank has two neighbors: it receives from one and sends to the other. Modulo N closes the ring, also for a step of −1. "
-        "Rank 0 sends first and receives last; all others receive first.",
-        "`after = (comm.rank + step) % comm.size`, `before = (comm.rank - step) % comm.size`, with the step of the route. Others: "
-        "`comm.recv(seen, before)`, add your stamp to `seen`, `comm.send(seen, after)`, return it.",
+        "Each rank has two neighbors: it receives from one and sends to the other. Modulo N closes the ring, also for "
+        "a step of −1. Rank 0 sends first and receives last; all others receive first.",
+        "`after = (comm.rank + step) % comm.size`, `before = (comm.rank - step) % comm.size`, with the step of the "
+        "route. Others: `comm.recv(seen, before)`, add your stamp to `seen`, `comm.send(seen, after)`, return it.",
     ),
     answers=("pass_token",),
     allowed="`comm.send`, `recv`, `isend`, `irecv`.",

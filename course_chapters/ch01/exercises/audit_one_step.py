@@ -17,15 +17,17 @@ CARD = audit_card(
     "audit-one-step",
     "audit_steps",
     "Audit: a step, a run, a peak",
-    f"""These are six statements quoted from public lessons on this subject. Recompute each from the inputs it names; where
-it names none, an H100 has {peak("H100 SXM")}, a year 365.25 days, and training costs 6 FLOP per parameter and token.
+    f"""These are six statements quoted from public lessons on this subject. Recompute each from the inputs it names;
+where it names none, an H100 has {peak("H100 SXM")}, a year 365.25 days, and training costs 6 FLOP per parameter and
+token.
 
 {audit_task("audit_steps", STEP_ITEMS)}""",
     (
         "Before you calculate: for which of these numbers do you already know the order of magnitude?",
         "Recompute all six the same way: work over speed. Then divide each published number by yours. A ratio of 1 is "
         "right; a ratio of 1,000, of 2 or of the MFU points to the cause.",
-        '`work = 6 * params * tokens`; `speed = gpus * peak * mfu`; `"some-id": (work / speed / unit, "wrong", "unit")`.',
+        '`work = 6 * params * tokens`; `speed = gpus * peak * mfu`; `"some-id": (work / speed / unit, '
+        '"wrong", "unit")`.',
     ),
     difficulty=3,
     importance=4,

@@ -22,9 +22,9 @@ RUN_ITEMS = (
 def _run_text() -> str:
     run = facts.run("Llama 3.1 405B")
     return (
-        f"{number_text(float(run.params))} parameters, {number_text(float(run.tokens), 4)} tokens, {int(run.devices):,} H100 "
-        f"at {percent_text(float(run.mfu))} MFU ({run.mfu.source}), {number_text(float(run.device_hours), 4)} GPU-hours "
-        f"({run.device_hours.source})"
+        f"{number_text(float(run.params))} parameters, {number_text(float(run.tokens), 4)} tokens, "
+        f"{int(run.devices):,} H100 at {percent_text(float(run.mfu))} MFU ({run.mfu.source}), "
+        f"{number_text(float(run.device_hours), 4)} GPU-hours ({run.device_hours.source})"
     )
 
 
@@ -32,17 +32,19 @@ CARD = audit_card(
     "audit-run-length",
     "audit_run",
     "Audit: how long was it, how much was lost?",
-    f"""Recompute each statement below and judge it. They are about a famous run and two smaller ones. The makers of Llama 3.1 405B published:
-{_run_text()}. You check the first statement by two routes that have only the number of GPUs in common. An H100 has
-{peak("H100 SXM")}, a year 365.25 days; a time on one H100 without a stated utilization assumes 100 % of the peak; training costs
-6 FLOP per parameter and token. About the third statement: {facts.claim("forty-percent-burns-sixty").value.condition}.
+    f"""Recompute each statement below and judge it. They are about a famous run and two smaller ones. The makers of
+Llama 3.1 405B published: {_run_text()}. You check the first statement by two routes that have only the number of GPUs
+in common. An H100 has {peak("H100 SXM")}, a year 365.25 days; a time on one H100 without a stated utilization assumes
+100 % of the peak; training costs 6 FLOP per parameter and token. About the third statement:
+{facts.claim("forty-percent-burns-sixty").value.condition}.
 
 {audit_task("audit_run", RUN_ITEMS)}""",
     (
         "Two independent routes roughly agree. What does that imply for a third number that differs from both?",
-        "By FLOPs: the work divided by what all GPUs deliver. By hours: GPU-hours divided by GPUs. A waste needs a baseline: "
-        "what would the same work have cost at the better rate?",
-        "`days = 6 * P * T / (gpus * peak * mfu) / 86400`; `days = gpu_hours / gpus / 24`; `waste = 1 - mfu / baseline`.",
+        "By FLOPs: the work divided by what all GPUs deliver. By hours: GPU-hours divided by GPUs. A waste needs a "
+        "baseline: what would the same work have cost at the better rate?",
+        "`days = 6 * P * T / (gpus * peak * mfu) / 86400`; `days = gpu_hours / gpus / 24`; `waste = 1 - mfu "
+        "/ baseline`.",
     ),
     difficulty=3,
     importance=4,

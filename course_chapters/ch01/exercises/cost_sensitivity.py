@@ -41,11 +41,13 @@ CARD = Card(
     **Worth(points=10, minutes=10, difficulty=3, importance=3),
     kind="more",
     answers=("cost_per_mfu_point",),
-    text="""Compute what one percentage point of MFU is worth. The run trains {{params:count}} parameters on {{tokens:count}} tokens, on
-{{device}} with {{flops:tflops}} dense, at {{usd_per_hour:usd}} per GPU-hour and {{mfu:percent}} MFU.
+    text="""Compute what one percentage point of MFU is worth. The run trains {{params:count}} parameters on
+{{tokens:count}} tokens, on {{device}} with {{flops:tflops}} dense, at {{usd_per_hour:usd}} per GPU-hour and
+{{mfu:percent}} MFU.
 
-`cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu)` returns, in US dollars, {{question}}. Money saved is positive. `gpu_flops` is one GPU's peak in FLOP/s, `mfu` a fraction of one; count 6 FLOP per parameter and token,
-and pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next point are different answers.""",
+`cost_per_mfu_point(params, tokens, gpu_flops, usd_per_hour, mfu)` returns, in US dollars, {{question}}. Money saved is
+positive. `gpu_flops` is one GPU's peak in FLOP/s, `mfu` a fraction of one; count 6 FLOP per parameter and token, and
+pay for GPU-hours only. Numbers within 0.1 % pass, so the slope and the next point are different answers.""",
     hints=(
         "The number of GPUs is not given. Why is it not needed?",
         "Cost is proportional to 1 / MFU. Write `cost(mfu)` once, and ask how fast it falls.",

@@ -38,14 +38,16 @@ DRILLS = (
     ),
     _drill(
         "fewest-cards",
-        "How many {{device}} ({{memory:gb}}) does the training state of {{params:count}} parameters need, at 16 bytes each?",
+        "How many {{device}} ({{memory:gb}}) does the training state of {{params:count}} parameters need, at "
+        "16 bytes each?",
         "GPUs",
         {"params": 70e9, "device": "H100 SXM", "memory": memory_of("H100 SXM")},
         lambda draw: {**_card(draw), "params": draw.choice((13e9, 30e9, 32e9, 65e9, 70e9, 110e9, 405e9))},
     ),
     _drill(
         "largest-model",
-        "What is the largest model whose training state, 16 bytes per parameter, fits on one {{device}} of {{memory:gb}}?",
+        "What is the largest model whose training state, 16 bytes per parameter, fits on one {{device}} of "
+        "{{memory:gb}}?",
         "billion parameters",
         {"device": "H100 SXM", "memory": memory_of("H100 SXM")},
         _card,
@@ -59,7 +61,8 @@ DRILLS = (
     ),
     _drill(
         "train-flops",
-        "How many FLOP does it take to train {{params:count}} parameters on {{tokens:count}} tokens, without attention?",
+        "How many FLOP does it take to train {{params:count}} parameters on {{tokens:count}} tokens, "
+        "without attention?",
         "× 10²¹ FLOP",
         {"params": 70e9, "tokens": 15e12},
         pick(params=SIZES, tokens=TOKENS),
@@ -141,8 +144,8 @@ DRILLS = (
     ),
     _drill(
         "attention-share",
-        "{{params:count}} parameters in {{layers:int}} layers of width {{hidden:int}}, context "
-        "{{seq:int}}, with every token attending to all of it. How much does attention add to 6 FLOP per parameter and token?",
+        "{{params:count}} parameters in {{layers:int}} layers of width {{hidden:int}}, context {{seq:int}}, with "
+        "every token attending to all of it. How much does attention add to 6 FLOP per parameter and token?",
         "percent",
         _shape("llama3-70b", 8192),
         lambda draw: _shape(

@@ -41,20 +41,20 @@ CARD = Card(
     title="The first wall, and the cheapest way past it",
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("first_wall",),
-    text=f"""Write `first_wall(job)`, which names the wall that a job hits first and the cheapest change that leaves no wall at all. A fix for
-one wall is useless if another remains.
+    text=f"""Write `first_wall(job)`, which names the wall that a job hits first and the cheapest change that leaves no
+wall at all. A fix for one wall is useless if another remains.
 
 {folded("The keys of the dictionary `job`, in bytes, FLOP/s, seconds and tokens", _KEYS)}
 
-A load is what the job needs divided by what it has. A load above 1 is a wall; exactly 1 still fits. Count 6 FLOP per parameter and
-token, and assume perfect scaling.
+A load is what the job needs divided by what it has. A load above 1 is a wall; exactly 1 still fits. Count 6 FLOP per
+parameter and token, and assume perfect scaling.
 
 - **memory**: state on one GPU, at {{{{bytes_per_param}}}} bytes per parameter, divided by its memory minus the reserve;
 - **compute**: seconds of one step divided by `step_s`;
 - **deadline**: seconds of the run divided by `deadline_s`.
 
-Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `fix` is the first
-of these that, **by itself, leaves no wall at all**; the list is ordered from cheap to expensive:
+Return `(wall, fix, gpus)`. `wall` is the name of the heaviest load, or `"none"` if no load is above 1. `fix` is the
+first of these that, **by itself, leaves no wall at all**; the list is ordered from cheap to expensive:
 
 1. `"nothing"`;
 2. `"shard state"`;
@@ -64,8 +64,8 @@ of these that, **by itself, leaves no wall at all**; the list is ordered from ch
 `gpus` is how many GPUs are in use after the fix. You see five jobs; grading adds 200 unseen ones.""",
     hints=(
         "What should you compute first: the fix, or the three loads of a job?",
-        "Write `loads(job)` once. A fix is a changed copy of the job; try the four in order and stop at the first whose "
-        "largest load is at most 1. For the last one, how does each load depend on the number of GPUs?",
+        "Write `loads(job)` once. A fix is a changed copy of the job; try the four in order and stop at the first "
+        "whose largest load is at most 1. For the last one, how does each load depend on the number of GPUs?",
         '`for fix, changed in (("nothing", job), ("shard state", {**job, "sharded": True}), …): if max(loads(changed)'
         '.values()) <= 1: return wall, fix, changed["gpus"]`; then count GPUs upwards from `job["gpus"]`.',
     ),

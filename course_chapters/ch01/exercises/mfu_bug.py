@@ -52,15 +52,15 @@ def mfu(params, sequence, batch, steps, seconds, gpus, gpu_flops):
 
 `sequence` is the tokens of one sequence, `batch` the sequences {{{{batch_of}}}} in one step, `seconds` the length of
 the run, `gpu_flops` the dense peak of one GPU. In the run: {{{{params:count}}}} parameters, sequences of
-{{{{sequence:int}}}}, batch {{{{batch:int}}}}, {{{{steps:int}}}} steps in {{{{hours:plain}}}} hours on {{{{gpus:int}}}} {{{{device}}}} of
-{{{{flops:tflops}}}}.
+{{{{sequence:int}}}}, batch {{{{batch:int}}}}, {{{{steps:int}}}} steps in {{{{hours:plain}}}} hours on {{{{gpus:int}}}}
+{{{{device}}}} of {{{{flops:tflops}}}}.
 
 Write `mfu_fixed` with the same arguments: the MFU of the whole run, as a fraction of one. The gradients are recomputed
 from checkpointed activations; that work does not count as model FLOPs. {CLOSE}""",
     hints=(
         "The numerator and the denominator each refer to some number of GPUs. Which?",
-        "Change nothing that is right: 6 FLOP per parameter and token, and the dense peak. Then make the tokens and the "
-        "peak belong to the same GPUs.",
+        "Change nothing that is right: 6 FLOP per parameter and token, and the dense peak. Then make the tokens and "
+        "the peak belong to the same GPUs.",
         "`tokens_of_all_gpus = …`; `return 6 * params * tokens_of_all_gpus / seconds / (gpus * gpu_flops)`.",
     ),
     allowed="the standard library and numpy.",

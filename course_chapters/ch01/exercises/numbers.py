@@ -124,7 +124,8 @@ def _llama_point() -> str:
 
 
 def _sharded_bytes() -> str:
-    """What each GPU sends in a step of fully sharded data parallelism: weights gathered twice, gradients reduced once."""
+    """What each GPU sends in a step of fully sharded data parallelism: weights gathered twice, gradients reduced
+    once."""
     from course_lib.parallel.sharding.comm_costs import bytes_per_param_sent
 
     return bytes_text(bytes_per_param_sent(3, ranks=GPUS) * PARAMS)

@@ -26,8 +26,8 @@ CARD = Card(
     **PREDICTION,
     answers=("weeks_interval",),
     text="""{{params:count}} parameters, {{tokens:count}} tokens, {{gpus:int}} {{device}} at {{mfu:percent}} MFU and
-perfect scaling: estimate without a calculator how many weeks the run takes. Round every factor to a small number times a
-power of ten.
+perfect scaling: estimate without a calculator how many weeks the run takes. Round every factor to a small number times
+a power of ten.
 
 `weeks_interval()` returns `(low, high)`, the range of **weeks** in which you expect the run's length. You earn the
 points for an interval of positive numbers with `high` at most 4 times `low`, whether or not the true length is in it.

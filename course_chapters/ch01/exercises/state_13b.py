@@ -42,9 +42,9 @@ CARD = Card(
     title="The state, the fewest GPUs, the room left",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("training_state", "fewest_gpus", "headroom"),
-    text=f"""Write three functions that say how much training state a model has, how many GPUs hold it, and how much room is left. You train a
-model of {{{{params:count}}}} parameters with Adam on GPUs of {{{{memory:gb}}}}. Its training state, in bytes per parameter:
-{{{{buckets}}}}.
+    text=f"""Write three functions that say how much training state a model has, how many GPUs hold it, and how much
+room is left. You train a model of {{{{params:count}}}} parameters with Adam on GPUs of {{{{memory:gb}}}}. Its training
+state, in bytes per parameter: {{{{buckets}}}}.
 
 All sizes are in **bytes**, and 1 GB is 10⁹ bytes.
 
@@ -57,8 +57,8 @@ All sizes are in **bytes**, and 1 GB is 10⁹ bytes.
 Your functions must also work for other sizes and other GPUs. {CLOSE}""",
     hints=(
         "How many numbers does the optimizer keep for each weight, and how many bytes does each one take?",
-        "Add up the bytes per parameter and multiply once. A share is bytes divided by GPUs. The fewest GPUs are a quotient, "
-        "rounded so that everything fits.",
+        "Add up the bytes per parameter and multiply once. A share is bytes divided by GPUs. The fewest GPUs are a "
+        "quotient, rounded so that everything fits.",
         "`per_param = sum(of the list above)`; `math.ceil(nbytes / gpu_memory)`; `gpu_memory - nbytes / gpus`.",
     ),
     allowed="the standard library and numpy.",

@@ -27,9 +27,9 @@ CARD = Card(
     title="One GPU, in days",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("train_days", "gpus_for_deadline"),
-    text=f"""Compute how long a training run takes on one GPU, and how many GPUs finish it in {{{{days:int}}}} days. The run has
-{{{{params:count}}}} parameters and {{{{tokens:count}}}} tokens and reaches {{{{utilization:percent}}}} of the dense peak
-of one {{{{device}}}}, {{{{flops:tflops}}}}.
+    text=f"""Compute how long a training run takes on one GPU, and how many GPUs finish it in {{{{days:int}}}} days. The
+run has {{{{params:count}}}} parameters and {{{{tokens:count}}}} tokens and reaches {{{{utilization:percent}}}} of the
+dense peak of one {{{{device}}}}, {{{{flops:tflops}}}}.
 
 - `train_days(params, tokens, gpu_flops, utilization)` returns the days (24 h) on **one** GPU. `gpu_flops` is its peak
   in FLOP/s, `utilization` a fraction of one. Count 6 FLOP per parameter and token.

@@ -21,8 +21,8 @@ CARD = Card(
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     kind="more",
     answers=("triage",),
-    text=f"""Write `triage(job)`, which says whether a project needs more than one GPU. Distributing a model costs time and money, and not
-every project has to pay. `job` is a dictionary:
+    text=f"""Write `triage(job)`, which says whether a project needs more than one GPU. Distributing a model costs time
+and money, and not every project has to pay. `job` is a dictionary:
 
 | key | is |
 |---|---|

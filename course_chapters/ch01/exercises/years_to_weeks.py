@@ -12,8 +12,8 @@ from course_grader.exercises.snippets import CLOSE
 
 _LAWS = {
     "doubling": (
-        "**each doubling of the GPUs keeps `keep` of every GPU's speed**: N GPUs run at mfu × keep^(log₂ N) of their peak. "
-        "`keep` lies above 0.5 and is at most 1, so more GPUs always help"
+        "**each doubling of the GPUs keeps `keep` of every GPU's speed**: N GPUs run at mfu × keep^(log₂ N) of their "
+        "peak. `keep` lies above 0.5 and is at most 1, so more GPUs always help"
     ),
     "serial": (
         "**a fraction 1 − `keep` of the one-GPU time never gets shorter**, and the rest is divided by N. If no number "
@@ -44,8 +44,9 @@ CARD = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("plan_run",),
-    text=f"""Compute how many weeks a run takes on {{{{gpus:int}}}} GPUs, and how many GPUs finish it in {{{{weeks:int}}}} weeks. On one
-{{{{device}}}}, {{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens take years at {{{{mfu:percent}}}} MFU. Scaling is not perfect here: {{{{rule}}}}. In this run `keep` is {{{{keep:plain}}}}.
+    text=f"""Compute how many weeks a run takes on {{{{gpus:int}}}} GPUs, and how many GPUs finish it in
+{{{{weeks:int}}}} weeks. On one {{{{device}}}}, {{{{params:count}}}} parameters on {{{{tokens:count}}}} tokens take
+years at {{{{mfu:percent}}}} MFU. Scaling is not perfect here: {{{{rule}}}}. In this run `keep` is {{{{keep:plain}}}}.
 
 `plan_run(params, tokens, gpu_flops, mfu, keep, gpus, weeks)` returns a pair:
 

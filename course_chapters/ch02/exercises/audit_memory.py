@@ -45,17 +45,19 @@ CARD = Card(
     **Worth(points=21, minutes=20, difficulty=3, importance=5),
     **AUDIT,
     answers=("audit_memory",),
-    text=f"""Fourteen statements from public lessons on memory. Recompute each number and decide whether the statement is right. The letters are
-those of the sources: B sequences of T tokens, L layers, hidden size d and P parameters; in the third column's formula, b sequences
-of s tokens, hidden size h and a heads, in 16 bits.
+    text=f"""Fourteen statements from public lessons on memory. Recompute each number and decide whether the statement
+is right. The letters are those of the sources: B sequences of T tokens, L layers, hidden size d and P parameters; in
+the third column's formula, b sequences of s tokens, hidden size h and a heads, in 16 bits.
 
 {short_table(ITEMS)}
 
 {rules("audit_memory", CAUSES, " (a formula that leaves a term out claims that the term is zero)")}""",
     hints=(
-        "For each number: which buckets does it include, with how many bytes each, and for one layer or for all of them?",
-        "First put the sizes into the printed formula: does it give the printed number? Then write down what the words describe and "
-        "count that. For checkpointing, list the passes: forward, forward again, backward (as much work as two forward passes).",
+        "For each number: which buckets does it include, with how many bytes each, and for one layer or for "
+        "all of them?",
+        "First put the sizes into the printed formula: does it give the printed number? Then write down what the "
+        "words describe and count that. For checkpointing, list the passes: forward, forward again, backward (as much "
+        "work as two forward passes).",
         "`B * T * L * d * 2 * k`, inputs alone `B * T * L * d * 2`; state `P * (2 + 2 + 4 + 8)`; unfused over fused "
         "`(34 + 5 * a * s / h) / 34`; weights `2 * P`.",
     ),

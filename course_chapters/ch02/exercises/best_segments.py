@@ -10,7 +10,8 @@ from course_grader.exercises.result_schema import ListOf, Number, Rows
 MIB = 2**20
 
 
-STACKS = (  # inputs and insides in MiB; each has one best cut, none of equal lengths, found by changing one cut at a time
+# inputs and insides in MiB; each has one best cut, none of equal lengths, found by changing one cut at a time
+STACKS = (
     ([8, 4, 2, 8, 4, 4, 16, 2, 16], [11, 26, 42, 8, 41, 42, 25, 4, 14]),
     ([16, 8, 16, 8, 2, 2, 16, 1, 4], [6, 5, 12, 43, 41, 42, 45, 43, 14]),
     ([2, 2, 4, 8, 4, 4, 1, 1, 16], [3, 3, 16, 23, 24, 4, 41, 21, 22]),
@@ -48,30 +49,33 @@ CARD = Card(
     **Worth(points=20, minutes=20, difficulty=4, importance=4),
     kind="more",
     answers=("peak_bytes", "best_segments"),
-    text="""Choose where to checkpoint a stack of unequal layers, such as an encoder's, where equal segments waste memory. The stack is
-cut into segments of consecutive layers:
+    text="""Choose where to checkpoint a stack of unequal layers, such as an encoder's, where equal segments waste
+memory. The stack is cut into segments of consecutive layers:
 
 - The forward pass keeps only the input of each segment's first layer.
 - The backward pass takes the segments from last to first. It recomputes everything inside the current segment, and then
   frees that segment's input and inside.
-- Layer i has an input of `inputs[i]` bytes and `inner[i]` bytes inside (what a plain forward pass would keep, without its input).
+- Layer i has an input of `inputs[i]` bytes and `inner[i]` bytes inside (what a plain forward pass would keep, without
+  its input).
 
 Write two functions:
 
-- `peak_bytes(inputs, inner, starts)`: the most bytes alive at any moment of the backward pass, if segments begin at the layers
-  `starts` (ascending; the first is 0).
-- `best_segments(inputs, inner)`: starts with the lowest peak; any of them if there are several. It may take about a second for
-  40 layers, which have half a trillion cuts: you cannot try them all.
+- `peak_bytes(inputs, inner, starts)`: the most bytes alive at any moment of the backward pass, if segments begin at the
+  layers `starts` (ascending; the first is 0).
+- `best_segments(inputs, inner)`: starts with the lowest peak; any of them if there are several. It may take about a
+  second for 40 layers, which have half a trillion cuts: you cannot try them all.
 
 The visible stack, in MiB (`params("best-segments")` has bytes):
 
 {{table}}""",
     hints=(
         "While the backward pass works on segment j, which inputs are still alive, and which are already freed?",
-        "The peak is the largest over j of (inputs of segments 0 to j) + (inside of segment j). Guess a cap: is there a cut whose "
-        "peak stays within it? For the layers before k, only the bytes of the inputs they keep matter later.",
-        "`least[k]` is the fewest bytes of inputs kept for layers 0…k−1: over all starts s < k with `least[s] + inputs[s] + "
-        "sum(inner[s:k]) <= cap`, the smallest `least[s] + inputs[s]`. Bisect the cap over whole numbers, and remember each s.",
+        "The peak is the largest over j of (inputs of segments 0 to j) + (inside of segment j). Guess a cap: is there "
+        "a cut whose peak stays within it? For the layers before k, only the bytes of the inputs they keep "
+        "matter later.",
+        "`least[k]` is the fewest bytes of inputs kept for layers 0…k−1: over all starts s < k with `least[s] + "
+        "inputs[s] + sum(inner[s:k]) <= cap`, the smallest `least[s] + inputs[s]`. Bisect the cap over whole numbers, "
+        "and remember each s.",
     ),
     allowed="the standard library and numpy.",
     returns=Rows(Number("bytes"), ListOf(Number("layers", whole=True), what="start")),

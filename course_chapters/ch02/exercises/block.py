@@ -1,4 +1,5 @@
-"""Models of chapter 02's torch exercises: a real block, the tensors that autograd saves of it, layers that count their calls.
+"""Models of chapter 02's torch exercises: a real block, the tensors that autograd saves of it, layers that count their
+calls.
 
 The block is GPT-2's: LayerNorm, attention, LayerNorm, a GELU MLP of two matrices, biases, no dropout. Attention is
 PyTorch's fused kernel or written out by hand. Everything runs on the CPU.
@@ -101,7 +102,8 @@ def saved_rows(
 
 
 class Layer(nn.Module):
-    """`x + dropout(gelu(linear(x) + shift))`; the shift depends on the number of the call, and is 0 unless a test sets it."""
+    """`x + dropout(gelu(linear(x) + shift))`; the shift depends on the number of the call, and is 0 unless a test sets
+    it."""
 
     def __init__(self, width: int, dropout: float) -> None:
         super().__init__()

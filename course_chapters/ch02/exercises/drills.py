@@ -39,7 +39,8 @@ DRILLS = (
         "{{params:count}} parameters, Adam, mixed precision with an fp32 master copy: how much training state?"
     ),
     _drill("no-master", "GB", {"params": 405e9}, pick(params=SIZES))(
-        "{{params:count}} parameters, Adam with fp32 moments, 16-bit weights and gradients, no master copy: how much state?"
+        "{{params:count}} parameters, Adam with fp32 moments, 16-bit weights and gradients, no master copy: "
+        "how much state?"
     ),
     _drill("main-grads", "GB", {"params": 7e9}, pick(params=SIZES))(
         "{{params:count}} parameters, bf16 weights, gradients in fp32, fp32 master copy, Adam: how much training state?"

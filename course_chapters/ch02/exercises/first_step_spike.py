@@ -11,7 +11,8 @@ from course_lib.estimate.units import GB
 
 PHASES = ("load", *(f"{phase} {step}" for step in (1, 2, 3) for phase in ("forward", "backward", "step")))
 _BETWEEN = {
-    "set to None": "After each step the gradients are **set to None**, which frees their memory until the next backward pass.",
+    "set to None": "After each step the gradients are **set to None**, which frees their memory until the next "
+    "backward pass.",
     "zeroed": "After each step the gradients are **filled with zeros**, so they keep their memory once allocated.",
 }
 
@@ -42,21 +43,21 @@ CARD = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     kind="more",
     answers=("timeline", "dies_at"),
-    text="""Find out in which phase a job runs out of memory. One device runs three training steps; `job` is a dictionary of bytes with
-`"weights"`, `"grads"`, `"moments"` (everything the optimizer keeps, including its master copy), `"activations"` (of one
-forward pass) and `"work"`.
+    text="""Find out in which phase a job runs out of memory. One device runs three training steps; `job` is a
+dictionary of bytes with `"weights"`, `"grads"`, `"moments"` (everything the optimizer keeps, including its master
+copy), `"activations"` (of one forward pass) and `"work"`.
 
 - Loading allocates the weights.
 - A forward pass adds activations until all of them exist.
-- A backward pass frees activations from the last layer to the first, while gradients grow evenly: half of them exist when half
-  of the activations are gone. Gradients are allocated in the first backward pass that needs them.
+- A backward pass frees activations from the last layer to the first, while gradients grow evenly: half of them exist
+  when half of the activations are gone. Gradients are allocated in the first backward pass that needs them.
 - The optimizer allocates its state in its **first** step, never frees it, and needs `"work"` bytes during every step.
 - {{between_words}}
 
 Write two functions:
 
-- `timeline(job)`: ten numbers, the bytes alive at the **worst moment** of `"load"`, `"forward 1"`, `"backward 1"`, `"step 1"`,
-  `"forward 2"`, … `"step 3"`.
+- `timeline(job)`: ten numbers, the bytes alive at the **worst moment** of `"load"`, `"forward 1"`, `"backward 1"`,
+  `"step 1"`, `"forward 2"`, … `"step 3"`.
 - `dies_at(job, memory)`: the name of the first phase that needs more than `memory` bytes, or `None` if all fit.
 
 The visible job has {{params:count}} parameters with Adam in mixed precision: {{weights_bytes:gb}} of weights,
@@ -64,10 +65,11 @@ The visible job has {{params:count}} parameters with Adam in mixed precision: {{
 {{work_bytes:gb}} of work space, on a device with {{memory:gb}}. Numbers within 0.1 % pass.""",
     hints=(
         "Which buckets exist before the first optimizer step, and which exist from then on?",
-        "For each phase, list what is alive throughout it, then add what is allocated and freed inside. Where activations shrink as "
-        "gradients grow, the worst moment is at one of the two ends.",
-        "With gradients set to None: forward = weights + kept + activations, backward = weights + kept + max(activations, grads), "
-        "step = weights + grads + moments + work, where kept is 0 in step 1 and `moments` afterwards. Zeroed gradients stay allocated.",
+        "For each phase, list what is alive throughout it, then add what is allocated and freed inside. Where "
+        "activations shrink as gradients grow, the worst moment is at one of the two ends.",
+        "With gradients set to None: forward = weights + kept + activations, backward = weights + kept + "
+        "max(activations, grads), step = weights + grads + moments + work, where kept is 0 in step 1 and `moments` "
+        "afterwards. Zeroed gradients stay allocated.",
     ),
     allowed="the standard library and numpy.",
     returns=Rows(ListOf(Number("bytes"), len(PHASES), what="phase"), Maybe(Word(PHASES))),

@@ -57,7 +57,8 @@ class Reading:
 
 
 def titan_runs() -> list[Reading]:
-    """Peaks that torchtitan's authors published for Llama 3.1 8B under FSDP alone, without tensor or pipeline parallelism."""
+    """Peaks that torchtitan's authors published for Llama 3.1 8B under FSDP alone, without tensor or pipeline
+    parallelism."""
     shape, found = memory.shape("llama3-8b"), []
     for row in rows("published_memory/torchtitan_perf.csv"):
         gpus, dp, tp, pp, cp = (int(row[name]) for name in ("n_gpus", "fsdp", "tp", "pp", "cp"))

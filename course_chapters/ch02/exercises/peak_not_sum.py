@@ -8,11 +8,12 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.probes import rows
 
 _LOGS = {
-    "events": """with one row per event, in order of time: `"what"` is `"alloc"` or `"free"`, `"name"` is the block and `"time"` the
-time. An allocation also has `"bytes"` and a `"kind"`. A name can be reused after it was freed. Rows with the same time take
-effect in their order, and the level after each of them counts""",
-    "lifetimes": """with one row per block, in no order: `"name"`, `"kind"`, `"bytes"`, and its lifetime, from `"born"` until just
-before `"died"`; `None` means that it was never freed. A block born at the time another dies can take its place""",
+    "events": """with one row per event, in order of time: `"what"` is `"alloc"` or `"free"`, `"name"` is the block and
+`"time"` the time. An allocation also has `"bytes"` and a `"kind"`. A name can be reused after it was freed. Rows with
+the same time take effect in their order, and the level after each of them counts""",
+    "lifetimes": """with one row per block, in no order: `"name"`, `"kind"`, `"bytes"`, and its lifetime, from `"born"`
+until just before `"died"`; `None` means that it was never freed. A block born at the time another dies can take its
+place""",
 }
 KINDS = ("weights", "gradients", "moments", "activations", "work space")
 
@@ -76,9 +77,9 @@ CARD = Card(
     title="The peak, not the sum",
     **Worth(points=10, minutes=10, difficulty=2, importance=5),
     answers=("peak",),
-    text="""Write `peak(log)`, which finds the moment at which a job needs the most memory, and what fills it then. A log is a list of
-dictionaries, {{log_words}}. The log of two steps of a small model is in
-`params("peak-not-sum").rows`. It has {{count:int}} rows and begins:
+    text="""Write `peak(log)`, which finds the moment at which a job needs the most memory, and what fills it then. A
+log is a list of dictionaries, {{log_words}}. The log of two steps of a small model is in `params("peak-not-sum").rows`.
+It has {{count:int}} rows and begins:
 
 ```text
 {{shown}}
@@ -93,10 +94,12 @@ dictionaries, {{log_words}}. The log of two steps of a small model is in
 Nothing was alive before the log began. All numbers must be exact.""",
     hints=(
         "If you saw only the last row of the log, how many bytes would be alive?",
-        "Go through the moments in order and keep the bytes alive of each kind. Whenever the total exceeds all earlier totals, "
-        "record the total, the time and the largest kind. A free has only a name, so remember what the name refers to.",
-        "`alive[name] = (kind, bytes)` on an allocation, `alive.pop(name)` on a free; `total = sum(…)`; `if total > best: best, when, "
-        "held = total, time, kinds_of(alive)`. With lifetimes, the total rises only when a block is born, so look at each `born`.",
+        "Go through the moments in order and keep the bytes alive of each kind. Whenever the total exceeds all "
+        "earlier totals, record the total, the time and the largest kind. A free has only a name, so remember what "
+        "the name refers to.",
+        "`alive[name] = (kind, bytes)` on an allocation, `alive.pop(name)` on a free; `total = sum(…)`; `if total > "
+        "best: best, when, held = total, time, kinds_of(alive)`. With lifetimes, the total rises only when a block is "
+        "born, so look at each `born`.",
     ),
     allowed="the standard library and numpy.",
     params=_log("events", "log 7"),

@@ -20,8 +20,8 @@ CARD = Card(
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,
     answers=("activations_interval",),
-    text="""Before you compute anything, give an interval in GB for the activations of one forward pass. You learn more from a
-measurement if you have committed to a number first.
+    text="""Before you compute anything, give an interval in GB for the activations of one forward pass. You learn more
+from a measurement if you have committed to a number first.
 
 - **Job:** {{model}} ({{params:count}} parameters, {{layers:int}} layers, hidden size {{hidden:int}}), one sequence of
   {{seq:int}} tokens, bf16, fused attention, no dropout, nothing recomputed.
@@ -31,8 +31,8 @@ measurement if you have committed to a number first.
 You get the points for a valid interval, whether or not it contains the answer.""",
     hints=(
         "How many numbers does a layer keep for one token: about as many as the hidden size, or many times that?",
-        "Count the tensors of shape (tokens, hidden) in one layer: the inputs of each matrix, norm and activation function. The "
-        "MLP's are wider.",
+        "Count the tensors of shape (tokens, hidden) in one layer: the inputs of each matrix, norm and activation "
+        "function. The MLP's are wider.",
         "Tokens × layers × hidden × 2 bytes × the number of such tensors, which is between ten and thirty.",
     ),
     allowed="mental arithmetic only; the check then shows the number.",

@@ -134,8 +134,8 @@ def pass_bytes(answer: Any, spec: Mapping[str, Any]) -> dict[str, int]:
 def checkpointing(answer: Any, case: Any, comm: Any = None) -> Any:
     """The results of a net whose segments are called through the answer; `case.args = (description, shifts, measured)`.
 
-    With shifts, a second pass follows in which the n-th call of a layer adds the n-th of them: its gradients ("moved") show
-    which call they came from. "kept" and "peak" are bytes if measured, and otherwise 0.
+    With shifts, a second pass follows in which the n-th call of a layer adds the n-th of them: its gradients ("moved")
+    show which call they came from. "kept" and "peak" are bytes if measured, and otherwise 0.
     """
     import torch
 
@@ -166,7 +166,8 @@ def device_of(most: float, *there: Any) -> Iterator[Any]:
             used = self.live_bytes - self.base
             if used + nbytes > self.room:
                 raise OutOfMemory(
-                    f"tried to allocate {nbytes / 1024:,.1f} KiB; {used / 1024:,.1f} of {self.room / 1024:,.1f} KiB are in use."
+                    f"tried to allocate {nbytes / 1024:,.1f} KiB; {used / 1024:,.1f} of {self.room / 1024:,.1f} "
+                    f"KiB are in use."
                 )
             super()._grow(nbytes)
 

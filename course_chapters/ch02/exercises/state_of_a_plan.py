@@ -40,8 +40,8 @@ CARD = Card(
     title="Five buckets",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("state_buckets", "largest_model"),
-    text=f"""Compute how many bytes each bucket of training state needs under a given plan, and the largest model that fits. A plan lists
-each copy and its data type; `None` means that there is no such bucket: it takes 0 bytes.
+    text=f"""Compute how many bytes each bucket of training state needs under a given plan, and the largest model that
+fits. A plan lists each copy and its data type; `None` means that there is no such bucket: it takes 0 bytes.
 
 | key of the plan | meaning |
 |---|---|
@@ -52,18 +52,22 @@ each copy and its data type; `None` means that there is no such bucket: it takes
 | `"optimizer"` | numbers kept per parameter: two for `"adamw"`, one for `"momentum"` and `"lion"`, none for `"sgd"` |
 | `"moments"` | the data type of those numbers |
 
-- `state_buckets(params, plan)` returns the **bytes** of `"weights"`, `"grads"`, `"main_grads"`, `"master"` and `"moments"` as a dictionary.
+- `state_buckets(params, plan)` returns the **bytes** of `"weights"`, `"grads"`, `"main_grads"`, `"master"` and
+  `"moments"` as a dictionary.
 - `largest_model(memory, plan)` returns the most parameters whose state fits in `memory` bytes, without activations.
 - `"fp32"` takes 4 bytes, `"bf16"` and `"fp16"` 2, `"fp8"` and `"int8"` 1.
-- The visible cases use {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}}}}, under the plan `{{{{plan_words}}}}`.
+- The visible cases use {{{{size:count}}}} parameters, and one {{{{device}}}} with {{{{memory:gb}}}}, under the plan
+  `{{{{plan_words}}}}`.
 
 {CLOSE}""",
     hints=(
-        "How many numbers does this plan keep for each parameter in each bucket, and how many bytes does each of them take?",
-        "Every bucket is parameters × copies × bytes of its data type. Only the moments can have more than one copy. The "
-        "largest model is the memory divided by the bytes per parameter.",
-        "`size = {'fp32': 4, 'bf16': 2, …}`; `'master': params * size[plan['master']] if plan['master'] else 0`; `'moments': "
-        "params * {'adamw': 2, …}[plan['optimizer']] * size[plan['moments']]`; `memory / sum(state_buckets(1, plan).values())`.",
+        "How many numbers does this plan keep for each parameter in each bucket, and how many bytes does each "
+        "of them take?",
+        "Every bucket is parameters × copies × bytes of its data type. Only the moments can have more than one copy. "
+        "The largest model is the memory divided by the bytes per parameter.",
+        "`size = {'fp32': 4, 'bf16': 2, …}`; `'master': params * size[plan['master']] if plan['master'] else 0`; "
+        "`'moments': params * {'adamw': 2, …}[plan['optimizer']] * size[plan['moments']]`; `memory / "
+        "sum(state_buckets(1, plan).values())`.",
     ),
     allowed="the standard library and numpy.",
     hides=functions(

@@ -44,24 +44,24 @@ CARD = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("fit_line", "switch_size", "best_bandwidth"),
-    text=f"""Fit α and β to measured messages, and find the size at which another method of sending is faster. A message of n bytes
-takes α + n/β seconds. Libraries have several methods: one starts at once (small α) but copies on the way (small β), another first
-agrees with the receiver (large α) and then runs at full speed.
+    text=f"""Fit α and β to measured messages, and find the size at which another method of sending is faster. A message
+of n bytes takes α + n/β seconds. Libraries have several methods: one starts at once (small α) but copies on the way
+(small β), another first agrees with the receiver (large α) and then runs at full speed.
 
 - `fit_line(sizes, seconds)`: the pair (α in seconds, β in bytes/s) of measured messages. The sizes range from bytes to
   hundreds of megabytes, and every time has an error of up to 3 % **of itself**. Results within 8 % pass.
-- `switch_size(small, large)`: two methods as pairs (α, β); the smallest size in bytes, a float, from which the second is at
-  least as fast as the first: `0.0` if it always is, `math.inf` if it never is. (The two β differ.)
+- `switch_size(small, large)`: two methods as pairs (α, β); the smallest size in bytes, a float, from which the second
+  is at least as fast as the first: `0.0` if it always is, `math.inf` if it never is. (The two β differ.)
 - `best_bandwidth(nbytes, small, large)`: the bytes a second that a message gets by the faster of the two methods.
 
-The visible case has measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seconds`), and two methods: {{{{small_words}}}} and
-{{{{large_words}}}}. {CLOSE}""",
+The visible case has measured messages (`params("alpha-beta-regimes")` has `.sizes` and `.seconds`), and two methods:
+{{{{small_words}}}} and {{{{large_words}}}}. {CLOSE}""",
     hints=(
         "In a plot of raw seconds against raw bytes, which points determine the line?",
-        "Every point should count by its *relative* error: divide each equation α + n/β = t by its own t, or look at both ends. "
-        "The switch is where the two lines meet.",
-        "`np.linalg.lstsq(np.stack([1/t, n/t], 1), np.ones(len(t)))` gives α and 1/β; `(a2 - a1) / (1/b1 - 1/b2)`, after the "
-        "cases where one method is always faster.",
+        "Every point should count by its *relative* error: divide each equation α + n/β = t by its own t, or look at "
+        "both ends. The switch is where the two lines meet.",
+        "`np.linalg.lstsq(np.stack([1/t, n/t], 1), np.ones(len(t)))` gives α and 1/β; `(a2 - a1) / (1/b1 - 1/b2)`, "
+        "after the cases where one method is always faster.",
     ),
     allowed="the standard library and numpy.",
     hides=functions(

@@ -45,8 +45,14 @@ def _sheet() -> str:
         peak = one.get("dense_flops") or one.fp32_flops
         said.append(f"{name} {rate_text(peak)} ({peak.condition})")
     h100 = facts.device("H100 SXM")
-    wire = f"{h100.link_both_ways.text} over its links ({h100.link_both_ways.condition}) and {h100.network_one_way.text} over its network"
-    return f"{'; '.join(said)}. An H100 SXM has {h100.bandwidth.text} of memory bandwidth, {wire} ({h100.network_one_way.condition})"
+    wire = (
+        f"{h100.link_both_ways.text} over its links ({h100.link_both_ways.condition}) and "
+        f"{h100.network_one_way.text} over its network"
+    )
+    return (
+        f"{'; '.join(said)}. An H100 SXM has {h100.bandwidth.text} of memory bandwidth, {wire} "
+        f"({h100.network_one_way.condition})"
+    )
 
 
 CARD = Card(
@@ -62,10 +68,11 @@ CARD = Card(
 
 {rules("audit_sheets", CAUSES, " (a figure that draws two things at the same height claims a ratio of 1)")}""",
     hints=(
-        "Ask three things about every number before you calculate: dense or sparse, one way or both, one device or many?",
+        "Ask three things about every number before you calculate: dense or sparse, one way or both, one "
+        "device or many?",
         "Recompute all of them from the sheets above the table. A ratio of 2 between the published number and yours "
         "has two usual causes; a ratio of 8 has one.",
-        '`link_one_way = both_ways / 2`; `adapters * network_one_way`; `dense / bandwidth`; `"some-id": (number, "wrong", '
-        '"wrong scope")`.',
+        '`link_one_way = both_ways / 2`; `adapters * network_one_way`; `dense / bandwidth`; `"some-id": (number, '
+        '"wrong", "wrong scope")`.',
     ),
 )

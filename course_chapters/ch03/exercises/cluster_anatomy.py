@@ -22,21 +22,23 @@ CARD = Card(
     title="What a cluster is made of",
     **Worth(points=5, minutes=5, difficulty=1, importance=4),
     answers=("anatomy",),
-    text=f"""Compute how many GPUs each level of a cluster holds, with how much memory and what peak. These numbers decide where a model
-fits, and how long a job takes at least.
+    text=f"""Compute how many GPUs each level of a cluster holds, with how much memory and what peak. These numbers
+decide where a model fits, and how long a job takes at least.
 
-`anatomy(counts, memory, flops)` returns three lists with one number per level, from the inside out: GPUs, bytes of memory, and
-FLOP/s of one unit of that level.
+`anatomy(counts, memory, flops)` returns three lists with one number per level, from the inside out: GPUs, bytes of
+memory, and FLOP/s of one unit of that level.
 
-- `counts` has one whole number per level: first the GPUs of the innermost unit, then how many units of the level below each
-  unit contains. A cluster may have any number of levels.
+- `counts` has one whole number per level: first the GPUs of the innermost unit, then how many units of the level below
+  each unit contains. A cluster may have any number of levels.
 - `memory` and `flops` are the bytes and the dense peak of **one GPU**.
 
-The visible case has {{{{words}}}}: four counts. Each GPU is one {{{{device}}}} with {{{{memory:gb}}}} and {{{{flops:tflops}}}}. {CLOSE}""",
+The visible case has {{{{words}}}}: four counts. Each GPU is one {{{{device}}}} with {{{{memory:gb}}}} and
+{{{{flops:tflops}}}}. {CLOSE}""",
     hints=(
         "How many GPUs does a rack hold, if you know how many a server holds?",
         "Multiply the counts from the inside out. Memory and peak are those of one GPU, times the GPUs of the level.",
-        "`gpus = [math.prod(counts[: level + 1]) for level in range(len(counts))]`; `[n * memory for n in gpus]`; the same with `flops`.",
+        "`gpus = [math.prod(counts[: level + 1]) for level in range(len(counts))]`; `[n * memory for n in gpus]`; the "
+        "same with `flops`.",
     ),
     allowed="the standard library and numpy.",
     params=_cluster("H100 SXM", 8, 2, 192, 8),

@@ -73,7 +73,8 @@ DRILLS = (
         "{{device}}: {{flops:tflops}} dense, {{bandwidth:gbps}}. What is its ridge?"
     ),
     _drill("square-matmul", "FLOP per byte", {"side": 4096, "size": 2}, pick(side=(*_SIDES, 12288), size=(1, 2, 4)))(
-        "A product of two {{side:int}} × {{side:int}} matrices, {{size:int}} bytes an element, all three matrices counted. What is its intensity?"
+        "A product of two {{side:int}} × {{side:int}} matrices, {{size:int}} bytes an element, all three matrices "
+        "counted. What is its intensity?"
     ),
     _drill("one-way", "GB/s", _linked("H100 SXM"), lambda draw: _linked(draw.choice(LINKED)))(
         "{{device}}: the brochure prints {{both:gbps}} for its links. How much is one direction?"
@@ -82,31 +83,38 @@ DRILLS = (
         "How much can a server with {{count:int}} adapters of {{gbit:int}} Gb/s send in one direction?"
     ),
     _drill("core-peak", "TFLOP/s", _chip("H100 SXM"), _any_chip)(
-        "{{device}}: {{sms:int}} SMs of {{cores:int}} FP32 cores at {{core_ghz:plain}} GHz, a fused multiply-add per clock each. What is the FP32 peak?"
+        "{{device}}: {{sms:int}} SMs of {{cores:int}} FP32 cores at {{core_ghz:plain}} GHz, a fused multiply-add per "
+        "clock each. What is the FP32 peak?"
     ),
     _drill("tensor-peak", "TFLOP/s", _chip("H100 SXM"), _any_chip)(
-        "{{device}}: {{sms:int}} SMs of {{tensor:int}} tensor cores, {{flop:int}} FLOP per clock each, at {{tensor_ghz:plain}} GHz. What is the dense peak?"
+        "{{device}}: {{sms:int}} SMs of {{tensor:int}} tensor cores, {{flop:int}} FLOP per clock each, at "
+        "{{tensor_ghz:plain}} GHz. What is the dense peak?"
     ),
     _drill("read-weights", "ms", {"params": 8e9, **_FAST}, _memory(params=(1e9, 3e9, 7e9, 13e9, 30e9)))(
         "How long does it take to read {{params:count}} weights of 2 bytes once from a memory of {{bandwidth:gbps}}?"
     ),
     _drill("add-time", "µs", {"million": 100, "size": 2, **_FAST}, _memory(million=(10, 50, 100, 400), size=(2, 4)))(
-        "How long does z = x + y on {{million:int}} million elements of {{size:int}} bytes take at least, with a memory of {{bandwidth:gbps}}?"
+        "How long does z = x + y on {{million:int}} million elements of {{size:int}} bytes take at least, with a "
+        "memory of {{bandwidth:gbps}}?"
     ),
     _drill("half-message", "kB", {"alpha": 10, "beta": 50}, pick(alpha=(2, 5, 10, 20, 40), beta=(10, 25, 45, 50, 400)))(
         "α is {{alpha:int}} µs and β is {{beta:int}} GB/s. At what size does a message reach half of β?"
     ),
     _drill("last-wave", "percent", {"tiles": 136, "sms": 132}, _tiles)(
-        "{{tiles:int}} tiles run on {{sms:int}} processors, one tile each at a time. What share of the processor time is used?"
+        "{{tiles:int}} tiles run on {{sms:int}} processors, one tile each at a time. What share of the processor "
+        "time is used?"
     ),
     _drill("thin-top", "GB/s", {"rate": 50, "over": 7}, pick(rate=(25, 50, 100), over=(2, 3, 4, 7)))(
-        "Each device has {{rate:int}} GB/s in one direction; between pods the network is {{over:int}} : 1 oversubscribed. How much does each device get when all send across?"
+        "Each device has {{rate:int}} GB/s in one direction; between pods the network is {{over:int}} : 1 "
+        "oversubscribed. How much does each device get when all send across?"
     ),
     _drill("network-ridge", "FLOP per byte", H100, _device)(
-        "{{device}}: {{flops:tflops}} dense and {{network:gbps}} of network in one direction. At how many FLOP per network byte are both equally busy?"
+        "{{device}}: {{flops:tflops}} dense and {{network:gbps}} of network in one direction. At how many FLOP per "
+        "network byte are both equally busy?"
     ),
     _drill("reads-only", "FLOP per byte", {"side": 4096, "size": 2}, pick(side=_SIDES, size=(1, 2, 4)))(
-        "A product of two {{side:int}} × {{side:int}} matrices, {{size:int}} bytes an element, only the reads counted. What is its intensity?"
+        "A product of two {{side:int}} × {{side:int}} matrices, {{size:int}} bytes an element, only the reads "
+        "counted. What is its intensity?"
     ),
     _drill("cluster-devices", "GPUs", _LLAMA, _cluster)(f"{_PODS}. How many GPUs does the cluster have?"),
     _drill("pod-memory", "TB", _LLAMA, _cluster)(f"{_BUILT}. A GPU has {{{{memory:gb}}}}. How much memory has a pod?"),
@@ -114,6 +122,7 @@ DRILLS = (
         f"{_PODS}. A GPU has a dense peak of {{{{flops:tflops}}}}. What is the peak of the cluster?"
     ),
     _drill("best-matmul", "percent", _best("H100 SXM"), lambda draw: _best(draw.choice(tuple(facts.ceilings()))))(
-        "{{device}}: the best measured matmul ran at {{measured:tflops}}; the dense peak is {{peak:tflops}}. What share of the peak is that?"
+        "{{device}}: the best measured matmul ran at {{measured:tflops}}; the dense peak is {{peak:tflops}}. What "
+        "share of the peak is that?"
     ),
 )

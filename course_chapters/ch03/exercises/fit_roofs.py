@@ -11,7 +11,8 @@ from course_lib.estimate import facts
 
 _WORDS = {
     "durations": "the seconds of each repeat, in the order in which they ran",
-    "readings": "readings of a running clock in seconds: one before the first repeat, then one after each repeat, in order",
+    "readings": "readings of a running clock in seconds: one before the first repeat, then one after each "
+    "repeat, in order",
 }
 _MATMULS = {512: 0.25, 1024: 0.5, 2048: 0.8, 4096: 0.92, 8192: 1.0}  # size: share of the roof that it reaches
 ELEMENT = 2  # bytes
@@ -30,9 +31,10 @@ def log(
 ) -> list[dict[str, Any]]:
     """A list of timed kernels on a device whose true roofs are `flops` and `bandwidth`, in no order.
 
-    In a subtle log the flaws lie just beyond their limits, and names say nothing: a kernel whose bytes fill the cache exactly is
-    faster than the memory but not than the sheet, a run that cannot be true may beat the sheet by little more than `LEAST_BEYOND`, the memory's kernels
-    hardly exceed the cache, and the best arithmetic is that of a kernel in the cache, which moves more bytes than the sheet allows.
+    In a subtle log the flaws lie just beyond their limits, and names say nothing: a kernel whose bytes fill the cache
+    exactly is faster than the memory but not than the sheet, a run that cannot be true may beat the sheet by little
+    more than `LEAST_BEYOND`, the memory's kernels hardly exceed the cache, and the best arithmetic is that of a kernel
+    in the cache, which moves more bytes than the sheet allows.
     """
     runs: list[dict[str, Any]] = []
 
@@ -116,11 +118,11 @@ CARD = Card(
     **Worth(points=20, minutes=20, difficulty=4, importance=5),
     answers=("fit_roofs",),
     text="""Find the two roofs of one {{device}} in a noisy benchmark log, as you would on a real machine. The log,
-`params("fit-roofs").runs`, is an unordered list of dictionaries, each with `"name"`, `"flop"`, `"bytes"` (read and written) and
-`"seconds"`: {{clock_words}}.
+`params("fit-roofs").runs`, is an unordered list of dictionaries, each with `"name"`, `"flop"`, `"bytes"` (read and
+written) and `"seconds"`: {{clock_words}}.
 
-`fit_roofs(runs, cache, sheet_flops, sheet_bandwidth)` returns the triple `(flops, bandwidth, ridge)`: the highest
-rates that **this** device's arithmetic and memory reach, in FLOP/s and bytes/s, and the FLOP per byte where both roofs meet.
+`fit_roofs(runs, cache, sheet_flops, sheet_bandwidth)` returns the triple `(flops, bandwidth, ridge)`: the highest rates
+that **this** device's arithmetic and memory reach, in FLOP/s and bytes/s, and the FLOP per byte where both roofs meet.
 No kernel is faster than its roof, and the best kernel of each kind reaches it. The log has the usual flaws:
 
 - two or three warm-up repeats at the start of every run, and a disturbed repeat now and then;
@@ -129,13 +131,15 @@ No kernel is faster than its roof, and the best kernel of each kind reaches it. 
 - runs whose clock stopped before the kernel did. They are at least {{least_beyond:percent}} faster than the data sheet
   (`sheet_flops`, `sheet_bandwidth`) allows, and they measure nothing.
 
-Numbers within 5 % pass. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwidth:gbps}}; a real device reaches less.""",
+Numbers within 5 % pass. The data sheet says {{sheet_flops:tflops}} and {{sheet_bandwidth:gbps}}; a real device reaches
+less.""",
     hints=(
         "Which statistic of a run would not change if one repeat had been ten times slower?",
-        "First find one time per run, then drop the runs that cannot be true, then take the highest rate of each kind. A "
-        "bandwidth above the sheet proves nothing if the bytes fit into the cache.",
+        "First find one time per run, then drop the runs that cannot be true, then take the highest rate of each "
+        "kind. A bandwidth above the sheet proves nothing if the bytes fit into the cache.",
         "`t = statistics.median(run['seconds'])`; `bad = flop / t > sheet_flops or (nbytes > cache and nbytes / t > "
-        "sheet_bandwidth)`; `flops = max(flop / t)` over the rest; `bandwidth = max(nbytes / t)` where `nbytes > cache`.",
+        "sheet_bandwidth)`; `flops = max(flop / t)` over the rest; `bandwidth = max(nbytes / t)` where "
+        "`nbytes > cache`.",
     ),
     allowed="the standard library and numpy.",
     hides=("course_lib.estimate.roofline.fitting:fit_roofs", "course_lib.estimate.roofline.fitting:above_roof"),

@@ -53,29 +53,29 @@ CARD = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     kind="more",
     answers=("cross_bandwidth", "effective_bandwidth"),
-    text=f"""Find the bandwidth that one device really gets at each level of a cluster, and over several levels at once. Four documents
-describe four levels of one cluster, each in its own way:
+    text=f"""Find the bandwidth that one device really gets at each level of a cluster, and over several levels at once.
+Four documents describe four levels of one cluster, each in its own way:
 
 {{{{table}}}}
 
 `rate` is in bytes a second; `shared_by` devices share it; `directions` is 2 if both directions were added;
 `oversubscription` is what the units inside could send divided by what this level lets pass.
 
-- `cross_bandwidth(levels)`: a list with one number per level, from the inside out: the bytes a second that **one device**
-  gets in **one direction** when all devices send across that level at once. Bytes that cross a level have crossed all the
-  levels inside it, so they get at most what those let pass.
+- `cross_bandwidth(levels)`: a list with one number per level, from the inside out: the bytes a second that **one
+  device** gets in **one direction** when all devices send across that level at once. Bytes that cross a level have
+  crossed all the levels inside it, so they get at most what those let pass.
 - `effective_bandwidth(shares, rates)`: a device sends one buffer, of which the fraction `shares[i]` goes over a wire of
   `rates[i]` bytes a second, {{{{phases_words}}}}. Return the buffer's bytes divided by the time. Shares add up to one;
   some may be 0.
 
-The visible case has the four levels (`params("hierarchical-bandwidth").levels`), and a buffer, a quarter of which leaves the server over the rack's wires.
-{CLOSE}""",
+The visible case has the four levels (`params("hierarchical-bandwidth").levels`), and a buffer, a quarter of which
+leaves the server over the rack's wires. {CLOSE}""",
     hints=(
         "Is the number in each row for one device or eight, for one direction or two, and for all devices at once?",
-        "Convert each level to one device and one direction, divide by its oversubscription, and never let the result grow on "
-        "the way out. For the buffer, add seconds, not bandwidths.",
-        "`own = rate / shared_by / directions / oversubscription`; `passed = min(passed, own)`; `1 / sum(s / r)` in turn, "
-        "`1 / max(s / r)` at once.",
+        "Convert each level to one device and one direction, divide by its oversubscription, and never let the result "
+        "grow on the way out. For the buffer, add seconds, not bandwidths.",
+        "`own = rate / shared_by / directions / oversubscription`; `passed = min(passed, own)`; `1 / sum(s / r)` in "
+        "turn, `1 / max(s / r)` at once.",
     ),
     allowed="the standard library and numpy.",
     hides=("course_lib.estimate.roofline.wires:levels",),

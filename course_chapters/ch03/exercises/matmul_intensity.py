@@ -24,23 +24,24 @@ CARD = Card(
     title="FLOP per byte, counted",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     answers=("matmul_intensity", "relu_intensity", "ridge"),
-    text=f"""Count the intensity of two operators, with and without the writes, and the ridge of a device: together they say which
-resource limits an operator. Count every byte that must pass through memory, once. Elements have `size` bytes; with `reads_only`,
-leave out what is written.
+    text=f"""Count the intensity of two operators, with and without the writes, and the ridge of a device: together they
+say which resource limits an operator. Count every byte that must pass through memory, once. Elements have `size` bytes;
+with `reads_only`, leave out what is written.
 
-- `matmul_intensity(m, k, n, size, reads_only)`: FLOP per byte of a product of A (m, k) and B (k, n), where {{{{output_words}}}}.
+- `matmul_intensity(m, k, n, size, reads_only)`: FLOP per byte of a product of A (m, k) and B (k, n), where
+  {{{{output_words}}}}.
 - `relu_intensity(size, reads_only)`: FLOP per byte of `max(x, 0)` over a large tensor, one FLOP per element.
 - `ridge(flops, bandwidth)`: the FLOP per byte at which a device's arithmetic (FLOP/s) and memory (bytes/s) are equally
   busy.
 
-The visible case is {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}}}} bytes, and one {{{{device}}}} with
-{{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}. Matrices need not be square. {CLOSE}""",
+The visible case is {{{{side:int}}}} × {{{{side:int}}}} × {{{{side:int}}}} at {{{{size:int}}}} bytes, and one
+{{{{device}}}} with {{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}. Matrices need not be square. {CLOSE}""",
     hints=(
         "Which of the three matrices have to be read, and which have to be written?",
         "Each of the m·k·n terms is a multiplication and an addition. Bytes are elements times `size`, with every "
         "matrix counted as often as it moves.",
-        "`2 * m * k * n / (size * (m * k + k * n + times * m * n))`; one read and, if it counts, one write per element for ReLU; "
-        "`flops / bandwidth`.",
+        "`2 * m * k * n / (size * (m * k + k * n + times * m * n))`; one read and, if it counts, one write per "
+        "element for ReLU; `flops / bandwidth`.",
     ),
     allowed="the standard library and numpy.",
     hides=(

@@ -70,23 +70,26 @@ CARD = Card(
     title="The third roof",
     **Worth(points=15, minutes=15, difficulty=3, importance=5),
     answers=("three_roofs",),
-    text=f"""Find which of three roofs limits a piece of work. The bytes sent over a wire are not the bytes that pass through memory,
-so each piece of work has **two** intensities. Write `three_roofs(flop, memory_bytes, network_bytes, flops, bandwidth, network)`.
+    text=f"""Find which of three roofs limits a piece of work. The bytes sent over a wire are not the bytes that pass
+through memory, so each piece of work has **two** intensities. Write `three_roofs(flop, memory_bytes, network_bytes,
+flops, bandwidth, network)`.
 
-- It returns the pair `(attainable, bound)`: the FLOP/s that this work can reach at most with perfect overlap, and the roof that
-  binds: `"compute"`, `"memory"` or `"network"`.
+- It returns the pair `(attainable, bound)`: the FLOP/s that this work can reach at most with perfect overlap, and the
+  roof that binds: `"compute"`, `"memory"` or `"network"`.
 - `network` is the wire's rate in bytes per second, {{{{kind_words}}}}. `network_bytes` may be 0.
-- The visible cases are twelve pieces of work on one {{{{device}}}} with {{{{flops:tflops}}}} and {{{{bandwidth:gbps}}}}. The wire differs
-  from case to case. The next chapters explain the amounts sent. Grading adds unseen cases.
+- The visible cases are twelve pieces of work on one {{{{device}}}} with {{{{flops:tflops}}}} and
+  {{{{bandwidth:gbps}}}}. The wire differs from case to case. The next chapters explain the amounts sent. Grading adds
+  unseen cases.
 
 {folded('The twelve cases, also in `params("network-roof").cases`', "{{table}}")}
 
 {CLOSE}""",
     hints=(
         "For one case: how long is each of the three resources busy on its own?",
-        "There are three times: FLOP over FLOP/s, memory bytes over bandwidth, network bytes over the wire's rate in one "
-        "direction. The longest binds, and the work takes that time.",
-        "`times = {'compute': …, 'memory': …, 'network': …}`; `bound = max(times, key=times.get)`; `flop / times[bound]`.",
+        "There are three times: FLOP over FLOP/s, memory bytes over bandwidth, network bytes over the wire's rate in "
+        "one direction. The longest binds, and the work takes that time.",
+        "`times = {'compute': …, 'memory': …, 'network': …}`; `bound = max(times, key=times.get)`; `flop / "
+        "times[bound]`.",
     ),
     allowed="the standard library and numpy.",
     hides=functions(

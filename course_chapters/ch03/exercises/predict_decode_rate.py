@@ -29,7 +29,8 @@ second, without a calculator. Every token needs every weight once, and 2 FLOP pe
 points for such an interval, whether or not the true rate is in it. You see the true rate once you have committed.""",
     hints=(
         "What must the device do with each weight before it can multiply by it?",
-        "There are two times: the bytes of all weights divided by the memory bandwidth, and FLOP divided by FLOP/s. Which is longer?",
+        "There are two times: the bytes of all weights divided by the memory bandwidth, and FLOP divided by FLOP/s. "
+        "Which is longer?",
         "`seconds = max(2 * params / bandwidth, 2 * params / flops)`; `return 0.5 / seconds, 2 / seconds`.",
     ),
     params=_decode_params("llama3-8b", "H100 SXM"),

@@ -36,22 +36,24 @@ CARD = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("efficiency", "dips"),
-    text=f"""Compute how much of the peak whole tiles and whole rounds leave, and where it drops. An output of m × n is split into tiles
-of `tile` × `tile`, and part of a tile costs as much as a whole one. The device processes tiles in rounds (*waves*): each of
-`sms` processors takes {{{{slots_words}}}}, and part of a round takes as long as a whole one. There are no other losses.
+    text=f"""Compute how much of the peak whole tiles and whole rounds leave, and where it drops. An output of m × n is
+split into tiles of `tile` × `tile`, and part of a tile costs as much as a whole one. The device processes tiles in
+rounds (*waves*): each of `sms` processors takes {{{{slots_words}}}}, and part of a round takes as long as a whole one.
+There are no other losses.
 
-- `efficiency(m, n, tile, sms)`: useful elements of the output divided by the elements that were computed, as a fraction of one.
-- `dips(m, sizes, tile, sms)`: those of `sizes` (a rising list of n) at which the efficiency is **lower** than at the size
-  before, as a list, in order. The first size cannot be a dip.
+- `efficiency(m, n, tile, sms)`: useful elements of the output divided by the elements that were computed, as a fraction
+  of one.
+- `dips(m, sizes, tile, sms)`: those of `sizes` (a rising list of n) at which the efficiency is **lower** than at the
+  size before, as a list, in order. The first size cannot be a dip.
 
-The visible case has m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} processors of one {{{{device}}}}, and n from
-{{{{first:int}}}} to {{{{last:int}}}} in steps of {{{{step:int}}}}. {CLOSE}""",
+The visible case has m = {{{{m:int}}}}, tiles of {{{{tile:int}}}}, the {{{{sms:int}}}} processors of one {{{{device}}}},
+and n from {{{{first:int}}}} to {{{{last:int}}}} in steps of {{{{step:int}}}}. {CLOSE}""",
     hints=(
         "Does a processor without a tile in the last round cost anything?",
         "Tiles along each side, rounded up, multiplied; rounds, rounded up; the cost is the elements "
         "of all rounds on all processors.",
-        "`tiles = ceil(m/tile) * ceil(n/tile)`; `waves = ceil(tiles / (sms * at_a_time))`; `m * n / (waves * sms * at_a_time "
-        "* tile**2)`; a dip is where this falls.",
+        "`tiles = ceil(m/tile) * ceil(n/tile)`; `waves = ceil(tiles / (sms * at_a_time))`; `m * n / (waves * sms * "
+        "at_a_time * tile**2)`; a dip is where this falls.",
     ),
     allowed="the standard library and numpy.",
     hides=functions("course_lib.estimate.roofline.tiles", "quantization", "tiles", "waves", "dips"),

@@ -13,8 +13,8 @@ from course_lib.estimate.units import GB, bytes_text, flops_text
 PARTS = ("compute", "memory", "link", "network")
 _OVERLAP = {
     "everything": "Everything overlaps: a step takes as long as its busiest part",
-    "wires wait": "Arithmetic and memory overlap, the wires do not: a step takes the longer of compute and memory, plus the "
-    "time of the link, plus the time of the network",
+    "wires wait": "Arithmetic and memory overlap, the wires do not: a step takes the longer of compute and memory, "
+    "plus the time of the link, plus the time of the network",
 }
 
 
@@ -67,17 +67,17 @@ CARD = Card(
     **Worth(points=15, minutes=15, difficulty=3, importance=4),
     kind="more",
     answers=("best_upgrade",),
-    text=f"""Find the upgrade that shortens a step the most. You can make **one** part {{{{factor}}}} times as fast: the arithmetic,
-the memory, the links inside the server, or the network. Each step needs this much of each part:
+    text=f"""Find the upgrade that shortens a step the most. You can make **one** part {{{{factor}}}} times as fast: the
+arithmetic, the memory, the links inside the server, or the network. Each step needs this much of each part:
 
 {{{{table}}}}
 
 {{{{overlap_words}}}}.
 
-`best_upgrade(work, rates, factor)` gets two dictionaries with the keys `"compute"`, `"memory"`, `"link"`, `"network"`: FLOP
-and bytes, FLOP/s and bytes/s in one direction; an amount may be 0. Return the pair `(part, speed-up)`: the part that, made
-`factor` times as fast, shortens the step most, and the step's time before divided by its time after. Rates vary, so
-the part with the most bytes is not always the slowest. {CLOSE}""",
+`best_upgrade(work, rates, factor)` gets two dictionaries with the keys `"compute"`, `"memory"`, `"link"`, `"network"`:
+FLOP and bytes, FLOP/s and bytes/s in one direction; an amount may be 0. Return the pair `(part, speed-up)`: the part
+that, made `factor` times as fast, shortens the step most, and the step's time before divided by its time after. Rates
+vary, so the part with the most bytes is not always the slowest. {CLOSE}""",
     hints=(
         "If the busiest part becomes twice as fast, does the step become twice as fast?",
         "Write the time of a step as a function of the four rates. Then try the four upgrades one by one and compare.",

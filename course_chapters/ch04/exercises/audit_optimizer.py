@@ -39,11 +39,13 @@ CARD = Card(
     **Worth(points=6, minutes=15, difficulty=3, importance=4),
     **AUDIT,
     hints=(
-        "Which statements are true only under a condition that they leave out? Try each on the numbers in its conditions.",
-        "The variance of a mean over n independent examples is the variance of one over n, for any n. For the fit, minimize the loss with "
-        "6·N·D fixed. For the updates, divide each part of the tokens by its batch.",
-        "`((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2 / 4`; `1 / 8`; `(α·A / (β·B)) ** (1 / (α + β)) * (C / 6) ** (β / (α + β))`; `12 * 1024 * "
-        "5 * 8 * 600_000`; `0.1 * 8192 / 256`; `252e6 / 4e6 + (2.87e12 - 252e6) / 8e6 + (15.6e12 - 2.87e12) / 16e6`.",
+        "Which statements are true only under a condition that they leave out? Try each on the numbers in "
+        "its conditions.",
+        "The variance of a mean over n independent examples is the variance of one over n, for any n. For the fit, "
+        "minimize the loss with 6·N·D fixed. For the updates, divide each part of the tokens by its batch.",
+        "`((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2 / 4`; `1 / 8`; `(α·A / (β·B)) ** (1 / (α + β)) * (C / 6) ** (β / (α + "
+        "β))`; `12 * 1024 * 5 * 8 * 600_000`; `0.1 * 8192 / 256`; `252e6 / 4e6 + (2.87e12 - 252e6) / 8e6 + (15.6e12 - "
+        "2.87e12) / 16e6`.",
     ),
     answers=("audit_optimizer",),
 )

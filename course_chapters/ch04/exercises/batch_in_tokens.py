@@ -19,13 +19,14 @@ CARD = Card(
     id="batch-in-tokens",
     chapter="04",
     title="How many tokens is one step?",
-    text="""Write the batch of one optimizer step in tokens, and invert the formula. You need both whenever the number of GPUs
-changes and the optimizer must not notice.
+    text="""Write the batch of one optimizer step in tokens, and invert the formula. You need both whenever the number
+of GPUs changes and the optimizer must not notice.
 
-- `tokens_per_step(sequences, accumulated, ranks, length)`: each of `ranks` data-parallel ranks accumulates `accumulated`
-  micro-batches of `sequences` sequences, each `length` tokens long. Return the number of tokens in one step.
-- `accumulation(batch, sequences, ranks, length)`: return the number of micro-batches that each rank must accumulate so that one
-  step has **exactly** `batch` tokens. Return `None` if no whole number gives exactly that.
+- `tokens_per_step(sequences, accumulated, ranks, length)`: each of `ranks` data-parallel ranks accumulates
+  `accumulated` micro-batches of `sequences` sequences, each `length` tokens long. Return the number of tokens in one
+  step.
+- `accumulation(batch, sequences, ranks, length)`: return the number of micro-batches that each rank must accumulate so
+  that one step has **exactly** `batch` tokens. Return `None` if no whole number gives exactly that.
 
 Shown: {{sequences}} sequences of {{length:int}} tokens, {{accumulated}} micro-batches, {{ranks}} ranks; then a batch of
 {{batch:int}} tokens. Counts must be exact.""",
@@ -33,8 +34,8 @@ Shown: {{sequences}} sequences of {{length:int}} tokens, {{accumulated}} micro-b
     hints=(
         "How many tokens does one rank process before it may step? How many do all ranks process together?",
         "The batch is a product of four numbers. One micro-batch on all ranks is a product of three.",
-        "`each = sequences * ranks * length`; the answer is `batch // each` where `batch % each == 0`, else `None`. Zero "
-        "micro-batches are no step.",
+        "`each = sequences * ranks * length`; the answer is `batch // each` where `batch % each == 0`, else `None`. "
+        "Zero micro-batches are no step.",
     ),
     answers=("tokens_per_step", "accumulation"),
     hides=functions("course_lib.model.optimizer.batches", "effective_batch", "accumulation_steps"),

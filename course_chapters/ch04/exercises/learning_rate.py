@@ -11,8 +11,8 @@ from course_grader.exercises.snippets import functions
 
 SHAPES: Mapping[str, str] = {
     "cosine": "Then it falls along half a cosine, from `peak` at update `warmup` to `floor` at update `total`.",
-    "wsd": "Then it stays at `peak`. Over the last fifth of the `total` updates (update `0.8 * total` to `total`) it falls "
-    "along a straight line to `floor`. The warm-up always ends before that.",
+    "wsd": "Then it stays at `peak`. Over the last fifth of the `total` updates (update `0.8 * total` to `total`) it "
+    "falls along a straight line to `floor`. The warm-up always ends before that.",
 }
 
 
@@ -26,23 +26,26 @@ CARD = Card(
     id="learning-rate",
     chapter="04",
     title="The learning rate of any update",
-    text="""Write the schedule as a function of the update's number, so that a resumed run continues with the right learning rate.
+    text="""Write the schedule as a function of the update's number, so that a resumed run continues with the right
+learning rate.
 
-`learning_rate(step, peak, floor, warmup, total)` returns the learning rate of update number `step`. The first update is number 1.
+`learning_rate(step, peak, floor, warmup, total)` returns the learning rate of update number `step`. The first update is
+number 1.
 
-- During the first `warmup` updates it rises linearly from 0, and reaches `peak` at update `warmup`. `warmup` may be 0; then there
-  is no rise, and every rule below holds from the start.
+- During the first `warmup` updates it rises linearly from 0, and reaches `peak` at update `warmup`. `warmup` may be 0;
+  then there is no rise, and every rule below holds from the start.
 - {{falls}}
 - After update `total` it stays at `floor`.
 
-Shown: {{source}}, with `warmup` {{warmup:int}} and `total` {{total:int}}. `step` may be 0; the formula then gives the value before
-any update. Values within a millionth pass.""",
+Shown: {{source}}, with `warmup` {{warmup:int}} and `total` {{total:int}}. `step` may be 0; the formula then gives the
+value before any update. Values within a millionth pass.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=5),
     hints=(
         "What is the learning rate at update 1, at update `warmup`, and one update after `total`?",
         "Three cases: the ramp, the fall, the rest. In the fall, let s run from 0 to 1 between its two ends.",
-        "Cosine: `s = (step - warmup) / (total - warmup)`, `floor + (peak - floor) * (1 + cos(pi * s)) / 2`. Line: `s = (step - 0.8 * "
-        "total) / (0.2 * total)`, `peak + (floor - peak) * s`, where s is at least 0. Check `step >= total` first.",
+        "Cosine: `s = (step - warmup) / (total - warmup)`, `floor + (peak - floor) * (1 + cos(pi * s)) / 2`. Line: `s "
+        "= (step - 0.8 * total) / (0.2 * total)`, `peak + (floor - peak) * s`, where s is at least 0. Check `step >= "
+        "total` first.",
     ),
     answers=("learning_rate",),
     allowed="the standard library.",

@@ -42,7 +42,8 @@ def critical_batch() -> CriticalBatch:
 
 
 def uncorrected_update(step: int, betas: tuple[float, float] = (0.9, 0.999)) -> float:
-    """Size of Adam's update without bias correction under a constant gradient, in learning rates: (1 − β₁ᵏ) / √(1 − β₂ᵏ)."""
+    """Size of Adam's update without bias correction under a constant gradient, in learning rates: (1 − β₁ᵏ) / √(1 −
+    β₂ᵏ)."""
     return (1 - betas[0] ** step) / (1 - betas[1] ** step) ** 0.5
 
 

@@ -10,12 +10,13 @@ CARD = Card(
     id="predict-first-updates",
     chapter="04",
     title="Prediction: Adam without bias correction",
-    text=f"""Predict how large Adam's updates become if its bias correction is left out. β₁ is {{{{one}}}}, β₂ is {{{{two:plain}}}}, ε is 0, and the gradient is the same
-number at every step, so the corrected Adam moves by exactly one learning rate per update.
+    text=f"""Predict how large Adam's updates become if its bias correction is left out. β₁ is {{{{one}}}}, β₂ is
+{{{{two:plain}}}}, ε is 0, and the gradient is the same number at every step, so the corrected Adam moves by exactly one
+learning rate per update.
 
-Before you compute anything, commit to an interval for the **largest** of the first {FIRST} updates without the correction, in
-multiples of the learning rate. `largest_update()` returns `(low, high)`, with `high` at most four times `low`. You earn the points for
-committing, not for being right.""",
+Before you compute anything, commit to an interval for the **largest** of the first {FIRST} updates without the
+correction, in multiples of the learning rate. `largest_update()` returns `(low, high)`, with `high` at most four times
+`low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     kind="more",
     **PREDICTION,

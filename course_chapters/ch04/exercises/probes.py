@@ -1,4 +1,5 @@
-"""How chapter 04 calls answers: optimizers step by step, shards of one gradient, a training loop. torch loads with the first call."""
+"""How chapter 04 calls answers: optimizers step by step, shards of one gradient, a training loop. torch loads with the
+first call."""
 
 from __future__ import annotations
 
@@ -88,7 +89,8 @@ def _tensors(value: Any) -> list[Any]:
 
 
 def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The norm that the answer returns and the shards that it leaves behind; `case.args = (shards, limit, replicated)`."""
+    """The norm that the answer returns and the shards that it leaves behind;
+    `case.args = (shards, limit, replicated)`."""
     shards, limit, replicated = case.args
     shards = [{name: tensor.clone() for name, tensor in shard.items()} for shard in shards]
     given, names = list(shards), set(replicated)
@@ -141,7 +143,8 @@ def trained(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def black_box(spec: Mapping[str, Any], lr: float, decay: float) -> Any:
-    """A step function of an optimizer of unknown kind: "kind", "betas", "eps", "skips" (zero gradients), "late" (decays after the update)."""
+    """A step function of an optimizer of unknown kind: "kind", "betas", "eps", "skips" (zero gradients), "late" (decays
+    after the update)."""
     import torch
 
     one, two = spec["betas"]

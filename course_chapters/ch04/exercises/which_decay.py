@@ -17,14 +17,16 @@ CARD = Card(
     id="which-decay",
     chapter="04",
     title="What kind of decay is this?",
-    text=f"""A library's documentation says “Adam with weight decay”, and that can mean four things. Design an experiment that tells them apart.
+    text=f"""A library's documentation says “Adam with weight decay”, and that can mean four things. Design an
+experiment that tells them apart.
 
 `which(build)` returns one of these words:
 
 {_DECAYS_TEXT}
 
-`build(lr, decay)` makes a fresh optimizer of the unknown kind. The result is a function: `step(parameter, gradient)` takes two fp64
-tensors of the same shape, makes one step and returns the new parameter. It keeps its moments between calls.
+`build(lr, decay)` makes a fresh optimizer of the unknown kind. The result is a function: `step(parameter, gradient)`
+takes two fp64 tensors of the same shape, makes one step and returns the new parameter. It keeps its moments between
+calls.
 
 - You do not know β₁, β₂ and ε. ε may be as large as 0.01.
 - Some optimizers skip a gradient that is zero everywhere: then nothing changes, the parameter included.
@@ -35,10 +37,12 @@ Shown: {{{{boxes}}}} optimizers. You may call `build` at most 20 times for one a
     kind="more",
     hints=(
         "Run the same gradients twice, with decay and without. What does the difference of the two parameters show?",
-        "With equal gradients, decoupled decay changes the parameter by a known amount in the first step. Adam's first step hardly depends on "
-        "the gradient's size, so what does L2 do to it? What happens to the amount if you double the learning rate?",
-        "Large parameter, small gradient of changing sign, one learning rate `lr` and one `decay`: compare the difference after step 1 with "
-        "`lr * decay * p`, with `decay * p` and with 0 after many steps; whatever else it is, is L2.",
+        "With equal gradients, decoupled decay changes the parameter by a known amount in the first step. Adam's "
+        "first step hardly depends on the gradient's size, so what does L2 do to it? What happens to the amount if "
+        "you double the learning rate?",
+        "Large parameter, small gradient of changing sign, one learning rate `lr` and one `decay`: compare the "
+        "difference after step 1 with `lr * decay * p`, with `decay * p` and with 0 after many steps; whatever else "
+        "it is, is L2.",
     ),
     answers=("which",),
     allowed="torch and the standard library.",

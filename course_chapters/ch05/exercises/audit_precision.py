@@ -27,8 +27,8 @@ CARD = Card(
     id="audit-precision",
     chapter="05",
     title="Audit: what do fewer bits cost and save?",
-    text=f"""Here are eight published statements about numbers in few bits. Recompute each for the case in brackets, then judge it. You may
-use the library's formats.
+    text=f"""Here are eight published statements about numbers in few bits. Recompute each for the case in brackets,
+then judge it. You may use the library's formats.
 
 {table(ITEMS)}
 
@@ -37,9 +37,10 @@ use the library's formats.
     **AUDIT,
     hints=(
         "Which number is halfway between zero and the smallest subnormal number? What does the optimizer update?",
-        "Write down the bytes of weights, gradients, master copy and two moments. For the largest numbers, write down the bits: which "
-        "exponent and fraction are still a number?",
-        "Below `0.5` of 2⁻²⁴; `2 / 4`; `(1 + 6/8) * 2**8`; `(2+2+4+4+4) / (4+4+4+4)`; `1 / 2**-11`; `2+2+4+4+4`; `(1 + 3/4) * 2**15`; `4`.",
+        "Write down the bytes of weights, gradients, master copy and two moments. For the largest numbers, write down "
+        "the bits: which exponent and fraction are still a number?",
+        "Below `0.5` of 2⁻²⁴; `2 / 4`; `(1 + 6/8) * 2**8`; `(2+2+4+4+4) / (4+4+4+4)`; `1 / 2**-11`; `2+2+4+4+4`; `(1 "
+        "+ 3/4) * 2**15`; `4`.",
     ),
     answers=("audit_bits",),
 )

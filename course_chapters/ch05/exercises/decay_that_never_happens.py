@@ -8,8 +8,8 @@ CARD = Card(
     id="decay-that-never-happens",
     chapter="05",
     title="Find the bug: a weight decay that never happens",
-    text="""Repair `adamw_step`: its weight decay does nothing. A trainer kept its weights in bf16, with stochastic rounding, and its users noticed
-(*Nerogar/OneTrainer, issue 996, September 2025*). The step was, in short:
+    text="""Repair `adamw_step`: its weight decay does nothing. A trainer kept its weights in bf16, with stochastic
+rounding, and its users noticed (*Nerogar/OneTrainer, issue 996, September 2025*). The step was, in short:
 
 ```python
 def adamw_step(weight, direction, rate, decay, stochastic_round):
@@ -17,8 +17,8 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
     return stochastic_round(weight.float() - rate * direction)
 ```
 
-`weight` is bf16 and `direction`, Adam's normalized gradient, is fp32. `stochastic_round` takes an fp32 tensor and returns bf16.
-Keep the signature:
+`weight` is bf16 and `direction`, Adam's normalized gradient, is fp32. `stochastic_round` takes an fp32 tensor and
+returns bf16. Keep the signature:
 
 - Averaged over the rounding, the new weight is `weight * (1 - rate * decay) - rate * direction`.
 - Round **once** per step. The state stays bf16, and the given tensors stay as they are.""",

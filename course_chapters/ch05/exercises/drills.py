@@ -14,14 +14,16 @@ DRILLS = (
     ),
     _drill(
         "largest-number",
-        "The largest finite number with {{exponent_bits}} exponent and {{fraction_bits}} fraction bits, if the all-ones exponent is for infinity and NaN?",
+        "The largest finite number with {{exponent_bits}} exponent and {{fraction_bits}} fraction bits, if the "
+        "all-ones exponent is for infinity and NaN?",
         "a plain number",
         {"exponent_bits": 5, "fraction_bits": 10},
         pick(exponent_bits=(3, 4, 5), fraction_bits=(2, 3, 4, 10)),
     ),
     _drill(
         "sum-of-ones",
-        "Ones are added one after another with {{fraction_bits}} fraction bits, rounding to nearest even. At which sum does it stop growing?",
+        "Ones are added one after another with {{fraction_bits}} fraction bits, rounding to nearest even. At which "
+        "sum does it stop growing?",
         "a plain number",
         {"fraction_bits": 7},
         pick(fraction_bits=(2, 3, 5, 7, 8, 10, 12)),
@@ -49,14 +51,16 @@ DRILLS = (
     ),
     _drill(
         "steps-to-climb",
-        "A loss scale doubles after {{interval}} clean steps in a row. How many clean steps does it take from 2^{{low}} to 2^{{high}}?",
+        "A loss scale doubles after {{interval}} clean steps in a row. How many clean steps does it take from "
+        "2^{{low}} to 2^{{high}}?",
         "steps",
         {"interval": 2000, "low": 10, "high": 16},
         pick(interval=(500, 1000, 2000), low=(6, 8, 10), high=(13, 15, 16)),
     ),
     _drill(
         "steps-skipped",
-        "A scaler starts at 2^{{high}} and halves at every overflow. Gradients fit from a scale of 2^{{low}} down. How many steps are skipped first?",
+        "A scaler starts at 2^{{high}} and halves at every overflow. Gradients fit from a scale of 2^{{low}} down. "
+        "How many steps are skipped first?",
         "steps",
         {"low": 12, "high": 16},
         pick(low=(5, 7, 9, 11, 12), high=(16, 20, 24)),

@@ -1,4 +1,5 @@
-"""How chapter 05 calls answers: rounding on a tensor that must stay as it was, training steps, scalers and streams of chunks."""
+"""How chapter 05 calls answers: rounding on a tensor that must stay as it was, training steps, scalers and streams of
+chunks."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def rounded(answer: Any, case: Any, comm: Any = None) -> Any:
 def scaled(answer: Any, case: Any, comm: Any = None) -> Any:
     """The scale before each step of a run and after the last, or what `unscale` returns.
 
-    `case.args = (what, start, interval, given)` for a run, and with the overflows of earlier steps as a fifth argument for `unscale`.
+    `case.args = (what, start, interval, given)` for a run, and with the overflows of earlier steps as a fifth argument
+    for `unscale`.
     """
     what, start, interval, given, *earlier = case.args
     scaler, other = answer(start, interval), answer(8 * start, interval + 1)  # two live ones must share nothing
@@ -62,7 +64,8 @@ def agreed(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The mean that comes back, the calls of the sum and the dtypes that it was given, and whether a gradient was changed.
+    """The mean that comes back, the calls of the sum and the dtypes that it was given, and whether a gradient was
+    changed.
 
     `case.args = (gradients, ranks that the network loses)`: what the lost ranks send is not in the sum.
     """
@@ -85,7 +88,8 @@ def averaged(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def every_noise(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The numbers of `case.args = (x, dropped)` rounded with each noise that `dropped` bits allow: a column a number."""
+    """The numbers of `case.args = (x, dropped)` rounded with each noise that `dropped` bits allow: a column a
+    number."""
     import torch
 
     x, dropped = case.args
@@ -139,7 +143,8 @@ def compensated(answer: Any, case: Any, comm: Any = None) -> Any:
 def trained(answer: Any, case: Any, comm: Any = None) -> Any:
     """Master weights, momentum and copy after a step, and the weights that each loss was computed with.
 
-    `case.args = (master, momentum, micro-batches, rate, name of the dtype)`; the loss of a micro-batch (a, b) is Σ a·w + b·w²/2.
+    `case.args = (master, momentum, micro-batches, rate, name of the dtype)`; the loss of a micro-batch (a, b) is Σ
+    a·w + b·w²/2.
     """
     import torch
 
@@ -162,7 +167,8 @@ LONG_STREAM = 100  # chunks from which on it is measured what an answer keeps of
 
 
 def streamed(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What comes back for a stream of chunks, or KEPT where a quarter of a long stream's bytes is still held at its end.
+    """What comes back for a stream of chunks, or KEPT where a quarter of a long stream's bytes is still held at its
+    end.
 
     Each chunk is overwritten by NaN when the next one is asked for.
     """

@@ -20,13 +20,14 @@ CARD = Card(
     id="alpha-beta-fit",
     chapter="06",
     title="Two lines in one measurement",
-    text="""Fit two lines to one measurement. A library has two protocols, and uses whichever is faster: one with little latency that copies a
-lot, for small messages, and one with more latency and a higher rate, for large ones. So seconds ≈ latency + bytes / bandwidth,
-with one pair of constants below some size and another pair above it.
+    text="""Fit two lines to one measurement. A library has two protocols, and uses whichever is faster: one with little
+latency that copies a lot, for small messages, and one with more latency and a higher rate, for large ones. So seconds ≈
+latency + bytes / bandwidth, with one pair of constants below some size and another pair above it.
 
-- `fit(sizes, seconds)` gets two lists: sizes in ascending order from 1 kB to 1 GB, and times that are uncertain by about one percent.
-- It returns `(switch, (latency, bandwidth), (latency, bandwidth))`: the size in bytes at which the second protocol takes over,
-  then the constants of the first and of the second, in seconds and bytes/s.
+- `fit(sizes, seconds)` gets two lists: sizes in ascending order from 1 kB to 1 GB, and times that are uncertain by
+  about one percent.
+- It returns `(switch, (latency, bandwidth), (latency, bandwidth))`: the size in bytes at which the second protocol
+  takes over, then the constants of the first and of the second, in seconds and bytes/s.
 - Each line must predict new times in its own range within 6 %.
 - The switch must be within a factor of 2.5 of the size at which the lines cross.""",
     **Worth(points=8, minutes=15, difficulty=4, importance=4),

@@ -33,8 +33,8 @@ CARD = Card(
     id="audit-free-scaling",
     chapter="06",
     title="Audit: is the ring free?",
-    text=f"""Here are nine published statements about all-reduce. Recompute the number behind each, then judge it. M and S are one rank's whole
-tensor; where β multiplies S, it is in seconds per byte.
+    text=f"""Here are nine published statements about all-reduce. Recompute the number behind each, then judge it. M and
+S are one rank's whole tensor; where β multiplies S, it is in seconds per byte.
 
 {table(ITEMS)}
 

@@ -10,16 +10,16 @@ CARD = Card(
     id="halving-doubling",
     chapter="06",
     title="Halve, then double",
-    text="""Write an all-reduce with few rounds. A ring of N ranks takes 2(N − 1) rounds, and each costs a latency; halving and doubling needs
-about 2·log₂ N.
+    text="""Write an all-reduce with few rounds. A ring of N ranks takes 2(N − 1) rounds, and each costs a latency;
+halving and doubling needs about 2·log₂ N.
 
-- `halving_doubling(comm, x)` returns the sum on every rank, in at most **2·⌈log₂ N⌉ + 2** rounds. In a round, a rank sends
-  one message and receives one.
-- If N is a power of two: exchange half of the tensor with a partner and add, then half of the remainder with the next partner,
-  and so on. Then gather along the same path in reverse. No rank sends more than 2·(S − S/N) bytes, like a ring, plus or minus
-  one element per round.
-- For any other N, each rank beyond the largest power of two first sends its tensor to one of the other ranks, and receives
-  the result at the end. Then no rank sends more than the bound for that power of two, plus S.
+- `halving_doubling(comm, x)` returns the sum on every rank, in at most **2·⌈log₂ N⌉ + 2** rounds. In a round, a rank
+  sends one message and receives one.
+- If N is a power of two: exchange half of the tensor with a partner and add, then half of the remainder with the next
+  partner, and so on. Then gather along the same path in reverse. No rank sends more than 2·(S − S/N) bytes, like a
+  ring, plus or minus one element per round.
+- For any other N, each rank beyond the largest power of two first sends its tensor to one of the other ranks, and
+  receives the result at the end. Then no rank sends more than the bound for that power of two, plus S.
 - It works without buffers, for any N including one, and for any shape, layout and dtype.""",
     **Worth(points=12, minutes=25, difficulty=5, importance=3),
     kind="more",

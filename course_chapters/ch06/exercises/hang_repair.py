@@ -20,15 +20,15 @@ CARD = Card(
     id="hang-repair",
     chapter="06",
     title="It runs here and hangs there",
-    text=f"""Repair a ring exchange that ran on CPUs and hung on GPUs. A public course posted every hop's `isend` and `irecv` as
-separate calls (*callummcdougall/ARENA_3.0, pull request 407, 2026; see also NVIDIA/nccl, issue 479, 2021*). On one GPU stream,
-operations with a peer run in the order in which they were issued, so every rank's send waited for a receive that was queued
-behind the neighbor's own send. This function has that bug in both directions:
+    text=f"""Repair a ring exchange that ran on CPUs and hung on GPUs. A public course posted every hop's `isend` and
+`irecv` as separate calls (*callummcdougall/ARENA_3.0, pull request 407, 2026; see also NVIDIA/nccl, issue 479, 2021*).
+On one GPU stream, operations with a peer run in the order in which they were issued, so every rank's send waited for a
+receive that was queued behind the neighbor's own send. This function has that bug in both directions:
 
 {HANGING}
 
-- Every rank gives `ahead` to the next rank of the ring and `behind` to the previous one. It returns two tensors: what the
-  previous rank sent ahead, and what the next rank sent behind. Pipelines do this with activations and gradients.
+- Every rank gives `ahead` to the next rank of the ring and `behind` to the previous one. It returns two tensors: what
+  the previous rank sent ahead, and what the next rank sent behind. Pipelines do this with activations and gradients.
 - `ahead` and `behind` may differ in shape and dtype; each has the same shape on all ranks.
 - It must not hang when a pair's operations run in the order of issue, nor when nothing is buffered.
 - Every rank sends each tensor once, and all act at the same time: at most six latencies for any number of ranks.

@@ -18,12 +18,12 @@ CARD = Card(
     id="hierarchical-bytes",
     chapter="06",
     title="Mind the link between nodes",
-    text="""Write an all-reduce that sends as little as possible between nodes, where the links are slow. {{where}}, and every node has
-`per_node` of the N ranks.
+    text="""Write an all-reduce that sends as little as possible between nodes, where the links are slow. {{where}}, and
+every node has `per_node` of the N ranks.
 
 - `hierarchical_all_reduce(comm, x, per_node)` returns the sum on every rank.
-- No **node** sends more than 2·S·(1 − 1/nodes) bytes to other nodes, counting all its ranks together, plus or minus one element
-  per chunk.
+- No **node** sends more than 2·S·(1 − 1/nodes) bytes to other nodes, counting all its ranks together, plus or minus one
+  element per chunk.
 - Bytes inside a node are cheap but not free: no rank sends more than 2·(`per_node` + 1)·S in total.
 - It works without buffers, for one node, for one rank per node, for sizes that do not divide, and for integers.""",
     **Worth(points=10, minutes=20, difficulty=4, importance=4),

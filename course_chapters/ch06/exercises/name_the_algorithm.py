@@ -10,7 +10,8 @@ ALGORITHMS: Mapping[str, str] = {
     "tree": "reduce up a binomial tree, broadcast down",
     "ring": "reduce-scatter and all-gather of chunks around a ring",
     "whole-tensor ring": "every rank's whole tensor goes around the ring once",
-    "halving-doubling": "exchanges with partners at distances of powers of two, first of halves, then of quarters, and so on",
+    "halving-doubling": "exchanges with partners at distances of powers of two, first of halves, then of "
+    "quarters, and so on",
     "hierarchical": "rings inside each node, and rings of chunks between nodes",
     "all-to-all": "no sum: every rank sends a different N-th of its tensor to each rank",
     "everyone to everyone": "every rank sends its whole tensor to all others, and each adds them up itself",
@@ -25,16 +26,16 @@ CARD = Card(
     id="name-the-algorithm",
     chapter="06",
     title="Which algorithm was that?",
-    text=f"""Recognize a collective algorithm from the bytes that a switch counted. The documentation says what a library should do; the counters say what
-it did.
+    text=f"""Recognize a collective algorithm from the bytes that a switch counted. The documentation says what a
+library should do; the counters say what it did.
 
-- `name_algorithm(matrix, nbytes)`: `matrix[src][dst]` is the number of bytes that one rank sent to another during one call;
-  `nbytes` is the size of one rank's tensor.
+- `name_algorithm(matrix, nbytes)`: `matrix[src][dst]` is the number of bytes that one rank sent to another during one
+  call; `nbytes` is the size of one rank's tensor.
 - It returns one of the eight names below.
-- You see eight matrices of {{{{ranks}}}} ranks. The unseen ones have five to sixteen ranks and tensors of other sizes. Chunks are
-  as equal as elements of 4 bytes allow.
-- If the number of ranks is not a power of two, halving-doubling folds the surplus ranks in first. Nodes consist of two to four
-  consecutive ranks.
+- You see eight matrices of {{{{ranks}}}} ranks. The unseen ones have five to sixteen ranks and tensors of other sizes.
+  Chunks are as equal as elements of 4 bytes allow.
+- If the number of ranks is not a power of two, halving-doubling folds the surplus ranks in first. Nodes consist of two
+  to four consecutive ranks.
 
 The names:
 

@@ -14,8 +14,8 @@ CARD = Card(
     id="pair-exchange",
     chapter="06",
     title="Two ranks agree",
-    text="""Write the smallest collective: two ranks that combine their tensors. It is the building block of halving and doubling.
-Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on.
+    text="""Write the smallest collective: two ranks that combine their tensors. It is the building block of halving and
+doubling. Ranks 2k and 2k+1 are partners: 0 with 1, 2 with 3, and so on.
 
 - `pair_reduce(comm, x)` returns {{result}} of the two partners' tensors, on both of them.
 - If the number of ranks is odd, the last rank has no partner and returns its `x`.

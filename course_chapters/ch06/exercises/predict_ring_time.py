@@ -26,12 +26,13 @@ CARD = Card(
     id="predict-ring-time",
     chapter="06",
     title="Prediction: how long does the ring take?",
-    text="""Estimate how long one ring all-reduce takes, before you compute anything. A ring of {{ranks}} ranks all-reduces {{nbytes:gb}} of
-gradients on each rank.
+    text="""Estimate how long one ring all-reduce takes, before you compute anything. A ring of {{ranks}} ranks
+all-reduces {{nbytes:gb}} of gradients on each rank.
 
-- The links carry {{bandwidth:gbps}} in each direction, and every message costs {{latency_us}} µs of latency. Nothing overlaps.
-- `ring_seconds_interval()` returns `(low, high)` in seconds: an interval that you believe contains the answer, with `high` at
-  most four times `low`.
+- The links carry {{bandwidth:gbps}} in each direction, and every message costs {{latency_us}} µs of latency. Nothing
+  overlaps.
+- `ring_seconds_interval()` returns `(low, high)` in seconds: an interval that you believe contains the answer, with
+  `high` at most four times `low`.
 - You earn the points for committing yourself, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,

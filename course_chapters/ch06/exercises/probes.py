@@ -11,8 +11,8 @@ from course_grader.exercises.point_to_point import PointToPoint
 def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
     """The answer's result when called with a communicator of single messages and the case's arguments.
 
-    If the last argument is a string, it names the memory layout of the others, asks for the peak of live bytes with the result
-    (`MEASURED`), or asks for only some elements of the result of a large tensor (`WEIGHED`).
+    If the last argument is a string, it names the memory layout of the others, asks for the peak of live bytes with the
+    result (`MEASURED`), or asks for only some elements of the result of a large tensor (`WEIGHED`).
     """
     given, wish = tuple(case.args), ""
     if given and type(given[-1]) is str and given[-1] == WEIGHED:
@@ -31,5 +31,6 @@ def from_messages(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def _weighed(answer: Any, comm: Any, table: Any, times: int, places: Any) -> Any:
-    """Some elements of the result for a row that is repeated `times`: a large sum, of which only a few numbers are returned."""
+    """Some elements of the result for a row that is repeated `times`: a large sum, of which only a few numbers are
+    returned."""
     return answer(PointToPoint(comm), table.repeat(times))[places]

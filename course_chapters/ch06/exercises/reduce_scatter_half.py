@@ -34,7 +34,8 @@ CARD = Card(
     id="reduce-scatter-half",
     chapter="06",
     title="Half of a ring",
-    text=f"""Complete this half-written reduce-scatter. Each rank ends with one chunk of the sum, the one that a later all-gather expects.
+    text=f"""Complete this half-written reduce-scatter. Each rank ends with one chunk of the sum, the one that a later
+all-gather expects.
 
 {HALF_WRITTEN}
 

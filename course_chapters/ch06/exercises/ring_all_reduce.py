@@ -9,18 +9,18 @@ CARD = Card(
     id="ring-all-reduce",
     chapter="06",
     title="Ring all-reduce",
-    text="""Write the whole ring all-reduce: reduce-scatter, then all-gather. Every rank returns the sum of all ranks' `x`, and no rank sends
-much more than twice its tensor.
+    text="""Write the whole ring all-reduce: reduce-scatter, then all-gather. Every rank returns the sum of all ranks'
+`x`, and no rank sends much more than twice its tensor.
 
 - `ring_all_reduce(comm, x)` returns the sum in the shape and dtype of `x`; it may overwrite `x`.
 - **Route.** Both halves go around the ring {{route}}: rank r sends only to rank {{next}}.
-- **Bytes.** No rank sends more than 2·(S − smallest chunk), where S is the bytes of `x`. If N does not divide the size, the
-  chunks differ in length; do not pad.
+- **Bytes.** No rank sends more than 2·(S − smallest chunk), where S is the bytes of `x`. If N does not divide the size,
+  the chunks differ in length; do not pad.
 - **Memory.** Beyond `x`, it may allocate a copy of it and a chunk or two.
 - **Time.** It takes 2(N − 1) hops, with all ranks at once, or at most twice that if even and odd ranks take turns.
 - **Order.** Nothing relies on a buffer or on the moment of delivery: a tensor in flight is neither read nor written.
-- **Generality.** It works for one rank, a prime number of ranks, fewer elements than ranks, any shape and memory layout, and
-  integers.""",
+- **Generality.** It works for one rank, a prime number of ranks, fewer elements than ranks, any shape and memory
+  layout, and integers.""",
     **Worth(points=12, minutes=20, difficulty=4, importance=5),
     hints=(
         "The previous exercise is half of it. When it ends, what does each rank hold, and what does the next rank "

@@ -10,9 +10,11 @@ CARD = Card(
     id="ring-shift",
     chapter="06",
     title="Pass it on around the ring",
-    text="""Write the hop that every ring algorithm consists of: all ranks pass a tensor to the next one at the same time. The ring is {{route}}.
+    text="""Write the hop that every ring algorithm consists of: all ranks pass a tensor to the next one at the same
+time. The ring is {{route}}.
 
-- `ring_shift(comm, x)`: every rank sends its `x` to the next rank, {{next}}, and returns the tensor of the previous rank.
+- `ring_shift(comm, x)`: every rank sends its `x` to the next rank, {{next}}, and returns the tensor of the previous
+  rank.
 - All ranks hold tensors of the same shape and dtype. Each sends its tensor once, to the next rank only.
 - All ranks act **at the same time**: for any number of ranks it takes at most four latencies.
 - A single rank returns its `x` and sends nothing. In a ring of two, the next and the previous rank are the same.""",

@@ -7,10 +7,12 @@ CARD = Card(
     id="wait-for-cycle",
     chapter="06",
     title="Who waits for whom?",
-    text="""Decide from a log whether a job is deadlocked or only slow. It is deadlocked if some ranks wait for each other in a cycle.
+    text="""Decide from a log whether a job is deadlocked or only slow. It is deadlocked if some ranks wait for each
+other in a cycle.
 
-- The log has one entry `(time, rank, state, peer)` for each time a rank begins something. States are `"sends"` (to `peer`; waits
-  until `peer` receives), `"receives"` (from `peer`; waits until `peer` sends), `"computes"` (`peer` is `None`) and `"done"`.
+- The log has one entry `(time, rank, state, peer)` for each time a rank begins something. States are `"sends"` (to
+  `peer`; waits until `peer` receives), `"receives"` (from `peer`; waits until `peer` sends), `"computes"` (`peer` is
+  `None`) and `"done"`.
 - Entries are in no order. The state of a rank is its **latest** entry; a rank without entries waits for none.
 - `find_cycle(log)` returns the ranks of the cycle, each followed by the rank it waits for, starting with the smallest:
   `[1, 4, 2]` if 1 waits for 4, 4 for 2, and 2 for 1. It returns `[]` if there is no cycle.

@@ -27,8 +27,8 @@ CARD = Card(
     id="audit-data-parallel",
     chapter="07",
     title="Audit: is the average free, and is it an average?",
-    text=f"""Six quoted statements about data parallelism. Recompute each number, then judge the statement. A step takes 6 FLOPs per parameter and
-token, 4 of them in the backward pass.
+    text=f"""Six quoted statements about data parallelism. Recompute each number, then judge the statement. A step takes
+6 FLOPs per parameter and token, 4 of them in the backward pass.
 
 {table(ITEMS)}
 
@@ -37,10 +37,11 @@ token, 4 of them in the backward pass.
     **AUDIT,
     hints=(
         "Which of these numbers compare two quantities? Have you computed both of them yourself?",
-        "A step is 6 FLOPs per parameter and token, divided by what the GPU achieves. An all-gather and a reduce-scatter each send half of "
-        "what an all-reduce sends. For the average of averages, write down all five numbers.",
-        "`2.8 / (6 * 70e9 * 8192 / 0.4e15)`; `3 / 2`; `((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2 / 4`; `6 * 70e9 * 15e12 / 0.4e15 / 1024` "
-        "seconds; FLOP/s over bytes/s; `29 * 8 / 256`.",
+        "A step is 6 FLOPs per parameter and token, divided by what the GPU achieves. An all-gather and a "
+        "reduce-scatter each send half of what an all-reduce sends. For the average of averages, write down all "
+        "five numbers.",
+        "`2.8 / (6 * 70e9 * 8192 / 0.4e15)`; `3 / 2`; `((1 + 2) / 2 + (3 + 4 + 10) / 3) / 2 / 4`; `6 * 70e9 * 15e12 / "
+        "0.4e15 / 1024` seconds; FLOP/s over bytes/s; `29 * 8 / 256`.",
     ),
     answers=("audit_dp",),
 )

@@ -15,8 +15,8 @@ CARD = Card(
     id="average-gradients",
     chapter="07",
     title="Whose average?",
-    text="""Combine the gradients of ranks whose parts of the batch differ in size, so that every rank ends with the gradient that **one
-process with the whole batch** would compute. Write `average_gradients(comm, grads, examples)`.
+    text="""Combine the gradients of ranks whose parts of the batch differ in size, so that every rank ends with the
+gradient that **one process with the whole batch** would compute. Write `average_gradients(comm, grads, examples)`.
 
 - `grads` is a list of tensors: {{means}}. `examples` is a whole number.
 - Return, on every rank, the gradient of the mean loss over all examples of all ranks, as a list like `grads`.
@@ -25,9 +25,11 @@ process with the whole batch** would compute. Write `average_gradients(comm, gra
 - **Budget:** no rank sends much more than a ring all-reduce of its gradients, about twice their bytes.""",
     **Worth(points=5, minutes=5, difficulty=2, importance=5),
     hints=(
-        "One rank has three examples, the other has one. What does the plain average of the two ranks do to the single example?",
+        "One rank has three examples, the other has one. What does the plain average of the two ranks do to the "
+        "single example?",
         "A sum over examples can be added up over ranks, and so can a count. Divide once, at the end.",
-        "Turn each tensor into the sum over this rank's examples and all-reduce it. All-reduce a tensor that holds `examples`. Divide.",
+        "Turn each tensor into the sum over this rank's examples and all-reduce it. All-reduce a tensor that holds "
+        "`examples`. Divide.",
     ),
     answers=("average_gradients",),
     may_change=("arguments",),

@@ -10,39 +10,40 @@ _drill = of_chapter("07")
 DRILLS = (
     _drill(
         "mean-of-two",
-        "Rank 0 has {{few}} examples with a mean loss of {{first}}, rank 1 has {{many}} with {{second}}: what is the mean "
-        "loss of all examples?",
+        "Rank 0 has {{few}} examples with a mean loss of {{first}}, rank 1 has {{many}} with {{second}}: what is the "
+        "mean loss of all examples?",
         "",
         {"few": 2, "many": 6, "first": 5.0, "second": 1.0},
         pick(few=(1, 2, 3), many=(5, 6, 9), first=(5.0, 4.0, 8.0), second=(1.0, 2.0)),
     ),
     _drill(
         "batch-identity",
-        "{{ranks}} ranks, micro-batches of {{micro}} × {{seq}} tokens, {{accumulated}} micro-batches per step: how many tokens "
-        "has the global batch?",
+        "{{ranks}} ranks, micro-batches of {{micro}} × {{seq}} tokens, {{accumulated}} micro-batches per step: how "
+        "many tokens has the global batch?",
         "tokens",
         {"ranks": 64, "micro": 2, "seq": 4096, "accumulated": 4},
         pick(ranks=RANKS, micro=(1, 2, 4), seq=(2048, 4096, 8192), accumulated=(2, 4, 8)),
     ),
     _drill(
         "accumulation-for-batch",
-        "A global batch of {{batch:int}} tokens on {{ranks}} ranks, in micro-batches of {{micro}} × {{seq}} tokens: how many "
-        "micro-batches does each rank accumulate?",
+        "A global batch of {{batch:int}} tokens on {{ranks}} ranks, in micro-batches of {{micro}} × {{seq}} tokens: "
+        "how many micro-batches does each rank accumulate?",
         "micro-batches",
         {"batch": 2**21, "ranks": 32, "micro": 2, "seq": 4096},
         pick(batch=(2**21, 2**22, 2**23), ranks=(8, 16, 32), micro=(1, 2, 4), seq=(2048, 4096)),
     ),
     _drill(
         "gradient-bytes",
-        "{{params:count}} parameters, {{bits}}-bit gradients, a ring of {{ranks}} ranks: how much does each rank send per step?",
+        "{{params:count}} parameters, {{bits}}-bit gradients, a ring of {{ranks}} ranks: how much does each rank "
+        "send per step?",
         "GB",
         {"params": 7e9, "bits": 16, "ranks": 64},
         pick(params=(1e9, 7e9, 13e9, 70e9), bits=(16, 32), ranks=RANKS),
     ),
     _drill(
         "break-even",
-        "A GPU that does {{rate:tflops}}, a ring over many GPUs at {{bandwidth:gbps}} one way, 16-bit gradients. At how "
-        "many tokens per GPU does the all-reduce take as long as the whole step?",
+        "A GPU that does {{rate:tflops}}, a ring over many GPUs at {{bandwidth:gbps}} one way, 16-bit gradients. At "
+        "how many tokens per GPU does the all-reduce take as long as the whole step?",
         "tokens",
         {"rate": RATE, "bandwidth": 100 * GB},
         pick(rate=(300 * TFLOP, RATE, 500 * TFLOP), bandwidth=(25 * GB, 50 * GB, 100 * GB, 450 * GB)),
@@ -57,8 +58,8 @@ DRILLS = (
     ),
     _drill(
         "exposed",
-        "The backward pass takes {{backward_ms}} ms and the all-reduce, which overlaps with it, {{reduce_ms}} ms. Its last bucket "
-        "takes {{last_ms}} ms and starts when the backward pass is over. How much is exposed at least?",
+        "The backward pass takes {{backward_ms}} ms and the all-reduce, which overlaps with it, {{reduce_ms}} ms. Its "
+        "last bucket takes {{last_ms}} ms and starts when the backward pass is over. How much is exposed at least?",
         "milliseconds",
         {"backward_ms": 300, "reduce_ms": 200, "last_ms": 10},
         pick(backward_ms=(100, 200, 300), reduce_ms=(80, 150, 350, 500), last_ms=(5, 10, 20)),
@@ -81,7 +82,8 @@ DRILLS = (
     ),
     _drill(
         "padded-samples",
-        "{{samples:int}} samples on {{ranks}} ranks, padded so that all read equally many: how many samples are read twice?",
+        "{{samples:int}} samples on {{ranks}} ranks, padded so that all read equally many: how many samples "
+        "are read twice?",
         "samples",
         {"samples": 1003, "ranks": 8},
         pick(samples=(1003, 1210, 5001, 9999), ranks=(8, 16, 64)),
@@ -95,8 +97,8 @@ DRILLS = (
     ),
     _drill(
         "bucket-latency",
-        "{{buckets}} buckets, one after another on a ring of {{ranks}} ranks, {{latency_us}} µs per message: how long are the "
-        "latencies alone?",
+        "{{buckets}} buckets, one after another on a ring of {{ranks}} ranks, {{latency_us}} µs per message: how long "
+        "are the latencies alone?",
         "milliseconds",
         {"buckets": 100, "ranks": 64, "latency_us": 5},
         pick(buckets=(50, 100, 300), ranks=RANKS[2:], latency_us=(5, 10)),

@@ -7,8 +7,9 @@ CARD = Card(
     id="mean-metrics",
     chapter="07",
     title="One number for all ranks",
-    text="""Write `evaluate(comm, batches)`, which combines the metrics of an evaluation over all ranks. Every rank has a list of
-`(mean loss, correct, tokens)`, one entry per batch: the mean loss over the batch's tokens, how many tokens were predicted correctly, and how many there were.
+    text="""Write `evaluate(comm, batches)`, which combines the metrics of an evaluation over all ranks. Every rank has
+a list of `(mean loss, correct, tokens)`, one entry per batch: the mean loss over the batch's tokens, how many tokens
+were predicted correctly, and how many there were.
 
 - It returns `{"loss": …, "accuracy": …, "perplexity": …}` on every rank, over **all tokens of all ranks**.
   Perplexity is e to the power of the loss.
@@ -20,8 +21,8 @@ CARD = Card(
     hints=(
         "Which of the three numbers can be added up over batches as they are, and how do you make the others addable?",
         "Three sums are enough: of losses, of correct tokens, and of tokens. Divide after the all-reduce.",
-        "`row = torch.zeros(3, dtype=torch.float64)`; for each batch with tokens add `mean * tokens, correct, tokens`; all-reduce; "
-        "divide; `math.exp` of the loss.",
+        "`row = torch.zeros(3, dtype=torch.float64)`; for each batch with tokens add `mean * tokens, correct, "
+        "tokens`; all-reduce; divide; `math.exp` of the loss.",
     ),
     answers=("evaluate",),
     allowed="every operation of `comm`.",

@@ -1,7 +1,8 @@
 """Models of chapter 07's exercises: small nets that take virtual time, and a replica that reads its flag as torch does.
 
-Every rank builds the same model from a description. `Net` takes time in its forward pass, and in its backward pass before each
-layer's gradients, as computing them would. So the clock shows what an answer hides behind the backward pass.
+Every rank builds the same model from a description. `Net` takes time in its forward pass, and in its backward pass
+before each layer's gradients, as computing them would. So the clock shows what an answer hides behind the backward
+pass.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class _Spend(torch.autograd.Function):
 
 
 class Net(nn.Module):
-    """Layers in sequence. With `tied`, the first is used again at the end; with `branches`, all outputs are added and odd ranks run them in reverse."""
+    """Layers in sequence. With `tied`, the first is used again at the end; with `branches`, all outputs are added and
+    odd ranks run them in reverse."""
 
     _comm: Comm
 
@@ -142,7 +144,8 @@ class Words(nn.Module):
 
 
 class Replica(nn.Module):
-    """A model under data parallelism: gradients are averaged in the backward pass if the flag was True in the forward pass.
+    """A model under data parallelism: gradients are averaged in the backward pass if the flag was True in the forward
+    pass.
 
     torch's DistributedDataParallel reads `require_backward_grad_sync` at the same time; `no_sync()` sets it to False.
     """

@@ -18,15 +18,15 @@ CARD = Card(
     id="one-sync",
     chapter="07",
     title="The flag that came too late",
-    text=f"""Repair a training script that sets a flag too late. With gradient accumulation, ranks need to average once per step, not once per
-micro-batch; a widely copied script tried it like this (*karpathy/build-nanogpt, pull request 30, 2024; a context that left out
-the forward pass had the same bug: KellerJordan/modded-nanogpt, pull request 31, 2024*).
+    text=f"""Repair a training script that sets a flag too late. With gradient accumulation, ranks need to average once
+per step, not once per micro-batch; a widely copied script tried it like this (*karpathy/build-nanogpt, pull request 30,
+2024; a context that left out the forward pass had the same bug: KellerJordan/modded-nanogpt, pull request 31, 2024*).
 
 {folded("The function as it was", TOO_LATE)}
 
-`replica` behaves like torch's DistributedDataParallel and reads `require_backward_grad_sync` in the **forward** pass. If the
-flag is set then, the matching backward pass averages `.grad` over the ranks, including everything accumulated so far.
-`with replica.no_sync():` clears the flag inside and restores it afterwards.
+`replica` behaves like torch's DistributedDataParallel and reads `require_backward_grad_sync` in the **forward** pass.
+If the flag is set then, the matching backward pass averages `.grad` over the ranks, including everything accumulated so
+far. `with replica.no_sync():` clears the flag inside and restores it afterwards.
 
 After `accumulate(replica, batches, loss)`:
 
@@ -39,10 +39,12 @@ targets)` is a mean over the micro-batch. Gradients are None when it is called."
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     form="bug",
     hints=(
-        "Which value does the flag have during the first forward pass? During the last? During the first of the second step?",
-        "Set the flag before the forward pass, or put both passes inside `no_sync()` for every micro-batch but the last. Follow it "
-        "through two steps: what does the next step find?",
-        "`last = step == len(batches) - 1`; `with nullcontext() if last else replica.no_sync():` around the whole body of the loop.",
+        "Which value does the flag have during the first forward pass? During the last? During the first of the "
+        "second step?",
+        "Set the flag before the forward pass, or put both passes inside `no_sync()` for every micro-batch but the "
+        "last. Follow it through two steps: what does the next step find?",
+        "`last = step == len(batches) - 1`; `with nullcontext() if last else replica.no_sync():` around the whole "
+        "body of the loop.",
     ),
     answers=("accumulate",),
     hides=READY,

@@ -61,7 +61,8 @@ def handles_held() -> int:
 
 
 def token_step(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The returned loss, the gradients left in the model, and the counts of its calls; `case.args = (description, batches)`."""
+    """The returned loss, the gradients left in the model, and the counts of its calls;
+    `case.args = (description, batches)`."""
     from course_chapters.ch07.exercises.models import Words
 
     spec, batches = case.args
@@ -105,10 +106,11 @@ def training(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def deal(answer: Any, case: Any, comm: Any = None) -> Any:
-    """For each number of ranks: the samples each rank reads in every epoch, the first epoch again, and with another seed.
+    """For each number of ranks: the samples each rank reads in every epoch, the first epoch again, and with another
+    seed.
 
-    `case.args = (samples, numbers of ranks, epochs, seed)`. The process's random generators are in another state at each
-    call, as they are on the ranks of a real run; "elsewhere", the hashes of texts are those of another process.
+    `case.args = (samples, numbers of ranks, epochs, seed)`. The process's random generators are in another state at
+    each call, as they are on the ranks of a real run; "elsewhere", the hashes of texts are those of another process.
     """
     import builtins
     import random

@@ -7,7 +7,8 @@ from course_lib.estimate.units import GB
 CAUSES = {
     "as printed": "the statement is right",
     "memory for traffic": "a GPU holds less, but does not send less",
-    "three operations, not three all-reduces": "a gather or a reduce-scatter sends half of an all-reduce, each in its own precision",
+    "three operations, not three all-reduces": "a gather or a reduce-scatter sends half of an all-reduce, each in its "
+    "own precision",
     "master copy left out": "a bucket of the state is missing",
     "does not fit": "a GPU would hold more than its memory",
     "a part, not the model": "between groups a rank sends only its part",
@@ -30,8 +31,8 @@ CARD = Card(
     id="audit-sharding",
     chapter="08",
     title="Audit: what does sharding save, and what does it cost?",
-    text=f"""Here are nine statements about sharding. Recompute each for the case in brackets, then judge it. Where N is not given, rings are long:
-take (N − 1)/N as 1.
+    text=f"""Here are nine statements about sharding. Recompute each for the case in brackets, then judge it. Where N is
+not given, rings are long: take (N − 1)/N as 1.
 
 {table(ITEMS)}
 
@@ -40,10 +41,11 @@ take (N − 1)/N as 1.
     **AUDIT,
     hints=(
         "Which statements are about bytes held, and which about bytes sent? Which buckets does each condition name?",
-        "Bytes sent per parameter: for an all-reduce twice the width of a gradient, for stage 3 twice that of a weight and once that of a gradient. "
-        "State: add the buckets, and divide those that are sharded.",
-        "`3 * 140`; `(2 + 2 + 4) / (2 * 4)`; `16 * 7.5e9 / 64`; `16 * 405e9 / 8`; `8 * 405e9 / 1024`; inside `3 * 7/8 * 2P`, across `2 * 2P / 8`; "
-        "`(16 * 405e9 / 2048 + 4 * 405e9 / 126 + 20e9) / (16 * 405e9 / 1024 + 4 * 405e9 / 126 + 20e9)`.",
+        "Bytes sent per parameter: for an all-reduce twice the width of a gradient, for stage 3 twice that of a "
+        "weight and once that of a gradient. State: add the buckets, and divide those that are sharded.",
+        "`3 * 140`; `(2 + 2 + 4) / (2 * 4)`; `16 * 7.5e9 / 64`; `16 * 405e9 / 8`; `8 * 405e9 / 1024`; inside `3 * 7/8 "
+        "* 2P`, across `2 * 2P / 8`; `(16 * 405e9 / 2048 + 4 * 405e9 / 126 + 20e9) / (16 * 405e9 / 1024 + 4 * 405e9 / "
+        "126 + 20e9)`.",
     ),
     answers=("audit_sharding",),
 )

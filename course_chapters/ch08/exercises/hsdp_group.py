@@ -25,29 +25,36 @@ CARD = Card(
     id="hsdp-group",
     chapter="08",
     title="How large a group?",
-    text="""Choose how many ranks should share one model. HSDP shards a model over groups of G ranks, with a copy of the model in each of N / G groups.
+    text="""Choose how many ranks should share one model. HSDP shards a model over groups of G ranks, with a copy of the
+model in each of N / G groups.
 
-- **Inside** a group, weights are {{words}}, and gradients are reduced. **Across** groups, each rank then all-reduces its part of the gradients
-  with the ranks that hold the same part. All collectives are rings in 16 bits.
+- **Inside** a group, weights are {{words}}, and gradients are reduced. **Across** groups, each rank then all-reduces
+  its part of the gradients with the ranks that hold the same part. All collectives are rings in 16 bits.
 - State is 16 bytes per parameter, all of it sharded over the group.
-- `hsdp(params, ranks, group)` returns `(held, inside, across)`: bytes of state on a rank, bytes it sends inside in a step, and across.
-- `smallest_group(params, ranks, memory)` returns the smallest group, a divisor of `ranks`, whose state fits; `None` if all ranks are too few.
-- `best_group(params, ranks, memory, per_node, fast, slow, latency)` returns the group that fits with the least **time on the links**; of
-  equal ones the smallest, `None` if none fits. Consider groups that divide a node or fill whole nodes. The times inside and across add up.
-- A ring whose ranks are all in one node sends at `fast` bytes/s. Any other ring leaves each node over the adapters of its m ranks there, at
-  `min(fast, m * slow)`. Inside, those are `per_node` consecutive ranks. Across, the ranks of a ring are G apart.
-- Each step of a ring takes `latency` seconds more: G − 1 steps for a gather or a reduce-scatter, 2 (N / G − 1) for the all-reduce.
+- `hsdp(params, ranks, group)` returns `(held, inside, across)`: bytes of state on a rank, bytes it sends inside in a
+  step, and across.
+- `smallest_group(params, ranks, memory)` returns the smallest group, a divisor of `ranks`, whose state fits; `None` if
+  all ranks are too few.
+- `best_group(params, ranks, memory, per_node, fast, slow, latency)` returns the group that fits with the least **time
+  on the links**; of equal ones the smallest, `None` if none fits. Consider groups that divide a node or fill whole
+  nodes. The times inside and across add up.
+- A ring whose ranks are all in one node sends at `fast` bytes/s. Any other ring leaves each node over the adapters of
+  its m ranks there, at `min(fast, m * slow)`. Inside, those are `per_node` consecutive ranks. Across, the ranks of a
+  ring are G apart.
+- Each step of a ring takes `latency` seconds more: G − 1 steps for a gather or a reduce-scatter, 2 (N / G − 1) for the
+  all-reduce.
 
-Shown: {{params:count}} parameters on {{ranks:int}} GPUs of {{memory:gb}}, {{per_node}} to a node, {{fast:gbps}} inside, {{slow:gbps}} for each
-adapter, {{latency:us}} a step. G = {{per_node}}, one server, has been published for this. Does it fit?""",
+Shown: {{params:count}} parameters on {{ranks:int}} GPUs of {{memory:gb}}, {{per_node}} to a node, {{fast:gbps}} inside,
+{{slow:gbps}} for each adapter, {{latency:us}} a step. G = {{per_node}}, one server, has been published for this. Does
+it fit?""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
         "If the group doubles, what happens to the bytes inside, and to the bytes across?",
-        "Per rank, an all-gather or reduce-scatter among G ranks sends (G − 1)/G of the weights. An all-reduce among M = N / G ranks sends twice "
-        "(M − 1)/M of a part, and a part is one G-th of the gradients.",
-        "`inside = (gathers + 1) * (G - 1) / G * 2 * params`; `across = 2 * (M - 1) / M * 2 * params / G`; try the divisors of `ranks` for which "
-        "`16 * params / G <= memory`.",
+        "Per rank, an all-gather or reduce-scatter among G ranks sends (G − 1)/G of the weights. An all-reduce among "
+        "M = N / G ranks sends twice (M − 1)/M of a part, and a part is one G-th of the gradients.",
+        "`inside = (gathers + 1) * (G - 1) / G * 2 * params`; `across = 2 * (M - 1) / M * 2 * params / G`; try the "
+        "divisors of `ranks` for which `16 * params / G <= memory`.",
     ),
     answers=("hsdp", "smallest_group", "best_group"),
     hides=(

@@ -9,24 +9,27 @@ CARD = Card(
     id="largest-alone",
     chapter="08",
     title="How large a model by sharding alone?",
-    text="""Compute the largest model that sharding alone can fit. "Double the GPUs, halve the memory" holds only for the state.
+    text="""Compute the largest model that sharding alone can fit. "Double the GPUs, halve the memory" holds only for
+the state.
 
-- Under ZeRO stage 3 a GPU holds its share of `per_param` bytes per parameter, **the whole weights of two layers** in 16 bits (the one that
-  computes and the next), and its own activations. A model of P parameters consists of `layers` equal layers.
-- `largest_model(ranks, memory, layers, activations, per_param)` returns the largest P that fits into `memory` bytes on each of `ranks` GPUs, or 0
-  if nothing fits.
-- `ranks_for(params, memory, layers, activations, per_param)` returns the fewest GPUs on which a model fits; exactly full fits. Return `None` if no
-  number of GPUs is enough.
+- Under ZeRO stage 3 a GPU holds its share of `per_param` bytes per parameter, **the whole weights of two layers** in 16
+  bits (the one that computes and the next), and its own activations. A model of P parameters consists of `layers` equal
+  layers.
+- `largest_model(ranks, memory, layers, activations, per_param)` returns the largest P that fits into `memory` bytes on
+  each of `ranks` GPUs, or 0 if nothing fits.
+- `ranks_for(params, memory, layers, activations, per_param)` returns the fewest GPUs on which a model fits; exactly
+  full fits. Return `None` if no number of GPUs is enough.
 
-Shown: {{ranks}} GPUs of {{memory:gb}}, {{layers}} layers, {{activations:gb}} of activations on each, {{per_param}} bytes per parameter.""",
+Shown: {{ranks}} GPUs of {{memory:gb}}, {{layers}} layers, {{activations:gb}} of activations on each, {{per_param}}
+bytes per parameter.""",
     **Worth(points=6, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
         "With infinitely many GPUs, what would each still hold?",
-        "Bytes per parameter on one GPU: `per_param` over N, and two layers, which are 2/layers of the model, at 2 bytes. Activations take the rest of "
-        "the memory.",
-        "`(memory - activations) / (per_param / ranks + 4 / layers)`; for the ranks: `room = memory - activations - 4 * params / layers`, and if it is "
-        "positive `math.ceil(per_param * params / room)`.",
+        "Bytes per parameter on one GPU: `per_param` over N, and two layers, which are 2/layers of the model, at 2 "
+        "bytes. Activations take the rest of the memory.",
+        "`(memory - activations) / (per_param / ranks + 4 / layers)`; for the ranks: `room = memory - activations - 4 "
+        "* params / layers`, and if it is positive `math.ceil(per_param * params / room)`.",
     ),
     answers=("largest_model", "ranks_for"),
     hides=(

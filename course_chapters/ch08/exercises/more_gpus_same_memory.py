@@ -22,11 +22,12 @@ CARD = Card(
     id="more-gpus-same-memory",
     chapter="08",
     title="More GPUs, same memory",
-    text=f"""Diagnose from a trace why memory per GPU does not fall as GPUs are added. Many threads have this complaint, with different causes
-(*pytorch/pytorch, issues 82001, 2022, and 104589, 2023*; *facebookresearch/fairscale, issue 1050, 2022*; *pytorch/examples, issue 1319, 2025*).
+    text=f"""Diagnose from a trace why memory per GPU does not fall as GPUs are added. Many threads have this complaint,
+with different causes (*pytorch/pytorch, issues 82001, 2022, and 104589, 2023*; *facebookresearch/fairscale, issue 1050,
+2022*; *pytorch/examples, issue 1319, 2025*).
 
-A trace is a dictionary: `"params"`, `"units"` (as its author intended), `"micro_batches"` (in a step), and `"runs"`, one dictionary for each
-number of ranks, fewest first. All bytes are those of one rank at its peak:
+A trace is a dictionary: `"params"`, `"units"` (as its author intended), `"micro_batches"` (in a step), and `"runs"`,
+one dictionary for each number of ranks, fewest first. All bytes are those of one rank at its peak:
 
 | key | |
 |---|---|
@@ -37,19 +38,22 @@ number of ranks, fewest first. All bytes are those of one rank at its peak:
 | `"reserved"` | memory that the allocator has reserved, including all of the above |
 | `"gathers"` | all-gathers in a step |
 
-Weights and gradients have 16 bits; the numbers are measured, to a few percent. Write `cause(trace)`: why does memory not fall as it should?
-Name the largest block of memory that **should have fallen or been freed but was not**. If there is none, name the other cause:
+Weights and gradients have 16 bits; the numbers are measured, to a few percent. Write `cause(trace)`: why does memory
+not fall as it should? Name the largest block of memory that **should have fallen or been freed but was not**. If there
+is none, name the other cause:
 
 {CAUSES_TEXT}
 - `"as it should"`: memory falls about as the number of ranks rises.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
-        "Which of the three buckets of state are smaller in the last run than in the first? By what factor should they be smaller?",
-        "In the last run, each bucket should be its first value times the first ranks over the last. The excess is what did not fall. At most two "
-        "or three units should be gathered.",
-        "`stuck = {k: last[k] - first[k] * first['ranks'] / last['ranks'] for k in …}`; all three stuck: the group. `gathered > half of 2 * params`: one unit or kept, "
-        "by `gathers / micro_batches` against `units`. Then `reserved` against the sum of the parts; then activations against the sum of the rest.",
+        "Which of the three buckets of state are smaller in the last run than in the first? By what factor should "
+        "they be smaller?",
+        "In the last run, each bucket should be its first value times the first ranks over the last. The excess is "
+        "what did not fall. At most two or three units should be gathered.",
+        "`stuck = {k: last[k] - first[k] * first['ranks'] / last['ranks'] for k in …}`; all three stuck: the group. "
+        "`gathered > half of 2 * params`: one unit or kept, by `gathers / micro_batches` against `units`. Then "
+        "`reserved` against the sum of the parts; then activations against the sum of the rest.",
     ),
     answers=("cause",),
     params={"params": 7e9, "units": 32, "ranks": 8},

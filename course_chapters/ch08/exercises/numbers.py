@@ -65,19 +65,22 @@ def offload_tokens(moved: float, bandwidth: float) -> float:
 
 
 def _least_tokens(bandwidth: float) -> int:
-    """The first whole number of tokens of a GPU and micro-batch whose computing takes as long as the plan's messages."""
+    """The first whole number of tokens of a GPU and micro-batch whose computing takes as long as the plan's
+    messages."""
     return math.ceil(PLAN_EACH / compute.TRAIN * REAL / bandwidth)
 
 
 @cache
 def plan_step(tokens: int = SEQ) -> Played:
-    """One micro-batch of the plan: a unit per layer, the next one gathered while one computes, one ring at the measured rate."""
+    """One micro-batch of the plan: a unit per layer, the next one gathered while one computes, one ring at the measured
+    rate."""
     layer = work_of(PARAMS / LAYERS, tokens, GPUS, REAL, RING, reduce=GRADIENT_BYTES)
     return play([layer] * LAYERS)
 
 
 def memory_differences() -> dict[str, tuple[int, int, float, float]]:
-    """Published pairs of peaks that differ only in the number of GPUs: few, many, difference by formula and as printed, in GiB."""
+    """Published pairs of peaks that differ only in the number of GPUs: few, many, difference by formula and as printed,
+    in GiB."""
     readings: dict[tuple[str, ...], dict[int, float]] = {}
     for row in rows("published_memory/torchtitan_perf.csv"):
         if (row["tp"], row["pp"], row["cp"], row["seq_len"]) == ("1", "1", "1", "8192"):
@@ -94,7 +97,8 @@ def memory_differences() -> dict[str, tuple[int, int, float, float]]:
 
 
 def bounds(point: scaling.Scaled) -> tuple[float, float]:
-    """Seconds of a step with all communication hidden that can be, and with none hidden, at the bus bandwidth measured on as many H100s."""
+    """Seconds of a step with all communication hidden that can be, and with none hidden, at the bus bandwidth measured
+    on as many H100s."""
     alone = scaling.series(EVIDENCE)[0]
     computing = point.tokens / alone.tokens_per_s
     bus = measured.one("H100 nodes", nodes=point.nodes).bus_bandwidth

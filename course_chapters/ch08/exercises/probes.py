@@ -11,7 +11,8 @@ WEIGHED = "weighed"  # another, with positions: return only these numbers, and c
 
 
 def owned(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The weights after some steps of a sharded optimizer, and its bytes of state; `case.args = (description, gradients by step)`."""
+    """The weights after some steps of a sharded optimizer, and its bytes of state;
+    `case.args = (description, gradients by step)`."""
     from course_chapters.ch08.exercises.work import Weights, glimpses, repeated
 
     spec, steps = case.args
@@ -34,7 +35,8 @@ def owned(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
-    """This rank's parts of the gradients, and its record of the run; `case.args = (description, this rank's shards, x, target)`."""
+    """This rank's parts of the gradients, and its record of the run;
+    `case.args = (description, this rank's shards, x, target)`."""
     from course_chapters.ch08.exercises.work import Stack, glimpses, repeated
     from course_lib.model.accounting import Accounting, unseen
 
@@ -58,7 +60,8 @@ def by_hand(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def clipped(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The norm, and the parts afterwards; `case.args = (ranks that share a model, counts, limit, this rank's parts)`."""
+    """The norm, and the parts afterwards; `case.args = (ranks that share a model, counts, limit, this rank's
+    parts)`."""
     from course_lib.parallel.sharding import two_levels
 
     group, counts, most, parts = case.args

@@ -1,4 +1,5 @@
-"""Test objects of chapter 08's exercises: parameters with an optimizer, a stack of flat units, a model with tied weights."""
+"""Test objects of chapter 08's exercises: parameters with an optimizer, a stack of flat units, a model with tied
+weights."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from course_lib.model.transformer import Config, Transformer, build
 
 
 class Unwritten(TorchDispatchMode):
-    """New memory of this thread holds sevens until it is written, so that what an answer never writes is not zero by chance."""
+    """New memory of this thread holds sevens until it is written, so that what an answer never writes is not zero by
+    chance."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         made = func(*args, **(kwargs or {}))
@@ -84,8 +86,8 @@ def repeated(table: Tensor, count: int, times: int) -> list[Tensor]:
 class Stack:
     """A stack of units tanh(x Wᵀ + b) with flat weights; weights that should have been freed are overwritten with NaN.
 
-    `around` creates a context for a unit's own computation, which does not count as the answer's memory. `alive` returns the
-    storages that count. Without `watch`, nothing is overwritten, counted or copied.
+    `around` creates a context for a unit's own computation, which does not count as the answer's memory. `alive`
+    returns the storages that count. Without `watch`, nothing is overwritten, counted or copied.
     """
 
     def __init__(
@@ -123,7 +125,8 @@ class Stack:
             return inner @ matrix, torch.cat([(inner.T @ x).reshape(-1), inner.sum(0)])
 
     def told(self) -> dict[str, Any]:
-        """The order of calls, and the peaks of: other units' rows while one computed, units gathered ahead, and bytes."""
+        """The order of calls, and the peaks of: other units' rows while one computed, units gathered ahead, and
+        bytes."""
         return {"order": list(self._order), "held": self._most, "ahead": self._ahead(), "bytes": self._bytes}
 
     def _cut(self, unit: int, weights: Tensor) -> tuple[Tensor, Tensor]:

@@ -31,23 +31,24 @@ CARD = Card(
     id="zero-state",
     chapter="08",
     title="Who holds how much?",
-    text="""Compute how much training state a rank holds in each stage of ZeRO, and how many ranks a model needs. Stage 1 shards the optimizer
-state (master copy and moments), stage 2 also the gradients, and stage 3 also the weights; stage 0 shards nothing. Every rank holds
-the other buckets whole.
+    text="""Compute how much training state a rank holds in each stage of ZeRO, and how many ranks a model needs. Stage
+1 shards the optimizer state (master copy and moments), stage 2 also the gradients, and stage 3 also the weights; stage
+0 shards nothing. Every rank holds the other buckets whole.
 
 - `buckets` has the bytes per parameter of each bucket: here `{"weights": {{weights:plain}}, "grads": {{grads:plain}},
   "master": {{master:plain}}, "moments": {{moments:plain}}}`; other optimizers have others.
-- `held(params, stage, ranks, buckets)` returns the bytes of state on one rank. Shown: {{params:count}} parameters on {{ranks}} ranks in
-  stages 0 to 3, and 405B on 1,024 ranks.
-- `fewest_ranks(params, stage, buckets, memory)` returns the fewest ranks on which the state fits into `memory` bytes each. Exactly full
-  fits. Return `None` where no number of ranks is enough. Shown: GPUs with {{memory:gb}}.""",
+- `held(params, stage, ranks, buckets)` returns the bytes of state on one rank. Shown: {{params:count}} parameters on
+  {{ranks}} ranks in stages 0 to 3, and 405B on 1,024 ranks.
+- `fewest_ranks(params, stage, buckets, memory)` returns the fewest ranks on which the state fits into `memory` bytes
+  each. Exactly full fits. Return `None` where no number of ranks is enough. Shown: GPUs with {{memory:gb}}.""",
     **Worth(points=4, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which buckets does a stage leave whole? No number of ranks makes them smaller.",
-        "Bytes on a rank are params × (whole buckets + sharded buckets / ranks). For the inverse, subtract the whole buckets from the memory; "
-        "the sharded ones have the rest.",
-        "`since = {'master': 1, 'moments': 1, 'grads': 2, 'weights': 3}`; `whole = sum(b for name, b in buckets.items() if stage < since[name])`; "
-        "`math.ceil(params * shared / (memory - params * whole))`; treat the cases where no memory is left, or nothing is sharded, separately.",
+        "Bytes on a rank are params × (whole buckets + sharded buckets / ranks). For the inverse, subtract the whole "
+        "buckets from the memory; the sharded ones have the rest.",
+        "`since = {'master': 1, 'moments': 1, 'grads': 2, 'weights': 3}`; `whole = sum(b for name, b in "
+        "buckets.items() if stage < since[name])`; `math.ceil(params * shared / (memory - params * whole))`; treat "
+        "the cases where no memory is left, or nothing is sharded, separately.",
     ),
     answers=("held", "fewest_ranks"),
     allowed="plain Python; the library's formulas are switched off.",

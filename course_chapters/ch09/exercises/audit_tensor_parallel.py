@@ -29,23 +29,24 @@ CARD = Card(
     id="audit-tensor-parallel",
     chapter="09",
     title="Audit: 71 seconds?",
-    text=f"""Here are nine published statements about tensor parallelism. Recompute each for the case in brackets, then judge it.
+    text=f"""Here are nine published statements about tensor parallelism. Recompute each for the case in brackets, then
+judge it.
 
 {table(ITEMS)}
 
-All-reduces use rings, so a GPU sends 2(t − 1)/t of the tensor, at the bandwidth of its links **one way**; 1 Mi is 2²⁰; GB are
-10⁹ bytes. Shapes are in `facts.model("llama3-405b")`.
+All-reduces use rings, so a GPU sends 2(t − 1)/t of the tensor, at the bandwidth of its links **one way**; 1 Mi is 2²⁰;
+GB are 10⁹ bytes. Shapes are in `facts.model("llama3-405b")`.
 
 {rules("audit_tp", CAUSES)}""",
     **Worth(points=9, minutes=15, difficulty=3, importance=4),
     **AUDIT,
     hints=(
-        "For each statement about traffic: are these the bytes of one GPU or of all? Of one all-reduce, a block, a micro-batch, a "
-        "step?",
-        "A tensor-parallel group sees the tokens of one replica only, and a GPU the blocks of its stage only. A layer's matrices: "
-        "q and output, k and v with fewer heads, and three of the MLP.",
-        "`4 * 2 * 7/8 * (4 * 2**20 / 128) * 16384 * 2`; that times `126 / 16`, over `450e9`; `4 * 126 * 16`; `2 * (2 * h * h + 2 * h * "
-        "kv_heads * (h // heads) + 3 * h * ffn)`.",
+        "For each statement about traffic: are these the bytes of one GPU or of all? Of one all-reduce, a block, a "
+        "micro-batch, a step?",
+        "A tensor-parallel group sees the tokens of one replica only, and a GPU the blocks of its stage only. A "
+        "layer's matrices: q and output, k and v with fewer heads, and three of the MLP.",
+        "`4 * 2 * 7/8 * (4 * 2**20 / 128) * 16384 * 2`; that times `126 / 16`, over `450e9`; `4 * 126 * 16`; `2 * (2 "
+        "* h * h + 2 * h * kv_heads * (h // heads) + 3 * h * ffn)`.",
     ),
     answers=("audit_tp",),
 )

@@ -15,21 +15,22 @@ CARD = Card(
     id="column-and-row",
     chapter="09",
     title="Two ways to split a matrix",
-    text="""Write the two functions that split a weight; every later exercise uses such pieces. The weight is stored {{held}}. Split it for
-`ranks` ranks, in order:
+    text="""Write the two functions that split a weight; every later exercise uses such pieces. The weight is stored
+{{held}}. Split it for `ranks` ranks, in order:
 
-- `column_shard(weight, rank, ranks)`: the piece that computes this rank's **outputs** from the whole input. The concatenated
-  outputs of all ranks are the product.
-- `row_shard(weight, rank, ranks)`: the piece that needs only this rank's **inputs** and computes a part of every output. The sum of
-  all ranks' outputs is the product.
+- `column_shard(weight, rank, ranks)`: the piece that computes this rank's **outputs** from the whole input. The
+  concatenated outputs of all ranks are the product.
+- `row_shard(weight, rank, ranks)`: the piece that needs only this rank's **inputs** and computes a part of every
+  output. The sum of all ranks' outputs is the product.
 
-The names come from Y = X W, where outputs are columns of W and inputs are rows. `ranks` divides the split dimension.
-A piece of several has its own memory: a view would keep the whole weight in memory. `weight` does not require gradients; on one
-rank the piece may be the weight itself.""",
+The names come from Y = X W, where outputs are columns of W and inputs are rows. `ranks` divides the split dimension. A
+piece of several has its own memory: a view would keep the whole weight in memory. `weight` does not require gradients;
+on one rank the piece may be the weight itself.""",
     **Worth(points=5, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which of the two dimensions of `weight` counts outputs in this layout?",
-        "A column split takes a range of outputs, a row split a range of inputs. Both ranges are [rank · n / ranks, (rank + 1) · n / ranks).",
+        "A column split takes a range of outputs, a row split a range of inputs. Both ranges are [rank · n / ranks, "
+        "(rank + 1) · n / ranks).",
         "`weight.chunk(ranks, dim=…)[rank].clone()`; in the layout (out, in) outputs are dimension 0. "
         "In which layout is your weight?",
     ),

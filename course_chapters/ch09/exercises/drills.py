@@ -31,24 +31,24 @@ def _matrix(ratio: float) -> Callable[[random.Random], Mapping[str, Any]]:
 DRILLS = (
     _drill(
         "column-rows",
-        "`nn.Linear({{hidden:plain}}, {{ffn:plain}})` is cut by columns over {{tp}} ranks. How many rows does a rank's `weight` "
-        "have?",
+        "`nn.Linear({{hidden:plain}}, {{ffn:plain}})` is cut by columns over {{tp}} ranks. How many rows does a "
+        "rank's `weight` have?",
         "rows",
         {"hidden": 8192, "ffn": 28672, "tp": 8},
         _matrix(3.5),
     ),
     _drill(
         "row-numbers",
-        "`nn.Linear({{ffn:plain}}, {{hidden:plain}})`, no bias, is cut by rows (by its inputs) over {{tp}} ranks. How many "
-        "million numbers does a rank hold?",
+        "`nn.Linear({{ffn:plain}}, {{hidden:plain}})`, no bias, is cut by rows (by its inputs) over {{tp}} ranks. How "
+        "many million numbers does a rank hold?",
         "million",
         {"hidden": 8192, "ffn": 32768, "tp": 8},
         _matrix(4),
     ),
     _drill(
         "bias-times",
-        "Output {{y}}, of which {{bias}} is the bias, in one process. A row-parallel layer on {{tp}} ranks adds the bias "
-        "before its all-reduce. Output?",
+        "Output {{y}}, of which {{bias}} is the bias, in one process. A row-parallel layer on {{tp}} ranks adds the "
+        "bias before its all-reduce. Output?",
         "",
         {"y": 10, "bias": 2, "tp": 8},
         pick(y=(10, 12, 20), bias=(1, 2, 3), tp=TP),
@@ -70,25 +70,25 @@ DRILLS = (
     ),
     _drill(
         "layer-bytes",
-        "Hidden {{hidden}}, {{tokens}} tokens in 16 bits, {{tp}} ranks: what does a rank send for one layer, forward and "
-        "backward?",
+        "Hidden {{hidden}}, {{tokens}} tokens in 16 bits, {{tp}} ranks: what does a rank send for one layer, forward "
+        "and backward?",
         "GB",
         {"hidden": 8192, "tokens": 8192, "tp": 8},
         pick(hidden=WIDTHS, tokens=(2048, 4096, 8192), tp=TP[1:]),
     ),
     _drill(
         "layer-ms",
-        "All of that for one layer is {{nbytes:gb}} a rank; the links give {{bandwidth:gbps}} one way. How long does it "
-        "take?",
+        "All of that for one layer is {{nbytes:gb}} a rank; the links give {{bandwidth:gbps}} one way. How long "
+        "does it take?",
         "milliseconds",
         {"nbytes": 0.94 * GB, "bandwidth": 450 * GB},
         pick(nbytes=(0.47 * GB, 0.94 * GB, 1.88 * GB), bandwidth=(50 * GB, 200 * GB, 450 * GB)),
     ),
     _drill(
         "loss-ratio",
-        "A vocabulary of {{vocab}} on {{tp}} ranks. Of the logits of one token, a rank sends (t − 1)/t of the vocabulary "
-        "in an all-gather; of the vocabulary-parallel loss three numbers go through an all-reduce. Numbers sent by the first over those "
-        "sent by the second?",
+        "A vocabulary of {{vocab}} on {{tp}} ranks. Of the logits of one token, a rank sends (t − 1)/t of the "
+        "vocabulary in an all-gather; of the vocabulary-parallel loss three numbers go through an all-reduce. Numbers "
+        "sent by the first over those sent by the second?",
         "",
         {"vocab": 128256, "tp": 8},
         pick(vocab=(32000, 50304, 128256), tp=TP),

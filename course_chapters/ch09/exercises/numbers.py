@@ -29,7 +29,8 @@ def sums_seconds(latency: float, bandwidth: float, ranks: int = TP) -> float:
 
 
 def ratio(bandwidth: float, ranks: int = TP) -> float:
-    """Time of a layer's all-reduces over that of its products, with 12 h² weights, at the dense peak, without latency."""
+    """Time of a layer's all-reduces over that of its products, with 12 h² weights, at the dense peak, without
+    latency."""
     return float(2 / 9 * (ranks - 1) * H100.dense_flops / (SHAPE.hidden * bandwidth))
 
 

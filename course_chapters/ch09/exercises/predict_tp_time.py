@@ -22,13 +22,14 @@ CARD = Card(
     id="predict-tp-time",
     chapter="09",
     title="Prediction: the slow link",
-    text="""Predict how long the all-reduces of tensor parallelism take across servers. It splits a model of {{layers}} layers and hidden size {{hidden:int}} over {{ranks}} GPUs: per layer, two
-all-reduces of 16-bit activations in the forward pass and two in the backward pass. No two of these GPUs are in one server, so all
-traffic uses the network, {{bandwidth:gbps}} one way out of each GPU. Latency is left out.
+    text="""Predict how long the all-reduces of tensor parallelism take across servers. It splits a model of {{layers}}
+layers and hidden size {{hidden:int}} over {{ranks}} GPUs: per layer, two all-reduces of 16-bit activations in the
+forward pass and two in the backward pass. No two of these GPUs are in one server, so all traffic uses the network,
+{{bandwidth:gbps}} one way out of each GPU. Latency is left out.
 
-Before you compute anything, commit to an interval for the time of these all-reduces, forward and backward, for one micro-batch of
-{{tokens:int}} tokens. `tp_interval()` returns `(low, high)` in seconds, with `high` at most four times `low`. You earn the points for
-committing, not for being right.""",
+Before you compute anything, commit to an interval for the time of these all-reduces, forward and backward, for one
+micro-batch of {{tokens:int}} tokens. `tp_interval()` returns `(low, high)` in seconds, with `high` at most four times
+`low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=3, importance=4),
     **PREDICTION,
     hints=(

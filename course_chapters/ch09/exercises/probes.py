@@ -1,4 +1,5 @@
-"""How chapter 09 calls answers: with this rank's pieces of secret weights, and the results of both passes as plain data."""
+"""How chapter 09 calls answers: with this rank's pieces of secret weights, and the results of both passes as plain
+data."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def _cut_weighed(answers: Any, weights: Any, rank: int, ranks: int, places: Any)
 
 
 def packed(answers: Any, case: Any, comm: Any = None) -> Any:
-    """What a function returns for each row, or the text "ValueError" where it raised one; `case.args = (which, rows)`."""
+    """What a function returns for each row, or the text "ValueError" where it raised one;
+    `case.args = (which, rows)`."""
     import copy
 
     which, table = case.args
@@ -78,7 +80,8 @@ def packed(answers: Any, case: Any, comm: Any = None) -> Any:
 
 
 def pair(answers: Any, case: Any, comm: Any = None) -> Any:
-    """One operator in both passes, with a residual branch past it; `case.args = (which, wish, x of this rank, its gradient)`."""
+    """One operator in both passes, with a residual branch past it;
+    `case.args = (which, wish, x of this rank, its gradient)`."""
     which, wish, x, gradient = case.args
     leaf = as_leaf(x, wish == TURNED)
     inside = leaf * 1  # somebody else's tensor, whose numbers the answer may read
@@ -103,7 +106,8 @@ def _detached(value: Any) -> Any:
 
 
 def both_passes(call: Callable[..., Any], inputs: Mapping[str, Any], gradient: Any) -> dict[str, Any]:
-    """What `call(leaves)` returned, the gradient of each input after the backward pass, and the inputs that were changed."""
+    """What `call(leaves)` returned, the gradient of each input after the backward pass, and the inputs that were
+    changed."""
     leaves = {name: as_leaf(value) for name, value in inputs.items()}
     kept = {name: leaf.detach().clone() for name, leaf in leaves.items()}
     out = call(leaves)
@@ -153,7 +157,8 @@ def embedding(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def losses(answer: Any, case: Any, comm: Any = None) -> Any:
-    """The loss, the gradient of this rank's logits, the most bytes alive; `case.args = (targets, vocab, wish, logits here)`."""
+    """The loss, the gradient of this rank's logits, the most bytes alive;
+    `case.args = (targets, vocab, wish, logits here)`."""
     targets, vocab, wish, logits = case.args
     if wish == WEIGHED:
         return _losses_weighed(answer, comm, targets, vocab, *logits)
@@ -198,7 +203,8 @@ def overlapped(answer: Any, case: Any, comm: Any = None) -> Any:
 def streams(answer: Any, case: Any, comm: Any = None) -> Any:
     """The first numbers of both generators; `case.args = (pairs of seed and rank, how many numbers)`.
 
-    Empty where an answer is no pair of generators. The process's own generator is moved before each call, and must not move in it.
+    Empty where an answer is no pair of generators. The process's own generator is moved before each call, and must not
+    move in it.
     """
     import torch
 

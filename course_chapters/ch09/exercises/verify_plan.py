@@ -8,18 +8,20 @@ CARD = Card(
     id="verify-plan",
     chapter="09",
     title="The plan that shards nothing",
-    text="""Write a `verify(plan, whole, held, ranks)` that finds a plan that shards nothing. Libraries take a plan of patterns,
-`{"layers.*.mlp.up": "column", "layers.*.mlp.down": "row"}`, and some ignored a misspelled pattern silently: the layer stays whole on
-every rank, the loss is right to the last digit, and nothing is saved (*huggingface/transformers, pull request 37893, 2025*). So this check
+    text="""Write a `verify(plan, whole, held, ranks)` that finds a plan that shards nothing. Libraries take a plan of
+patterns, `{"layers.*.mlp.up": "column", "layers.*.mlp.down": "row"}`, and some ignored a misspelled pattern silently:
+the layer stays whole on every rank, the loss is right to the last digit, and nothing is saved
+(*huggingface/transformers, pull request 37893, 2025*). So this check
 
 ```python
 def verify(plan, whole, held, ranks):
     return []            # "the loss is the same, so it works"
 ```
 
-checks nothing. `whole` and `held` map every weight's name to its shape (rows, columns), in the whole model and on this rank. Weights are
-stored (out, in): `"column"` splits the rows, `"row"` the columns. Patterns match as in `fnmatch.fnmatchcase`; at most one matches a name.
-Return the complaints, a sorted list of pairs, empty if all is as planned:
+checks nothing. `whole` and `held` map every weight's name to its shape (rows, columns), in the whole model and on this
+rank. Weights are stored (out, in): `"column"` splits the rows, `"row"` the columns. Patterns match as in
+`fnmatch.fnmatchcase`; at most one matches a name. Return the complaints, a sorted list of pairs, empty if all is as
+planned:
 
 - `("unused", pattern)`: the pattern matches no weight;
 - `("whole", name)`: the plan splits this weight, but it is held whole;
@@ -31,10 +33,11 @@ Return the complaints, a sorted list of pairs, empty if all is as planned:
     form="bug",
     hints=(
         "What does a plan promise about shapes? Which of these promises can the loss see?",
-        "Use two loops: over the patterns, which must each match a weight; and over the weights, which must each have the shape of "
-        "their pattern, or their whole shape without one.",
-        "`styles = [style for pattern, style in plan.items() if fnmatchcase(name, pattern)]`; `want = (rows // ranks, columns)` for "
-        "column, `(rows, columns // ranks)` for row; compare `tuple(held[name])` with it, then with the whole.",
+        "Use two loops: over the patterns, which must each match a weight; and over the weights, which must each have "
+        "the shape of their pattern, or their whole shape without one.",
+        "`styles = [style for pattern, style in plan.items() if fnmatchcase(name, pattern)]`; `want = (rows // ranks, "
+        "columns)` for column, `(rows, columns // ranks)` for row; compare `tuple(held[name])` with it, then "
+        "with the whole.",
     ),
     answers=("verify",),
     allowed="the standard library.",

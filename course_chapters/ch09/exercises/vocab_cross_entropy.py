@@ -14,11 +14,11 @@ CARD = Card(
     id="vocab-cross-entropy",
     chapter="09",
     title="A loss without gathered logits",
-    text="""Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entropy over all tokens, the same on every rank, without
-gathering the logits. The last matrix is split by columns, so every rank has the logits of its part of the vocabulary, in blocks as
-`torch.tensor_split` cuts them. Gathering would send {{vocab:int}} numbers per token and keep them.
-`logits` (batch, seq, columns here), `targets` (batch, seq) whole numbers below `vocab`, the same on all ranks. After
-`loss.backward()` every rank has the gradient of its logits, as in one process.
+    text="""Write `vocab_cross_entropy(comm, logits, targets, vocab)`: the mean cross-entropy over all tokens, the same
+on every rank, without gathering the logits. The last matrix is split by columns, so every rank has the logits of its
+part of the vocabulary, in blocks as `torch.tensor_split` cuts them. Gathering would send {{vocab:int}} numbers per
+token and keep them. `logits` (batch, seq, columns here), `targets` (batch, seq) whole numbers below `vocab`, the same
+on all ranks. After `loss.backward()` every rank has the gradient of its logits, as in one process.
 
 - **Bytes:** a few numbers per token, at most those of four all-reduces of (batch, seq) in float32, forward and backward
   together.
@@ -28,13 +28,15 @@ gathering the logits. The last matrix is split by columns, so every rank has the
     **Worth(points=10, minutes=25, difficulty=5, importance=4),
     kind="more",
     hints=(
-        "The loss of a token is log Σ exp(zⱼ) − z of its target. Which of these three can a rank know alone, and what is the least "
-        "that it needs from the others?",
-        "First the largest logit of each token over all ranks (MAX), so that nothing overflows; then Σ exp(z − largest), and the "
-        "target's logit, which one rank has; the others add zero. The gradient is softmax − one, and softmax needs only "
-        "what the rank knows by now.",
-        'All-reduce `z.detach().amax(-1)` with `op="MAX"`; `z = z - largest.unsqueeze(-1)`; `sum_out(z.exp().sum(-1), comm).log() - '
-        "sum_out(picked, comm)`, where `picked` is zero for targets of others; `.mean()`. Without `sum_out`: a Function that "
+        "The loss of a token is log Σ exp(zⱼ) − z of its target. Which of these three can a rank know alone, and what "
+        "is the least that it needs from the others?",
+        "First the largest logit of each token over all ranks (MAX), so that nothing overflows; then Σ exp(z − "
+        "largest), and the target's logit, which one rank has; the others add zero. The gradient is softmax − one, "
+        "and softmax needs only what the rank knows by now.",
+        'All-reduce `z.detach().amax(-1)` with `op="MAX"`; `z = z - largest.unsqueeze(-1)`; `sum_out(z.exp().sum(-1), '
+        "comm).log() - "
+        "sum_out(picked, comm)`, where `picked` is zero for targets of others; `.mean()`. Without `sum_out`: a "
+        "Function that "
         "keeps softmax and mask.",
     ),
     answers=("vocab_cross_entropy",),

@@ -26,9 +26,9 @@ CARD = Card(
     id="vocab-embedding",
     chapter="09",
     title="Which rank has this token?",
-    text="""Repair `embed(comm, tokens, weight, vocab)`, an embedding whose rows are split over ranks: {{held}}. An index must fit the rows that a
-rank has, so this code clamps it. A serving library did the same in 2026, and a reviewer caught it (*lightseekorg/tokenspeed, pull
-request 309*):
+    text="""Repair `embed(comm, tokens, weight, vocab)`, an embedding whose rows are split over ranks: {{held}}. An
+index must fit the rows that a rank has, so this code clamps it. A serving library did the same in 2026, and a reviewer
+caught it (*lightseekorg/tokenspeed, pull request 309*):
 
 ```python
 {{clamped}}
@@ -36,7 +36,8 @@ request 309*):
 
 Nothing crashes, the shapes are right, and every token's vector is wrong.
 
-- **Values:** for `tokens` (batch, seq), the same on all ranks, return the vectors (batch, seq, hidden) of the whole table on every rank.
+- **Values:** for `tokens` (batch, seq), the same on all ranks, return the vectors (batch, seq, hidden) of the whole
+  table on every rank.
 - **Gradient** of `weight`: that of this rank's rows in the whole table. Rows of tokens that did not occur stay zero.
 - `tokens` stay unchanged.
 - **Bytes:** one all-reduce of the output in the forward pass, nothing in the backward pass.""",
@@ -45,10 +46,11 @@ Nothing crashes, the shapes are right, and every token's vector is wrong.
     form="bug",
     hints=(
         "How many ranks contribute a vector to a token's sum, and how many should?",
-        "Look up whatever you like for a token that is not yours, then make its vector zero: what is zero adds nothing, and its "
-        "gradient ends there as well.",
-        "`mine = (tokens >= start) & (tokens < start + len(weight))`; `rows = F.embedding((tokens - start).where(mine, 0), weight)`; "
-        "`rows = rows * mine.unsqueeze(-1)`; `sum_out(rows, comm)`. Assigned in turn: `mine = tokens % comm.size == comm.rank`.",
+        "Look up whatever you like for a token that is not yours, then make its vector zero: what is zero adds "
+        "nothing, and its gradient ends there as well.",
+        "`mine = (tokens >= start) & (tokens < start + len(weight))`; `rows = F.embedding((tokens - "
+        "start).where(mine, 0), weight)`; `rows = rows * mine.unsqueeze(-1)`; `sum_out(rows, comm)`. Assigned in "
+        "turn: `mine = tokens % comm.size == comm.rank`.",
     ),
     answers=("embed",),
     allowed="every operation of `comm`; torch; `copy_in` and `sum_out` of `course_lib.parallel.tensor`.",

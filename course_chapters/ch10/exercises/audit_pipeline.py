@@ -34,8 +34,8 @@ CARD = Card(
     id="audit-pipeline",
     chapter="10",
     title="Audit: what does a pipeline save?",
-    text=f"""Here are eight published statements about pipelines. Recompute each for the case in brackets, then judge it. You may use
-the library's schedules, `play` and `peak_activations` to count.
+    text=f"""Here are eight published statements about pipelines. Recompute each for the case in brackets, then judge
+it. You may use the library's schedules, `play` and `peak_activations` to count.
 
 {table(ITEMS)}
 
@@ -44,10 +44,12 @@ the library's schedules, `play` and `peak_activations` to count.
     **AUDIT,
     hints=(
         "How many micro-batches has the first stage of 1F1B received before its first gradient comes back?",
-        "A backward takes as long as two forwards: what share of all the work is a repeated forward, and what share of the forwards? How much "
-        "are sixteen micro-batches of a sixteenth of the layers each? A gradient buffer has the shape of the weights.",
+        "A backward takes as long as two forwards: what share of all the work is a repeated forward, and what share "
+        "of the forwards? How much are sixteen micro-batches of a sixteenth of the layers each? A gradient buffer has "
+        "the shape of the weights.",
         "`(p - 1) / (m + p - 1)`; `1.0` forward more per forward; `peak_activations(one_f_one_b(16, 64))[0] / 16`; "
-        "`play(interleaved(8, 32)).bubble_over_ideal`; layers 1–5 and 21–25 are two times five; 16 micro-batches × 80/16 layers.",
+        "`play(interleaved(8, 32)).bubble_over_ideal`; layers 1–5 and 21–25 are two times five; 16 micro-batches × "
+        "80/16 layers.",
     ),
     answers=("audit_pp",),
 )

@@ -42,19 +42,20 @@ CARD = Card(
     id="deadlocked-1f1b",
     chapter="10",
     title="A correct schedule that hangs",
-    text=f"""Repair the function below: its 1F1B schedule is correct, and yet it hangs as soon as sends are not buffered.
+    text=f"""Repair the function below: its 1F1B schedule is correct, and yet it hangs as soon as sends are not
+buffered.
 
-A pipeline on two nodes hung. Its owner printed what each rank was about to do: both were waiting for their send to finish
-before they could receive. Swapping send and receive on the odd ranks moved the deadlock elsewhere (*pytorch/pytorch, issue 172668,
-January 2026*). A send may block until its receive is called (*NVIDIA/nccl, issue 783*), and in 1F1B a rank sends an activation
-forward while its neighbor sends a gradient back.
+A pipeline on two nodes hung. Its owner printed what each rank was about to do: both were waiting for their send to
+finish before they could receive. Swapping send and receive on the odd ranks moved the deadlock elsewhere
+(*pytorch/pytorch, issue 172668, January 2026*). A send may block until its receive is called (*NVIDIA/nccl, issue
+783*), and in 1F1B a rank sends an activation forward while its neighbor sends a gradient back.
 
 {folded("The function, which runs wherever one message is buffered", HANGING)}
 
 Stage and rank are the same number. {CALLS}
 
-- **No hang** without buffers, nor if the operations of a pair of ranks run in the order in which they were issued (as with NCCL; the
-  operations of one batch have no order).
+- **No hang** without buffers, nor if the operations of a pair of ranks run in the order in which they were issued (as
+  with NCCL; the operations of one batch have no order).
 - **Still 1F1B**: rank r holds at most size − r micro-batches, and the step takes at most a fifth longer than
   (microbatches + size − 1) · (forward + backward).
 - **Each tensor is sent once**, to the neighbor that needs it.
@@ -62,11 +63,14 @@ Stage and rank are the same number. {CALLS}
     **Worth(points=10, minutes=20, difficulty=4, importance=5),
     form="bug",
     hints=(
-        "Write down the sends and receives of ranks 0 and 1 in the steady phase, in order. Where do both wait in a send?",
-        "In the steady phase a rank that sends an activation to a neighbor is about to receive a gradient from it. Make the two one operation.",
-        "`swap(tensor, peer)`: one batch of `isend(tensor, peer)` and `irecv(got, peer)`, wait for both, return `got`. Steady: `y = "
-        "forward(...)`; `grad = swap(y, rank + 1)`; `g = backward(...)`; `x = swap(g, rank - 1)`, but in the last turn only send `g`. "
-        "Receive the first `x` before the steady phase. The ends of the pipeline have one neighbor.",
+        "Write down the sends and receives of ranks 0 and 1 in the steady phase, in order. Where do both "
+        "wait in a send?",
+        "In the steady phase a rank that sends an activation to a neighbor is about to receive a gradient from it. "
+        "Make the two one operation.",
+        "`swap(tensor, peer)`: one batch of `isend(tensor, peer)` and `irecv(got, peer)`, wait for both, return "
+        "`got`. Steady: `y = forward(...)`; `grad = swap(y, rank + 1)`; `g = backward(...)`; `x = swap(g, rank - 1)`, "
+        "but in the last turn only send `g`. Receive the first `x` before the steady phase. The ends of the pipeline "
+        "have one neighbor.",
     ),
     answers=("run_1f1b",),
     allowed=ALLOWED,

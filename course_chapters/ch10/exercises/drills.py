@@ -37,69 +37,72 @@ DRILLS = (
     ),
     _drill(
         "bubble-over-work",
-        "GPipe on {{stages}} equal stages with {{microbatches}} micro-batches: idle time as a percentage of working time?",
+        "GPipe on {{stages}} equal stages with {{microbatches}} micro-batches: idle time as a percentage of "
+        "working time?",
         "%",
         {"stages": 16, "microbatches": 8},
         pick(stages=STAGES[1:], microbatches=MANY),
     ),
     _drill(
         "enough-microbatches",
-        "{{stages}} equal stages: how many micro-batches do you need so that at most {{percent}} % of all time is idle?",
+        "{{stages}} equal stages: how many micro-batches do you need so that at most {{percent}} % of all "
+        "time is idle?",
         "micro-batches",
         {"stages": 16, "percent": 10},
         pick(stages=STAGES[1:], percent=(5, 10, 20)),
     ),
     _drill(
         "held-by-1f1b",
-        "1F1B, {{stages}} stages, {{microbatches}} micro-batches: how many micro-batches' activations does stage {{stage}} "
-        "(counted from 0) hold at most?",
+        "1F1B, {{stages}} stages, {{microbatches}} micro-batches: how many micro-batches' activations does stage "
+        "{{stage}} (counted from 0) hold at most?",
         "micro-batches",
         {"stages": 8, "stage": 2, "microbatches": 32},
         _somewhere,
     ),
     _drill(
         "held-by-gpipe",
-        "GPipe, {{stages}} stages, {{microbatches}} micro-batches: how many micro-batches' activations does each stage hold at most?",
+        "GPipe, {{stages}} stages, {{microbatches}} micro-batches: how many micro-batches' activations does each "
+        "stage hold at most?",
         "micro-batches",
         {"stages": 8, "microbatches": 32},
         pick(stages=STAGES[1:], microbatches=MANY),
     ),
     _drill(
         "step-time",
-        "1F1B on {{stages}} equal stages, {{microbatches}} micro-batches; a stage takes {{forward}} ms forward and {{backward}} ms "
-        "backward. How long is a step without messages?",
+        "1F1B on {{stages}} equal stages, {{microbatches}} micro-batches; a stage takes {{forward}} ms forward and "
+        "{{backward}} ms backward. How long is a step without messages?",
         "milliseconds",
         {"stages": 4, "microbatches": 8, "forward": 10, "backward": 20},
         pick(stages=STAGES[1:], microbatches=MANY, forward=(5, 10), backward=(12, 20, 30)),
     ),
     _drill(
         "interleaved-bubble",
-        "Interleaved 1F1B, {{stages}} ranks with {{chunks}} chunks each, {{microbatches}} micro-batches: idle time as a "
-        "percentage of working time?",
+        "Interleaved 1F1B, {{stages}} ranks with {{chunks}} chunks each, {{microbatches}} micro-batches: idle time as "
+        "a percentage of working time?",
         "%",
         {"stages": 16, "chunks": 2, "microbatches": 16},
         _round,
     ),
     _drill(
         "pipeline-messages",
-        "{{stages}} ranks with {{chunks}} chunks each, assigned in turn; {{microbatches}} micro-batches forward and back. How many messages "
-        "in all?",
+        "{{stages}} ranks with {{chunks}} chunks each, assigned in turn; {{microbatches}} micro-batches forward and "
+        "back. How many messages in all?",
         "messages",
         {"stages": 4, "chunks": 1, "microbatches": 8},
         pick(stages=STAGES[1:], chunks=(1, 2, 4), microbatches=(8, 16, 32)),
     ),
     _drill(
         "boundary-megabytes",
-        "Sequences per micro-batch: {{sequences}}. Tokens per sequence: {{tokens:int}}. Hidden size {{hidden:int}}, 16 bits. How much "
-        "crosses one stage boundary in the forward pass?",
+        "Sequences per micro-batch: {{sequences}}. Tokens per sequence: {{tokens:int}}. Hidden size {{hidden:int}}, "
+        "16 bits. How much crosses one stage boundary in the forward pass?",
         "MB",
         {"sequences": 1, "tokens": 8192, "hidden": 16384},
         pick(sequences=(1, 2, 4), tokens=(2048, 4096, 8192), hidden=(4096, 8192, 16384)),
     ),
     _drill(
         "zero-bubble-idle",
-        "ZB-H1 on {{stages}} ranks; forward, input gradient and weight gradient take {{ms}} ms each. How long is a rank idle "
-        "between the first and the last operation of the whole step?",
+        "ZB-H1 on {{stages}} ranks; forward, input gradient and weight gradient take {{ms}} ms each. How long is a "
+        "rank idle between the first and the last operation of the whole step?",
         "milliseconds",
         {"stages": 8, "ms": 5},
         pick(stages=STAGES[1:], ms=(2, 5, 8)),

@@ -8,21 +8,26 @@ CARD = Card(
     id="interleaved-rows",
     chapter="10",
     title="Several chunks per rank",
-    text=f"""Write `interleaved_rows(ranks, microbatches, chunks)`, the schedule of interleaved 1F1B. {ROWS} Now each rank holds `chunks` stages, two or more: stage s is on rank s mod `ranks`, and there are `ranks` · `chunks`
-stages in all. A stage takes 1/`chunks` of the time that all the stages of a rank take.
+    text=f"""Write `interleaved_rows(ranks, microbatches, chunks)`, the schedule of interleaved 1F1B. {ROWS} Now each
+rank holds `chunks` stages, two or more: stage s is on rank s mod `ranks`, and there are `ranks` · `chunks` stages in
+all. A stage takes 1/`chunks` of the time that all the stages of a rank take.
 
 - **Time.** With forward and backward the times of all the stages of a rank, it takes at most
   microbatches · (forward + backward) + (ranks − 1) · (forward + backward) / chunks: the bubble is 1/chunks of 1F1B's.
 - **Memory.** Rank r holds activations of at most 2·(ranks − 1 − r) + (chunks − 1)·ranks + 1 chunks at once.
-- **Refusal.** Micro-batches run in rounds of `ranks`. If they do not form whole rounds, raise a ValueError that says which numbers fit.""",
+- **Refusal.** Micro-batches run in rounds of `ranks`. If they do not form whole rounds, raise a ValueError that says
+  which numbers fit.""",
     **Worth(points=10, minutes=20, difficulty=5, importance=4),
     kind="more",
     hints=(
-        "What can rank 0 do while micro-batch 0 passes the first stages of all ranks, and when it comes back for the second chunk?",
-        "The k-th forward of a rank belongs to chunk (k // ranks) mod chunks: a round of micro-batches on the first chunk, then the same "
-        "ones on the next. Backwards count the chunks from the other end. Forwards and backwards alternate after a longer warm-up.",
-        "Forward k: chunk `k // ranks % chunks`, micro-batch `k // (ranks * chunks) * ranks + k % ranks`. Warm-up of rank r: "
-        "`2 * (ranks - 1 - r) + (chunks - 1) * ranks` forwards, all of them at most; then one forward, one backward.",
+        "What can rank 0 do while micro-batch 0 passes the first stages of all ranks, and when it comes back for the "
+        "second chunk?",
+        "The k-th forward of a rank belongs to chunk (k // ranks) mod chunks: a round of micro-batches on the first "
+        "chunk, then the same ones on the next. Backwards count the chunks from the other end. Forwards and backwards "
+        "alternate after a longer warm-up.",
+        "Forward k: chunk `k // ranks % chunks`, micro-batch `k // (ranks * chunks) * ranks + k % ranks`. Warm-up of "
+        "rank r: `2 * (ranks - 1 - r) + (chunks - 1) * ranks` forwards, all of them at most; then one forward, "
+        "one backward.",
     ),
     answers=("interleaved_rows",),
     allowed="plain Python; the library's generators are switched off.",

@@ -107,7 +107,8 @@ def weight_share(model: str = "1.5B") -> float:
 
 
 def _stage_weights() -> float:
-    """Bytes of one rank's 16-bit weights in the published run of the largest model, split by pipeline and tensor parallelism."""
+    """Bytes of one rank's 16-bit weights in the published run of the largest model, split by pipeline and tensor
+    parallelism."""
     return memory.weights_bytes(LARGE.params, "bf16") / (RUN_16K.pp * RUN_16K.tp)
 
 

@@ -21,11 +21,13 @@ CARD = Card(
     id="predict-idle",
     chapter="10",
     title="Prediction: idle GPU-days",
-    text="""Predict how many GPU-days the bubble costs. {{gpus:int}} GPUs train for {{days}} days. The model is divided into {{stages}} equal stages, and each pipeline runs 1F1B with
-{{microbatches}} micro-batches a step. Communication takes no time.
+    text="""Predict how many GPU-days the bubble costs. {{gpus:int}} GPUs train for {{days}} days. The model is divided
+into {{stages}} equal stages, and each pipeline runs 1F1B with {{microbatches}} micro-batches a step. Communication
+takes no time.
 
-Before you compute anything, commit to an interval for the time lost to the bubble over the whole run. `idle_interval()` returns
-`(low, high)` in GPU-days, with `high` at most four times `low`. You earn the points for committing, not for being right.""",
+Before you compute anything, commit to an interval for the time lost to the bubble over the whole run. `idle_interval()`
+returns `(low, high)` in GPU-days, with `high` at most four times `low`. You earn the points for committing, not for
+being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,
     hints=(

@@ -12,10 +12,11 @@ from course_lib.cluster import Comm
 
 
 class Work:
-    """A rank's stages, each tanh(x Wᵀ) on every micro-batch; the last stage ends in half the squared distance from its targets.
+    """A rank's stages, each tanh(x Wᵀ) on every micro-batch; the last stage ends in half the squared distance from its
+    targets.
 
-    Inputs are kept by reference until their backward, as autograd does: overwriting one changes the gradients. With `copies` in
-    the description, that many copies of each output are kept, and the backward needs them all.
+    Inputs are kept by reference until their backward, as autograd does: overwriting one changes the gradients. With
+    `copies` in the description, that many copies of each output are kept, and the backward needs them all.
     """
 
     def __init__(self, comm: Comm, spec: Mapping[str, Any], own: Mapping[str, Any]) -> None:

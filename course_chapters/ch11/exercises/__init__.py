@@ -1,4 +1,5 @@
-"""Chapter 11, "Sequence and context parallelism: can several ranks share one sequence?": cards, drills and the numbers of its prose."""
+"""Chapter 11, "Sequence and context parallelism: can several ranks share one sequence?": cards, drills and the numbers
+of its prose."""
 
 from course_chapters.ch11.exercises.drills import DRILLS
 from course_chapters.ch11.exercises.numbers import NUMBERS

@@ -9,12 +9,13 @@ CARD = Card(
     id="activation-shares",
     chapter="11",
     title="What is left of a layer's activations?",
-    text=f"""Write `bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel)`: the bytes of activations that one rank keeps of one layer. The function shows what
-each form of parallelism divides.
+    text=f"""Write `bytes_per_rank(tokens, hidden, tp, cp, sequence_parallel)`: the bytes of activations that one rank
+keeps of one layer. The function shows what each form of parallelism divides.
 
-- With 16-bit numbers, dropout and fused attention, a layer keeps 34 · tokens · hidden bytes: 24 of the 34 inside attention and the MLP, 10 in the norms,
-  the dropouts, and the inputs of the two blocks.
-- `tp` ranks of tensor parallelism divide the 24 alone. With `sequence_parallel` (True or False) the same `tp` ranks divide the 10 as well.
+- With 16-bit numbers, dropout and fused attention, a layer keeps 34 · tokens · hidden bytes: 24 of the 34 inside
+  attention and the MLP, 10 in the norms, the dropouts, and the inputs of the two blocks.
+- `tp` ranks of tensor parallelism divide the 24 alone. With `sequence_parallel` (True or False) the same `tp` ranks
+  divide the 10 as well.
 - `cp` ranks of context parallelism divide the tokens of everything.
 
 {CLOSE} For example, {{{{tokens:int}}}} tokens with hidden {{{{hidden:int}}}}.""",

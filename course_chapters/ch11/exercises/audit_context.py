@@ -29,8 +29,8 @@ CARD = Card(
     id="audit-context",
     chapter="11",
     title="Audit: what does sharing a sequence save?",
-    text=f"""Here are eight published statements about sequence and context parallelism. Recompute each for the case in brackets, then judge it. You may
-use the library's costs.
+    text=f"""Here are eight published statements about sequence and context parallelism. Recompute each for the case in
+brackets, then judge it. You may use the library's costs.
 
 {table(ITEMS)}
 
@@ -38,9 +38,12 @@ use the library's costs.
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     **AUDIT,
     hints=(
-        "Which keys and values does a Ulysses rank have after the all-to-all? What is on a rank of the ring while the next block arrives?",
-        "An all-reduce around a ring is a reduce-scatter and an all-gather. A block of scores has as many rows as a rank has queries, and as many columns as a block has keys.",
-        "`(131072 / 8192) ** 2`; `1 / 8`; `2 / 8`; `16 * 8 * 4`; `1 - 16 / (2 * 16 - 1)`; `8 * 16 * 131072 / 1e6`; `(7/8 + 7/8) / (2 * 7/8)`; `(1 / 8) ** 2`.",
+        "Which keys and values does a Ulysses rank have after the all-to-all? What is on a rank of the ring while the "
+        "next block arrives?",
+        "An all-reduce around a ring is a reduce-scatter and an all-gather. A block of scores has as many rows as a "
+        "rank has queries, and as many columns as a block has keys.",
+        "`(131072 / 8192) ** 2`; `1 / 8`; `2 / 8`; `16 * 8 * 4`; `1 - 16 / (2 * 16 - 1)`; `8 * 16 * 131072 / 1e6`; "
+        "`(7/8 + 7/8) / (2 * 7/8)`; `(1 / 8) ** 2`.",
     ),
     answers=("audit_context",),
     needs=("06", "09"),

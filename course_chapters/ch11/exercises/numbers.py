@@ -46,7 +46,8 @@ def gather_share(tokens: int, cp: int) -> float:
 
 
 def whole_tokens_to_hide(kv_heads: int, bandwidth: float, visible: float = 0.5) -> int:
-    """The first whole number of tokens per rank that hides a ring step of the plan's model at the measured rate of matmuls."""
+    """The first whole number of tokens per rank that hides a ring step of the plan's model at the measured rate of
+    matmuls."""
     tokens = tokens_to_hide(SHAPE.heads, kv_heads, H100.matmul_flops, bandwidth, ELEMENT, visible)
     return math.ceil(tokens * (1 - 1e-12))  # a rounding error is no token
 

@@ -7,9 +7,11 @@ CARD = Card(
     id="predict-causal-balance",
     chapter="11",
     title="Predict: what does an uneven cut cost?",
-    text="""Predict the busiest rank's work as a multiple of the mean over all ranks. {{ranks}} ranks share one sequence in contiguous parts, and attention is causal.
+    text="""Predict the busiest rank's work as a multiple of the mean over all ranks. {{ranks}} ranks share one sequence
+in contiguous parts, and attention is causal.
 
-Commit to an interval `(low, high)` with high at most 4 times low, then run the check: it reveals the number. You get the points for committing.""",
+Commit to an interval `(low, high)` with high at most 4 times low, then run the check: it reveals the number. You get
+the points for committing.""",
     **Worth(points=1, minutes=5, difficulty=1, importance=4),
     **PREDICTION,
     hints=(

@@ -8,7 +8,8 @@ from typing import Any
 from course_grader.exercises.probes import unless_open
 
 MEASURED = "measured"  # a mask's options may hold it: the most bytes alive come back as well
-WEIGHED = "weighed"  # they may hold (times, columns): tables so many times as wide, made here, of whose results some columns come back
+# they may hold (times, columns): tables so many times as wide, made here, of whose results some columns come back
+WEIGHED = "weighed"
 REFUSED = "ValueError: "
 
 
@@ -78,7 +79,8 @@ def _ring(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions:
 
 
 def _weighed(answer: Any, comm: Any, names: tuple[str, ...], given: Any, positions: Any, masked: Any) -> Any:
-    """Some columns of each result on wide tables: q is scaled so that the scores stay, and so is the gradient of out."""
+    """Some columns of each result on wide tables: q is scaled so that the scores stay, and so is the gradient of
+    out."""
     from course_grader.exercises.point_to_point import PointToPoint
 
     times, columns = masked[1][WEIGHED]
@@ -100,7 +102,8 @@ def ring(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def ring_backward(answer: Any, case: Any, comm: Any = None) -> Any:
-    """A rank's three gradients; `case.args = (positions of all ranks, (mask, options), q, k, v, out, log_sum, gradient of out)`."""
+    """A rank's three gradients; `case.args = (positions of all ranks, (mask, options), q, k, v, out, log_sum, gradient
+    of out)`."""
     positions, masked, *given = case.args
     return _ring(answer, comm, ("dq", "dk", "dv"), given, positions, masked)
 
@@ -115,7 +118,8 @@ def merged(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def exchanged(answers: Any, case: Any, comm: Any = None) -> Any:
-    """What one of the functions returns, or the text of its ValueError; `case.args = (which function, lengths, further arguments, x)`."""
+    """What one of the functions returns, or the text of its ValueError;
+    `case.args = (which function, lengths, further arguments, x)`."""
     which, lengths, more, x = case.args
     before, counts = copies([x]), list(lengths)
     try:
@@ -126,7 +130,8 @@ def exchanged(answers: Any, case: Any, comm: Any = None) -> Any:
 
 
 def batch(answer: Any, case: Any, comm: Any = None) -> Any:
-    """A rank's inputs, targets and positions, and whether an argument was changed; `case.args = (tokens, documents, indices)`."""
+    """A rank's inputs, targets and positions, and whether an argument was changed;
+    `case.args = (tokens, documents, indices)`."""
     before = copies(case.args)
     result = answer(*case.args)
     return {"batch": result, "touched": changed(case.args, before)}

@@ -1,4 +1,5 @@
-"""Chapter 12, "Expert parallelism: what if each token needs only some of the weights?": cards, drills and the numbers of its prose."""
+"""Chapter 12, "Expert parallelism: what if each token needs only some of the weights?": cards, drills and the numbers
+of its prose."""
 
 from course_chapters.ch12.exercises.drills import DRILLS
 from course_chapters.ch12.exercises.numbers import NUMBERS

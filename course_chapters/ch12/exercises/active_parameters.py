@@ -8,25 +8,28 @@ from course_grader.exercises.result_schema import Number, Rows
 
 SHARED: Mapping[int, str] = {
     0: "Every layer has `experts` experts, and each token uses `k` of them.",
-    1: "Every layer has `experts` routed experts, and each token uses `k` of them. One **shared** expert of the same size comes on top; "
-    "every token uses it, and the router does not know it.",
+    1: "Every layer has `experts` routed experts, and each token uses `k` of them. One **shared** expert of the same "
+    "size comes on top; every token uses it, and the router does not know it.",
 }
 
 CARD = Card(
     id="active-parameters",
     chapter="12",
     title="Total and active parameters",
-    text="""Count the parameters of a model with experts: all that must be stored, and those that one token uses. Memory follows
-the first number, and compute follows the second. Write two functions with the same arguments `(layers, width, ffn, experts, k, other)`:
+    text="""Count the parameters of a model with experts: all that must be stored, and those that one token uses. Memory
+follows the first number, and compute follows the second. Write two functions with the same arguments
+`(layers, width, ffn, experts, k, other)`:
 
-- `total_parameters` returns all parameters. `active_parameters` returns those that take part in the computation for one token.
+- `total_parameters` returns all parameters. `active_parameters` returns those that take part in the computation for one
+  token.
 - {{means}} An expert is a gated MLP: three matrices of `width` × `ffn`.
 - The router of a layer is one matrix of `width` × `experts`, without a bias. It computes a score for every expert.
 - `other` counts everything else in the whole model (attention, norms, embeddings). Every token uses it.""",
     **Worth(points=4, minutes=5, difficulty=1, importance=5),
     hints=(
         "Which of the matrices of a layer does a token multiply with, and which does it skip?",
-        "Per layer, the total has `experts` experts and the router. The active count has `k` experts, and the same router.",
+        "Per layer, the total has `experts` experts and the router. The active count has `k` experts, and the "
+        "same router.",
         "`expert = 3 * width * ffn`; `layers * (k * expert + width * experts) + other`.",
     ),
     answers=("total_parameters", "active_parameters"),

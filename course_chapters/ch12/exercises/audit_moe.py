@@ -27,8 +27,8 @@ CARD = Card(
     id="audit-moe",
     chapter="12",
     title="Audit: what do experts cost and save?",
-    text=f"""Here are eight published statements about models with experts. Recompute each for the case in brackets, then judge it. You may use
-the library.
+    text=f"""Here are eight published statements about models with experts. Recompute each for the case in brackets,
+then judge it. You may use the library.
 
 {table(ITEMS)}
 
@@ -36,9 +36,12 @@ the library.
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     **AUDIT,
     hints=(
-        "Which parts of Mixtral exist once per layer, whatever the number of experts is? What must be in memory before a token is routed?",
-        "`facts.model` has Mixtral's and DeepSeek-V3's parameters. Count dispatch and combine in both passes. Squares add up; norms do not.",
-        "`12.88`; `46.7 / 12.9`; `37.55 / 671.0`; `2 + 2`; `comb(16, 4) / comb(8, 2)`; `8 * 0.0005 * 1`; `sqrt(20 + 100)`; `32 / (32 / 8)`.",
+        "Which parts of Mixtral exist once per layer, whatever the number of experts is? What must be in memory "
+        "before a token is routed?",
+        "`facts.model` has Mixtral's and DeepSeek-V3's parameters. Count dispatch and combine in both passes. Squares "
+        "add up; norms do not.",
+        "`12.88`; `46.7 / 12.9`; `37.55 / 671.0`; `2 + 2`; `comb(16, 4) / comb(8, 2)`; `8 * 0.0005 * 1`; `sqrt(20 + "
+        "100)`; `32 / (32 / 8)`.",
     ),
     answers=("audit_moe",),
 )

@@ -15,10 +15,11 @@ CARD = Card(
     id="capacity",
     chapter="12",
     title="Capacity: which copies fit",
-    text="""An expert with a fixed buffer takes at most `capacity` copies of tokens. Write two functions: one sizes the buffer, and one
-decides which copies are dropped.
+    text="""An expert with a fixed buffer takes at most `capacity` copies of tokens. Write two functions: one sizes the
+buffer, and one decides which copies are dropped.
 
-- `capacity(tokens, k, experts, factor)` returns `factor` times the mean number of copies per expert, rounded **up** to a whole number, and at least 1.
+- `capacity(tokens, k, experts, factor)` returns `factor` times the mean number of copies per expert, rounded **up** to
+  a whole number, and at least 1.
 - `kept(ids, weights, capacity)` returns a bool tensor in the shape of `ids`: whether each copy is kept.
 - `ids` and `weights` have shape (tokens, k). `ids` holds expert numbers, and the `k` numbers of a token are different.
 - An expert with at most `capacity` copies keeps all of them. Any other keeps exactly `capacity`: {{means}}.
@@ -26,8 +27,8 @@ decides which copies are dropped.
     **Worth(points=8, minutes=15, difficulty=2, importance=4),
     hints=(
         "Within its expert, which place in the line does each copy have?",
-        "Put the copies in order of priority, and sort them by expert with a stable sort. The place of a copy is its position minus the start of "
-        "its expert.",
+        "Put the copies in order of priority, and sort them by expert with a stable sort. The place of a copy is its "
+        "position minus the start of its expert.",
         "`flat = ids.flatten()`; `order = flat.argsort(stable=True)`; `starts = counts.cumsum(0) - counts`; "
         "`place[order] = torch.arange(len(flat)) - starts[flat[order]]`; `place < capacity`.",
     ),

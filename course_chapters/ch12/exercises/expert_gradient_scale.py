@@ -9,8 +9,9 @@ CARD = Card(
     id="expert-gradient-scale",
     chapter="12",
     title="Find the bug: gradients that grow with the group",
-    text="""Repair `average_gradients`: the gradients of the experts are too large by the size of the expert-parallel group (*pytorch/pytorch, issue
-160285*; the same in *NVIDIA/Megatron-LM, pull request 5956*). The loss curves looked the same, because Adam does not notice the scale.
+    text="""Repair `average_gradients`: the gradients of the experts are too large by the size of the expert-parallel
+group (*pytorch/pytorch, issue 160285*; the same in *NVIDIA/Megatron-LM, pull request 5956*). The loss curves looked the
+same, because Adam does not notice the scale.
 
 ```python
 def average_gradients(comm, replicas, dense, experts):
@@ -20,12 +21,15 @@ def average_gradients(comm, replicas, dense, experts):
             p.grad /= group.size
 ```
 
-`comm` is all data-parallel ranks. Every {{group}} consecutive ranks form an expert-parallel group, which holds each expert once. `replicas` is
-the group of ranks that hold the same experts as this one. The loss is the mean over the ranks of each rank's own loss.
+`comm` is all data-parallel ranks. Every {{group}} consecutive ranks form an expert-parallel group, which holds each
+expert once. `replicas` is the group of ranks that hold the same experts as this one. The loss is the mean over the
+ranks of each rank's own loss.
 
 - After the call, each parameter's `.grad` is the gradient of that loss. `dense` parameters are the same on all ranks.
-- An expert's `.grad` already contains the tokens of **all ranks in its expert-parallel group**, because they were sent there.
-- An expert without a token has `.grad = None`, perhaps on one replica and not on another. This breaks the program above, too.
+- An expert's `.grad` already contains the tokens of **all ranks in its expert-parallel group**, because they were sent
+  there.
+- An expert without a token has `.grad = None`, perhaps on one replica and not on another. This breaks the program
+  above, too.
 - If no replica has a gradient, the result may be zero or None. Return nothing, and leave the weights as they are.
 
 Budget: a rank sends at most twice the bytes of its parameters.""",
@@ -34,8 +38,10 @@ Budget: a rank sends at most twice the bytes of its parameters.""",
     form="bug",
     hints=(
         "How many ranks' losses does the sum over the replicas contain? How many does the mean divide by?",
-        "Sum over the replicas, and divide by the number of all ranks. Every replica must take part in each sum, with zeros if it has nothing.",
-        "`if p.grad is None: p.grad = torch.zeros_like(p)`; `group.all_reduce(p.grad)`; `p.grad /= comm.size` for both kinds.",
+        "Sum over the replicas, and divide by the number of all ranks. Every replica must take part in each sum, with "
+        "zeros if it has nothing.",
+        "`if p.grad is None: p.grad = torch.zeros_like(p)`; `group.all_reduce(p.grad)`; `p.grad /= comm.size` "
+        "for both kinds.",
     ),
     answers=("average_gradients",),
     allowed="torch and the operations of both communicators; the library's function is switched off.",

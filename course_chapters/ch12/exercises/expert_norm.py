@@ -9,12 +9,13 @@ CARD = Card(
     id="expert-norm",
     chapter="12",
     title="The norm of all gradients",
-    text="""Write `global_norm(comm, dense, experts, copies)`, the number that gradient clipping needs: the norm of the whole model's gradient, the same on
-every rank. Megatron-LM once left some experts out (*NVIDIA/Megatron-LM, pull request 5916*), and DeepSpeed averaged the ranks' norms
-(*deepspeedai/DeepSpeed, pull request 8478*).
+    text="""Write `global_norm(comm, dense, experts, copies)`, the number that gradient clipping needs: the norm of the
+whole model's gradient, the same on every rank. Megatron-LM once left some experts out (*NVIDIA/Megatron-LM, pull
+request 5916*), and DeepSpeed averaged the ranks' norms (*deepspeedai/DeepSpeed, pull request 8478*).
 
 - `dense` is a list of gradients that are the same on every rank.
-- `experts` is a list of gradients of this rank's experts. Each set of experts exists on `copies` ranks, with the same gradients there.
+- `experts` is a list of gradients of this rank's experts. Each set of experts exists on `copies` ranks, with the same
+  gradients there.
 - The norm is the root of the sum of all squares, where every parameter of the model counts **once**.
 - Gradients may be in bf16 or fp16; add their squares in fp32 or wider. A list may be empty, and so may a tensor. Some
   ranks may hold no experts while others do.
@@ -25,7 +26,8 @@ Budget: one number per rank is reduced, whatever the size of the model.""",
     kind="more",
     hints=(
         "If all ranks add up the squares of their experts, how often does each expert count?",
-        "Reduce the sum of squares of the experts over all ranks, and divide by `copies`. The dense part is known on every rank.",
+        "Reduce the sum of squares of the experts over all ranks, and divide by `copies`. The dense part is known "
+        "on every rank.",
         "`total = torch.tensor(sum(g.double().square().sum().item() for g in experts))`; `comm.all_reduce(total)`; "
         "`math.sqrt(dense_squares + total.item() / copies)`.",
     ),

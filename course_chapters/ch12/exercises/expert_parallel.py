@@ -9,32 +9,38 @@ from course_grader.exercises.result_schema import PerRank
 
 PLACES: Mapping[str, str] = {
     "blocks": "Each rank holds n = `len(experts)` experts: rank r has experts r·n to r·n + n − 1, in this order",
-    "round-robin": "Each rank holds n = `len(experts)` experts, dealt like cards: rank r has the experts r, r + ranks, r + 2·ranks and so on, "
-    "in this order",
+    "round-robin": "Each rank holds n = `len(experts)` experts, dealt like cards: rank r has the experts r, r + "
+    "ranks, r + 2·ranks and so on, in this order",
 }
 
 CARD = Card(
     id="expert-parallel",
     chapter="12",
     title="Experts on many ranks",
-    text="""Write `expert_parallel(comm, x, ids, weights, experts, exchange)`, the same layer with its experts spread over the ranks. Copies of tokens
-travel to the rank of their expert, and the results travel back.
+    text="""Write `expert_parallel(comm, x, ids, weights, experts, exchange)`, the same layer with its experts spread
+over the ranks. Copies of tokens travel to the rank of their expert, and the results travel back.
 
 - {{means}}. `ids` are the numbers of the experts over all ranks.
-- `x`, `ids` and `weights` are this rank's own tokens. Row t of the result is Σⱼ weights[t, j] · expert ids[t, j] of x[t].
-- `exchange(rows, send, receive)` exchanges rows with gradients: `send[j]` rows go to rank j, `receive[i]` rows come from rank i. Use it twice.
+- `x`, `ids` and `weights` are this rank's own tokens. Row t of the result is Σⱼ weights[t, j] · expert ids[t, j] of
+  x[t].
+- `exchange(rows, send, receive)` exchanges rows with gradients: `send[j]` rows go to rank j, `receive[i]` rows come
+  from rank i. Use it twice.
 - Call each expert at most once, with its rows alone. Gradients flow to `x`, `weights` and all experts.
-- A rank may have no tokens, or its experts may receive none. It must still take part in every exchange, **in the backward pass too**.
+- A rank may have no tokens, or its experts may receive none. It must still take part in every exchange, **in the
+  backward pass too**.
 - There may be one rank. The number of tokens differs between ranks.
 
-Budget: every copy for another rank crosses once each way, without padding. For counts, each rank may send 8 bytes per expert on another rank.""",
+Budget: every copy for another rank crosses once each way, without padding. For counts, each rank may send 8 bytes per
+expert on another rank.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),
     hints=(
         "What must a rank know before it can receive rows, and how does it know which of its experts each row is for?",
-        "Sort the copies by rank and then by local expert, and exchange the counts for each pair of rank and local expert. What arrives is sorted by "
-        "source and then by expert. Sort it by expert, compute, undo the sorting, send back, undo the first sorting.",
-        "`order = (rank_of * n + local).argsort(stable=True)`; `counts = bincount(..., minlength=ranks * n)`; all-to-all of `counts`; "
-        "`which = arange(n).repeat(ranks).repeat_interleave(arrived_counts)`; start the result with a `cat` of all parts, empty ones too.",
+        "Sort the copies by rank and then by local expert, and exchange the counts for each pair of rank and local "
+        "expert. What arrives is sorted by source and then by expert. Sort it by expert, compute, undo the sorting, "
+        "send back, undo the first sorting.",
+        "`order = (rank_of * n + local).argsort(stable=True)`; `counts = bincount(..., minlength=ranks * n)`; "
+        "all-to-all of `counts`; `which = arange(n).repeat(ranks).repeat_interleave(arrived_counts)`; start the "
+        "result with a `cat` of all parts, empty ones too.",
     ),
     answers=("expert_parallel",),
     allowed="torch, `exchange` and the operations of `comm`; the library's layer is switched off.",

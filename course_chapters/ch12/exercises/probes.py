@@ -1,4 +1,5 @@
-"""How chapter 12 calls answers: routers and layers with a backward pass, on one rank and on several, over several steps."""
+"""How chapter 12 calls answers: routers and layers with a backward pass, on one rank and on several, over several
+steps."""
 
 from __future__ import annotations
 

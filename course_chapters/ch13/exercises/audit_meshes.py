@@ -28,7 +28,8 @@ CARD = Card(
     id="audit-meshes",
     chapter="13",
     title="Audit: do the degrees multiply?",
-    text=f"""Here are eight published statements about meshes and layouts. Recompute each for the case in brackets, then judge it. You may use the library.
+    text=f"""Here are eight published statements about meshes and layouts. Recompute each for the case in brackets, then
+judge it. You may use the library.
 
 {table(ITEMS)}
 
@@ -37,10 +38,10 @@ CARD = Card(
     **AUDIT,
     hints=(
         "Multiply the degrees of each mesh: is the product the number of GPUs? For state, which axes divide it?",
-        "Megatron's sequence parallelism uses the ranks of the tp group again; context parallelism has ranks of its own. A layout's state is cut by "
-        "tp, pp and the ranks that FSDP shards over.",
-        "`16384 / (8 * 16)`; `12 * 7`; `450 / 50`; `16384 / (8 * 16)`; `126 / 16`; `16384 / (8 * 16 * 16)`; `12 * 405 / 128`; the first power of two "
-        "from `16 * 405 / 80` on.",
+        "Megatron's sequence parallelism uses the ranks of the tp group again; context parallelism has ranks of its "
+        "own. A layout's state is cut by tp, pp and the ranks that FSDP shards over.",
+        "`16384 / (8 * 16)`; `12 * 7`; `450 / 50`; `16384 / (8 * 16)`; `126 / 16`; `16384 / (8 * 16 * 16)`; `12 * 405 "
+        "/ 128`; the first power of two from `16 * 405 / 80` on.",
     ),
     answers=("audit_meshes",),
     needs=("02", "03", "08"),

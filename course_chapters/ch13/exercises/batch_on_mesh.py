@@ -28,21 +28,25 @@ CARD = Card(
     id="batch-on-mesh",
     chapter="13",
     title="How many micro-batches does a mesh need?",
-    text="""A step trains on a fixed number of sequences, whatever mesh runs it. Find out how that batch is divided on a mesh with the axes dp, pp,
-cp and tp. Write two functions:
+    text="""A step trains on a fixed number of sequences, whatever mesh runs it. Find out how that batch is divided on a
+mesh with the axes dp, pp, cp and tp. Write two functions:
 
-- `micro_batches(gpus, tp, cp, pp, sequences, micro)` returns how many micro-batches of `micro` sequences **each data-parallel replica** processes
-  one after another in a step of `sequences` sequences. dp is what the other axes leave of `gpus`. Return `None` where the GPUs or the
-  sequences cannot be divided into whole replicas and whole micro-batches.
-- `tokens_held(micro, length, cp)` returns how many tokens of such a micro-batch one rank holds, with sequences of `length` tokens.
-  Return `None` where cp does not divide the length.
+- `micro_batches(gpus, tp, cp, pp, sequences, micro)` returns how many micro-batches of `micro` sequences **each
+  data-parallel replica** processes one after another in a step of `sequences` sequences. dp is what the other axes
+  leave of `gpus`. Return `None` where the GPUs or the sequences cannot be divided into whole replicas and whole
+  micro-batches.
+- `tokens_held(micro, length, cp)` returns how many tokens of such a micro-batch one rank holds, with sequences of
+  `length` tokens. Return `None` where cp does not divide the length.
 
-Example: {{gpus}} GPUs with tp = {{tp}}, cp = {{cp}}, pp = {{pp}}, {{sequences}} sequences of {{length}} tokens and micro-batches of {{micro}}.""",
+Example: {{gpus}} GPUs with tp = {{tp}}, cp = {{cp}}, pp = {{pp}}, {{sequences}} sequences of {{length}} tokens and
+micro-batches of {{micro}}.""",
     **Worth(points=4, minutes=5, difficulty=2, importance=5),
     hints=(
         "Which axes cut the model or the sequence, and which axis alone sees other sequences?",
-        "dp = gpus / (tp · cp · pp). A replica gets sequences / dp of the batch. The cp ranks of a replica share the same sequences.",
-        "`model = tp * cp * pp`; `None` if `gpus % model`; `dp = gpus // model`; `None` if `sequences % (dp * micro)`; else the quotient.",
+        "dp = gpus / (tp · cp · pp). A replica gets sequences / dp of the batch. The cp ranks of a replica share the "
+        "same sequences.",
+        "`model = tp * cp * pp`; `None` if `gpus % model`; `dp = gpus // model`; `None` if `sequences % (dp * "
+        "micro)`; else the quotient.",
     ),
     answers=("micro_batches", "tokens_held"),
     allowed="plain Python.",

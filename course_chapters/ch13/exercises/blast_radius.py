@@ -7,20 +7,23 @@ from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import ListOf, Number, Rows
 
 NEXT: Mapping[str, str] = {
-    "forward": "waits for a message from the rank whose coordinate is **one smaller**, as in a forward pass; the first rank waits for nobody",
-    "backward": "waits for a message from the rank whose coordinate is **one larger**, as in a backward pass; the last rank waits for nobody",
+    "forward": "waits for a message from the rank whose coordinate is **one smaller**, as in a forward pass; the "
+    "first rank waits for nobody",
+    "backward": "waits for a message from the rank whose coordinate is **one larger**, as in a backward pass; the "
+    "last rank waits for nobody",
 }
 
 CARD = Card(
     id="blast-radius",
     chapter="13",
     title="Which ranks wait for a sleeping one?",
-    text="""One rank falls asleep just before the operations of a step. Write `stalled(sizes, rank, waits)`, which returns the sorted list of all ranks that are
-stuck in the end, the sleeping rank included.
+    text="""One rank falls asleep just before the operations of a step. Write `stalled(sizes, rank, waits)`, which
+returns the sorted list of all ranks that are stuck in the end, the sleeping rank included.
 
 - `sizes` is a mesh: a dictionary from axis to size, in which the last axis changes fastest.
 - `waits` lists the operations that every rank performs, in order, each as a pair (kind, axis).
-- `("all", axis)` is a collective: nobody in a group of this axis gets past it unless **all** of the group have joined it.
+- `("all", axis)` is a collective: nobody in a group of this axis gets past it unless **all** of the group have joined
+  it.
 - `("next", axis)` is a pipeline message: every rank of a group {{means}}. It sends its own message only after that.
 
 A rank that is stuck starts no later operation.""",
@@ -29,7 +32,8 @@ A rank that is stuck starts no later operation.""",
     hints=(
         "After a tp group is stuck in an all-reduce, what happens to the data-parallel partners of each of its ranks?",
         "Keep a set of stuck ranks. For each operation, go through the groups of its axis: who joins the set?",
-        '`"all"`: if any rank of a group is stuck, all are. `"next"`: everyone behind the first stuck rank of the group, in the direction of the messages.',
+        '`"all"`: if any rank of a group is stuck, all are. `"next"`: everyone behind the first stuck rank of the '
+        "group, in the direction of the messages.",
     ),
     answers=("stalled",),
     allowed="plain Python; your own `groups`, if its mesh has the last axis fastest.",

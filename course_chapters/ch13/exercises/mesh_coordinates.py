@@ -7,9 +7,11 @@ from course_grader.exercises.probes import rows
 from course_grader.exercises.result_schema import Anything, Number, Rows
 
 FASTEST: Mapping[str, str] = {
-    "last": 'The **last** axis changes fastest, as in `torch.distributed.init_device_mesh`: on the mesh {"dp": 2, "tp": 4}, '
+    "last": 'The **last** axis changes fastest, as in `torch.distributed.init_device_mesh`: on the mesh {"dp": '
+    '2, "tp": 4}, '
     "ranks 0 to 3 are one tp group",
-    "first": 'The **first** axis changes fastest, as in Megatron\'s order string `tp-cp-ep-dp-pp`: on the mesh {"tp": 4, "dp": 2}, '
+    "first": 'The **first** axis changes fastest, as in Megatron\'s order string `tp-cp-ep-dp-pp`: on the mesh {"tp": '
+    '4, "dp": 2}, '
     "ranks 0 to 3 are one tp group",
 }
 
@@ -17,20 +19,22 @@ CARD = Card(
     id="mesh-coordinates",
     chapter="13",
     title="Ranks, coordinates and groups",
-    text="""Write the map between ranks and mesh coordinates, and list the groups of an axis. A mesh is a dictionary from axis to size, in order.
-{{means}}.
+    text="""Write the map between ranks and mesh coordinates, and list the groups of an axis. A mesh is a dictionary
+from axis to size, in order. {{means}}.
 
 - `coordinates(rank, sizes)` returns a dictionary from axis to coordinate.
 - `rank_of(at, sizes)` is the inverse. `at` names every axis of `sizes`, but perhaps in another order.
-- `groups(sizes, axis)` returns a list with every group of this axis. A group is the list of ranks that differ in this coordinate alone,
-  in the order of that coordinate. The groups may come in any order.
+- `groups(sizes, axis)` returns a list with every group of this axis. A group is the list of ranks that differ in this
+  coordinate alone, in the order of that coordinate. The groups may come in any order.
 
 Axes may have any name, any size from 1, and any number of them may be there. Sizes are not always powers of two.""",
     **Worth(points=10, minutes=15, difficulty=2, importance=5),
     hints=(
         "How far apart are two ranks whose coordinates differ by 1 on one axis?",
-        "That distance, the *stride*, is 1 on the fastest axis, and on any other axis the product of the sizes of all axes that change faster.",
-        "Go through the axes from the fastest on: `at[axis] = rank % size`, then `rank //= size`. A group: all ranks whose coordinates agree on the other axes.",
+        "That distance, the *stride*, is 1 on the fastest axis, and on any other axis the product of the sizes of all "
+        "axes that change faster.",
+        "Go through the axes from the fastest on: `at[axis] = rank % size`, then `rank //= size`. A group: all ranks "
+        "whose coordinates agree on the other axes.",
     ),
     answers=("coordinates", "rank_of", "groups"),
     allowed="plain Python or torch; the library's meshes are switched off.",

@@ -54,7 +54,8 @@ def why_invalid(cluster: Any, model: Any, layout: Any) -> str:
 
 
 def measured(spec: Any, cluster: Any, model: Any, layout: Any) -> tuple[float, int]:
-    """Seconds of a step, in 64ths so that sums are exact, and bytes on a GPU; with a scatter that no rule of thumb foresees."""
+    """Seconds of a step, in 64ths so that sums are exact, and bytes on a GPU; with a scatter that no rule of thumb
+    foresees."""
     gpus, tp, pp, micro = layout
     count = model["sequences"] * tp * pp // (gpus * micro)  # micro-batches of a replica
     mixed = (gpus * 2654435761 + tp * 40503 + pp * 9973 + micro * 769 + spec["salt"]) % 1009 / 1009

@@ -8,8 +8,8 @@ CARD = Card(
     id="repair-calculator",
     chapter="13",
     title="Find the bugs: a calculator with five defects",
-    text="""Repair `estimate`, which returns the bytes of one GPU by purpose. A public calculator had these five defects (*EleutherAI/cookbook,
-calc/calc_transformer_mem.py*); each of them changes where a model seems to fit.
+    text="""Repair `estimate`, which returns the bytes of one GPU by purpose. A public calculator had these five defects
+(*EleutherAI/cookbook, calc/calc_transformer_mem.py*); each of them changes where a model seems to fit.
 
 ```python
 def estimate(model, job, tp, pp, dp, zero):
@@ -27,9 +27,12 @@ def estimate(model, job, tp, pp, dp, zero):
     return {"weights": weights, "gradients": gradients, "optimizer": optimizer, "activations": activations, "cache": cache}
 ```
 
-- tp and pp cut weights, gradients and optimizer state. ZeRO-1 also shards the optimizer state over dp, ZeRO-2 the gradients as well, ZeRO-3 the weights too.
-- Activations are those of one micro-batch. tp cuts all of them (with sequence parallelism). Full recomputation keeps the 16-bit input of each layer alone.
-- `cache` is the KV cache of one micro-batch in 16 bits. The model has `kv_heads` key heads of width hidden / heads; tp cuts them.
+- tp and pp cut weights, gradients and optimizer state. ZeRO-1 also shards the optimizer state over dp, ZeRO-2 the
+  gradients as well, ZeRO-3 the weights too.
+- Activations are those of one micro-batch. tp cuts all of them (with sequence parallelism). Full recomputation keeps
+  the 16-bit input of each layer alone.
+- `cache` is the KV cache of one micro-batch in 16 bits. The model has `kv_heads` key heads of width hidden / heads; tp
+  cuts them.
 - The optimizer has `job["state"]` bytes per parameter. What is not listed is right as it is.
 
 The first check asks for a model of {{billions}}B parameters at tp = {{tp}}.""",
@@ -38,8 +41,10 @@ The first check asks for a model of {{billions}}B parameters at tp = {{tp}}.""",
     form="bug",
     hints=(
         "If you double tp, what should happen to each of the five numbers? Try it on the code.",
-        "Compare zero = 0 and zero = 3 at tp = 2. How many bytes does a layer's 16-bit input have for one token? How many heads have keys?",
-        "`weights /= dp`; `/ tp` for gradients, optimizer and activations; full: a factor of 2; cache: hidden × kv_heads / heads.",
+        "Compare zero = 0 and zero = 3 at tp = 2. How many bytes does a layer's 16-bit input have for one token? How "
+        "many heads have keys?",
+        "`weights /= dp`; `/ tp` for gradients, optimizer and activations; full: a factor of 2; cache: hidden × "
+        "kv_heads / heads.",
     ),
     answers=("estimate",),
     allowed="plain Python; the library's planner is switched off.",

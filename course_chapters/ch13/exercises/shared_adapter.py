@@ -8,15 +8,17 @@ from course_grader.exercises.result_schema import ListOf, Number, Rows
 
 SHARING: Mapping[str, str] = {
     "fair": "All transfers that are under way share the bandwidth **equally** at every moment",
-    "in turn": "The adapter serves one transfer at a time, **in the order of their starts**; of equal starts, the earlier one in the list first",
+    "in turn": "The adapter serves one transfer at a time, **in the order of their starts**; of equal starts, the "
+    "earlier one in the list first",
 }
 
 CARD = Card(
     id="shared-adapter",
     chapter="13",
     title="Two groups share an adapter",
-    text="""Two axes of a mesh often send over one network adapter at the same time. Write `finish_times(transfers, bandwidth)`, which returns the
-second at which each transfer ends, as a list in the order of `transfers`.
+    text="""Two axes of a mesh often send over one network adapter at the same time. Write
+`finish_times(transfers, bandwidth)`, which returns the second at which each transfer ends, as a list in the order of
+`transfers`.
 
 - `transfers` is a list of pairs (start in seconds, bytes), in any order. `bandwidth` is in bytes per second.
 - {{means}}. If nothing is under way, the adapter is idle.
@@ -25,8 +27,10 @@ second at which each transfer ends, as a list in the order of `transfers`.
     kind="more",
     hints=(
         "At which moments does a transfer's rate change?",
-        "Rates change only when a transfer starts or ends. Go from one such moment to the next, and keep the bytes that each transfer still has to send.",
-        "With equal shares and n under way, the next moment is the next start or `now + min(left) * n / bandwidth`, whichever comes first.",
+        "Rates change only when a transfer starts or ends. Go from one such moment to the next, and keep the bytes "
+        "that each transfer still has to send.",
+        "With equal shares and n under way, the next moment is the next start or `now + min(left) * n / bandwidth`, "
+        "whichever comes first.",
     ),
     answers=("finish_times",),
     allowed="plain Python; the library's own is switched off.",

@@ -8,8 +8,9 @@ CARD = Card(
     id="swapped-mesh",
     chapter="13",
     title="Find the bug: a mesh that is right on four ranks",
-    text="""Repair `on_mesh(comm, tp_size, x, gradient)`. It builds the groups of a mesh (dp, tp) on `comm`, the communicator of all ranks. Then it returns
-the pair (`x` summed over the rank's tensor-parallel group, `gradient` averaged over its data-parallel group).
+    text="""Repair `on_mesh(comm, tp_size, x, gradient)`. It builds the groups of a mesh (dp, tp) on `comm`, the
+communicator of all ranks. Then it returns the pair (`x` summed over the rank's tensor-parallel group, `gradient`
+averaged over its data-parallel group).
 
 ```python
 def on_mesh(comm, tp_size, x, gradient):
@@ -28,17 +29,21 @@ def on_mesh(comm, tp_size, x, gradient):
     return x, gradient / tp_size
 ```
 
-Its test has {{shown}} and passes. A test of PyTorch had its axes mixed up in the same way (*pytorch/pytorch, issue 107974, 2023*).
+Its test has {{shown}} and passes. A test of PyTorch had its axes mixed up in the same way (*pytorch/pytorch, issue
+107974, 2023*).
 
-- A tensor-parallel group has `tp_size` **consecutive** ranks; the data-parallel groups have the others. `tp_size` divides the ranks.
+- A tensor-parallel group has `tp_size` **consecutive** ranks; the data-parallel groups have the others. `tp_size`
+  divides the ranks.
 - Leave `x` and `gradient` as they are. The ranks send what these two all-reduces need, and no more.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     form="bug",
     hints=(
         "With 8 ranks and tp_size 2, write down the grid. How many ranks are in a row?",
-        "Two numbers are equal on the test's mesh, tp_size and the number of replicas. Find every place that takes one for the other.",
-        "`grid = torch.arange(comm.size).view(-1, tp_size)`; rows are tp groups, columns dp groups; divide by `comm.size // tp_size`.",
+        "Two numbers are equal on the test's mesh, tp_size and the number of replicas. Find every place that takes "
+        "one for the other.",
+        "`grid = torch.arange(comm.size).view(-1, tp_size)`; rows are tp groups, columns dp groups; divide by "
+        "`comm.size // tp_size`.",
     ),
     answers=("on_mesh",),
     allowed="torch and every operation of `comm`; the library's meshes are switched off.",

@@ -1,4 +1,5 @@
-"""Chapter 14, "Faults and checkpoints: what survives a month of failures?": cards, drills and the numbers of its prose."""
+"""Chapter 14, "Faults and checkpoints: what survives a month of failures?": cards, drills and the numbers of its
+prose."""
 
 from course_chapters.ch14.exercises.drills import DRILLS
 from course_chapters.ch14.exercises.numbers import NUMBERS

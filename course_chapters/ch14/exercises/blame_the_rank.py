@@ -9,7 +9,8 @@ CARD = Card(
     id="blame-the-rank",
     chapter="14",
     title="Which rank hangs the job?",
-    text="""Find the rank that hangs a job. Every rank's flight recorder lists the collectives that it has entered. Write `blame(groups, records)`:
+    text="""Find the rank that hangs a job. Every rank's flight recorder lists the collectives that it has entered.
+Write `blame(groups, records)`:
 
 - `groups[name]` is the list of the ranks in a group. `records[rank]` is the list of a rank's calls, in order, each
   `(group, number, operation, count, finished)`; `number` counts the calls in this group.
@@ -17,15 +18,18 @@ CARD = Card(
 
 Return `(kind, ranks)` with the ranks sorted, for the first of these that applies, or None if every call is finished:
 
-- `"different"`: in some unfinished call, `operation` or `count` differs between ranks. Return the ranks that differ from the majority, which always exists.
+- `"different"`: in some unfinished call, `operation` or `count` differs between ranks. Return the ranks that differ
+  from the majority, which always exists.
 - `"missing"`: somebody waits for a rank that has **no** unfinished call itself. Return all such ranks.
 - `"order"`: whoever is waited for waits, too. Return all ranks that somebody waits for.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(
         "The rank whose timeout is reported first is waiting. For whom?",
-        "Collect for every unfinished call the ranks that have not entered it. A rank among them that waits elsewhere is a victim as well.",
-        "`waited = {r for g, n in unfinished for r in groups[g] if (g, n) not in entered[r]}`; `free = waited - busy`, where busy ranks have an unfinished call.",
+        "Collect for every unfinished call the ranks that have not entered it. A rank among them that waits elsewhere "
+        "is a victim as well.",
+        "`waited = {r for g, n in unfinished for r in groups[g] if (g, n) not in entered[r]}`; `free = waited - "
+        "busy`, where busy ranks have an unfinished call.",
     ),
     answers=("blame",),
     allowed="plain Python; the library's triage is switched off.",

@@ -16,8 +16,9 @@ STATES = 14  # disks that are tried after each crash, some of them alike
 class Disk:
     """One folder of files of bytes on a disk that can lose its power, with the promises of POSIX and no more.
 
-    `sync(name)` makes a file's content durable, `sync_folder()` all names. What is not durable may or may not survive a crash: changes of
-    names in the order in which they were made, contents in any order and in part (`checkpoint.memory_disk`).
+    `sync(name)` makes a file's content durable, `sync_folder()` all names. What is not durable may or may not survive a
+    crash: changes of names in the order in which they were made, contents in any order and in part
+    (`checkpoint.memory_disk`).
     """
 
     def __init__(self, room: int, files: dict[str, bytes] | None = None, crash_at: int | None = None) -> None:
@@ -35,7 +36,8 @@ class Disk:
         return self._disk.operations
 
     def write(self, name: str, content: bytes) -> None:
-        """Replaces the content of a file, or makes one. OSError (ENOSPC) where there is no room; the file then holds a part."""
+        """Replaces the content of a file, or makes one. OSError (ENOSPC) where there is no room; the file then holds a
+        part."""
         if not isinstance(name, str) or not isinstance(content, (bytes, bytearray)):
             raise TypeError("disk.write(name, content) takes a str and bytes.")
         self.written += len(content)
@@ -80,8 +82,9 @@ class Disk:
 def crashed(answers: Any, case: Any, comm: Any = None) -> Any:
     """What the learner's `save` and `load` lead to on this disk, as a list of findings without repetitions.
 
-    `case.args = (what, room, saves, next save, files to damage at once)`, each save a pair (step, data). `what` is "kills": killed before each
-    operation, in every state that a crash can leave; "full": the next save is too large; "damage": a bit flips in some of the files; "plain".
+    `case.args = (what, room, saves, next save, files to damage at once)`, each save a pair (step, data). `what` is
+    "kills": killed before each operation, in every state that a crash can leave; "full": the next save is too large;
+    "damage": a bit flips in some of the files; "plain".
     """
     what, room, saves, following, most = case.args
     return {"plain": _plain, "kills": _kills, "full": _full, "damage": _damage}[what](

@@ -15,22 +15,27 @@ CARD = Card(
     id="exactly-once",
     chapter="14",
     title="Every sample exactly once",
-    text="""Write `take(order, consumed, batch, rank, ranks)`: the ids that this rank reads in the next step. A job may lose a server, go on with fewer
-ranks, and later grow again. Every sample must still be read exactly once per epoch, and the batches must be those of the undisturbed job.
+    text="""Write `take(order, consumed, batch, rank, ranks)`: the ids that this rank reads in the next step. A job may
+lose a server, go on with fewer ranks, and later grow again. Every sample must still be read exactly once per epoch, and
+the batches must be those of the undisturbed job.
 
-- `order(epoch)` returns the list of an epoch's ids in the order of that epoch; epochs count from 0, and all have the same length. Leave the list as it is.
-- `consumed` is the number of ids that **all ranks together** have read since the start of the run. It is all that the checkpoint keeps.
+- `order(epoch)` returns the list of an epoch's ids in the order of that epoch; epochs count from 0, and all have the
+  same length. Leave the list as it is.
+- `consumed` is the number of ids that **all ranks together** have read since the start of the run. It is all that the
+  checkpoint keeps.
 - The step reads the next `batch` ids. {{means}}
-- The ranks share the batch in contiguous parts: rank 0 the first, and so on. Sizes differ by at most one, and larger parts come first. A rank may get none.
+- The ranks share the batch in contiguous parts: rank 0 the first, and so on. Sizes differ by at most one, and larger
+  parts come first. A rank may get none.
 - Return `(ids, consumed after the step)`, a list and an int; the second is the same on all ranks.
 
-In one real trainer, only rank 0 had saved its part of the order. After a resume on as many ranks, 2 of 12 images were read twice and 2 not at all
-(*bghira/SimpleTuner, pull request 2986, 2026*).""",
+In one real trainer, only rank 0 had saved its part of the order. After a resume on as many ranks, 2 of 12 images were
+read twice and 2 not at all (*bghira/SimpleTuner, pull request 2986, 2026*).""",
     **Worth(points=8, minutes=20, difficulty=2, importance=5),
     hints=(
         "Forget ranks at first: which ids does the next batch have, given `consumed`?",
         "`divmod(consumed, len(order(0)))` gives the epoch and the place in it. The ranks come in only at the end.",
-        "`small, extra = divmod(len(ids), ranks)`; rank r begins at `r * small + min(r, extra)` and has `small + (r < extra)` ids.",
+        "`small, extra = divmod(len(ids), ranks)`; rank r begins at `r * small + min(r, extra)` and has `small + (r < "
+        "extra)` ids.",
     ),
     answers=("take",),
     allowed="plain Python.",

@@ -9,20 +9,25 @@ CARD = Card(
     id="find-straggler",
     chapter="14",
     title="Who slows everybody down?",
-    text="""Ranks meet in every step, so all of them show the same step time. Find the one that makes the others wait. Write
-`straggler(compute, data, wait)`. Each argument is a list of steps, and each step a list with the seconds of every rank: in its own computation, waiting for
-its data, and waiting for the other ranks. Return `(rank, kind)`, or None where there is no straggler, as in lists without a step.
+    text="""Ranks meet in every step, so all of them show the same step time. Find the one that makes the others wait.
+Write `straggler(compute, data, wait)`. Each argument is a list of steps, and each step a list with the seconds of every
+rank: in its own computation, waiting for its data, and waiting for the other ranks. Return `(rank, kind)`, or None
+where there is no straggler, as in lists without a step.
 
-- A rank's own time in a step is compute + data. The rank is late if that is **more than** {{factor}} times the median of all ranks in this step.
-- A straggler is late in **more than half** of the steps. If there are several, take the one with the largest own time in all; of equals, the lowest rank.
-- `kind` is `"compute"` or `"data"`: the one that exceeds the median of the ranks in the same step by more, summed over all steps; `"compute"` if equal.
+- A rank's own time in a step is compute + data. The rank is late if that is **more than** {{factor}} times the median
+  of all ranks in this step.
+- A straggler is late in **more than half** of the steps. If there are several, take the one with the largest own time
+  in all; of equals, the lowest rank.
+- `kind` is `"compute"` or `"data"`: the one that exceeds the median of the ranks in the same step by more, summed over
+  all steps; `"compute"` if equal.
 - The median of an even number of ranks is the mean of the two in the middle.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(
         "Of a rank that waits long for others, what do you know about its own work?",
         "Decide in each step first, and then count steps: one very long step is an accident, not a straggler.",
-        "`statistics.median` of a step's own times; count `own > factor * median`; for the kind sum `value - median` of both tables for that rank.",
+        "`statistics.median` of a step's own times; count `own > factor * median`; for the kind sum `value - median` "
+        "of both tables for that rank.",
     ),
     answers=("straggler",),
     allowed="plain Python, `statistics`, torch or numpy; the library's detector is switched off.",

@@ -9,12 +9,13 @@ CARD = Card(
     id="hours-between-failures",
     chapter="14",
     title="From a log to your own cluster",
-    text="""Write two functions that scale the failures of one job, counted in a published log, to a job of another size:
+    text="""Write two functions that scale the failures of one job, counted in a published log, to a job of another
+size:
 
-- `hours_between(failures, days, gpus, size)`: a job on `gpus` GPUs failed `failures` times in `days` days. Return the mean hours between failures
-  of a job on `size` GPUs, if every GPU fails at the same rate.
-- `chance(hours, between)`: failures strike at random, on average every `between` hours. Return the probability that a run of `hours` hours
-  sees at least one.
+- `hours_between(failures, days, gpus, size)`: a job on `gpus` GPUs failed `failures` times in `days` days. Return the
+  mean hours between failures of a job on `size` GPUs, if every GPU fails at the same rate.
+- `chance(hours, between)`: failures strike at random, on average every `between` hours. Return the probability that a
+  run of `hours` hours sees at least one.
 
 For example, the Llama 3 report counts {{failures}} unexpected interruptions in {{days}} days on {{gpus:int}} GPUs.""",
     **Worth(points=4, minutes=5, difficulty=1, importance=5),

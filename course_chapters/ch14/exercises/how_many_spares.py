@@ -9,11 +9,12 @@ CARD = Card(
     id="how-many-spares",
     chapter="14",
     title="How many spare servers?",
-    text="""Find out how many spare servers a job needs. It uses `servers` servers at once. Each server, spare or not, breaks on average after `mtbf` hours of operation, and its repair takes
-`repair` hours on average. At any moment it is therefore under repair with probability repair / (mtbf + repair), whatever the others do.
+    text="""Find out how many spare servers a job needs. It uses `servers` servers at once. Each server, spare or not,
+breaks on average after `mtbf` hours of operation, and its repair takes `repair` hours on average. At any moment it is
+therefore under repair with probability repair / (mtbf + repair), whatever the others do.
 
-Write `spares(servers, mtbf, repair, chance)`: the smallest number of spare servers for which the job has to wait with a probability of at
-most `chance`. It waits if fewer than `servers` of all servers work.
+Write `spares(servers, mtbf, repair, chance)`: the smallest number of spare servers for which the job has to wait with a
+probability of at most `chance`. It waits if fewer than `servers` of all servers work.
 
 - Spares break as well, so one more spare is also one more server that may be under repair.
 - Compute the exact probability, not an approximation. `repair` may be 0, and `chance` may be 1.
@@ -22,8 +23,10 @@ most `chance`. It waits if fewer than `servers` of all servers work.
     kind="more",
     hints=(
         "With s spares, the job waits when more than s servers are under repair. Out of how many?",
-        "The number of servers under repair is binomial with servers + s trials. Raise s until the tail is small enough.",
-        "P(k) = comb(n, k) · q^k · (1 − q)^(n − k), summed for k = 0 … s, is the probability that the job runs; `math.lgamma` helps with large n.",
+        "The number of servers under repair is binomial with servers + s trials. Raise s until the tail is "
+        "small enough.",
+        "P(k) = comb(n, k) · q^k · (1 − q)^(n − k), summed for k = 0 … s, is the probability that the job runs; "
+        "`math.lgamma` helps with large n.",
     ),
     answers=("spares",),
     allowed="`math` and plain Python; the library's count of spares is switched off.",

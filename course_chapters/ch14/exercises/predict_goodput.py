@@ -17,18 +17,19 @@ CARD = Card(
     id="predict-goodput",
     chapter="14",
     title="Prediction: what do failures cost?",
-    text="""Predict how much time a job loses to failures and checkpoints. It fails every {{hours}} hours on average. A checkpoint stops it for {{save}} seconds, and a restart takes {{restart}} minutes. The
-job saves at the best interval.
+    text="""Predict how much time a job loses to failures and checkpoints. It fails every {{hours}} hours on average. A
+checkpoint stops it for {{save}} seconds, and a restart takes {{restart}} minutes. The job saves at the best interval.
 
-Before you compute anything, commit to an interval for the percentage of time that is **lost**: to saves, to work that is done twice,
-and to restarts. `lost_interval()` returns `(low, high)` in percent, with `high` at most four times `low`. You earn the points for
-committing, not for being right.""",
+Before you compute anything, commit to an interval for the percentage of time that is **lost**: to saves, to work that
+is done twice, and to restarts. `lost_interval()` returns `(low, high)` in percent, with `high` at most four times
+`low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,
     kind="more",
     hints=(
         "Each failure costs one restart. What share of the time between two failures is that?",
-        "At the best interval, saves and repeated work cost about the same. Each is about the root of save / (2 · time between failures).",
+        "At the best interval, saves and repeated work cost about the same. Each is about the root of save / (2 · "
+        "time between failures).",
         "Add the two roots and restart / time between failures.",
     ),
     answers=("lost_interval",),

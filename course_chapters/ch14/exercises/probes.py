@@ -1,4 +1,5 @@
-"""How chapter 14 calls answers: a training that is resumed, a sampler whose ranks come and go, a loop that is killed."""
+"""How chapter 14 calls answers: a training that is resumed, a sampler whose ranks come and go, a loop that is
+killed."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from course_grader.exercises.values import is_number
 
 
 class Trainer:
-    """A small training whose every step depends on all of its state: the weights, the optimizer's moments, the schedule's
-    step, two random generators, the position in the data, buffers, an average of the weights and a loss scale.
+    """A small training whose every step depends on all of its state: the weights, the optimizer's moments, the
+    schedule's step, two random generators, the position in the data, buffers, an average of the weights and a loss
+    scale.
     """
 
     def __init__(self, seed: int, samples: int, batch: int) -> None:
@@ -66,8 +68,9 @@ STRANGE = 12345  # the seed of the process that resumes
 def resumed(answers: Any, case: Any, comm: Any = None) -> Any:
     """What the learner's `snapshot` and `restore` lead to, as `Trainer.seen` tells it, or what keeps them from it.
 
-    `case.args = (seed, samples, batch, steps before the snapshot, steps while it is written, steps after)`. The snapshot is written
-    after further steps, as an asynchronous writer does, and read back in a process with other seeds.
+    `case.args = (seed, samples, batch, steps before the snapshot, steps while it is written, steps after)`. The
+    snapshot is written after further steps, as an asynchronous writer does, and read back in a process with other
+    seeds.
     """
     import torch
 
@@ -110,10 +113,11 @@ def order_of(seed: int, samples: int) -> Any:
 
 
 def sampled(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What each rank reads in each step of a run whose ranks change: a list of steps, each (ids by rank, samples used up,
-    whether a list of `order` was changed).
+    """What each rank reads in each step of a run whose ranks change: a list of steps, each (ids by rank, samples used
+    up, whether a list of `order` was changed).
 
-    `case.args = (seed, samples, batch, [(steps, ranks), …], samples used up at the start)`. Ranks are asked in an order of their own.
+    `case.args = (seed, samples, batch, [(steps, ranks), …], samples used up at the start)`. Ranks are asked in an order
+    of their own.
     """
     seed, samples, batch, phases, consumed = case.args
     drawn, kept, told = order_of(seed, samples), dict[Any, list[int]](), []
@@ -186,8 +190,8 @@ class Job:
 def survived(answer: Any, case: Any, comm: Any = None) -> Any:
     """The updates in the final weights, how many were made in all, and after how many updates each save came.
 
-    `case.args = (seed, batches of an epoch, steps between saves, steps, calls of `update` that kill the job)`. A call 0 among these:
-    it is started once more when all is done.
+    `case.args = (seed, batches of an epoch, steps between saves, steps, calls of `update` that kill the job)`. A call 0
+    among these: it is started once more when all is done.
     """
     seed, batches, every, steps, kills = case.args
     job = Job(seed, batches, every, list(kills))
@@ -208,7 +212,8 @@ LONG_RUN = 2000  # losses from which on it is measured what a guard keeps
 
 
 def guarded(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What a guard says of each loss; `case.args = (window, factor, patience, losses)`. The last word of a long run is "grows" where it keeps them."""
+    """What a guard says of each loss; `case.args = (window, factor, patience, losses)`. The last word of a long run is
+    "grows" where it keeps them."""
     window, factor, patience, losses = case.args
     guard, other = answer(window, factor, patience), answer(window, factor, patience)
     said = []

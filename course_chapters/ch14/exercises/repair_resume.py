@@ -26,25 +26,30 @@ CARD = Card(
     id="repair-resume",
     chapter="14",
     title="It resumes, but not the same run",
-    text=f"""Repair this loop: it runs to the end and resumes after every kill, but the weights are wrong. Its bugs are real ones: the epoch is computed
-from a step that was already counted (*NovaSky-AI/SkyRL, pull request 589, 2025*), the checkpoint is written before the update that it counts
-(*deepset-ai/FARM, pull request 279, 2020*), and the order of the data begins anew after a resume (*huggingface/accelerate, issue 2016, 2023*).
+    text=f"""Repair this loop: it runs to the end and resumes after every kill, but the weights are wrong. Its bugs are
+real ones: the epoch is computed from a step that was already counted (*NovaSky-AI/SkyRL, pull request 589, 2025*), the
+checkpoint is written before the update that it counts (*deepset-ai/FARM, pull request 279, 2020*), and the order of the
+data begins anew after a resume (*huggingface/accelerate, issue 2016, 2023*).
 
 {_LOOP}
 
 However often it is killed, the job must make the updates of the undisturbed run, in order:
 
-- Update 1 uses the first batch of the first epoch's order, and so on; each epoch has `job.batches` batches in an order of its own.
-- `job.shuffled()` draws the **next** epoch's order; after a restart it begins with the first epoch again. `job.update(batch, step)` counts steps from 1.
+- Update 1 uses the first batch of the first epoch's order, and so on; each epoch has `job.batches` batches in an order
+  of its own.
+- `job.shuffled()` draws the **next** epoch's order; after a restart it begins with the first epoch again.
+  `job.update(batch, step)` counts steps from 1.
 - After every `job.every` updates, and only then, save the number of updates made and the weights that have had them.
-- Make no update twice but for those after the last checkpoint. `steps` may be any number, and `train` may be called when all is done.""",
+- Make no update twice but for those after the last checkpoint. `steps` may be any number, and `train` may be called
+  when all is done.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=5),
     kind="more",
     form="bug",
     hints=(
         "Write down, for a run of two epochs, which batch each step takes. Does the first step take the first batch?",
         "When a job resumes in epoch 3, how often must it draw an order before it has that epoch's?",
-        "Count `epoch, place = divmod(step, job.batches)` before `step += 1`; draw orders while fewer than epoch + 1 are drawn; save after the update.",
+        "Count `epoch, place = divmod(step, job.batches)` before `step += 1`; draw orders while fewer than epoch + 1 "
+        "are drawn; save after the update.",
     ),
     answers=("train",),
     allowed="plain Python.",

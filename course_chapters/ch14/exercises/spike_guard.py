@@ -8,26 +8,32 @@ from course_grader.exercises.result_schema import ListOf, Word
 
 RULES: Mapping[str, str] = {
     "ratio": "`factor` times the median of the last `window` accepted losses",
-    "deviation": "the median of the last `window` accepted losses plus `factor` times their median absolute deviation from it",
+    "deviation": "the median of the last `window` accepted losses plus `factor` times their median absolute "
+    "deviation from it",
 }
 
 CARD = Card(
     id="spike-guard",
     chapter="14",
     title="Skip it, or roll back?",
-    text="""Write the class `SpikeGuard(window, factor, patience)`. For each loss, `see(loss)` returns `"go"`, `"skip"` or `"rollback"` before the update is made.
+    text="""Write the class `SpikeGuard(window, factor, patience)`. For each loss, `see(loss)` returns `"go"`, `"skip"`
+or `"rollback"` before the update is made.
 
 - A loss is accepted if the answer is `"go"`. Until `window` losses are accepted, every finite loss is.
 - From then on a loss is a spike if it is above {{means}}. A loss that is NaN or infinite is always a spike.
-- A spike gives `"skip"`. The `patience`-th spike in a row gives `"rollback"` instead, and the count begins again from zero.
+- A spike gives `"skip"`. The `patience`-th spike in a row gives `"rollback"` instead, and the count begins again from
+  zero.
 - Spikes are not accepted, so they do not raise the median. A loss that is no spike sets the count back to zero.
-- The guard keeps at most `window` losses, however long the run. With an even `window` the median is the mean of the two in the middle.""",
+- The guard keeps at most `window` losses, however long the run. With an even `window` the median is the mean of the two
+  in the middle.""",
     **Worth(points=6, minutes=15, difficulty=2, importance=4),
     kind="more",
     hints=(
         "Which two things must the guard remember between calls?",
-        "A `collections.deque(maxlen=window)` forgets the oldest loss by itself. Compare first, and append only what is accepted.",
-        "`spike = not math.isfinite(loss) or (len(kept) == window and loss > limit)`; count, and return `'rollback'` when the count reaches `patience`.",
+        "A `collections.deque(maxlen=window)` forgets the oldest loss by itself. Compare first, and append only what "
+        "is accepted.",
+        "`spike = not math.isfinite(loss) or (len(kept) == window and loss > limit)`; count, and return `'rollback'` "
+        "when the count reaches `patience`.",
     ),
     answers=("SpikeGuard",),
     allowed="plain Python, `math`, `statistics`, `collections`; the library's detector is switched off.",

@@ -30,7 +30,8 @@ CARD = Card(
     id="audit-runs",
     chapter="15",
     title="Audit: would these numbers pass your gates?",
-    text=f"""Here are nine statements about real runs. Recompute each from the numbers in brackets and from data sheets (`facts.device(name).dense_flops`), then judge it.
+    text=f"""Here are nine statements about real runs. Recompute each from the numbers in brackets and from data sheets
+(`facts.device(name).dense_flops`), then judge it.
 
 {_TABLE}
 
@@ -38,10 +39,12 @@ CARD = Card(
     **Worth(points=6, minutes=10, difficulty=2, importance=4),
     **AUDIT,
     hints=(
-        "Write each printed percentage as a fraction. What is the denominator, and is it the dense peak of this device for these numbers?",
-        "MFU is model FLOP/s over the dense peak of the device that ran. A forward pass is a third of a step's work. Shares and sums follow from the counts in the brackets.",
-        "`104 * 312 / 989`; `9600 * 0.05e12 / 989e12`; `163 * 3/4 / 312`; `400 / 989`; `238300 * 6 * 540.35e9 / (6144 * 275e12)`; "
-        "`1.4e12 / (380 * 2048) / 86400`; `148 / 419`; add three rows; `2.788 * 2`.",
+        "Write each printed percentage as a fraction. What is the denominator, and is it the dense peak of this "
+        "device for these numbers?",
+        "MFU is model FLOP/s over the dense peak of the device that ran. A forward pass is a third of a step's work. "
+        "Shares and sums follow from the counts in the brackets.",
+        "`104 * 312 / 989`; `9600 * 0.05e12 / 989e12`; `163 * 3/4 / 312`; `400 / 989`; `238300 * 6 * 540.35e9 / (6144 "
+        "* 275e12)`; `1.4e12 / (380 * 2048) / 86400`; `148 / 419`; add three rows; `2.788 * 2`.",
     ),
     answers=("audit_runs",),
 )

@@ -21,8 +21,9 @@ CARD = Card(
     id="bus-above-line",
     chapter="15",
     title="Faster than the wire",
-    text=f"""Write `explain(report)`, which finds out why a bus bandwidth was reported that no wire can carry, such as 480 GB/s over links of 450 GB/s (*NVIDIA/nccl-tests, pull
-request 239, July 2024*) or 600 Gbit/s with network cards of 100 Gbit/s (*NVIDIA/nccl, issue 495, April 2021*). A report is a dictionary:
+    text=f"""Write `explain(report)`, which finds out why a bus bandwidth was reported that no wire can carry, such as
+480 GB/s over links of 450 GB/s (*NVIDIA/nccl-tests, pull request 239, July 2024*) or 600 Gbit/s with network cards of
+100 Gbit/s (*NVIDIA/nccl, issue 495, April 2021*). A report is a dictionary:
 
 | key | |
 |---|---|
@@ -35,20 +36,24 @@ request 239, July 2024*) or 600 Gbit/s with network cards of 100 Gbit/s (*NVIDIA
 | `"printed"` | what the report calls bus bandwidth |
 | `"line"` | the most that one wire carries in one direction, bytes/s |
 
-Bus bandwidth is defined as the bytes that a rank sends **around a ring**, over the time: for N ranks 2(N − 1)/N of the tensor in an all-reduce, and (N − 1)/N in the other two.
+Bus bandwidth is defined as the bytes that a rank sends **around a ring**, over the time: for N ranks 2(N − 1)/N of the
+tensor in an all-reduce, and (N − 1)/N in the other two.
 
-Return the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock that waited. The cause is
-what makes the printed number larger than that, whether it is above the line or below; where several causes do, return the one with the largest effect:
+Return the pair `(cause, rate)`. `rate` is what **one wire really carries in one direction**, in bytes/s, by the clock
+that waited. The cause is what makes the printed number larger than that, whether it is above the line or below; where
+several causes do, return the one with the largest effect:
 
 {words_of(CAUSES)}""",
     **Worth(points=5, minutes=10, difficulty=3, importance=4),
     kind="more",
     hints=(
         "Forget the printed number for a moment: how many bytes left a rank, by which clock, over how many wires?",
-        "`rate` follows from the other keys alone. For the cause, compare `printed` with what the definition gives from `nbytes` and `seconds`: a factor of 8, of 2, "
-        "or of the ring is an error of the report. Otherwise the definition misleads: by how much does each of the other keys?",
-        "`ring = k * (n - 1) / n`; `rule = ring * nbytes / seconds`; `rate = (1 if once else ring) * nbytes * sent / element / waited / wires`; "
-        "`printed / rule` near 8, 2, `ring`; else the largest of `ring` (if once), `element / sent`, `waited / seconds`, `wires`, if it is above 1.1.",
+        "`rate` follows from the other keys alone. For the cause, compare `printed` with what the definition gives "
+        "from `nbytes` and `seconds`: a factor of 8, of 2, or of the ring is an error of the report. Otherwise the "
+        "definition misleads: by how much does each of the other keys?",
+        "`ring = k * (n - 1) / n`; `rule = ring * nbytes / seconds`; `rate = (1 if once else ring) * nbytes * sent / "
+        "element / waited / wires`; `printed / rule` near 8, 2, `ring`; else the largest of `ring` (if once), "
+        "`element / sent`, `waited / seconds`, `wires`, if it is above 1.1.",
     ),
     answers=("explain",),
     allowed="the standard library and numpy.",

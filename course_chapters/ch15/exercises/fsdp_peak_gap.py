@@ -17,8 +17,9 @@ CARD = Card(
     id="fsdp-peak-gap",
     chapter="15",
     title="The peak of FSDP",
-    text="""Add up everything that FSDP ever holds, and you get more than any run's peak: whole gradients appear while activations disappear. Write `fsdp_peak(job)`, which walks
-through the backward pass unit by unit, the last one first, and returns what one rank holds at the **peak**, in bytes by part. `job` is a dictionary:
+    text="""Add up everything that FSDP ever holds, and you get more than any run's peak: whole gradients appear while
+activations disappear. Write `fsdp_peak(job)`, which walks through the backward pass unit by unit, the last one first,
+and returns what one rank holds at the **peak**, in bytes by part. `job` is a dictionary:
 
 | key | |
 |---|---|
@@ -34,20 +35,24 @@ While the backward of unit u runs, a rank holds:
 
 - `"state"`: its share of all weights (4 bytes each) and of AdamW's two moments (8 bytes), including the rest;
 - `"gradients"`: its share, 4 bytes each, of the units whose backward is **done**;
-- `"gathered"`: whole weights, `width` bytes each: always the rest; unit u and the next one in turn, which is already on its way; without `reshard`, every unit whose
-  backward is not done;
+- `"gathered"`: whole weights, `width` bytes each: always the rest; unit u and the next one in turn, which is already on
+  its way; without `reshard`, every unit whose backward is not done;
 - `"whole gradient"`: that of unit u, `width` bytes each;
 - `"activations"`: those of unit u and of all units whose backward is still to come;
 - `"work"`: unit u's.
 
-Shown: two recorded runs, `params("fsdp-peak-gap").jobs`, with and without resharding. Their measured peaks are {{seen}}. How near do you get, and how near without `"work"`,
-which is missing from every formula of state and activations?""",
+Shown: two recorded runs, `params("fsdp-peak-gap").jobs`, with and without resharding. Their measured peaks are
+{{seen}}. How near do you get, and how near without `"work"`, which is missing from every formula of state and
+activations?""",
     **Worth(points=7, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
-        "When the backward of the last unit begins, how many gradients are there? When that of the first one ends, how many activations?",
-        "Write a function of u that returns the six parts. The largest sum over all u is the peak; return that u's parts, not the largest of each part.",
-        '`"gradients": 4 * sum(units[u + 1:]) / ranks`; `first = max(u - 1, 0) if reshard else 0`; `"gathered": width * (sum(units[first:u + 1]) + rest)`; then '
+        "When the backward of the last unit begins, how many gradients are there? When that of the first one ends, "
+        "how many activations?",
+        "Write a function of u that returns the six parts. The largest sum over all u is the peak; return that u's "
+        "parts, not the largest of each part.",
+        '`"gradients": 4 * sum(units[u + 1:]) / ranks`; `first = max(u - 1, 0) if reshard else 0`; `"gathered": width '
+        "* (sum(units[first:u + 1]) + rest)`; then "
         "`max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))`.",
     ),
     answers=("fsdp_peak",),

@@ -14,7 +14,8 @@ LEAST, SPREAD, WAITED, ROOF = 5, 3, 0.9, 1.02
 REASONS: Mapping[str, str] = {
     "no warm-up": "no step is excluded: `warm_up` is less than 1",
     "too few steps": "fewer than {{least:int}} steps were timed",
-    "clock did not wait": "the timed steps add up to less than {{waited:percent}} of `wall_seconds`, which comes from a clock that did wait",
+    "clock did not wait": "the timed steps add up to less than {{waited:percent}} of `wall_seconds`, which comes from "
+    "a clock that did wait",
     "not steady": "the slow end takes more than {{spread}} times as long as the fast end",
     "above the roof": "the MFU is more than {{roof:percent}} of the peak (a clock itself is slightly off)",
 }
@@ -34,14 +35,16 @@ CARD = Card(
     id="honest-mfu",
     chapter="15",
     title="An honest MFU, or none",
-    text=f"""Write `honest_mfu(run)`, which computes the MFU from the raw steps of a log, or says why the log does not allow one. A user of nanoGPT
-saw an MFU of 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*), and a reader of another log computed 24 % where 46 %
-was printed (*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each used the wrong peak.
+    text=f"""Write `honest_mfu(run)`, which computes the MFU from the raw steps of a log, or says why the log does not
+allow one. A user of nanoGPT saw an MFU of 104 % on an H100 (*karpathy/nanoGPT, pull request 464, March 2024*), and a
+reader of another log computed 24 % where 46 % was printed (*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each
+used the wrong peak.
 
 {folded("The keys of the dictionary `run`", _RUN)}
 
 - A step lasts until its **slowest rank** has finished. Sort the seconds of the n timed steps to t[0] … t[n − 1].
-- The MFU is that of the **median** step; its low end is that of the slow end, t[9n // 10], and its high end that of the fast end, t[n // 10].
+- The MFU is that of the **median** step; its low end is that of the slow end, t[9n // 10], and its high end that of the
+  fast end, t[n // 10].
 - Return `(mfu, low, high)` as fractions. If the log allows no MFU, return the first of these words that applies:
 
 {words_of(REASONS, ordered=True)}
@@ -49,10 +52,13 @@ was printed (*foundation-model-stack/fms-fsdp, issue 89, May 2024*). Each used t
 Shown: a run of this course's recorded evidence, eight {{{{device}}}}, and faulty logs of the same run.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
-        "Which of these numbers belong to one device, and which to all together? What does a rank do that finishes its step early?",
-        "One number for each step: the largest of its ranks. Drop the warm-up, then ask the five questions in order. MFU = model FLOPs of a step / seconds / (ranks × dense peak).",
-        "`steps[row['step']] = max(steps.get(row['step'], 0), row['seconds'])`; `t = sorted(s for step, s in steps.items() if step >= warm_up)`; "
-        "`sum(t) < 0.9 * wall`; `t[9 * n // 10] > spread * t[n // 10]`; `statistics.median(t)`.",
+        "Which of these numbers belong to one device, and which to all together? What does a rank do that finishes "
+        "its step early?",
+        "One number for each step: the largest of its ranks. Drop the warm-up, then ask the five questions in order. "
+        "MFU = model FLOPs of a step / seconds / (ranks × dense peak).",
+        "`steps[row['step']] = max(steps.get(row['step'], 0), row['seconds'])`; `t = sorted(s for step, s in "
+        "steps.items() if step >= warm_up)`; `sum(t) < 0.9 * wall`; `t[9 * n // 10] > spread * t[n // 10]`; "
+        "`statistics.median(t)`.",
     ),
     answers=("honest_mfu",),
     allowed="the standard library and numpy.",

@@ -1,4 +1,5 @@
-"""The numbers in chapter 15's prose, as text: computed from recorded evidence, facts, and the formulas of earlier chapters."""
+"""The numbers in chapter 15's prose, as text: computed from recorded evidence, facts, and the formulas of earlier
+chapters."""
 
 from collections.abc import Callable, Mapping
 from functools import cache

@@ -9,8 +9,10 @@ from course_grader.exercises.result_schema import Anything, DictOf, Maybe, Rows,
 
 LINES: Mapping[str, str] = {
     "versions": "every rank has the same torch, NCCL and CUDA, to the last digit: `healthy`; otherwise `refuse`",
-    "clocks": "`degraded` if hardware (bit 0x8), heat (0x20, 0x40) or the power brake (0x80) slows a GPU; other bits are harmless",
-    "links": "`refuse` if no NVLink (`NV…`) joins two GPUs of a group, `tp` in a row from GPU 0 on; `degraded` if two others",
+    "clocks": "`degraded` if hardware (bit 0x8), heat (0x20, 0x40) or the power brake (0x80) slows a GPU; other bits "
+    "are harmless",
+    "links": "`refuse` if no NVLink (`NV…`) joins two GPUs of a group, `tp` in a row from GPU 0 on; `degraded` "
+    "if two others",
     "copy": "the slowest GPU's copy as a share of the printed bandwidth",
     "all-reduce": "**bus** bandwidth of the all-reduce as a share of the printed link, one way",
     "shared memory": "bytes of `/dev/shm`",
@@ -36,8 +38,9 @@ CARD = Card(
     id="preflight-verdict",
     chapter="15",
     title="Would you start a run on this machine?",
-    text=f"""You pay for a machine from the first minute, and one bad GPU slows all the others. Write `preflight(machine, tp, limits)`, which gives a verdict on
-each line and one on the run. `machine` holds what a few commands report within a minute:
+    text=f"""You pay for a machine from the first minute, and one bad GPU slows all the others. Write
+`preflight(machine, tp, limits)`, which gives a verdict on each line and one on the run. `machine` holds what a few
+commands report within a minute:
 
 | key | |
 |---|---|
@@ -55,18 +58,21 @@ The verdicts are `"healthy"`, `"degraded"` and `"refuse"`:
 |---|---|
 {LINE_ROWS}
 
-For the last four, `limits[line]` is a pair: a line is healthy from the first number on, refused below the second, and degraded between them.
-**What was not measured is degraded**: a GPU's copy, or the all-reduce, may be `None`.
+For the last four, `limits[line]` is a pair: a line is healthy from the first number on, refused below the second, and
+degraded between them. **What was not measured is degraded**: a GPU's copy, or the all-reduce, may be `None`.
 
-Return the pair `(lines, run)`: a dictionary with a verdict for each of the seven lines, and `"go"` if all are healthy, `"no-go"` if one is refused, `"with care"`
-otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}}, and the limits `{{{{{{shown}}}}}}`.""",
+Return the pair `(lines, run)`: a dictionary with a verdict for each of the seven lines, and `"go"` if all are healthy,
+`"no-go"` if one is refused, `"with care"` otherwise. Shown: eight GPUs with one fault at a time, groups of {{{{tp}}}},
+and the limits `{{{{{{shown}}}}}}`.""",
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     kind="more",
     hints=(
-        "Eight GPUs work in step. Does the mean of their copies say how fast all eight together are? And is a GPU that idles at 345 MHz faulty?",
-        "One small function judges a value against a pair of limits, None included. Test bits with `&`. Two GPUs a and b are in one group if `a // tp == b // tp`.",
-        "`int(text, 16) & (0x8 | 0x20 | 0x40 | 0x80)`; `min(copies) / printed`, unless one is None; `2 * (n - 1) / n * nbytes / seconds / link`; "
-        "`math.inf` for −1; then the worst of the seven words.",
+        "Eight GPUs work in step. Does the mean of their copies say how fast all eight together are? And is a GPU "
+        "that idles at 345 MHz faulty?",
+        "One small function judges a value against a pair of limits, None included. Test bits with `&`. Two GPUs a "
+        "and b are in one group if `a // tp == b // tp`.",
+        "`int(text, 16) & (0x8 | 0x20 | 0x40 | 0x80)`; `min(copies) / printed`, unless one is None; `2 * (n - 1) / n "
+        "* nbytes / seconds / link`; `math.inf` for −1; then the worst of the seven words.",
     ),
     answers=("preflight",),
     allowed="the standard library and numpy.",

@@ -1,4 +1,5 @@
-"""How chapter 15 calls its answers: held-out ratios beside own predictions, visits that take time, a training that runs again."""
+"""How chapter 15 calls its answers: held-out ratios beside own predictions, visits that take time, a training that runs
+again."""
 
 import json
 import statistics
@@ -46,10 +47,11 @@ def run_again(answer: Any, case: Any, comm: Any = None) -> Any:
 
 
 def sweeps(answers: Any, case: Any, comm: Any = None) -> Any:
-    """Seconds for each row `(sweep, bytes)` if `case.args[0]` is 0; otherwise, for each sweep, three dictionaries of ratios by size.
+    """Seconds for each row `(sweep, bytes)` if `case.args[0]` is 0; otherwise, for each sweep, three dictionaries of
+    ratios by size.
 
-    `said` is what `held_out` returns; `others` and `everything` are predictions of `predict_seconds` over measured seconds: without
-    that size's row, and with it.
+    `said` is what `held_out` returns; `others` and `everything` are predictions of `predict_seconds` over measured
+    seconds: without that size's row, and with it.
     """
     index, table = case.args
     if index == 0:

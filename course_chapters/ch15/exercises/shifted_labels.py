@@ -27,13 +27,16 @@ CARD = Card(
     id="shifted-labels",
     chapter="15",
     title="Labels shifted by one",
-    text=f"""Repair a function that makes labels for training, and write one that finds the fault in somebody else's labels. `targets[i]` must be `inputs[i + 1]`; getting this
-wrong is the most common bug in training programs: no error is raised, and the loss falls. Shifted twice, a model learns the token after the next
-(*huggingface/transformers, issue 47394, 2026*; *pull request 37830, 2025*); not shifted, it learns to copy (*issue 27517, 2023*).
+    text=f"""Repair a function that makes labels for training, and write one that finds the fault in somebody else's
+labels. `targets[i]` must be `inputs[i + 1]`; getting this wrong is the most common bug in training programs: no error
+is raised, and the loss falls. Shifted twice, a model learns the token after the next (*huggingface/transformers, issue
+47394, 2026*; *pull request 37830, 2025*); not shifted, it learns to copy (*issue 27517, 2023*).
 
-`stream` is a row of tokens with one document after another; each {{{{shown}}}}. We cut it into rows of `length`, each starting where the previous one ended, and make
-three tensors of shape `(rows, length)`: the tokens that are read, the next tokens of the stream, and, as bool, whether each target counts. A target in **another
-document** than the token that is read does not count ({{{{remark}}}}). Make as many whole rows as have all their targets. This program does it wrong:
+`stream` is a row of tokens with one document after another; each {{{{shown}}}}. We cut it into rows of `length`, each
+starting where the previous one ended, and make three tensors of shape `(rows, length)`: the tokens that are read, the
+next tokens of the stream, and, as bool, whether each target counts. A target in **another document** than the token
+that is read does not count ({{{{remark}}}}). Make as many whole rows as have all their targets. This program does it
+wrong:
 
 ```python
 def labeled(stream, length, mark):
@@ -45,17 +48,21 @@ def labeled(stream, length, mark):
 ```
 
 1. Repair `labeled(stream, length, mark)`.
-2. Write `label_fault(inputs, targets, counts, mark)`. It inspects somebody else's batch, whose rows are in any order. The batch has at most one fault:
+2. Write `label_fault(inputs, targets, counts, mark)`. It inspects somebody else's batch, whose rows are in any order.
+   The batch has at most one fault:
 
 {words_of(LABEL_WORDS)}""",
     **Worth(points=6, minutes=15, difficulty=2, importance=5),
     kind="more",
     form="bug",
     hints=(
-        "Write twelve tokens in two documents on paper, rows of five below them, then the targets. Which is the last target of the first row? How many rows have all theirs?",
-        "The targets are the same stream, cut in the same places, one token later. A target is in another document where one token of the pair is the mark: which one?",
-        "`rows = (len(stream) - 1) // length`; `targets = stream[1 : rows * length + 1].view(rows, length)`. For the fault, compare `targets[:, : length - by]` with "
-        "`inputs[:, by:]` for `by` 0 and 2, the last column of targets with the first of inputs, then `counts` with what it should be.",
+        "Write twelve tokens in two documents on paper, rows of five below them, then the targets. Which is the last "
+        "target of the first row? How many rows have all theirs?",
+        "The targets are the same stream, cut in the same places, one token later. A target is in another document "
+        "where one token of the pair is the mark: which one?",
+        "`rows = (len(stream) - 1) // length`; `targets = stream[1 : rows * length + 1].view(rows, length)`. For the "
+        "fault, compare `targets[:, : length - by]` with `inputs[:, by:]` for `by` 0 and 2, the last column of "
+        "targets with the first of inputs, then `counts` with what it should be.",
     ),
     answers=("labeled", "label_fault"),
     returns=Rows(ListOf(Tensor(), 3), Word(tuple(LABEL_WORDS))),

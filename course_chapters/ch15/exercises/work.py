@@ -11,10 +11,12 @@ from course_runs.sizes import SIZES
 
 
 def as_run(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A training run's evidence as `honest_mfu` takes it: seconds of its steps, FLOPs of its model, and peaks of its devices.
+    """A training run's evidence as `honest_mfu` takes it: seconds of its steps, FLOPs of its model, and peaks of its
+    devices.
 
-    The peak of one device is the one that the evidence names: from the data sheet, or measured where there is none; then the
-    sparse peak is the same. Runs of this course wait for the device after every step, so the steps add up to the wall time.
+    The peak of one device is the one that the evidence names: from the data sheet, or measured where there is none;
+    then the sparse peak is the same. Runs of this course wait for the device after every step, so the steps add up to
+    the wall time.
     """
     setup, measured, kept = content["setup"], content["measured"], content["raw"]["steps"]
     peak, tokens, dtype, warm_up = measured["peak_flops"], setup["tokens_per_step"], setup["dtype"], setup["warm_up"]

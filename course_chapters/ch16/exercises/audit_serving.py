@@ -27,7 +27,8 @@ CARD = Card(
     id="audit-serving",
     chapter="16",
     title="Audit: what was printed about serving",
-    text=f"""Here are eight published statements about serving. Recompute each for the case in brackets, then judge it. You may use the library. kB, MB and GB are powers of 1,000.
+    text=f"""Here are eight published statements about serving. Recompute each for the case in brackets, then judge it.
+You may use the library. kB, MB and GB are powers of 1,000.
 
 {short_table(ITEMS)}
 
@@ -36,8 +37,10 @@ CARD = Card(
     **AUDIT,
     hints=(
         "Which heads have keys? How many bytes does a token take in all layers?",
-        "A step of speculative decoding costs the target's step and all guesses, and brings the kept guesses and one token more.",
-        "2 · layers · KV heads · size · bytes · tokens; (1 + α + … + α^k) / (1 + k · cost); dollars per hour / (tokens per second · 3,600) · 10⁶.",
+        "A step of speculative decoding costs the target's step and all guesses, and brings the kept guesses and "
+        "one token more.",
+        "2 · layers · KV heads · size · bytes · tokens; (1 + α + … + α^k) / (1 + k · cost); dollars per hour / "
+        "(tokens per second · 3,600) · 10⁶.",
     ),
     answers=("audit_serving",),
 )

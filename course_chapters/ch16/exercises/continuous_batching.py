@@ -8,32 +8,40 @@ from course_grader.exercises.result_schema import Anything, ListOf
 
 PROMPTS: Mapping[str, str] = {
     "chunked": "A prompt may be split: a request computes its missing tokens, or as many as the budget still allows.",
-    "whole": "A prompt is never split: a waiting request starts only if the rest of the budget allows **all** of its tokens. "
-    "(A running request then misses exactly one token.)",
+    "whole": "A prompt is never split: a waiting request starts only if the rest of the budget allows **all** of its "
+    "tokens. (A running request then misses exactly one token.)",
 }
 
 CARD = Card(
     id="continuous-batching",
     chapter="16",
     title="Plan the next iteration",
-    text="""Requests join and leave a running batch at every iteration. Write `plan(running, waiting, budget, free, size)`, which decides what the next iteration computes.
+    text="""Requests join and leave a running batch at every iteration. Write
+`plan(running, waiting, budget, free, size)`, which decides what the next iteration computes.
 
-- A request is `(id, tokens, cached)`: `tokens` are known so far, prompt and answer, and `cached` of them have their keys and values in pages of `size` tokens. At
-  least one is missing. Waiting requests have `cached` = 0. Both lists are in the order of arrival.
+- A request is `(id, tokens, cached)`: `tokens` are known so far, prompt and answer, and `cached` of them have their
+  keys and values in pages of `size` tokens. At least one is missing. Waiting requests have `cached` = 0. Both lists are
+  in the order of arrival.
 - `budget` is the most tokens that one iteration computes, `free` the number of free pages.
-- Return `(run, preempted)`: a dictionary from id to the number of tokens to compute, and the list of the ids that lose their pages, in the order in which they lose them.
+- Return `(run, preempted)`: a dictionary from id to the number of tokens to compute, and the list of the ids that lose
+  their pages, in the order in which they lose them.
 
 Rules:
 
-1. Running requests come first, in order, while budget is left. {{means}} A request that gets no tokens keeps its pages and is not in `run`.
-2. A request needs enough pages for its cached tokens and those it computes now. While too few pages are free for a running request, preempt the **last** running request that is not preempted
-   yet. Its pages are free at once. If that is the request itself, no further running request is planned.
-3. If nobody was preempted, waiting requests start in order while budget and pages suffice. The first one that cannot start ends this: **nobody overtakes**.""",
+1. Running requests come first, in order, while budget is left. {{means}} A request that gets no tokens keeps its pages
+   and is not in `run`.
+2. A request needs enough pages for its cached tokens and those it computes now. While too few pages are free for a
+   running request, preempt the **last** running request that is not preempted yet. Its pages are free at once. If that
+   is the request itself, no further running request is planned.
+3. If nobody was preempted, waiting requests start in order while budget and pages suffice. The first one that cannot
+   start ends this: **nobody overtakes**.""",
     **Worth(points=10, minutes=25, difficulty=4, importance=5),
     hints=(
         "How many pages does a request hold, and how many will it hold after this iteration?",
-        "`-(-tokens // size)` pages hold a number of tokens. Write the loop over running requests with a list from which preempted ones are popped at the end.",
-        "While `need > free`: `victim = left.pop()`, `free += pages(victim.cached)`; stop if the victim is the request itself. Then subtract the need and go on.",
+        "`-(-tokens // size)` pages hold a number of tokens. Write the loop over running requests with a list from "
+        "which preempted ones are popped at the end.",
+        "While `need > free`: `victim = left.pop()`, `free += pages(victim.cached)`; stop if the victim is the "
+        "request itself. Then subtract the need and go on.",
     ),
     answers=("plan",),
     allowed="plain Python.",

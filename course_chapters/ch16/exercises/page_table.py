@@ -7,18 +7,20 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, ListOf, Maybe, TupleOf
 
 COPIES: Mapping[str, str] = {
-    "written": "A shared page is copied **when it is written**: if `append` would write into a partly filled page that other requests share, "
-    "it first replaces that page in this request's table by a new one and returns `(old page, new page)`. Otherwise it returns None, and so does `fork`.",
-    "forked": "A partly filled page is never shared: if the last page of `request` is partly filled, `fork` gives the child a new page in its "
-    "place and returns `(old page, new page)`. Otherwise it returns None. `append` returns None.",
+    "written": "A shared page is copied **when it is written**: if `append` would write into a partly filled page "
+    "that other requests share, it first replaces that page in this request's table by a new one and "
+    "returns `(old page, new page)`. Otherwise it returns None, and so does `fork`.",
+    "forked": "A partly filled page is never shared: if the last page of `request` is partly filled, `fork` gives the "
+    "child a new page in its place and returns `(old page, new page)`. Otherwise it returns None. `append` "
+    "returns None.",
 }
 
 CARD = Card(
     id="page-table",
     chapter="16",
     title="A page table for the KV cache",
-    text="""Write `Pages(pages, size)`, the page table of a server. It hands out pages `0 … pages - 1` of `size` tokens each, shares them between
-requests, and takes them back. Its methods:
+    text="""Write `Pages(pages, size)`, the page table of a server. It hands out pages `0 … pages - 1` of `size` tokens
+each, shares them between requests, and takes them back. Its methods:
 
 - `start(request, tokens)`: a new request whose first `tokens` tokens need pages. It takes no more pages than they need.
 - `append(request)`: one more token. If the last page is full, or there is none, the request gets a new page.
@@ -34,9 +36,11 @@ requests, and takes them back. Its methods:
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "What must you know of each page, and of each request? When may a write go into a page without harm to others?",
-        "Keep the number of users of each page, and the pages and the number of tokens of each request. Check that enough pages are free before you change anything.",
-        "Free pages as a heap: `heapq.heappop` gives the lowest. `free` subtracts one user from each page of the table and pushes the pages with none left. "
-        "`append` looks at `tokens % size` and at the users of the last page.",
+        "Keep the number of users of each page, and the pages and the number of tokens of each request. Check that "
+        "enough pages are free before you change anything.",
+        "Free pages as a heap: `heapq.heappop` gives the lowest. `free` subtracts one user from each page of the "
+        "table and pushes the pages with none left. `append` looks at `tokens % size` and at the users of "
+        "the last page.",
     ),
     answers=("Pages",),
     allowed="plain Python and `heapq`.",

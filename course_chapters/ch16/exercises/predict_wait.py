@@ -9,8 +9,9 @@ CARD = Card(
     id="predict-wait",
     chapter="16",
     title="Prediction: how fast do waits grow?",
-    text="""Before you compute anything, commit to an interval for the factor by which the **mean wait** of a request grows when the server goes from {{low}} % busy to
-{{high}} % busy. Write `growth()`: it returns `(low, high)`, with `high` at most four times `low`.
+    text="""Before you compute anything, commit to an interval for the factor by which the **mean wait** of a request
+grows when the server goes from {{low}} % busy to {{high}} % busy. Write `growth()`: it returns `(low, high)`, with
+`high` at most four times `low`.
 
 - Requests come at random times. The server answers one at a time, always in the same number of seconds.
 - A wait is the time before the request's own service.

@@ -8,35 +8,39 @@ from course_grader.exercises.result_schema import Anything, ListOf, Maybe
 
 SHARING: Mapping[str, str] = {
     "all": "Requests of all tenants share pages; `tenant` makes no difference.",
-    "tenant": "Only requests of the same `tenant` share pages, so that no tenant learns from response times what another one has asked.",
+    "tenant": "Only requests of the same `tenant` share pages, so that no tenant learns from response times what "
+    "another one has asked.",
 }
 
 CARD = Card(
     id="prefix-cache",
     chapter="16",
     title="A prefix cache",
-    text="""Write `PrefixCache(pages, size)`. It keeps the pages of earlier prompts, so that a prompt that begins like one of them is computed only from where it
-differs. Its methods:
+    text="""Write `PrefixCache(pages, size)`. It keeps the pages of earlier prompts, so that a prompt that begins like
+one of them is computed only from where it differs. Its methods:
 
-- `admit(request, tokens, tenant)` gives a request pages for all its `tokens` (a list of ints, at least one). It returns the number of tokens whose page
-  was cached, or None if the pages do not suffice; then nothing changes.
+- `admit(request, tokens, tenant)` gives a request pages for all its `tokens` (a list of ints, at least one). It returns
+  the number of tokens whose page was cached, or None if the pages do not suffice; then nothing changes.
 - `release(request)`: the request ends. Its pages stay cached until they are needed for something else.
 
 Rules:
 
-- Only a full page is cached, from `admit` on. Another request may use it if **all tokens up to its end** are the same. {{means}}
+- Only a full page is cached, from `admit` on. Another request may use it if **all tokens up to its end** are the same.
+  {{means}}
 - At least the last token of a prompt is computed, even if all of its pages are cached.
 - A page whose tokens are cached already is not cached a second time. It is free as soon as its request ends.
-- A request takes free pages that hold nothing cached first. After that it takes cached pages that no request uses, the one that was released longest ago
-  first. Within one request, the **last** page counts as released first.
+- A request takes free pages that hold nothing cached first. After that it takes cached pages that no request uses, the
+  one that was released longest ago first. Within one request, the **last** page counts as released first.
 - A program may have several caches, which have nothing in common.""",
     **Worth(points=8, minutes=20, difficulty=4, importance=4),
     kind="more",
     hints=(
-        "Why does the key of a page have to depend on all tokens before it? And why should the end of a prompt be given up before its beginning?",
-        "A dictionary from key to page state (number of users), where the key is the hash of (key of the page before, tokens of this page). Cached pages without users are kept in the order of their release.",
-        "An `OrderedDict` of unused keys: a hit removes its key, `release` appends keys in reverse, eviction is `popitem(last=False)`. "
-        "The pages suffice if the new pages number at most free + unused − unused hits.",
+        "Why does the key of a page have to depend on all tokens before it? And why should the end of a prompt be "
+        "given up before its beginning?",
+        "A dictionary from key to page state (number of users), where the key is the hash of (key of the page before, "
+        "tokens of this page). Cached pages without users are kept in the order of their release.",
+        "An `OrderedDict` of unused keys: a hit removes its key, `release` appends keys in reverse, eviction is "
+        "`popitem(last=False)`. The pages suffice if the new pages number at most free + unused − unused hits.",
     ),
     answers=("PrefixCache",),
     allowed="plain Python, `collections`, `hashlib`; the library's keys are switched off.",

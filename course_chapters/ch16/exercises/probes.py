@@ -1,5 +1,5 @@
-"""How chapter 16 calls answers: a page table and a prefix cache operation by operation, a server iteration by iteration,
-and a sampler so often that its distribution shows."""
+"""How chapter 16 calls answers: a page table and a prefix cache operation by operation, a server iteration by
+iteration, and a sampler so often that its distribution shows."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ def _whole(value: Any) -> bool:
 def paged(answer: Any, case: Any, comm: Any = None) -> Any:
     """What a page table says after each operation: [what was returned, the tables of live requests, free pages].
 
-    `case.args = (pages, size, operations)`, each operation (name of the method, arguments …). With a 2 after these, a second table
-    goes through the same operations, each time before the first one: what one table does must not change another.
+    `case.args = (pages, size, operations)`, each operation (name of the method, arguments …). With a 2 after these, a
+    second table goes through the same operations, each time before the first one: what one table does must not change
+    another.
     """
     pages, size, operations, *count = case.args
     tables = [answer(pages, size) for _ in range(*count or (1,))]
@@ -63,7 +64,8 @@ def _operated(table: Any, operations: Any) -> Iterator[Any]:
 
 
 def cached(answer: Any, case: Any, comm: Any = None) -> Any:
-    """What a prefix cache returns for each operation; `case.args = (pages, size, operations)`, with a 2 after these as in `paged`."""
+    """What a prefix cache returns for each operation; `case.args = (pages, size, operations)`, with a 2 after these as
+    in `paged`."""
     pages, size, operations, *count = case.args
     caches = [answer(pages, size) for _ in range(*count or (1,))]
     told = []
@@ -105,8 +107,8 @@ class Pool:
 def repaired(answers: Any, case: Any, comm: Any = None) -> Any:
     """What a pool holds after each operation: [what was returned, free pages, users of each page].
 
-    `case.args = (index of the function that the case is about, (holds, users, free, tables), operations)`; an operation is
-    ("allocate", request, prompt as a tuple of page contents) or ("release", request).
+    `case.args = (index of the function that the case is about, (holds, users, free, tables), operations)`; an operation
+    is ("allocate", request, prompt as a tuple of page contents) or ("release", request).
     """
     index, state, operations = case.args
     return unless_open(index, lambda: pooled(answers, state, operations))
@@ -143,7 +145,8 @@ def _is_table(said: Any, length: int, pages: int) -> bool:
 
 
 def planned(answer: Any, case: Any, comm: Any = None) -> Any:
-    """Plans of an answer: for each state of `case.args = ("states", states)`, or for each iteration of ("serve", workload)."""
+    """Plans of an answer: for each state of `case.args = ("states", states)`, or for each iteration of ("serve",
+    workload)."""
     kind, given = case.args
 
     def plan(*state: Any) -> Any:
@@ -161,8 +164,9 @@ def planned(answer: Any, case: Any, comm: Any = None) -> Any:
 def speculated(answers: Any, case: Any, comm: Any = None) -> Any:
     """How often each output of `verify` came, or what `tokens_per_step` returns for each row.
 
-    A row for `verify` is (target, draft, first token, guesses, times, seed): target and draft are tables with the probabilities of
-    the next token by the token before. A draft of None proposes the token with the highest index that the target allows.
+    A row for `verify` is (target, draft, first token, guesses, times, seed): target and draft are tables with the
+    probabilities of the next token by the token before. A draft of None proposes the token with the highest index that
+    the target allows.
     """
     if case.args[0] == 1:
         return rows(answers, case)

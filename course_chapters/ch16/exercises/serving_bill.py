@@ -11,11 +11,13 @@ CARD = Card(
     title="The bill of a model",
     text="""A model costs the rent of the GPUs that answer, and its own training. Write two functions:
 
-- `usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy)`: the dollars for a million **answer** tokens. A replica has `gpus` GPUs at `usd` dollars per
-  hour each. Every request has `prompt` tokens, which the replica computes at `prefill_speed` tokens per second, and then `answer` tokens at `decode_speed` tokens per second. The
+- `usd_per_million(usd, gpus, prompt, answer, prefill_speed, decode_speed, busy)`: the dollars for a million **answer**
+  tokens. A replica has `gpus` GPUs at `usd` dollars per hour each. Every request has `prompt` tokens, which the replica
+  computes at `prefill_speed` tokens per second, and then `answer` tokens at `decode_speed` tokens per second. The
   replica works only for the fraction `busy` of the time.
-- `cheapest(models, served)`: `models` is a list of (parameters, training tokens) of models with the same loss. Return the index of the one with the fewest FLOPs in its life,
-  which serves `served` tokens: 6 for each parameter and training token, 2 for each parameter and served token. Among equals, return the smallest index.
+- `cheapest(models, served)`: `models` is a list of (parameters, training tokens) of models with the same loss. Return
+  the index of the one with the fewest FLOPs in its life, which serves `served` tokens: 6 for each parameter and
+  training token, 2 for each parameter and served token. Among equals, return the smallest index.
 
 For example, {{gpus}} GPUs at {{usd}} dollars an hour work {{busy}} % of the time.""",
     **Worth(points=4, minutes=10, difficulty=2, importance=3),
@@ -23,9 +25,10 @@ For example, {{gpus}} GPUs at {{usd}} dollars an hour work {{busy}} % of the tim
     needs=("04",),
     hints=(
         "How many seconds does the replica work for one request? For how many seconds is it paid?",
-        "Rent is paid for 1 / `busy` of the seconds that it works. In the second function, a larger model costs more for each training token and for each served one.",
-        "`usd * gpus / 3600 * (prompt / prefill_speed + answer / decode_speed) / busy / answer * 1e6`; `min(range(len(models)), key=…)` with "
-        "`params * (6 * tokens + 2 * served)` returns the first of equals.",
+        "Rent is paid for 1 / `busy` of the seconds that it works. In the second function, a larger model costs more "
+        "for each training token and for each served one.",
+        "`usd * gpus / 3600 * (prompt / prefill_speed + answer / decode_speed) / busy / answer * 1e6`; "
+        "`min(range(len(models)), key=…)` with `params * (6 * tokens + 2 * served)` returns the first of equals.",
     ),
     answers=("usd_per_million", "cheapest"),
     allowed="plain Python; the library's costs are switched off.",

@@ -15,13 +15,16 @@ CARD = Card(
     id="split-pools",
     chapter="16",
     title="GPUs for prefill, GPUs for decode",
-    text="""Prefill and decode run on different GPUs, and each prompt's KV cache is sent from one pool to the other. Write two functions:
+    text="""Prefill and decode run on different GPUs, and each prompt's KV cache is sent from one pool to the other.
+Write two functions:
 
-- `requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link)`: what `prefill` and `decode` GPUs can serve. Every request has
-  `prompt` tokens, computed at `prefill_speed` tokens per second and GPU, and `answer` tokens at `decode_speed` tokens per second and GPU. A prefill GPU sends `kv` bytes
-  for each prompt token at `link` bytes per second.
-- `best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link)`: the number of prefill GPUs, out of `gpus` in all, that serves the most requests per second. Each
-  pool has at least one GPU. Among equals, take the smallest number. `gpus` is at least 2.
+- `requests_per_second(prefill, decode, prompt, answer, kv, prefill_speed, decode_speed, link)`: what `prefill` and
+  `decode` GPUs can serve. Every request has `prompt` tokens, computed at `prefill_speed` tokens per second and GPU, and
+  `answer` tokens at `decode_speed` tokens per second and GPU. A prefill GPU sends `kv` bytes for each prompt token at
+  `link` bytes per second.
+- `best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link)`: the number of prefill GPUs, out of `gpus`
+  in all, that serves the most requests per second. Each pool has at least one GPU. Among equals, take the smallest
+  number. `gpus` is at least 2.
 
 {{means}}""",
     **Worth(points=6, minutes=10, difficulty=2, importance=3),
@@ -29,8 +32,9 @@ CARD = Card(
     hints=(
         "How many seconds is a prefill GPU busy with one request, and how many a decode GPU?",
         "The slower pool sets the pace of both.",
-        "`min(prefill / busy, decode * decode_speed / answer)`, where busy is the `max` or the sum of `prompt / prefill_speed` and `prompt * kv / link`; "
-        "then `max(range(1, gpus), key=…)`, which returns the first of equals.",
+        "`min(prefill / busy, decode * decode_speed / answer)`, where busy is the `max` or the sum of `prompt / "
+        "prefill_speed` and `prompt * kv / link`; then `max(range(1, gpus), key=…)`, which returns the "
+        "first of equals.",
     ),
     answers=("requests_per_second", "best_split"),
     allowed="plain Python; the library's pools are switched off.",

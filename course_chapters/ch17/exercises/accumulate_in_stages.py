@@ -7,16 +7,19 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, PerRank
 
 WEIGHTS: Mapping[str, str] = {
-    "batches": "the mean, over all ranks and batches, of each **batch's** mean loss. Every batch counts the same, however many rows it has; `parts` divides its rows",
-    "rows": "the mean over all **rows** of all ranks and batches. Batches differ in their rows, `parts` may not divide them, and a rank may have a batch of no rows",
+    "batches": "the mean, over all ranks and batches, of each **batch's** mean loss. Every batch counts the same, "
+    "however many rows it has; `parts` divides its rows",
+    "rows": "the mean over all **rows** of all ranks and batches. Batches differ in their rows, `parts` may not "
+    "divide them, and a rank may have a batch of no rows",
 }
 
 CARD = Card(
     id="accumulate-in-stages",
     chapter="17",
     title="Find the bug: right alone, wrong together",
-    text="""Repair `step_gradient(comm, w, batches, parts)`. Gradient accumulation is right alone, and so is a schedule that averages over its micro-batches. Together they
-trained a model of torchtitan on a gradient that was too small (*pytorch/torchtitan, issue 1733 and pull request 1732, 2025*).
+    text="""Repair `step_gradient(comm, w, batches, parts)`. Gradient accumulation is right alone, and so is a schedule
+that averages over its micro-batches. Together they trained a model of torchtitan on a gradient that was too small
+(*pytorch/torchtitan, issue 1733 and pull request 1732, 2025*).
 
 ```python
 def step_gradient(comm, w, batches, parts):
@@ -33,8 +36,8 @@ def step_gradient(comm, w, batches, parts):
 Its test has one batch and passes.
 
 - Return the gradient with respect to `w` of {{means}}. All ranks return the same.
-- `batches` is this rank's list of pairs (x with rows × width, y with rows); every rank has the same number of batches, at least one. The loss of a row is
-  `(x @ w - y) ** 2`.
+- `batches` is this rank's list of pairs (x with rows × width, y with rows); every rank has the same number of batches,
+  at least one. The loss of a row is `(x @ w - y) ** 2`.
 - How you cut a batch into micro-batches does not matter, as long as the gradient is right.
 - Leave the arguments as they are. Calls do not influence each other.
 - **Bytes:** one all-reduce of the gradient, whatever the number of batches; {{spare}} bytes more are allowed.""",
@@ -43,7 +46,8 @@ Its test has one batch and passes.
     form="bug",
     hints=(
         "With two batches: by what is the first batch's gradient divided at the end, and by what the second's?",
-        "`w.grad` is one buffer for all batches. Whatever is done to it inside the loop is done again to what is already there.",
+        "`w.grad` is one buffer for all batches. Whatever is done to it inside the loop is done again to what is "
+        "already there.",
         "Scale the loss instead of the gradient, add everything up in `w.grad`, and communicate once behind the loop.",
     ),
     answers=("step_gradient",),

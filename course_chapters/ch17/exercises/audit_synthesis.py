@@ -26,8 +26,8 @@ CARD = Card(
     id="audit-synthesis",
     chapter="17",
     title="Audit: would you sign this plan?",
-    text=f"""Here are eight published statements about strategies and whole runs; a few of them you have met before. Recompute each for the case in brackets, then judge
-it. You may use the library.
+    text=f"""Here are eight published statements about strategies and whole runs; a few of them you have met before.
+Recompute each for the case in brackets, then judge it. You may use the library.
 
 {table(ITEMS)}
 
@@ -35,10 +35,12 @@ it. You may use the library.
     **Worth(points=8, minutes=15, difficulty=3, importance=4),
     **AUDIT,
     hints=(
-        "Is a number a count of collectives, of bytes of the whole model, or of bytes of one GPU? Is a run at its peak, or at what it reaches?",
-        "An all-reduce is a reduce-scatter and an all-gather. Under HSDP, a rank averages its shard with the replicas. Runs: FLOPs over GPUs × what a GPU reaches.",
-        "`3 / 2`; `8 * 300e9 * 175e9 / (1024 * 140e12)` s; `(3 * 7 / 8) / (2 / 8)`; `180e3 / 2048` h; `3.645e25 / (24576 * 989e12 * 0.4)` s; `6 * 405e9 * 15.6e12`; "
-        "`1 - 0.4 / 0.5`; `8 * 450e9 * 1e12 / (3072 * 163e12)` s.",
+        "Is a number a count of collectives, of bytes of the whole model, or of bytes of one GPU? Is a run at its "
+        "peak, or at what it reaches?",
+        "An all-reduce is a reduce-scatter and an all-gather. Under HSDP, a rank averages its shard with the "
+        "replicas. Runs: FLOPs over GPUs × what a GPU reaches.",
+        "`3 / 2`; `8 * 300e9 * 175e9 / (1024 * 140e12)` s; `(3 * 7 / 8) / (2 / 8)`; `180e3 / 2048` h; `3.645e25 / "
+        "(24576 * 989e12 * 0.4)` s; `6 * 405e9 * 15.6e12`; `1 - 0.4 / 0.5`; `8 * 450e9 * 1e12 / (3072 * 163e12)` s.",
     ),
     answers=("audit_synthesis",),
     needs=("01", "08"),

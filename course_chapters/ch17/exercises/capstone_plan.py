@@ -27,26 +27,32 @@ CARD = Card(
     id="capstone-plan",
     chapter="17",
     title="Capstone: plan the run, defend it, survive a change",
-    text="""Plan your own run, defend it in numbers, then plan it again after a change. Any plan within the bounds passes; the planner judges it.
+    text="""Plan your own run, defend it in numbers, then plan it again after a change. Any plan within the bounds
+passes; the planner judges it.
 
-**Your task:** train {{model}} on {{cluster}} for {{billions}} billion tokens in steps of {{sequences}} sequences of {{seq}} tokens, within {{days}} days and
-{{usd:usd}}, failures included. **The change:** {{change}}. {{means}}
+**Your task:** train {{model}} on {{cluster}} for {{billions}} billion tokens in steps of {{sequences}} sequences of
+{{seq}} tokens, within {{days}} days and {{usd:usd}}, failures included. **The change:** {{change}}. {{means}}
 
 `my_plan()` and `after_the_change()` each return a pair (plan, defense):
 
-- A plan is a dictionary with any of `tp`, `cp`, `pp`, `dp`, `zero`, `microbatches`, `virtual` (whole numbers; 1 where missing) and `recompute` ("none", "selective" or
-  "full"). It may use fewer servers than there are. Where the change allows it, a plan may set `sequences` and `tokens` too.
-- A defense is a dictionary with `memory` (GB of the fullest GPU), `days`, `usd` (of the run) and `binding`: the cause that takes the most seconds of a step, `matmul` and
-  `attention` left aside, such as `"recompute"`, `"tp"` or `"bubble"`. Numbers must be within 5 % of the planner's.
-- `capstone.assess(plan, task)` says what a plan costs and which bounds it breaks. The searches of the library are switched off: choose the axes yourself.
+- A plan is a dictionary with any of `tp`, `cp`, `pp`, `dp`, `zero`, `microbatches`, `virtual` (whole numbers; 1 where
+  missing) and `recompute` ("none", "selective" or "full"). It may use fewer servers than there are. Where the change
+  allows it, a plan may set `sequences` and `tokens` too.
+- A defense is a dictionary with `memory` (GB of the fullest GPU), `days`, `usd` (of the run) and `binding`: the cause
+  that takes the most seconds of a step, `matmul` and `attention` left aside, such as `"recompute"`, `"tp"` or
+  `"bubble"`. Numbers must be within 5 % of the planner's.
+- `capstone.assess(plan, task)` says what a plan costs and which bounds it breaks. The searches of the library are
+  switched off: choose the axes yourself.
 
 The cell below makes two objects: `task`, and `after`, which is the task after the change.""",
     **Worth(points=20, minutes=30, difficulty=4, importance=5),
     hints=(
         "Which wall does the plainest plan hit first: memory with ZeRO-3 on all GPUs, or the deadline?",
-        "Begin with `dp` over all GPUs and `zero` 3. Then try one more axis at a time, and keep what brings memory or days within the bounds with the fewest bytes sent.",
-        "Loop over tp, cp, pp in (1, 2, 4, 8), zero in (1, 3), micro-batches of 1, 2 or 4 sequences and `recompute`; keep what `assess` calls `ok` with the "
-        "fewest days. After the change, lower `tokens` by the share that days or dollars are exceeded.",
+        "Begin with `dp` over all GPUs and `zero` 3. Then try one more axis at a time, and keep what brings memory or "
+        "days within the bounds with the fewest bytes sent.",
+        "Loop over tp, cp, pp in (1, 2, 4, 8), zero in (1, 3), micro-batches of 1, 2 or 4 sequences and `recompute`; "
+        "keep what `assess` calls `ok` with the fewest days. After the change, lower `tokens` by the share that days "
+        "or dollars are exceeded.",
     ),
     answers=("my_plan", "after_the_change"),
     allowed="everything but the library's searches; `assess` is yours.",

@@ -1,4 +1,5 @@
-"""Texts of the numbers in chapter 17's prose, each computed from the planner, the published facts and the library's formulas."""
+"""Texts of the numbers in chapter 17's prose, each computed from the planner, the published facts and the library's
+formulas."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

@@ -16,27 +16,32 @@ CARD = Card(
     id="parallelism-table",
     chapter="17",
     title="The table of parallelisms, in bytes",
-    text="""Fill the table that every lesson prints in words, for one step on `ranks` GPUs that all serve **one** strategy. Write three functions:
+    text="""Fill the table that every lesson prints in words, for one step on `ranks` GPUs that all serve **one**
+strategy. Write three functions:
 
 - `sent(model, ranks)`: the bytes that one GPU sends, as a dictionary with `dp`, `fsdp`, `tp`, `pp`, `cp`.
 - `state(model, ranks)`: the bytes of state that one GPU holds, with the same keys.
-- `fewest(model, ranks, memory)`: the strategy that sends the fewest bytes of those whose state fits into `memory` bytes; `None` if none
-  does. State may fill the memory exactly. Of equally good ones, return any.
+- `fewest(model, ranks, memory)`: the strategy that sends the fewest bytes of those whose state fits into `memory`
+  bytes; `None` if none does. State may fill the memory exactly. Of equally good ones, return any.
 
-`model` has `parameters`, `layers`, `hidden`, `kv` (width of the keys, equal to that of the values) and `tokens` (of the step, all GPUs together). Numbers on the
-wire have 2 bytes, state has 16 per parameter. With n ranks, a ring all-gather or reduce-scatter of S bytes sends (n − 1) / n · S, an all-reduce twice that.
+`model` has `parameters`, `layers`, `hidden`, `kv` (width of the keys, equal to that of the values) and `tokens` (of the
+step, all GPUs together). Numbers on the wire have 2 bytes, state has 16 per parameter. With n ranks, a ring all-gather
+or reduce-scatter of S bytes sends (n − 1) / n · S, an all-reduce twice that.
 
-- **dp** all-reduces the gradients. **fsdp** cuts the state; its weights are {{means}}; its gradients are reduce-scattered.
+- **dp** all-reduces the gradients. **fsdp** cuts the state; its weights are {{means}}; its gradients are
+  reduce-scattered.
 - **tp** cuts every matrix. Each layer all-reduces the activations of all tokens (tokens × hidden) four times.
-- **pp**: take a stage in the middle of `ranks` stages: all tokens' activations go forward once, a gradient of the same size back once; with one
-  rank, nothing is sent.
-- **cp** cuts the sequence. Each layer gathers the keys and values of all tokens twice, and reduce-scatters their gradients once. All
-  ranks hold all weights, so their gradients are all-reduced too.""",
+- **pp**: take a stage in the middle of `ranks` stages: all tokens' activations go forward once, a gradient of the same
+  size back once; with one rank, nothing is sent.
+- **cp** cuts the sequence. Each layer gathers the keys and values of all tokens twice, and reduce-scatters their
+  gradients once. All ranks hold all weights, so their gradients are all-reduced too.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "Which strategies send a number of bytes that depends on the tokens, and which on the parameters?",
-        "Let `ring = (n - 1) / n`. Gradients and weights are 2 · parameters bytes, activations 2 · tokens · hidden, keys and values 2 · 2 · tokens · kv.",
-        "dp: `2 * ring * w`; fsdp: `gathers * ring * w + ring * w`; tp: `layers * 4 * 2 * ring * a`; pp: `2 * a`; cp: `layers * 3 * ring * keys + dp`.",
+        "Let `ring = (n - 1) / n`. Gradients and weights are 2 · parameters bytes, activations 2 · tokens · hidden, "
+        "keys and values 2 · 2 · tokens · kv.",
+        "dp: `2 * ring * w`; fsdp: `gathers * ring * w + ring * w`; tp: `layers * 4 * 2 * ring * a`; pp: `2 * a`; cp: "
+        "`layers * 3 * ring * keys + dp`.",
     ),
     answers=("sent", "state", "fewest"),
     allowed="plain Python; the library's table is switched off.",

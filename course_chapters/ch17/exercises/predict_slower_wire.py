@@ -23,10 +23,12 @@ CARD = Card(
     id="predict-slower-wire",
     chapter="17",
     title="Prediction: the network becomes slower",
-    text="""Commit to an interval for how many **times longer** a step takes when the network between the servers becomes **{{slower}} times** slower. Write
-`slower_interval()`: it returns `(low, high)`, with `high` at most four times `low`.
+    text="""Commit to an interval for how many **times longer** a step takes when the network between the servers
+becomes **{{slower}} times** slower. Write `slower_interval()`: it returns `(low, high)`, with `high` at most four times
+`low`.
 
-- The run trains {{model}} on {{cluster}} with ZeRO-3 over all GPUs. A step has {{sequences}} sequences of {{seq}} tokens.
+- The run trains {{model}} on {{cluster}} with ZeRO-3 over all GPUs. A step has {{sequences}} sequences of {{seq}}
+  tokens.
 - Every GPU processes its sequences one after another, and nothing is recomputed.
 - The links inside the servers stay as they are.
 
@@ -36,8 +38,9 @@ You earn the points for committing, not for being right.""",
     **PREDICTION,
     hints=(
         "How long does a micro-batch compute, and how long do its two gathers and its reduce-scatter take?",
-        "Compute: 6 · parameters · tokens of a micro-batch over the FLOP/s that are reached. Traffic: about 3 · 2 bytes · parameters over the bandwidth of one "
-        "GPU's share of the network. Only what is longer than the computation shows.",
+        "Compute: 6 · parameters · tokens of a micro-batch over the FLOP/s that are reached. Traffic: about 3 · 2 "
+        "bytes · parameters over the bandwidth of one GPU's share of the network. Only what is longer than the "
+        "computation shows.",
         "`max(compute, slower * traffic) / max(compute, traffic)`, a little less for what nothing changes.",
     ),
     answers=("slower_interval",),

@@ -10,7 +10,8 @@ from course_lib.estimate.facts.fact import find, rows
 
 @dataclass(frozen=True, slots=True)
 class Chapter:
-    """One chapter: its question, the property that its strategy uses, the constraint it removes and the one it reveals."""
+    """One chapter: its question, the property that its strategy uses, the constraint it removes and the one it
+    reveals."""
 
     number: str
     folder: str

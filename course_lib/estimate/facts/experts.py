@@ -1,4 +1,5 @@
-"""Recorded trainings of a small mixture of experts: the curves of chapter 12, made by `./course bench experts --write`."""
+"""Recorded trainings of a small mixture of experts: the curves of chapter 12, made by
+`./course bench experts --write`."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,5 @@
-"""Command lines of training frameworks: the version that the course prints them for, and the options which that version knows."""
+"""Command lines of training frameworks: the version that the course prints them for, and the options which that version
+knows."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,5 @@
-"""Schedules, batches and scaling laws as published, and the course's own recorded trainings. Needed from chapter 04 on."""
+"""Schedules, batches and scaling laws as published, and the course's own recorded trainings. Needed from chapter 04
+on."""
 
 import json
 from collections.abc import Mapping
@@ -47,5 +48,6 @@ def compute_optimal_models() -> tuple[ComputeOptimal, ...]:
 
 @cache
 def recorded_runs() -> dict[str, Any]:
-    """The course's own small trainings, as `course bench optimizer --write` recorded them: experiments by name, and "machine"."""
+    """The course's own small trainings, as `course bench optimizer --write` recorded them: experiments by name, and
+    "machine"."""
     return json.loads(RECORDED.read_text(encoding="utf-8"))

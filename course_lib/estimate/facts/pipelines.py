@@ -1,4 +1,5 @@
-"""Pipeline bubbles as published: closed forms, computed rates and the profiled times behind them. Needed from chapter 10 on."""
+"""Pipeline bubbles as published: closed forms, computed rates and the profiled times behind them. Needed from chapter
+10 on."""
 
 import ast
 import operator

@@ -36,7 +36,8 @@ class RecordedCurve:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Which short numbers enter a training's matmuls, and how they are scaled. Blocks are rows × columns; "": one for the tensor."""
+    """Which short numbers enter a training's matmuls, and how they are scaled. Blocks are rows × columns; "": one for
+    the tensor."""
 
     name: str
     year: int

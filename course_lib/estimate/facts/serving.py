@@ -29,7 +29,10 @@ class ServingRow:
     def label(self) -> str:
         """What was measured, in a line."""
         many = f"batch {self.batch}" if self.batch else "in flight"
-        return f"{self.model} on {self.devices} {self.device}, TP {self.tp}, {self.prompt}/{self.output}, {many}, {self.metric}"
+        return (
+            f"{self.model} on {self.devices} {self.device}, TP {self.tp}, {self.prompt}/{self.output}, {many}, "
+            f"{self.metric}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

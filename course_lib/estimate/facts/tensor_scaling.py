@@ -1,4 +1,5 @@
-"""Measured step times of models cut by tensor parallelism over more and more GPUs, as published. Needed from chapter 09 on."""
+"""Measured step times of models cut by tensor parallelism over more and more GPUs, as published. Needed from chapter 09
+on."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -55,7 +55,8 @@ KERNELS = {
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One kept tensor. `elements` is per context-parallel rank; `ways` is the number of tensor-parallel ranks that split them."""
+    """One kept tensor. `elements` is per context-parallel rank; `ways` is the number of tensor-parallel ranks that
+    split them."""
 
     name: str
     elements: Any
@@ -158,7 +159,8 @@ def _mlp(one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: 
 
 
 def _inner_width(one: Shape) -> Any:
-    """Numbers of a token inside the MLP; in a mixture, those of all experts that it visits, averaged over the layers."""
+    """Numbers of a token inside the MLP; in a mixture, those of all experts that it visits, averaged over the
+    layers."""
     if not np.any(one.experts):
         return one.ffn
     share = one.expert_layers / one.layers

@@ -1,8 +1,9 @@
 """A small model of PyTorch's caching allocator: blocks cut from segments, kept when freed, merged with free neighbors.
 
-Asking the driver for memory is slow and returning it stalls the GPU, so the allocator takes large segments and keeps them.
-*Allocated* bytes belong to tensors; *reserved* bytes are taken from the device. The difference is free for PyTorch and unavailable
-to other programs. If no piece of it is large enough for a request, PyTorch cannot use it either: that is fragmentation.
+Asking the driver for memory is slow and returning it stalls the GPU, so the allocator takes large segments and keeps
+them. *Allocated* bytes belong to tensors; *reserved* bytes are taken from the device. The difference is free for
+PyTorch and unavailable to other programs. If no piece of it is large enough for a request, PyTorch cannot use it
+either: that is fragmentation.
 
 Left out: streams, rounding of large blocks to powers of two, limits on splitting. The sizes are those of PyTorch's
 `c10/cuda/CUDACachingAllocator.cpp`.
@@ -140,7 +141,8 @@ class CachingAllocator:
         said = f"Of {bytes_text(self.capacity)}, {bytes_text(self.allocated)} are allocated"
         free = self.reserved - self.allocated
         return (
-            f"{said} and {bytes_text(free)} reserved but unallocated, the largest piece of them {bytes_text(self.largest_free)}."
+            f"{said} and {bytes_text(free)} reserved but unallocated, the largest piece of them "
+            f"{bytes_text(self.largest_free)}."
             if free
             else said + "."
         )

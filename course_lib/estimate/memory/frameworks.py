@@ -220,8 +220,8 @@ FRAMEWORKS = {
             "nanotron",
             _nanotron,
             "reserved by the caching allocator on rank 0, in GiB",
-            "fragmentation as such and NCCL's memory. The source does not tell which runs kept the inputs gathered over tensor "
-            "ranks instead of gathering them again: most rows that are far off hold what those inputs need",
+            "fragmentation as such and NCCL's memory. The source does not tell which runs kept the inputs gathered "
+            "over tensor ranks instead of gathering them again: most rows that are far off hold what those inputs need",
             unprinted=(GATHERED_KEPT,),
         ),
         Framework(

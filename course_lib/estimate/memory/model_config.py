@@ -1,7 +1,9 @@
-"""A model from the `config.json` that Hugging Face checkpoints carry: what the planner and the memory functions must know of it.
+"""A model from the `config.json` that Hugging Face checkpoints carry: what the planner and the memory functions must
+know of it.
 
-`ARCHITECTURES` has one entry for each `model_type`: what the architecture's code fixes, and which field holds which number. A field
-that changes parameters or work and is not in the entry is refused by name and value. Nothing is downloaded and nothing is executed.
+`ARCHITECTURES` has one entry for each `model_type`: what the architecture's code fixes, and which field holds which
+number. A field that changes parameters or work and is not in the entry is refused by name and value. Nothing is
+downloaded and nothing is executed.
 """
 
 import json
@@ -49,19 +51,10 @@ USUAL = {  # field of `ModelShape` -> fields of a config, the first of which is 
     "seq_len": ("max_position_embeddings", "n_positions", "seq_length"),
 }
 MATTERS = re.compile(
-    "expert|layer|hidden|intermediate|_dim|_size|head|bias|norm|attn|attention|lora|moe|quant|window|ssm|mamba|conv|memory|state"
-    "|embed|block|chunk|alibi|parallel|mlp|ffn|adapter|latent"
+    "expert|layer|hidden|intermediate|_dim|_size|head|bias|norm|attn|attention|lora|moe|quant|window|ssm|mamba|conv|memory|state|embed|block|chunk|alibi|parallel|mlp|ffn|adapter|latent"
 )
 HARMLESS = re.compile(  # of those, fields that change neither parameters nor the work of training
-    ".*(_eps|_epsilon|dropout|_pdrop|_prob|_act|_activation|_std|_range|_implementation|_coef|_scale|_scaling|_factor|softcapping"
-    "|_init_method|_scalar|_alpha|_limit|_theta)"
-    "|_.*|max_window_layers|original_max_position_embeddings|output_.*|scale_attn.*|reorder.*|attention_softmax_in_fp32"
-    "|apply_residual_connection_post_layernorm|masked_softmax_fusion|slow_but_exact|skip_bias_add.*|hidden_dropout|norm_topk_prob"
-    "|use_parallel_residual|rotary_emb_base|partial_rotary_factor|bias_dropout_fusion|is_encoder_decoder|max_batch_size|rope_local_base_freq"
-    "|use_bidirectional_attention|attention_temperature_tuning|floor_scale|.*token.*|chunk_size_feed_forward|cross_attention_hidden_size"
-    "|ep_size|experts_per_token|num_experts_per_token|seq_aux|pretraining_tp|no_rope_layers|attention_chunk_size|attn_.*config|embd_pdrop"
-    "|layer_norm_epsilon|summary_.*|n_ctx|sliding_window_size|router_.*|output_router_logits|offset_alibi|unk_.*|multi_query_group_num"
-    "|.*dtype|full_attn_mod|attn_temperature_tuning|use_cache|query_pre_attn_scalar|final_logit.*|attn_logit.*|rope_.*|initializer.*|tie_.*|model_max_length"
+    ".*(_eps|_epsilon|dropout|_pdrop|_prob|_act|_activation|_std|_range|_implementation|_coef|_scale|_scaling|_factor|softcapping|_init_method|_scalar|_alpha|_limit|_theta)|_.*|max_window_layers|original_max_position_embeddings|output_.*|scale_attn.*|reorder.*|attention_softmax_in_fp32|apply_residual_connection_post_layernorm|masked_softmax_fusion|slow_but_exact|skip_bias_add.*|hidden_dropout|norm_topk_prob|use_parallel_residual|rotary_emb_base|partial_rotary_factor|bias_dropout_fusion|is_encoder_decoder|max_batch_size|rope_local_base_freq|use_bidirectional_attention|attention_temperature_tuning|floor_scale|.*token.*|chunk_size_feed_forward|cross_attention_hidden_size|ep_size|experts_per_token|num_experts_per_token|seq_aux|pretraining_tp|no_rope_layers|attention_chunk_size|attn_.*config|embd_pdrop|layer_norm_epsilon|summary_.*|n_ctx|sliding_window_size|router_.*|output_router_logits|offset_alibi|unk_.*|multi_query_group_num|.*dtype|full_attn_mod|attn_temperature_tuning|use_cache|query_pre_attn_scalar|final_logit.*|attn_logit.*|rope_.*|initializer.*|tie_.*|model_max_length"
 )
 
 
@@ -277,7 +270,8 @@ ARCHITECTURES: dict[str, Architecture] = {
 
 
 def find_model(text: str) -> ModelShape:
-    """The model that somebody asks for: a name of the course's table, the path of a config, or a folder that holds `config.json`."""
+    """The model that somebody asks for: a name of the course's table, the path of a config, or a folder that holds
+    `config.json`."""
     path = Path(text).expanduser()
     with suppress(ValueError):
         return facts.model(text)
@@ -285,17 +279,19 @@ def find_model(text: str) -> ModelShape:
         return model_from_config(path)
     if re.fullmatch(r"[\w.-]+/[\w.-]+", text):
         raise ValueError(
-            f"{text!r} is no file here and no name of the table. The course downloads nothing: save the model's config.json from its page "
-            f"on the Hub, and give that file."
+            f"{text!r} is no file here and no name of the table. The course downloads nothing: save the model's "
+            "config.json from its page on the Hub, and give that file."
         )
     return facts.model(text)
 
 
 def model_from_config(source: str | Path | Mapping[str, Any]) -> ModelShape:
-    """The model that a Hugging Face config describes, its parameters counted; `note` names what the config leaves to know.
+    """The model that a Hugging Face config describes, its parameters counted; `note` names what the config leaves to
+    know.
 
-    `source` is the file, a folder that holds `config.json`, or the parsed object. A nested `text_config` is followed: of a multimodal
-    model the decoder is read. ValueError that names the field and its value if one is missing, no number, or not understood.
+    `source` is the file, a folder that holds `config.json`, or the parsed object. A nested `text_config` is followed:
+    of a multimodal model the decoder is read. ValueError that names the field and its value if one is missing, no
+    number, or not understood.
     """
     values, name = (dict(source), "config") if isinstance(source, Mapping) else _loaded(Path(source).expanduser())
     notes: list[str] = []
@@ -350,7 +346,8 @@ def _word(value: Any) -> str:
 
 
 def _quantized(config: Config) -> list[str]:
-    """A note for weights that were trained in few bits; others were quantized after training, and are not trained as they are."""
+    """A note for weights that were trained in few bits; others were quantized after training, and are not trained as
+    they are."""
     said = config.get("quantization_config")
     if said is None:
         return []
@@ -393,7 +390,8 @@ def _fields(config: Config, known: Architecture) -> dict[str, Any]:
 
 
 def _window(config: Config, known: Architecture, layers: int) -> dict[str, int]:
-    """The window of local attention, and how many layers have it: as `layer_types` lists them, or as the architecture does."""
+    """The window of local attention, and how many layers have it: as `layer_types` lists them, or as the architecture
+    does."""
     size, kinds = config.number("sliding_window", "attention_chunk_size", default=0, least=0), config.get("layer_types")
     every = config.number("sliding_window_pattern", default=6)
     on = config.flag("use_sliding_window") or known.window != "flag"
@@ -423,7 +421,8 @@ def _window(config: Config, known: Architecture, layers: int) -> dict[str, int]:
 
 
 def _understood(config: Config, known: Architecture) -> None:
-    """Refuse a field that changes the model and that nothing has read, unless its value says that the feature is off."""
+    """Refuse a field that changes the model and that nothing has read, unless its value says that the feature is
+    off."""
     for key, value in known.same.items():
         if config.get(key, value) != value:
             raise config.refusal(key, f"only {json.dumps(value)} is understood for this model_type.")

@@ -110,11 +110,13 @@ class Shape:
 
     @property
     def kv_width(self) -> Any:
-        """Numbers in a token's keys, and in its values; with latent attention, the mean of both once they are expanded for training."""
+        """Numbers in a token's keys, and in its values; with latent attention, the mean of both once they are expanded
+        for training."""
         return (self.query_width + self.value_width) / 2 if self.latent else self.kv_heads * self.head_dim
 
     def kv_width_on(self, tp: Any) -> Any:
-        """`kv_width` on one of `tp` tensor-parallel ranks: whole heads, and copies of one where there are more ranks than heads."""
+        """`kv_width` on one of `tp` tensor-parallel ranks: whole heads, and copies of one where there are more ranks
+        than heads."""
         return self.kv_width / np.minimum(tp, self.kv_heads)
 
     @property
@@ -124,7 +126,8 @@ class Shape:
         return np.where(self.experts, mixtures, 0) if np.ndim(self.experts) else (mixtures if self.experts else 0)
 
     def attended(self, seq: Any) -> Any:
-        """The share of causal attention's pairs of tokens that all layers together compute: less than 1 where some have a window."""
+        """The share of causal attention's pairs of tokens that all layers together compute: less than 1 where some have
+        a window."""
         near = np.minimum(self.window, seq) / seq
         return 1 - self.local_layers / self.layers * (1 - near * (2 - near))
 
@@ -151,14 +154,16 @@ def shape(of: Any) -> Shape:
 
 
 def expert_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
-    """Parameters of the routed experts of one layer on one rank; averaged over all layers where the first ones are dense."""
+    """Parameters of the routed experts of one layer on one rank; averaged over all layers where the first ones are
+    dense."""
     share = shape.expert_layers / shape.layers
     biases = shape.expert_biases * ((shape.matrices - 1) * shape.expert_ffn / tp + shape.hidden)
     return share * shape.experts / ep * (shape.matrices * shape.hidden * shape.expert_ffn / tp + biases)
 
 
 def _mlp_params(shape: Shape) -> Any:
-    """Parameters of a layer's MLP but for router and routed experts: the plain MLP, or the shared expert of a mixture."""
+    """Parameters of a layer's MLP but for router and routed experts: the plain MLP, or the shared expert of a
+    mixture."""
     plain = shape.matrices * shape.hidden * shape.ffn
     if not np.any(shape.experts):
         return plain

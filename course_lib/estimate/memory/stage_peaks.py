@@ -89,7 +89,8 @@ def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
 
 
 def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
-    """Parameters on one rank of a stage, its tensor-parallel share. A tied head is a second copy on the last of several stages."""
+    """Parameters on one rank of a stage, its tensor-parallel share. A tied head is a second copy on the last of several
+    stages."""
     one = shape_of(shape)
     parts = params_by_part(one)
     first, last = np.equal(stage, 0), np.equal(stage, layout.pp - 1)
@@ -151,7 +152,8 @@ def stage_peak(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Work:
-    """What all stages share: bytes of one layer, of the first and last stage's extra parts, and of temporary tensors."""
+    """What all stages share: bytes of one layer, of the first and last stage's extra parts, and of temporary
+    tensors."""
 
     shape: Shape
     layout: Layout
@@ -228,7 +230,8 @@ def stage_peaks(shape: Any, batch: Any, seq: Any, layout: Layout, **choices: Any
 
 
 def peak_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
-    """Bytes of the fullest rank. The first stage has the most in flight and the last has the logits, so no other can hold more."""
+    """Bytes of the fullest rank. The first stage has the most in flight and the last has the logits, so no other can
+    hold more."""
     letter = choices.pop("convention", "B")
     work = _work(shape, batch, seq, layout, **{**_CHOICES, **choices})
     first = _peak(work, 0, letter).total

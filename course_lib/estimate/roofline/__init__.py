@@ -1,4 +1,5 @@
-"""What bounds a step: roofs of arithmetic, memory and network, counted operators, tiles, wires, and fits to measurements."""
+"""What bounds a step: roofs of arithmetic, memory and network, counted operators, tiles, wires, and fits to
+measurements."""
 
 from course_lib.estimate.roofline.fitting import Roofs, Run, above_roof, fit_roofs
 from course_lib.estimate.roofline.operators import (

@@ -1,4 +1,5 @@
-"""Roofs from measurements: runs with their repeats, the highest valid rates among them, and runs that cannot be true."""
+"""Roofs from measurements: runs with their repeats, the highest valid rates among them, and runs that cannot be
+true."""
 
 import statistics
 from collections.abc import Sequence

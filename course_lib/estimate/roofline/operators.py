@@ -40,7 +40,8 @@ def relu(n: float, size: float = 2, write: bool = True) -> Work:
 
 
 def softmax(rows: float, columns: float, size: float = 2) -> Work:
-    """Softmax over each row, fused: read once, written once, about 5 FLOP per element (an exponential counts as one)."""
+    """Softmax over each row, fused: read once, written once, about 5 FLOP per element (an exponential counts as
+    one)."""
     count = require("rows", rows) * require("columns", columns)
     work = elementwise(count, 1, 1, SOFTMAX_FLOP, size)
     return Work(work.flop, work.memory_bytes, name="softmax")

@@ -78,7 +78,8 @@ class Disk:
 
 
 def write_durably(disk: Disk, path: str | Path, data: bytes) -> None:
-    """A small file that is there whole or not at all, whatever happens: write another name, sync it, rename it, sync the folder."""
+    """A small file that is there whole or not at all, whatever happens: write another name, sync it, rename it, sync
+    the folder."""
     path = Path(path)
     part = path.with_name(path.name + ".part")
     disk.write(part, [data])

@@ -17,7 +17,8 @@ from course_lib.model.checkpoint.disk import Disk
 
 
 class Stopped(BaseException):
-    """The process or the machine ended at this operation. No handler of `Exception` catches it, as none catches SIGKILL."""
+    """The process or the machine ended at this operation. No handler of `Exception` catches it, as none catches
+    SIGKILL."""
 
 
 class MemoryDisk(Disk):

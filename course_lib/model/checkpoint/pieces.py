@@ -1,4 +1,5 @@
-"""Tensors in a checkpoint as stretches of their flattened elements, so that any number of ranks can read what any number wrote."""
+"""Tensors in a checkpoint as stretches of their flattened elements, so that any number of ranks can read what any
+number wrote."""
 
 from __future__ import annotations
 
@@ -103,7 +104,8 @@ class PieceReader:
         return tuple(self._of(name)[0].shape)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        """Elements `start` to `stop` (None: the end), flat. CheckpointError if some are not there, or their file is not whole."""
+        """Elements `start` to `stop` (None: the end), flat. CheckpointError if some are not there, or their file is not
+        whole."""
         stretches = self._of(name)
         stop = math.prod(stretches[0].shape) if stop is None else stop
         dtype, parts, at = getattr(torch, stretches[0].dtype), [], start
@@ -140,7 +142,10 @@ class PieceReader:
             raise CheckpointError("other model", f"{self.found.folder.name} has {more[0]}, which this run has not.")
         for name, tensor in state.items():
             if self.shape(name) != tuple(tensor.shape):
-                words = f"{name} is {list(self.shape(name))} in {self.found.folder.name} and {list(tensor.shape)} in this run."
+                words = (
+                    f"{name} is {list(self.shape(name))} in {self.found.folder.name} and {list(tensor.shape)} "
+                    f"in this run."
+                )
                 raise CheckpointError("other model", words)
         read = {name: self.read(name) for name in state}
         with torch.no_grad():

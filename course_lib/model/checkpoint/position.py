@@ -25,7 +25,8 @@ class Position:
 
 @dataclass(frozen=True)
 class SampleOrder:
-    """The order of the samples of a run, for any number of ranks. `batch` counts the samples of a step, all ranks together."""
+    """The order of the samples of a run, for any number of ranks. `batch` counts the samples of a step, all ranks
+    together."""
 
     samples: int
     batch: int
@@ -50,7 +51,8 @@ class SampleOrder:
         return found, Position(epoch, taken)
 
     def share(self, position: Position, rank: int, ranks: int) -> list[int]:
-        """The samples of the next step that this rank reads: a contiguous part of them, within one sample equal for all ranks."""
+        """The samples of the next step that this rank reads: a contiguous part of them, within one sample equal for all
+        ranks."""
         require_whole("ranks", ranks, "ranks")
         if not 0 <= rank < ranks:
             raise ValueError(f"rank is {rank} of {ranks} ranks.")

@@ -22,7 +22,8 @@ ITEMS = ("weights", "optimizer", "schedule", "scaler", "rng", "position")
 
 @dataclass
 class Training:
-    """The parts of a run that change from step to step. `schedule` and `scaler` have `state_dict` and `load_state_dict`."""
+    """The parts of a run that change from step to step. `schedule` and `scaler` have `state_dict` and
+    `load_state_dict`."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -40,7 +41,8 @@ class Captured:
 
 
 def tensors_of(training: Training) -> dict[str, Tensor]:
-    """Weights, buffers and the optimizer's tensors by name, as views. Names of parameters, not their numbers, name the moments."""
+    """Weights, buffers and the optimizer's tensors by name, as views. Names of parameters, not their numbers, name the
+    moments."""
     found = {f"weights.{name}": each.detach() for name, each in training.model.state_dict().items()}
     for name, parameter in training.model.named_parameters():
         for key, value in training.optimizer.state.get(parameter, {}).items():

@@ -124,7 +124,8 @@ class CheckpointStore:
         patience: float = _PATIENCE,
         wait: Callable[[float], None] = time.sleep,
     ) -> None:
-        """On rank 0: wait for all records, make the checkpoint count, remove the oldest. CheckpointError if a part is missing."""
+        """On rank 0: wait for all records, make the checkpoint count, remove the oldest. CheckpointError if a part is
+        missing."""
         require_whole("ranks", ranks, "ranks")
         until, pause = time.monotonic() + patience, 0.001
         while missing := [rank for rank in range(ranks) if f"part-{rank}.json" not in self.disk.names(folder)]:

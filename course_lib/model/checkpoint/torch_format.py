@@ -70,7 +70,8 @@ def write_torch(folder: str | Path, rank: int, pieces: Iterable[Piece]) -> list[
 
 
 def finish_torch(folder: str | Path, ranks: int) -> str:
-    """On rank 0: write torch's `.metadata` from all ranks' plans; its name. CheckpointError if a rank's plan is missing."""
+    """On rank 0: write torch's `.metadata` from all ranks' plans; its name. CheckpointError if a rank's plan is
+    missing."""
     folder, plans, results = Path(folder), [], []
     for rank in range(ranks):
         path = folder / f".plan-{rank}"

@@ -9,13 +9,15 @@ from course_lib.estimate.units import require, require_whole
 
 
 def effective_batch(per_device: int, accumulation: int, ranks: int) -> int:
-    """Samples (or tokens, the unit of `per_device`) behind one update: per device × accumulation × data-parallel ranks."""
+    """Samples (or tokens, the unit of `per_device`) behind one update: per device × accumulation × data-parallel
+    ranks."""
     sizes = {"per_device": per_device, "accumulation": accumulation, "ranks": ranks}
     return math.prod(require_whole(name, value) for name, value in sizes.items())
 
 
 def accumulation_steps(batch: int, per_device: int, ranks: int) -> int:
-    """Micro-batches that each rank adds up for one update; ValueError if the batch is not a multiple of per device × ranks."""
+    """Micro-batches that each rank adds up for one update; ValueError if the batch is not a multiple of per device ×
+    ranks."""
     at_once = effective_batch(per_device, 1, ranks)
     if require_whole("batch", batch) % at_once:
         below, above = batch // at_once * at_once, -(-batch // at_once) * at_once

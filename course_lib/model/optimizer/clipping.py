@@ -35,7 +35,8 @@ def squared_norm(tensors: Iterable[Tensor]) -> float:
 
 
 def clip_(grads: Sequence[Tensor], most: float) -> float:
-    """Scale all gradients in place so that their global norm is at most `most`; the norm before. NaN and infinity change nothing."""
+    """Scale all gradients in place so that their global norm is at most `most`; the norm before. NaN and infinity
+    change nothing."""
     return _scale_(grads, global_norm(grads), most)
 
 

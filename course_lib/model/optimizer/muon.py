@@ -1,4 +1,5 @@
-"""Muon: momentum whose matrix is replaced by the nearest orthogonal one. Jordan et al. (2024); shapes (rows, columns)."""
+"""Muon: momentum whose matrix is replaced by the nearest orthogonal one. Jordan et al. (2024); shapes (rows,
+columns)."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ COEFFICIENTS = (3.4445, -4.775, 2.0315)  # of the quintic: steep at 0, and about
 
 
 def orthogonalize(matrix: Tensor, steps: int = 5, eps: float = 1e-7, dtype: torch.dtype | None = None) -> Tensor:
-    """The matrix with its singular values near 1 (0.7 to 1.2 after 5 steps), by Newton–Schulz; `dtype` is computed in."""
+    """The matrix with its singular values near 1 (0.7 to 1.2 after 5 steps), by Newton–Schulz; `dtype` is computed
+    in."""
     if matrix.ndim != 2:
         raise ValueError(
             f"orthogonalize takes a matrix, and got shape {tuple(matrix.shape)}; train vectors with AdamW."

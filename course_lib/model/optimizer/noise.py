@@ -30,7 +30,8 @@ class NoiseScale:
         return self.noise / self.signal if self.signal > 0 else math.inf
 
     def squared_norm(self, batch: float) -> float:
-        """The mean squared norm of the gradient of a batch: |G|² + tr Σ / n. The noise falls as 1/n at *every* batch n."""
+        """The mean squared norm of the gradient of a batch: |G|² + tr Σ / n. The noise falls as 1/n at *every* batch
+        n."""
         return self.signal + self.noise / require("batch", batch, "samples")
 
 
@@ -46,7 +47,8 @@ def noise_scale_of_samples(grads: Tensor) -> NoiseScale:
 
 
 def noise_scale_two_batches(small: float, big: float, small_squared: float, big_squared: float) -> NoiseScale:
-    """From mean squared gradient norms at two batch sizes, unbiased (their appendix A.1). Data-parallel training has both: a rank's and the averaged one."""
+    """From mean squared gradient norms at two batch sizes, unbiased (their appendix A.1). Data-parallel training has
+    both: a rank's and the averaged one."""
     require("small", small, "samples")
     if not big > small:
         raise ValueError(
@@ -88,7 +90,7 @@ def fit_critical_batch(batches: Sequence[float], steps: Sequence[float]) -> Crit
     fewest, least = (float(each) for each in np.linalg.lstsq(design, np.ones_like(sizes), rcond=None)[0])
     if fewest <= 0 or least <= 0:
         raise ValueError(
-            f"The fit gives U_min={fewest:.3g} and E_min={least:.3g}; both must be positive. Add smaller batches, where "
-            "steps fall as 1/n, and larger ones, where they do not."
+            f"The fit gives U_min={fewest:.3g} and E_min={least:.3g}; both must be positive. Add smaller batches, "
+            "where steps fall as 1/n, and larger ones, where they do not."
         )
     return CriticalBatch(fewest, least)

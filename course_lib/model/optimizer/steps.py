@@ -44,7 +44,8 @@ def adamw_update(
     eps: float = 1e-8,
     weight_decay: float = 0.01,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(param, m, v) after one update. The decay does not pass through the moments: Loshchilov & Hutter (2019), algorithm 2."""
+    """(param, m, v) after one update. The decay does not pass through the moments: Loshchilov & Hutter (2019),
+    algorithm 2."""
     m, v = adam_moments(m, v, grad, betas)
     mean, square = bias_corrected(m, v, step, betas)
     return param - lr * weight_decay * param - lr * mean / (square.sqrt() + eps), m, v
@@ -109,8 +110,8 @@ class Optimizer:
         for place, tensor in enumerate(self.state):
             if tensor.grad is not None and not bool(tensor.grad.isfinite().all()):
                 raise FloatingPointError(
-                    f"The gradient of parameter {place}, shape {tuple(tensor.shape)}, has NaN or infinity. Nothing was changed; "
-                    "skip this step and count it, as Guard does."
+                    f"The gradient of parameter {place}, shape {tuple(tensor.shape)}, has NaN or infinity. Nothing "
+                    "was changed; skip this step and count it, as Guard does."
                 )
         for group in self.groups:
             for tensor in group["params"]:
@@ -135,7 +136,8 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """Down the gradient, with heavy-ball momentum if asked for; weight decay is added to the gradient (L2), as in torch."""
+    """Down the gradient, with heavy-ball momentum if asked for; weight decay is added to the gradient (L2), as in
+    torch."""
 
     defaults = {"lr": 1e-3, "momentum": 0.0, "weight_decay": 0.0, "nesterov": False}
 
@@ -183,7 +185,8 @@ class AdamW(Adam):
 
 
 class Lion(Optimizer):
-    """The sign of an interpolated momentum: every number moves by exactly the learning rate. Chen et al. (2023), algorithm 2."""
+    """The sign of an interpolated momentum: every number moves by exactly the learning rate. Chen et al. (2023),
+    algorithm 2."""
 
     defaults = {"lr": 1e-4, "betas": (0.9, 0.99), "weight_decay": 0.0}
 

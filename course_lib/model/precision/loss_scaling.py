@@ -1,4 +1,5 @@
-"""Loss scaling: multiply the loss so that small gradients survive fp16, divide before the step, and skip steps that overflow."""
+"""Loss scaling: multiply the loss so that small gradients survive fp16, divide before the step, and skip steps that
+overflow."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -74,7 +74,8 @@ class Format:
 
     @property
     def unit_roundoff(self) -> float:
-        """The largest relative error of rounding a number to nearest, where neither overflow nor subnormals interfere."""
+        """The largest relative error of rounding a number to nearest, where neither overflow nor subnormals
+        interfere."""
         return self.eps / 2
 
     def spacing(self, x: float) -> float:

@@ -13,7 +13,8 @@ from course_lib.model.precision.rounding import round_to
 
 
 def current_scale(x: Tensor, form: str | Format) -> float:
-    """The factor that brings the largest magnitude of `x` to the format's largest value; 1 for a tensor of zeros or an empty one."""
+    """The factor that brings the largest magnitude of `x` to the format's largest value; 1 for a tensor of zeros or an
+    empty one."""
     if not bool(x.isfinite().all()):
         raise ValueError("x holds an infinite or NaN element, from which no scale follows.")
     largest = x.abs().max().item() if x.numel() else 0.0
@@ -118,7 +119,8 @@ def mxfp4(x: Tensor) -> Quantized:
 
 
 def nvfp4(x: Tensor) -> Quantized:
-    """E2M1 with an E4M3 scale for every 16 neighbors, and one fp32 scale for the tensor that brings those into range. NVIDIA (2025)."""
+    """E2M1 with an E4M3 scale for every 16 neighbors, and one fp32 scale for the tensor that brings those into range.
+    NVIDIA (2025)."""
     element, scale = number_format("fp4_e2m1"), number_format("fp8_e4m3")
     whole = x.abs().max().item() / (element.max * scale.max) or 1.0
     part = quantize(x / whole, element, 16, scale)

@@ -1,4 +1,5 @@
-"""Sums whose accumulator has few bits: one after the other, in pairs, in chunks, with Kahan's compensation; and how wrong they can be."""
+"""Sums whose accumulator has few bits: one after the other, in pairs, in chunks, with Kahan's compensation; and how
+wrong they can be."""
 
 import math
 
@@ -22,7 +23,8 @@ def running_sum(terms: Tensor, form: str | Format) -> Tensor:
 
 
 def pairwise_sum(terms: Tensor, form: str | Format) -> Tensor:
-    """The sum over the last dimension as a tree: neighbors first, then the sums of neighbors; rounded after every addition."""
+    """The sum over the last dimension as a tree: neighbors first, then the sums of neighbors; rounded after every
+    addition."""
     if not terms.shape[-1]:
         return _zero(terms)
     while terms.shape[-1] > 1:
@@ -33,7 +35,8 @@ def pairwise_sum(terms: Tensor, form: str | Format) -> Tensor:
 
 
 def chunked_sum(terms: Tensor, form: str | Format, every: int, wide: str | Format = "fp32") -> Tensor:
-    """Runs of `every` terms are summed in the format, and their sums in a wide one. Tensor cores with narrow accumulators are used so."""
+    """Runs of `every` terms are summed in the format, and their sums in a wide one. Tensor cores with narrow
+    accumulators are used so."""
     require_whole("every", every, "terms")
     if not terms.shape[-1]:
         return _zero(terms)

@@ -30,7 +30,8 @@ ASSUMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """One cell of the matrix: a quantity that should be small, with the coordination alone and with the memory mechanism added."""
+    """One cell of the matrix: a quantity that should be small, with the coordination alone and with the memory
+    mechanism added."""
 
     memory: str
     coordination: str
@@ -161,7 +162,8 @@ def _more_replicas() -> tuple[float, float]:
 
 
 def _more_tensor() -> tuple[float, float]:
-    """Tensor-parallel seconds of the same tokens in one micro-batch, and in eight: the bytes are equal, the latencies are not."""
+    """Tensor-parallel seconds of the same tokens in one micro-batch, and in eight: the bytes are equal, the latencies
+    are not."""
     layout, cluster, job = Layout(tp=8, sp=True), _cluster(GROUP), replace(_job(sequences=8), seq=512)
     whole, part = (sum(tensor_seconds(job, cluster, layout, batch)) for batch in (8, 1))
     return float(whole), float(8 * part)
@@ -177,7 +179,8 @@ def _more_pipeline() -> tuple[float, float]:
 
 
 def _more_context() -> tuple[float, float]:
-    """Exposed keys and values of the same tokens: they travel for every micro-batch alike, and attention hides them alike."""
+    """Exposed keys and values of the same tokens: they travel for every micro-batch alike, and attention hides them
+    alike."""
     few, more = (Layout(cp=16, dp=4, zero=1, microbatches=m) for m in (64, 128))
     job, cluster = _job(), _cluster()
     return tuple(  # type: ignore[return-value]
@@ -204,7 +207,8 @@ _CELLS: Mapping[tuple[str, str], tuple[str, str, Callable[[], tuple[float, float
         "seconds on the adapters, if state is shared by two servers",
         "s",
         _zero_replicas,
-        "Gathers within a group and the sum over groups use the same adapters. Which one waits, and would a group of one server help?",
+        "Gathers within a group and the sum over groups use the same adapters. Which one waits, and would a group of "
+        "one server help?",
     ),
     ("ZeRO-3", "tensor"): (
         "seconds on NVLink for a layer, with two tensor-parallel groups in a server",
@@ -310,7 +314,8 @@ def conflict(memory: str, coordination: str) -> Conflict:
     """One cell of the matrix. ValueError for a name that is not in `MEMORY` or `COORDINATION`."""
     if (memory, coordination) not in _CELLS:
         raise ValueError(
-            f"There is no cell {memory!r}, {coordination!r}; choose from {', '.join(MEMORY)} and {', '.join(COORDINATION)}."
+            f"There is no cell {memory!r}, {coordination!r}; choose from {', '.join(MEMORY)} and "
+            f"{', '.join(COORDINATION)}."
         )
     quantity, unit, compute, prompt = _CELLS[memory, coordination]
     before, after = (float(np.asarray(each)) for each in compute())

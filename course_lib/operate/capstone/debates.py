@@ -1,4 +1,5 @@
-"""Contested practice: a question, both sides with their sources, a number of this course that bears on it, and what would settle it."""
+"""Contested practice: a question, both sides with their sources, a number of this course that bears on it, and what
+would settle it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -43,17 +44,19 @@ def _tokens() -> str:
     law, params, tokens = chinchilla_law(), 8.0 * BILLION, 15.0 * TRILLION
     best, seen = law.optimum(compute.train_flops(params, tokens))
     return (
-        f"By Hoffmann et al.'s law in the corrected fit (04), {params / BILLION:g}B on {tokens / TRILLION:g} T tokens reach {law.loss(params, tokens):.3f} nats. "
-        f"The same FLOPs would reach {law.loss(best, seen):.3f} with {number_text(best / BILLION, 2)}B, a model that costs "
-        f"{number_text(best / params, 2)} times as much for every token that it serves."
+        f"By Hoffmann et al.'s law in the corrected fit (04), {params / BILLION:g}B on {tokens / TRILLION:g} T tokens "
+        f"reach {law.loss(params, tokens):.3f} nats. The same FLOPs would reach {law.loss(best, seen):.3f} with "
+        f"{number_text(best / BILLION, 2)}B, a model that costs {number_text(best / params, 2)} times as much for "
+        "every token that it serves."
     )
 
 
 def _shard() -> str:
     sharded, split = (assess(plan, COURSE) for plan in (running_plan.SHARDED, running_plan.PLAN))
     return (
-        f"The planner gives {duration_text(sharded.seconds)} a step for FSDP with full recomputation and {duration_text(split.seconds)} for "
-        f"{running_plan.LAYOUT_TEXT}, on the course's job. With this batch, FSDP alone ends at {COURSE.sequences} GPUs."
+        f"The planner gives {duration_text(sharded.seconds)} a step for FSDP with full recomputation and "
+        f"{duration_text(split.seconds)} for {running_plan.LAYOUT_TEXT}, on the course's job. With this batch, FSDP "
+        f"alone ends at {COURSE.sequences} GPUs."
     )
 
 
@@ -62,8 +65,9 @@ def _experts() -> str:
     total, active = float(one.params), float(one.active_params)
     state = convention("C").bytes_per_param * total
     return (
-        f"DeepSeek-V3 computes with {number_text(active / BILLION)}B of {number_text(total / BILLION)}B parameters for each token. "
-        f"Its state in convention C is {bytes_text(state)}, {number_text(total / active, 2)} times that of a dense model with its FLOPs."
+        f"DeepSeek-V3 computes with {number_text(active / BILLION)}B of {number_text(total / BILLION)}B parameters "
+        f"for each token. Its state in convention C is {bytes_text(state)}, {number_text(total / active, 2)} times "
+        "that of a dense model with its FLOPs."
     )
 
 
@@ -72,8 +76,8 @@ def _eight_bits() -> str:
     slow = float(planner.step_time(job, COURSE.hardware(), layout).seconds)
     fast = float(planner.step_time(replace(job, dtype="fp8"), COURSE.hardware(), layout).seconds)
     return (
-        f"With 8-bit products the planner's step falls from {duration_text(slow)} to {duration_text(fast)}, {percent_text(1 - fast / slow, 2)} less: "
-        "only the layers' products get quicker."
+        f"With 8-bit products the planner's step falls from {duration_text(slow)} to {duration_text(fast)}, "
+        f"{percent_text(1 - fast / slow, 2)} less: only the layers' products get quicker."
     )
 
 
@@ -81,8 +85,9 @@ def _local() -> str:
     layout = Layout(**running_plan.PLAN, sp=True)
     sent = float(planner.traffic(COURSE.job(), layout)["dp"])
     return (
-        f"A GPU of the course's plan sends {bytes_text(sent)} of gradients and updated weights in a step, and {bytes_text(sent / LOCAL_STEPS)} a step if replicas "
-        f"synchronize every {LOCAL_STEPS} steps. Inside one cluster those messages are hidden anyway; between cities they are not."
+        f"A GPU of the course's plan sends {bytes_text(sent)} of gradients and updated weights in a step, and "
+        f"{bytes_text(sent / LOCAL_STEPS)} a step if replicas synchronize every {LOCAL_STEPS} steps. Inside one "
+        "cluster those messages are hidden anyway; between cities they are not."
     )
 
 
@@ -92,7 +97,8 @@ DEBATES = (
         sides=(
             Side(
                 "About twenty.",
-                "Three fits over more than 400 runs agree that parameters and tokens should grow alike; the third does since it was corrected.",
+                "Three fits over more than 400 runs agree that parameters and tokens should grow alike; the third "
+                "does since it was corrected.",
                 "hoffmann-2022",
             ),
             Side(
@@ -112,7 +118,8 @@ DEBATES = (
             ),
             Side(
                 "Split.",
-                "With twice the GPUs for the same batch, tensor and pipeline parallelism outperform ZeRO-3 by 70 % on models of 175 and 530 billion parameters.",
+                "With twice the GPUs for the same batch, tensor and pipeline parallelism outperform ZeRO-3 by 70 % on "
+                "models of 175 and 530 billion parameters.",
                 "megatron-2021",
             ),
         ),
@@ -142,7 +149,8 @@ DEBATES = (
             ),
             Side(
                 "Not yet without care.",
-                "Over seeds, learning rates and data sets, Lee et al. found the methods of their time not robust enough to replace 16 bits.",
+                "Over seeds, learning rates and data sets, Lee et al. found the methods of their time not robust "
+                "enough to replace 16 bits.",
                 "fp8-back-2024",
             ),
         ),
@@ -154,7 +162,8 @@ DEBATES = (
         sides=(
             Side(
                 "Yes.",
-                "Llama 3 405B was trained synchronously on 16,384 GPUs: every step equals one large batch, whatever the number of replicas.",
+                "Llama 3 405B was trained synchronously on 16,384 GPUs: every step equals one large batch, whatever "
+                "the number of replicas.",
                 "llama3-2024",
             ),
             Side(

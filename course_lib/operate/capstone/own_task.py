@@ -20,7 +20,8 @@ SETTINGS = (  # model, cluster, tokens a sequence, sequences, billions of tokens
 
 @cache
 def task_of(seed: int | str) -> Task:
-    """A learner's own task: a model, a cluster, and bounds that the best plan meets with 15 to 35 % to spare. The same for the same seed."""
+    """A learner's own task: a model, a cluster, and bounds that the best plan meets with 15 to 35 % to spare. The same
+    for the same seed."""
     rng = random.Random(f"capstone {seed}")
     model, cluster, seq, sequences, billions = rng.choice(SETTINGS)
     loose = Task(

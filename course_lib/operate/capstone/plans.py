@@ -212,7 +212,8 @@ def best(task: Task, gpus: int | None = None) -> dict[str, Any]:
 
 
 def _batches(task: Task, gpus: int) -> list[int]:
-    """The task's batch; and for each odd divisor of the devices the batch within the tolerance that it divides with the most factors of two."""
+    """The task's batch; and for each odd divisor of the devices the batch within the tolerance that it divides with the
+    most factors of two."""
     odd = gpus // math.gcd(gpus, 2**20)
     within = range(task.sequences, math.ceil(task.sequences * (1 - TOLERANCE)) - 1, -1)
     found = [task.sequences]
@@ -253,13 +254,15 @@ def budget_page(plan: Mapping[str, Any], task: Task) -> list[tuple[str, str, str
         (
             "precision",
             "bf16 with fp32 master copy",
-            f"bytes per parameter: {state.weights} of weights, {state.grads} of gradients, {state.master + state.moments} of optimizer state",
+            f"bytes per parameter: {state.weights} of weights, {state.grads} of gradients, "
+            f"{state.master + state.moments} of optimizer state",
         ),
         ("batch", f"{job.sequences} × {job.seq:,} tokens", f"{steps:,.0f} steps"),
         (
             "parallelism",
             f"{degrees}, ZeRO-{layout.zero}, recompute {job.recompute}",
-            f"{bytes_text(one.memory)} of {bytes_text(one.room)}; {duration_text(one.seconds)} a step, MFU {percent_text(one.mfu)}",
+            f"{bytes_text(one.memory)} of {bytes_text(one.room)}; {duration_text(one.seconds)} a step, MFU "
+            f"{percent_text(one.mfu)}",
         ),
         (
             "optimizer",

@@ -1,4 +1,5 @@
-"""Remedies against a full memory, ranked by what they cost: time first, then how much code and configuration has to change."""
+"""Remedies against a full memory, ranked by what they cost: time first, then how much code and configuration has to
+change."""
 
 from dataclasses import dataclass
 from functools import partial

@@ -1,4 +1,5 @@
-"""How a plan is graded: lines that hold or do not, each with its value and its bound; and three graded plans as examples."""
+"""How a plan is graded: lines that hold or do not, each with its value and its bound; and three graded plans as
+examples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ LINES: Mapping[str, str] = {
     "wires": f"at most {percent_text(EXPOSED)} of a step waits for messages between servers",
     "bubble": f"at most {percent_text(BUBBLE)} of a step is the pipeline's bubble",
     "no needless work": "the plan recomputes only if it would not fit otherwise",
-    "defended": f"each claimed number is within {percent_text(CLAIM)} of the planner's, and the named cause costs the most",
+    "defended": f"each claimed number is within {percent_text(CLAIM)} of the planner's, and the named cause "
+    f"costs the most",
 }
 CLAIMS = ("memory", "seconds", "days", "usd", "mfu")  # numbers of an assessment that a defense may claim
 RECOMPUTED = ("full", "selective", "none")  # from the most work to the least
@@ -92,7 +94,8 @@ def _needless(plan: Mapping[str, Any], task: Task) -> bool:
 
 
 def _farthest(found: Assessed, claims: Mapping[str, Any]) -> float:
-    """The largest relative error of the claims; 1 where one is missing, or where the named cause does not cost the most."""
+    """The largest relative error of the claims; 1 where one is missing, or where the named cause does not cost the
+    most."""
     if any(name not in claims for name in (*CLAIMS, "binding")):
         return 1.0
     largest = found.parts[found.binding]
@@ -117,7 +120,8 @@ def exemplars(task: Task = COURSE) -> dict[str, Exemplar]:
     wasteful = {**good, "recompute": "full"}
     notes = {
         "good": (
-            "Tensor parallelism stays inside a server, and the slow wire carries only stages and a gradient sum once a step.",
+            "Tensor parallelism stays inside a server, and the slow wire carries only stages and a gradient sum "
+            "once a step.",
             "Memory is not filled to the brim, so the plan survives a prediction that is a few percent too low.",
             "The defense names the price: tensor-parallel messages, which nothing hides.",
         ),
@@ -139,7 +143,8 @@ def exemplars(task: Task = COURSE) -> dict[str, Exemplar]:
 
 
 def _claimed(name: str, plan: Mapping[str, Any], task: Task) -> dict[str, Any]:
-    """The numbers that the defense states: the planner's, but for the broken plan's memory, which counts one micro-batch in flight."""
+    """The numbers that the defense states: the planner's, but for the broken plan's memory, which counts one
+    micro-batch in flight."""
     found = assess(plan, task)
     claims: dict[str, Any] = {each: getattr(found, each) for each in (*CLAIMS, "binding")}
     if name == "broken":

@@ -1,4 +1,5 @@
-"""The table of parallelisms, from computed bytes: the same tokens on the same number of GPUs, split in one way at a time."""
+"""The table of parallelisms, from computed bytes: the same tokens on the same number of GPUs, split in one way at a
+time."""
 
 from dataclasses import dataclass
 
@@ -79,8 +80,8 @@ def assumes(gpus: int = 8, seq: int = 8192, device: str = "H100 SXM") -> str:
     """The conditions of the table in words."""
     each = convention(STATE).bytes_per_param
     return (
-        f"{DENSE}, and {MIXTURE} for EP, on {gpus} × {device}, a sequence of {seq:,} tokens for each; weights and gradients "
-        f"sent in {8 * WIDTH:g} bits; state of {each:g} bytes per parameter, gradients summed in fp32"
+        f"{DENSE}, and {MIXTURE} for EP, on {gpus} × {device}, a sequence of {seq:,} tokens for each; weights and "
+        f"gradients sent in {8 * WIDTH:g} bits; state of {each:g} bytes per parameter, gradients summed in fp32"
     )
 
 

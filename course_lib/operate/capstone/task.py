@@ -1,4 +1,5 @@
-"""The task of a capstone: a model to train on a cluster, with a deadline and a budget; and the changes that may hit it."""
+"""The task of a capstone: a model to train on a cluster, with a deadline and a budget; and the changes that may hit
+it."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -87,12 +88,13 @@ _EFFECTS: Mapping[str, tuple[str, Callable[[Task], Task]]] = {
         lambda task: replace(task, usd=task.usd / 2, least_tokens=0.4 * task.tokens),
     ),
     "longer context": (
-        f"Sequences become {LONGER} times longer at the same tokens per batch. Deadline and budget grow by {percent_text(EXTRA - 1)}.",
+        f"Sequences become {LONGER} times longer at the same tokens per batch. Deadline and budget grow by "
+        f"{percent_text(EXTRA - 1)}.",
         _longer,
     ),
     "lost server": (
-        "One server is lost for good. The batch may change by up to a twentieth, if degrees no longer divide it, and the run may "
-        f"see fewer tokens: {percent_text(LOST_SHARE)} of what the GPUs left would reach in proportion.",
+        "One server is lost for good. The batch may change by up to a twentieth, if degrees no longer divide it, and "
+        f"the run may see fewer tokens: {percent_text(LOST_SHARE)} of what the GPUs left would reach in proportion.",
         _lost_server,
     ),
     "earlier deadline": (

@@ -1,4 +1,5 @@
-"""Forty named faults: the mechanism, the chapter that explains it, what to look at first, and the setting of the job that it changes."""
+"""Forty named faults: the mechanism, the chapter that explains it, what to look at first, and the setting of the job
+that it changes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

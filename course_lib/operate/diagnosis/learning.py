@@ -1,4 +1,5 @@
-"""The job's loss: a linear classifier trained for sixty steps by four ranks, with the fault in the arithmetic that it belongs to."""
+"""The job's loss: a linear classifier trained for sixty steps by four ranks, with the fault in the arithmetic that it
+belongs to."""
 
 from dataclasses import dataclass, field
 
@@ -83,7 +84,8 @@ def _samples(order: np.ndarray, position: int, rank: int) -> np.ndarray:
 
 
 def _loss(weights: np.ndarray, inputs: np.ndarray, labels: np.ndarray) -> tuple[float, np.ndarray]:
-    """Mean cross entropy over all ranks, and each rank's gradient: inputs (rank, sample, feature), labels (rank, sample)."""
+    """Mean cross entropy over all ranks, and each rank's gradient: inputs (rank, sample, feature), labels (rank,
+    sample)."""
     scores = inputs @ weights
     likely = np.exp(scores - scores.max(2, keepdims=True))
     likely /= likely.sum(2, keepdims=True)

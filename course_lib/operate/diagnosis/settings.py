@@ -1,4 +1,5 @@
-"""The job that is observed: four ranks that train a small model, with what a fault may change. Times are seconds, sizes bytes."""
+"""The job that is observed: four ranks that train a small model, with what a fault may change. Times are seconds, sizes
+bytes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

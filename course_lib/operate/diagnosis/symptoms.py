@@ -1,4 +1,5 @@
-"""What an observer of the job gets: a trace, memory curves, a log and the loss; drawn from a fault's name and a seed."""
+"""What an observer of the job gets: a trace, memory curves, a log and the loss; drawn from a fault's name and a
+seed."""
 
 import random
 from collections.abc import Mapping
@@ -32,7 +33,8 @@ class Symptoms:
 
     @property
     def text(self) -> str:
-        """Everything that fits into lines: the log, milliseconds of each rank by kind of work, memory at each step's start and peak."""
+        """Everything that fits into lines: the log, milliseconds of each rank by kind of work, memory at each step's
+        start and peak."""
         lines = [f"job: {self.job}", *self.log, "trace, ms in all traced steps:"]
         kinds = list(dict.fromkeys(span.kind for span in self.spans))
         for rank in range(RANKS):
@@ -84,7 +86,8 @@ def simulate(job: Settings, seed: int | str) -> Symptoms:
 
 
 def symptom(name: str, seed: int | str = 0) -> Symptoms:
-    """The evidence of a job with one of `FAULTS`; sizes and times differ from seed to seed. ValueError for another name."""
+    """The evidence of a job with one of `FAULTS`; sizes and times differ from seed to seed. ValueError for another
+    name."""
     if name not in FAULTS:
         raise ValueError(f"{name!r} is no fault; choose from {', '.join(FAULTS)}.")
     rng = np.random.default_rng(random.Random(f"{name} {seed}").getrandbits(64))
@@ -153,8 +156,8 @@ def _step_line(job: Settings, learned: Learned, step: int) -> str:
     first = " ".join(map(str, learned.first_samples[step]))
     sums = " ".join(f"{each:04x}" for each in learned.checksums[step])
     line = (
-        f"step {step}: loss {learned.losses[step]:.3f}, norm {learned.norms[step]:.2f} (ranks' own {own}), samples {first}, "
-        f"weights' checksums {sums}, update moved {learned.moved[step]:.0%} of the weights"
+        f"step {step}: loss {learned.losses[step]:.3f}, norm {learned.norms[step]:.2f} (ranks' own {own}), samples "
+        f"{first}, weights' checksums {sums}, update moved {learned.moved[step]:.0%} of the weights"
     )
     if job.kind == "expert":
         line += f", norm of experts {job.expert_scale * learned.norms[step]:.2f}"
@@ -170,6 +173,7 @@ def _watchdog(job: Settings) -> list[str]:
             continue
         kind = "ALLGATHER" if rank == odd else "ALLREDUCE"
         lines.append(
-            f"rank {rank}: watchdog: SeqNum={SEQUENCE + STEPS * step}, OpType={kind}, ran for 600000 ms before timing out"
+            f"rank {rank}: watchdog: SeqNum={SEQUENCE + STEPS * step}, OpType={kind}, ran for 600000 ms "
+            f"before timing out"
         )
     return lines

@@ -1,4 +1,5 @@
-"""The job's trace and memory: each rank has a clock; computing moves it on, and a collective begins when its last rank is there."""
+"""The job's trace and memory: each rank has a clock; computing moves it on, and a collective begins when its last rank
+is there."""
 
 from dataclasses import dataclass, field
 

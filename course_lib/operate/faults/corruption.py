@@ -1,7 +1,8 @@
 """Silent data corruption: wrong bits without an error, and three ways to notice them.
 
-*Checksums* compare what should be equal: replicas after a step, a file and its record. *Replay* runs a deterministic step twice from
-the same state; it finds a device that computes wrongly now and then. A *checked product* carries one more row, whose sum must agree.
+*Checksums* compare what should be equal: replicas after a step, a file and its record. *Replay* runs a deterministic
+step twice from the same state; it finds a device that computes wrongly now and then. A *checked product* carries one
+more row, whose sum must agree.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ class Vote:
 
 
 def vote(checksums: Sequence[int]) -> Vote:
-    """The replicas that differ from more than half of them. Two replicas can detect a difference, but not tell who is right."""
+    """The replicas that differ from more than half of them. Two replicas can detect a difference, but not tell who is
+    right."""
     if not checksums:
         raise ValueError("There are no checksums to compare.")
     value, count = Counter(checksums).most_common(1)[0]

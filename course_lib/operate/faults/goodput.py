@@ -86,7 +86,8 @@ class Ledger:
 
 
 def simulate_goodput(plan: Plan, seconds: float, seed: int = 0, stretches: bool = False) -> Ledger:
-    """Run the plan for so many seconds. Work since the last durable checkpoint counts as kept if the run simply ends there."""
+    """Run the plan for so many seconds. Work since the last durable checkpoint counts as kept if the run simply ends
+    there."""
     require("seconds", seconds, "s")
     rng = np.random.default_rng(seed)
     slow = _SlowTimes(plan, seconds, np.random.default_rng((seed, 1)))
@@ -120,7 +121,8 @@ def simulate_goodput(plan: Plan, seconds: float, seed: int = 0, stretches: bool 
 
 
 def _until(plan: Plan, start: float, stop: float, restarting: bool, fails: bool) -> Iterator[Stretch]:
-    """What happens from `start` until the failure (or the end of the run) at `stop`: restart, segments, and what is lost."""
+    """What happens from `start` until the failure (or the end of the run) at `stop`: restart, segments, and what is
+    lost."""
     now = start
     if restarting and plan.restart:
         now = min(start + plan.restart, stop)

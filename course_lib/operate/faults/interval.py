@@ -55,7 +55,8 @@ def expected_goodput(interval: float, cost: float, mtbf: float, restart: float =
 
 
 def first_order_goodput(interval: float, cost: float, mtbf: float, restart: float = 0.0) -> float:
-    """What most reports use: (1 − (R + τ/2)/M) / (1 + δ/τ). Good while all times are much shorter than M; never below 0."""
+    """What most reports use: (1 − (R + τ/2)/M) / (1 + δ/τ). Good while all times are much shorter than M; never below
+    0."""
     interval, mtbf = require("interval", interval, "s"), require("mtbf", mtbf, "s")
     cost = require("cost", cost, "s", open_below=False)
     restart = require("restart", restart, "s", open_below=False)

@@ -20,7 +20,8 @@ def failure_rate(failures: float, devices: float, seconds: float) -> float:
 
 
 def mtbf(devices: float, rate: float) -> float:
-    """Mean time between failures of a job on so many devices, in seconds: 1 / (devices × rate). `rate` is per device-second."""
+    """Mean time between failures of a job on so many devices, in seconds: 1 / (devices × rate). `rate` is per
+    device-second."""
     return 1.0 / (require("devices", devices, "devices") * require("rate", rate, "failures per device-second"))
 
 

@@ -50,7 +50,8 @@ def cache_bytes(tokens: int, channels: int, bits: int, per: str, scale_size: flo
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """Softmax attention of q (…, queries, channels) to k and v (…, tokens, channels), without a mask: decoding sees the whole cache."""
+    """Softmax attention of q (…, queries, channels) to k and v (…, tokens, channels), without a mask: decoding sees the
+    whole cache."""
     return (q @ k.transpose(-2, -1) / math.sqrt(q.shape[-1])).softmax(-1) @ v
 
 
@@ -62,7 +63,8 @@ def attention_error(q: Tensor, k: Tensor, v: Tensor, bits: int, keys: str = "cha
 
 
 def keys_with_outliers(tokens: int, channels: int, outliers: int, times: float, seed: int = 0) -> Tensor:
-    """Keys (tokens, channels) of which some channels are `times` larger for all tokens, as measured in trained models."""
+    """Keys (tokens, channels) of which some channels are `times` larger for all tokens, as measured in trained
+    models."""
     coin = torch.Generator().manual_seed(seed)
     keys = torch.randn(tokens, channels, generator=coin)
     keys[:, torch.randperm(channels, generator=coin)[:outliers]] *= times

@@ -1,4 +1,5 @@
-"""What tokens cost: a replica's rent over the tokens that it really serves, and a model's training and serving together."""
+"""What tokens cost: a replica's rent over the tokens that it really serves, and a model's training and serving
+together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ def usd_per_million(usd_per_hour: float, devices: int, tokens_per_s: float, util
 
 
 def break_even_tokens(train_usd: float, price: float, cost: float) -> float:
-    """Tokens to serve until the margin has paid for the training. `price` and `cost` are US dollars per million tokens."""
+    """Tokens to serve until the margin has paid for the training. `price` and `cost` are US dollars per million
+    tokens."""
     margin = require("price", price, "USD per million tokens") - require(
         "cost", cost, "USD per million tokens", open_below=False
     )

@@ -3,10 +3,11 @@
 The engine decides, and a function that it is given computes. With the model as that function it is a server's engine;
 with the predicted seconds of an iteration and a clock it is a forecast (`forecast`). Both follow the same rules:
 
-- Every running sequence gets its next token; what is left of the iteration's budget goes to prompts, in order of arrival.
+- Every running sequence gets its next token; what is left of the iteration's budget goes to prompts, in order of
+  arrival.
 - A waiting request starts when its whole prompt has pages, and one page stays free for each sequence that runs.
-- If a growing sequence finds no free page, the sequence that started last gives up its pages and waits again, ahead of all others.
-  Its tokens are kept and computed again, so that no token is delivered twice.
+- If a growing sequence finds no free page, the sequence that started last gives up its pages and waits again, ahead of
+  all others. Its tokens are kept and computed again, so that no token is delivered twice.
 """
 
 from __future__ import annotations
@@ -144,8 +145,9 @@ class Engine:
         if len(self.waiting) >= limits.queue and (self.waiting or len(self.running) >= limits.max_batch):
             self.ended["refused"] += 1
             raise Overloaded(
-                f"The queue is full: {len(self.waiting)} of {limits.queue} places. Its requests wait for {self._waited_for()}: "
-                f"{len(self.running)} of {limits.max_batch} sequences run, and {self.pages_used} of {limits.pages} pages are in use."
+                f"The queue is full: {len(self.waiting)} of {limits.queue} places. Its requests wait for "
+                f"{self._waited_for()}: {len(self.running)} of {limits.max_batch} sequences run, and "
+                f"{self.pages_used} of {limits.pages} pages are in use."
             )
         generation = Generation(
             next(self._ids), tuple(prompt), max_tokens, tuple(map(tuple, stops)), extra, list(prompt)
@@ -253,7 +255,8 @@ class Engine:
         return self.pool.match(generation.tokens) if self.limits.share_prefixes else ()
 
     def _has_room(self, generation: Generation, shared: Sequence[int]) -> bool:
-        """Whether a page would be left for each sequence that runs. A shared page that nobody uses counts as a free one."""
+        """Whether a page would be left for each sequence that runs. A shared page that nobody uses counts as a free
+        one."""
         taken = self.pool.pages_of(len(generation.tokens)) - sum(self.pool.counts[page] > 0 for page in shared)
         return self.pool.free_pages - taken >= len(self.running)
 

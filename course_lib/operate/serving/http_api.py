@@ -48,7 +48,10 @@ class _Handler(tornado.web.RequestHandler):
 class _NotFound(tornado.web.RequestHandler):
     def prepare(self) -> None:
         paths = "POST /v1/completions, GET /v1/models, /health and /metrics"
-        message = f"There is no {self.request.path} at {self.request.host}; this server has {paths} on 127.0.0.1 and localhost."
+        message = (
+            f"There is no {self.request.path} at {self.request.host}; this server has {paths} on 127.0.0.1 "
+            f"and localhost."
+        )
         if self.request.path.endswith("/chat/completions"):
             message = "This model completes text and has no chat template: use POST /v1/completions."
         self.set_status(404)

@@ -23,7 +23,8 @@ Cost = Callable[..., float]  # iteration_seconds(chunk, chunk_pairs, batch, cont
 
 @dataclass(slots=True)
 class Live:
-    """A request in the replica. `computed` tokens have keys and values; `goal` is what must be computed before it decodes."""
+    """A request in the replica. `computed` tokens have keys and values; `goal` is what must be computed before it
+    decodes."""
 
     place: int  # in the list of requests
     prompt: int
@@ -40,7 +41,8 @@ class Live:
 
 @dataclass(slots=True)
 class Replica:
-    """The state of one replica. `chunked` mixes prompts with decoding; otherwise prompts go first and decoding waits."""
+    """The state of one replica. `chunked` mixes prompts with decoding; otherwise prompts go first and decoding
+    waits."""
 
     cost: Cost
     capacity: int  # tokens
@@ -113,7 +115,8 @@ class Replica:
         for one in requests:
             if self._pages_of(one.prompt + one.output) > room:
                 raise ValueError(
-                    f"Request {one.id} needs {one.prompt + one.output:,} tokens of cache, and the replica has {room * self.page:,}."
+                    f"Request {one.id} needs {one.prompt + one.output:,} tokens of cache, and the replica has "
+                    f"{room * self.page:,}."
                 )
 
     def _pages_of(self, tokens: int) -> int:
@@ -141,7 +144,8 @@ class Replica:
         self.groups[one.group] = size
 
     def _admit(self, requests: Sequence[Request]) -> None:
-        """Start waiting requests, first come first served, while a place, pages and (unless chunked) budget are left."""
+        """Start waiting requests, first come first served, while a place, pages and (unless chunked) budget are
+        left."""
         asked = sum(each.goal - each.computed for each in self.prefilling)
         while self.waiting and len(self.decoding) + len(self.prefilling) < self.max_batch:
             sequence = self.waiting[0]
@@ -234,7 +238,8 @@ class Replica:
             self._begin(sequence)
 
     def _room_for_step(self) -> bool:
-        """Free pages for one token of each decoding sequence, by preempting the latest if need be. False if nobody is left."""
+        """Free pages for one token of each decoding sequence, by preempting the latest if need be. False if nobody is
+        left."""
         while self.decoding and self.phases[-self.steps % self.page] > self.free:
             self._preempt()
         return bool(self.decoding or self.prefilling)
@@ -276,7 +281,8 @@ class Replica:
         return self.ends[0][0] - self.steps
 
     def _steps_in_memory(self, steps: int) -> int:
-        """How many of `steps` iterations find pages for every sequence; at least one, since there is room for a step."""
+        """How many of `steps` iterations find pages for every sequence; at least one, since there is room for a
+        step."""
         count = len(self.decoding)
         if (steps // self.page + 1) * count <= self.free:
             return steps

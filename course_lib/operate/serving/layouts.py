@@ -1,4 +1,5 @@
-"""How to spend a server's GPUs: one large replica for latency, several small ones for throughput, or pools for prefill and decode."""
+"""How to spend a server's GPUs: one large replica for latency, several small ones for throughput, or pools for prefill
+and decode."""
 
 from dataclasses import dataclass, replace
 
@@ -84,7 +85,8 @@ def pool_sizes(
         batch -= 1
     if not batch:
         raise ValueError(
-            f"Even one sequence takes {decode_seconds(deployment, 1, context):.3g} s a token; the limit is {token_limit:g} s."
+            f"Even one sequence takes {decode_seconds(deployment, 1, context):.3g} s a token; the limit is "
+            f"{token_limit:g} s."
         )
     prefill_work = rate * prefill_seconds(deployment, prompt)
     decode_work = rate * output * decode_seconds(deployment, batch, context) / batch

@@ -22,7 +22,8 @@ CACHES = ("none", "contiguous", "paged")
 
 
 class KVCache:
-    """Keys and values of B sequences of equal length, each in one block of `config.seq_len` slots that is reserved at once."""
+    """Keys and values of B sequences of equal length, each in one block of `config.seq_len` slots that is reserved at
+    once."""
 
     def __init__(
         self, config: Config, batch: int = 1, dtype: torch.dtype | None = None, device: torch.device | str = "cpu"
@@ -40,7 +41,8 @@ class KVCache:
 
 
 class PagedCache:
-    """Keys and values of any number of sequences, in pages of `page_size` tokens that belong to whoever the page tables say."""
+    """Keys and values of any number of sequences, in pages of `page_size` tokens that belong to whoever the page tables
+    say."""
 
     def __init__(
         self,
@@ -145,7 +147,8 @@ def paged_logits(model: Transformer, cache: PagedCache, chunks: Sequence[Chunk])
 
 
 class _Plan:
-    """Where the tokens of an iteration stand, where their keys go, and which pages each attends to: the same for every layer."""
+    """Where the tokens of an iteration stand, where their keys go, and which pages each attends to: the same for every
+    layer."""
 
     def __init__(self, config: Config, cache: PagedCache, chunks: Sequence[Chunk]) -> None:
         if not chunks:
@@ -186,7 +189,8 @@ class _Plan:
 
 
 class _Group:
-    """Sequences with as many new tokens each: their rows among all tokens, their page tables padded, and who sees what."""
+    """Sequences with as many new tokens each: their rows among all tokens, their page tables padded, and who sees
+    what."""
 
     def __init__(self, members: Sequence[tuple[range, Chunk]], size: int, device: torch.device) -> None:
         tables = [chunk.pages[: -(-(chunk.start + len(chunk.tokens)) // size)] for _, chunk in members]
@@ -209,7 +213,8 @@ def _check(config: Config, cache: PagedCache, chunk: Chunk) -> None:
         )
     if end > len(chunk.pages) * cache.page_size:
         raise ValueError(
-            f"{end} tokens need {-(-end // cache.page_size)} pages of {cache.page_size}, and the table has {len(chunk.pages)}."
+            f"{end} tokens need {-(-end // cache.page_size)} pages of {cache.page_size}, and the table has "
+            f"{len(chunk.pages)}."
         )
     if wrong := [page for page in chunk.pages if not 0 <= page < cache.pages]:
         raise ValueError(f"Page {wrong[0]} is not in the pool, whose pages are 0 to {cache.pages - 1}.")
@@ -218,14 +223,15 @@ def _check(config: Config, cache: PagedCache, chunk: Chunk) -> None:
 def generate(
     model: Transformer, prompt: Sequence[int], count: int, cache: str = "contiguous", page_size: int = 16
 ) -> list[int]:
-    """The `count` most likely next tokens, one at a time, without a cache or with either kind: the same tokens each way."""
+    """The `count` most likely next tokens, one at a time, without a cache or with either kind: the same tokens each
+    way."""
     if cache not in CACHES:
         raise ValueError(f"cache is {cache!r}; it must be one of {', '.join(map(repr, CACHES))}.")
     require_whole("count", count, "tokens")
     if not len(prompt) or len(prompt) + count > model.config.seq_len:
         raise ValueError(
-            f"A prompt of {len(prompt)} tokens and {count} new ones do not fit the model's seq_len={model.config.seq_len}; "
-            "the prompt has at least one token."
+            f"A prompt of {len(prompt)} tokens and {count} new ones do not fit the model's "
+            f"seq_len={model.config.seq_len}; the prompt has at least one token."
         )
     tokens, weight = list(map(int, prompt)), model.embedding.weight
     if cache == "none":

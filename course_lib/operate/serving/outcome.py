@@ -1,4 +1,5 @@
-"""What a simulated or measured server did: when each request got its first and its last token, and the gaps between tokens."""
+"""What a simulated or measured server did: when each request got its first and its last token, and the gaps between
+tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +13,8 @@ from course_lib.operate.serving.requests import Request
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Iterations in a row with the same sequences: from `start` to `stop` seconds, who decoded, and whose prompts were computed."""
+    """Iterations in a row with the same sequences: from `start` to `stop` seconds, who decoded, and whose prompts were
+    computed."""
 
     start: float
     stop: float
@@ -93,5 +95,6 @@ class Outcome:
 
     @property
     def mean_in_system(self) -> float:
-        """Requests in the system, averaged over `seconds`: the left side of Little's law, from the times of all requests."""
+        """Requests in the system, averaged over `seconds`: the left side of Little's law, from the times of all
+        requests."""
         return float(self.latency.sum() / self.seconds) if self.seconds else 0.0

@@ -1,4 +1,5 @@
-"""A server whose every iteration is decided by a plan function: who computes how many tokens, and who loses its pages."""
+"""A server whose every iteration is decided by a plan function: who computes how many tokens, and who loses its
+pages."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,5 @@
-"""A page pool that keeps the pages of finished prompts until their room is needed, so that a shared prefix is computed once."""
+"""A page pool that keeps the pages of finished prompts until their room is needed, so that a shared prefix is computed
+once."""
 
 from collections.abc import Hashable, Sequence
 
@@ -24,7 +25,8 @@ class PrefixPool(PagePool):
         return sum(not self.counts[page] for page in self._key_of)
 
     def match(self, tokens: Sequence[int]) -> tuple[int, ...]:
-        """The pages that hold the longest known prefix of `tokens`. At least one token is left to compute, for its logits."""
+        """The pages that hold the longest known prefix of `tokens`. At least one token is left to compute, for its
+        logits."""
         found = []
         for key in block_keys(tokens[: len(tokens) - 1], self.page_size):
             if key not in self._page_of:
@@ -33,7 +35,8 @@ class PrefixPool(PagePool):
         return tuple(found)
 
     def publish(self, sequence: Hashable, tokens: Sequence[int]) -> None:
-        """Make the full pages of a sequence's computed `tokens` known. A prefix that is known already keeps its first page."""
+        """Make the full pages of a sequence's computed `tokens` known. A prefix that is known already keeps its first
+        page."""
         for key, page in zip(block_keys(tokens, self.page_size), self.table(sequence), strict=False):
             if key not in self._page_of and page not in self._key_of:
                 self._page_of[key], self._key_of[page] = page, key

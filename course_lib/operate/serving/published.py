@@ -1,7 +1,8 @@
 """Published measurements of engines against this library's predictions, source by source, and the consistency of a day
 of serving.
 
-The constants of `speed.Sustained` and `Deployment.reserve` were chosen on the rows for which `chosen_on` holds, by the smallest mean of
+The constants of `speed.Sustained` and `Deployment.reserve` were chosen on the rows for which `chosen_on` holds, by the
+smallest mean of
 |log(predicted / measured)|; errors are reported on the other rows.
 """
 
@@ -25,10 +26,12 @@ from course_lib.operate.serving.speed import (
 FIT_SOURCES = ("trtllm-2023", "trtllm-2025", "lmdeploy-2023")
 STATIC_SOURCES = ("trtllm-2023",)  # all sequences of a batch start and end together
 NOTES = {
-    "trtllm-2023": "Few rows; kernels of prompts without CUDA graphs are not modeled, so short prompts take longer than predicted.",
+    "trtllm-2023": "Few rows; kernels of prompts without CUDA graphs are not modeled, so short prompts take longer "
+    "than predicted.",
     "trtllm-2025": "The batch is as large as the cache allows with whole replies reserved, at most 2,048.",
     "lmdeploy-2023": "A fixed number of requests at once, each replaced when it ends.",
-    "lambda-vllm-2024": "Not bound by the GPU: the authors report that version 0.6.0, with less work on the CPU, is more than twice as fast.",
+    "lambda-vllm-2024": "Not bound by the GPU: the authors report that version 0.6.0, with less work on the CPU, is "
+    "more than twice as fast.",
     "mlperf-2024": "The division into replicas and the length of prompts are assumptions.",
 }
 MOST_IN_FLIGHT = 2048

@@ -21,7 +21,8 @@ def _load(rate: float, service: float, servers: int = 1) -> float:
 
 
 def mg1_wait(rate: float, service: float, variation: float = 1.0) -> float:
-    """Mean seconds in the queue of one server: Pollaczek–Khinchine. `variation` is the service time's deviation over its mean."""
+    """Mean seconds in the queue of one server: Pollaczek–Khinchine. `variation` is the service time's deviation over
+    its mean."""
     load = _load(rate, service)
     return load * service * (1 + require("variation", variation, open_below=False) ** 2) / (2 * (1 - load))
 

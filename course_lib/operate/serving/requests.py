@@ -32,7 +32,8 @@ class Request:
                 require_whole(name, getattr(self, name), "tokens")
         if not 0 <= self.shared <= self.prompt:
             raise ValueError(
-                f"Request {self.id} shares {self.shared} of its {self.prompt} prompt tokens; it cannot share more than it has."
+                f"Request {self.id} shares {self.shared} of its {self.prompt} prompt tokens; it cannot share more "
+                f"than it has."
             )
 
 

@@ -50,7 +50,8 @@ class Server:
     # --- requests -----------------------------------------------------------------------------------
 
     def accept(self, given: Asked, number: int) -> Reply:
-        """Queue a valid request. Refusal: 400 if it can never run, 429 if too many wait, 503 if the server is ending."""
+        """Queue a valid request. Refusal: 400 if it can never run, 429 if too many wait, 503 if the server is
+        ending."""
         if self.draining:
             raise Refusal(503, "The server is ending and takes no more requests.", "draining")
         stops = [text.encode(stop).tolist() for stop in given.stops if set(stop) <= set(text.vocabulary())]
@@ -134,7 +135,8 @@ class Server:
         return sockets[0].getsockname()[1]
 
     async def drain(self, grace: float, now: asyncio.Event | None = None) -> bool:
-        """Take no more requests and finish those that were accepted; False if some had to be stopped after `grace` seconds.
+        """Take no more requests and finish those that were accepted; False if some had to be stopped after `grace`
+        seconds.
 
         Setting the event `now` ends the wait early.
         """

@@ -1,7 +1,8 @@
 """A server with many users, simulated: four schedulers over one cost model, with every request's first and last token.
 
 - "static": a batch starts together and ends together; nobody joins in between.
-- "continuous": the batch is chosen anew every iteration. Prompts go first, and decoding waits for them. Yu et al. (2022).
+- "continuous": the batch is chosen anew every iteration. Prompts go first, and decoding waits for them. Yu et al.
+  (2022).
 - "chunked": every iteration decodes, and fills the rest of a token budget with parts of prompts. Agrawal et al. (2024).
 - "split": prompts and decoding on different replicas; caches move over a wire in between. Zhong et al. (2024).
 """
@@ -103,7 +104,8 @@ def _join(requests: Sequence[Request], parts: Sequence[Outcome], places: Sequenc
 
 
 def _static(requests: Sequence[Request], deployment: Any, max_batch: int, capacity: int | None, trace: bool) -> Outcome:
-    """Batches of whoever waits when the last batch has ended, each padded to its longest prompt and reserved to its longest reply."""
+    """Batches of whoever waits when the last batch has ended, each padded to its longest prompt and reserved to its
+    longest reply."""
     cost = deployment.iteration_seconds
     room = deployment.kv_capacity if capacity is None else capacity
     order = deque(sorted(range(len(requests)), key=lambda place: requests[place].arrival))
@@ -166,7 +168,8 @@ def _split(
     capacity: int | None,
     options: dict[str, Any],
 ) -> Outcome:
-    """Prompts one at a time on the first free prefill replica; then the cache moves, and a decode replica takes over."""
+    """Prompts one at a time on the first free prefill replica; then the cache moves, and a decode replica takes
+    over."""
     require_whole("decode_replicas", decodes)
     order = sorted(range(len(requests)), key=lambda place: requests[place].arrival)
     free = [0.0] * prefills

@@ -37,7 +37,8 @@ def verify(drafted: Sequence[int], draft: object, target: object, rng: np.random
     q = _distribution("draft", draft) if len(drafted) else np.zeros((0, p.shape[-1]))
     if q.shape != (len(drafted), p.shape[-1]) or len(p) != len(drafted) + 1:
         raise ValueError(
-            f"{len(drafted)} drafted tokens need draft ({len(drafted)}, V) and target ({len(drafted) + 1}, V); got {q.shape}, {p.shape}."
+            f"{len(drafted)} drafted tokens need draft ({len(drafted)}, V) and target ({len(drafted) + 1}, V); got "
+            f"{q.shape}, {p.shape}."
         )
     kept: list[int] = []
     for place, token in enumerate(drafted):
@@ -60,7 +61,8 @@ def acceptance(draft: object, target: object) -> float | np.ndarray:
 
 
 def expected_tokens(rate: float, drafted: int) -> float:
-    """Tokens per pass of the large model: (1 − α^(γ+1)) / (1 − α) for an acceptance rate α that is the same everywhere."""
+    """Tokens per pass of the large model: (1 − α^(γ+1)) / (1 − α) for an acceptance rate α that is the same
+    everywhere."""
     rate = require("rate", rate, "a fraction of one", most=1.0, open_below=False)
     count = require_whole("drafted", drafted, least=0) + 1
     return float(count) if rate == 1 else (1 - rate**count) / (1 - rate)

@@ -57,8 +57,8 @@ class Deployment:
         if self.kv_capacity < 1:
             need = self.weight_bytes / (1 - self.reserve) / self.device.memory
             raise ValueError(
-                f"{self.model.name} with {self.weight_size:g} bytes per weight leaves no room for a cache on {self.tp} × "
-                f"{self.device.name}; its weights alone need {need:.2f} of them."
+                f"{self.model.name} with {self.weight_size:g} bytes per weight leaves no room for a cache on "
+                f"{self.tp} × {self.device.name}; its weights alone need {need:.2f} of them."
             )
 
     @property
@@ -220,7 +220,8 @@ def steady_tokens_per_s(
 
 
 def static_tokens_per_s(deployment: Deployment, batch: int, prompt: int, output: int) -> float:
-    """Output tokens/s of a batch that starts and ends together: one prefill of all prompts, then `output` − 1 decode iterations."""
+    """Output tokens/s of a batch that starts and ends together: one prefill of all prompts, then `output` − 1 decode
+    iterations."""
     prefill = deployment.iteration_seconds(
         chunk=batch * prompt, chunk_pairs=batch * causal_pairs(prompt), outputs=batch
     )

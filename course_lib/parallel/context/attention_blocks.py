@@ -55,7 +55,8 @@ def count(comm: Comm, q: Tensor, tiles: Sequence[Tile], backward: bool = False) 
 
 
 def saved_for_backward(out: Tensor, log_sum: Tensor, grad_out: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """log_sum, the output's gradient, and delta = Σ grad_out·out: all that the backward pass needs of the forward pass."""
+    """log_sum, the output's gradient, and delta = Σ grad_out·out: all that the backward pass needs of the forward
+    pass."""
     grad_out = grad_out.to(wide(out.dtype))
     return log_sum, grad_out, (grad_out * out).sum(-1)
 
@@ -95,12 +96,13 @@ def check_shapes(comm: Comm, q: Tensor, k: Tensor, v: Tensor, positions: Positio
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.ndim < 3 or x.shape[-2] != own:
             raise ValueError(
-                f"{name} has shape {tuple(x.shape)}; rank {comm.rank} has {own} tokens, so give (…, heads, {own}, head_dim)."
+                f"{name} has shape {tuple(x.shape)}; rank {comm.rank} has {own} tokens, so give (…, heads, "
+                f"{own}, head_dim)."
             )
     if k.shape != v.shape or q.shape[-1] != k.shape[-1] or q.shape[:-3] != k.shape[:-3]:
         raise ValueError(
-            f"q {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)}: k and v must have the same shape, and q the same "
-            "head_dim and leading dimensions."
+            f"q {tuple(q.shape)}, k {tuple(k.shape)} and v {tuple(v.shape)}: k and v must have the same shape, and q "
+            "the same head_dim and leading dimensions."
         )
     if q.shape[-3] % k.shape[-3]:
         fits = [n for n in range(1, q.shape[-3] + 1) if q.shape[-3] % n == 0]

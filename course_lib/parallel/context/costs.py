@@ -12,7 +12,8 @@ from course_lib.cluster.collectives import ring_share
 
 
 class Traffic(NamedTuple):
-    """Bytes and messages that one rank sends for one layer, by pass; a collective counts as one message per other rank."""
+    """Bytes and messages that one rank sends for one layer, by pass; a collective counts as one message per other
+    rank."""
 
     forward: Any  # bytes
     backward: Any  # bytes
@@ -95,7 +96,8 @@ def ulysses_fits(heads: int, kv_heads: int) -> list[int]:
 
 
 def attention_flops(pairs: Any, heads: Any, head_dim: Any, backward: bool = False) -> Any:
-    """FLOPs of attention over `pairs` visible query-key pairs: two products forward, five backward (scores again, and four gradients)."""
+    """FLOPs of attention over `pairs` visible query-key pairs: two products forward, five backward (scores again, and
+    four gradients)."""
     return (10 if backward else 4) * pairs * heads * head_dim
 
 

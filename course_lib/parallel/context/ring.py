@@ -77,7 +77,8 @@ class _Ring(Function):
 
 
 class _Hop:
-    """A block on its way to the next rank, and another arriving from the rank before; blocks without tokens are not sent."""
+    """A block on its way to the next rank, and another arriving from the rank before; blocks without tokens are not
+    sent."""
 
     def __init__(self, comm: Comm, block: Tensor, arrives: Tensor, now: bool) -> None:
         self.comm, self.block, self.arrives, self.works = comm, block, arrives, None

@@ -52,7 +52,8 @@ def to_heads(comm: Comm, x: Tensor, lengths: Sequence[int]) -> Tensor:
 
 
 def to_tokens(comm: Comm, x: Tensor, lengths: Sequence[int]) -> Tensor:
-    """The inverse of `to_heads`, where every head was on one rank: (…, own heads, all tokens, head_dim) -> (…, heads, own tokens, head_dim)."""
+    """The inverse of `to_heads`, where every head was on one rank: (…, own heads, all tokens, head_dim) -> (…, heads,
+    own tokens, head_dim)."""
     return _ToTokens.apply(x, comm, tuple(lengths))
 
 
@@ -108,5 +109,6 @@ def _check(comm: Comm, heads: int, tokens: int, lengths: Sequence[int]) -> None:
         raise ValueError(f"{heads} heads do not divide among {comm.size} ranks; {fits} ranks would fit.")
     if len(lengths) != comm.size or lengths[comm.rank] != tokens:
         raise ValueError(
-            f"Rank {comm.rank} of {comm.size} has {tokens} tokens, and lengths is {list(lengths)}: give every rank's number."
+            f"Rank {comm.rank} of {comm.size} has {tokens} tokens, and lengths is {list(lengths)}: give every "
+            f"rank's number."
         )

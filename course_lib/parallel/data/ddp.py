@@ -22,7 +22,8 @@ BUCKET = 25 * 2**20  # bytes: torch's default
 
 
 def average_gradients(comm: Comm, parameters: Iterable[nn.Parameter]) -> None:
-    """Replace every gradient by the mean over ranks, one all-reduce each, after the backward pass; a missing gradient counts as zero."""
+    """Replace every gradient by the mean over ranks, one all-reduce each, after the backward pass; a missing gradient
+    counts as zero."""
     for parameter in parameters:
         if parameter.requires_grad:
             grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -63,7 +64,8 @@ def on_gradient(parameter: nn.Parameter, method: Callable[[nn.Parameter], None])
 
 
 class Bucket:
-    """Gradients of some parameters in one flat tensor, averaged by one all-reduce; each `.grad` becomes a view of it."""
+    """Gradients of some parameters in one flat tensor, averaged by one all-reduce; each `.grad` becomes a view of
+    it."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         lengths = [each.numel() for each in parameters]
@@ -163,7 +165,8 @@ class DataParallel(nn.Module):
             self._sync = before
 
     def _arrived(self, parameter: nn.Parameter) -> None:
-        """The hook: a gradient is complete. Buckets leave in the same order on all ranks, in whatever order gradients complete."""
+        """The hook: a gradient is complete. Buckets leave in the same order on all ranks, in whatever order gradients
+        complete."""
         if not self._sync:
             return
         if parameter not in self._home[parameter].missing:
@@ -187,8 +190,8 @@ class DataParallel(nn.Module):
         if silent and self.unused == "error" and not idle:
             names = ", ".join(self.names[each] for each in silent[:3])
             raise ValueError(
-                f"rank {self.comm.rank}: no gradient for {names} ({len(silent)} of {len(self.names)} parameters). Use them in "
-                "the loss, freeze them, pass unused='zero', or call idle() on a rank without data."
+                f"rank {self.comm.rank}: no gradient for {names} ({len(silent)} of {len(self.names)} parameters). Use "
+                "them in the loss, freeze them, pass unused='zero', or call idle() on a rank without data."
             )
         for bucket in self.rows:
             for parameter in list(bucket.missing):

@@ -25,7 +25,8 @@ def balance_loss(routing: Routing, comm: Comm | None = None) -> Tensor:
 
 
 def z_loss(logits: Tensor) -> Tensor:
-    """The mean squared log-sum-exp of the router's logits, which keeps them small. Zoph et al., "ST-MoE" (2022), equation 5."""
+    """The mean squared log-sum-exp of the router's logits, which keeps them small. Zoph et al., "ST-MoE" (2022),
+    equation 5."""
     return logits.to(torch.promote_types(logits.dtype, torch.float32)).logsumexp(-1).square().mean()
 
 

@@ -19,7 +19,8 @@ from course_lib.estimate.units import require, require_whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoEShape:
-    """The mixture that takes the place of one MLP. `shared` experts process every token; gated experts have three matrices."""
+    """The mixture that takes the place of one MLP. `shared` experts process every token; gated experts have three
+    matrices."""
 
     hidden: int  # width of a token
     ffn: int  # inner width of one expert
@@ -81,8 +82,8 @@ def capacity(tokens: int, experts: int, top_k: int, factor: float) -> int:
     require("factor", factor)
     if factor < 1:
         raise ValueError(
-            f"The capacity factor is {factor:g}; below 1 the experts cannot take all copies even when the load is even. "
-            "Use 1 or more, or None to drop nothing."
+            f"The capacity factor is {factor:g}; below 1 the experts cannot take all copies even when the load is "
+            "even. Use 1 or more, or None to drop nothing."
         )
     check_top_k(top_k, require_whole("experts", experts))
     return math.ceil(factor * top_k * require_whole("tokens", tokens, least=0) / experts - 1e-9)
@@ -112,7 +113,8 @@ def drop_share(tokens: int, experts: int, top_k: int, factor: float) -> float:
 
 
 def exchange_bytes(counts: ArrayLike, row_bytes: int, ranks: int | None = None) -> list[int]:
-    """Bytes that each rank sends in one exchange, from the copies `counts[source rank][expert]`; own copies stay at home."""
+    """Bytes that each rank sends in one exchange, from the copies `counts[source rank][expert]`; own copies stay at
+    home."""
     to_rank = rank_counts(counts, ranks)
     return [int(row.sum() - row[rank]) * row_bytes for rank, row in enumerate(to_rank)]
 
@@ -155,7 +157,8 @@ def tensor_bytes(tokens: int, hidden: int, ranks: int, element_bytes: int = 2) -
 
 
 def expected_nodes(top_k: int, nodes: int, experts: int) -> float:
-    """The mean number of different nodes among a token's k experts, picked evenly at random; experts divide among the nodes."""
+    """The mean number of different nodes among a token's k experts, picked evenly at random; experts divide among the
+    nodes."""
     per_node = local_experts(experts, nodes)
     check_top_k(top_k, experts)
     none = math.comb(experts - per_node, top_k) / math.comb(experts, top_k)
@@ -166,7 +169,8 @@ def expected_nodes(top_k: int, nodes: int, experts: int) -> float:
 
 
 def imbalance(loads: ArrayLike) -> float:
-    """The largest load over the mean load: 1 is even. Everyone waits for the busiest rank, so the step is this much longer."""
+    """The largest load over the mean load: 1 is even. Everyone waits for the busiest rank, so the step is this much
+    longer."""
     loads = np.asarray(loads, dtype=float)
     return float(loads.max() / loads.mean()) if loads.sum() else 1.0
 

@@ -33,7 +33,8 @@ class _AllToAll(Function):
 
 
 def all_to_all(rows: Tensor, comm: Comm, send: Sequence[int], receive: Sequence[int]) -> Tensor:
-    """Send `send[r]` rows to rank r, in order, and return the rows received, `receive[r]` from rank r. Differentiable."""
+    """Send `send[r]` rows to rank r, in order, and return the rows received, `receive[r]` from rank r.
+    Differentiable."""
     if sum(send) != len(rows) or min((*send, *receive)) < 0:
         raise ValueError(f"send={list(send)} describes {sum(send)} rows, and there are {len(rows)}; they must agree.")
     return _AllToAll.apply(rows, comm, tuple(send), tuple(receive))
@@ -52,7 +53,8 @@ class Dispatched:
 
 
 def dispatch(x: Tensor, routing: Routing, comm: Comm, kept: Tensor | None = None) -> Dispatched:
-    """Send each kept copy of the tokens `x` (T, hidden) to the rank of its expert; rank r holds the r-th block of experts."""
+    """Send each kept copy of the tokens `x` (T, hidden) to the rank of its expert; rank r holds the r-th block of
+    experts."""
     local = local_experts(routing.scores.shape[-1], comm.size)
     copies, counts = sort_copies(routing, kept)
     announced = torch.empty_like(counts)  # rows for each of my experts, by source rank
@@ -65,7 +67,8 @@ def dispatch(x: Tensor, routing: Routing, comm: Comm, kept: Tensor | None = None
 
 
 def combine(outputs: Tensor, sent: Dispatched, routing: Routing, comm: Comm) -> Tensor:
-    """Return the experts' `outputs` (in the order of `sent.rows`) to their tokens: weight each copy at home and add up, (T, hidden)."""
+    """Return the experts' `outputs` (in the order of `sent.rows`) to their tokens: weight each copy at home and add up,
+    (T, hidden)."""
     back = torch.empty_like(sent.arrival)
     back[sent.arrival] = torch.arange(len(back), device=back.device)
     rows = all_to_all(outputs[back], comm, sent.receive, sent.send)

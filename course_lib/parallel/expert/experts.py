@@ -12,7 +12,8 @@ from course_lib.parallel.expert.routing import Routing
 
 
 class Experts(nn.Module):
-    """Gated MLPs of one shape, their weights stacked: gate and up (experts, ffn, hidden), down (experts, hidden, ffn)."""
+    """Gated MLPs of one shape, their weights stacked: gate and up (experts, ffn, hidden), down (experts, hidden,
+    ffn)."""
 
     def __init__(self, experts: int, hidden: int, ffn: int) -> None:
         super().__init__()
@@ -34,7 +35,8 @@ class Experts(nn.Module):
 
 
 def dense_mixture(x: Tensor, routing: Routing, experts: Experts, kept: Tensor | None = None) -> Tensor:
-    """The reference: every expert computes *every* token of `x` (T, hidden), and the weights of those not chosen are zero."""
+    """The reference: every expert computes *every* token of `x` (T, hidden), and the weights of those not chosen are
+    zero."""
     weights = routing.weights if kept is None else routing.weights * kept
     out = torch.zeros_like(x)
     for expert in range(len(experts.gate)):

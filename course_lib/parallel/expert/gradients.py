@@ -19,7 +19,8 @@ from course_lib.cluster import Comm
 
 
 def expert_groups(comm: Comm, ep: int) -> tuple[Comm, Comm]:
-    """(ranks among which the experts are divided, ranks that hold copies of this rank's experts); call it on every rank."""
+    """(ranks among which the experts are divided, ranks that hold copies of this rank's experts); call it on every
+    rank."""
     if ep < 1 or comm.size % ep:
         fits = [count for count in range(1, comm.size + 1) if comm.size % count == 0]
         raise ValueError(f"ep={ep} does not divide {comm.size} ranks; choose ep from {fits}.")

@@ -13,7 +13,8 @@ from course_lib.parallel.expert.layer import Mixture, MixtureLayer
 
 
 def build(config: Config, mixture: Mixture, seed: int = 0, comm: Comm | None = None) -> Transformer:
-    """The model whose weights follow from the seed alone; with `comm`, this rank's part of it, cut from the same weights."""
+    """The model whose weights follow from the seed alone; with `comm`, this rank's part of it, cut from the same
+    weights."""
     model = transformer.build(config, seed)
     coin = torch.Generator().manual_seed(seed + 1)
     for block in model.blocks:

@@ -17,7 +17,8 @@ from course_lib.parallel.expert.routing import Routing
 
 
 def network_rows(routing: Routing, home: int, nodes: int) -> tuple[int, int]:
-    """Rows that tokens of node `home` send over the network in one dispatch: (a row per copy, a row per token and node)."""
+    """Rows that tokens of node `home` send over the network in one dispatch: (a row per copy, a row per token and
+    node)."""
     node = routing.experts // local_experts(routing.scores.shape[-1], nodes)
     away = node != home
     needed = torch.zeros(len(node), nodes, dtype=torch.bool).scatter_(1, node, True)

@@ -1,4 +1,5 @@
-"""Training a mixture of experts on the course's text, over any number of ranks and any division of the experts among them."""
+"""Training a mixture of experts on the course's text, over any number of ranks and any division of the experts among
+them."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def train(
     lr: float = 3e-3,
     seed: int = 0,
 ) -> Trace:
-    """Train on every rank of `comm`, experts divided among blocks of `ep` ranks; `size` sequences per step over all ranks."""
+    """Train on every rank of `comm`, experts divided among blocks of `ep` ranks; `size` sequences per step over all
+    ranks."""
     if size % comm.size:
         raise ValueError(f"{size} sequences do not divide among {comm.size} ranks; give a multiple of {comm.size}.")
     group, copies = expert_groups(comm, ep)

@@ -64,7 +64,8 @@ def placements(
     network: Network,
     messages: Mapping[str, float] | None = None,
 ) -> list[Placement]:
-    """Every order of the axes with its seconds, the quickest first. `nbytes` and `messages` are what a rank sends in a step."""
+    """Every order of the axes with its seconds, the quickest first. `nbytes` and `messages` are what a rank sends in a
+    step."""
     loads: dict[Axes, float] = dict(nbytes.items())
     talk: dict[Axes, float] = dict((messages or {}).items())
     sent = {axes: loads[axes] for axes in loads if any(sizes.get(axis, 1) > 1 for axis in each_axis(axes))}

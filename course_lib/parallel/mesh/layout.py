@@ -20,7 +20,8 @@ from course_lib.estimate.units import require_whole
 
 @dataclass(frozen=True)
 class Mesh:
-    """Ranks in a box: `Mesh({"pp": 2, "dp": 4, "tp": 8})` has 64 ranks. Axes of size 1 are allowed and change nothing."""
+    """Ranks in a box: `Mesh({"pp": 2, "dp": 4, "tp": 8})` has 64 ranks. Axes of size 1 are allowed and change
+    nothing."""
 
     sizes: Mapping[str, int]
 
@@ -48,7 +49,8 @@ class Mesh:
 
     @classmethod
     def megatron(cls, order: str, sizes: Mapping[str, int]) -> Self:
-        """From an order such as "tp-cp-ep-dp-pp", whose first axis changes fastest. An axis that `sizes` lacks has size 1."""
+        """From an order such as "tp-cp-ep-dp-pp", whose first axis changes fastest. An axis that `sizes` lacks has size
+        1."""
         axes = order.split("-")
         unknown = [axis for axis in sizes if axis not in axes]
         if unknown or len(set(axes)) < len(axes):
@@ -107,7 +109,8 @@ class Mesh:
         return tuple(sorted(here + step for step in self._steps(axes)))
 
     def groups(self, *axes: str) -> tuple[tuple[int, ...], ...]:
-        """All groups along `axes`: every rank is in exactly one. Several axes make joint groups, such as dp and cp for gradients."""
+        """All groups along `axes`: every rank is in exactly one. Several axes make joint groups, such as dp and cp for
+        gradients."""
         others = [axis for axis in self.axes if axis not in axes]
         steps = sorted(self._steps(axes))
         return tuple(tuple(first + step for step in steps) for first in sorted(self._steps(others)))

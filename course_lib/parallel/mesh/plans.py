@@ -192,7 +192,8 @@ def _held(job: planner.Job, layout: Layout, micro: int, convention: str) -> dict
 
 
 def _checked(one: Any, sizes: dict[str, int], sequences: int, seq: int, micro: int, virtual: int) -> int:
-    """Micro-batches of a replica; ValueError naming what fits if heads, layers, tokens or sequences cannot be divided."""
+    """Micro-batches of a replica; ValueError naming what fits if heads, layers, tokens or sequences cannot be
+    divided."""
     tp, cp, pp, dp = (sizes[axis] for axis in AXES)
     for axis, part, what, count in (
         ("tp", tp, "attention heads", one.heads),

@@ -15,8 +15,8 @@ from course_lib.estimate.units import require, require_whole
 AXES = ("memory", "compute", "bandwidth")
 CONVENTION, GRADIENT_BYTES = "B", 2  # of the state; of one gradient as it is sent
 ASSUMES = (
-    f"{memory.bytes_per_param(CONVENTION):g} bytes of state per parameter; a ring of {8 * GRADIENT_BYTES}-bit gradients "
-    "through full servers, over all of their adapters"
+    f"{memory.bytes_per_param(CONVENTION):g} bytes of state per parameter; a ring of {8 * GRADIENT_BYTES}-bit "
+    "gradients through full servers, over all of their adapters"
 )
 
 

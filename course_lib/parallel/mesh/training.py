@@ -34,7 +34,8 @@ RATE = 3e-3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What is trained, and how: `sequences` make the batch of all ranks, each replica cuts its own into `microbatches`."""
+    """What is trained, and how: `sequences` make the batch of all ranks, each replica cuts its own into
+    `microbatches`."""
 
     config: Config = CONFIG
     sequences: int = 8
@@ -49,7 +50,8 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """Losses by step; gradients of the last step and weights after it, by their names in the whole model; the gradients' norms."""
+    """Losses by step; gradients of the last step and weights after it, by their names in the whole model; the
+    gradients' norms."""
 
     losses: list[float]
     norms: list[float]
@@ -80,7 +82,8 @@ def alone(job: Job) -> Trained:
 
 
 def communicators(comm: Comm, mesh: Mesh, *joint: tuple[str, ...]) -> dict[Any, Comm]:
-    """This rank's communicator along every axis, and along each tuple of axes in `joint`. Every rank of the world calls it."""
+    """This rank's communicator along every axis, and along each tuple of axes in `joint`. Every rank of the world calls
+    it."""
     found: dict[Any, Comm] = {}
     for axes in (*((axis,) for axis in mesh.axes), *joint):
         for ranks in mesh.groups(*axes):
@@ -91,7 +94,8 @@ def communicators(comm: Comm, mesh: Mesh, *joint: tuple[str, ...]) -> dict[Any, 
 
 
 def positions_of(seq: int, parts: int, part: int) -> Tensor:
-    """The tokens of one cp rank: block `part` and its mirror image of 2·`parts` blocks, so that causal work is even (11)."""
+    """The tokens of one cp rank: block `part` and its mirror image of 2·`parts` blocks, so that causal work is even
+    (11)."""
     blocks = torch.arange(seq).chunk(2 * parts)
     return torch.cat([blocks[part], blocks[2 * parts - 1 - part]]) if parts > 1 else torch.arange(seq)
 

@@ -25,7 +25,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # of a micro-batch's output and targe
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of a step: the loss of the whole batch, the same on every rank, and this rank's spans, in wall seconds."""
+    """The result of a step: the loss of the whole batch, the same on every rank, and this rank's spans, in wall
+    seconds."""
 
     loss: float
     spans: tuple[Span, ...]
@@ -135,7 +136,8 @@ class _Step:
                 work.wait()
 
     def run(self, op: Op, partner: Op | None) -> None:
-        """One operation: wait for its input, compute, keep its result for the next stage. `partner` runs together with it."""
+        """One operation: wait for its input, compute, keep its result for the next stage. `partner` runs together with
+        it."""
         joint = self.together is not None and (op.joins or partner is not None)
         for each in (op, partner) if joint and partner else (op,):
             work = self.receiving.pop(_needs(each), None) if each.kind != "W" else None
@@ -195,7 +197,8 @@ def _needs(op: Op) -> tuple[str, int, int]:
 
 @lru_cache(maxsize=32)
 def _plan(schedule: Schedule, pace: Durations | None) -> list[list[list[Message]]]:
-    """For every rank its sends and receives before each position of its row, and after the last. A faulty schedule is refused."""
+    """For every rank its sends and receives before each position of its row, and after the last. A faulty schedule is
+    refused."""
     validate(schedule)
     found: list[list[list[Message]]] = [[[] for _ in range(len(row) + 1)] for row in schedule.rows]
     for message in messages(schedule, pace):
@@ -215,12 +218,14 @@ def _check(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], inpu
         )
     if len(inputs) < schedule.microbatches:
         raise ValueError(
-            f"{len(inputs)} samples cannot make {schedule.microbatches} micro-batches; {len(inputs)} or fewer would fit."
+            f"{len(inputs)} samples cannot make {schedule.microbatches} micro-batches; {len(inputs)} or "
+            f"fewer would fit."
         )
 
 
 def _check_boundary(out: Tensor, shape: tuple[int, ...], dtype: torch.dtype, stage: int) -> None:
     if tuple(out.shape) != shape or out.dtype != dtype:
         raise ValueError(
-            f"Stage {stage} gives {tuple(out.shape)} {out.dtype}; boundary and dtype promise the next stage {shape} {dtype}."
+            f"Stage {stage} gives {tuple(out.shape)} {out.dtype}; boundary and dtype promise the next stage "
+            f"{shape} {dtype}."
         )

@@ -32,7 +32,8 @@ def gradient_norm(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module
 
 
 def sync_places(schedule: Schedule, rank: int, stages: Mapping[int, nn.Module]) -> dict[int, list[nn.Parameter]]:
-    """The parameters whose gradients are complete after each position of a row: every stage has its own last backward."""
+    """The parameters whose gradients are complete after each position of a row: every stage has its own last
+    backward."""
     last = schedule.last_backward(rank)
     place: dict[nn.Parameter, int] = {}
     for stage, module in stages.items():
@@ -92,7 +93,8 @@ def _here(stages: Mapping[int, nn.Module], tie: Tie) -> list[nn.Parameter]:
 
 @torch.no_grad()
 def add_up(comm: Comm, schedule: Schedule, stages: Mapping[int, nn.Module], tie: Tie) -> None:
-    """The sum of a tied parameter's gradients, on every rank that holds it, in the same order of addition everywhere."""
+    """The sum of a tied parameter's gradients, on every rank that holds it, in the same order of addition
+    everywhere."""
     mine = _here(stages, tie)
     own = _sum(_grad(each) for each in mine).contiguous()
     parts = {rank: torch.empty_like(own) for rank in _holders(schedule, tie)}

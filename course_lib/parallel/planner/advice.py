@@ -75,7 +75,8 @@ def time_parts(plan: Plan) -> dict[str, float]:
 
 
 def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
-    """Each plan in a few lines: its wish and layout; time and cost; memory and time by part; what binds it; what it gives up."""
+    """Each plan in a few lines: its wish and layout; time and cost; memory and time by part; what binds it; what it
+    gives up."""
     lines: list[str] = []
     best = next(iter(plans.values()))
     for place, (wish, plan) in enumerate(plans.items(), start=1):
@@ -83,8 +84,9 @@ def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
         spent = ", ".join(f"{name} {percent_text(each / plan.seconds, 2)}" for name, each in time_parts(plan).items())
         lines += [
             f"{place}. {wish[0].upper()}{wish[1:]}: {degrees(plan)}",
-            f"   {duration_text(plan.seconds)} a step, {cost(plan, tokens)}; MFU {percent_text(float(plan.estimate.mfu))} "
-            f"({percent_text(float(plan.estimate.attention_mfu))} with attention)",
+            f"   {duration_text(plan.seconds)} a step, {cost(plan, tokens)}; MFU "
+            f"{percent_text(float(plan.estimate.mfu))} ({percent_text(float(plan.estimate.attention_mfu))} "
+            "with attention)",
             f"   Memory: {bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}: {held}",
             f"   Time: {spent}",
             f"   {verdict(plan, best)}",

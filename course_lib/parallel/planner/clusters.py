@@ -21,7 +21,8 @@ SAME_CHIP = {
     "GB300": "GB200",
 }  # with other memory: products run alike
 MOST = 1_000_000  # devices
-NOISE = r"nvidia|amd|tesla|geforce|rtx|instinct|radeon|sxm\d*|nvlink|hbm\w*|gpus?|dgx|hgx|nvl\d+|tensor|core|x"  # in a device's name
+# in a device's name
+NOISE = r"nvidia|amd|tesla|geforce|rtx|instinct|radeon|sxm\d*|nvlink|hbm\w*|gpus?|dgx|hgx|nvl\d+|tensor|core|x"
 PROCESSORS = {"A100": 108, "H100": 132, "H200": 132, "B200": 148, "B300": 148, "V100": 80}
 PRICES = {"H100": "H100 hour", "A100": "A100 hour, specialty low", "H200": "H200 hour, specialty low"}
 
@@ -37,7 +38,8 @@ def names() -> tuple[str, ...]:
 
 
 def cluster(of: str, gpus: int | None = None) -> Cluster:
-    """A cluster of `gpus` devices: `cluster("64xH100")`, `cluster("A100-40GB:8")`, `cluster("gb200-nvl72")`, `cluster("Jean Zay A100", 384)`.
+    """A cluster of `gpus` devices: `cluster("64xH100")`, `cluster("A100-40GB:8")`, `cluster("gb200-nvl72")`,
+    `cluster("Jean Zay A100", 384)`.
 
     ValueError that names the nearest cluster with known rates, or if a server would be partly filled.
     """
@@ -106,8 +108,9 @@ def _row(name: str, count: int | None) -> dict[str, str]:
     one = known[0]
     nearest = min(_rows().values(), key=lambda row: _distance(one, facts.device(row["device"])))
     raise ValueError(
-        f"{one.name} ({one.memory.text}) is known, but no published training run says what clusters of it sustain. The nearest with such "
-        f"runs is {nearest['device']} ({facts.device(nearest['device']).memory.text}): {_example(nearest, count or 64)}."
+        f"{one.name} ({one.memory.text}) is known, but no published training run says what clusters of it sustain. "
+        f"The nearest with such runs is {nearest['device']} ({facts.device(nearest['device']).memory.text}): "
+        f"{_example(nearest, count or 64)}."
     )
 
 

@@ -1,4 +1,5 @@
-"""A plan as the command line of a framework, in the version that `facts.framework` names: its options are kept as data."""
+"""A plan as the command line of a framework, in the version that `facts.framework` names: its options are kept as
+data."""
 
 import math
 
@@ -79,7 +80,8 @@ def micro(plan: Plan) -> int:
 
 
 def torchtitan(plan: Plan) -> list[str]:
-    """Flags of torchtitan, whose FSDP shards over all data ranks of a replica. A model that it lacks is one to write: MODULE, CONFIG."""
+    """Flags of torchtitan, whose FSDP shards over all data ranks of a replica. A model that it lacks is one to write:
+    MODULE, CONFIG."""
     where, job = plan.layout, plan.job
     if job.dtype != "bf16":
         raise ValueError("torchtitan chooses fp8 in a model's CONFIG, not on the command line.")
@@ -175,7 +177,8 @@ def _megatron_model(one: Shape) -> list[str]:
     flags = [
         f"--num-layers {one.layers} --hidden-size {one.hidden} --ffn-hidden-size {one.ffn}",
         f"--num-attention-heads {one.heads}",
-        f"--normalization {one.norm} --position-embedding-type {'learned_absolute' if one.learned_positions else 'rope'}",
+        f"--normalization {one.norm} --position-embedding-type "
+        f"{'learned_absolute' if one.learned_positions else 'rope'}",
         "--attention-dropout 0 --hidden-dropout 0",
     ]
     flags += ["--swiglu"] * one.gated + ["--untie-embeddings-and-output-weights"] * (not one.tied)
@@ -237,7 +240,8 @@ def bridge(plan: Plan) -> list[str]:
 
 
 def course(plan: Plan) -> list[str]:
-    """The same layout for `course run train`, which trains its own size nearest to the model: ZeRO-3 is its `fsdp`, all else its `ddp`.
+    """The same layout for `course run train`, which trains its own size nearest to the model: ZeRO-3 is its `fsdp`, all
+    else its `ddp`.
 
     `course run` starts processes on one server, so torchrun starts those of several.
     """
@@ -255,11 +259,13 @@ def course(plan: Plan) -> list[str]:
     _, layers, heads = COURSE_SIZES[size]
     if layers % (where.pp * where.virtual) or heads % where.tp:
         raise ValueError(
-            f"course run's nearest size, {size}, has {layers} layers and {heads} heads, which this layout does not divide."
+            f"course run's nearest size, {size}, has {layers} layers and {heads} heads, which this layout "
+            f"does not divide."
         )
     flags = [
         f"--size {size} --layout {layout}",
-        f"--seq-len {int(job.seq)} --batch {int(job.sequences)} --micro-batches {int(where.microbatches)} --steps {STEPS}",
+        f"--seq-len {int(job.seq)} --batch {int(job.sequences)} --micro-batches {int(where.microbatches)} "
+        f"--steps {STEPS}",
     ]
     flags += [f"--schedule {where.schedule}"] * (where.pp > 1)
     flags += [f"--checkpointing {job.recompute}"] * (job.recompute != "none") + ["--fp8"] * (job.dtype == "fp8")
@@ -280,7 +286,8 @@ FRAMEWORKS = {"torchtitan": torchtitan, "megatron": megatron, "bridge": bridge, 
 
 
 def command(plan: Plan, framework: str) -> str:
-    """The command line that starts this plan in a framework; a comment at its end names the version it is written for."""
+    """The command line that starts this plan in a framework; a comment at its end names the version it is written
+    for."""
     if framework not in FRAMEWORKS:
         raise ValueError(f"No framework {framework!r}; choose from {', '.join(FRAMEWORKS)}.")
     line, known = " ".join(FRAMEWORKS[framework](plan)), facts.frameworks().get(framework)

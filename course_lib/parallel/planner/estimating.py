@@ -88,7 +88,8 @@ def utilization(job: Job, seconds: Any, devices: int, peak: float, attention: bo
 
 
 def _possible(layout: Layout, ok: Any) -> Layout:
-    """The layout with 1 for every degree where it is not possible, because memory's terms refuse what cannot be divided."""
+    """The layout with 1 for every degree where it is not possible, because memory's terms refuse what cannot be
+    divided."""
     if np.all(ok):
         return layout
     names = ("tp", "cp", "pp", "dp", "ep", "virtual", "microbatches", "replicas")

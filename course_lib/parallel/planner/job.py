@@ -1,4 +1,5 @@
-"""What one training step does: the model, its tokens, its number formats, and the software's choices that change time."""
+"""What one training step does: the model, its tokens, its number formats, and the software's choices that change
+time."""
 
 from dataclasses import dataclass, field
 from typing import Any

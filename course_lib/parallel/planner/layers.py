@@ -60,7 +60,8 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
 
 
 def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any, Any]]:
-    """The MLP's products as (rows, k, n, the narrow width, how many); a mixture's layers are averaged with its dense ones."""
+    """The MLP's products as (rows, k, n, the narrow width, how many); a mixture's layers are averaged with its dense
+    ones."""
     one, tp = job.shape, layout.tp
     up = 2 if one.gated else 1
     plain = one.ffn / tp
@@ -129,7 +130,8 @@ def _inner(job: Job, layout: Layout) -> Any:
 
 
 def head(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
-    """Seconds of the output projection's three products, and of the loss: 30 bytes a logit, forward and backward together."""
+    """Seconds of the output projection's three products, and of the loss: 30 bytes a logit, forward and backward
+    together."""
     one, tokens = job.shape, batch * job.seq / layout.cp
     wide = one.vocab / layout.tp
     rate = cluster.matmul

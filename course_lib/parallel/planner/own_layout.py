@@ -1,4 +1,5 @@
-"""A layout that somebody wrote down, such as "tp=8, pp=4, zero=1, microbatches=64, recompute=full", as a plan to be judged."""
+"""A layout that somebody wrote down, such as "tp=8, pp=4, zero=1, microbatches=64, recompute=full", as a plan to be
+judged."""
 
 import re
 from dataclasses import replace
@@ -15,7 +16,8 @@ LARGEST = 1_000_000
 
 
 def judged(text: str, job: Job, cluster: Cluster) -> Plan:
-    """The plan of a layout in words. `dp` follows from the devices, and `microbatches` from `microbatch`, 1 sequence if neither is given.
+    """The plan of a layout in words. `dp` follows from the devices, and `microbatches` from `microbatch`, 1 sequence if
+    neither is given.
 
     ValueError if a word is not understood; NoPlan with the reasons if the layout cannot run.
     """

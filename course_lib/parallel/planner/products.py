@@ -1,4 +1,5 @@
-"""Seconds of a matrix product by its shape: whole tiles, waves of tiles, aligned widths, and the bytes that must move."""
+"""Seconds of a matrix product by its shape: whole tiles, waves of tiles, aligned widths, and the bytes that must
+move."""
 
 from typing import Any
 
@@ -15,7 +16,8 @@ def aligned_share(width: Any) -> Any:
 
 
 def _tiled(tiles: Any, depth: Any, cluster: Cluster, rate: Any) -> Any:
-    """Seconds of so many tiles, each `depth` deep: the processors take one each, wave after wave, and the last wave is not full."""
+    """Seconds of so many tiles, each `depth` deep: the processors take one each, wave after wave, and the last wave is
+    not full."""
     waves = tiles / cluster.processors
     busy = np.where(waves > 1, waves + LAST_WAVE, 1.0)
     return busy * depth * (2.0 * cluster.processors * TILE * TILE) / rate
@@ -33,7 +35,8 @@ def product_seconds(m: Any, k: Any, n: Any, cluster: Cluster, rate: Any, width: 
 
 
 def layer_seconds(m: Any, k: Any, n: Any, cluster: Cluster, rate: Any, width: float = 2.0) -> tuple[Any, Any, Any]:
-    """Seconds of Y = X W with X of (m, k), of dX = dY Wᵀ and of dW = Xᵀ dY: `product_seconds` of three products of the same bytes."""
+    """Seconds of Y = X W with X of (m, k), of dX = dY Wᵀ and of dW = Xᵀ dY: `product_seconds` of three products of the
+    same bytes."""
     moved = width * (m * k + k * n + m * n) / cluster.memory_rate
     rows, depths, columns = (np.ceil(size / TILE) for size in (m, k, n))
     each = ((rows * columns, k), (rows * depths, n), (depths * columns, m))

@@ -1,4 +1,5 @@
-"""Every layout of a job on a cluster, estimated at once; the best few, and those that nothing beats in time, memory and cost."""
+"""Every layout of a job on a cluster, estimated at once; the best few, and those that nothing beats in time, memory and
+cost."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -78,8 +79,9 @@ def layouts(
                 found += _rest(job, cluster, schedule, zero, tp, cp, pp)
     if not found:
         raise NoPlan(
-            f"No layout uses all {cluster.gpus} devices: tp must divide {one.heads} heads, cp {int(job.seq):,} tokens, pp {one.layers} layers "
-            f"and dp {int(job.sequences):,} sequences, and tp x cp x pp x dp must be {cluster.gpus}."
+            f"No layout uses all {cluster.gpus} devices: tp must divide {one.heads} heads, cp {int(job.seq):,} "
+            f"tokens, pp {one.layers} layers and dp {int(job.sequences):,} sequences, and tp x cp x pp x dp must be "
+            f"{cluster.gpus}."
         )
     columns = np.array(found, dtype=np.int64).T
     values = dict(zip(("tp", "cp", "pp", "dp", "ep", "zero", "virtual", "microbatches"), columns, strict=True))
@@ -197,10 +199,11 @@ def choices(
     deadline: float | None = None,
     max_usd: float | None = None,
 ) -> dict[str, Plan]:
-    """Plans that differ in what one may want: the quickest, the one with the fewest axes, the one with the most memory to spare,
-    the quickest that keeps weights whole.
+    """Plans that differ in what one may want: the quickest, the one with the fewest axes, the one with the most memory
+    to spare, the quickest that keeps weights whole.
 
-    Layouts whose steps differ by less than a thousandth are one plan, the simplest of them. A wish that an earlier plan grants is left out.
+    Layouts whose steps differ by less than a thousandth are one plan, the simplest of them. A wish that an earlier plan
+    grants is left out.
     """
     found = tried(job, cluster)
     columns = [_columns(many, each) for _, many, each in found]
@@ -236,7 +239,8 @@ def choices(
 
 
 def _columns(many: Layout, found: Estimate) -> tuple[np.ndarray, ...]:
-    """Seconds, infinite where a layout cannot run; memory; how many axes; doublings of all axes but data; whether weights are sharded."""
+    """Seconds, infinite where a layout cannot run; memory; how many axes; doublings of all axes but data; whether
+    weights are sharded."""
     fine = np.asarray(found.ok)
     degrees = [np.broadcast_to(getattr(many, name), fine.shape) for name in AXES]
     return (
@@ -249,7 +253,8 @@ def _columns(many: Layout, found: Estimate) -> tuple[np.ndarray, ...]:
 
 
 def _simple_first(plan: Plan) -> float:
-    """Seconds, and a thousandth more for each doubling of an axis other than data: of equally quick plans the simplest is best."""
+    """Seconds, and a thousandth more for each doubling of an axis other than data: of equally quick plans the simplest
+    is best."""
     where = plan.layout
     return plan.seconds * (1 + 1e-3 * float(np.log2(where.tp * where.cp * where.pp * where.ep)))
 
@@ -272,8 +277,9 @@ def _within(plans: list[Plan], tokens: float | None, deadline: float | None, max
     kept = [plan for plan in plans if deadline is None or plan.days(tokens) * DAY <= deadline]
     if deadline is not None and not kept:
         raise NoPlan(
-            f"The quickest layout needs {plans[0].days(tokens):.1f} days for {number_text(tokens)} tokens; the deadline is "
-            f"{deadline / DAY:.1f} days. Allow that long, or use at least {plans[0].days(tokens) * DAY / deadline:.1f} times the devices."
+            f"The quickest layout needs {plans[0].days(tokens):.1f} days for {number_text(tokens)} tokens; the "
+            f"deadline is {deadline / DAY:.1f} days. Allow that long, or use at least "
+            f"{plans[0].days(tokens) * DAY / deadline:.1f} times the devices."
         )
     paid = [plan for plan in kept if max_usd is None or plan.usd(tokens) <= max_usd]
     if not paid:
@@ -291,6 +297,6 @@ def _too_large(nearest: Plan | None) -> str:
     servers = int(np.ceil(nearest.cluster.gpus * held / room / nearest.cluster.per_node))
     degrees = f"tp={where.tp} cp={where.cp} pp={where.pp} dp={where.dp} zero={where.zero}"
     return (
-        f"Nothing fits: the smallest layout ({degrees}, recompute={nearest.job.recompute}) holds {held / 1e9:.0f} GB on a device of "
-        f"{room / 1e9:.0f} GB. About {servers * nearest.cluster.per_node} devices would hold it."
+        f"Nothing fits: the smallest layout ({degrees}, recompute={nearest.job.recompute}) holds {held / 1e9:.0f} GB "
+        f"on a device of {room / 1e9:.0f} GB. About {servers * nearest.cluster.per_node} devices would hold it."
     )

@@ -67,7 +67,8 @@ class Layer:
 
 
 def micro_batch(job: Job, layout: Layout) -> Any:
-    """Sequences of one micro-batch: global batch = micro-batch x micro-batches x data ranks. Context ranks share a sequence."""
+    """Sequences of one micro-batch: global batch = micro-batch x micro-batches x data ranks. Context ranks share a
+    sequence."""
     return job.sequences / (layout.dp * layout.microbatches)
 
 
@@ -102,7 +103,8 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
 
 
 def _behind(work: Pass, talk: tuple[Any, Any]) -> tuple[Any, Any]:
-    """What is left of forward and backward communication behind the work that it overlaps with: keys travel while scores are computed."""
+    """What is left of forward and backward communication behind the work that it overlaps with: keys travel while
+    scores are computed."""
     return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
 
 
@@ -155,7 +157,8 @@ def step_time(job: Job, cluster: Cluster, layout: Layout) -> Step:
 
 
 def _slowest(layers: Any, stages: Any, per_layer: Any, ends: Any) -> tuple[Any, Any]:
-    """Layers on the slowest stage, and 1 if it has the head. Where layers do not divide, the last stage has one less than the others."""
+    """Layers on the slowest stage, and 1 if it has the head. Where layers do not divide, the last stage has one less
+    than the others."""
     share = layers / stages
     fewer = np.floor(share)
     middle = (share != fewer) & (per_layer > ends)
@@ -163,7 +166,8 @@ def _slowest(layers: Any, stages: Any, per_layer: Any, ends: Any) -> tuple[Any, 
 
 
 def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
-    """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain it."""
+    """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain
+    it."""
     message = message_seconds(job, cluster, layout, batch)
     steady = 0.0 if job.software.overlap_pp else 2 * layout.microbatches * layout.virtual
     return (steady + 2 * (layout.pp - 1)) * message

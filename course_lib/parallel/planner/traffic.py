@@ -44,7 +44,8 @@ def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
 
 
 def tensor_passes(job: Job, layout: Layout) -> tuple[Any, Any]:
-    """How often a layer's activations pass around the tensor-parallel ring, forward and backward, without recomputation."""
+    """How often a layer's activations pass around the tensor-parallel ring, forward and backward, without
+    recomputation."""
     forms = [tp_passes(sequence_parallel=sp, regather=job.software.regather) for sp in (False, True)]
     return tuple(np.where(layout.sp_ways > 1, *reversed(both)) for both in zip(*forms, strict=True))
 
@@ -117,12 +118,14 @@ def rank_params(job: Job, layout: Layout) -> tuple[Any, Any]:
 
 
 def experts_alike(layout: Layout) -> Any:
-    """Ranks that hold the same experts and sum their gradients; one where expert parallelism takes the tensor ranks in as well."""
+    """Ranks that hold the same experts and sum their gradients; one where expert parallelism takes the tensor ranks in
+    as well."""
     return np.maximum(layout.dp * layout.cp // layout.ep, 1)
 
 
 def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
-    """Data parallelism's gathered weights and scattered gradients, one message a layer; with replicas (HSDP), gradients are also summed."""
+    """Data parallelism's gathered weights and scattered gradients, one message a layer; with replicas (HSDP), gradients
+    are also summed."""
     dense, experts = rank_params(job, layout)
     ranks, stride = layout.dp * layout.cp, layout.tp
     width = job.software.grad_bytes
@@ -145,7 +148,8 @@ def data_bytes(layout: Layout, weight: float, gradient: float) -> Any:
 
 
 def stage_borders(layout: Layout) -> Any:
-    """Borders that a micro-batch crosses between ranks: between all chunks, since the last rank's chunk sends to the first rank's next one."""
+    """Borders that a micro-batch crosses between ranks: between all chunks, since the last rank's chunk sends to the
+    first rank's next one."""
     return np.where(np.greater(layout.pp, 1), layout.pp * layout.virtual - 1, 0)
 
 

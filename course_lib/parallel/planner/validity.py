@@ -1,4 +1,5 @@
-"""Why a layout cannot run, as a mask with reasons: nothing is raised, so that one bad layout does not hide a thousand good ones."""
+"""Why a layout cannot run, as a mask with reasons: nothing is raised, so that one bad layout does not hide a thousand
+good ones."""
 
 from typing import Any
 

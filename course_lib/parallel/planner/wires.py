@@ -18,13 +18,15 @@ def ranks_per_node(size: Any, stride: Any, cluster: Cluster) -> Any:
 
 
 def start_seconds(size: Any, near: Any, cluster: Cluster) -> Any:
-    """Seconds before the bytes count: one latency for each doubling of the reach, inside and then across, and each rank's hop."""
+    """Seconds before the bytes count: one latency for each doubling of the reach, inside and then across, and each
+    rank's hop."""
     start = cluster.inside.latency * np.log2(near) + cluster.across.latency * np.log2(np.maximum(size / near, 1))
     return start + np.where(near < size, cluster.across.hop * (size - 1), 0.0) if cluster.across.hop else start
 
 
 def gather_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster, messages: Any = 1) -> Any:
-    """Seconds of an all-gather or a reduce-scatter of `nbytes` in total: (n - 1)/n of them pass every rank, in so many messages."""
+    """Seconds of an all-gather or a reduce-scatter of `nbytes` in total: (n - 1)/n of them pass every rank, in so many
+    messages."""
     near = ranks_per_node(size, stride, cluster)
     moved = nbytes * ring_share(size) / ring_rate(size, near, cluster.inside.bandwidth, cluster.across.bandwidth)
     return messages * start_seconds(size, near, cluster) + moved

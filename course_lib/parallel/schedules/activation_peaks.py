@@ -24,5 +24,6 @@ def peak_activations(schedule: Schedule, kept: float = 1.0) -> tuple[float, ...]
 
 
 def weights(schedule: Schedule) -> tuple[float, ...]:
-    """The weights that each rank holds, in units of 1/ranks of the model: 1, or 2 if micro-batches enter at both ends."""
+    """The weights that each rank holds, in units of 1/ranks of the model: 1, or 2 if micro-batches enter at both
+    ends."""
     return tuple(len(schedule.stages_of(rank)) * schedule.share for rank in range(schedule.ranks))

@@ -36,7 +36,8 @@ def dualpipe_v(stages: int, microbatches: int) -> Schedule:
     _sizes(stages, microbatches)
     if microbatches < 2 * stages:
         raise ValueError(
-            f"DualPipeV on {stages} ranks needs {2 * stages} micro-batches at least, not {microbatches}; {2 * stages} would fit."
+            f"DualPipeV on {stages} ranks needs {2 * stages} micro-batches at least, not {microbatches}; "
+            f"{2 * stages} would fit."
         )
     rows = tuple(_row(rank, stages, microbatches, (rank, 0), (2 * stages - 1 - rank, 0)) for rank in range(stages))
     return Schedule("DualPipeV", rows, microbatches, (v_shaped(stages),))

@@ -93,8 +93,8 @@ def rounds_of(stages: int, microbatches: int, name: str) -> None:
     if microbatches % stages:
         fits = [each for each in (microbatches // stages * stages, (microbatches // stages + 1) * stages) if each]
         raise ValueError(
-            f"{name} on {stages} ranks takes micro-batches in rounds of {stages}, and {microbatches} is not a multiple of that; "
-            f"{' or '.join(map(str, fits))} would fit."
+            f"{name} on {stages} ranks takes micro-batches in rounds of {stages}, and {microbatches} is not a "
+            f"multiple of that; {' or '.join(map(str, fits))} would fit."
         )
 
 

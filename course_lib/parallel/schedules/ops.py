@@ -1,4 +1,5 @@
-"""What a schedule is made of: operations, rows of them (one per rank), and the route of a micro-batch through the ranks."""
+"""What a schedule is made of: operations, rows of them (one per rank), and the route of a micro-batch through the
+ranks."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -110,5 +111,6 @@ def _op(item: Any) -> Op:
         kind, stage, microbatch, *joins = item
         return Op(kind, stage, microbatch, *joins)
     raise ValueError(
-        f'{item!r} is not an operation; write Op("F", stage, microbatch), ("F", 2, 0) or "2F0", kinds {", ".join(KINDS)}.'
+        f'{item!r} is not an operation; write Op("F", stage, microbatch), ("F", 2, 0) or "2F0", kinds '
+        f"{', '.join(KINDS)}."
     )

@@ -15,7 +15,8 @@ def cut_evenly(layers: int, stages: int, chunks: int = 1) -> list[range]:
             f"chunks of {', '.join(map(str, fits))} would fit" if fits else f"no chunk count makes {stages} ranks even"
         )
         raise ValueError(
-            f"{layers} layers do not divide into {stages} × {chunks} equal stages; {way}, and `cut` makes uneven stages."
+            f"{layers} layers do not divide into {stages} × {chunks} equal stages; {way}, and `cut` makes "
+            f"uneven stages."
         )
     size = layers // (stages * chunks)
     return [range(first, first + size) for first in range(0, layers, size)]

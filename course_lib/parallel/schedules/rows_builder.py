@@ -14,7 +14,8 @@ class Row:
         self._owed: deque[Op] = deque()
 
     def add(self, kind: str, stage: int, first: int = 0, joins: bool = False) -> None:
-        """The next forward ("F"), backward ("B") or input gradient ("I") of a stage; micro-batches count from `first`."""
+        """The next forward ("F"), backward ("B") or input gradient ("I") of a stage; micro-batches count from
+        `first`."""
         key = ("F" if kind == "F" else "B", stage)
         microbatch = first + self._next[key]
         self._next[key] += 1

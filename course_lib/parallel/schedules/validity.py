@@ -36,7 +36,8 @@ class ScheduleError(ValueError):
 
 
 def validate(schedule: Schedule, buffering: float = math.inf, most_activations: float | None = None) -> Schedule:
-    """The schedule itself, if nothing is wrong with it; else a ScheduleError that marks the faulty steps in the grid."""
+    """The schedule itself, if nothing is wrong with it; else a ScheduleError that marks the faulty steps in the
+    grid."""
     found = faults(schedule, buffering, most_activations)
     if found:
         raise ScheduleError(schedule, found)
@@ -85,7 +86,10 @@ def least_buffering(schedule: Schedule) -> int:
 
 
 def _at(rank: int, place: int, op: Op) -> str:
-    return f"Rank {rank}, step {place} ({op}, {KINDS.get(op.kind, 'of no known kind')} of stage {op.stage}, micro-batch {op.microbatch})"
+    return (
+        f"Rank {rank}, step {place} ({op}, {KINDS.get(op.kind, 'of no known kind')} of stage {op.stage}, "
+        f"micro-batch {op.microbatch})"
+    )
 
 
 def _strangers(schedule: Schedule) -> Iterator[Fault]:
@@ -160,7 +164,10 @@ def _overfull(schedule: Schedule, limit: float) -> Iterator[Fault]:
         for place, op in enumerate(row):
             held += change[op.kind]
             if held * schedule.share > limit + 1e-9:
-                full = f"the rank then holds activations of {held * schedule.share:g} micro-batches, and may hold {limit:g}"
+                full = (
+                    f"the rank then holds activations of {held * schedule.share:g} micro-batches, and may "
+                    f"hold {limit:g}"
+                )
                 yield Fault("memory", rank, place, op, f"{_at(rank, place, op)}: {full}.")
                 break
 

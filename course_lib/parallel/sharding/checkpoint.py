@@ -38,7 +38,8 @@ class Stretch(NamedTuple):
 
 
 def save(folder: str | Path, model: Model, optimizer: Optimizer) -> None:
-    """Write `part-<rank>.bin` and its index; of several replicas, only the first writes. All ranks call it; the folder is shared."""
+    """Write `part-<rank>.bin` and its index; of several replicas, only the first writes. All ranks call it; the folder
+    is shared."""
     folder, rank = Path(folder), model.comm.rank
     copies = getattr(model, "replicas", None)
     if copies is None or copies.rank == 0:
@@ -171,6 +172,7 @@ class _Stored:
                 found.append(torch.frombuffer(data, dtype=dtype))
         if sum(map(len, found)) != stop - start:
             raise ValueError(
-                f"{self.folder}: elements {start} to {stop} of {name} ({what}) are incomplete; was every rank's part kept?"
+                f"{self.folder}: elements {start} to {stop} of {name} ({what}) are incomplete; was every "
+                f"rank's part kept?"
             )
         return torch.cat(found)

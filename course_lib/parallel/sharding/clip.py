@@ -25,7 +25,8 @@ def gradient_norm(model: FullySharded | Zero) -> torch.Tensor:
 
 
 def clip_gradients(model: FullySharded | Zero, most: float) -> torch.Tensor:
-    """Scale all gradients so that their norm is at most `most`; return the norm before. Like `torch.nn.utils.clip_grad_norm_`."""
+    """Scale all gradients so that their norm is at most `most`; return the norm before. Like
+    `torch.nn.utils.clip_grad_norm_`."""
     norm = gradient_norm(model)
     scale = min(1.0, require("most", most) / (float(norm) + 1e-6))
     for shard in model.shards():

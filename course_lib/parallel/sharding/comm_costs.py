@@ -30,7 +30,8 @@ def bytes_per_param_sent(
 
 
 def row_bytes(elements: int, ranks: int, width: int) -> int:
-    """Bytes a rank sends to gather or reduce-scatter a row of elements of `width` bytes: all parts but one, with padding."""
+    """Bytes a rank sends to gather or reduce-scatter a row of elements of `width` bytes: all parts but one, with
+    padding."""
     return (ranks - 1) * Flat({"": elements}, ranks).part * require_whole("width", width, "bytes")
 
 

@@ -1,4 +1,5 @@
-"""Small runs for chapter 08: a model whose units have weights only while they compute, models by stage, live bytes of a step."""
+"""Small runs for chapter 08: a model whose units have weights only while they compute, models by stage, live bytes of a
+step."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ def cut_model(comm: Comm, stage: int, config: Config = SMALL, **choices: Any) ->
 
 
 def live_bytes(comm: Comm, stage: int, config: Config) -> tuple[dict[str, list[int]], dict[str, int]]:
-    """Live bytes by role at every allocation of the second step, and the allocation at which each of its phases ends."""
+    """Live bytes by role at every allocation of the second step, and the allocation at which each of its phases
+    ends."""
     with Accounting(history=True) as account:
         model = cut_model(comm, stage, config, **({"prefetch": 0} if stage == 3 else {}))
         optimizer = torch.optim.AdamW(_stepped(model))

@@ -118,7 +118,8 @@ class Row:
 
 
 def gradient_of(shard: nn.Parameter) -> Tensor | None:
-    """The gradient of a shard. In another dtype than the shard's it is stored in `main_grad`, as torch requires equal dtypes."""
+    """The gradient of a shard. In another dtype than the shard's it is stored in `main_grad`, as torch requires equal
+    dtypes."""
     return shard.grad if shard.grad is not None else getattr(shard, _MAIN_GRAD, None)
 
 

@@ -41,7 +41,8 @@ def _in_backward() -> bool:
 
 
 class _Use(torch.autograd.Function):
-    """A row's whole parameters for one use of its unit. Its backward runs once all gradients of the unit are complete."""
+    """A row's whole parameters for one use of its unit. Its backward runs once all gradients of the unit are
+    complete."""
 
     @staticmethod
     def forward(ctx: Any, shard: nn.Parameter, row: Row, unit: Unit) -> tuple[Tensor, ...]:
@@ -111,7 +112,8 @@ class Unit:
             module.__dict__.pop(key, None)
 
     def _names(self) -> AbstractContextManager[Any]:
-        """A context in which autograd saves only the position of a gathered weight in its row, and other tensors as usual."""
+        """A context in which autograd saves only the position of a gathered weight in its row, and other tensors as
+        usual."""
         if not torch.is_grad_enabled():
             return nullcontext()
         outer = _outer_hooks()
@@ -179,7 +181,8 @@ class FullySharded(nn.Module):
         chosen = list(dict.fromkeys([module, *units]))
         if unknown := [each for each in chosen if each not in named]:
             raise ValueError(
-                f"FullySharded: units contains a {type(unknown[0]).__name__} that is not inside the module; take units from it."
+                f"FullySharded: units contains a {type(unknown[0]).__name__} that is not inside the module; take "
+                f"units from it."
             )
         self.units = [Unit(self, named[each], each, set(chosen) - {each}) for each in chosen]
         _refuse_shared(self.units)
@@ -238,13 +241,14 @@ class FullySharded(nn.Module):
         if missing:
             names = ", ".join(name for row in missing[:2] for name in list(row.shapes)[:2])
             raise ValueError(
-                f"rank {self.comm.rank}: a unit with {names} got no gradient. Use it in the loss, on all ranks, or freeze it "
-                "before the model is sharded."
+                f"rank {self.comm.rank}: a unit with {names} got no gradient. Use it in the loss, on all ranks, or "
+                "freeze it before the model is sharded."
             )
 
     @contextmanager
     def gathered(self) -> Iterator[dict[str, Tensor]]:
-        """A context with the whole weights by name, for reading; they take the whole model's memory. All ranks must enter it."""
+        """A context with the whole weights by name, for reading; they take the whole model's memory. All ranks must
+        enter it."""
         yield {name: view for row in self.rows for name, view in zip(row.shapes, row.views(row.whole()), strict=True)}
         for unit in self.units:
             unit.free()
@@ -270,7 +274,7 @@ def _refuse_shared(units: Sequence[Unit]) -> None:
             if parameter in seen:
                 first, second = (name or "the root" for name in (seen[parameter], unit.name))
                 raise ValueError(
-                    f"A parameter is in two units, {first} and {second}: each would free it while the other needs it. Put both "
-                    "uses in one unit: leave both modules to the root, or wrap a module that contains both."
+                    f"A parameter is in two units, {first} and {second}: each would free it while the other needs it. "
+                    "Put both uses in one unit: leave both modules to the root, or wrap a module that contains both."
                 )
             seen[parameter] = unit.name

@@ -16,7 +16,8 @@ from course_lib.estimate.units import require_whole
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wires:
-    """Two levels of links, inside a server of `per_node` GPUs and between servers: bytes/s one way, and seconds per message."""
+    """Two levels of links, inside a server of `per_node` GPUs and between servers: bytes/s one way, and seconds per
+    message."""
 
     per_node: int
     fast: float

@@ -76,7 +76,8 @@ def work_of(
     gather: float = 2,
     reduce: float = 2,
 ) -> Work:
-    """The work of a unit of `params` parameters with `tokens` on each of `ranks` GPUs that reach `flops_per_s`, with rings."""
+    """The work of a unit of `params` parameters with `tokens` on each of `ranks` GPUs that reach `flops_per_s`, with
+    rings."""
     once = (
         compute.FORWARD
         * require("params", params, "parameters")

@@ -61,7 +61,8 @@ class Zero(nn.Module):
             self._join(row, members)
 
     def _join(self, row: Row, members: list[nn.Parameter]) -> None:
-        """Make the parameters views of the row, and the shard a view of this rank's part, so that no byte is stored twice."""
+        """Make the parameters views of the row, and the shard a view of this rank's part, so that no byte is stored
+        twice."""
         full = row.full = row.shard.new_zeros(row.flat.padded)
         for parameter, view in zip(members, row.views(full), strict=True):
             view.copy_(parameter.data)
@@ -113,8 +114,8 @@ class Zero(nn.Module):
         ]
         if silent:
             raise ValueError(
-                f"rank {self.comm.rank}: no gradient for {', '.join(silent[:3])} ({len(silent)} parameters). Use them in the "
-                "loss, or freeze them before Zero is made."
+                f"rank {self.comm.rank}: no gradient for {', '.join(silent[:3])} ({len(silent)} parameters). Use them "
+                "in the loss, or freeze them before Zero is made."
             )
         self._arrived = [len(members) for members in self._members]
         self._send()

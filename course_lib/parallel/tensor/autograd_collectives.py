@@ -4,9 +4,9 @@ back.
 Outside a region all ranks hold the same tensor, or, with the sequence shared out, each its own tokens. Each operator's
 backward pass is the other of its pair:
 
-    copy_in    identity       | all-reduce          sum_out      all-reduce     | identity       f and g of Megatron-LM
-    gather_in  all-gather     | reduce-scatter      scatter_out  reduce-scatter | all-gather     Korthikanti et al. (2022)
-    split      own part       | all-gather          gather       all-gather     | own part       gradients whole on all ranks
+    copy_in identity | all-reduce sum_out all-reduce | identity f and g of Megatron-LM gather_in all-gather |
+    reduce-scatter scatter_out reduce-scatter | all-gather Korthikanti et al. (2022) split own part | all-gather gather
+    all-gather | own part gradients whole on all ranks
 
 All can be differentiated twice. Shapes are (batch, sequence, hidden); `dim` says which is shared out.
 """
@@ -59,8 +59,8 @@ def share_of(comm: Comm, x: Tensor, dim: int) -> int:
     if x.shape[dim] % comm.size:
         below = x.shape[dim] // comm.size * comm.size
         raise ValueError(
-            f"{x.shape[dim]} rows along dimension {dim} of shape {tuple(x.shape)} do not divide among {comm.size} ranks; "
-            f"cut or pad them to {below or comm.size} or {below + comm.size}."
+            f"{x.shape[dim]} rows along dimension {dim} of shape {tuple(x.shape)} do not divide among {comm.size} "
+            f"ranks; cut or pad them to {below or comm.size} or {below + comm.size}."
         )
     return x.shape[dim] // comm.size
 
@@ -137,7 +137,8 @@ class _Unsplit(Function):
 
 
 def copy_in(x: Tensor, comm: Comm) -> Tensor:
-    """`x` unchanged, on the way into a region: every rank's use of it adds to its gradient, so the gradient is summed."""
+    """`x` unchanged, on the way into a region: every rank's use of it adds to its gradient, so the gradient is
+    summed."""
     return _Copy.apply(x, comm)
 
 

@@ -36,7 +36,8 @@ def gathered_product(comm: Comm, x: Tensor, weight: Tensor, bias: Tensor | None 
 
 
 def scattered_product(comm: Comm, x: Tensor, weight: Tensor) -> Tensor:
-    """This rank's tokens of the sum of all ranks' `F.linear`, as before a reduce-scatter: sums are in flight while terms are computed."""
+    """This rank's tokens of the sum of all ranks' `F.linear`, as before a reduce-scatter: sums are in flight while
+    terms are computed."""
     rows = x.split(share_of(comm, x, 1), 1)
     total = F.linear(rows[(comm.rank - 1) % comm.size], weight)
     for hop in range(comm.size - 1):

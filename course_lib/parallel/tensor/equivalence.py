@@ -18,7 +18,8 @@ SLACK = 1.1  # what rounding of chunks, norms and flags may add
 
 
 def misplaced(model: TensorParallel) -> list[str]:
-    """Deviations from the plan, a sentence each: missing or unknown names, whole matrices, parts that keep a whole alive."""
+    """Deviations from the plan, a sentence each: missing or unknown names, whole matrices, parts that keep a whole
+    alive."""
     found, parameters = [], dict(model.named_parameters())
     for name in sorted(set(model.pieces) ^ set(parameters)):
         found.append(f"{name} is {'not in the plan' if name in parameters else 'in the plan, and not in the model'}.")
@@ -49,13 +50,14 @@ def objections(
         held, sent, done = (meter.peak_roles[rank].get("parameters", 0), meter.bytes_sent[rank], meter.flops[rank])
         if sent * slack < nbytes:
             found.append(
-                f"Rank {rank} sent {bytes_text(sent)}; the parts of a product reach each other in {bytes_text(nbytes)}, not in "
-                "less. Does every rank do everything, or is an operator missing on the way in or out?"
+                f"Rank {rank} sent {bytes_text(sent)}; the parts of a product reach each other in "
+                f"{bytes_text(nbytes)}, not in less. Does every rank do everything, or is an operator missing on the "
+                "way in or out?"
             )
         if sent > nbytes * slack:
             found.append(
-                f"Rank {rank} sent {bytes_text(sent)} where {bytes_text(nbytes)} do: one collective on the way out of each "
-                "pair of matrices, one on the way back in, nothing between the two."
+                f"Rank {rank} sent {bytes_text(sent)} where {bytes_text(nbytes)} do: one collective on the way out of "
+                "each pair of matrices, one on the way back in, nothing between the two."
             )
         if held > parameters * slack:
             found.append(
@@ -74,6 +76,7 @@ def _exposed(run: Run, hidden: float) -> list[str]:
     if worst >= hidden:
         return []
     return [
-        f"Rank {shares.index(worst)} hid {percent_text(worst)} of its communication, and must hide {percent_text(hidden)}: "
-        "the weight's gradient needs no other rank, so compute it while the input's gradient is summed."
+        f"Rank {shares.index(worst)} hid {percent_text(worst)} of its communication, and must hide "
+        f"{percent_text(hidden)}: the weight's gradient needs no other rank, so compute it while the input's "
+        "gradient is summed."
     ]

@@ -34,7 +34,8 @@ class InPieces(Protocol):
 
 
 def finish(model: InPieces) -> None:
-    """Sum partial gradients over the ranks that hold copies, in one message per group: call it once, before the step."""
+    """Sum partial gradients over the ranks that hold copies, in one message per group: call it once, before the
+    step."""
     by_copies: dict[int, list[Tensor]] = {}
     for piece, grad in _gradients(model):
         if piece.partial:
@@ -58,7 +59,8 @@ def _gradients(model: InPieces) -> list[tuple[Piece, Tensor]]:
 
 
 def sum_among(comm: Comm, block: int, flat: Tensor) -> None:
-    """Sum `flat` in place over this rank's block of `block` consecutive ranks, by a ring of messages if that is not the whole group."""
+    """Sum `flat` in place over this rank's block of `block` consecutive ranks, by a ring of messages if that is not the
+    whole group."""
     if block == comm.size:
         comm.all_reduce(flat)
         return

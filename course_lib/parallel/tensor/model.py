@@ -32,7 +32,8 @@ class _Columns(nn.Module):
 
 
 class ParallelAttention(Attention):
-    """This rank's heads: one packed product, attention as usual, and one product whose results are summed over ranks."""
+    """This rank's heads: one packed product, attention as usual, and one product whose results are summed over
+    ranks."""
 
     def __init__(
         self, config: Config, qkv: ColumnParallelLinear, wo: RowParallelLinear, widths: tuple[int, int, int]
@@ -175,8 +176,8 @@ class TensorParallel(Transformer):
         seq = tokens_BS.shape[1]
         if seq > self.config.seq_len or seq % self.comm.size:
             raise ValueError(
-                f"A sequence of {seq} tokens: with sequence_parallel it must be a multiple of the {self.comm.size} ranks, "
-                f"and no longer than the model's seq_len={self.config.seq_len}."
+                f"A sequence of {seq} tokens: with sequence_parallel it must be a multiple of the {self.comm.size} "
+                f"ranks, and no longer than the model's seq_len={self.config.seq_len}."
             )
         x_BSH = self.embedding(tokens_BS) if self.vocab_parallel else split(self.embedding(tokens_BS), self.comm)
         if self.config.positions == "learned":
@@ -191,7 +192,8 @@ class TensorParallel(Transformer):
         return F.cross_entropy(wide.flatten(0, 1), targets_BS.flatten())
 
     def finish(self) -> None:
-        """Sum the gradients of which ranks hold only parts: once, between the last backward pass and the optimizer's step."""
+        """Sum the gradients of which ranks hold only parts: once, between the last backward pass and the optimizer's
+        step."""
         gradients.finish(self)
 
 

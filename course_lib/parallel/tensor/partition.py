@@ -47,7 +47,8 @@ def span(total: int, parts: int, index: int) -> tuple[int, int]:
 
 
 def check_split(config: Any, ranks: int) -> None:
-    """ValueError unless the model can be split over `ranks` ranks: each gets equally many whole heads and columns of the MLP."""
+    """ValueError unless the model can be split over `ranks` ranks: each gets equally many whole heads and columns of
+    the MLP."""
     require_whole("ranks", ranks)
     fits = [n for n in range(1, config.heads + 1) if not _obstacle(config, n)]
     if problem := _obstacle(config, ranks):

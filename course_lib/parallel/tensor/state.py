@@ -21,7 +21,8 @@ def shard_state(
     sequence_parallel: bool = False,
     vocab_parallel: bool = True,
 ) -> dict[str, Tensor]:
-    """The state_dict of rank `rank`, taken from the whole model's. ValueError names what is missing or has another shape."""
+    """The state_dict of rank `rank`, taken from the whole model's. ValueError names what is missing or has another
+    shape."""
     local = {}
     for name, held in plan(config, ranks, rank, sequence_parallel, vocab_parallel).items():
         for piece in held:
@@ -45,12 +46,14 @@ def full_state(model: TensorParallel, dst: int | None = None) -> dict[str, Tenso
 
 
 def full_gradients(model: TensorParallel) -> dict[str, Tensor]:
-    """The whole model's gradients on every rank, by their names in the whole model, of parameters that have one. After `finish()`."""
+    """The whole model's gradients on every rank, by their names in the whole model, of parameters that have one. After
+    `finish()`."""
     return gather_full(model, {name: each.grad for name, each in model.named_parameters() if each.grad is not None})
 
 
 def gather_full(model: TensorParallel, tensors: Mapping[str, Tensor], dst: int | None = None) -> dict[str, Tensor]:
-    """Whole tensors of pieces that are split like the parameters of the same names: weights, gradients, an optimizer's moments."""
+    """Whole tensors of pieces that are split like the parameters of the same names: weights, gradients, an optimizer's
+    moments."""
     comm = model.comm
     plans = [
         plan(model.config, comm.size, rank, model.sequence_parallel, model.vocab_parallel) for rank in range(comm.size)

@@ -37,7 +37,8 @@ def tp_calls_per_layer(*, sequence_parallel: bool = False, regather: bool = True
 
 
 def tp_passes(**form: Any) -> tuple[int, int]:
-    """How often a layer's activations pass around the ring, forward and backward: all-reduces pass them twice. `form` as above."""
+    """How often a layer's activations pass around the ring, forward and backward: all-reduces pass them twice. `form`
+    as above."""
     all_ = sum(count * (2 if name == "all_reduce" else 1) for name, count in tp_calls_per_layer(**form).items())
     return FORWARD_PASSES, all_ - FORWARD_PASSES
 

@@ -53,14 +53,15 @@ def _rows(comm: Comm, vocab: int, held: int) -> tuple[int, int]:
     start, stop = span(vocab, comm.size, comm.rank)
     if held != stop - start or not held:
         raise ValueError(
-            f"rank {comm.rank} of {comm.size} holds {held} of {vocab} tokens, and must hold tokens {start} to {stop - 1}: "
-            "the ranks share the vocabulary in order, the longer parts first, and each has one at least."
+            f"rank {comm.rank} of {comm.size} holds {held} of {vocab} tokens, and must hold tokens {start} to "
+            f"{stop - 1}: the ranks share the vocabulary in order, the longer parts first, and each has one at least."
         )
     return start, stop
 
 
 def _known(what: str, tokens: Tensor, vocab: int, ignored: int | None = None) -> None:
-    """ValueError for a number outside the vocabulary: every rank would treat it as another rank's, and none would look it up."""
+    """ValueError for a number outside the vocabulary: every rank would treat it as another rank's, and none would look
+    it up."""
     strange = (tokens < 0) | (tokens >= vocab)
     if ignored is not None:
         strange &= tokens != ignored
@@ -109,7 +110,8 @@ def cross_entropy(comm: Comm, logits: Tensor, targets: Tensor, vocab: int) -> Te
 
 
 def gather_logits(comm: Comm, logits: Tensor, vocab: int) -> Tensor:
-    """All logits (B, S, V) on every rank, without gradient: for inspection only; sending them costs V / ranks times the loss."""
+    """All logits (B, S, V) on every rank, without gradient: for inspection only; sending them costs V / ranks times the
+    loss."""
     _rows(comm, vocab, logits.shape[-1])
     widths = [stop - start for start, stop in (span(vocab, comm.size, rank) for rank in range(comm.size))]
     padded = F.pad(logits.detach(), (0, widths[0] - logits.shape[-1])).contiguous()

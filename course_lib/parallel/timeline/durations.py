@@ -54,7 +54,8 @@ def _per_stage(name: str, value: PerStage, schedule: Schedule) -> list[float]:
     if isinstance(value, Sequence):
         if len(value) != schedule.stages:
             raise ValueError(
-                f"{name} has {len(value)} durations; {schedule.name} has {schedule.stages} stages here and needs one for each."
+                f"{name} has {len(value)} durations; {schedule.name} has {schedule.stages} stages here and needs "
+                f"one for each."
             )
         return [require(f"{name}[{at}]", each, open_below=False) for at, each in enumerate(value)]
     return [require(name, value, open_below=False) * schedule.share] * schedule.stages

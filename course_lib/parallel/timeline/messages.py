@@ -9,7 +9,8 @@ from course_lib.parallel.timeline.playing import play
 
 
 class Message(NamedTuple):
-    """An activation ("F") or a gradient ("G") that goes from the rank of one stage to that of the next or the one before."""
+    """An activation ("F") or a gradient ("G") that goes from the rank of one stage to that of the next or the one
+    before."""
 
     kind: str
     stage: int  # the one that made it

@@ -26,7 +26,8 @@ def play(schedule: Schedule, durations: Durations | None = None) -> Timeline:
 
 
 class Play:
-    """The state of a play. Plain lists and local names: this loop runs once an operation, a million times for large jobs."""
+    """The state of a play. Plain lists and local names: this loop runs once an operation, a million times for large
+    jobs."""
 
     def __init__(self, schedule: Schedule, durations: Durations) -> None:
         stages, count = schedule.stages, schedule.microbatches
@@ -45,7 +46,8 @@ class Play:
         self.waits: list[bool] = [False] * len(self.rows)
 
     def advance(self, rank: int, ready: list[int], until: int | None = None) -> None:
-        """Run a rank up to a position, or until it must wait for another; name the ranks that can go on because of it in `ready`."""
+        """Run a rank up to a position, or until it must wait for another; name the ranks that can go on because of it
+        in `ready`."""
         row, starts, finishes = self.rows[rank], self.starts[rank], self.finishes[rank]
         forward, gradient, waits = self.forward, self.gradient, self.waits
         rank_of, directions, count = self.rank_of, self.directions, self.count

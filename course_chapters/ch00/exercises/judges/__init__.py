@@ -47,7 +47,8 @@ DRILLS = {
     ),
     "price-of-a-point": drill_key(
         lambda p: compute.points_of_mfu_usd(p["usd"], p["mfu"], 1),
-        "Cost is proportional to 1/MFU: the run then costs MFU/(MFU + 0.01) of the original, so it saves {{answer:usd}}.",
+        "Cost is proportional to 1/MFU: the run then costs MFU/(MFU + 0.01) of the original, so it saves "
+        "{{answer:usd}}.",
         Mistake("one-per-cent", lambda p: p["usd"] * 0.01, "One point is a larger share of this MFU than one percent."),
     ),
 }

@@ -10,7 +10,8 @@ from course_grader.records import Case, Outcome, Verdict
 right = Worked("match-the-cuts")  # with the letters of the public form
 _THINK = {  # a question for a wrong communication
     "data": "Each rank has the gradient of its own samples. What happens to these gradients?",
-    "sharded": "A rank keeps a part of each layer. What does it need just before the layer runs, and what does it keep afterward?",
+    "sharded": "A rank keeps a part of each layer. What does it need just before the layer runs, and what does it "
+    "keep afterward?",
     "tensor": "Each rank multiplied a slice. If the slices are terms of a sum, what is missing?",
     "pipeline": "One rank's output is the input of the next rank only.",
     "context": "Every query must meet every key, and no rank has all of them at once.",
@@ -72,11 +73,12 @@ JUDGING = Judging(
     shares={f"values:{cut}": 1 / len(_THINK) for cut in _THINK},
     cases=lambda params, rng: (Case(name="the six strategies"),),
     verdicts=_verdicts,
-    why="""Data and tensor parallelism leave terms of one sum on different ranks, so both end in an all-reduce. Sharding changes where state
-is kept between uses: a layer is gathered before use, and its gradient is scattered to the owners. A pipeline sends each result to the next
-stage. With a split sequence, every block of keys and values has to meet every query. Experts receive the tokens that chose them.""",
-    pytorch="`DistributedDataParallel`, `fully_shard`, `parallelize_module` with DTensor, `torch.distributed.pipelining`, "
-    "`context_parallel`; expert parallelism is built on `all_to_all_single`.",
+    why="""Data and tensor parallelism leave terms of one sum on different ranks, so both end in an all-reduce. Sharding
+changes where state is kept between uses: a layer is gathered before use, and its gradient is scattered to the owners. A
+pipeline sends each result to the next stage. With a split sequence, every block of keys and values has to meet every
+query. Experts receive the tokens that chose them.""",
+    pytorch="`DistributedDataParallel`, `fully_shard`, `parallelize_module` with DTensor, "
+    "`torch.distributed.pipelining`, `context_parallel`; expert parallelism is built on `all_to_all_single`.",
 )
 
 ANSWERS = r'''from collections import OrderedDict

@@ -48,11 +48,12 @@ JUDGING = Judging(
     shares={f"values:row{place}": 1 / COUNT for place in range(1, COUNT + 1)},
     cases=lambda params, rng: (Case(name="the six symptoms"),),
     verdicts=_verdicts,
-    why="""Read a symptom for the resource that ran out or the rank that waits. Optimizer state fills memory at the first step (02); the same
-state on every GPU can be sharded (08); a changed number format breaks the loss (05); stages idle while a pipeline fills and drains (10);
-ranks that hang wait for each other in a collective (06); a run that restarts from step 0 had no checkpoint (14).""",
-    pytorch="The first tools to reach for: `torch.cuda.memory_summary()`, the flight recorder (`TORCH_NCCL_TRACE_BUFFER_SIZE`), "
-    "`torch.profiler`, and `torch.distributed.checkpoint`.",
+    why="""Read a symptom for the resource that ran out or the rank that waits. Optimizer state fills memory at the
+first step (02); the same state on every GPU can be sharded (08); a changed number format breaks the loss (05); stages
+idle while a pipeline fills and drains (10); ranks that hang wait for each other in a collective (06); a run that
+restarts from step 0 had no checkpoint (14).""",
+    pytorch="The first tools to reach for: `torch.cuda.memory_summary()`, the flight recorder "
+    "(`TORCH_NCCL_TRACE_BUFFER_SIZE`), `torch.profiler`, and `torch.distributed.checkpoint`.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -69,7 +70,8 @@ def open_first():
 # + from course_lib import params
 # + def open_first():
 # -     return [2, 8, 5, 10, 6, 14]
-# +     said = ("first optimizer step", "same optimizer state", "became NaN", "split between its layers", "hang", "started again")
+# +     said = ("first optimizer step", "same optimizer state", "became NaN", "split between its layers", "hang",
+# ~~ "started again")
 # +     chapters = dict(zip(said, [2, 8, 5, 10, 6, 14]))
 # +     lines = params("open-first").symptoms.splitlines()
 # +     return [next(chapter for words, chapter in chapters.items() if words in line) for line in lines]

@@ -112,8 +112,9 @@ JUDGING = Judging(
     shares="values:token 0.4, cost:bytes 0.2, protocol:route 0.1, protocol:safe 0.1, generality:sizes 0.2",
     cases=_cases,
     verdicts=oracle(_token_fault, {"cost:bytes": _bytes_fault, "protocol:route": _route_fault}, always=True),
-    why="""If every rank received first, no rank would ever send, so rank 0 sends first. After that the data keeps the order, since a rank
-cannot send on what it has not received. Modulo N closes the ring for any N and either direction.""",
+    why="""If every rank received first, no rank would ever send, so rank 0 sends first. After that the data keeps
+the order, since a rank cannot send on what it has not received. Modulo N closes the ring for any N and either
+direction.""",
     pytorch="In NCCL's ring all-reduce every rank starts at once, each with a different part; chapter 06 builds it.",
 )
 
@@ -163,7 +164,8 @@ def pass_token(comm, token):
 # + from course_lib import params
 # + step = params("token-round-the-ring").direction
 # + def pass_token(comm, token):
-# ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size ==> (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
+# ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+# ~~ ==> (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
 # %% wrong: everyone receives first => protocol deadlock
 # -     if comm.rank == 0:  # one rank has to start
 # -         comm.send(token, after)
@@ -234,7 +236,8 @@ def pass_token(comm, token):
 # -         return token
 # %% half: right but for one rank alone => 4  from: one rank alone sends to itself
 # %% wrong: a ring of five and no other => generality raised
-# ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size ==> {0: (1, 4), 1: (2, 0), 2: (3, 1), 3: (4, 2), 4: (0, 3)}[comm.rank]
+# ~ (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+# ~~ ==> {0: (1, 4), 1: (2, 0), 2: (3, 1), 3: (4, 2), 4: (0, 3)}[comm.rank]
 # %% wrong: stamps in 32 bits, half of what came => cost too-few-bytes
 # - def pass_token(comm, token):
 # + def pass_token(comm, token):

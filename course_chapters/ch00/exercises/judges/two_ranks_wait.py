@@ -103,9 +103,10 @@ JUDGING = Judging(
     "generality:pairs 0.1, generality:tensors 0.1",
     cases=_cases,
     verdicts=oracle(_tensor_fault, {"cost:bytes": _bytes_fault, "protocol:partner": _partner_fault}, always=True),
-    why="""A `send` may return only when its receive has been posted. If both partners send first, neither reaches its `recv`: each waits
-for the other. The circle breaks if one of them receives first, and the smaller rank number decides which. Starting the send and the
-receive in one batch breaks it too; then receive into a new tensor, and use neither tensor before `wait()`.""",
+    why="""A `send` may return only when its receive has been posted. If both partners send first, neither reaches its
+`recv`: each waits for the other. The circle breaks if one of them receives first, and the smaller rank number decides
+which. Starting the send and the receive in one batch breaks it too; then receive into a new tensor, and use neither
+tensor before `wait()`.""",
     pytorch="`torch.distributed.batch_isend_irecv` starts both halves as one operation; on NCCL it becomes "
     "`ncclGroupStart … ncclGroupEnd`, which is what the thread NVIDIA/nccl #479 recommends.",
 )
@@ -139,7 +140,8 @@ def exchange(comm, x):
     return theirs
 
 
-# %% right: one batch, looked at until it is over, into numpy's memory where there is such a type  from: both halves in one batch
+# %% right: one batch, looked at until it is over, into numpy's memory where there is such a type  from: both halves in
+# ~~ one batch
 # ~ comm.irecv, theirs, ==> comm.irecv, theirs if x.dtype == torch.bfloat16 else theirs.numpy(),
 # -     for work in comm.batch_isend_irecv(halves):
 # -         work.wait()
@@ -184,7 +186,8 @@ def exchange(comm, x):
 # ~ if comm.rank < partner: ==> if False:
 # %% wrong: only rank 0 begins => protocol deadlock
 # ~ if comm.rank < partner: ==> if comm.rank == 0:
-# %% wrong: starts to send, then receives: a hang where a pair's operations keep their order => protocol deadlock  from: worked
+# %% wrong: starts to send, then receives: a hang where a pair's operations keep their order => protocol deadlock  from:
+# ~~ worked
 def exchange(comm, x):
     partner, theirs = comm.rank ^ 1, torch.empty_like(x)
     work = comm.isend(x, partner)
@@ -193,10 +196,13 @@ def exchange(comm, x):
     return theirs
 
 
-# %% half: the same is worth all but that one share => 4.75  from: starts to send, then receives: a hang where a pair's operations keep their order
-# %% wrong: receives into the tensor that is still under way => values raised  from: starts to send, then receives: a hang where a pair's operations keep their order
+# %% half: the same is worth all but that one share => 4.75  from: starts to send, then receives: a hang where a pair's
+# ~~ operations keep their order
+# %% wrong: receives into the tensor that is still under way => values raised  from: starts to send, then receives: a
+# ~~ hang where a pair's operations keep their order
 # ~ torch.empty_like(x) ==> x
-# %% wrong: clears the tensor that is still under way => protocol raised  from: starts to send, then receives: a hang where a pair's operations keep their order
+# %% wrong: clears the tensor that is still under way => protocol raised  from: starts to send, then receives: a hang
+# ~~ where a pair's operations keep their order
 # -     work = comm.isend(x, partner)
 # +     mine = x.clone()
 # +     work = comm.isend(mine, partner)

@@ -16,11 +16,11 @@ JUDGING = audit(
     STEP_ITEMS,
     Worked("audit-one-step"),
     CAUSES,
-    f"The step takes {_STEP:.2f} s: the digits are right, the unit is a thousand times too small. No step of a 70B model takes "
-    f"milliseconds on one GPU. {_FULL_405B:.1f} days are the run at 100 % of the peak; at the 40 % that the same sentence names "
-    f"it is {_FULL_405B / 0.4:.1f}. GPT-3 takes {_GPT3:.1f} years at the dense peak and 5 at the sparse one. 500 "
-    "years, 6 months and 24.3 EFLOP/s are right as printed: an auditor who faults everything is as useless as one who faults "
-    "nothing.",
+    f"The step takes {_STEP:.2f} s: the digits are right, the unit is a thousand times too small. No step of a 70B "
+    f"model takes milliseconds on one GPU. {_FULL_405B:.1f} days are the run at 100 % of the peak; at the 40 % that "
+    f"the same sentence names it is {_FULL_405B / 0.4:.1f}. GPT-3 takes {_GPT3:.1f} years at the dense peak and 5 at "
+    "the sparse one. 500 years, 6 months and 24.3 EFLOP/s are right as printed: an auditor who faults everything is "
+    "as useless as one who faults nothing.",
 )
 
 ANSWERS = r'''from course_lib.estimate import compute, facts

@@ -15,10 +15,11 @@ JUDGING = audit(
     RUN_ITEMS,
     Worked("audit-run-length"),
     CAUSES,
-    f"By the FLOPs {_BY_FLOPS:.0f} days, by the GPU-hours {_RUN.device_hours / _RUN.devices / 24:.0f} (those include restarts and every stage). The 54 days "
-    "are the period for which the paper reports interruptions, not the run. To finish in 54 days on as many GPUs, the run would "
-    f"need {100 * _BY_FLOPS * _RUN.mfu / 54:.0f} % MFU, more than the paper's best. 40 % against 50 % achievable wastes a fifth of the "
-    "money; against the whole peak every run wastes more than half. The other three are right as printed.",
+    f"By the FLOPs {_BY_FLOPS:.0f} days, by the GPU-hours {_RUN.device_hours / _RUN.devices / 24:.0f} (those include "
+    "restarts and every stage). The 54 days are the period for which the paper reports interruptions, not the run. "
+    f"To finish in 54 days on as many GPUs, the run would need {100 * _BY_FLOPS * _RUN.mfu / 54:.0f} % MFU, more than "
+    "the paper's best. 40 % against 50 % achievable wastes a fifth of the money; against the whole peak every run "
+    "wastes more than half. The other three are right as printed.",
 )
 
 ANSWERS = r'''from course_lib.estimate import compute, facts
@@ -44,7 +45,8 @@ def audit_run() -> dict[str, tuple[float, str, str]]:
     ### END SOLUTION
 
 # %% right: from the printed FLOPs, rounded
-# ~ compute.train_seconds(llama.params, llama.tokens, peak, llama.mfu, llama.devices) / DAY ==> 3.8e25 / (16_384 * peak * 0.41) / DAY
+# ~ compute.train_seconds(llama.params, llama.tokens, peak, llama.mfu, llama.devices) / DAY
+# ~~ ==> 3.8e25 / (16_384 * peak * 0.41) / DAY
 # ~ llama.device_hours / llama.devices * HOUR / DAY ==> 78
 # ~ compute.train_seconds(7e9, 2e12, peak, mfu=0.5) / DAY ==> 1965
 # %% wrong: as printed => values

@@ -35,9 +35,10 @@ JUDGING = Judging(
     shares={"values:saved": 0.4, "generality:saved": 0.6},
     cases=_point_cases,
     verdicts=table(Column(part="saved", unit="US dollars", want=right, words=_point_words)),
-    why="Cost scales as 1/MFU and the number of GPUs cancels: half the GPUs for twice as long are the same GPU-hours. The "
-    "slope is cost/MFU per unit, so a point is worth most where the MFU is low. One per cent more MFU always saves one per "
-    "cent of the cost (elasticity −1). A whole point saves a little less than the slope says, because the curve flattens.",
+    why="Cost scales as 1/MFU and the number of GPUs cancels: half the GPUs for twice as long are the same GPU-hours. "
+    "The slope is cost/MFU per unit, so a point is worth most where the MFU is low. One per cent more MFU always "
+    "saves one per cent of the cost (elasticity −1). A whole point saves a little less than the slope says, "
+    "because the curve flattens.",
 )
 
 ANSWERS = r'''from course_lib.estimate import compute; from course_lib import params
@@ -59,7 +60,8 @@ def cost_per_mfu_point(params: float, tokens: float, gpu_flops: float, usd_per_h
     ### END SOLUTION
 
 # %% right: closed form
-# ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> cost(mfu) * 0.01 / (mfu + 0.01 if asked == "point" else mfu)
+# ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
+# ~~ ==> cost(mfu) * 0.01 / (mfu + 0.01 if asked == "point" else mfu)
 # %% wrong: slope => values
 # > the slope and what a whole point saves are two things; this is the other one.
 # ~ if asked == "point" ==> if asked != "point"
@@ -67,7 +69,8 @@ def cost_per_mfu_point(params: float, tokens: float, gpu_flops: float, usd_per_h
 # > this is per whole unit of MFU; a point is a hundredth.
 # ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> cost(mfu) / mfu
 # %% wrong: a point for each hundredth => values per-unit
-# ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> 100 * (cost(mfu) - cost(mfu + 0.01)) if asked == "point" else cost(mfu) / mfu
+# ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
+# ~~ ==> 100 * (cost(mfu) - cost(mfu + 0.01)) if asked == "point" else cost(mfu) / mfu
 # %% wrong: one per cent of cost => values
 # > 1 % *more* MFU saves this; a point is not 1 %.
 # ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> cost(mfu) * 0.01
@@ -85,14 +88,16 @@ def cost_per_mfu_point(params: float, tokens: float, gpu_flops: float, usd_per_h
 # ~ / HOUR * ==> / HOUR / 24 *
 # %% wrong: percent of cost => values
 # > this is a share; give dollars.
-# ~ return cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> return (1 - cost(mfu + 0.01) / cost(mfu)) if asked == "point" else 0.01 / mfu
+# ~ return cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
+# ~~ ==> return (1 - cost(mfu + 0.01) / cost(mfu)) if asked == "point" else 0.01 / mfu
 # %% wrong: the H100 by heart => values
 # > this takes the peak of one device, whatever `gpu_flops` is.
 # ~ (gpu_flops * reached) ==> (989e12 * reached)
 # %% wrong: the example by heart => values only-the-example
 # ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> 215_800
 # %% wrong: asks the library => raised
-# ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100 ==> compute.points_of_mfu_usd(cost(mfu), mfu)
+# ~ cost(mfu) - cost(mfu + 0.01) if asked == "point" else cost(mfu) / mfu / 100
+# ~~ ==> compute.points_of_mfu_usd(cost(mfu), mfu)
 # %% wrong: GPUs cost half a dollar at least => generality -
 # ~ / HOUR * usd_per_hour ==> / HOUR * max(usd_per_hour, 0.5)
 '''

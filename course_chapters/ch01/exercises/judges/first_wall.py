@@ -104,7 +104,8 @@ def random_job(rng: random.Random) -> dict[str, Any]:
 
 
 def exact_jobs(bytes_each: int) -> list[dict[str, Any]]:
-    """Jobs whose state fits to the last byte, on the GPUs that they have or on twice as many, and a little larger ones."""
+    """Jobs whose state fits to the last byte, on the GPUs that they have or on twice as many, and a little larger
+    ones."""
     card = float(facts.device("H100 SXM").memory)
     size = card / bytes_each
     return [
@@ -192,12 +193,12 @@ JUDGING = Judging(
     shares={"values:wall": 0.2, "values:fix": 0.2, "generality:wall": 0.25, "generality:fix": 0.35},
     cases=_cases,
     verdicts=_verdicts,
-    why="All three loads are proportional to the number of parameters, so a growing model meets the heaviest load first. Once "
-    "the state is sharded every load falls as 1/GPUs, so more GPUs always help in this model, but they cost the most: "
-    "sharding costs traffic, a later date costs time, and a GPU costs money every hour. A fix for the first wall alone is no "
-    "fix when a second wall remains.",
-    pytorch="`fully_shard` is the second fix (chapter 08); a bigger world size in `torchrun` is the fourth. This model omits "
-    "what a step can hide and what sharding costs in traffic; chapters 06 to 13 add both.",
+    why="All three loads are proportional to the number of parameters, so a growing model meets the heaviest load "
+    "first. Once the state is sharded every load falls as 1/GPUs, so more GPUs always help in this model, but "
+    "they cost the most: sharding costs traffic, a later date costs time, and a GPU costs money every hour. A fix "
+    "for the first wall alone is no fix when a second wall remains.",
+    pytorch="`fully_shard` is the second fix (chapter 08); a bigger world size in `torchrun` is the fourth. This "
+    "model omits what a step can hide and what sharding costs in traffic; chapters 06 to 13 add both.",
 )
 
 ANSWERS = r'''import math
@@ -240,8 +241,10 @@ def first_wall(job: dict) -> tuple[str, str, int]:
 # +         gpus += 1
 # +     return wall, "more GPUs", gpus
 # %% right: in another order, lists, the wall that is not there as None
-# ~ per_param * job["params"] / (job["gpus"] if job["sharded"] else 1) ==> job["params"] / (job["gpus"] if job["sharded"] else 1) * per_param
-# ~ 6 * job["params"] / (job["gpus"] * job["dense_flops"] * job["mfu"]) ==> 6 * job["params"] / job["gpus"] / job["dense_flops"] / job["mfu"]
+# ~ per_param * job["params"] / (job["gpus"] if job["sharded"] else 1)
+# ~~ ==> job["params"] / (job["gpus"] if job["sharded"] else 1) * per_param
+# ~ 6 * job["params"] / (job["gpus"] * job["dense_flops"] * job["mfu"])
+# ~~ ==> 6 * job["params"] / job["gpus"] / job["dense_flops"] / job["mfu"]
 # ~ job["gpu_memory"] * (1 - job["reserve"]) ==> job["gpu_memory"] - job["reserve"] * job["gpu_memory"]
 # ~ else "none" ==> else None
 # ~ return wall, fix, job["gpus"] ==> return [wall, fix, job["gpus"]]

@@ -48,10 +48,10 @@ JUDGING = Judging(
             hint="The FLOPs of which GPUs, over the peak of which GPUs?",
         )
     ),
-    why="A utilization compares what was done with what the same hardware could have done. The published calculation divided "
-    "the tokens of all GPUs by the peak of one, so its result was too large by the number of GPUs. Tokens of one GPU over the "
-    "peak of all would be too small by the same factor. The peak itself was right: dense, and of one GPU. A quick test: with "
-    "one GPU more at the same throughput, the MFU must fall.",
+    why="A utilization compares what was done with what the same hardware could have done. The published calculation "
+    "divided the tokens of all GPUs by the peak of one, so its result was too large by the number of GPUs. Tokens "
+    "of one GPU over the peak of all would be too small by the same factor. The peak itself was right: dense, and "
+    "of one GPU. A quick test: with one GPU more at the same throughput, the MFU must fall.",
     pytorch="torchtitan divides tokens per second *per device* by the peak of one device; check which one a log means.",
 )
 

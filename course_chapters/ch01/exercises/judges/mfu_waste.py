@@ -76,11 +76,12 @@ JUDGING = Judging(
     shares={"values:lost": 0.25, "values:more": 0.2, "generality:lost": 0.3, "generality:more": 0.25},
     cases=_waste_cases,
     verdicts=_waste_verdicts,
-    why="For the same work, GPU-hours scale as 1/MFU, so a run at the baseline would have cost mfu/baseline of this one: the "
-    "loss is 1 − mfu/baseline of the money. For the same money, work scales as MFU: baseline/mfu − 1 more. The two fractions "
-    "differ, and both change with the baseline, so a loss without a baseline means nothing. The price of an hour matters only "
-    "if the spending is given in hours.",
-    pytorch="MFU is not in PyTorch itself; torchtitan logs it from tokens per second, model FLOPs per token and the peak.",
+    why="For the same work, GPU-hours scale as 1/MFU, so a run at the baseline would have cost mfu/baseline of this "
+    "one: the loss is 1 − mfu/baseline of the money. For the same money, work scales as MFU: baseline/mfu − 1 "
+    "more. The two fractions differ, and both change with the baseline, so a loss without a baseline means "
+    "nothing. The price of an hour matters only if the spending is given in hours.",
+    pytorch="MFU is not in PyTorch itself; torchtitan logs it from tokens per second, model FLOPs per token "
+    "and the peak.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -115,7 +116,8 @@ def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -
 # ~ 1 - mfu / reach ==> mfu / reach
 # %% wrong: price once too often => values
 # > `spent` counts {{spent_unit}}; only GPU-hours are multiplied by a price.
-# ~ spent if spent_in == "dollars" else spent * usd_per_hour ==> spent * usd_per_hour if spent_in == "dollars" else spent
+# ~ spent if spent_in == "dollars" else spent * usd_per_hour
+# ~~ ==> spent * usd_per_hour if spent_in == "dollars" else spent
 # %% wrong: lost for more => values
 # > this is the share of the money lost.
 # ~ reach / mfu - 1 ==> 1 - mfu / reach
@@ -126,9 +128,11 @@ def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -
 # > at or above its baseline a run has lost nothing.
 # ~ max(mfu, baseline) ==> baseline
 # %% wrong: one number without its baseline => values wrong-shape
-# ~ {name: (usd * (1 - mfu / reach), reach / mfu - 1) for name, reach in better.items()} ==> usd * (1 - mfu / 0.5), 0.5 / mfu - 1
+# ~ {name: (usd * (1 - mfu / reach), reach / mfu - 1) for name, reach in better.items()}
+# ~~ ==> usd * (1 - mfu / 0.5), 0.5 / mfu - 1
 # %% wrong: the example by heart => values missing-part
-# ~ for name, reach in better.items() ==> for name, reach in (("whole peak", 1.0), ("achievable", 0.5), ("promised", 0.45))
+# ~ for name, reach in better.items()
+# ~~ ==> for name, reach in (("whole peak", 1.0), ("achievable", 0.5), ("promised", 0.45))
 # %% half: only the money => 2.5
 # ~ reach / mfu - 1) ==> None)
 # %% wrong: five baselines at most => generality -

@@ -16,7 +16,8 @@ def _weeks_reveal(params: Params) -> str:
     weeks = weeks_truth(params)
     text = (
         f"With perfect scaling: {number_text(weeks)} weeks; at 100 % of the peak it would be "
-        f"{number_text(weeks * params['mfu'])}, and one GPU alone would need {duration_text(weeks * params['gpus'] * WEEK)}."
+        f"{number_text(weeks * params['mfu'])}, and one GPU alone would need "
+        f"{duration_text(weeks * params['gpus'] * WEEK)}."
     )
     run = facts.run("Llama 3 70B")
     if math.isclose(params["params"], run.params, rel_tol=0.05) and params["tokens"] == run.tokens:
@@ -30,8 +31,8 @@ JUDGING = prediction(
     unit="weeks",
     reveal=_weeks_reveal,
     truth=weeks_truth,
-    why="Work is 6 × parameters × tokens, speed is GPUs × peak × MFU. One digit of each factor gives the length within a "
-    "factor of two. That is enough to know whether to rent for a week or for a year.",
+    why="Work is 6 × parameters × tokens, speed is GPUs × peak × MFU. One digit of each factor gives the length "
+    "within a factor of two. That is enough to know whether to rent for a week or for a year.",
 )
 
 ANSWERS = r'''# %% right: worked

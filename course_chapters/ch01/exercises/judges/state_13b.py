@@ -79,9 +79,9 @@ JUDGING = Judging(
             words=lambda n, m, g: f"{bytes_text(n)} on {gpus_text(g)} of {bytes_text(m)}",
         ),
     ),
-    why="State is a sum over buckets, each parameters × bytes. The fewest GPUs are a quotient rounded up, because you cannot "
-    "rent a fraction of a GPU. That count leaves little or no room for activations, so people use more GPUs than the state "
-    "requires. The headroom of each GPU is its memory minus an even share.",
+    why="State is a sum over buckets, each parameters × bytes. The fewest GPUs are a quotient rounded up, because you "
+    "cannot rent a fraction of a GPU. That count leaves little or no room for activations, so people use more "
+    "GPUs than the state requires. The headroom of each GPU is its memory minus an even share.",
     pytorch="`torch.optim.AdamW` creates its two moments at the first `step()`; "
     "`torch.distributed.fsdp.fully_shard` spreads the state evenly (chapter 08).",
 )
@@ -117,11 +117,13 @@ def headroom(nbytes: float, gpu_memory: float, gpus: int) -> float:
     ### END SOLUTION
 
 # %% right: floor division turned round, six digits
-# ~ params * sum(memory.CONVENTIONS[mine.convention].buckets.values()) ==> float(f"{params * sum(memory.CONVENTIONS[mine.convention].buckets.values()):.6g}")
+# ~ params * sum(memory.CONVENTIONS[mine.convention].buckets.values())
+# ~~ ==> float(f"{params * sum(memory.CONVENTIONS[mine.convention].buckets.values()):.6g}")
 # ~ max(1, math.ceil(nbytes / gpu_memory)) ==> int(max(-(-nbytes // gpu_memory), 1))
 # ~ gpu_memory - nbytes / gpus ==> (gpu_memory / 1e9 - nbytes / 1e9 / gpus) * 1e9
 # %% right: in another order
-# ~ params * sum(memory.CONVENTIONS[mine.convention].buckets.values()) ==> sum(params * size for size in memory.CONVENTIONS[mine.convention].buckets.values())
+# ~ params * sum(memory.CONVENTIONS[mine.convention].buckets.values())
+# ~~ ==> sum(params * size for size in memory.CONVENTIONS[mine.convention].buckets.values())
 # ~ gpu_memory - nbytes / gpus ==> (gpu_memory * gpus - nbytes) / gpus
 # %% wrong: missing master => values
 # > 4 bytes of each parameter are missing: the fp32 master copy of the weights, or one of Adam's two moments.
@@ -151,7 +153,8 @@ def headroom(nbytes: float, gpu_memory: float, gpus: int) -> float:
 # ~ math.ceil(nbytes / gpu_memory) ==> math.ceil(nbytes / gpu_memory) + 1
 # %% wrong: one too many => generality
 # > one GPU fewer holds it too: an exact fit counts.
-# ~ math.ceil(nbytes / gpu_memory)) ==> math.ceil(nbytes / gpu_memory)) + (nbytes > gpu_memory and not nbytes % gpu_memory)
+# ~ math.ceil(nbytes / gpu_memory))
+# ~~ ==> math.ceil(nbytes / gpu_memory)) + (nbytes > gpu_memory and not nbytes % gpu_memory)
 # %% wrong: none at all => generality
 # > even a small model needs one GPU.
 # ~ max(1, math.ceil(nbytes / gpu_memory)) ==> round(nbytes / gpu_memory + 0.4999) if nbytes > 1e9 else 0

@@ -75,9 +75,9 @@ JUDGING = Judging(
         ),
         Column(part="gpus", unit="GPUs", want=right[1], words=_run_words, rel=EXACT),
     ),
-    why="Time is work over speed: 6 × parameters × tokens FLOP over peak × utilization FLOP/s. With perfect scaling N GPUs "
-    "need 1/N of the time, so the count is days alone over days allowed, rounded up. Tens of GPUs, not thousands, bring "
-    "this run to a month. Real scaling (exercise “From years to weeks”) requires a few more.",
+    why="Time is work over speed: 6 × parameters × tokens FLOP over peak × utilization FLOP/s. With perfect scaling N "
+    "GPUs need 1/N of the time, so the count is days alone over days allowed, rounded up. Tens of GPUs, not "
+    "thousands, bring this run to a month. Real scaling (exercise “From years to weeks”) requires a few more.",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs and confirms the 6 for dense models.",
 )
 
@@ -127,40 +127,50 @@ def gpus_for_deadline(params: float, tokens: float, gpu_flops: float, utilizatio
 # ~ 6 * ==> 8 *
 # %% wrong: rounded down => values
 # > with this many GPUs the run is late.
-# ~ max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)) ==> int(train_days(params, tokens, gpu_flops, utilization) / days)
+# ~ max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days))
+# ~~ ==> int(train_days(params, tokens, gpu_flops, utilization) / days)
 # %% wrong: not whole => values
 # > GPUs come in whole numbers.
-# ~ max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)) ==> train_days(params, tokens, gpu_flops, utilization) / days
+# ~ max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days))
+# ~~ ==> train_days(params, tokens, gpu_flops, utilization) / days
 # %% wrong: always one more => values one-too-many
 # > one GPU fewer also finishes in time.
 # ~ math.ceil( ==> 1 + math.ceil(
 # %% wrong: one more than needed => generality one-too-many
 # > one GPU fewer also finishes in time: a whole quotient is enough.
-# ~ math.ceil(train_days(params, tokens, gpu_flops, utilization) / days) ==> int(train_days(params, tokens, gpu_flops, utilization) / days) + 1
+# ~ math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
+# ~~ ==> int(train_days(params, tokens, gpu_flops, utilization) / days) + 1
 # %% wrong: none at all => generality
 # > even a quick run needs one GPU.
-# ~ return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)) ==> return round(train_days(params, tokens, gpu_flops, utilization) / days + 0.49)
+# ~ return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days))
+# ~~ ==> return round(train_days(params, tokens, gpu_flops, utilization) / days + 0.49)
 # %% wrong: the H100 by heart => values
 # > this takes the peak of one device, whatever `gpu_flops` is.
 # ~ (gpu_flops * utilization) ==> (notebook.params("train-days-7b").flops * utilization)
 # %% wrong: the example by heart => values only-the-example
-# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> round(6 * MINE.params * MINE.tokens / (MINE.flops * MINE.utilization) / 86_400)
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# ~~ ==> round(6 * MINE.params * MINE.tokens / (MINE.flops * MINE.utilization) / 86_400)
 # ~ / days)) ==> / MINE.days))
 # +
 # + MINE = notebook.params("train-days-7b")
 # %% wrong: the days rounded up => generality
 # > this is rounded up to whole days; keep the fraction.
-# ~ return 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> return math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400)
-# ~ train_days(params, tokens, gpu_flops, utilization) / days ==> 6 * params * tokens / (gpu_flops * utilization) / 86_400 / days
+# ~ return 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# ~~ ==> return math.ceil(6 * params * tokens / (gpu_flops * utilization) / 86_400)
+# ~ train_days(params, tokens, gpu_flops, utilization) / days
+# ~~ ==> 6 * params * tokens / (gpu_flops * utilization) / 86_400 / days
 # %% wrong: whole days before the GPUs are counted => generality
 # > the days were rounded up before they were divided; keep the fraction.
-# ~ math.ceil(train_days(params, tokens, gpu_flops, utilization) / days) ==> math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilization)) / days)
+# ~ math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)
+# ~~ ==> math.ceil(math.ceil(train_days(params, tokens, gpu_flops, utilization)) / days)
 # %% wrong: asks the library => raised
-# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> compute.train_seconds(params, tokens, gpu_flops, utilization) / 86_400
+# ~ 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# ~~ ==> compute.train_seconds(params, tokens, gpu_flops, utilization) / 86_400
 # %% half: no deadline yet => 2.5
 # ~ return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days)) ==> raise NotImplementedError
 # %% wrong: days are kept by size and tokens => generality -
-# ~ return 6 * params * tokens / (gpu_flops * utilization) / 86_400 ==> return KEPT.setdefault((params, tokens), 6 * params * tokens / (gpu_flops * utilization) / 86_400)
+# ~ return 6 * params * tokens / (gpu_flops * utilization) / 86_400
+# ~~ ==> return KEPT.setdefault((params, tokens), 6 * params * tokens / (gpu_flops * utilization) / 86_400)
 #       return max(1, math.ceil(train_days(params, tokens, gpu_flops, utilization) / days))
 #       ### END SOLUTION
 # + KEPT = {}

@@ -167,9 +167,9 @@ JUDGING = Judging(
     shares={"values:none": 0.15, "values:train": 0.2, "values:serve": 0.15, "generality:walls": 0.5},
     cases=_triage_cases,
     verdicts=_verdicts,
-    why="Ask four independent questions of one GPU: does the state fit, is the training fast enough, does one replica answer "
-    "one user fast enough, and all users? Each wall has its own response, and no response replaces another: more replicas "
-    "never make a state fit. If no wall is hit, the right number of GPUs is one.",
+    why="Ask four independent questions of one GPU: does the state fit, is the training fast enough, does one replica "
+    "answer one user fast enough, and all users? Each wall has its own response, and no response replaces "
+    "another: more replicas never make a state fit. If no wall is hit, the right number of GPUs is one.",
     pytorch="In the order of the responses: `fully_shard`; `DistributedDataParallel`; tensor parallelism "
     "(`parallelize_module`); and more processes behind a load balancer, outside PyTorch.",
 )
@@ -195,7 +195,8 @@ def triage(job: dict) -> tuple[str, list[str]]:
 # ~ (job["gpu_flops"] * job["mfu"]) ==> job["gpu_flops"] / job["mfu"]
 # ~ job["user_tokens_s"] * weights > job["gpu_bandwidth"] ==> job["gpu_bandwidth"] / weights < job["user_tokens_s"]
 # ~ job["qps"] > job["replica_qps"] ==> job["qps"] / job["replica_qps"] > 1
-# ~ questions[hit[0]][0] if hit else "stay on one GPU", hit ==> [questions[hit[0]][0] if hit else "Stay on one GPU", tuple(hit)]
+# ~ questions[hit[0]][0] if hit else "stay on one GPU", hit
+# ~~ ==> [questions[hit[0]][0] if hit else "Stay on one GPU", tuple(hit)]
 # %% wrong: always stay => values one-answer-for-all
 # ~ if is_hit ==> if False
 # %% wrong: only the first => values

@@ -75,11 +75,12 @@ JUDGING = Judging(
     shares={"values:peak": 0.25, "values:years": 0.2, "generality:sheets": 0.3, "generality:sparse-only": 0.25},
     cases=_peak_cases,
     verdicts=_peak_verdicts,
-    why="Sheets print the larger number first, with a footnote. Structured sparsity doubles the rate only if two of every "
-    "four weights are zero, and a dense matmul never benefits from it. So take the BF16 row without sparsity, or half of the "
-    "one with it. The run then takes twice the years that the larger peak suggests. A utilization quoted over the sparse "
-    "peak is half of the one over the dense peak.",
-    pytorch="2:4 sparsity is `torch.sparse.to_sparse_semi_structured`: a deliberate step that a dense model does not take.",
+    why="Sheets print the larger number first, with a footnote. Structured sparsity doubles the rate only if two of "
+    "every four weights are zero, and a dense matmul never benefits from it. So take the BF16 row without "
+    "sparsity, or half of the one with it. The run then takes twice the years that the larger peak suggests. A "
+    "utilization quoted over the sparse peak is half of the one over the dense peak.",
+    pytorch="2:4 sparsity is `torch.sparse.to_sparse_semi_structured`: a deliberate step that a dense model "
+    "does not take.",
 )
 
 ANSWERS = r'''import numpy as np

@@ -78,11 +78,12 @@ JUDGING = Judging(
     shares={"values:weeks": 0.2, "values:gpus": 0.2, "generality:weeks": 0.25, "generality:gpus": 0.35},
     cases=_plan_cases,
     verdicts=_plan_verdicts,
-    why="Speed-up is N × efficiency(N), not N. You cannot derive the inverse from the one-GPU time, because the GPUs that make "
-    "up for the loss lose speed themselves: search for the least N whose own time is short enough, or solve for N. With a "
-    "loss per doubling the speed-up is N^(1 + log₂ keep), so more GPUs always help, at a falling rate. With a part that "
-    "never gets shorter (Amdahl, 1967) the deadline itself may be out of reach.",
-    pytorch="torchtitan logs tokens per second and MFU; plotted over the world size they give `keep` for your own cluster.",
+    why="Speed-up is N × efficiency(N), not N. You cannot derive the inverse from the one-GPU time, because the GPUs "
+    "that make up for the loss lose speed themselves: search for the least N whose own time is short enough, or "
+    "solve for N. With a loss per doubling the speed-up is N^(1 + log₂ keep), so more GPUs always help, at a "
+    "falling rate. With a part that never gets shorter (Amdahl, 1967) the deadline itself may be out of reach.",
+    pytorch="torchtitan logs tokens per second and MFU; plotted over the world size they give `keep` for your "
+    "own cluster.",
 )
 
 ANSWERS = r'''import math

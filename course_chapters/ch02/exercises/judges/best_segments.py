@@ -88,10 +88,11 @@ JUDGING = Judging(
     shares=shares(peak=(0.3, 0.15), cut=(0.15, 0.4)),
     cases=_cases,
     verdicts=_verdicts,
-    why="Each cut keeps one more input and splits one inside. For equal layers the two balance at about √L segments. For unequal layers, "
-    "cut where inputs are small and insides are large. Late segments must be shorter than early ones, because all inputs are still "
-    "alive during the last segment but only one during the first. For a given cap, the best prefix keeps the fewest bytes of inputs, "
-    "so forty layers take a thousand additions instead of half a trillion cuts.",
+    why="Each cut keeps one more input and splits one inside. For equal layers the two balance at about √L segments. "
+    "For unequal layers, cut where inputs are small and insides are large. Late segments must be shorter than "
+    "early ones, because all inputs are still alive during the last segment but only one during the first. For a "
+    "given cap, the best prefix keeps the fewest bytes of inputs, so forty layers take a thousand additions "
+    "instead of half a trillion cuts.",
     pytorch="`torch.utils.checkpoint.checkpoint_sequential(modules, segments, x)` cuts into equal numbers of layers; "
     "`torch.utils.checkpoint.create_selective_checkpoint_contexts` chooses operation by operation.",
 )
@@ -203,7 +204,8 @@ def best_segments(inputs, inner):
 # %% wrong: root of layers, rounded up => values root-of-layers
 # ~ layers = len(inputs) ==> return list(range(0, len(inputs), math.ceil(math.sqrt(len(inputs)))))
 # %% wrong: about the root of segments => values root-of-layers
-# ~ layers = len(inputs) ==> return [k * len(inputs) // round(math.sqrt(len(inputs))) for k in range(round(math.sqrt(len(inputs))))]
+# ~ layers = len(inputs)
+# ~~ ==> return [k * len(inputs) // round(math.sqrt(len(inputs))) for k in range(round(math.sqrt(len(inputs))))]
 # %% wrong: equal lengths => values
 # > the segments have equal lengths, but the layers are unequal.
 # -     layers = len(inputs)

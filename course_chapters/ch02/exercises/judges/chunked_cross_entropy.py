@@ -114,7 +114,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """105 MB of logits in 16 chunks: right answers hold two to eight chunks at once; one that computes all logits holds at least 16."""
+    """105 MB of logits in 16 chunks: right answers hold two to eight chunks at once; one that computes all logits holds
+    at least 16."""
     spec = _spec(rng, 800, 16, 32_768, 4)
     rows, chunk = rng.sample(range(spec["tokens"]), 4), 4 * spec["tokens"] * spec["words"] / spec["chunks"]
 
@@ -140,11 +141,13 @@ JUDGING = Judging(
     shares="values:loss 0.1, values:gradients 0.2, cost:memory 0.25, generality:others 0.25, generality:device 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="The gradient of the logits is softmax minus one-hot, which depends on the chunk alone. So compute a chunk, use it, and drop it. "
-    "Only two sums remain: the loss and the weight's gradient. With a vocabulary of 128 thousand words, the logits are one of the "
-    "largest tensors of a step, and a checkpoint around a transformer block does not reduce them. Recomputing the chunks costs one more "
-    "product with the vocabulary; computing both gradients at once costs none.",
-    pytorch="`torch.utils.checkpoint.checkpoint` around each chunk; fused kernels (Liger, Cut Cross-Entropy) do the same per tile.",
+    why="The gradient of the logits is softmax minus one-hot, which depends on the chunk alone. So compute a chunk, "
+    "use it, and drop it. Only two sums remain: the loss and the weight's gradient. With a vocabulary of 128 "
+    "thousand words, the logits are one of the largest tensors of a step, and a checkpoint around a transformer "
+    "block does not reduce them. Recomputing the chunks costs one more product with the vocabulary; computing "
+    "both gradients at once costs none.",
+    pytorch="`torch.utils.checkpoint.checkpoint` around each chunk; fused kernels (Liger, Cut Cross-Entropy) do the "
+    "same per tile.",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
 )
@@ -258,7 +261,8 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total
 # %% wrong: bits => values
 # > this is in bits; use the natural logarithm.
-# ~ return total / (targets != -100).sum() if reduction == "mean" else total ==> return total / (targets != -100).sum() / 0.6931471805599453
+# ~ return total / (targets != -100).sum() if reduction == "mean" else total
+# ~~ ==> return total / (targets != -100).sum() / 0.6931471805599453
 # %% wrong: first chunk => values
 # > this is the first chunk alone.
 # ~ total = 0 ==> total, hidden, targets, chunks = 0, hidden.chunk(chunks)[0], targets.chunk(chunks)[0], 1

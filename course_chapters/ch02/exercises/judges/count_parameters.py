@@ -49,17 +49,19 @@ JUDGING = Judging(
             unit="parameters",
             want=right[0],
             words=lambda s: (
-                f"{s['layers']} layers of {s['hidden']}, {s['heads']} heads of {s['head_dim']}, {s['kv_heads']} for K and V"
+                f"{s['layers']} layers of {s['hidden']}, {s['heads']} heads of {s['head_dim']}, "
+                f"{s['kv_heads']} for K and V"
             ),
             rel=EXACT,
             floor=0,
         )
     ),
-    why="Do not plan with a model's name: 8B means 8.03 billion parameters, 70B means 70.6. In a small model with a large vocabulary, the "
-    "embedding holds a fifth of the parameters. Shared keys and values save only about a tenth of a layer's parameters, but far more "
-    "where keys and values are kept for every token. A tied head saves a whole table.",
-    pytorch="`with torch.device('meta'): model = …`, then `sum(p.numel() for p in model.parameters())`. The tensors have shapes but no "
-    "memory, and `parameters()` lists a tied weight once.",
+    why="Do not plan with a model's name: 8B means 8.03 billion parameters, 70B means 70.6. In a small model with a "
+    "large vocabulary, the embedding holds a fifth of the parameters. Shared keys and values save only about a "
+    "tenth of a layer's parameters, but far more where keys and values are kept for every token. A tied head "
+    "saves a whole table.",
+    pytorch="`with torch.device('meta'): model = …`, then `sum(p.numel() for p in model.parameters())`. The tensors "
+    "have shapes but no memory, and `parameters()` lists a tied weight once.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -85,14 +87,16 @@ def count_parameters(shape: dict) -> dict[str, int]:
     ### END SOLUTION
 
 # %% right: tensors without memory
-# ~ layers, hidden = shape["layers"], shape["hidden"] ==> layers, hidden, table_size = shape["layers"], shape["hidden"], shape["vocab"] * shape["hidden"]
+# ~ layers, hidden = shape["layers"], shape["hidden"]
+# ~~ ==> layers, hidden, table_size = shape["layers"], shape["hidden"], shape["vocab"] * shape["hidden"]
 # -     table_size = shape["vocab"] * hidden
 # +     from torch import nn
 # +     def size(*sizes, bias=False, count=1):
 # +         return count * sum(p.numel() for p in nn.Linear(*sizes, bias, device="meta").parameters())
 # +     bias = biases == "qkv"
 # +     attention = size(hidden, own, bias=bias) + size(hidden, shared, bias=bias, count=2) + size(own, hidden)
-# -         "attention": layers * (2 * hidden * own + 2 * hidden * shared + (own + 2 * shared if biases == "qkv" else 0)),
+# -         "attention": layers * (2 * hidden * own + 2 * hidden * shared + (own + 2 * shared if biases == "qkv" else
+# ~~ 0)),
 # -         "mlp": layers * (3 if shape["gated"] else 2) * hidden * shape["ffn"],
 # +         "attention": layers * attention,
 # +         "mlp": layers * size(hidden, shape["ffn"], count=2 + shape["gated"]),
@@ -165,9 +169,11 @@ def count_parameters(shape: dict) -> dict[str, int]:
 # %% wrong: one head for all => values -
 # ~ for name in ("heads", "kv_heads")) ==> for name in ("heads", "kv_heads")); shared = shape["head_dim"]
 # %% wrong: asks the library => raised
-# ~ table_size = shape["vocab"] * hidden ==> return __import__("course_lib.estimate.memory").estimate.memory.count_params("llama3-8b")
+# ~ table_size = shape["vocab"] * hidden
+# ~~ ==> return __import__("course_lib.estimate.memory").estimate.memory.count_params("llama3-8b")
 # %% wrong: the model shown only => values -
-# ~ table_size = shape["vocab"] * hidden ==> return {"embedding": 525336576, "attention": 1342177280, "mlp": 5637144576, "norms": 266240, "head": 525336576}
+# ~ table_size = shape["vocab"] * hidden
+# ~~ ==> return {"embedding": 525336576, "attention": 1342177280, "mlp": 5637144576, "norms": 266240, "head": 525336576}
 # %% wrong: a head is tied only where the MLP is gated, or keys are shared => generality -
 # ~ if shape["tied"] else ==> if shape["tied"] and (shape["gated"] or shape["kv_heads"] < shape["heads"]) else
 '''

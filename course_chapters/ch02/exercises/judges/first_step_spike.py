@@ -82,11 +82,12 @@ JUDGING = Judging(
     shares=shares(timeline=(0.25, 0.4), dies=(0.1, 0.25)),
     cases=_spike_cases,
     verdicts=_spike_verdicts,
-    why="The first step is misleading. Its forward and backward passes run without the optimizer's state, which is created at its end and "
-    "stays. So a job can survive one step and run out of memory in the second forward pass. Gradients that are zeroed instead of set "
-    "to None occupy memory during the forward pass for no benefit. Test a setup with two steps, not one.",
-    pytorch="`optimizer.zero_grad(set_to_none=True)` is the default since PyTorch 2.0. Adam creates its state in its first `step()`, and "
-    "`foreach=True` needs work space of about the parameters' size.",
+    why="The first step is misleading. Its forward and backward passes run without the optimizer's state, which is "
+    "created at its end and stays. So a job can survive one step and run out of memory in the second forward "
+    "pass. Gradients that are zeroed instead of set to None occupy memory during the forward pass for no benefit. "
+    "Test a setup with two steps, not one.",
+    pytorch="`optimizer.zero_grad(set_to_none=True)` is the default since PyTorch 2.0. Adam creates its state in its "
+    "first `step()`, and `foreach=True` needs work space of about the parameters' size.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -119,7 +120,8 @@ def dies_at(job: dict, memory: float) -> str | None:
     ### END SOLUTION
 
 # %% right: the levels of one step after another, and a loop
-# ~ levels.append(kept + there + activations) ==> levels += [weights + activations + (step > 1) * (moments + (between == "zeroed") * grads)]
+# ~ levels.append(kept + there + activations)
+# ~~ ==> levels += [weights + activations + (step > 1) * (moments + (between == "zeroed") * grads)]
 # -     return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
 # +     for name, level in zip(names, timeline(job)):
 # +         if level > memory:
@@ -166,7 +168,8 @@ def dies_at(job: dict, memory: float) -> str | None:
 # ~ params("first-step-spike").grads_between ==> "set to None"
 # ~ if level > memory ==> if level + (job["moments"] if name in ("load", "forward 1", "backward 1") else 0) > memory
 # %% wrong: the number of the phase => values no-such-word
-# ~ (name for name, level in zip(names, timeline(job), strict=True) if ==> (index for index, level in enumerate(timeline(job)) if
+# ~ (name for name, level in zip(names, timeline(job), strict=True) if
+# ~~ ==> (index for index, level in enumerate(timeline(job)) if
 # %% wrong: what fits exactly dies => generality dies-for-nothing
 # > what fits exactly does not die.
 # ~ if level > memory ==> if level >= memory
@@ -176,9 +179,11 @@ def dies_at(job: dict, memory: float) -> str | None:
 # ~ if level > memory), None ==> if level > memory), "step 3"
 # %% wrong: worst not first => generality
 # > this is the phase that needs the most; an earlier one already does not fit.
-# ~ return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None) ==> return names[timeline(job).index(max(timeline(job)))] if max(timeline(job)) > memory else None
+# ~ return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
+# ~~ ==> return names[timeline(job).index(max(timeline(job)))] if max(timeline(job)) > memory else None
 # %% half: the timeline alone => 3.75
-# ~ return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None) ==> raise NotImplementedError
+# ~ return next((name for name, level in zip(names, timeline(job), strict=True) if level > memory), None)
+# ~~ ==> raise NotImplementedError
 # %% wrong: a byte too much fits => generality fits
 # ~ if level > memory ==> if level > memory + 1
 '''

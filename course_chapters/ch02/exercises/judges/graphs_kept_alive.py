@@ -41,8 +41,8 @@ def _memory_fault(spec: Spec, peak: float, want: Mapping[str, Any]) -> Fault | N
     if peak > 1.5 * want["peak"]:
         return "graphs-kept-alive", (
             f"The peak is {peak / KiB:,.0f} KiB with {len(spec['lengths'])} micro-batches; one at a time needs "
-            f"{want['peak'] / KiB:,.0f} KiB. Either old graphs stay alive, or several micro-batches went through the model "
-            "together."
+            f"{want['peak'] / KiB:,.0f} KiB. Either old graphs stay alive, or several micro-batches went through the "
+            "model together."
         )
     return None
 
@@ -128,7 +128,8 @@ def train_step(model, batches) -> float:
     ### END SOLUTION
 
 # %% right: the tokens are counted first
-# ~ total, tokens = 0.0, 0 ==> batches = list(batches); total, tokens = 0.0, sum(int((targets != -100).sum()) for _, targets in batches)
+# ~ total, tokens = 0.0, 0
+# ~~ ==> batches = list(batches); total, tokens = 0.0, sum(int((targets != -100).sum()) for _, targets in batches)
 # ~ reduction="sum") ==> reduction="sum") / tokens
 # -         tokens += (targets != -100).sum().item()
 # ~ parameter.grad /= tokens ==> parameter.grad /= 1

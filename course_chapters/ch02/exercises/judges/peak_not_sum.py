@@ -103,9 +103,10 @@ JUDGING = Judging(
     verdicts=lambda params, case, outcome: (BY_PLACE if case.kind == "values" else one_verdict(BY_PLACE))(
         params, case, outcome
     ),
-    why="A run fails at its highest level, so what matters is which blocks are alive at the same time. Here the peak is in the second "
-    "step's backward pass, when the optimizer's moments from the first step coexist with activations and the first gradients. The "
-    "largest block is often not the cause, and the kind with the most allocations may hold least at the peak.",
+    why="A run fails at its highest level, so what matters is which blocks are alive at the same time. Here the peak "
+    "is in the second step's backward pass, when the optimizer's moments from the first step coexist with "
+    "activations and the first gradients. The largest block is often not the cause, and the kind with the most "
+    "allocations may hold least at the peak.",
     pytorch="`torch.cuda.memory._record_memory_history()` and `torch.cuda.memory._snapshot()` record such a log; "
     "`torch.cuda.max_memory_allocated()` is its peak, `torch.cuda.memory_allocated()` its last level.",
 )
@@ -163,7 +164,9 @@ def peak(log):
 # ~ return best ==> return sum(row["bytes"] for row in log if "bytes" in row), *best[1:]
 # %% wrong: last level => values
 # > this is what is alive at the end.
-# ~ return best ==> return sum(block["bytes"] for block in log if form == "lifetimes" and block["died"] is None) or sum(kinds.values()), *best[1:]
+# ~ return best
+# ~~ ==> return sum(block["bytes"] for block in log if form == "lifetimes" and block["died"] is None) or
+# ~~ sum(kinds.values()), *best[1:]
 # %% wrong: largest block => values
 # > this looks at the largest single block alone.
 # -     return best
@@ -191,11 +194,14 @@ def peak(log):
 # +     log = [row | last[row["name"]] for row in log]
 # %% wrong: end of a moment => generality end-of-a-moment unless log=lifetimes
 # > between rows with the same time the level was higher.
-# ~ for row in log if form == "events" else sorted(log, key=lambda block: block["born"]): ==> for at, row in enumerate(log if form == "events" else sorted(log, key=lambda block: block["born"])):
-# ~ if sum(kinds.values()) > best[0]: ==> if sum(kinds.values()) > best[0] and now not in [later.get("time") for later in log[at + 1 :]]:
+# ~ for row in log if form == "events" else sorted(log, key=lambda block: block["born"]):
+# ~~ ==> for at, row in enumerate(log if form == "events" else sorted(log, key=lambda block: block["born"])):
+# ~ if sum(kinds.values()) > best[0]:
+# ~~ ==> if sum(kinds.values()) > best[0] and now not in [later.get("time") for later in log[at + 1 :]]:
 # %% wrong: died too late => generality
 # > a block that dies makes room for a block born at the same time.
-# ~ for row in log if form == "events" ==> for row in sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form == "events"
+# ~ for row in log if form == "events"
+# ~~ ==> for row in sorted(log, key=lambda row: (row["time"], row["what"] == "free")) if form == "events"
 # ~ b["died"] > now ==> b["died"] >= now
 # %% wrong: mebibytes => values
 # > these are MiB; return bytes.
@@ -227,7 +233,8 @@ def peak(log):
 # %% wrong: the kind of the largest block alive => values largest-block-alive
 # > this is the kind of the largest single block; add up all blocks of a kind.
 # -             kinds = by_kind(b for b in log if b["born"] <= now and (b["died"] is None or b["died"] > now))
-# +             alive = {at: b for at, b in enumerate(log) if b["born"] <= now and (b["died"] is None or b["died"] > now)}
+# +             alive = {at: b for at, b in enumerate(log) if b["born"] <= now and (b["died"] is None or b["died"] >
+# ~~ now)}
 # +             kinds = by_kind(alive.values())
 # ~ max(kinds, key=kinds.get) ==> max(alive.values(), key=lambda block: block["bytes"], default=row)["kind"]
 # %% wrong: the bytes alone => values wrong-shape

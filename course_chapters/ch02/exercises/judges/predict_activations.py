@@ -16,8 +16,8 @@ def _reveal(params: Params) -> str:
     kept, token = kept_by_layers(params), params["seq"] * params["layers"] * params["hidden"] * 2 / GB
     tensors, weights = number_text(kept / token), number_text(2 * params["params"] / GB)
     return (
-        f"{number_text(kept)} GB, or {tensors} tensors of shape (tokens, hidden) in each layer. The weights take {weights} GB in "
-        f"16 bits. Checkpointing every layer keeps one tensor per layer, {number_text(token)} GB."
+        f"{number_text(kept)} GB, or {tensors} tensors of shape (tokens, hidden) in each layer. The weights take "
+        f"{weights} GB in 16 bits. Checkpointing every layer keeps one tensor per layer, {number_text(token)} GB."
     )
 
 
@@ -25,8 +25,9 @@ JUDGING = prediction(
     unit="GB",
     reveal=_reveal,
     truth=kept_by_layers,
-    why="The backward pass needs every input of a matrix product, and the inputs of each norm, activation function and attention: about "
-    "twenty tensors per layer, the MLP's being the widest. They grow with tokens and layers, and sharding the state does not reduce them.",
+    why="The backward pass needs every input of a matrix product, and the inputs of each norm, activation function "
+    "and attention: about twenty tensors per layer, the MLP's being the widest. They grow with tokens and layers, "
+    "and sharding the state does not reduce them.",
 )
 
 ANSWERS = r'''from course_lib import params

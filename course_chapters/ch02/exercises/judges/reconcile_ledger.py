@@ -76,12 +76,13 @@ JUDGING = Judging(
             hint="Name every storage in the rows, and write its size in tokens, hidden, ffn and heads.",
         ),
     ),
-    why="The block keeps eight tensors of shape (tokens, hidden): both norms' inputs and outputs, queries, keys, values, and attention's "
-    "result. It keeps two of shape (tokens, ffn): the GELU's input and output. Written out, attention adds the softmax, which grows "
-    "with the square of the sequence length. The published 34 + 5as/h is this list in 16 bits with an MLP of 4 · hidden and three "
-    "dropout masks. The list depends on the kernel, dropout and data type, so compare terms, not totals.",
-    pytorch="`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` sees what is saved. Two tensors share memory if they have the "
-    "same `untyped_storage()`.",
+    why="The block keeps eight tensors of shape (tokens, hidden): both norms' inputs and outputs, queries, keys, "
+    "values, and attention's result. It keeps two of shape (tokens, ffn): the GELU's input and output. Written "
+    "out, attention adds the softmax, which grows with the square of the sequence length. The published 34 + "
+    "5as/h is this list in 16 bits with an MLP of 4 · hidden and three dropout masks. The list depends on the "
+    "kernel, dropout and data type, so compare terms, not totals.",
+    pytorch="`torch.autograd.graph.saved_tensors_hooks(pack, unpack)` sees what is saved. Two tensors share memory if "
+    "they have the same `untyped_storage()`.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -118,9 +119,11 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 
 # %% right: with the small terms
 # -     kept, seen = {row["group"]: 0 for row in rows}, set()
-# +     kept, seen = dict.fromkeys((row["group"] for row in rows), 0), {row["storage"] for row in rows if row["parameter"]}
+# +     kept, seen = dict.fromkeys((row["group"] for row in rows), 0), {row["storage"] for row in rows if
+# ~~ row["parameter"]}
 # ~ if not row["parameter"] and row["storage"] not in seen ==> if row["storage"] not in seen
-# ~ (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0) ==> (8 * hidden + 2 * ffn + 4) + (scores if attention == "by hand" else 4 * batch * seq * heads)
+# ~ (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
+# ~~ ==> (8 * hidden + 2 * ffn + 4) + (scores if attention == "by hand" else 4 * batch * seq * heads)
 # %% wrong: aliases counted => values
 # > count each storage once.
 # ~ ["parameter"] and row["storage"] not in seen ==> ["parameter"]
@@ -168,15 +171,18 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # ~ 2 * ffn ==> 8 * hidden
 # %% wrong: printed formula => values
 # > the printed formula is for 16 bits with dropout masks and an MLP of 4 · hidden.
-# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0) ==> return seq * batch * hidden * 34
+# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
+# ~~ ==> return seq * batch * hidden * 34
 # %% wrong: the printed formula with scores => values printed-formula
-# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0) ==> return seq * batch * hidden * (34 + 5 * heads * seq / hidden)
+# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores if attention == "by hand" else 0)
+# ~~ ==> return seq * batch * hidden * (34 + 5 * heads * seq / hidden)
 # %% wrong: with weights => values
 # > this includes weights, which are in memory anyway.
 # ~ (8 * hidden + 2 * ffn) + ==> (8 * hidden + 2 * ffn) + size * (4 * hidden**2 + 2 * hidden * ffn) +
 # %% wrong: numbers => values
 # > this counts numbers; return bytes.
-# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores ==> return batch * seq * (8 * hidden + 2 * ffn) + (scores / size
+# ~ return batch * seq * size * (8 * hidden + 2 * ffn) + (scores
+# ~~ ==> return batch * seq * (8 * hidden + 2 * ffn) + (scores / size
 # %% wrong: one sequence => values
 # > this is one sequence of the batch.
 # ~ scores = ==> batch = 1; scores =
@@ -184,7 +190,8 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # > this has one tensor of the MLP's width: the GELU needs its input, and the second matrix needs the GELU's output.
 # ~ 2 * ffn ==> ffn
 # %% wrong: norm outputs forgotten => values
-# > two tensors are missing or one too wide is counted: list the norms' inputs, and their outputs, which the matrices need.
+# > two tensors are missing or one too wide is counted: list the norms' inputs, and their outputs, which the matrices
+# > need.
 # ~ 8 * hidden ==> 6 * hidden
 # %% wrong: context forgotten => values
 # > one tensor of the hidden size is missing, such as the input of the output matrix.
@@ -194,12 +201,15 @@ def block_bytes(batch: int, seq: int, hidden: int, heads: int, ffn: int, size: i
 # ~ 8 * hidden ==> 10 * hidden
 # %% wrong: scores twice => values scores-twice unless attention=fused
 # > only the softmax is kept of the scores.
-# ~ (scores if attention == "by hand" else 0) ==> (scores + seq * seq * batch * heads * size if attention == "by hand" else 0)
+# ~ (scores if attention == "by hand" else 0)
+# ~~ ==> (scores + seq * seq * batch * heads * size if attention == "by hand" else 0)
 # %% wrong: mask a head => values mask-a-head unless attention=fused
 # > all heads share one mask.
 # ~ size + 1) ==> (size + 1))
 # %% wrong: the library's terms => values raised
-# ~ scores = ==> memory = __import__("course_lib.estimate.memory").estimate.memory; memory.layer_bytes(memory.Shape(layers=1, hidden=hidden, heads=heads, ffn=ffn, vocab=1), batch, seq); scores =
+# ~ scores =
+# ~~ ==> memory = __import__("course_lib.estimate.memory").estimate.memory; memory.layer_bytes(memory.Shape(layers=1,
+# ~~ hidden=hidden, heads=heads, ffn=ffn, vocab=1), batch, seq); scores =
 # %% half: the rows alone => 5
 # ~ scores = ==> raise NotImplementedError; scores =
 # %% half: the formula for this block only => 14

@@ -51,10 +51,11 @@ JUDGING = Judging(
             words=lambda m, c: f"{bytes_text(m)}, {m / right[1](m, c):g} bytes per parameter",
         ),
     ),
-    why="The same 70B parameters take 840 GB without a master copy, 1,120 GB with one, and 1,260 GB with gradients summed in fp32. "
-    "All three are right. Before you compare such numbers, ask which buckets exist and which data type each has.",
-    pytorch="`sum(t.numel() * t.element_size() for t in model.parameters())`, the same over `p.grad`, and over the tensors in "
-    "`optimizer.state`.",
+    why="The same 70B parameters take 840 GB without a master copy, 1,120 GB with one, and 1,260 GB with gradients "
+    "summed in fp32. All three are right. Before you compare such numbers, ask which buckets exist and which data "
+    "type each has.",
+    pytorch="`sum(t.numel() * t.element_size() for t in model.parameters())`, the same over `p.grad`, and over the "
+    "tensors in `optimizer.state`.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -80,7 +81,8 @@ def largest_model(memory: float, plan: dict) -> float:
 # -     size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
 # -     copies = {"sgd": 0, "momentum": 1, "lion": 1, "adamw": 2}
 # -     buckets = {
-# -         name: size[plan[name]] * params if plan[name] else 0 for name in ("weights", "grads", "main_grads", "master")
+# -         name: size[plan[name]] * params if plan[name] else 0 for name in ("weights", "grads", "main_grads",
+# ~~ "master")
 # -     }
 # -     return buckets | {"moments": copies[plan["optimizer"]] * size[plan["moments"]] * params}
 # +     bits = {None: 0, "fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
@@ -120,10 +122,12 @@ def largest_model(memory: float, plan: dict) -> float:
 # ~ copies[plan["optimizer"]] * ==> 2 *
 # %% wrong: master in moments => values
 # > this includes the master copy, which has a bucket of its own.
-# ~ copies[plan["optimizer"]] * size[plan["moments"]] * params} ==> copies[plan["optimizer"]] * size[plan["moments"]] * params + buckets["master"]}
+# ~ copies[plan["optimizer"]] * size[plan["moments"]] * params}
+# ~~ ==> copies[plan["optimizer"]] * size[plan["moments"]] * params + buckets["master"]}
 # %% wrong: bits => values
 # > these are bits; return bytes.
-# ~ size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1} ==> size = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
+# ~ size = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1, "int8": 1}
+# ~~ ==> size = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8, "int8": 8}
 # %% wrong: gigabytes => values
 # > these are GB; return bytes.
 # ~ copies = {" ==> params, copies = params / 1e9, {"
@@ -142,7 +146,8 @@ def largest_model(memory: float, plan: dict) -> float:
 # ~ return buckets | ==> return buckets | {"weights": 2 * params} |
 # %% wrong: weights type => values
 # > this takes the type of the weights; the plan names another one for this bucket.
-# ~ return buckets | {"moments": copies[plan["optimizer"]] * size[plan["moments"]] * params} ==> return buckets | {"grads": buckets["weights"], "moments": copies[plan["optimizer"]] * buckets["weights"]}
+# ~ return buckets | {"moments": copies[plan["optimizer"]] * size[plan["moments"]] * params}
+# ~~ ==> return buckets | {"grads": buckets["weights"], "moments": copies[plan["optimizer"]] * buckets["weights"]}
 # %% wrong: main missing => generality
 # > this plan has a second copy of the gradients.
 # ~ return buckets | ==> return buckets | {"main_grads": 0} |
@@ -175,11 +180,16 @@ def largest_model(memory: float, plan: dict) -> float:
 # > the memory is already in bytes.
 # ~ memory / sum ==> memory * 2**30 / 1e9 / sum
 # %% wrong: asks the library => raised
-# ~ return buckets | {" ==> return {"main_grads": 0.0} | __import__("course_lib.estimate.memory").estimate.memory.state_by_bucket(params, "B") | {"
-# ~ memory / sum(state_buckets(1, plan).values()) ==> __import__("course_lib.estimate.memory").estimate.memory.largest_model(memory, "B")
+# ~ return buckets | {"
+# ~~ ==> return {"main_grads": 0.0} | __import__("course_lib.estimate.memory").estimate.memory.state_by_bucket(params,
+# ~~ "B") | {"
+# ~ memory / sum(state_buckets(1, plan).values())
+# ~~ ==> __import__("course_lib.estimate.memory").estimate.memory.largest_model(memory, "B")
 # %% half: the buckets alone => 1.5
 # ~ return memory / sum(state_buckets(1, plan).values()) ==> raise NotImplementedError
 # %% half: both, for this plan only => 2.5
-# ~ return buckets | {"moments": copies[plan["optimizer"]] * size[plan["moments"]] * params} ==> return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 * params}
+# ~ return buckets | {"moments": copies[plan["optimizer"]] * size[plan["moments"]] * params}
+# ~~ ==> return {"weights": 2 * params, "grads": 2 * params, "main_grads": 0, "master": 4 * params, "moments": 8 *
+# ~~ params}
 # ~ memory / sum(state_buckets(1, plan).values()) ==> memory / 16
 '''

@@ -61,7 +61,10 @@ def _gradient_fault(value: Value, want: Value) -> Fault | None:
             fault = tensor_fault(f"A gradient in segment {segment}", mine, wanted)
             if fault and (mine is None or not mine.any()):
                 if segment == len(got) - 1:  # none comes between it and the loss
-                    told = f"the parameters inside segment {segment}, the last one, got no gradient; x alone is not enough."
+                    told = (
+                        f"the parameters inside segment {segment}, the last one, got no gradient; x alone "
+                        f"is not enough."
+                    )
                     return "no-parameters", told
                 return "gradient-stops", f"segment {segment} got no gradient; each segment must pass one to its input."
             if fault:

@@ -83,10 +83,12 @@ JUDGING = Judging(
         )
     ),
     within=0.05,
-    why="Sizes span eight decades and every time has a relative error, so divide each equation by its own time. Otherwise the "
-    "noise of one large message exceeds all of α. A second method with a higher α and more bandwidth pays above the size at "
-    "which the two lines meet; a library that measures its links switches there. Below α·β a message gets less than half of β.",
-    pytorch="`torch.distributed` leaves the choice to NCCL, which keeps such tables; `NCCL_PROTO` and `NCCL_ALGO` override it.",
+    why="Sizes span eight decades and every time has a relative error, so divide each equation by its own time. "
+    "Otherwise the noise of one large message exceeds all of α. A second method with a higher α and more "
+    "bandwidth pays above the size at which the two lines meet; a library that measures its links switches there. "
+    "Below α·β a message gets less than half of β.",
+    pytorch="`torch.distributed` leaves the choice to NCCL, which keeps such tables; `NCCL_PROTO` and `NCCL_ALGO` "
+    "override it.",
 )
 
 ANSWERS = r'''import math
@@ -132,7 +134,8 @@ def fit_line(sizes, seconds):
 
 # %% wrong: raw seconds => values
 # > this fits raw seconds, so the largest messages dominate.
-# ~ (alpha, per_byte), *_ = np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None) ==> per_byte, alpha = np.polyfit(n, t, 1)
+# ~ (alpha, per_byte), *_ = np.linalg.lstsq(np.stack([1 / t, n / t], axis=1), np.ones(len(t)), rcond=None)
+# ~~ ==> per_byte, alpha = np.polyfit(n, t, 1)
 # %% wrong: mean rate => values
 # > β: this mean of bytes over seconds includes α.
 # ~ float(1 / per_byte) ==> float(np.mean(n / t))
@@ -180,7 +183,8 @@ def fit_line(sizes, seconds):
 # > this is β; a message of this size gets less.
 # ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> max(small[1], large[1])
 # %% wrong: β of the faster method => values no-alpha
-# ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large)) ==> min(small, large, key=lambda way: way[0] + nbytes / way[1])[1]
+# ~ nbytes / min(alpha + nbytes / beta for alpha, beta in (small, large))
+# ~~ ==> min(small, large, key=lambda way: way[0] + nbytes / way[1])[1]
 # %% wrong: first only => values
 # > this is the first method; the second is faster here.
 # ~ (small, large)) ==> (small,))

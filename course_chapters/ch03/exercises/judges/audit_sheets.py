@@ -12,12 +12,14 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-sheets"),
     CAUSES,
-    why=f"Sheets print the largest true number. 5,000 is sparse; the dense B200 has {_B200.dense_flops / TFLOP:,.0f}, so the decade "
-    f"brought {_B200.dense_flops / facts.device('K40').fp32_flops:.0f}×, partly by fewer bits. 900 GB/s are both directions of all "
-    f"links of one GPU: one GPU sends another at most {_H100.link_one_way / GB:.0f}, and leaving the server costs "
+    why=f"Sheets print the largest true number. 5,000 is sparse; the dense B200 has {_B200.dense_flops / TFLOP:,.0f}, "
+    f"so the decade brought {_B200.dense_flops / facts.device('K40').fp32_flops:.0f}×, partly by fewer bits. 900 "
+    "GB/s are both directions of all links of one GPU: one GPU sends another at most "
+    f"{_H100.link_one_way / GB:.0f}, and leaving the server costs "
     f"{_H100.link_one_way / _H100.network_one_way:.0f}×, not 18. Eight adapters of a server send "
-    f"{8 * _H100.network_one_way / GB:.0f} GB/s, one of them 50. A roof of bytes is a slope, and "
-    "memory and network have an axis each. The ridge, the tensor cores, the pod and the one FLOP per byte are right as printed.",
+    f"{8 * _H100.network_one_way / GB:.0f} GB/s, one of them 50. A roof of bytes is a slope, and memory and "
+    "network have an axis each. The ridge, the tensor cores, the pod and the one FLOP per byte are "
+    "right as printed.",
 )
 
 ANSWERS = r'''from course_lib.estimate import facts

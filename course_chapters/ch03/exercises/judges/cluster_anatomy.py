@@ -39,9 +39,10 @@ JUDGING = Judging(
     shares=shares(gpus=(0.2, 0.3), memory=(0.1, 0.15), peak=(0.1, 0.15)),
     cases=_cases,
     verdicts=table([_series("gpus", 0, EXACT), _series("memory", 1, CLOSE), _series("peak", 2, CLOSE)]),
-    why="The counts multiply from the inside out: 8, 16, 3,072 and 24,576 GPUs in the Llama 3 cluster. Memory and peak are "
-    "those of one GPU times that: 640 GB in a server, 1.28 TB in a rack, 245 TB in a pod, and 1.97 PB with 24.3 EFLOP/s in the "
-    "whole cluster, dense in bf16. Bandwidth does not add up like this, as the next exercise shows.",
+    why="The counts multiply from the inside out: 8, 16, 3,072 and 24,576 GPUs in the Llama 3 cluster. Memory and "
+    "peak are those of one GPU times that: 640 GB in a server, 1.28 TB in a rack, 245 TB in a pod, and 1.97 PB "
+    "with 24.3 EFLOP/s in the whole cluster, dense in bf16. Bandwidth does not add up like this, as the next "
+    "exercise shows.",
     pytorch='`init_device_mesh("cuda", (8, 192, 2, 8))` gives each of these levels an axis, the outermost first.',
 )
 
@@ -59,7 +60,8 @@ def anatomy(counts: list[int], memory: float, flops: float) -> tuple[list[int], 
     ### END SOLUTION
 
 # %% right: a running product
-# ~ [math.prod(counts[: level + 1]) for level in range(len(counts))] ==> list(itertools.accumulate(counts, operator.mul))
+# ~ [math.prod(counts[: level + 1]) for level in range(len(counts))]
+# ~~ ==> list(itertools.accumulate(counts, operator.mul))
 # %% wrong: the counts alone => values
 # > these are the counts; a unit contains the GPUs of all levels below it.
 # ~ [math.prod(counts[: level + 1]) for level in range(len(counts))] ==> counts

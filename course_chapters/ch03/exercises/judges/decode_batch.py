@@ -82,11 +82,12 @@ JUDGING = Judging(
             )
         )
     ),
-    why="Weights are read once for the whole batch, so each further sequence is free until computing takes as long as reading: "
-    "at the ridge, 295 FLOP per byte on an H100 with two bytes per weight, hence 296 sequences. Keys and values are not "
-    "shared: each sequence adds its own reads, and if those take as long as its arithmetic, no batch is large enough. So long "
-    "contexts, not only small batches, leave the arithmetic idle.",
-    pytorch="Serving engines batch continuously for this reason (chapter 16); in training the batch is thousands of tokens.",
+    why="Weights are read once for the whole batch, so each further sequence is free until computing takes as long as "
+    "reading: at the ridge, 295 FLOP per byte on an H100 with two bytes per weight, hence 296 sequences. Keys and "
+    "values are not shared: each sequence adds its own reads, and if those take as long as its arithmetic, no "
+    "batch is large enough. So long contexts, not only small batches, leave the arithmetic idle.",
+    pytorch="Serving engines batch continuously for this reason (chapter 16); in training the batch is "
+    "thousands of tokens.",
 )
 
 ANSWERS = r'''import math

@@ -61,7 +61,8 @@ DRILLS = {
     ),
     "add-time": drill_key(
         lambda p: 3 * p["million"] * MILLION * p["size"] / p["bandwidth"] / US,
-        "Two tensors read, one written: 3 × {{million:int}} million × {{size:int}} bytes over {{bandwidth:gbps}} = {{answer}} µs.",
+        "Two tensors read, one written: 3 × {{million:int}} million × {{size:int}} bytes over {{bandwidth:gbps}} = "
+        "{{answer}} µs.",
         Mistake("reads-only", Times(2 / 3), "The sum is written too."),
         Mistake("one-tensor", Times(1 / 3), "Three tensors move."),
     ),

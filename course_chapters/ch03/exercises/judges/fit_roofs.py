@@ -57,10 +57,11 @@ JUDGING = Judging(
     verdicts=table(
         (_column(0, "flops", "FLOP/s"), _column(1, "bandwidth", "bytes/s"), _column(2, "ridge", "FLOP per byte"))
     ),
-    why="A roof is an upper bound, so the best honest run is the best estimate of it. Honest means: one robust time per run (the "
-    "median ignores warm-up and disturbances), no run that beats the data sheet, no kernel that stayed in the cache. A mean "
-    "describes an average kernel instead.",
-    pytorch="`torch.utils.benchmark.Timer(...).blocked_autorange()` warms up, waits for the GPU and reports median and quartiles.",
+    why="A roof is an upper bound, so the best honest run is the best estimate of it. Honest means: one robust time "
+    "per run (the median ignores warm-up and disturbances), no run that beats the data sheet, no kernel that "
+    "stayed in the cache. A mean describes an average kernel instead.",
+    pytorch="`torch.utils.benchmark.Timer(...).blocked_autorange()` warms up, waits for the GPU and reports median "
+    "and quartiles.",
 )
 
 ANSWERS = r'''import statistics
@@ -136,18 +137,22 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # ~ statistics.fmean(rates), statistics.fmean(passed) ==> statistics.median(rates), statistics.median(passed)
 # %% wrong: the sheet => values
 # > that is what the data sheet says; the log is about this device.
-# ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth) ==> sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth
+# ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
+# ~~ ==> sheet_flops, sheet_bandwidth, sheet_flops / sheet_bandwidth
 # %% wrong: scaled => values
 # > give FLOP/s, bytes/s and FLOP per byte.
-# ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth) ==> best_flops / 1e12, best_bandwidth / 1e9, best_flops / best_bandwidth / 1e3
+# ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
+# ~~ ==> best_flops / 1e12, best_bandwidth / 1e9, best_flops / best_bandwidth / 1e3
 # %% wrong: upside down => values
 # > this is bytes per FLOP.
 # ~ float(best_flops / best_bandwidth) ==> float(best_bandwidth / best_flops)
 # %% half: the ridge upside down => 6  from: upside down
 # %% wrong: a pair => values wrong-shape
-# ~ return float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth) ==> return best_flops, best_bandwidth
+# ~ return float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
+# ~~ ==> return best_flops, best_bandwidth
 # %% wrong: the shown log by heart => values -
-# ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth) ==> fit_roofs.__dict__.setdefault("seen", (best_flops, best_bandwidth, best_flops / best_bandwidth))
+# ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
+# ~~ ==> fit_roofs.__dict__.setdefault("seen", (best_flops, best_bandwidth, best_flops / best_bandwidth))
 # %% wrong: names tell which kernels use the memory => values -
 # ~ run["bytes"] > cache ==> "large" in run["name"]
 # %% wrong: bytes that fill the cache are taken to miss it => values -

@@ -51,9 +51,9 @@ JUDGING = Judging(
         )
     ),
     within=0.05,
-    why="Launching is not computing. The clock must start and stop on an empty queue, once for every repeat, so that you can "
-    "take the median repeat. It is free of the warm-up and of other work on the machine. The quickest check of a benchmark "
-    "is its roof: a matmul above the device's peak was timed without waiting for its end.",
+    why="Launching is not computing. The clock must start and stop on an empty queue, once for every repeat, so that "
+    "you can take the median repeat. It is free of the warm-up and of other work on the machine. The quickest "
+    "check of a benchmark is its roof: a matmul above the device's peak was timed without waiting for its end.",
     pytorch="`torch.cuda.synchronize()` before and after, or `torch.cuda.Event(enable_timing=True)`; best of all "
     "`torch.utils.benchmark.Timer`, which does both and takes the median.",
 )

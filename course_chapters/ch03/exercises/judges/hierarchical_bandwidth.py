@@ -70,10 +70,12 @@ JUDGING = Judging(
             hint="How many seconds does each share of the buffer take?",
         ),
     ),
-    why="First convert every published rate to one device and one direction. Then leaving the server costs a factor of 9 on an "
-    "H100, not 18; a rack's 400 GB/s are the same 50 per device; and between pods a seventh remains. For a mixed buffer the "
-    "seconds add up (or the longest decides), never the bandwidths: a quarter over the slow wire costs two thirds of the speed.",
-    pytorch="`torch.distributed.init_device_mesh` states which ranks talk inside a server and which across (chapter 13).",
+    why="First convert every published rate to one device and one direction. Then leaving the server costs a factor "
+    "of 9 on an H100, not 18; a rack's 400 GB/s are the same 50 per device; and between pods a seventh remains. "
+    "For a mixed buffer the seconds add up (or the longest decides), never the bandwidths: a quarter over the "
+    "slow wire costs two thirds of the speed.",
+    pytorch="`torch.distributed.init_device_mesh` states which ranks talk inside a server and which across "
+    "(chapter 13).",
 )
 
 ANSWERS = r'''import math

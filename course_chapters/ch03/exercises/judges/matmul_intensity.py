@@ -62,9 +62,10 @@ JUDGING = Judging(
             words=lambda f, b: f"{flops_text(f)}/s and {bytes_text(b)}/s",
         ),
     ),
-    why="The FLOP grow with the volume m·k·n, the bytes with the three faces. So a large product lies far to the right of any "
-    "ridge, and an elementwise operation of any size far to the left. For a product of side 4,096 in 16 bits, the reads alone "
-    "give 2,048; with the output it is 1,365. Say which bytes you count whenever you quote an intensity.",
+    why="The FLOP grow with the volume m·k·n, the bytes with the three faces. So a large product lies far to the "
+    "right of any ridge, and an elementwise operation of any size far to the left. For a product of side 4,096 in "
+    "16 bits, the reads alone give 2,048; with the output it is 1,365. Say which bytes you count whenever you "
+    "quote an intensity.",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; PyTorch does not count the bytes for you.",
 )
 
@@ -137,7 +138,8 @@ def ridge(flops: float, bandwidth: float) -> float:
 # ~ return flops / bandwidth ==> return 295.22
 # %% wrong: upside down => values
 # > this is bytes per FLOP.
-# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> size * (m * k + k * n + passes * m * n) / (2 * m * k * n)
+# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n))
+# ~~ ==> size * (m * k + k * n + passes * m * n) / (2 * m * k * n)
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> size if reads_only else 2 * size
 # ~ return flops / bandwidth ==> return bandwidth / flops
 # %% wrong: sparse peak => values
@@ -147,7 +149,8 @@ def ridge(flops: float, bandwidth: float) -> float:
 # > TFLOP over GB is too small by a factor of 1,000.
 # ~ return flops / bandwidth ==> return flops / bandwidth / 1000
 # %% wrong: asks the library => raised
-# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> roofline.matmul(m, k, n, size, write=not reads_only).memory_intensity
+# ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n))
+# ~~ ==> roofline.matmul(m, k, n, size, write=not reads_only).memory_intensity
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> roofline.relu(10, size, write=not reads_only).memory_intensity
 # ~ return flops / bandwidth ==> return roofline.ridge(flops, bandwidth)
 # %% half: the ridge is not there yet => 1.5

@@ -72,11 +72,13 @@ JUDGING = Judging(
             Word(part="bound", choices=PARTS, want=lambda *row: right(*row)[1], words=_work_words),
         )
     ),
-    why="Each resource is busy for its amount divided by its rate. With perfect overlap the longest of the three is the time of "
-    "the step, and FLOP divided by that time is the attainable rate. Arithmetic limits a layer inside a server and the network limits "
-    "the same layer across servers, at the same memory intensity; a single x axis cannot show that. More tokens per device move "
-    "a step with a gradient sum away from the network roof; a layer split over servers stays under it with any number of tokens.",
-    pytorch="`torch.profiler` shows the three as busy time of compute kernels, memory-bound kernels and communication kernels.",
+    why="Each resource is busy for its amount divided by its rate. With perfect overlap the longest of the three is "
+    "the time of the step, and FLOP divided by that time is the attainable rate. Arithmetic limits a layer inside "
+    "a server and the network limits the same layer across servers, at the same memory intensity; a single x axis "
+    "cannot show that. More tokens per device move a step with a gradient sum away from the network roof; a layer "
+    "split over servers stays under it with any number of tokens.",
+    pytorch="`torch.profiler` shows the three as busy time of compute kernels, memory-bound kernels and "
+    "communication kernels.",
 )
 
 ANSWERS = r'''import math
@@ -118,7 +120,8 @@ def three_roofs(
 # ~ network if kind == "one way" else network / 2 ==> network if kind != "one way" else network / 2
 # %% wrong: sum of bytes => values
 # > this adds memory bytes and sent bytes; each kind has its own rate.
-# ~ memory_bytes / bandwidth, "network": network_bytes / one_way ==> (memory_bytes + network_bytes) / bandwidth, "network": 0.0
+# ~ memory_bytes / bandwidth, "network": network_bytes / one_way
+# ~~ ==> (memory_bytes + network_bytes) / bandwidth, "network": 0.0
 # %% wrong: sum of times => values
 # > everything overlaps here.
 # ~ flop / busy[bound] ==> flop / sum(busy.values())

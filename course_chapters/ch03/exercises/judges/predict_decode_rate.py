@@ -12,8 +12,8 @@ def decode_rate(params: Params) -> float:
 def _decode_reveal(params: Params) -> str:
     rate = decode_rate(params)
     return (
-        f"At most {number_text(rate)} tokens a second: every token reads {bytes_text(2 * params['params'])} of weights, "
-        f"which takes {number_text(1e3 / rate)} ms. The arithmetic alone would do "
+        f"At most {number_text(rate)} tokens a second: every token reads {bytes_text(2 * params['params'])} of "
+        f"weights, which takes {number_text(1e3 / rate)} ms. The arithmetic alone would do "
         f"{number_text(params['flops'] / (2 * params['params']))} tokens a second, "
         f"{number_text(params['flops'] / params['bandwidth'])} times as many, and it is idle for the rest."
     )
@@ -23,8 +23,8 @@ JUDGING = prediction(
     unit="tokens a second",
     reveal=_decode_reveal,
     truth=decode_rate,
-    why="Generating for one user performs one FLOP per byte, and the device needs hundreds to be busy. So it runs at the "
-    "memory's speed, and the peak does not matter: divide the bytes of all weights by the bytes per second.",
+    why="Generating for one user performs one FLOP per byte, and the device needs hundreds to be busy. So it runs at "
+    "the memory's speed, and the peak does not matter: divide the bytes of all weights by the bytes per second.",
 )
 
 ANSWERS = r'''from course_lib import params

@@ -71,9 +71,9 @@ JUDGING = Judging(
             apart=_dips_apart,
         ),
     ),
-    why="Work comes in whole tiles and tiles in whole rounds, so the time of a matmul grows in steps while its FLOP grow smoothly. "
-    "Just after each step some processors are idle: one more column can start a round in which almost all of them are. For this "
-    "reason vocabularies are padded, and widths are multiples of 128.",
+    why="Work comes in whole tiles and tiles in whole rounds, so the time of a matmul grows in steps while its FLOP "
+    "grow smoothly. Just after each step some processors are idle: one more column can start a round in which "
+    "almost all of them are. For this reason vocabularies are padded, and widths are multiples of 128.",
     pytorch="`torch.nn.Embedding` and the output layer are often padded to a multiple of 64 or 128 for this reason.",
 )
 
@@ -164,7 +164,9 @@ def dips(m, sizes, tile, sms):
 # +     kept = dips.__dict__.setdefault(f"{m, len(sizes), sizes[-1], tile, sms}", kept)
 # %% wrong: asks the library => raised
 # ~ m * n / (waves * sms * slots * tile**2) ==> roofline.quantization(m, n, tile, tile, sms)
-# ~ [n for n, before, now in zip(sizes[1:], kept, kept[1:], strict=False) if now < before] ==> roofline.dips(sizes, kept)
+# ~ [n for n, before, now in zip(sizes[1:], kept, kept[1:], strict=False) if now < before]
+# ~~ ==> roofline.dips(sizes, kept)
 # %% half: the dips are not there yet => 3.75
-# ~ return [n for n, before, now in zip(sizes[1:], kept, kept[1:], strict=False) if now < before] ==> raise NotImplementedError
+# ~ return [n for n, before, now in zip(sizes[1:], kept, kept[1:], strict=False) if now < before]
+# ~~ ==> raise NotImplementedError
 '''

@@ -44,8 +44,9 @@ JUDGING = Judging(
             Word(part="ridge", choices=PAST, want=lambda *row: right(*row)[2], words=_words),
         ]
     ),
-    why="The counts are n / size and two thirds of that. They disagree only for sides between 1 and 1.5 times size × ridge. "
-    "At n = 4,096 in 16 bits they are 2,048 and 1,365 FLOP per byte, both far past the ridge of an H100; at n = 700, one is.",
+    why="The counts are n / size and two thirds of that. They disagree only for sides between 1 and 1.5 times size × "
+    "ridge. At n = 4,096 in 16 bits they are 2,048 and 1,365 FLOP per byte, both far past the ridge of an H100; "
+    "at n = 700, one is.",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts the FLOP; PyTorch does not count the bytes for you.",
 )
 

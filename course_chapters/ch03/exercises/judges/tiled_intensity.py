@@ -17,7 +17,8 @@ def _size_words(m: int, k: int, n: int) -> str:
 
 
 def _tile_alike(params: Params) -> tuple[bool, bool]:
-    """Whether tiles fit the side shown, and whether a third of the cache is a square: rounding shows in the second alone."""
+    """Whether tiles fit the side shown, and whether a third of the cache is a square: rounding shows in the second
+    alone."""
     return params["side"] % params["tile"] == 0, 3 * right[1](params["cache"]) ** 2 == params["cache"]
 
 
@@ -85,11 +86,12 @@ JUDGING = Judging(
             ),
         ),
     ),
-    why="A matrix moves as often as there are tiles along the side that it does not have: every element of A is used for every "
-    "column of C, one tile width of columns at a time. Three tiles share the cache, so the side and the intensity grow with the "
-    "square root of the cache: four times the cache halves the bytes. Keeping C writes it once; keeping A moves C in and out at "
-    "every step along k.",
-    pytorch="`torch.matmul` picks tiles for the GPU's shared memory; in Triton you choose `BLOCK_M`, `BLOCK_N` and `BLOCK_K`.",
+    why="A matrix moves as often as there are tiles along the side that it does not have: every element of A is used "
+    "for every column of C, one tile width of columns at a time. Three tiles share the cache, so the side and the "
+    "intensity grow with the square root of the cache: four times the cache halves the bytes. Keeping C writes it "
+    "once; keeping A moves C in and out at every step along k.",
+    pytorch="`torch.matmul` picks tiles for the GPU's shared memory; in Triton you choose `BLOCK_M`, `BLOCK_N` "
+    "and `BLOCK_K`.",
 )
 
 ANSWERS = r'''import math

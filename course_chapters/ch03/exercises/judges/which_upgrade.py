@@ -67,9 +67,10 @@ JUDGING = Judging(
             ),
         )
     ),
-    why="If everything overlaps, only the busiest part can help, and only until the next one is the busiest: a factor of two "
-    "gains at most two. If the wires do not overlap, every part on the critical path helps a little (Amdahl), and the best is "
-    "the one with the most exposed seconds. Neither the largest amount nor the slowest wire decides.",
+    why="If everything overlaps, only the busiest part can help, and only until the next one is the busiest: a factor "
+    "of two gains at most two. If the wires do not overlap, every part on the critical path helps a little "
+    "(Amdahl), and the best is the one with the most exposed seconds. Neither the largest amount nor the slowest "
+    "wire decides.",
     pytorch="A trace of `torch.profiler` gives the four busy times of a real step.",
 )
 

@@ -12,13 +12,14 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-optimizer"),
     CAUSES,
-    why=f"""Accumulation equals the large batch only with weights: the average of averages is {(1.5 + 17 / 3) / 2:.3g} where the
-average is {20 / 5:.3g}. The variance of a batch's gradient falls as 1/n at every batch size n; above the critical batch it
-is no longer what limits the step. The fit that is printed puts the optimum at {_PARAMS / 1e9:.0f} billion parameters, not
-70; later work traced the difference to the fit (Besiroglu et al., 2024). The other three are right as printed:
-{12 * 1024 * 5 * 8 * 600_000 / 1e9:.0f} billion tokens, {0.1 * 8192 / 256:.1f}, and {_UPDATES / 1e6:.2f} million updates
-where 1.2 million were planned.""",
-    pytorch="No framework raises an error for a wrong batch, learning rate or number of steps. Recompute them before a long run.",
+    why=f"""Accumulation equals the large batch only with weights: the average of averages is {(1.5 + 17 / 3) / 2:.3g}
+where the average is {20 / 5:.3g}. The variance of a batch's gradient falls as 1/n at every batch size n; above the
+critical batch it is no longer what limits the step. The fit that is printed puts the optimum at {_PARAMS / 1e9:.0f}
+billion parameters, not 70; later work traced the difference to the fit (Besiroglu et al., 2024). The other three are
+right as printed: {12 * 1024 * 5 * 8 * 600_000 / 1e9:.0f} billion tokens, {0.1 * 8192 / 256:.1f}, and
+{_UPDATES / 1e6:.2f} million updates where 1.2 million were planned.""",
+    pytorch="No framework raises an error for a wrong batch, learning rate or number of steps. Recompute them "
+    "before a long run.",
 )
 
 ANSWERS = r'''# %% right: worked

@@ -55,11 +55,13 @@ JUDGING = Judging(
     shares=shares(tokens=(0.25, 0), accumulation=(0.25, 0.5)),
     cases=_cases,
     verdicts=table(TOKENS, ACCUMULATION),
-    why="A step sees every sequence of every micro-batch on every rank, so the batch is the product of the four numbers. The optimizer sees only "
-    "this product: with half as many ranks, accumulate twice as many micro-batches, and no other setting has to change. A batch that does not "
-    "divide is silently rounded by some frameworks, and the run then trains with another batch than planned.",
-    pytorch="transformers multiplies `per_device_train_batch_size`, `gradient_accumulation_steps` and the world size; Megatron-LM asserts that "
-    "`global_batch_size` is divisible by the micro-batch times the data-parallel size.",
+    why="A step sees every sequence of every micro-batch on every rank, so the batch is the product of the four "
+    "numbers. The optimizer sees only this product: with half as many ranks, accumulate twice as many "
+    "micro-batches, and no other setting has to change. A batch that does not divide is silently rounded by some "
+    "frameworks, and the run then trains with another batch than planned.",
+    pytorch="transformers multiplies `per_device_train_batch_size`, `gradient_accumulation_steps` and the world size; "
+    "Megatron-LM asserts that `global_batch_size` is divisible by the micro-batch times the "
+    "data-parallel size.",
 )
 
 ANSWERS = r'''# %% right: worked

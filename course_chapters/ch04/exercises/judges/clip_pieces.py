@@ -107,15 +107,18 @@ def _norm_fault(case: Case, got: Any, want: float) -> Fault | None:
 
 
 JUDGING = Judging(
-    shares="values:gradients 0.4, values:norm 0.1, generality:splits 0.2, generality:copies 0.15, generality:edges 0.15",
+    shares="values:gradients 0.4, values:norm 0.1, generality:splits 0.2, generality:copies 0.15, "
+    "generality:edges 0.15",
     cases=_cases,
     verdicts=_verdicts,
-    why="The square of a norm is a sum over elements, so it can be summed over pieces in any order; the norm itself cannot. One factor for "
-    "all pieces keeps the direction of the gradient. On real ranks the sum of squares is one all-reduce of a single number. Replicated "
-    "tensors, such as norms under tensor parallelism, must enter this sum once: counted on every rank, they make the norm grow with "
-    "the number of ranks, and the same run clips harder on more GPUs.",
-    pytorch="`torch.nn.utils.clip_grad_norm_` on DTensors all-reduces the squares; with `error_if_nonfinite=False` (the default) it multiplies "
-    "every gradient by NaN where the norm is NaN. Double counting: NVIDIA-NeMo/RL pull request 3788.",
+    why="The square of a norm is a sum over elements, so it can be summed over pieces in any order; the norm itself "
+    "cannot. One factor for all pieces keeps the direction of the gradient. On real ranks the sum of squares is "
+    "one all-reduce of a single number. Replicated tensors, such as norms under tensor parallelism, must enter "
+    "this sum once: counted on every rank, they make the norm grow with the number of ranks, and the same run "
+    "clips harder on more GPUs.",
+    pytorch="`torch.nn.utils.clip_grad_norm_` on DTensors all-reduces the squares; with `error_if_nonfinite=False` "
+    "(the default) it multiplies every gradient by NaN where the norm is NaN. Double counting: NVIDIA-NeMo/RL "
+    "pull request 3788.",
 )
 
 ANSWERS = r'''import math

@@ -52,9 +52,11 @@ JUDGING = Judging(
     ),
     cases=_critical_cases,
     verdicts=table(FIT, CHOICE),
-    why="With E = n·U the hyperbola becomes U = U_min + E_min/n, which is linear in 1/n, so two runs determine it. At the critical batch both "
-    "costs are twice their minimum. Time is steps, money is examples: a quarter more examples buys a quarter of the critical batch.",
-    pytorch="No framework measures this. McCandlish et al. (2018) fit such curves; the noise scale predicts the critical batch from one run.",
+    why="With E = n·U the hyperbola becomes U = U_min + E_min/n, which is linear in 1/n, so two runs determine it. At "
+    "the critical batch both costs are twice their minimum. Time is steps, money is examples: a quarter more "
+    "examples buys a quarter of the critical batch.",
+    pytorch="No framework measures this. McCandlish et al. (2018) fit such curves; the noise scale predicts the "
+    "critical batch from one run.",
 )
 
 ANSWERS = r'''import numpy as np

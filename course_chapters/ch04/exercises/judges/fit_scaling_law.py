@@ -72,9 +72,11 @@ JUDGING = Judging(
     shares=shares(floor=(0.1, 0.1), scale=(0.1, 0.1), exponent=(0.1, 0.1), parameters=(0.1, 0.1), tokens=(0.1, 0.1)),
     cases=_law_cases,
     verdicts=table(LAW, PLAN),
-    why="Given the exponent, the other two are a linear fit, so only one number has to be searched for. Without the floor the line in logarithms is too "
-    "flat and promises losses below what the data allow. Chinchilla's rule fixes tokens per parameter, so both grow with the root of the compute.",
-    pytorch="`scipy.optimize.curve_fit` fits all three at once, from a good start. Hoffmann et al. (2022) minimize a Huber loss of the logarithms.",
+    why="Given the exponent, the other two are a linear fit, so only one number has to be searched for. Without the "
+    "floor the line in logarithms is too flat and promises losses below what the data allow. Chinchilla's rule "
+    "fixes tokens per parameter, so both grow with the root of the compute.",
+    pytorch="`scipy.optimize.curve_fit` fits all three at once, from a good start. Hoffmann et al. (2022) minimize a "
+    "Huber loss of the logarithms.",
 )
 
 ANSWERS = r'''import numpy as np

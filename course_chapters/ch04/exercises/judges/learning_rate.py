@@ -53,11 +53,12 @@ JUDGING = Judging(
     shares="values:rate 0.5, generality:edges 0.5",
     cases=_cases,
     verdicts=one_verdict(table(RATE)),
-    why="The schedule is a pure function of the update's number, so nothing has to be saved besides that number. Written as a chain of calls "
-    "that each multiply the rate, it would drift or jump after a resume. The formula must not be continued past its end: half a cosine "
-    "later the rate is back at its peak, and a run that is extended by accident diverges.",
-    pytorch="`torch.optim.lr_scheduler.LambdaLR` takes such a function (as a factor of the base rate), and counts its first update as 0; "
-    "`SequentialLR` joins phases.",
+    why="The schedule is a pure function of the update's number, so nothing has to be saved besides that number. "
+    "Written as a chain of calls that each multiply the rate, it would drift or jump after a resume. The formula "
+    "must not be continued past its end: half a cosine later the rate is back at its peak, and a run that is "
+    "extended by accident diverges.",
+    pytorch="`torch.optim.lr_scheduler.LambdaLR` takes such a function (as a factor of the base rate), and counts its "
+    "first update as 0; `SequentialLR` joins phases.",
 )
 
 ANSWERS = r'''import math

@@ -55,10 +55,12 @@ JUDGING = Judging(
     shares=shares(variance=(0.2, 0.1), squared=(0.2, 0.15), scale=(0.2, 0.15)),
     cases=_cases,
     verdicts=table(ESTIMATES),
-    why="Two measurements of |G|² + tr Σ / n at two batch sizes n are two linear equations for two unknowns. Both estimates are unbiased because "
-    "they are linear in what was measured. Their ratio is not, so average each over many steps first and divide once. The noise scale is the "
-    "batch at which noise and gradient are equally large: far below it a doubled batch nearly halves the steps, far above it hardly helps.",
-    pytorch="DDP has both norms: each rank's gradient before the all-reduce (the small batch) and the averaged one after it (the big batch).",
+    why="Two measurements of |G|² + tr Σ / n at two batch sizes n are two linear equations for two unknowns. Both "
+    "estimates are unbiased because they are linear in what was measured. Their ratio is not, so average each "
+    "over many steps first and divide once. The noise scale is the batch at which noise and gradient are equally "
+    "large: far below it a doubled batch nearly halves the steps, far above it hardly helps.",
+    pytorch="DDP has both norms: each rank's gradient before the all-reduce (the small batch) and the averaged one "
+    "after it (the big batch).",
 )
 
 ANSWERS = r'''import numpy as np
@@ -124,7 +126,8 @@ def noise_scale(small, big, small_batch, big_batch):
 # ~ if squared > 0 else ==> if squared else
 # %% wrong: a negative estimate is cut off => generality clamped
 # > a negative estimate is set to 0; keep it.
-# ~ (big_batch * b - small_batch * s) / (big_batch - small_batch) ==> max((big_batch * b - small_batch * s) / (big_batch - small_batch), 0.0)
+# ~ (big_batch * b - small_batch * s) / (big_batch - small_batch)
+# ~~ ==> max((big_batch * b - small_batch * s) / (big_batch - small_batch), 0.0)
 # %% wrong: a variance without its sign => generality absolute
 # > a negative estimate has lost its sign; keep it.
 # ~ (s - b) ==> abs(s - b)
@@ -136,5 +139,6 @@ def noise_scale(small, big, small_batch, big_batch):
 # ~ squared if squared > 0 else ==> squared if squared > 1e-5 else
 # %% wrong: what these sizes gave first is kept => values -
 # ~ big_batch: int): ==> big_batch: int, kept={}):
-# ~ s, b = sum(small) / len(small), sum(big) / len(big) ==> s, b = kept.setdefault((len(small), small_batch, big_batch), (sum(small) / len(small), sum(big) / len(big)))
+# ~ s, b = sum(small) / len(small), sum(big) / len(big)
+# ~~ ==> s, b = kept.setdefault((len(small), small_batch, big_batch), (sum(small) / len(small), sum(big) / len(big)))
 '''

@@ -83,7 +83,8 @@ def _row(rng: random.Random, room: int) -> tuple[list[int], int]:
 
 
 def _worth_sorting(rng: random.Random, count: int, room: int) -> tuple[list[int], int]:
-    """Lengths for which the order of arrival needs more rows than the longest first, and so do rows that are never full."""
+    """Lengths for which the order of arrival needs more rows than the longest first, and so do rows that are never
+    full."""
     while True:
         row = [rng.randrange(1, room + 1) for _ in range(count)], room
         as_they_come = right.wrong("as they come, in the first row with room", *row)
@@ -112,14 +113,15 @@ def _pack_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 JUDGING = Judging(
-    shares="values:pack 0.15, values:mask 0.15, values:positions 0.1, generality:pack 0.25, generality:mask 0.2, generality:positions 0.15",
+    shares="values:pack 0.15, values:mask 0.15, values:positions 0.1, generality:pack 0.25, generality:mask 0.2, "
+    "generality:positions 0.15",
     cases=_pack_cases,
     verdicts=_pack_verdicts,
-    why="First-fit decreasing needs at most 11/9 of the fewest rows plus one, because short documents fill the gaps that long ones leave. The mask "
-    "makes a packed row equal to its documents alone: without it, tokens attend to text that has nothing to do with theirs. Positions must "
-    "restart for the same reason.",
-    pytorch="`torch.nn.attention.flex_attention.create_block_mask` takes such a rule; FlashAttention's `varlen` functions take `cu_seqlens`. TRL "
-    "packs with best-fit decreasing.",
+    why="First-fit decreasing needs at most 11/9 of the fewest rows plus one, because short documents fill the gaps "
+    "that long ones leave. The mask makes a packed row equal to its documents alone: without it, tokens attend to "
+    "text that has nothing to do with theirs. Positions must restart for the same reason.",
+    pytorch="`torch.nn.attention.flex_attention.create_block_mask` takes such a rule; FlashAttention's `varlen` "
+    "functions take `cu_seqlens`. TRL packs with best-fit decreasing.",
 )
 
 ANSWERS = r'''import torch
@@ -215,14 +217,16 @@ def positions(lengths: list[int], room: int) -> list[int]:
 # ~ [at for length ==> [at + 1 for length
 # %% wrong: padding has position 0 => values padding-zero
 # > padding counts like one more document.
-# ~ [*lengths, room - sum(lengths)] for at in range(length)] ==> lengths for at in range(length)] + [0] * (room - sum(lengths))
+# ~ [*lengths, room - sum(lengths)] for at in range(length)]
+# ~~ ==> lengths for at in range(length)] + [0] * (room - sum(lengths))
 # %% half: no positions => 3
 # ~ return [at ==> raise NotImplementedError; [at
 # %% wrong: of two documents, one token does not fill a row => generality too-many-rows
 # ~ if free >= lengths[number] ==> if free >= lengths[number] and (free > 1 or len(lengths) > 2)
 # %% wrong: remembers short rows by their number of documents => generality other-mask
 # ~ def mask(lengths: list[int], room: int) ==> def mask(lengths: list[int], room: int, kept={})
-# ~ enumerate(lengths) for _ ==> enumerate(kept.setdefault((len(lengths), sum(lengths)), lengths) if room < 9 else lengths) for _
+# ~ enumerate(lengths) for _
+# ~~ ==> enumerate(kept.setdefault((len(lengths), sum(lengths)), lengths) if room < 9 else lengths) for _
 # %% wrong: sorted by pairs of lengths => generality ~
 # ~ -lengths[number]) ==> -lengths[number] // 2)
 '''

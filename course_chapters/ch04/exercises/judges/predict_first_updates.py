@@ -13,8 +13,8 @@ def _reveal(params: Params) -> str:
     size, when = largest_update(params)
     first = (1 - params["one"]) / (1 - params["two"]) ** 0.5
     return (
-        f"The first update is {first:.3g} learning rates, and the largest one, update {when}, is {size:.3g}. The first moment recovers within "
-        f"ten updates; the second, under its root, takes hundreds."
+        f"The first update is {first:.3g} learning rates, and the largest one, update {when}, is {size:.3g}. The "
+        "first moment recovers within ten updates; the second, under its root, takes hundreds."
     )
 
 
@@ -22,9 +22,11 @@ JUDGING = prediction(
     "learning rates",
     truth=lambda params: largest_update(params)[0],
     reveal=_reveal,
-    why="Without correction both moments are too small at first: the first by 1 − β₁ᵗ, the second by 1 − β₂ᵗ. β₂ is closer to 1, so the denominator "
-    "recovers later than the numerator, and the updates are too large for about 1/(1 − β₂) steps. A warm-up of that length hides the mistake.",
-    pytorch="`torch.optim.Adam` always corrects. A constant factor of this size at the start of a run is a reason to print the first updates.",
+    why="Without correction both moments are too small at first: the first by 1 − β₁ᵗ, the second by 1 − β₂ᵗ. β₂ is "
+    "closer to 1, so the denominator recovers later than the numerator, and the updates are too large for about "
+    "1/(1 − β₂) steps. A warm-up of that length hides the mistake.",
+    pytorch="`torch.optim.Adam` always corrects. A constant factor of this size at the start of a run is a reason to "
+    "print the first updates.",
 )
 
 ANSWERS = r'''from course_lib import params

@@ -26,7 +26,8 @@ def _spec(rng: random.Random, updates: Any, optimizer: str = "sgd", limit: float
 
 
 def _between(spec: dict[str, Any]) -> dict[str, Any]:
-    """The description with a limit that clips some updates and not others: else a wrong factor would be clipped away."""
+    """The description with a limit that clips some updates and not others: else a wrong factor would be clipped
+    away."""
     model, optimizer, schedule, updates = setting(spec)
     norms = list[float]()
     optimizer.register_step_pre_hook(lambda *_: norms.append(squares(p.grad for p in model.parameters()) ** 0.5))
@@ -106,11 +107,12 @@ JUDGING = Judging(
     shares="values:weights 0.4, values:losses 0.1, generality:sizes 0.3, generality:empty 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="An update is defined by its batch, not by how the batch was cut. The loss must be a sum over tokens divided once, by the tokens of the whole "
-    "batch. Clipping is not linear, so it belongs after the last micro-batch. The schedule counts updates. Each bug leaves a loss curve that "
-    "looks normal, which is why a test against one large batch finds them and a look at the curve does not.",
-    pytorch="transformers passes `num_items_in_batch` to the loss; accelerate's `accelerator.accumulate` makes `optimizer.step()` and "
-    "`scheduler.step()` no-ops until the last micro-batch.",
+    why="An update is defined by its batch, not by how the batch was cut. The loss must be a sum over tokens divided "
+    "once, by the tokens of the whole batch. Clipping is not linear, so it belongs after the last micro-batch. "
+    "The schedule counts updates. Each bug leaves a loss curve that looks normal, which is why a test against one "
+    "large batch finds them and a look at the curve does not.",
+    pytorch="transformers passes `num_items_in_batch` to the loss; accelerate's `accelerator.accumulate` makes "
+    "`optimizer.step()` and `scheduler.step()` no-ops until the last micro-batch.",
 )
 
 ANSWERS = r'''import torch
@@ -169,7 +171,8 @@ def train_loop(model, optimizer, schedule, updates, limit):
 # -         torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 # +             torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 # %% wrong: as it was => values schedule-per-micro-batch  from: the card
-# > the schedule moves on and the gradient is clipped once per micro-batch; means are averaged, whatever their number of tokens.
+# > the schedule moves on and the gradient is clipped once per micro-batch; means are averaged, whatever their number of
+# > tokens.
 # %% wrong: only the schedule is repaired => values clip-per-micro-batch  from: the card
 # > the gradient is clipped before it is complete, and means are averaged, whatever their number of tokens.
 # -             schedule.step()

@@ -88,9 +88,11 @@ JUDGING = Judging(
     shares=shares(seconds=(0.25, 0.25), winner=(0.25, 0.25)),
     cases=_time_cases,
     verdicts=table(SECONDS, WINNER),
-    why="Time to a loss is tokens to that loss over tokens per second. Each factor alone can point to the wrong run: a larger batch raises the rate and "
-    "also the tokens needed. The comparison holds for one target; another target may have another winner.",
-    pytorch="Benchmarks such as MLPerf Training report the time to a quality target for this reason, never tokens per second alone.",
+    why="Time to a loss is tokens to that loss over tokens per second. Each factor alone can point to the wrong run: "
+    "a larger batch raises the rate and also the tokens needed. The comparison holds for one target; another "
+    "target may have another winner.",
+    pytorch="Benchmarks such as MLPerf Training report the time to a quality target for this reason, never tokens per "
+    "second alone.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -116,7 +118,8 @@ def winner(runs: list[dict], target: float) -> int | None:
 
 # %% right: the rate first, and all times in order
 # ~ (before + part * (tokens[at] - before)) / run["rate"] ==> 1 / run["rate"] * (before + part * (tokens[at] - before))
-# ~ min((pair for pair in times if pair[0] is not None), default=(0, None))[1] ==> [*sorted(pair for pair in times if pair[0] is not None), (0, None)][0][1]
+# ~ min((pair for pair in times if pair[0] is not None), default=(0, None))[1]
+# ~~ ==> [*sorted(pair for pair in times if pair[0] is not None), (0, None)][0][1]
 # %% wrong: the next recorded point => values recorded-point
 # > this is the next recorded point; the loss crosses the target before it.
 # ~ (losses[at - 1] - target) / (losses[at - 1] - losses[at]) if at else 0.0 ==> 1.0
@@ -125,7 +128,8 @@ def winner(runs: list[dict], target: float) -> int | None:
 # ~ if loss <= target ==> if loss < target
 # %% wrong: the last crossing => values last-crossing
 # > this is the last crossing; the first one is asked for.
-# ~ in enumerate(losses) if loss <= target ==> in [*enumerate(losses)][::-1] if loss <= target and (at == 0 or losses[at - 1] > target)
+# ~ in enumerate(losses) if loss <= target
+# ~~ ==> in [*enumerate(losses)][::-1] if loss <= target and (at == 0 or losses[at - 1] > target)
 # %% wrong: the nearest point => values nearest-point
 # > this is the recorded point nearest to the target.
 # -     at = next((at for at, loss in enumerate(losses) if loss <= target), None)
@@ -145,13 +149,15 @@ def winner(runs: list[dict], target: float) -> int | None:
 # ~ if at else tokens[0] ==> if at else 0.0
 # %% wrong: the most tokens per second => values most-tokens-per-second
 # > this run has the most tokens per second, but another run reaches the target sooner.
-# ~ min((pair for pair in times if pair[0] is not None), default=(0, None))[1] ==> max(range(len(runs)), key=lambda at: runs[at]["rate"], default=None)
+# ~ min((pair for pair in times if pair[0] is not None), default=(0, None))[1]
+# ~~ ==> max(range(len(runs)), key=lambda at: runs[at]["rate"], default=None)
 # %% wrong: the fewest tokens => values fewest-tokens
 # > this run needs the fewest tokens, but another run reaches the target sooner.
 # ~ (seconds_to(run, target), at) ==> (seconds_to({**run, "rate": 1}, target), at)
 # %% wrong: the lowest loss at the end => values lowest-last-loss
 # > this run ends at the lowest loss, but another run reaches the target sooner.
-# ~ min((pair for pair in times if pair[0] is not None), default=(0, None))[1] ==> min(range(len(runs)), key=lambda at: runs[at]["losses"][-1], default=None)
+# ~ min((pair for pair in times if pair[0] is not None), default=(0, None))[1]
+# ~~ ==> min(range(len(runs)), key=lambda at: runs[at]["losses"][-1], default=None)
 # %% wrong: the later one of two => generality later-of-equals
 # > two runs are equally fast; return the earlier one.
 # ~ default=(0, None)) ==> default=(0, None), key=lambda pair: (pair[0], -pair[1]))

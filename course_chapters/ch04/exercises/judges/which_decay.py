@@ -49,11 +49,13 @@ JUDGING = Judging(
     shares="values:kinds 0.4, generality:eps 0.2, generality:skips 0.2, generality:late 0.2",
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case.args[0], outcome.value), named=True),
-    why="Compare two runs that differ in the decay alone: everything else cancels. In the first step, decoupled decay moves the parameter by "
-    "lr · decay of itself, unscaled decay by decay of itself. L2 passes through the ratio of the moments, which removes its size, so its effect "
-    "is neither, and it grows when the gradients are small. A test on one number, such as “did the weight shrink?”, cannot tell them apart.",
-    pytorch="`torch.optim.Adam(weight_decay=…)` is L2; `AdamW` is decoupled, scaled by the learning rate, and decays before the update. The AdamW "
-    "paper's own form is scaled by the schedule only, not by the base learning rate.",
+    why="Compare two runs that differ in the decay alone: everything else cancels. In the first step, decoupled decay "
+    "moves the parameter by lr · decay of itself, unscaled decay by decay of itself. L2 passes through the ratio "
+    "of the moments, which removes its size, so its effect is neither, and it grows when the gradients are small. "
+    "A test on one number, such as “did the weight shrink?”, cannot tell them apart.",
+    pytorch="`torch.optim.Adam(weight_decay=…)` is L2; `AdamW` is decoupled, scaled by the learning rate, and decays "
+    "before the update. The AdamW paper's own form is scaled by the schedule only, not by the base "
+    "learning rate.",
 )
 
 ANSWERS = r'''import torch
@@ -110,7 +112,8 @@ def which(build):
 # %% wrong: an exact amount => generality decoupled-as-l2
 # ~ 0.9 < moved / (lr * decay * size) < 1.1 ==> abs(moved / (lr * decay * size) - 1) < 1e-9
 # %% wrong: L2 moves by exactly two learning rates => generality l2-as-decoupled
-# ~ "decoupled" if 0.9 < moved / (lr * decay * size) < 1.1 else "l2" ==> "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
+# ~ "decoupled" if 0.9 < moved / (lr * decay * size) < 1.1 else "l2"
+# ~~ ==> "l2" if abs(moved / (2 * lr) - 1) < 1e-4 else "decoupled"
 # %% wrong: the learning rate is not varied => values unscaled-as-decoupled
 # ~ return "unscaled" ==> return "decoupled"
 # %% wrong: one step of equal sign => values l2-as-none

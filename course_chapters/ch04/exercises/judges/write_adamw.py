@@ -78,11 +78,12 @@ JUDGING = Judging(
     shares="values:trajectory 0.4, cost:state 0.15, generality:others 0.3, generality:missing 0.15",
     cases=_cases,
     verdicts=_verdicts,
-    why="Both moments start at zero, so after t steps they are too small by exactly 1 − β to the power of t; the division removes that. ε "
-    "guards the corrected root. The place of the decay decides what it does: in the gradient it is divided by the root of the second "
-    "moment, so parameters with large gradients hardly decay; outside, all parameters shrink at the same rate, lr · decay per step.",
-    pytorch="`torch.optim.AdamW`, and `torch.optim.Adam(weight_decay=…)` for L2. Both skip parameters whose `.grad` is None, and both count "
-    "steps per parameter. `fused=True` computes the same in one kernel.",
+    why="Both moments start at zero, so after t steps they are too small by exactly 1 − β to the power of t; the "
+    "division removes that. ε guards the corrected root. The place of the decay decides what it does: in the "
+    "gradient it is divided by the root of the second moment, so parameters with large gradients hardly decay; "
+    "outside, all parameters shrink at the same rate, lr · decay per step.",
+    pytorch="`torch.optim.AdamW`, and `torch.optim.Adam(weight_decay=…)` for L2. Both skip parameters whose `.grad` "
+    "is None, and both count steps per parameter. `fused=True` computes the same in one kernel.",
 )
 
 ANSWERS = r'''import torch
@@ -197,7 +198,8 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # -         return parameter
 # +     gradient = torch.zeros_like(parameter) if gradient is None else gradient
 # %% wrong: modifies the parameter => values input-modified
-# ~ return parameter - lr * ratio - lr * decay * parameter ==> return parameter.sub_(lr * ratio + lr * decay * parameter)
+# ~ return parameter - lr * ratio - lr * decay * parameter
+# ~~ ==> return parameter.sub_(lr * ratio + lr * decay * parameter)
 # %% wrong: keeps every gradient => cost state-too-large
 # -     t = state["t"] = state.get("t", 0) + 1
 # +     state.setdefault("all", []).append(gradient)

@@ -8,10 +8,10 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-precision"),
     CAUSES,
-    why=f"""From half of 2⁻²⁴ on, fp16 rounds up to its smallest number. With Adam, mixed precision takes {2 + 2 + 4 + 8}
-bytes of state per parameter, as many as fp32: it saves activations and time. The recipe with 12 bytes leaves out the
-master copy that its own first step makes, and Llama 3 adds up its gradients in fp32. The two largest fp8 numbers, the
-added half and the ratio of 2,048 are right.""",
+    why=f"""From half of 2⁻²⁴ on, fp16 rounds up to its smallest number. With Adam, mixed precision takes
+{2 + 2 + 4 + 8} bytes of state per parameter, as many as fp32: it saves activations and time. The recipe with 12 bytes
+leaves out the master copy that its own first step makes, and Llama 3 adds up its gradients in fp32. The two largest fp8
+numbers, the added half and the ratio of 2,048 are right.""",
     pytorch="`torch.finfo(dtype)` has `max`, `smallest_normal` and `eps` of every format, fp8 included.",
 )
 

@@ -71,8 +71,9 @@ JUDGING = Judging(
     shares={"values:mean": 0.5, "generality:ranks": 0.5},
     cases=_average_cases,
     verdicts=lambda params, case, outcome: judged(case, mean_fault(case, outcome.value), named=True),
-    why="""A sum of N numbers is up to N times as large as each. Divided by √N before and after, nothing on the way is more than √N times too
-large or too small. bf16 has the exponent range of fp32, so there it does not matter where one divides.""",
+    why="""A sum of N numbers is up to N times as large as each. Divided by √N before and after, nothing on the way is
+more than √N times too large or too small. bf16 has the exponent range of fp32, so there it does not matter where one
+divides.""",
     pytorch="FSDP2 divides by about √N before and after the reduction in fp16; in bf16 and fp32 it lets NCCL average.",
 )
 
@@ -93,10 +94,12 @@ def mean_in_half(gradients: list[torch.Tensor], tree_sum) -> torch.Tensor:
 # %% right: the root itself, before and after
 # ~ 2 ** round(math.log2(n) / 2) ==> math.sqrt(n)
 # %% wrong: only after the sum => values overflow
-# > the gradients are divided only after the sum, and a sum over many ranks is beyond the range of fp16. Divide before it as well.
+# > the gradients are divided only after the sum, and a sum over many ranks is beyond the range of fp16. Divide before
+# > it as well.
 # ~ 2 ** round(math.log2(n) / 2) ==> 1
 # %% wrong: only before the sum => values underflow
-# > the gradients are divided by all ranks before the sum, so small ones fall below the range of fp16 while they are added.
+# > the gradients are divided by all ranks before the sum, so small ones fall below the range of fp16 while they are
+# > added.
 # ~ 2 ** round(math.log2(n) / 2) ==> n
 # %% wrong: the sum => values sum
 # ~ (before / n) ==> before
@@ -105,14 +108,16 @@ def mean_in_half(gradients: list[torch.Tensor], tree_sum) -> torch.Tensor:
 # ~ (before / n) ==> (1 / n)
 # %% wrong: a sum of its own beside the network => generality own-sum
 # > the result does not change with what `tree_sum` returns: the gradients were added elsewhere.
-# ~ return tree_sum([gradient / before for gradient in gradients]).float() * (before / n) ==> return (tree_sum(gradients), torch.stack(gradients).float().mean(0))[1]
+# ~ return tree_sum([gradient / before for gradient in gradients]).float() * (before / n)
+# ~~ ==> return (tree_sum(gradients), torch.stack(gradients).float().mean(0))[1]
 # %% wrong: a fixed factor => generality
 # > the divisor before the sum is the same for many numbers of ranks, and too small for the larger ones.
 # ~ 2 ** round(math.log2(n) / 2) ==> 64 if n > 200 else 1
 # %% wrong: fp32 on the wire => values wider-wire
 # ~ gradient / before ==> gradient.float() / before
 # %% wrong: a sum of its own => values other-calls
-# ~ return tree_sum([gradient / before for gradient in gradients]).float() * (before / n) ==> return torch.stack(gradients).float().mean(0)
+# ~ return tree_sum([gradient / before for gradient in gradients]).float() * (before / n)
+# ~~ ==> return torch.stack(gradients).float().mean(0)
 # %% wrong: fp16 comes back => values another-kind
 # ~ .float() * (before / n) ==> * (before / n)
 # %% wrong: in place => values changed

@@ -95,9 +95,11 @@ JUDGING = Judging(
     shares={"values:scales": 0.25, "values:numbers": 0.25, "generality:blocks": 0.5},
     cases=_block_cases,
     verdicts=lambda params, case, outcome: judged(case, block_fault(case, outcome.value), named=True),
-    why="""A scale moves the largest number of its block to the end of the range, and everything within a factor of about 2^15 of it stays a normal
-or nearly normal number. With one scale a block, an outlier costs precision only to the numbers next to it.""",
-    pytorch="`torchao` and Transformer Engine quantize like this; on Blackwell the tensor cores take MX blocks of 32 with power-of-two scales.",
+    why="""A scale moves the largest number of its block to the end of the range, and everything within a factor of
+about 2^15 of it stays a normal or nearly normal number. With one scale a block, an outlier costs precision only to the
+numbers next to it.""",
+    pytorch="`torchao` and Transformer Engine quantize like this; on Blackwell the tensor cores take MX blocks of 32 "
+    "with power-of-two scales.",
 )
 
 ANSWERS = r'''import math
@@ -181,7 +183,8 @@ def quantize_blocks(x, block, round_e4m3):
 # %% wrong: nothing is rounded => values not-e4m3
 # ~ round_e4m3(part / scale) ==> part / scale
 # %% wrong: the neighbor's scale => values -
-# ~ return torch.cat(values) ==> return round_e4m3((x / torch.stack(scales).roll(1).repeat_interleave(block)[: len(x)]).clamp(-448, 448))
+# ~ return torch.cat(values)
+# ~~ ==> return round_e4m3((x / torch.stack(scales).roll(1).repeat_interleave(block)[: len(x)]).clamp(-448, 448))
 # %% wrong: the last block is dropped => generality -
 # ~ x.split(block) ==> x[: max(1, len(x) // block) * block].split(block)
 # %% wrong: x is scaled in place => values changed

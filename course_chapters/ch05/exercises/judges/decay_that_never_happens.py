@@ -61,9 +61,11 @@ JUDGING = Judging(
     shares={"values:step": 0.5, "generality:sizes": 0.5},
     cases=_decay_cases,
     verdicts=lambda params, case, outcome: judged(case, decay_fault(case, outcome.value), named=True),
-    why="""Near 1, bf16 has spacings of 1/256 and 1/128, and a decay of 0.00001 is far below half of one. Rounding to nearest undoes it in every
-step. Everything that changes a weight belongs into one fp32 expression that is rounded once.""",
-    pytorch="`torch.optim.AdamW` on fp32 parameters has no such rounding; on bf16 parameters `param.mul_(1 - lr * weight_decay)` loses it too.",
+    why="""Near 1, bf16 has spacings of 1/256 and 1/128, and a decay of 0.00001 is far below half of one. Rounding to
+nearest undoes it in every step. Everything that changes a weight belongs into one fp32 expression that is rounded
+once.""",
+    pytorch="`torch.optim.AdamW` on fp32 parameters has no such rounding; on bf16 parameters `param.mul_(1 - lr * "
+    "weight_decay)` loses it too.",
 )
 
 ANSWERS = r'''import torch
@@ -102,7 +104,8 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 # %% wrong: rounded twice => values rounded-again
 # ~ wide * (1 - rate * decay) ==> stochastic_round(wide * (1 - rate * decay)).float()
 # %% wrong: rounded to nearest => values not-stochastic
-# ~ return stochastic_round(wide * (1 - rate * decay) - rate * direction) ==> return (wide * (1 - rate * decay) - rate * direction).bfloat16()
+# ~ return stochastic_round(wide * (1 - rate * decay) - rate * direction)
+# ~~ ==> return (wide * (1 - rate * decay) - rate * direction).bfloat16()
 # %% wrong: bf16 is rounded => values another-kind
 # ~ (wide * (1 - rate * decay) - rate * direction) ==> ((wide * (1 - rate * decay) - rate * direction).bfloat16())
 # %% wrong: in place => values changed
@@ -110,5 +113,6 @@ def adamw_step(weight, direction, rate, decay, stochastic_round):
 # %% wrong: fp32 comes back => values another-kind
 # ~ - rate * direction) ==> - rate * direction).float()
 # %% wrong: the given weight is overwritten => values changed
-# ~ return stochastic_round(wide * (1 - rate * decay) - rate * direction) ==> return weight.copy_(stochastic_round(wide * (1 - rate * decay) - rate * direction))
+# ~ return stochastic_round(wide * (1 - rate * decay) - rate * direction)
+# ~~ ==> return weight.copy_(stochastic_round(wide * (1 - rate * decay) - rate * direction))
 '''

@@ -89,8 +89,9 @@ JUDGING = Judging(
     shares={"values:sum": 0.5, "generality:updates": 0.5},
     cases=_kahan_cases,
     verdicts=lambda params, case, outcome: judged(case, kahan_fault(case, outcome.value), named=True),
-    why="""What rounding loses is at most half the spacing, and bf16 holds a number of that size with eight binary digits of its own. Weight and loss together
-carry about 16 binary digits in 4 bytes: 2 bytes a parameter less than a master copy.""",
+    why="""What rounding loses is at most half the spacing, and bf16 holds a number of that size with eight binary
+digits of its own. Weight and loss together carry about 16 binary digits in 4 bytes: 2 bytes a parameter less than a
+master copy.""",
     pytorch="`torch.optim` has no such option; `optimi` and other libraries offer Kahan summation for bf16 parameters.",
 )
 
@@ -142,5 +143,6 @@ def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -
 # ~ new, (exact - new.float()).bfloat16() ==> weight.copy_(new), lost.copy_((exact - new.float()).bfloat16())
 # %% wrong: a master copy is kept from call to call => values -
 # ~ update: torch.Tensor) -> ==> update: torch.Tensor, kept={}) ->
-# ~ exact = weight.float() + (lost.float() + update) ==> exact = kept[weight.shape] = (kept.get(weight.shape, weight) if lost.any() else weight) + update
+# ~ exact = weight.float() + (lost.float() + update)
+# ~~ ==> exact = kept[weight.shape] = (kept.get(weight.shape, weight) if lost.any() else weight) + update
 '''

@@ -124,9 +124,11 @@ JUDGING = Judging(
     shares={"values:run": 0.375, "values:unscale": 0.375, "generality:runs": 0.125, "generality:gradients": 0.125},
     cases=_scaler_cases,
     verdicts=_scaler_verdicts,
-    why="""Gradients of fp16 are useful between its smallest and its largest number. Doubling after clean steps pushes them up until one
-overflows. That costs a step, and halving pulls them back. The scale follows the gradients without anybody choosing it.""",
-    pytorch="`torch.amp.GradScaler` with `growth_factor`, `backoff_factor` and `growth_interval`; `unscale_` and `update` do the same.",
+    why="""Gradients of fp16 are useful between its smallest and its largest number. Doubling after clean steps pushes
+them up until one overflows. That costs a step, and halving pulls them back. The scale follows the gradients without
+anybody choosing it.""",
+    pytorch="`torch.amp.GradScaler` with `growth_factor`, `backoff_factor` and `growth_interval`; `unscale_` and "
+    "`update` do the same.",
 )
 
 ANSWERS = r'''import torch

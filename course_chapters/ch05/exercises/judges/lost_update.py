@@ -57,9 +57,11 @@ JUDGING = Judging(
             ),
         )
     ),
-    why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the spacing decides. The spacing
-depends on the power of two alone, so the threshold *relative* to the weight varies by a factor of two.""",
-    pytorch="`torch.nextafter(w, w.new_tensor(torch.inf))` is the neighbor above, and `torch.finfo(torch.bfloat16).eps` the spacing above 1.",
+    why="""A result is rounded back to the old weight as long as it is nearer to it than to the neighbor, so half the
+spacing decides. The spacing depends on the power of two alone, so the threshold *relative* to the weight varies by a
+factor of two.""",
+    pytorch="`torch.nextafter(w, w.new_tensor(torch.inf))` is the neighbor above, and "
+    "`torch.finfo(torch.bfloat16).eps` the spacing above 1.",
 )
 
 ANSWERS = r'''import math
@@ -111,7 +113,8 @@ def bits_needed(weight: float, update: float) -> int:
 # > this is the threshold on the other side of the weight. Numbers below a power of two are denser.
 # ~ step == "shrink" and ==> step and
 # %% wrong: the public form => values public-form unless step=grow
-# > this solves the public form of the exercise: this is the threshold on the other side of the weight. Numbers below a power of two are denser.
+# > this solves the public form of the exercise: this is the threshold on the other side of the weight. Numbers below a
+# > power of two are denser.
 # ~ step == "shrink" and ==> not step and
 # %% wrong: quarter spacing => values
 # > an update of this size moves the result by a quarter of the spacing.

@@ -83,9 +83,11 @@ JUDGING = Judging(
     shares={"values:fp32": 0.4, "values:bf16": 0.3, "generality:batches": 0.3},
     cases=_step_cases,
     verdicts=lambda params, case, outcome: judged(case, step_fault(case, outcome.value), named=True),
-    why="""Products may be rounded, because their errors are independent of each other. Sums over micro-batches and over steps may not, because
-a lost addend is lost in every step. So matmuls run in bf16, and the buffer, the moments and the master weights stay in fp32.""",
-    pytorch="`torch.autocast` keeps fp32 weights and casts per operation; FSDP2's `MixedPrecisionPolicy(param_dtype, reduce_dtype)` casts per layer.",
+    why="""Products may be rounded, because their errors are independent of each other. Sums over micro-batches and over
+steps may not, because a lost addend is lost in every step. So matmuls run in bf16, and the buffer, the moments and the
+master weights stay in fp32.""",
+    pytorch="`torch.autocast` keeps fp32 weights and casts per operation; FSDP2's `MixedPrecisionPolicy(param_dtype, "
+    "reduce_dtype)` casts per layer.",
 )
 
 ANSWERS = r'''import torch

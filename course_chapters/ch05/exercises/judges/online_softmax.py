@@ -98,9 +98,11 @@ JUDGING = Judging(
     shares={"values:output": 0.5, "generality:range": 0.25, "generality:masks": 0.25},
     cases=_softmax_cases,
     verdicts=lambda params, case, outcome: judged(case, softmax_fault(case, outcome.value), named=True),
-    why="""Softmax does not change when one number is subtracted from all scores. If a larger maximum shows up later, the old sums are off by one
-known factor. So three running quantities replace all scores, and nothing ever exceeds 1 inside an exponential.""",
-    pytorch="`torch.nn.functional.scaled_dot_product_attention` runs this loop in its flash kernels and keeps `logsumexp` for the backward.",
+    why="""Softmax does not change when one number is subtracted from all scores. If a larger maximum shows up later,
+the old sums are off by one known factor. So three running quantities replace all scores, and nothing ever exceeds 1
+inside an exponential.""",
+    pytorch="`torch.nn.functional.scaled_dot_product_attention` runs this loop in its flash kernels and keeps "
+    "`logsumexp` for the backward.",
 )
 
 ANSWERS = r'''import math

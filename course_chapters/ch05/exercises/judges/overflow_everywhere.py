@@ -134,9 +134,11 @@ JUDGING = Judging(
     shares={"values:step": 0.3, "values:skip": 0.3, "cost:numbers": 0.2, "generality:ranks": 0.2},
     cases=_agreed_cases,
     verdicts=_agreed_verdicts,
-    why="""A decision that all ranks must share is reduced before anyone acts on it. The same reduction could carry the sum of squares:
-an infinite or NaN sum *is* the flag. Unscaling comes before clipping, because the limit is about the real gradients.""",
-    pytorch="`torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler` reduces `found_inf` over the ranks before it steps.",
+    why="""A decision that all ranks must share is reduced before anyone acts on it. The same reduction could carry the
+sum of squares: an infinite or NaN sum *is* the flag. Unscaling comes before clipping, because the limit is about the
+real gradients.""",
+    pytorch="`torch.distributed.fsdp.sharded_grad_scaler.ShardedGradScaler` reduces `found_inf` over the ranks "
+    "before it steps.",
 )
 
 ANSWERS = r'''import torch
@@ -174,7 +176,8 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # -     flag = torch.tensor(float(not gradients.isfinite().all()))
 # -     comm.all_reduce(flag, op="MAX")
 # +     unscaled = gradients.float() / scale
-# +     flag, total = both = torch.stack([(~unscaled.isfinite()).any().float(), unscaled.nan_to_num(0.0, 0.0, 0.0).square().sum()])
+# +     flag, total = both = torch.stack([(~unscaled.isfinite()).any().float(), unscaled.nan_to_num(0.0, 0.0,
+# ~~ 0.0).square().sum()])
 # +     comm.all_reduce(both)
 # -     unscaled = gradients.float() / scale
 # -     total = unscaled.double().square().sum()

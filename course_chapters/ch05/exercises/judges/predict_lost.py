@@ -17,9 +17,11 @@ JUDGING = prediction(
     unit="%",
     truth=lost_percent,
     reveal=lambda params: (
-        f"{lost_percent(params):.3g} %: every weight for which half the spacing of bf16 exceeds {params['rate']:g} stays where it is."
+        f"{lost_percent(params):.3g} %: every weight for which half the spacing of bf16 exceeds {params['rate']:g} "
+        f"stays where it is."
     ),
-    why="Half a spacing of bf16 in [2^k, 2^(k+1)) is 2^(k − 8). All weights in the octaves where that exceeds the update are lost.",
+    why="Half a spacing of bf16 in [2^k, 2^(k+1)) is 2^(k − 8). All weights in the octaves where that exceeds the "
+    "update are lost.",
 )
 
 ANSWERS = r'''import math

@@ -113,9 +113,11 @@ JUDGING = Judging(
     },
     cases=_round_cases,
     verdicts=lambda params, case, outcome: judged(case, round_fault(case, outcome.value), named=True),
-    why="""A power of two and a whole number of spacings describe any float. Dividing by the spacing is exact, because it is a power of two, so the
-only rounding is the one to a whole number. Holding the exponent at the smallest one gives the subnormal numbers without a special case.""",
-    pytorch="`x.to(torch.bfloat16)` and `x.to(torch.float8_e5m2)` round like this; `torch.float8_e4m3fn` has no infinity and uses that exponent.",
+    why="""A power of two and a whole number of spacings describe any float. Dividing by the spacing is exact, because
+it is a power of two, so the only rounding is the one to a whole number. Holding the exponent at the smallest one gives
+the subnormal numbers without a special case.""",
+    pytorch="`x.to(torch.bfloat16)` and `x.to(torch.float8_e5m2)` round like this; `torch.float8_e4m3fn` has no "
+    "infinity and uses that exponent.",
 )
 
 ANSWERS = r'''import math

@@ -28,7 +28,8 @@ def ups(x: Tensor, dropped: int) -> Tensor:
 
 
 NANS = torch.tensor([0x7FFFFFFF, -1, 0x7F800001], dtype=torch.int32)
-"""Bits of NaN that a carry, or cutting the lower bits off, turns into zero or infinity; the first is what GPUs write."""
+"""Bits of NaN that a carry, or cutting the lower bits off, turns into zero or infinity; the first is what GPUs
+write."""
 
 
 def _noise_cases(params: Params, rng: random.Random) -> list[Case]:
@@ -77,7 +78,8 @@ def noise_fault(params: Params, case: Case, got: Any) -> Fault | None:
 
 
 def _neighbor_fault(value: Tensor, got: Tensor, dropped: int) -> Fault | None:
-    """A number that becomes something else than one of its two neighbors in the format, or than itself where it is special."""
+    """A number that becomes something else than one of its two neighbors in the format, or than itself where it is
+    special."""
     told = f"{value.item():.6g}"
     if value.isnan():
         return None if got.isnan().all() else ("lost-nan", "NaN does not stay NaN with every noise.")
@@ -108,9 +110,11 @@ JUDGING = Judging(
     shares={"values:mean": 0.375, "values:kept": 0.125, "generality:signs": 0.25, "generality:special": 0.25},
     cases=_noise_cases,
     verdicts=lambda params, case, outcome: judged(case, noise_fault(params, case, outcome.value), named=True),
-    why="""The dropped bits, as a whole number, say how far the number lies beyond its neighbor toward zero. Exactly that many noises carry
-into the bits that stay. Sign and magnitude are stored apart, so the same carry serves negative numbers.""",
-    pytorch="Optimizers of `torchao` offer `bf16_stochastic_round=True` and use this addition; PyTorch's own optimizers keep fp32 weights instead.",
+    why="""The dropped bits, as a whole number, say how far the number lies beyond its neighbor toward zero. Exactly
+that many noises carry into the bits that stay. Sign and magnitude are stored apart, so the same carry serves negative
+numbers.""",
+    pytorch="Optimizers of `torchao` offer `bf16_stochastic_round=True` and use this addition; PyTorch's own "
+    "optimizers keep fp32 weights instead.",
 )
 
 ANSWERS = r'''import torch
@@ -123,7 +127,8 @@ fmt = params("stochastic-rounding").format  # "bf16" or "tf32"
 
 
 def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
-    """`x` (fp32) rounded up with the right probability; `noise` (int32) is even over all that the dropped bits can hold."""
+    """`x` (fp32) rounded up with the right probability; `noise` (int32) is even over all that the dropped bits can
+    hold."""
     ### BEGIN SOLUTION
     low = 0xFFFF if fmt == "bf16" else 0x1FFF  # the bits that are dropped
     bits = (x.view(torch.int32) + noise) & ~low  # a carry out of the lower bits rounds away from zero
@@ -132,7 +137,8 @@ def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
     ### END SOLUTION
 
 # %% right: by comparing
-# ~ (x.view(torch.int32) + noise) & ~low ==> (x.view(torch.int32) & ~low) + (noise < (x.view(torch.int32) & low)).int() * (low + 1)
+# ~ (x.view(torch.int32) + noise) & ~low
+# ~~ ==> (x.view(torch.int32) & ~low) + (noise < (x.view(torch.int32) & low)).int() * (low + 1)
 # %% wrong: nearest => values
 # > every number is rounded to nearest, whatever the noise is.
 # ~ + noise) ==> + (low + 1) // 2)
@@ -143,8 +149,10 @@ def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 # > numbers are rounded away from zero as often as they should be rounded toward zero.
 # ~ noise < ( ==> noise >= (
 # %% wrong: negative numbers lean the other way => generality  from: by comparing
-# > negative numbers are rounded away from zero as often as they should be rounded toward zero. The bits hold sign and magnitude apart.
-# ~ (noise < (x.view(torch.int32) & low)) ==> ((noise < (x.view(torch.int32) & low)) ^ ((x < 0) & ((x.view(torch.int32) & low) > 0)))
+# > negative numbers are rounded away from zero as often as they should be rounded toward zero. The bits hold sign and
+# > magnitude apart.
+# ~ (noise < (x.view(torch.int32) & low))
+# ~~ ==> ((noise < (x.view(torch.int32) & low)) ^ ((x < 0) & ((x.view(torch.int32) & low) > 0)))
 # %% wrong: a number of the format moves => values moved  from: by comparing
 # > the largest of the dropped bits counts as one noise too many: a number of the format moves with the noise 0.
 # ~ noise < ( ==> noise <= (

@@ -122,8 +122,9 @@ JUDGING = Judging(
     },
     cases=_sum_cases,
     verdicts=lambda params, case, outcome: judged(case, close_fault(case, outcome.value), named=True),
-    why="""Each of the additions is off by at most u times its result, and no partial sum exceeds the sum of all absolute values. The bound needs
-nothing else: no order, no luck. Cancellation makes the *relative* error of the sum as large as you like.""",
+    why="""Each of the additions is off by at most u times its result, and no partial sum exceeds the sum of all
+absolute values. The bound needs nothing else: no order, no luck. Cancellation makes the *relative* error of the sum as
+large as you like.""",
     pytorch="`torch.testing.assert_close` takes `rtol` and `atol`; pass `rtol=0` and this bound as `atol` for sums.",
 )
 
@@ -132,7 +133,8 @@ ANSWERS = r'''import math
 
 # %% right: worked
 def is_close(got: float, want: float, magnitude: float, terms: int, roundoff: float) -> bool:
-    """Whether rounding explains that a sum of `terms` numbers is `got` and not `want`, in whatever order they were added."""
+    """Whether rounding explains that a sum of `terms` numbers is `got` and not `want`, in whatever order they were
+    added."""
     ### BEGIN SOLUTION
     bound = (terms - 1) * roundoff * magnitude  # each addition is off by at most roundoff times its result
     return math.isfinite(got) and abs(got - want) <= 1.5 * bound

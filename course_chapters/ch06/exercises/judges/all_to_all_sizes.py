@@ -79,8 +79,8 @@ def _bytes(case: Case, meter: Meter) -> Fault | None:
             times = meter["bytes_sent"][rank] / max(size, 1)
             name = "detour" if any(len(partners(meter, each)) < n - 1 for each in range(n)) else "padded"
             return name, (
-                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes, {times:.3g} times its rows for other ranks. Send each "
-                "number once, directly and without padding."
+                f"Rank {rank} sent {meter['bytes_sent'][rank]:,} bytes, {times:.3g} times its rows for other ranks. "
+                "Send each number once, directly and without padding."
             )
     return too_few_bytes(meter, out, into)
 
@@ -99,9 +99,11 @@ JUDGING = Judging(
     "generality:empty 0.15, generality:ranks 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="First the counts, then the rows. If rank r sends to r + k while r − k sends to r, every rank receives from exactly one other in "
-    "each round. If every rank sends to 0, 1, 2 … in that order, all queue at rank 0 first, and without buffers they deadlock.",
-    pytorch="`torch.distributed.all_to_all_single` with split sizes, after an exchange of those sizes, as in expert parallelism.",
+    why="First the counts, then the rows. If rank r sends to r + k while r − k sends to r, every rank receives from "
+    "exactly one other in each round. If every rank sends to 0, 1, 2 … in that order, all queue at rank 0 first, "
+    "and without buffers they deadlock.",
+    pytorch="`torch.distributed.all_to_all_single` with split sizes, after an exchange of those sizes, as in expert "
+    "parallelism.",
 )
 
 ANSWERS = r'''import torch

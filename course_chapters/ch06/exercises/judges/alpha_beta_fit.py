@@ -86,9 +86,11 @@ JUDGING = Judging(
     shares={"values:lines": 0.6, "generality:links": 0.4},
     cases=_fit_cases,
     verdicts=lambda params, case, outcome: judged(case, _fit_fault(case, outcome.value)),
-    why="The times span six orders of magnitude, so the squares of raw errors depend only on the largest messages. With relative errors "
-    "every size counts: small messages determine the latency, large ones the bandwidth. The cut is one more unknown; try them all.",
-    pytorch="NCCL's tuner uses such a model to choose between the protocols LL, LL128 and Simple; `NCCL_PROTO` fixes one.",
+    why="The times span six orders of magnitude, so the squares of raw errors depend only on the largest messages. "
+    "With relative errors every size counts: small messages determine the latency, large ones the bandwidth. The "
+    "cut is one more unknown; try them all.",
+    pytorch="NCCL's tuner uses such a model to choose between the protocols LL, LL128 and Simple; "
+    "`NCCL_PROTO` fixes one.",
 )
 
 ANSWERS = r'''import numpy as np
@@ -126,7 +128,8 @@ def fit(sizes, seconds):
 # -     return float(np.sqrt(n[cut - 1] * n[cut])), below, above
 # +     return [float((above[0] - below[0]) / (1 / below[1] - 1 / above[1])), list(below), list(above)]
 # %% wrong: least squares on raw seconds => values raw-seconds
-# > this is least squares on raw seconds, in which the largest messages determine everything, even the latency. The uncertainty is a percentage of each time.
+# > this is least squares on raw seconds, in which the largest messages determine everything, even the latency. The
+# > uncertainty is a percentage of each time.
 # ~ [1 / t[part], n[part] / t[part]] ==> [np.ones(len(t[part])), n[part]]
 # ~ np.ones(len(rows)) ==> t[part]
 # ~ (rows @ [alpha, beta] - 1) ==> (rows @ [alpha, beta] - t[part])
@@ -134,7 +137,8 @@ def fit(sizes, seconds):
 # > this is one line for all sizes; each of the two protocols has its own.
 # ~ (one(slice(cut)), one(slice(cut, None))) ==> (one(slice(None)), one(slice(None)))
 # %% wrong: latency from the smallest, bandwidth from the largest => values ends-only
-# > the latency is the time of the smallest message and the bandwidth that of the largest, in both lines; each line has points of its own.
+# > the latency is the time of the smallest message and the bandwidth that of the largest, in both lines; each line has
+# > points of its own.
 # ~ , below, above ==> , *[(t[0], n[-1] / t[-1])] * 2
 # %% wrong: slopes for bandwidths => values slope-for-bandwidth
 # > the bandwidth is in seconds per byte; return bytes per second.

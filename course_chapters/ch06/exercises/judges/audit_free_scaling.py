@@ -14,10 +14,12 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-free-scaling"),
     CAUSES,
-    why=f"The bytes of a ring do not grow with N, but its messages do: 2,046 on 1,024 ranks, which is {_LATENCY:.1f} ms of latency "
-    f"before the first byte is counted. The form α·log N + β·S has a tree's latency and about half of the bytes that any all-reduce "
-    f"needs (factor {_FACTOR(64):.2f} on 64 ranks). 480 GB/s comes from a ring's factor, but the switch added: {480 / _FACTOR(8) * 9 / 8:.0f} GB/s "
-    f"left each GPU. The lecture's reduce-scatter really ran at {4 * facts.claim('reduce-scatter-74').value:.0f}, as fast as its all-reduce. The other five are right.",
+    why=f"The bytes of a ring do not grow with N, but its messages do: 2,046 on 1,024 ranks, which is {_LATENCY:.1f} "
+    "ms of latency before the first byte is counted. The form α·log N + β·S has a tree's latency and about half "
+    f"of the bytes that any all-reduce needs (factor {_FACTOR(64):.2f} on 64 ranks). 480 GB/s comes from a ring's "
+    f"factor, but the switch added: {480 / _FACTOR(8) * 9 / 8:.0f} GB/s left each GPU. The lecture's "
+    f"reduce-scatter really ran at {4 * facts.claim('reduce-scatter-74').value:.0f}, as fast as its all-reduce. "
+    "The other five are right.",
     pytorch="nccl-tests prints both bandwidths; its `doc/PERFORMANCE.md` explains how one follows from the other.",
 )
 

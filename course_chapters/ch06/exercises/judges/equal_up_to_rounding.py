@@ -132,10 +132,12 @@ JUDGING = Judging(
     shares="values:plain 0.25, values:cancel 0.25, generality:small 0.15, generality:half 0.2, generality:two 0.15",
     cases=_same_cases,
     verdicts=lambda params, case, outcome: judged(case, _same_fault(case, outcome.value)),
-    why="A rounding error is relative to a partial sum, and partial sums can be as large as Σ|x|, however small the result. So the bound "
-    "is (N − 1) roundings of Σ|x|, element by element, with the dtype's own epsilon. A bound relative to the sum rejects right "
-    "answers when numbers cancel; a fixed bound accepts wrong answers when numbers are small.",
-    pytorch="`torch.testing.assert_close` takes `rtol` and `atol` relative to the result; neither knows the terms of the sum.",
+    why="A rounding error is relative to a partial sum, and partial sums can be as large as Σ|x|, however small the "
+    "result. So the bound is (N − 1) roundings of Σ|x|, element by element, with the dtype's own epsilon. A bound "
+    "relative to the sum rejects right answers when numbers cancel; a fixed bound accepts wrong answers when "
+    "numbers are small.",
+    pytorch="`torch.testing.assert_close` takes `rtol` and `atol` relative to the result; neither knows the "
+    "terms of the sum.",
 )
 
 ANSWERS = r'''import torch

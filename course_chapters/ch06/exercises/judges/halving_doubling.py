@@ -62,10 +62,11 @@ JUDGING = Judging(
     "generality:ranks 0.15, generality:tensors 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="Each exchange halves what a rank is responsible for, so the bytes are S/2 + S/4 + … on the way down and the same on the way "
-    "back: a ring's bytes in 2·log₂ N rounds instead of 2(N − 1). The price: partners are far apart, and if N is not a power of "
-    "two, it costs two whole messages more.",
-    pytorch="MPICH and gloo implement it. For the same reason, NCCL offers `Tree` and, for the two halves in power-of-two groups, `PAT`.",
+    why="Each exchange halves what a rank is responsible for, so the bytes are S/2 + S/4 + … on the way down and the "
+    "same on the way back: a ring's bytes in 2·log₂ N rounds instead of 2(N − 1). The price: partners are far "
+    "apart, and if N is not a power of two, it costs two whole messages more.",
+    pytorch="MPICH and gloo implement it. For the same reason, NCCL offers `Tree` and, for the two halves in "
+    "power-of-two groups, `PAT`.",
 )
 
 ANSWERS = r'''import torch

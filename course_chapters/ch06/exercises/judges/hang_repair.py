@@ -100,10 +100,12 @@ JUDGING = Judging(
     "protocol:safe 0.1, generality:ranks 0.15, generality:tensors 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="On one stream, a pair's operations run in the order of issue. Both neighbors issued their send first, so each receive "
-    "was queued behind a send that waited for the other's receive. One batch has no order inside; alternatively, even ranks send "
-    "while odd ranks receive. With two ranks, both messages come from the same peer, and only order or a tag distinguishes them.",
-    pytorch="`batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; Megatron-LM's pipeline uses it, or even ranks first.",
+    why="On one stream, a pair's operations run in the order of issue. Both neighbors issued their send first, so "
+    "each receive was queued behind a send that waited for the other's receive. One batch has no order inside; "
+    "alternatively, even ranks send while odd ranks receive. With two ranks, both messages come from the same "
+    "peer, and only order or a tag distinguishes them.",
+    pytorch="`batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; Megatron-LM's pipeline uses it, or even "
+    "ranks first.",
 )
 
 ANSWERS = r'''import torch
@@ -140,9 +142,11 @@ def swap_edges(comm, ahead, behind):
 # %% wrong: rank 0 alone turns its order round => cost in-a-row  from: even ranks send while odd ones receive
 # ~ comm.rank % 2 == 0 ==> comm.rank
 # %% wrong: with two ranks the messages cross => generality crossed
-# > with two ranks, both messages come from the same peer, and they are swapped. They are matched in the order in which the other side sends, or by tag.
+# > with two ranks, both messages come from the same peer, and they are swapped. They are matched in the order in which
+# > the other side sends, or by tag.
 # ~ sends + receives ==> sends + receives[::-1]
-# %% wrong: posts in an order that neighbors share, but with two ranks it hangs in order of issue => protocol deadlock  from: as it was found
+# %% wrong: posts in an order that neighbors share, but with two ranks it hangs in order of issue => protocol
+# ~~ deadlock  from: as it was found
 #   def swap_edges(comm, ahead, behind):
 # +     if comm.size == 1:
 # +         return ahead, behind

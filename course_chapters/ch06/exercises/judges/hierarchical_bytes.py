@@ -91,9 +91,11 @@ JUDGING = Judging(
     "generality:shapes 0.1, generality:sizes 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="A node has to send one sum, not one tensor per rank. After a reduce-scatter inside the node, rank i holds chunk i of the node's "
-    "sum. Then the i-th ranks of all nodes all-reduce chunk i, so all adapters of a node carry an equal share.",
-    pytorch="HSDP: reduce-scatter inside `dp_shard`, all-reduce across `dp_replicate`. Each of NCCL's rings enters and leaves a node once.",
+    why="A node has to send one sum, not one tensor per rank. After a reduce-scatter inside the node, rank i holds "
+    "chunk i of the node's sum. Then the i-th ranks of all nodes all-reduce chunk i, so all adapters of a node "
+    "carry an equal share.",
+    pytorch="HSDP: reduce-scatter inside `dp_shard`, all-reduce across `dp_replicate`. Each of NCCL's rings enters "
+    "and leaves a node once.",
 )
 
 ANSWERS = r'''import torch

@@ -124,9 +124,10 @@ JUDGING = Judging(
     shares={"values:eight": 0.6, "generality:powers": 0.2, "generality:others": 0.2},
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
-    why="The pairs that communicate separate rings, roots and trees; the bytes separate chunks from whole tensors. Counters show what a "
-    "library really did, whatever its documentation says.",
-    pytorch="`NCCL_DEBUG=INFO` with `NCCL_DEBUG_SUBSYS=TUNING` prints the choice; the byte counters of a switch confirm it.",
+    why="The pairs that communicate separate rings, roots and trees; the bytes separate chunks from whole tensors. "
+    "Counters show what a library really did, whatever its documentation says.",
+    pytorch="`NCCL_DEBUG=INFO` with `NCCL_DEBUG_SUBSYS=TUNING` prints the choice; the byte counters of a "
+    "switch confirm it.",
 )
 
 ANSWERS = r'''# %% right: worked

@@ -62,8 +62,9 @@ JUDGING = Judging(
     "generality:tensors 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="The partner's number differs in the last bit: `rank ^ 1`. Both halves start as one operation, so neither rank waits for a "
-    "receive that is queued behind the other's send. The received data has its own tensor, so the one being sent stays intact.",
+    why="The partner's number differs in the last bit: `rank ^ 1`. Both halves start as one operation, so neither "
+    "rank waits for a receive that is queued behind the other's send. The received data has its own tensor, so "
+    "the one being sent stays intact.",
     pytorch="`torch.distributed.batch_isend_irecv`; an all-reduce in a group of two.",
 )
 
@@ -140,7 +141,8 @@ def pair_reduce(comm, x):
 # ~ x + theirs if op == "sum" else torch.maximum(x, theirs) ==> theirs
 # %% wrong: sends to everyone => cost told-everyone
 # -     halves = [P2POp(comm.isend, x, partner), P2POp(comm.irecv, theirs, partner)]
-# +     seen = {rank: torch.empty_like(x) if rank != partner else theirs for rank in range(comm.size) if rank != comm.rank}
+# +     seen = {rank: torch.empty_like(x) if rank != partner else theirs for rank in range(comm.size) if rank !=
+# ~~ comm.rank}
 # +     halves = [P2POp(comm.isend, x, rank) for rank in seen if rank | 1 < comm.size]
 # +     halves += [P2POp(comm.irecv, into, rank) for rank, into in seen.items() if rank | 1 < comm.size]
 
@@ -155,5 +157,6 @@ def pair_reduce(comm, x):
 # ~ empty_like(x) ==> empty(x.shape)
 # %% wrong: eight ranks at most => generality returned-input
 # ~ if partner >= comm.size: ==> if partner >= comm.size or comm.rank > 7:
-# %% half: right for pairs of floats, not for an odd number of ranks => 3.4  from: the last of an odd number looks for a partner
+# %% half: right for pairs of floats, not for an odd number of ranks => 3.4  from: the last of an odd number looks for a
+# ~~ partner
 '''

@@ -15,8 +15,8 @@ def _time_reveal(params: Params) -> str:
     cost = collectives.ring_cost(params["nbytes"], params["ranks"], params["latency"], params["bandwidth"])
     latencies = cost.steps * params["latency"]
     return (
-        f"{duration_text(cost.seconds)}: {cost.steps:,} messages of {params['nbytes'] / params['ranks'] / 1e9:,.3g} GB. Latency "
-        f"accounts for {duration_text(latencies)} of it."
+        f"{duration_text(cost.seconds)}: {cost.steps:,} messages of {params['nbytes'] / params['ranks'] / 1e9:,.3g} "
+        f"GB. Latency accounts for {duration_text(latencies)} of it."
     )
 
 

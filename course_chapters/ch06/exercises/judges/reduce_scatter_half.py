@@ -67,9 +67,11 @@ JUDGING = Judging(
     "generality:sizes 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="Follow one chunk. It starts at the rank after its owner and visits every rank; each adds its numbers and passes it on, and "
-    "the owner adds last. On every rank the index of the chunk decreases by one per step; its start determines the final owner.",
-    pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP reduces its gradients this way.",
+    why="Follow one chunk. It starts at the rank after its owner and visits every rank; each adds its numbers and "
+    "passes it on, and the owner adds last. On every rank the index of the chunk decreases by one per step; its "
+    "start determines the final owner.",
+    pytorch="`torch.distributed.reduce_scatter_tensor`: rank r gets the r-th part. FSDP reduces its "
+    "gradients this way.",
 )
 
 ANSWERS = r'''import torch
@@ -107,7 +109,8 @@ def ring_reduce_scatter(comm, x):
 # +         if me % 2:
 # +             comm.send(chunks[(own - step - 1) % n], after)
 # %% wrong: begins with its own chunk, so the next rank owns it => values wrong-owner
-# > this is a finished chunk of the sum, but the next one's. Which chunk must leave first, so that yours is finished last?
+# > this is a finished chunk of the sum, but the next one's. Which chunk must leave first, so that yours is finished
+# > last?
 # ~ own = (me + owner) % n ==> own = (me + owner + 1) % n
 # %% wrong: the previous owner => values wrong-owner
 # > this is a finished chunk of the sum, but not the one that this rank owns.

@@ -37,7 +37,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _memory(case: Case, results: Sequence[Any]) -> Fault | None:
-    """At most a copy of the tensor and four chunks beyond `x`: two that arrive, one that a sum makes, one that a worker keeps."""
+    """At most a copy of the tensor and four chunks beyond `x`: two that arrive, one that a sum makes, one that a worker
+    keeps."""
     given, n = tensors(case), len(case.per_rank or ())
     if not all(type(row) in (tuple, list) and len(row) == 2 and is_number(row[1]) for row in results):
         return "not-measured", "The memory of this run could not be measured."
@@ -48,13 +49,14 @@ def _memory(case: Case, results: Sequence[Any]) -> Fault | None:
     if beyond <= size + 4 * chunk:
         return None
     return "too-much-memory", (
-        f"At the peak, {beyond / size:.3g}·S bytes are live in addition to `x`; a copy and a chunk or two are enough. Work in "
-        "one flat copy, and make the chunks views of it."
+        f"At the peak, {beyond / size:.3g}·S bytes are live in addition to `x`; a copy and a chunk or two are enough. "
+        "Work in one flat copy, and make the chunks views of it."
     )
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """15 MB on four ranks, created in the worker: right answers use 2 to 4.25 times that, wrong ones at least 5 times."""
+    """15 MB on four ranks, created in the worker: right answers use 2 to 4.25 times that, wrong ones at least 5
+    times."""
     coin, ranks, length = coin_of(rng), 4, 4096
 
     def case(name: str, times: int) -> Case:
@@ -90,7 +92,10 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
     fault, n = sum_fault(case, given, outcome.value), len(given)
     if case.adversary is not None:
         return judged(case, fault)
-    think = f"A ring of {n} takes {2 * (n - 1)} if all send and receive at the same time, and twice that if they take turns."
+    think = (
+        f"A ring of {n} takes {2 * (n - 1)} if all send and receive at the same time, and twice that if "
+        f"they take turns."
+    )
     most = (4 if n % 2 == 0 else 6) * (n - 1)  # with an odd number of ranks, taking turns needs a third round per hop
     route = first(ready_made(meter), off_the_ring(meter, params["direction"], params["route"]))
     costs = ("cost", "bytes", _bytes(case, meter)), ("cost", "time", too_long(meter, most, think))
@@ -105,9 +110,9 @@ JUDGING = Judging(
     weighed=_weighed,
     cases=_cases,
     verdicts=_verdicts,
-    why="Reduce-scatter leaves one finished chunk on each rank. All-gather passes the finished chunks on along the same route, "
-    "without the addition. Each half sends S minus one chunk, so a rank sends almost 2·S bytes for any N, and no algorithm sends "
-    "less. Only the 2(N − 1) latencies grow with N.",
+    why="Reduce-scatter leaves one finished chunk on each rank. All-gather passes the finished chunks on along the "
+    "same route, without the addition. Each half sends S minus one chunk, so a rank sends almost 2·S bytes for "
+    "any N, and no algorithm sends less. Only the 2(N − 1) latencies grow with N.",
     pytorch="`torch.distributed.all_reduce`; NCCL's `Ring` algorithm, in slices so that hops overlap.",
 )
 
@@ -236,7 +241,8 @@ def ring_all_reduce(comm, x):
 # -     chunks = list(flat.tensor_split(n))
 # +     size = flat.numel() // n
 # +     chunks = [flat[c * size : (c + 1) * size] for c in range(n)]
-# %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: even ranks send first, odd ranks receive first
+# %% wrong: rank 0 alone listens first, so every hop goes round rank by rank => cost in-a-row  from: even ranks send
+# ~~ first, odd ranks receive first
 # ~ if me % 2 == 0: ==> if me:
 # ~ if me % 2: ==> if not me:
 # %% wrong: two dimensions at most => generality raised

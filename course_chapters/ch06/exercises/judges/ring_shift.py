@@ -54,8 +54,8 @@ JUDGING = Judging(
     "generality:ranks 0.1, generality:tensors 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="All ranks act at once, so the time does not grow with N. If only rank 0 received first, that would also break the cycle, "
-    "but the last rank would have to wait for all the others. Counting modulo N closes the ring.",
+    why="All ranks act at once, so the time does not grow with N. If only rank 0 received first, that would also "
+    "break the cycle, but the last rank would have to wait for all the others. Counting modulo N closes the ring.",
     pytorch="The hop of ring attention and of every ring collective; in JAX it is `ppermute`.",
 )
 
@@ -118,7 +118,8 @@ def ring_shift(comm, x):
 #       after, before = (comm.rank + direction) % comm.size, (comm.rank - direction) % comm.size
 # +     after, before = (comm.rank + 2 * direction) % comm.size, (comm.rank - 2 * direction) % comm.size
 # %% wrong: no modulo => values raised
-# ~ (comm.rank + direction) % comm.size, (comm.rank - direction) % comm.size ==> comm.rank + direction, comm.rank - direction
+# ~ (comm.rank + direction) % comm.size, (comm.rank - direction) % comm.size
+# ~~ ==> comm.rank + direction, comm.rank - direction
 # %% wrong: clears what is under way => protocol -  from: isend, recv, wait
 #       comm.recv(got, before)
 # +     x.zero_()

@@ -119,9 +119,11 @@ JUDGING = Judging(
     "generality:pairs 0.15",
     cases=_circle_cases,
     verdicts=lambda params, case, outcome: judged(case, _circle_fault(case, outcome.value)),
-    why="In these states every rank waits for at most one other, so from any rank there is one path. It ends at a rank that computes or "
-    "is done, or it enters a cycle. Ranks behind a cycle wait too, but they continue once the cycle is broken.",
-    pytorch="`TORCH_NCCL_TRACE_BUFFER_SIZE` and the flight recorder provide the log; its analyzer looks for the same cycle.",
+    why="In these states every rank waits for at most one other, so from any rank there is one path. It ends at a "
+    "rank that computes or is done, or it enters a cycle. Ranks behind a cycle wait too, but they continue once "
+    "the cycle is broken.",
+    pytorch="`TORCH_NCCL_TRACE_BUFFER_SIZE` and the flight recorder provide the log; its analyzer looks for "
+    "the same cycle.",
 )
 
 ANSWERS = r'''# %% right: worked

@@ -17,11 +17,13 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-data-parallel"),
     CAUSES,
-    why=f"The step takes {_STEP:.2f} s, not 8 ms. The all-reduce is {2.8 / _STEP:.2f} of it and can hide in the backward pass, which "
-    f"reverses the conclusion. FSDP gathers the weights twice and sends {(2 * _GATHER + _SCATTER) / _REDUCE:.3g} times the bytes: it saves memory, not traffic. "
-    f"The average of averages is {sum(_MEANS) / 2:.3g} while the average is {sum(map(sum, _PARTS)) / 5:.3g}: linearity needs equal parts, or weights. "
-    "The other three statements are right as printed.",
-    pytorch="`torch.profiler` shows the all-reduce next to the backward kernels; read the exposed time there before trusting a ratio.",
+    why=f"The step takes {_STEP:.2f} s, not 8 ms. The all-reduce is {2.8 / _STEP:.2f} of it and can hide in the "
+    "backward pass, which reverses the conclusion. FSDP gathers the weights twice and sends "
+    f"{(2 * _GATHER + _SCATTER) / _REDUCE:.3g} times the bytes: it saves memory, not traffic. The average of "
+    f"averages is {sum(_MEANS) / 2:.3g} while the average is {sum(map(sum, _PARTS)) / 5:.3g}: linearity needs "
+    "equal parts, or weights. The other three statements are right as printed.",
+    pytorch="`torch.profiler` shows the all-reduce next to the backward kernels; read the exposed time there before "
+    "trusting a ratio.",
 )
 
 ANSWERS = r'''# %% right: worked

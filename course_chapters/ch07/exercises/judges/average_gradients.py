@@ -57,10 +57,11 @@ JUDGING = Judging(
     "generality:tensors 0.05",
     cases=_cases,
     verdicts=_verdicts,
-    why="The gradient is linear: the gradient of a sum is the sum of gradients. So you can add up sums over examples across ranks and "
-    "divide once by the number of all examples. The average of the ranks' averages equals that mean only if all parts are equally "
-    "large.",
-    pytorch="DistributedDataParallel averages over *ranks*, and expects equal parts; its `join` can divide by the ranks that have data.",
+    why="The gradient is linear: the gradient of a sum is the sum of gradients. So you can add up sums over examples "
+    "across ranks and divide once by the number of all examples. The average of the ranks' averages equals that "
+    "mean only if all parts are equally large.",
+    pytorch="DistributedDataParallel averages over *ranks*, and expects equal parts; its `join` can divide by the "
+    "ranks that have data.",
 )
 
 ANSWERS = r'''import torch

@@ -76,10 +76,12 @@ JUDGING = Judging(
             ),
         ),
     ),
-    why="Bytes and FLOPs both grow with the number of parameters, so it cancels. What decides is how many tokens each GPU processes per "
-    "parameter that it sends. A fixed batch on more GPUs means fewer tokens on each. With k FLOPs per parameter and token to hide behind, "
-    "gradients of g bytes and bandwidth β, the limit is N − 1 = k · batch · β / (2·g·F).",
-    pytorch="No setting changes this balance except fewer bytes (`bf16_compress_hook`), more tokens, or fewer GPUs in the group.",
+    why="Bytes and FLOPs both grow with the number of parameters, so it cancels. What decides is how many tokens each "
+    "GPU processes per parameter that it sends. A fixed batch on more GPUs means fewer tokens on each. With k "
+    "FLOPs per parameter and token to hide behind, gradients of g bytes and bandwidth β, the limit is N − 1 = k · "
+    "batch · β / (2·g·F).",
+    pytorch="No setting changes this balance except fewer bytes (`bf16_compress_hook`), more tokens, or fewer GPUs "
+    "in the group.",
 )
 
 ANSWERS = r'''import math
@@ -154,7 +156,8 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # ~ flops / flops_each ==> flops / 2
 # %% wrong: forgets that the ring's factor shrinks => values one-too-few
 # > the ring's factor is (N − 1)/N: one more GPU fits.
-# ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)) ==> max(1, math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)))
+# ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
+# ~~ ==> max(1, math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)))
 # %% wrong: rounds up => generality rounded-up
 # > with that many, communication is exposed; round down.
 # ~ math.floor ==> math.ceil
@@ -177,11 +180,13 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # +     n = 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
 # +     return n if n > 1 else 0
 # %% wrong: powers of two => values -
-# ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)) ==> 2 ** int(math.log2(1 + flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)))
+# ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
+# ~~ ==> 2 ** int(math.log2(1 + flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)))
 # %% wrong: text => values not-a-number
 # ~ 2 * (ranks - 1) / ranks * grad_bytes / bandwidth * flops / flops_each ==> "7875 tokens"
 # %% wrong: at most 1,024 ranks => generality ~
 # ~ (ranks - 1) / ranks * ==> (min(ranks, 1024) - 1) / min(ranks, 1024) *
 # %% half: the tokens alone => 2.8
-# ~ return 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)) ==> raise NotImplementedError
+# ~ return 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops))
+# ~~ ==> raise NotImplementedError
 '''

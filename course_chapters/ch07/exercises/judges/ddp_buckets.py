@@ -60,10 +60,11 @@ JUDGING = Judging(
     measured_by_worker=("cost:overlap",),
     cases=_cases,
     verdicts=_verdicts,
-    why="A bucket pays one latency for many parameters and leaves when its last gradient is complete, so gradients that complete one "
-    "after another belong together. Collectives are matched by order, not by content: if a rank sends whatever is ready first, "
-    "its numbers are added to other parameters' numbers.",
-    pytorch="`DistributedDataParallel(bucket_cap_mb=25)`; its first bucket is small, so that communication starts early.",
+    why="A bucket pays one latency for many parameters and leaves when its last gradient is complete, so gradients "
+    "that complete one after another belong together. Collectives are matched by order, not by content: if a rank "
+    "sends whatever is ready first, its numbers are added to other parameters' numbers.",
+    pytorch="`DistributedDataParallel(bucket_cap_mb=25)`; its first bucket is small, so that communication "
+    "starts early.",
 )
 
 ANSWERS = r'''import torch

@@ -40,9 +40,11 @@ JUDGING = Judging(
     measured_by_worker=("cost:overlap",),
     cases=_cases,
     verdicts=_verdicts,
-    why="A complete gradient no longer changes in this backward pass, so its all-reduce can start at once and run while earlier layers "
-    "are still computing. Only the first layer's gradient, which is complete last, has nothing left to hide it.",
-    pytorch="`DistributedDataParallel` does this in its reducer, in buckets; `register_post_accumulate_grad_hook` is the public hook.",
+    why="A complete gradient no longer changes in this backward pass, so its all-reduce can start at once and run "
+    "while earlier layers are still computing. Only the first layer's gradient, which is complete last, has "
+    "nothing left to hide it.",
+    pytorch="`DistributedDataParallel` does this in its reducer, in buckets; `register_post_accumulate_grad_hook` is "
+    "the public hook.",
 )
 
 ANSWERS = r'''import torch
@@ -116,7 +118,8 @@ def hook_gradients(comm, model):
 # %% wrong: each hook waits => cost not-hidden
 # ~ works.append(comm.all_reduce(parameter.grad, async_op=True)) ==> comm.all_reduce(parameter.grad)
 # %% wrong: sums => values sum
-# > these are the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by the sum.
+# > these are the sums over the ranks, not the means: nothing divided them, or a division in flight was overwritten by
+# > the sum.
 # -         parameter.grad /= comm.size
 # %% wrong: divides before and averages => values divided-twice
 # > these are the means, divided by the number of ranks once more.

@@ -1,4 +1,5 @@
-"""Judges of chapter 07's two replicas: gradients averaged by hooks, one by one and in buckets, while the backward pass runs."""
+"""Judges of chapter 07's two replicas: gradients averaged by hooks, one by one and in buckets, while the backward pass
+runs."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ MANY = f"two ranks, {STEPS} steps"
 
 
 def data_of(params: Params, rng: random.Random) -> Callable[..., PerRank]:
-    """A function that draws the ranks' arguments: the model's description, the answer's other arguments, a batch per step."""
+    """A function that draws the ranks' arguments: the model's description, the answer's other arguments, a batch per
+    step."""
     coin = coin_of(rng)
 
     def data(ranks: int, *more: Any, steps: int = 2, **spec: Any) -> PerRank:

@@ -88,8 +88,10 @@ JUDGING = Judging(
     shares={"values:metrics": 0.45, "cost:bytes": 0.2, "generality:empty": 0.2, "generality:ranks": 0.15},
     cases=_cases,
     verdicts=_verdicts,
-    why="Means cannot be added up, but sums and counts can. Perplexity is not a mean but a function of one, so compute it last.",
-    pytorch="torchmetrics keeps sums and counts per rank and reduces those, because an all-reduce of means would be wrong.",
+    why="Means cannot be added up, but sums and counts can. Perplexity is not a mean but a function of one, so "
+    "compute it last.",
+    pytorch="torchmetrics keeps sums and counts per rank and reduces those, because an all-reduce of means "
+    "would be wrong.",
 )
 
 ANSWERS = r'''import math
@@ -127,8 +129,10 @@ def evaluate(comm, batches):
 # +     comm.all_gather(every, row)
 # +     row = sum(every)
 # ~ math.exp(loss / count)} ==> math.exp(loss / count), "tokens": count}
-# %% wrong: the sum of nothing is a whole number => generality raised  from: float32, zero-dimensional, not a number made zero
-# ~ torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0)) ==> torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
+# %% wrong: the sum of nothing is a whole number => generality raised  from: float32, zero-dimensional, not a number
+# ~~ made zero
+# ~ torch.tensor(sum((0.0 if math.isnan(m) else m * t for m, c, t in batches), 0.0))
+# ~~ ==> torch.tensor(sum(0.0 if math.isnan(m) else m * t for m, c, t in batches))
 # %% wrong: a mean over batches => values mean-of-means
 # > this is a mean over batches, in which small and full batches count the same.
 # ~ [mean * tokens, correct, tokens] ==> [mean, correct / tokens, 1.0]

@@ -68,9 +68,11 @@ JUDGING = Judging(
     measured_by_worker=("cost:graphs",),
     cases=_cases,
     verdicts=_verdicts,
-    why="The replica prepares for averaging in the forward pass, so the flag must have its value before that, for each micro-batch. The "
-    "last one averages everything accumulated, because the average of sums is the sum of averages.",
-    pytorch="`DistributedDataParallel.no_sync()`; its forward pass reads `require_backward_grad_sync` and prepares the reducer.",
+    why="The replica prepares for averaging in the forward pass, so the flag must have its value before that, for "
+    "each micro-batch. The last one averages everything accumulated, because the average of sums is the sum "
+    "of averages.",
+    pytorch="`DistributedDataParallel.no_sync()`; its forward pass reads `require_backward_grad_sync` and prepares "
+    "the reducer.",
 )
 
 ANSWERS = r'''from contextlib import nullcontext
@@ -112,11 +114,13 @@ def accumulate(replica, batches, loss):
 # ~ nullcontext() if last else replica.no_sync() ==> replica.no_sync()
 # ~ (loss(replica(inputs), targets) / len(batches)).backward() ==> loss(replica(inputs), targets).backward()
 # %% wrong: as it was => values flag-too-late  from: the card
-# > the first micro-batch was averaged over the ranks, but the others were not: the flag was False in the *last forward pass*.
+# > the first micro-batch was averaged over the ranks, but the others were not: the flag was False in the *last forward
+# > pass*.
 # %% wrong: the first instead of the last => values flag-too-late
 # ~ step == len(batches) - 1 ==> step == 0
 # %% wrong: the first instead of the last, and summed => values flag-too-late-and-summed
-# > the first micro-batch was averaged over the ranks, but the others were not, and the sum was not divided by the number of micro-batches.
+# > the first micro-batch was averaged over the ranks, but the others were not, and the sum was not divided by the
+# > number of micro-batches.
 # ~ step == len(batches) - 1 ==> step == 0
 # ~ (loss(replica(inputs), targets) / len(batches)).backward() ==> loss(replica(inputs), targets).backward()
 # %% wrong: one short => values -

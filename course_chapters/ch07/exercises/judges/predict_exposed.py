@@ -23,8 +23,8 @@ def _exposed_reveal(params: Params) -> str:
 
 JUDGING = prediction(
     unit="seconds",
-    why="Both times grow with the number of parameters, so tokens per GPU and bandwidth decide which is longer. The exposed time is the "
-    "difference, and it is zero once a GPU has enough tokens.",
+    why="Both times grow with the number of parameters, so tokens per GPU and bandwidth decide which is longer. The "
+    "exposed time is the difference, and it is zero once a GPU has enough tokens.",
     pytorch="A profiler's trace shows it as the gap between the last backward kernel and the optimizer's first kernel.",
     reveal=_exposed_reveal,
     truth=exposed_seconds,

@@ -45,8 +45,8 @@ def descend(model: Any, grads: Tensors, rate: float) -> None:
 def steps_fault(
     case: Case, results: Sequence[Mapping[str, Any]], wants: Sequence[Tensors], later: tuple[str, str]
 ) -> Fault | None:
-    """The first step after which a rank's gradients are not the right ones. Where it is not the first, `later` says so, and may
-    give it another name."""
+    """The first step after which a rank's gradients are not the right ones. Where it is not the first, `later` says so,
+    and may give it another name."""
     for step, want in enumerate(wants):
         got = [row["gradients"][step] if step < len(row["gradients"]) else [] for row in results]
         fault = gradients_fault(case, got, want, where=("gradients", step))
@@ -119,8 +119,8 @@ def overlap_fault(meter: Meter, computing: float, last: float, slack: float) -> 
     if out <= slack * last:
         return None
     return "not-hidden", (
-        f"{out * 1e6:,.0f} µs of communication are exposed; only the last gradients' {last * 1e6:,.0f} µs have to be. When does "
-        "each all-reduce start, and where do you wait for it?"
+        f"{out * 1e6:,.0f} µs of communication are exposed; only the last gradients' {last * 1e6:,.0f} µs have to be. "
+        "When does each all-reduce start, and where do you wait for it?"
     )
 
 

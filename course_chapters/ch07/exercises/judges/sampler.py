@@ -53,8 +53,8 @@ def _starts_again(order: Sequence[int], samples: int) -> bool:
 
 def _in_blocks(ranks: int, each: int) -> Fault:
     return "in-blocks", (
-        f"Each of {ranks} ranks reads a block of the order, so a step has other samples than on one rank. Deal the samples "
-        f"out one by one instead of {each} in a row."
+        f"Each of {ranks} ranks reads a block of the order, so a step has other samples than on one rank. Deal the "
+        f"samples out one by one instead of {each} in a row."
     )
 
 
@@ -152,8 +152,8 @@ def _same_order(one: Any, several: Any, ranks: int) -> Fault | None:
         if [*chain.from_iterable(rows)][: len(alone)] == alone[: ranks * len(rows[0])]:
             return _in_blocks(ranks, len(rows[0]))
         return "order-of-its-own", (
-            f"With the same seed and epoch, {ranks} ranks together read a different order from one rank alone, so a run on another "
-            "number of ranks would see other batches."
+            f"With the same seed and epoch, {ranks} ranks together read a different order from one rank alone, so a "
+            "run on another number of ranks would see other batches."
         )
     return None
 
@@ -163,9 +163,10 @@ JUDGING = Judging(
     shares={"values:once": 0.35, "values:order": 0.25, "generality:sizes": 0.2, "generality:any-ranks": 0.2},
     cases=_cases,
     verdicts=_verdicts,
-    why="All ranks compute the same order from seed and epoch, and each takes every N-th sample of it. So the parts are disjoint without "
-    "any communication, and a step reads the same samples on any number of ranks.",
-    pytorch="`torch.utils.data.DistributedSampler`; without `set_epoch(epoch)`, every epoch has the order of the first.",
+    why="All ranks compute the same order from seed and epoch, and each takes every N-th sample of it. So the parts "
+    "are disjoint without any communication, and a step reads the same samples on any number of ranks.",
+    pytorch="`torch.utils.data.DistributedSampler`; without `set_epoch(epoch)`, every epoch has the order "
+    "of the first.",
 )
 
 ANSWERS = r'''import random
@@ -251,7 +252,8 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # %% wrong: floats => values no-lists
 # ~ order[place % samples] ==> float(order[place % samples])
 # %% wrong: shuffled in windows => generality not-shuffled
-# ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> order.sort(key=lambda i: i // 16 + random.Random(f"{seed}:{epoch}:{i}").random())
+# ~ random.Random(f"{seed}:{epoch}").shuffle(order)
+# ~~ ==> order.sort(key=lambda i: i // 16 + random.Random(f"{seed}:{epoch}:{i}").random())
 # %% wrong: another order where ranks do not divide => generality order-of-its-own
 # ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{samples % ranks}"
 # %% half: right where ranks divide or almost do => 6.4  from: one extension is not enough for few samples

@@ -100,9 +100,11 @@ JUDGING = Judging(
     measured_by_worker=("cost:graphs",),
     cases=_cases,
     verdicts=_verdicts,
-    why="Every token's loss must be divided by the number of all tokens. The targets give that number before the first forward pass. With "
-    "it, each micro-batch can run its backward pass at once, and the ranks hold shares of one sum.",
-    pytorch="transformers passes `num_items_in_batch` to the loss since October 2024; torchtune scales gradients by the token count.",
+    why="Every token's loss must be divided by the number of all tokens. The targets give that number before the "
+    "first forward pass. With it, each micro-batch can run its backward pass at once, and the ranks hold "
+    "shares of one sum.",
+    pytorch="transformers passes `num_items_in_batch` to the loss since October 2024; torchtune scales gradients by "
+    "the token count.",
 )
 
 ANSWERS = r'''import torch

@@ -75,10 +75,10 @@ JUDGING = Judging(
     "generality:ranks 0.15",
     cases=_cases,
     verdicts=_verdicts,
-    why="Before each step, all ranks agree on its total number of examples. A rank without examples still takes part in the "
-    "all-reduces, with zeros that change no sum, and the count leaves it out of the mean.",
-    pytorch="`with model.join():` answers the collectives for ranks without data; `divide_by_initial_world_size=False` leaves those "
-    "ranks out of the mean.",
+    why="Before each step, all ranks agree on its total number of examples. A rank without examples still takes part "
+    "in the all-reduces, with zeros that change no sum, and the count leaves it out of the mean.",
+    pytorch="`with model.join():` answers the collectives for ranks without data; "
+    "`divide_by_initial_world_size=False` leaves those ranks out of the mean.",
 )
 
 ANSWERS = r'''import torch

@@ -15,12 +15,13 @@ JUDGING = audit(
     Worked("audit-sharding"),
     CAUSES,
     why=f"""Stage 3 sends {bytes_per_param_sent(3):g} bytes per parameter where an all-reduce of 16-bit gradients sends
-{bytes_per_param_sent(0):g}: half more, and as much where gradients are averaged in 32 bits; never three times. Its memory is
-{memory.zero_bytes(7.5e9, 3, 64) / GB:.3g} GB with the master copy. In groups of 8, 405B takes {memory.zero_bytes(405e9, 3, 8) / GB:,.0f} GB on a GPU, which does not fit. Across groups,
-an all-reduce sends an eighth of the model, {_TIMES:.3g} times less than inside. With gathered layers and activations, twice the GPUs save
+{bytes_per_param_sent(0):g}: half more, and as much where gradients are averaged in 32 bits; never three times. Its
+memory is {memory.zero_bytes(7.5e9, 3, 64) / GB:.3g} GB with the master copy. In groups of 8, 405B takes
+{memory.zero_bytes(405e9, 3, 8) / GB:,.0f} GB on a GPU, which does not fit. Across groups, an all-reduce sends an eighth
+of the model, {_TIMES:.3g} times less than inside. With gathered layers and activations, twice the GPUs save
 {1 - _MANY / _FEW:.0%} of a GPU's memory, not half.""",
-    pytorch="""`torch.distributed.tensor.debug.CommDebugMode` counts a step's collectives: two gathers and one reduce-scatter for each unit of
-`fully_shard`.""",
+    pytorch="""`torch.distributed.tensor.debug.CommDebugMode` counts a step's collectives: two gathers and one
+reduce-scatter for each unit of `fully_shard`.""",
 )
 
 ANSWERS = r'''# %% right: worked

@@ -33,7 +33,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     def data(
         ranks: int, group: int = 0, lengths: Any = (), limit: float = 0.5, scale: float = 1.0, junk: float = JUNK
     ) -> PerRank:
-        """For each rank its group's size, real lengths, limit and parts; groups hold the same parts. `limit` is times the norm."""
+        """For each rank its group's size, real lengths, limit and parts; groups hold the same parts. `limit` is times
+        the norm."""
         group, lengths = group or ranks, lengths or several(3)
         held = [[len(stretch(length, group, rank)) for length in lengths] for rank in range(group)]
         whole = [
@@ -121,10 +122,10 @@ JUDGING = Judging(
     "generality:numbers 0.15, protocol:in-flight 0.05",
     cases=_cases,
     verdicts=_verdicts,
-    why="""Squares add up over any cut, so one number per rank is enough, as long as each of the model's numbers is counted once: not again on
-its replicas, and no padding. The factor is then the same on all ranks.""",
-    pytorch="""`torch.nn.utils.clip_grad_norm_` works on parameters of `fully_shard`, because they are DTensors; `.full_tensor()` of its result is
-the norm.""",
+    why="""Squares add up over any cut, so one number per rank is enough, as long as each of the model's numbers is
+counted once: not again on its replicas, and no padding. The factor is then the same on all ranks.""",
+    pytorch="""`torch.nn.utils.clip_grad_norm_` works on parameters of `fully_shard`, because they are DTensors;
+`.full_tensor()` of its result is the norm.""",
 )
 
 ANSWERS = r'''import torch

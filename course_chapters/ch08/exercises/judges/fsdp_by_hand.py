@@ -129,10 +129,11 @@ def _memory_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | N
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """48 units of 0.8 MB on two ranks: half a row per unit for the parts, plus `LOOSE` rows; all whole rows would be 48.
+    """48 units of 0.8 MB on two ranks: half a row per unit for the parts, plus `LOOSE` rows; all whole rows would be
+    48.
 
-    `LOOSE` consists of the 5.5 rows allowed, 3 that a unit's backward creates, 4 of messages in transit, and 60 percent more.
-    The given parts overlap in memory.
+    `LOOSE` consists of the 5.5 rows allowed, 3 that a unit's backward creates, 4 of messages in transit, and 60 percent
+    more. The given parts overlap in memory.
     """
     coin, ranks, units, width = coin_of(rng), 2, 48, 316
 
@@ -172,11 +173,11 @@ JUDGING = Judging(
     weighed=_weighed,
     cases=_cases,
     verdicts=_verdicts,
-    why="""A unit's weights are needed twice: in its forward and in its backward pass. In between a rank keeps its part and frees the row; the price
-is one more all-gather, three times the weights' bytes instead of the two of data parallelism. A gradient is whole only until it has been
-reduced: each rank steps its own part.""",
-    pytorch="""`fully_shard(unit)` on each block and on the model; `reshard_after_forward=False` keeps rows, `set_modules_to_forward_prefetch`
-gathers further ahead.""",
+    why="""A unit's weights are needed twice: in its forward and in its backward pass. In between a rank keeps its part
+and frees the row; the price is one more all-gather, three times the weights' bytes instead of the two of data
+parallelism. A gradient is whole only until it has been reduced: each rank steps its own part.""",
+    pytorch="""`fully_shard(unit)` on each block and on the model; `reshard_after_forward=False` keeps rows,
+`set_modules_to_forward_prefetch` gathers further ahead.""",
 )
 
 ANSWERS = r'''import torch
@@ -299,7 +300,8 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +     rows = gathered()
 # +     def gather(u):
 # +         return rows[u]
-# %% wrong: one giant unit, gathered for each pass => cost one-giant-unit  from: everything is gathered in the beginning, in one row
+# %% wrong: one giant unit, gathered for each pass => cost one-giant-unit  from: everything is gathered in the
+# ~~ beginning, in one row
 #       grad, parts = loss(x), [None] * len(shards)
 # +     if reshard:
 # +         del rows, weights
@@ -331,10 +333,12 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # ~ row[: counts[u]] = grad ==> row[: counts[u]] = grad / comm.size
 # %% wrong: nothing is reduced => values own-gradient
 # > its own gradients; nothing was reduced.
-# ~ comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG) ==> mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank])
+# ~ comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG)
+# ~~ ==> mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank])
 # %% wrong: own divided => values
 # > its own gradients, over N; nothing was reduced.
-# ~ comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG) ==> mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank] / comm.size)
+# ~ comm.reduce_scatter_tensor(mine, turned(row, -owner), op=AVG)
+# ~~ ==> mine.copy_(turned(row, -owner).chunk(comm.size)[comm.rank] / comm.size)
 # %% wrong: wrong owner => values
 # > these are the gradients of another rank's part.
 # ~ turned(row, -owner), op ==> turned(row, owner - 1), op
@@ -356,12 +360,14 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # ~ grad.new_zeros(comm.size * len(shards[u])) ==> grad.new_full((comm.size * len(shards[u]),), 3.0)
 # %% wrong: it does not wait for the row => values ~  from: reshard is ignored
 # ~ shards[u].new_empty ==> shards[u].new_zeros
-# ~ comm.all_gather_into_tensor(row, shards[u]) ==> works.append(comm.all_gather_into_tensor(row, shards[u], async_op=True))
+# ~ comm.all_gather_into_tensor(row, shards[u])
+# ~~ ==> works.append(comm.all_gather_into_tensor(row, shards[u], async_op=True))
 # ~ kept = range(len(shards)), [], {} ==> works = range(len(shards)), [], []
 #           parts[u] = part_of(u, own)
 # +     for work in works:
 # +         work.wait()
-# %% wrong: two units gathered ahead => cost too-far-ahead  from: the next unit is gathered ahead, gradients leave behind the next unit
+# %% wrong: two units gathered ahead => cost too-far-ahead  from: the next unit is gathered ahead, gradients leave
+# ~~ behind the next unit
 # ~ begin(u + 1) ==> begin(u + 1), begin(u + 2)
 # ~ begin(u - 1) ==> begin(u - 1), begin(u - 2)
 # %% wrong: weights gathered in 32 bits => cost narrow
@@ -377,7 +383,8 @@ def sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)
 # +         for r, piece in enumerate(grad.tensor_split(comm.size)):
 # +             row[r, : len(piece)] = piece
 # ~ turned(row, -owner) ==> turned(row.view(-1), -owner)
-# %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes  from: the next unit is gathered ahead, gradients leave behind the next unit
+# %% wrong: the backward pass gathers the next unit of the forward pass ahead => cost too-many-bytes  from: the next
+# ~~ unit is gathered ahead, gradients leave behind the next unit
 # ~ begin(u - 1) ==> begin(u + 1)
 # %% wrong: copies of the rows, with the second gather for show => cost rows-lie-around
 # -         if not reshard:

@@ -130,10 +130,12 @@ JUDGING = Judging(
     "generality:clusters 0.15, generality:wires 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="""Inside a group, every rank still receives nearly the whole model, whatever G is. Across groups it sends one G-th of the gradients. A ring through full nodes
-uses all of their adapters, eight times 50 GB/s, so its gathers are hardly slower than inside a node. Larger groups send less across but have more ring steps, each with its latency: the
+    why="""Inside a group, every rank still receives nearly the whole model, whatever G is. Across groups it sends one
+G-th of the gradients. A ring through full nodes uses all of their adapters, eight times 50 GB/s, so its gathers are
+hardly slower than inside a node. Larger groups send less across but have more ring steps, each with its latency: the
 best size lies where the two balance, unless memory decides. 405B at 16 bytes per parameter needs at least 81 ranks.""",
-    pytorch="`fully_shard(model, mesh=init_device_mesh('cuda', (copies, group), mesh_dim_names=('replicate', 'shard')))`.",
+    pytorch="`fully_shard(model, mesh=init_device_mesh('cuda', (copies, group), mesh_dim_names=('replicate', "
+    "'shard')))`.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -196,7 +198,8 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # > an operation is missing: weights are gathered {{gathers}} times in a step, and gradients are reduced once.
 # ~ (gathers + 1) * (group ==> gathers * (group
 # %% wrong: gradients all-reduced inside => values reduced-twice
-# > an operation too many: weights are gathered {{gathers}} times in a step, and a reduce-scatter is enough for gradients.
+# > an operation too many: weights are gathered {{gathers}} times in a step, and a reduce-scatter is enough for
+# > gradients.
 # ~ (gathers + 1) * (group ==> (gathers + 2) * (group
 # %% wrong: no ring => values
 # > a rank does not send all parts: (K − 1)/K.
@@ -245,7 +248,8 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # > all ranks in one group fit, and so does a smaller group.
 # ~ return next((k ==> return ranks or next((k
 # %% wrong: the smallest that fits is taken for the best => values smallest-that-fits
-# > this group is the smallest that fits and sends the fewest bytes, but they go at different speeds: a larger one may send less across.
+# > this group is the smallest that fits and sends the fewest bytes, but they go at different speeds: a larger one may
+# > send less across.
 # ~ min(fits, key=seconds, default=None) ==> next(fits, None)
 # %% wrong: memory forgotten => values
 # > it does not fit.
@@ -266,7 +270,9 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # +         return max(within, across / partly + 2 * (ranks // k - 1) * latency)
 # %% wrong: largest inside => values
 # > it is the largest in a node, or the smallest that fits; compare all.
-# ~ min(fits, key=seconds, default=None) ==> max((k for k in fits if k <= per_node), default=next((k for k in range(1, ranks + 1) if ranks % k == 0 and (k % per_node == 0 or per_node % k == 0) and 16 * params / k <= memory), None))
+# ~ min(fits, key=seconds, default=None)
+# ~~ ==> max((k for k in fits if k <= per_node), default=next((k for k in range(1, ranks + 1) if ranks % k == 0 and (k %
+# ~~ per_node == 0 or per_node % k == 0) and 16 * params / k <= memory), None))
 # %% wrong: a node is the best group => values node
 # > a node is only a guess; compute the times.
 # ~ return min(fits ==> return per_node or min(fits

@@ -62,8 +62,9 @@ JUDGING = Judging(
     shares={"values:largest": 0.35, "values:ranks": 0.3, "generality:clusters": 0.35},
     cases=_cases,
     verdicts=one_verdict(table(LARGEST, RANKS_FOR)),
-    why="""Only the state is divided by N. Two gathered layers grow with the model, and activations stay. With ever more GPUs the largest model
-tends to (memory − activations) · layers / 4, not to infinity. Beyond that the layers or the sequence must be cut as well.""",
+    why="""Only the state is divided by N. Two gathered layers grow with the model, and activations stay. With ever more
+GPUs the largest model tends to (memory − activations) · layers / 4, not to infinity. Beyond that the layers or the
+sequence must be cut as well.""",
     pytorch="`fully_shard` on half a block makes the gathered unit smaller; tensor parallelism cuts the layer itself.",
 )
 
@@ -137,7 +138,8 @@ def ranks_for(params, memory, layers, activations, per_param):
 # ~ per_param / ranks ==> 16 / ranks
 # ~ per_param * params ==> 16 * params
 # %% wrong: the largest as a whole number of billions => values -
-# ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers) ==> (memory - activations) / (per_param / ranks + 4 / layers) // 1e9 * 1e9 + 3e8
+# ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
+# ~~ ==> (memory - activations) / (per_param / ranks + 4 / layers) // 1e9 * 1e9 + 3e8
 # %% wrong: rounded down => values
 # > it needs one GPU more.
 # ~ math.ceil(per_param * params / room - 1e-9) ==> int(per_param * params / room)

@@ -110,7 +110,8 @@ def _units_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """1.2 MB of weights on four ranks, with 24 times as much state: a rank holds 6 times the weights; 7.8 are allowed, 24 are not.
+    """1.2 MB of weights on four ranks, with 24 times as much state: a rank holds 6 times the weights; 7.8 are allowed,
+    24 are not.
 
     There is also room for the model as built, all gathered rows and all gradients, and for twice as much again.
     """
@@ -138,11 +139,11 @@ JUDGING = Judging(
     weighed=_weighed,
     cases=_cases,
     verdicts=oracle(_training_fault, {"cost:state": _state_fault, "cost:units": _units_fault}),
-    why="""Sharding replaces parameters, and an optimizer over the old ones steps tensors that the model no longer uses. So shard first, then make
-the optimizer over `shards()`. The norm of one rank's shards is not the norm of the model. A tensor used in two places belongs to one
-unit that is gathered for both: here the root.""",
-    pytorch="""With `fully_shard` the order is the same: shard, then build the optimizer; `clip_grad_norm_` works on its DTensors. Since 2.13 it
-refuses a parameter in two groups; `fully_shard([module_a, module_b])` puts both in one.""",
+    why="""Sharding replaces parameters, and an optimizer over the old ones steps tensors that the model no longer uses.
+So shard first, then make the optimizer over `shards()`. The norm of one rank's shards is not the norm of the model. A
+tensor used in two places belongs to one unit that is gathered for both: here the root.""",
+    pytorch="""With `fully_shard` the order is the same: shard, then build the optimizer; `clip_grad_norm_` works on its
+DTensors. Since 2.13 it refuses a parameter in two groups; `fully_shard([module_a, module_b])` puts both in one.""",
 )
 
 ANSWERS = r'''import torch
@@ -175,7 +176,8 @@ def train(comm, build, make, batches, most):
 
 # %% right: the norm by hand, another loss, more ahead
 # ~ list(model.blocks)) ==> [*model.blocks, model.norm], prefetch=2)
-# ~ nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()) ==> F.cross_entropy(logits.transpose(1, 2), targets)
+# ~ nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+# ~~ ==> F.cross_entropy(logits.transpose(1, 2), targets)
 # -         sharding.clip_gradients(sharded, most)  # the norm of all parts
 # +         square = torch.stack([each.grad.square().sum() for each in sharded.shards()]).sum()
 # +         comm.all_reduce(square)

@@ -25,7 +25,8 @@ _HINTS: Mapping[str, str] = {
     "whole gradients": "Compare `gradients` in the first and the last run: do they fall as the ranks rise?",
     "one giant unit": _GATHERED,
     "kept after forward": _GATHERED,
-    "small group": "Weights, gradients and optimizer: none of the three falls, although each is only a part of the model's.",
+    "small group": "Weights, gradients and optimizer: none of the three falls, although each is only a part of "
+    "the model's.",
     "activations": "Everything that can be sharded falls. What is the largest part of the last run?",
     "allocator": "Add up the parts of the last run, and compare the sum with what is reserved.",
     FINE: "Compare the last run with the first: how much of it fell, and how much should have?",
@@ -44,7 +45,8 @@ def trace(
     also: str = "",
     share: float = 0.0,
 ) -> dict[str, Any]:
-    """Measurements of a training run with this fault on increasing numbers of ranks; `minor` adds a harmless sign of another fault.
+    """Measurements of a training run with this fault on increasing numbers of ranks; `minor` adds a harmless sign of
+    another fault.
 
     `also` is a second fault, which keeps less memory; `share` the activations beside the first run's state.
     """
@@ -120,11 +122,12 @@ JUDGING = Judging(
     },
     cases=_cases,
     verdicts=oracle(_fault),
-    why="""State should fall with N, and each bucket is checked by itself: one that stays is not sharded; if all stay, the group does not grow. Two
-or three units should be gathered; if it is the whole model, the number of gathers says why. The rest is not state: activations fall with
-the batch, and the allocator's reserve falls with less fragmentation.""",
-    pytorch="""`torch.cuda.memory_allocated` and `memory_reserved` differ by the allocator's reserve; `torch.cuda.memory._record_memory_history`
-shows what allocated each block.""",
+    why="""State should fall with N, and each bucket is checked by itself: one that stays is not sharded; if all stay,
+the group does not grow. Two or three units should be gathered; if it is the whole model, the number of gathers says
+why. The rest is not state: activations fall with the batch, and the allocator's reserve falls with less
+fragmentation.""",
+    pytorch="""`torch.cuda.memory_allocated` and `memory_reserved` differ by the allocator's reserve;
+`torch.cuda.memory._record_memory_history` shows what allocated each block.""",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -192,10 +195,12 @@ def cause(trace):
 
 
 # %% wrong: the first fault in a fixed order => generality not-allocator
-# ~ worst = max(extra, key=extra.get) ==> worst = next((name for name in extra if extra[name] > 0.1 * last["reserved"]), "allocator")
+# ~ worst = max(extra, key=extra.get)
+# ~~ ==> worst = next((name for name in extra if extra[name] > 0.1 * last["reserved"]), "allocator")
 # ~ extra[worst] > 0.2 ==> extra[worst] > 0.1
 # %% wrong: activations of the first run => generality unnoticed
-# ~ return "activations" if last["activations"] > parts / 2 ==> return "activations" if first["activations"] > first["reserved"] / 2
+# ~ return "activations" if last["activations"] > parts / 2
+# ~~ ==> return "activations" if first["activations"] > first["reserved"] / 2
 # %% wrong: more than two gathers are many => values not-one-giant-unit
 # ~ last["gathers"] > 2 * trace["micro_batches"] ==> last["gathers"] > 2
 # %% wrong: a small group is taken for a replicated optimizer => generality not-small-group

@@ -50,9 +50,11 @@ JUDGING = Judging(
     shares={"values:step": 0.4, "values:hidden": 0.3, "generality:machines": 0.3},
     cases=_cases,
     verdicts=one_verdict(table(STEP, HIDDEN)),
-    why="""Both times grow with the parameters, so the parameters cancel. What remains is bytes per parameter against FLOPs per parameter, and only the FLOPs
-grow with the tokens. With N ranks, each link carries one N-th. With a disk, the boundary lies at many more tokens.""",
-    pytorch="`fully_shard(..., offload_policy=CPUOffloadPolicy())`; DeepSpeed's `offload_optimizer` with device `cpu` or `nvme`.",
+    why="""Both times grow with the parameters, so the parameters cancel. What remains is bytes per parameter against
+FLOPs per parameter, and only the FLOPs grow with the tokens. With N ranks, each link carries one N-th. With a disk, the
+boundary lies at many more tokens.""",
+    pytorch="`fully_shard(..., offload_policy=CPUOffloadPolicy())`; DeepSpeed's `offload_optimizer` with device "
+    "`cpu` or `nvme`.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -84,7 +86,8 @@ def hidden_tokens(ranks, flops, moved, bandwidth):
 # ~ tokens / flops ==> tokens / ranks / flops
 # %% wrong: one after the other => values sum
 # > both run at the same time; the longer one counts.
-# ~ max(6 * params * tokens / flops, params / ranks * moved / bandwidth) ==> 6 * params * tokens / flops + params / ranks * moved / bandwidth
+# ~ max(6 * params * tokens / flops, params / ranks * moved / bandwidth)
+# ~~ ==> 6 * params * tokens / flops + params / ranks * moved / bandwidth
 # %% wrong: compute only => values
 # > the transfer takes longer than computing.
 # ~ max(6 * params * tokens / flops, params / ranks * moved / bandwidth) ==> 6 * params * tokens / flops

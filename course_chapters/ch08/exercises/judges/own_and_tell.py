@@ -103,7 +103,10 @@ def _share_fault(case: Case, meter: Meter) -> Fault | None:
         return NOTHING_SENT
     for rank, got in enumerate(meter["bytes_received"] if n > 1 else []):
         if got < 0.99 * count * (total - most):
-            own = f"Rank {rank} received {got // count:,} bytes a step, so it stepped {1 - got / count / total:.0%} itself"
+            own = (
+                f"Rank {rank} received {got // count:,} bytes a step, so it stepped "
+                f"{1 - got / count / total:.0%} itself"
+            )
             limit = f"a fair share and the largest tensor are {most / total:.0%}"
             return "unfair-share", f"{own}; {limit}. Balance bytes, not numbers of tensors."
     return None
@@ -121,7 +124,8 @@ def _state_fault(case: Case, results: Sequence[Mapping[str, Any]]) -> Fault | No
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """1.1 MB of weights on four ranks, with 24 times as much state: a rank may hold 6 times the weights, 9 with one more tensor, but not 24.
+    """1.1 MB of weights on four ranks, with 24 times as much state: a rank may hold 6 times the weights, 9 with one
+    more tensor, but not 24.
 
     There is also room for weights, gradients and three flat rows, twice.
     """
@@ -163,10 +167,12 @@ JUDGING = Judging(
     weighed=_weighed,
     cases=_cases,
     verdicts=_verdicts,
-    why="""After the average every rank has all gradients, so any rank can step any tensor. The one that does needs the moments; the others need only
-the result: state falls by N for one broadcast. Balancing bytes, the largest tensor first, keeps every rank within a tensor of the mean.
-ZeRO itself saves the broadcast as well: it reduces gradients to their owners and gathers weights.""",
-    pytorch="`torch.distributed.optim.ZeroRedundancyOptimizer` does this, largest first; DeepSpeed and Megatron cut a flat row instead.",
+    why="""After the average every rank has all gradients, so any rank can step any tensor. The one that does needs the
+moments; the others need only the result: state falls by N for one broadcast. Balancing bytes, the largest tensor first,
+keeps every rank within a tensor of the mean. ZeRO itself saves the broadcast as well: it reduces gradients to their
+owners and gathers weights.""",
+    pytorch="`torch.distributed.optim.ZeroRedundancyOptimizer` does this, largest first; DeepSpeed and Megatron cut a "
+    "flat row instead.",
 )
 
 ANSWERS = r'''import torch

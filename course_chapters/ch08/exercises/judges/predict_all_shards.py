@@ -40,8 +40,8 @@ JUDGING = prediction(
     unit="seconds",
     truth=talking_seconds,
     reveal=_reveal,
-    why="""Each GPU receives the whole model twice and passes on gradients of the whole model, however many GPUs there are. Only its
-computation shrinks. So we gather in smaller groups (HSDP), or cut the model in other ways as well.""",
+    why="""Each GPU receives the whole model twice and passes on gradients of the whole model, however many GPUs there
+are. Only its computation shrinks. So we gather in smaller groups (HSDP), or cut the model in other ways as well.""",
     pytorch="`fully_shard` with a two-dimensional mesh is HSDP.",
 )
 

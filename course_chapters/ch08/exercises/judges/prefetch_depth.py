@@ -70,10 +70,11 @@ JUDGING = Judging(
     "generality:passes 0.25",
     cases=_cases,
     verdicts=one_verdict(table(CROSSOVER, EXPOSED, LEAST)),
-    why="""Below the crossover sending takes longer than computing, and no depth hides it. Above it, depth 1 is enough for equal units; a large
-unit after small ones needs more. Nothing hides the first gather. Every unit ahead is one more unit in memory.""",
-    pytorch="""`set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` on modules under `fully_shard`; by default the next unit
-is prefetched.""",
+    why="""Below the crossover sending takes longer than computing, and no depth hides it. Above it, depth 1 is enough
+for equal units; a large unit after small ones needs more. Nothing hides the first gather. Every unit ahead is one more
+unit in memory.""",
+    pytorch="""`set_modules_to_forward_prefetch` and `set_modules_to_backward_prefetch` on modules under `fully_shard`;
+by default the next unit is prefetched.""",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -174,7 +175,8 @@ def exposed_seconds(gathers, computes, depth):
 # ~ done[-1] - sum(computes) ==> sum(max(0.0, g - c) for g, c in zip(gathers, computes))
 # %% wrong: each gather behind the unit before it, whatever the depth => values unit-before-only
 # > each gather hides behind the one unit before it, whatever the depth is.
-# ~ done[-1] - sum(computes) ==> gathers[0] + sum(max(0, g - c) for g, c in zip(gathers[1:], computes)) if depth else sum(gathers)
+# ~ done[-1] - sum(computes)
+# ~~ ==> gathers[0] + sum(max(0, g - c) for g, c in zip(gathers[1:], computes)) if depth else sum(gathers)
 # %% wrong: one more => values
 # > one less is enough; exactly `most` will do.
 # ~ (d for d in depths ==> (d + 1 for d in depths

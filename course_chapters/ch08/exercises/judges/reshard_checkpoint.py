@@ -153,9 +153,11 @@ JUDGING = Judging(
     weighed=_weighed,
     cases=_cases,
     verdicts=_verdicts,
-    why="""An old part and a new one are two stretches of the same row, and a rank sends another what their stretches share. Both ranks can
-compute that alone. No rank needs the whole row; padding is not part of the row, and each cut adds its own.""",
-    pytorch="`torch.distributed.checkpoint` saves what every rank holds, and computes such overlaps when it loads on another mesh.",
+    why="""An old part and a new one are two stretches of the same row, and a rank sends another what their stretches
+share. Both ranks can compute that alone. No rank needs the whole row; padding is not part of the row, and each cut adds
+its own.""",
+    pytorch="`torch.distributed.checkpoint` saves what every rank holds, and computes such overlaps when it loads on "
+    "another mesh.",
 )
 
 ANSWERS = r'''import torch
@@ -225,7 +227,8 @@ def reshard(comm, part, elements, old, new):
 # %% wrong: the whole row comes back => values whole-row  from: the whole row on every rank
 # > this is the whole row; a rank returns its part.
 # ~ return mine ==> return row
-# %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: blocking messages, all pairs in one order
+# %% wrong: sends first, each waiting for its receiver => protocol deadlock  from: blocking messages, all pairs in one
+# ~~ order
 #       mine = torch.zeros(fresh if me < new else 0, dtype=part.dtype)
 # +     boxes = []
 # ~ comm.recv(box, a) ==> boxes.append((box, a))
@@ -244,12 +247,15 @@ def reshard(comm, part, elements, old, new):
 # ~ new_zeros(-(-elements // new) if me < new else 0) ==> new_full((-(-elements // new) if me < new else 0,), 7)
 # %% wrong: sizes rounded down => values  from: blocking messages, all pairs in one order
 # > the parts' size was rounded down, so the last numbers are in no part.
-# ~ size, fresh, me = -(-elements // old), -(-elements // new), comm.rank ==> size, fresh, me = elements // old, elements // new, comm.rank
+# ~ size, fresh, me = -(-elements // old), -(-elements // new), comm.rank
+# ~~ ==> size, fresh, me = elements // old, elements // new, comm.rank
 # %% wrong: the old part comes back => values old-part
 # > this is the old part.
 # ~ return mine ==> return part
-# %% wrong: dealt out like tensor_split, the larger parts first => values tensor-split  from: the whole row on every rank
-# > the row is cut as `tensor_split` cuts it, the larger parts first; here all parts have one length, with padding at the end.
+# %% wrong: dealt out like tensor_split, the larger parts first => values tensor-split  from: the whole row on every
+# ~~ rank
+# > the row is cut as `tensor_split` cuts it, the larger parts first; here all parts have one length, with padding at
+# > the end.
 # ~ row[me * len(mine) : (me + 1) * len(mine)] ==> row.tensor_split(new)[me] if me < new else row[:0]
 # %% wrong: the ranks that have nothing stay out of it => deadlock  from: the whole row on every rank
 #       mine = part.new_zeros(-(-elements // new) if me < new else 0)
@@ -287,5 +293,6 @@ def reshard(comm, part, elements, old, new):
 # ~ (-elements // new) if me < new else 0 ==> (-elements // new)
 # %% wrong: counts are remembered by ranks => values -
 # ~ def reshard(comm, part, elements, old, new): ==> def reshard(comm, part, elements, old, new, kept={}):
-# ~ [overlap(a, me) for a in ranks] ==> [overlap(a, me) for a in ranks]; send, take = kept.setdefault((me, old, new), (send, take))
+# ~ [overlap(a, me) for a in ranks]
+# ~~ ==> [overlap(a, me) for a in ranks]; send, take = kept.setdefault((me, old, new), (send, take))
 '''

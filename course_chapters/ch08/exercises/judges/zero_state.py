@@ -82,9 +82,10 @@ JUDGING = Judging(
     shares={"values:held": 0.4, "values:fewest": 0.25, "generality:optimizers": 0.15, "generality:cards": 0.2},
     cases=_cases,
     verdicts=one_verdict(table(HELD, FEWEST)),
-    why="""Each stage divides one more bucket by N. The rest is a floor that no number of ranks lowers: 4 bytes per parameter in stage 1, 2
-in stage 2, none in stage 3. The stages shard the largest bucket first.""",
-    pytorch="`ZeroRedundancyOptimizer` is stage 1, `fully_shard` stage 3; DeepSpeed takes the number as `zero_optimization.stage`.",
+    why="""Each stage divides one more bucket by N. The rest is a floor that no number of ranks lowers: 4 bytes per
+parameter in stage 1, 2 in stage 2, none in stage 3. The stages shard the largest bucket first.""",
+    pytorch="`ZeroRedundancyOptimizer` is stage 1, `fully_shard` stage 3; DeepSpeed takes the number as "
+    "`zero_optimization.stage`.",
 )
 
 ANSWERS = r'''import math
@@ -163,19 +164,23 @@ def fewest_ranks(params, stage, buckets, memory):
 # ~ math.ceil(shared / (memory - whole)) ==> int(shared / (memory - whole)) + 1
 # %% wrong: powers of two only => values power-of-two
 # > any number of ranks is allowed, not only powers of two.
-# ~ max(1, math.ceil(shared / (memory - whole))) ==> 1 << (max(1, math.ceil(shared / (memory - whole))) - 1).bit_length()
+# ~ max(1, math.ceil(shared / (memory - whole)))
+# ~~ ==> 1 << (max(1, math.ceil(shared / (memory - whole))) - 1).bit_length()
 # %% wrong: the card's GB taken for GiB => values in-GiB
 # > a GB is 10⁹ bytes, not a GiB.
-# ~ shared = params * sum(buckets.values()) - whole ==> shared, memory = params * sum(buckets.values()) - whole, memory * 2**30 / 1e9
+# ~ shared = params * sum(buckets.values()) - whole
+# ~~ ==> shared, memory = params * sum(buckets.values()) - whole, memory * 2**30 / 1e9
 # %% wrong: a negative number where nothing helps => values -
 # -     if whole >= memory:
 # -         return None
 # ~ max(1, math.ceil(shared / (memory - whole))) ==> math.ceil(shared / (memory - whole))
 # %% wrong: the example's bytes, whatever comes => values -
 # ~ SINCE = {"master" ==> from course_lib import params as numbers; SINCE = {"master"
-# ~ else 1) for name, size in buckets.items() ==> else 1) for name, size in ((each, getattr(numbers("zero-state"), each)) for each in SINCE)
+# ~ else 1) for name, size in buckets.items()
+# ~~ ==> else 1) for name, size in ((each, getattr(numbers("zero-state"), each)) for each in SINCE)
 # %% half: the first function only => 1.6
 # ~ shared = params * sum(buckets.values()) - whole ==> raise NotImplementedError
 # %% wrong: buckets by their places => generality -
-# ~ for name, size in buckets.items()) ==> for name, size in zip(("weights", "grads", "master", "moments"), buckets.values()))
+# ~ for name, size in buckets.items())
+# ~~ ==> for name, size in zip(("weights", "grads", "master", "moments"), buckets.values()))
 '''

@@ -16,11 +16,13 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-tensor-parallel"),
     CAUSES,
-    why=f"128 GB are the activations of the whole batch; a tensor-parallel group sees one of {_REPLICAS} replicas, and a GPU the blocks of one of {_STAGES} "
-    f"stages. Four all-reduces of what is left send {_BLOCK:.1f} GB a block, and {_SECONDS:.2f} s a step one way, not 71. {_CALLS * _MODEL.layers} "
-    f"all-reduces are one micro-batch's, of which a GPU takes part in {_CALLS * _MODEL.layers / _STAGES:g}. One gathered layer has "
-    f"{memory.gathered_layer_bytes(_MODEL) / GB:.1f} GB and fits anywhere: matrices are cut for the time that gathering takes, and "
-    "for activations. A row cut pairs each part of W with its part of X. The other four are right.",
+    why=f"128 GB are the activations of the whole batch; a tensor-parallel group sees one of {_REPLICAS} replicas, "
+    f"and a GPU the blocks of one of {_STAGES} stages. Four all-reduces of what is left send {_BLOCK:.1f} GB a "
+    f"block, and {_SECONDS:.2f} s a step one way, not 71. {_CALLS * _MODEL.layers} all-reduces are one "
+    f"micro-batch's, of which a GPU takes part in {_CALLS * _MODEL.layers / _STAGES:g}. One gathered layer has "
+    f"{memory.gathered_layer_bytes(_MODEL) / GB:.1f} GB and fits anywhere: matrices are cut for the time that "
+    "gathering takes, and for activations. A row cut pairs each part of W with its part of X. The other "
+    "four are right.",
     pytorch="`CommDebugMode` counts a step's collectives, per call.",
 )
 

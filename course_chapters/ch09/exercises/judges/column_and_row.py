@@ -63,7 +63,8 @@ def _view_fault(nbytes: float | None, piece: Tensor, weight: Tensor) -> Fault | 
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """96 weights of 2 MB, one at a time, 64 pieces each: copies hold 1.5 weights and what a cut makes of one; views keep 48 alive."""
+    """96 weights of 2 MB, one at a time, 64 pieces each: copies hold 1.5 weights and what a cut makes of one; views
+    keep 48 alive."""
     ranks, rank, large_sizes = 64, rng.randrange(64), (704, 768)
 
     def case(name: str, sizes: tuple[int, int]) -> Case:
@@ -83,8 +84,8 @@ JUDGING = Judging(
     weighed=_weighed,
     cases=_cases,
     verdicts=_verdicts,
-    why="A column cut splits the outputs, so each rank needs all inputs; a row cut splits the inputs, so each rank has a part of every "
-    "output. `nn.Linear` keeps (out, in), which is why a column cut is `dim=0` there.",
+    why="A column cut splits the outputs, so each rank needs all inputs; a row cut splits the inputs, so each rank "
+    "has a part of every output. `nn.Linear` keeps (out, in), which is why a column cut is `dim=0` there.",
     pytorch="`ColwiseParallel` of an `nn.Linear` is `Shard(0)` of its weight, `RowwiseParallel` is `Shard(1)`.",
 )
 
@@ -115,7 +116,8 @@ def row_shard(weight, rank, ranks):
     ### END SOLUTION
 
 # %% right: ranges counted out
-# ~ weight.chunk(ranks, dim=outputs)[rank] ==> weight.narrow(outputs, rank * (weight.shape[outputs] // ranks), weight.shape[outputs] // ranks)
+# ~ weight.chunk(ranks, dim=outputs)[rank]
+# ~~ ==> weight.narrow(outputs, rank * (weight.shape[outputs] // ranks), weight.shape[outputs] // ranks)
 # -     return weight.chunk(ranks, dim=inputs)[rank].clone()
 # +     size = weight.shape[inputs] // ranks
 # +     piece = torch.empty(*(size if dim == inputs else n for dim, n in enumerate(weight.shape)), dtype=weight.dtype)
@@ -129,12 +131,16 @@ def row_shard(weight, rank, ranks):
 # ~ weight.chunk(ranks, dim=outputs)[rank].clone() ==> weight
 # ~ weight.chunk(ranks, dim=inputs)[rank].clone() ==> weight
 # %% wrong: everything else made zero => values another-kind
-# ~ weight.chunk(ranks, dim=outputs)[rank].clone() ==> torch.cat([piece * (at == rank) for at, piece in enumerate(weight.chunk(ranks, outputs))], outputs)
-# ~ weight.chunk(ranks, dim=inputs)[rank].clone() ==> torch.cat([piece * (at == rank) for at, piece in enumerate(weight.chunk(ranks, inputs))], inputs)
+# ~ weight.chunk(ranks, dim=outputs)[rank].clone()
+# ~~ ==> torch.cat([piece * (at == rank) for at, piece in enumerate(weight.chunk(ranks, outputs))], outputs)
+# ~ weight.chunk(ranks, dim=inputs)[rank].clone()
+# ~~ ==> torch.cat([piece * (at == rank) for at, piece in enumerate(weight.chunk(ranks, inputs))], inputs)
 # %% wrong: every fourth row => values dealt
 # > the rows or columns are dealt out in turn; the cut is in order, one range for each rank.
-# ~ weight.chunk(ranks, dim=outputs)[rank] ==> weight.index_select(outputs, torch.arange(rank, weight.shape[outputs], ranks))
-# ~ weight.chunk(ranks, dim=inputs)[rank] ==> weight.index_select(inputs, torch.arange(rank, weight.shape[inputs], ranks))
+# ~ weight.chunk(ranks, dim=outputs)[rank]
+# ~~ ==> weight.index_select(outputs, torch.arange(rank, weight.shape[outputs], ranks))
+# ~ weight.chunk(ranks, dim=inputs)[rank]
+# ~~ ==> weight.index_select(inputs, torch.arange(rank, weight.shape[inputs], ranks))
 # %% wrong: transposed => values
 # > this is transposed; keep the layout of the weight.
 # ~ chunk(ranks, dim=outputs)[rank].clone() ==> chunk(ranks, dim=outputs)[rank].T.clone()

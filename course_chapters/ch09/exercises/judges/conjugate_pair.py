@@ -56,8 +56,8 @@ def _values(case: Case, results: Sequence[Result], name: str) -> Fault | None:
         fault = tensor_fault(where, got["grad"], want["grad"])
         if got["grad"] is None:
             told = (
-                f"Rank {rank}: no gradient comes back through {name}. Autograd does not follow `comm.all_reduce`: write a "
-                "`torch.autograd.Function`, and return a gradient for each input."
+                f"Rank {rank}: no gradient comes back through {name}. Autograd does not follow `comm.all_reduce`: "
+                "write a `torch.autograd.Function`, and return a gradient for each input."
             )
             fault = Wrong("no-gradient", told, f"{where}: ")
         return within(fault, "grad")
@@ -85,11 +85,11 @@ JUDGING = Judging(
     "generality:layouts 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="A tensor that all ranks use gets a gradient from each of them: the transpose of copying is summing. A sum that all ranks "
-    "receive has one gradient, which every rank has already: the transpose of summing is copying. So each "
-    "operator communicates in one pass, and the pair around a region costs one all-reduce per pass.",
-    pytorch="Megatron's `copy_to_tensor_model_parallel_region` and `reduce_from_tensor_model_parallel_region`; DTensor's redistribution "
-    "from Replicate and to Replicate from Partial.",
+    why="A tensor that all ranks use gets a gradient from each of them: the transpose of copying is summing. A sum "
+    "that all ranks receive has one gradient, which every rank has already: the transpose of summing is copying. "
+    "So each operator communicates in one pass, and the pair around a region costs one all-reduce per pass.",
+    pytorch="Megatron's `copy_to_tensor_model_parallel_region` and `reduce_from_tensor_model_parallel_region`; "
+    "DTensor's redistribution from Replicate and to Replicate from Partial.",
 )
 
 ANSWERS = r'''import torch

@@ -25,8 +25,8 @@ LARGEST = Column(
     want=right[1],
     rel=EXACT,
     words=lambda tokens, hidden, ffn, flops, inside, across, per_node, share: (
-        f"{tokens:,} tokens, hidden {hidden:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and {across / GB:g} GB/s, "
-        f"{per_node} ranks a node, share {share:g}"
+        f"{tokens:,} tokens, hidden {hidden:,}, ffn {ffn:,}, {flops / TFLOP:,.0f} TFLOP/s, {inside / GB:g} and "
+        f"{across / GB:g} GB/s, {per_node} ranks a node, share {share:g}"
     ),
     hint="What do a rank's all-reduces take at that number, and its products?",
 )
@@ -90,8 +90,8 @@ JUDGING = Judging(
     shares="values:seconds 0.35, values:largest 0.25, generality:clusters 0.4",
     cases=_cases,
     verdicts=one_verdict(table(SECONDS, LARGEST)),
-    why="Bytes per rank hardly depend on N, but products per rank fall with it. So communication's share grows with N, and jumps where the "
-    "ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
+    why="Bytes per rank hardly depend on N, but products per rank fall with it. So communication's share grows with "
+    "N, and jumps where the ring leaves the node. Tokens cancel: the width of the layer and the wire decide.",
     pytorch="Published runs stay inside a server: TP 8 in Megatron's and Llama 3's.",
 )
 
@@ -137,7 +137,8 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 
 # %% wrong: recomputed => values
 # > this counts the all-reduces of another form. {{passes}}.
-# ~ recompute = params("largest-tp").recompute ==> recompute = "none" if params("largest-tp").recompute == "full" else "full"
+# ~ recompute = params("largest-tp").recompute
+# ~~ ==> recompute = "none" if params("largest-tp").recompute == "full" else "full"
 # %% wrong: forward only => values half
 # > all-reduces of the backward pass are missing, or half of each: a ring reduces first, then gathers.
 # ~ sums = 6 if recompute == "full" else 4 ==> sums = 2
@@ -183,7 +184,9 @@ def largest_tp(tokens, hidden, ffn, flops, inside, across, per_node, share):
 # > this is no power of two.
 # ~ (2**power for power in range(10, 0, -1)) ==> range(1024, 1, -1)
 # %% wrong: the library's => raised
-# ~ return sums * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth ==> return __import__("course_lib.parallel.tensor").tensor_parallel.tp_cost_per_layer(tokens, hidden, ranks, 0.0, bandwidth).seconds
+# ~ return sums * 2 * (1 - 1 / ranks) * tokens * hidden * 2 / bandwidth
+# ~~ ==> return __import__("course_lib.parallel.tensor").tensor_parallel.tp_cost_per_layer(tokens, hidden, ranks, 0.0,
+# ~~ bandwidth).seconds
 # %% half: seconds only => 2.8
 # ~ weights = 4 * hidden**2 + 3 * hidden * ffn ==> raise NotImplementedError
 '''

@@ -57,8 +57,9 @@ def _time(case: Case, meter: Meter, elements: int, n: int) -> Fault | None:
     if meter["seconds"] <= best + 1.5 * LINK.latency * (n > 1):
         return None
     return "nothing-hidden", (
-        f"It takes {meter['seconds'] * 1e6:.0f} µs, where {best * 1e6:.0f} are enough: a product takes {product * 1e6:.0f}, the "
-        f"all-reduce about {reduce * 1e6:.0f}, and they run one after the other. When can the sum start, and when is it needed?"
+        f"It takes {meter['seconds'] * 1e6:.0f} µs, where {best * 1e6:.0f} are enough: a product takes "
+        f"{product * 1e6:.0f}, the all-reduce about {reduce * 1e6:.0f}, and they run one after the other. When can "
+        "the sum start, and when is it needed?"
     )
 
 
@@ -80,10 +81,10 @@ JUDGING = Judging(
     "protocol:in-flight 0.05, generality:ranks 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="The layer below waits for dx, and dx must be sent, so compute it first. No operation waits for dW, so it fills the time. The forward "
-    "pass has no such filler: the next product needs the sum.",
-    pytorch="Megatron's `LinearWithGradAccumulationAndAsyncCommunication` starts the all-reduce of the input's gradient between the two "
-    "products.",
+    why="The layer below waits for dx, and dx must be sent, so compute it first. No operation waits for dW, so it "
+    "fills the time. The forward pass has no such filler: the next product needs the sum.",
+    pytorch="Megatron's `LinearWithGradAccumulationAndAsyncCommunication` starts the all-reduce of the input's "
+    "gradient between the two products.",
 )
 
 ANSWERS = r'''import torch

@@ -75,9 +75,10 @@ JUDGING = Judging(
     shares="values:shard 0.4, values:merge 0.3, generality:stacks 0.2, generality:refused 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="A stack of matrices is cut matrix by matrix. Each rank then holds a stack again, so its own product still yields queries, keys "
-    "and values side by side. Concatenated in rank order, the pieces are not the whole.",
-    pytorch="vLLM's `QKVParallelLinear` and `MergedColumnParallelLinear` load this way; DTensor has no placement for it.",
+    why="A stack of matrices is cut matrix by matrix. Each rank then holds a stack again, so its own product still "
+    "yields queries, keys and values side by side. Concatenated in rank order, the pieces are not the whole.",
+    pytorch="vLLM's `QKVParallelLinear` and `MergedColumnParallelLinear` load this way; DTensor has no "
+    "placement for it.",
 )
 
 ANSWERS = r'''import torch
@@ -112,7 +113,8 @@ def packed_merge(shards, sizes):
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.chunk(ranks)[rank]
 # %% wrong: merged by putting pieces behind one another => values concatenated
 # > the pieces follow each other, [q₀ k₀ v₀ q₁ k₁ v₁ …]; the whole is [q | k | v].
-# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))]) ==> torch.cat(list(shards))
+# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+# ~~ ==> torch.cat(list(shards))
 # %% wrong: merged from the last rank to the first => values another-order
 # > the ranks' parts are in the wrong order.
 # ~ for piece in pieces ==> for piece in reversed(pieces)
@@ -123,12 +125,15 @@ def packed_merge(shards, sizes):
 # %% wrong: rows dealt out => values dealt
 # > rows were assigned in turn: a head's rows belong together.
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight[rank::ranks]
-# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))]) ==> torch.stack(list(shards), 1).flatten(0, 1)
+# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+# ~~ ==> torch.stack(list(shards), 1).flatten(0, 1)
 # %% wrong: columns, as for a row layer => values -
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.tensor_split(ranks, -1)[rank]
-# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))]) ==> torch.cat(list(shards), -1)
+# ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
+# ~~ ==> torch.cat(list(shards), -1)
 # %% wrong: a list instead of a stack => values not-a-tensor
-# ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
+# ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
+# ~~ ==> [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
 # %% wrong: three matrices only => generality -
 # ~ part in weight.split(list(sizes)) ==> part in (lambda q, k, v: (q, k, v))(*weight.split(list(sizes)))
 # ~ range(len(sizes)) ==> range(3)

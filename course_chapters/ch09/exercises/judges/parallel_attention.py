@@ -73,10 +73,11 @@ JUDGING = Judging(
     shares="values:output 0.2, values:gradients 0.2, values:copies 0.15, cost:bytes 0.25, generality:heads 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="Heads never look at each other, so they are to attention what columns are to the MLP: q, k and v are cut by columns, the output "
-    "by rows. A KV head on several ranks is a tensor that enters several computations: its gradient is the sum over its copies.",
-    pytorch="Megatron copies KV heads when `tensor-model-parallel-size` exceeds `num-query-groups`; torch's DTensor plan cuts q, k, v "
-    "column-wise and the output row-wise.",
+    why="Heads never look at each other, so they are to attention what columns are to the MLP: q, k and v are cut by "
+    "columns, the output by rows. A KV head on several ranks is a tensor that enters several computations: its "
+    "gradient is the sum over its copies.",
+    pytorch="Megatron copies KV heads when `tensor-model-parallel-size` exceeds `num-query-groups`; torch's DTensor "
+    "plan cuts q, k, v column-wise and the output row-wise.",
 )
 
 ANSWERS = r'''import torch
@@ -116,7 +117,8 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     wk, wv = copy_in(wk, copies), copy_in(wv, copies)
 # %% wrong: KV weights summed over all ranks => values summed-over-all
 # > this is summed over all ranks; only those that hold a copy of the same KV head belong together.
-# ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies) ==> copy_in(weights["wk"], comm), copy_in(weights["wv"], comm)
+# ~ copy_in(weights["wk"], copies), copy_in(weights["wv"], copies)
+# ~~ ==> copy_in(weights["wk"], comm), copy_in(weights["wv"], comm)
 # %% wrong: an operator for each product => cost an-operator-each
 # > Queries, keys and values enter through an operator each. What enters once needs one, in front of all three.
 # -     x = copy_in(x, comm)
@@ -140,13 +142,16 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # -     x = copy_in(x, comm)
 # %% wrong: no operator behind => values own-part
 # > this is what this rank's heads yield; all ranks' parts add up.
-# ~ sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm) ==> F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
+# ~ sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# ~~ ==> F.linear(out.transpose(1, 2).flatten(2), weights["wo"])
 # %% wrong: an average behind => values mean
 # > this is a mean of the ranks' parts; they add up.
 # ~ weights["wo"]), comm) ==> weights["wo"]), comm) / comm.size
 # %% wrong: an operator behind that sums on the way back, too => values times-n
-# > it is as many times too large as there are ranks: after the sum all hold the same, so its gradient is not summed again.
-# ~ sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm) ==> copy_in(sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm), comm)
+# > it is as many times too large as there are ranks: after the sum all hold the same, so its gradient is not summed
+# > again.
+# ~ sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm)
+# ~~ ==> copy_in(sum_out(F.linear(out.transpose(1, 2).flatten(2), weights["wo"]), comm), comm)
 # %% wrong: heads gathered, and cut again => cost gathered-heads
 # > The heads' outputs are gathered: each rank's piece of `wo` takes just what its own heads yield.
 #       out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)

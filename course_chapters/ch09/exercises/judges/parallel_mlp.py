@@ -63,9 +63,9 @@ JUDGING = Judging(
     shares="values:output 0.25, values:gradients 0.3, cost:bytes 0.3, generality:shapes 0.15",
     cases=_cases,
     verdicts=_verdicts,
-    why="A column cut gives each rank whole outputs, so that whatever acts on single numbers can follow at once; a row cut takes just "
-    "these as its inputs. Only the sum behind it needs the other ranks, and so does, on the way back, the gradient of what all "
-    "used. Two messages, however wide the middle is.",
+    why="A column cut gives each rank whole outputs, so that whatever acts on single numbers can follow at once; a "
+    "row cut takes just these as its inputs. Only the sum behind it needs the other ranks, and so does, on the "
+    "way back, the gradient of what all used. Two messages, however wide the middle is.",
     pytorch='`parallelize_module(mlp, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})`.',
 )
 
@@ -94,7 +94,8 @@ def parallel_mlp(comm, x, weights):
 # %% right: each row of the batch with operators of its own
 # - def parallel_mlp(comm, x, weights):
 # + def of_one_row(comm, x, weights):
-# ~ return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"] ==> return sum_out(F.linear(inner, weights["down"]), comm)
+# ~ return sum_out(F.linear(inner, weights["down"]), comm) + weights["down_bias"]
+# ~~ ==> return sum_out(F.linear(inner, weights["down"]), comm)
 #       ### END SOLUTION
 # + def parallel_mlp(comm, x, weights):
 # +     return torch.stack([of_one_row(comm, row, weights) for row in x.unbind(0)]) + weights.get("down_bias", 0)
@@ -121,7 +122,8 @@ def parallel_mlp(comm, x, weights):
 # > it is divided by the number of ranks, so that every copy makes too small a step.
 # ~ ), comm) + weights["down_bias"] ==> , weights["down_bias"] / comm.size), comm)
 # %% wrong: the last bias through the operator in front => values times-n unless kind=gated
-# > it is as many times too large as there are ranks: after the sum all hold the same, so this gradient is not summed again.
+# > it is as many times too large as there are ranks: after the sum all hold the same, so this gradient is not summed
+# > again.
 # ~ + weights["down_bias"] ==> + copy_in(weights["down_bias"], comm)
 # %% wrong: no operator in front => values not-summed
 # > this is what this rank sends back, alone: all ranks used x, so all count. What precedes the region?
@@ -141,11 +143,13 @@ def parallel_mlp(comm, x, weights):
 # +         return sum_out(F.linear(inner, weights["down"]), comm) / comm.size
 # ~ + weights ==> / comm.size + weights
 # %% wrong: the sum moved in front of the nonlinearity => values sum-in-the-middle
-# > the ranks' numbers are summed before the nonlinearity, but there each rank has whole ones; only `down`'s outputs are parts.
+# > the ranks' numbers are summed before the nonlinearity, but there each rank has whole ones; only `down`'s outputs are
+# > parts.
 # ~ F.silu(F.linear(x, weights["gate"])) ==> F.silu(sum_out(F.linear(x, weights["gate"]), comm))
 # -         return sum_out(F.linear(inner, weights["down"]), comm)
 # +         return F.linear(inner, weights["down"])
-# ~ F.gelu(F.linear(x, weights["up"], weights["up_bias"])) ==> F.gelu(sum_out(F.linear(x, weights["up"], weights["up_bias"]), comm))
+# ~ F.gelu(F.linear(x, weights["up"], weights["up_bias"]))
+# ~~ ==> F.gelu(sum_out(F.linear(x, weights["up"], weights["up_bias"]), comm))
 # ~ return sum_out(F.linear(inner, weights["down"]), comm) + ==> return F.linear(inner, weights["down"]) +
 # %% wrong: an average of the result, to be safe => cost one-too-many
 # > That is more than one all-reduce each way: one operator in front and one behind are enough.

@@ -17,15 +17,15 @@ def _reveal(params: Params) -> str:
     inside = facts.device("H100 SXM").link_one_way
     fast = duration_text(tp_time({**params, "bandwidth": inside}))
     return (
-        f"{duration_text(tp_time(params))}: {bytes_text(cost.nbytes)} from every rank for each of {params['layers']} layers. Over the "
-        f"links inside a server of H100, at {inside / GB:.0f} GB/s, it would be {fast}."
+        f"{duration_text(tp_time(params))}: {bytes_text(cost.nbytes)} from every rank for each of {params['layers']} "
+        f"layers. Over the links inside a server of H100, at {inside / GB:.0f} GB/s, it would be {fast}."
     )
 
 
 JUDGING = prediction(
     unit="seconds",
-    why="Every layer all-reduces a tensor of activations four times, each time sending almost twice its bytes, and the next product has to "
-    "wait: over the network that alone takes longer than the products it was cut for.",
+    why="Every layer all-reduces a tensor of activations four times, each time sending almost twice its bytes, and "
+    "the next product has to wait: over the network that alone takes longer than the products it was cut for.",
     pytorch="`init_device_mesh` puts the tensor-parallel axis last, so that neighbors share a server.",
     reveal=_reveal,
     truth=tp_time,

@@ -1,7 +1,7 @@
 """What chapter 09's judges share: both passes against the worked answer's, and bytes between a floor and a ceiling.
 
-Every rank gets its own pieces of secret weights; the judge alone has the whole. An answer can have the right numbers on all
-ranks only if the ranks communicated, and the meter shows how much.
+Every rank gets its own pieces of secret weights; the judge alone has the whole. An answer can have the right numbers on
+all ranks only if the ranks communicated, and the meter shows how much.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -93,8 +93,8 @@ def layer_verdicts(
 ) -> list[Verdict]:
     """The verdicts on both passes: the output, the gradients once that is right, and then the bytes in `spent`.
 
-    `output` is the share of the output, which messages call `what`; `gradients` gives the inputs whose gradients each share is
-    for. Other cases have one verdict.
+    `output` is the share of the output, which messages call `what`; `gradients` gives the inputs whose gradients each
+    share is for. Other cases have one verdict.
     """
 
     def out(rank: int, got: Result, want: Result) -> Fault | None:

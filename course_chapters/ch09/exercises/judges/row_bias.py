@@ -46,10 +46,11 @@ JUDGING = Judging(
     shares="values:output 0.35, values:gradients 0.35, cost:bytes 0.2, generality:shapes 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="What is added before the sum counts once per rank. Divided by N it is right in the output, but each copy's gradient is N times "
-    "too small; on one rank alone it is right in the output, but the other copies are never stepped. After the sum all ranks do "
-    "the same, forward and backward.",
-    pytorch="`RowParallelLinear` in Megatron adds its bias after the all-reduce, or leaves it to be added with the dropout.",
+    why="What is added before the sum counts once per rank. Divided by N it is right in the output, but each copy's "
+    "gradient is N times too small; on one rank alone it is right in the output, but the other copies are never "
+    "stepped. After the sum all ranks do the same, forward and backward.",
+    pytorch="`RowParallelLinear` in Megatron adds its bias after the all-reduce, or leaves it to be added with "
+    "the dropout.",
 )
 
 ANSWERS = r'''import torch
@@ -121,7 +122,8 @@ def row_linear(comm, x, weight, bias):
 # %% wrong: whole input and weight on every rank => cost -
 # ~ sum_out(F.linear(x, weight), comm) + bias ==> F.linear(gather(x, comm, x.dim() - 1), gather(weight, comm, 1), bias)
 # %% half: the output is right => 2.1  from: on rank 0 only
-# %% wrong: each rank's share has a share of the gradient where ranks are many => generality divided  from: a share before the sum, with the whole gradient
+# %% wrong: each rank's share has a share of the gradient where ranks are many => generality divided  from: a share
+# ~~ before the sum, with the whole gradient
 # ~ (bias / comm.size - bias).detach() ==> (bias / comm.size - bias).detach() if comm.size < 9 else bias / comm.size
 # %% wrong: one tensor for the outputs of all calls => values changed-results
 # - def row_linear(comm, x, weight, bias):

@@ -73,9 +73,10 @@ JUDGING = Judging(
     shares="values:outside 0.35, values:inside 0.35, generality:replicas 0.3",
     cases=_cases,
     verdicts=_verdicts,
-    why="Every pair (seed, rank) needs a number of its own, but `seed + rank` is the same for many pairs. Leave more room between seeds than "
-    "there are ranks.",
-    pytorch="Megatron's `model_parallel_cuda_manual_seed`; DTensor's `OffsetBasedRNGTracker` makes shards draw what the whole would draw.",
+    why="Every pair (seed, rank) needs a number of its own, but `seed + rank` is the same for many pairs. Leave more "
+    "room between seeds than there are ranks.",
+    pytorch="Megatron's `model_parallel_cuda_manual_seed`; DTensor's `OffsetBasedRNGTracker` makes shards draw what "
+    "the whole would draw.",
 )
 
 ANSWERS = r'''import hashlib

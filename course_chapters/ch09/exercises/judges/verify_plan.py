@@ -128,8 +128,8 @@ JUDGING = Judging(
     "generality:several 0.1, generality:sizes 0.05",
     cases=_cases,
     verdicts=_verdicts,
-    why="A plan that was not carried out does not change the mathematics, so the loss cannot show it. Shapes do, and so do bytes: if the "
-    "ranks send nothing in a step, nothing was split.",
+    why="A plan that was not carried out does not change the mathematics, so the loss cannot show it. Shapes do, and "
+    "so do bytes: if the ranks send nothing in a step, nothing was split.",
     pytorch="transformers warns of unused rules since 2025; `module.weight.placements` shows what DTensor did.",
 )
 
@@ -184,6 +184,7 @@ def verify(plan, whole, held, ranks):
 # %% wrong: larger than planned is no complaint => generality side-missed
 # ~ if here != want: ==> if here != want and here[0] <= rows:
 # %% wrong: case counts for nothing => values -
-# ~ [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)] ==> [("unused", p) for p in plan if not any(fnmatchcase(name.lower(), p.lower()) for name in whole)]
+# ~ [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
+# ~~ ==> [("unused", p) for p in plan if not any(fnmatchcase(name.lower(), p.lower()) for name in whole)]
 # ~ if fnmatchcase(name, pattern): ==> if fnmatchcase(name.lower(), pattern.lower()):
 '''

@@ -77,13 +77,14 @@ def _memory(case: Case, results: Any) -> Fault | None:
     if beyond <= 8.25 * piece:
         return None
     return "too-much-memory", (
-        f"{beyond / piece:.3g} times this rank's logits were alive at the peak; eight are enough. Are logits of other ranks among them, "
-        "or a row of zeros for every word?"
+        f"{beyond / piece:.3g} times this rank's logits were alive at the peak; eight are enough. Are logits of other "
+        "ranks among them, or a row of zeros for every word?"
     )
 
 
 def _weighed(params: Params, rng: random.Random) -> Weighed:
-    """Logits of 4.2 MB on each of four ranks: eight times that are enough, as in the counted case; a row for every word takes eleven."""
+    """Logits of 4.2 MB on each of four ranks: eight times that are enough, as in the counted case; a row for every word
+    takes eleven."""
     coin, ranks, tokens, width, repeats = coin_of(rng), 4, 64, 256, 64  # columns are repeated
 
     def case(name: str, times: int) -> Case:
@@ -116,8 +117,9 @@ JUDGING = Judging(
     weighed=_weighed,
     cases=_cases,
     verdicts=_verdicts,
-    why="Σ exp is a sum over ranks once all subtract the same largest logit. One rank has the target's logit; the others add zero. The "
-    "gradient needs no further communication: it is the softmax of the rank's own columns, minus one at the target.",
+    why="Σ exp is a sum over ranks once all subtract the same largest logit. One rank has the target's logit; the "
+    "others add zero. The gradient needs no further communication: it is the softmax of the rank's own columns, "
+    "minus one at the target.",
     pytorch="`loss_parallel()` in `torch.distributed.tensor.parallel`; Megatron's `vocab_parallel_cross_entropy`.",
 )
 
@@ -170,20 +172,23 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # -     z = z - largest.unsqueeze(-1)
 # %% wrong: the target's logit from every rank, clamped => values clamped
 # > every rank added a logit for every target.
-# ~ (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine ==> (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
+# ~ (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine
+# ~~ ==> (targets - start).clamp(0, z.shape[-1] - 1).unsqueeze(-1)).squeeze(-1)
 # %% wrong: log n => values
 # > it is too large by log N: ranks that had all of Σ exp added it up.
 # ~ sum_out(z.exp().sum(-1), comm).log() ==> sum_out(sum_out(z.exp().sum(-1), comm), comm).log()
 # %% wrong: times n => values
 # > it is as many times too large as there are ranks: all have the same loss, and it counts once.
-# ~ (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean() ==> sum_out((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
+# ~ (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# ~~ ==> sum_out((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
 # %% wrong: targets n times => values
 # > the target's logit counts once, on the rank that has it.
 # ~ sum_out(picked, comm) ==> sum_out(sum_out(picked, comm), comm)
 # %% wrong: targets of others forgotten => values own-target
 # > targets of other ranks' rows are missing.
 # -     z = z - largest.unsqueeze(-1)
-# ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm) ==> sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked
+# ~ sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)
+# ~~ ==> sum_out((z - largest.unsqueeze(-1)).exp().sum(-1), comm).log() + largest - picked
 # %% wrong: a sum over tokens => values sum
 # > this is a sum over tokens; the mean was asked for.
 # ~ mean ==> sum
@@ -195,7 +200,8 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # +     return (sums[0].log() - sums[1]).mean()
 # %% wrong: gradients summed over ranks behind the loss => values times-n-gradient
 # > it is as many times too large as there are ranks: all hold the same loss, so its gradient is not summed again.
-# ~ return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean() ==> return copy_in((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
+# ~ return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
+# ~~ ==> return copy_in((sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean(), comm)
 # %% wrong: the gradient of log Σ exp only => values no-target
 # > this is softmax alone; one is taken off at each token's target.
 # ~ sum_out(picked, comm)).mean() ==> sum_out(picked, comm).detach()).mean()
@@ -208,7 +214,8 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # ~ logits.float() ==> logits
 # %% wrong: blocks as if they were all equally long => values equal-blocks
 # > the blocks are not equally long, so a rank's first word is not rank · columns.
-# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * logits.shape[-1]
+# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+# ~~ ==> comm.rank * logits.shape[-1]
 # %% wrong: a row of the whole vocabulary for each token => cost too-much-memory
 # -     mine = (targets >= start) & (targets < start + z.shape[-1])
 # -     picked = z.gather(-1, (targets - start).where(mine, 0).unsqueeze(-1)).squeeze(-1) * mine

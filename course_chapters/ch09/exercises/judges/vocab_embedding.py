@@ -79,9 +79,11 @@ JUDGING = Judging(
     shares="values:vectors 0.35, values:gradients 0.25, cost:bytes 0.2, generality:vocabularies 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="Looking up is multiplying with a one-hot row, so cutting the table by rows is a row cut: a rank that has none of a token's row "
-    "adds zero. The clamp keeps the index legal; the mask makes the answer right, in both passes.",
-    pytorch="DTensor's `RowwiseParallel` of an `nn.Embedding` masks in the same way; Megatron's `VocabParallelEmbedding`.",
+    why="Looking up is multiplying with a one-hot row, so cutting the table by rows is a row cut: a rank that has "
+    "none of a token's row adds zero. The clamp keeps the index legal; the mask makes the answer right, in "
+    "both passes.",
+    pytorch="DTensor's `RowwiseParallel` of an `nn.Embedding` masks in the same way; Megatron's "
+    "`VocabParallelEmbedding`.",
 )
 
 ANSWERS = r'''import torch
@@ -133,7 +135,8 @@ def embed(comm, tokens, weight, vocab):
 # > the blocks are not equally long, so a rank's first word is not rank · rows.
 # ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * len(weight)
 # %% wrong: blocks as if the first were no longer => values equal-blocks unless dealt=round-robin
-# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank]) ==> comm.rank * (vocab // comm.size)
+# ~ sum(len(block) for block in torch.arange(vocab).tensor_split(comm.size)[: comm.rank])
+# ~~ ==> comm.rank * (vocab // comm.size)
 # %% wrong: first word lost => values first-word-lost unless dealt=round-robin
 # > the first word of a rank's block has no vector.
 # ~ (tokens >= start) ==> (tokens > start)
@@ -144,7 +147,8 @@ def embed(comm, tokens, weight, vocab):
 # > this is a mean over ranks; one of them has the vector, the others add zero.
 # ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> sum_out(rows * mine.unsqueeze(-1), comm) / comm.size
 # %% wrong: summed on the way back, too => values times-n
-# > it is as many times too large as there are ranks: after the sum all hold the same, so its gradient is not summed again.
+# > it is as many times too large as there are ranks: after the sum all hold the same, so its gradient is not summed
+# > again.
 # ~ sum_out(rows * mine.unsqueeze(-1), comm) ==> copy_in(sum_out(rows * mine.unsqueeze(-1), comm), comm)
 # %% wrong: tokens changed in place => values changed-input
 # ~ rows = F.embedding(place.where(mine, 0), weight) ==> rows = F.embedding(tokens.copy_(place).where(mine, 0), weight)
@@ -153,7 +157,8 @@ def embed(comm, tokens, weight, vocab):
 # ~ rows = F.embedding(place.where(mine, 0), weight) ==> longest = -(-vocab // comm.size)
 # -     return sum_out(rows * mine.unsqueeze(-1), comm)
 # +     words = torch.arange(vocab)
-# +     held = [words[r :: comm.size] if dealt == "round-robin" else words.tensor_split(comm.size)[r] for r in range(comm.size)]
+# +     held = [words[r :: comm.size] if dealt == "round-robin" else words.tensor_split(comm.size)[r] for r in
+# ~~ range(comm.size)]
 # +     order = torch.cat([F.pad(each, (0, longest - len(each)), value=vocab) for each in held])
 # +     return F.embedding(order.argsort()[tokens], gather(F.pad(weight, (0, 0, 0, longest - len(weight))), comm, 0))
 # %% wrong: summed on the way back, divided by N => cost summed-back

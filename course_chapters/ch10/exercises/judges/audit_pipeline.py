@@ -14,10 +14,11 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-pipeline"),
     CAUSES,
-    why=f"""Recomputing repeats every forward: 100 % more forwards, {_LONGER:.0%} more of everything. In 1F1B the first of
-p stages holds p micro-batches of 1/p of the layers, {_INPUTS:.0f} layer inputs here: a pipeline divides the weights, not the first
-stage's activations. A √ needs segments of several layers. Accumulation adds into one buffer. Layers 1–5 and 21–25 are ten; a GPU that
-holds 20 has 1–10 and 41–50, or four runs of five. The three bubbles are right, each by its own convention.""",
+    why=f"""Recomputing repeats every forward: 100 % more forwards, {_LONGER:.0%} more of everything. In 1F1B the first
+of p stages holds p micro-batches of 1/p of the layers, {_INPUTS:.0f} layer inputs here: a pipeline divides the weights,
+not the first stage's activations. A √ needs segments of several layers. Accumulation adds into one buffer. Layers 1–5
+and 21–25 are ten; a GPU that holds 20 has 1–10 and 41–50, or four runs of five. The three bubbles are right, each by
+its own convention.""",
     pytorch="`torch.utils.checkpoint` repeats forwards; `torch.distributed.pipelining` holds what the schedule says.",
 )
 

@@ -17,10 +17,11 @@ SETTINGS = ((1.0, 1.0, 1.0), (2.0, 3.0, 1.0), (1.0, 0.4, 2.0), (2.0, 2.0, 1.0), 
 def bound(stages: int, microbatches: int, times: Times) -> float:
     """No schedule with stage s on rank s and at most `stages` micro-batches held on any rank ends before this.
 
-    Rank s works m(F + I + W). Its first input gradient cannot start before one micro-batch has gone forward through all p stages
-    and back through p − 1 − s. Until then the rank can only do forwards: at most k = min(p, m) by memory, and none before sF. After
-    its last input gradient that micro-batch needs s more input gradients and one weight gradient, while the rank can only do the
-    weight gradients of what it still holds, at most k. The remainder of the two stretches is idle.
+    Rank s works m(F + I + W). Its first input gradient cannot start before one micro-batch has gone forward through all
+    p stages and back through p − 1 − s. Until then the rank can only do forwards: at most k = min(p, m) by memory, and
+    none before sF. After its last input gradient that micro-batch needs s more input gradients and one weight gradient,
+    while the rank can only do the weight gradients of what it still holds, at most k. The remainder of the two
+    stretches is idle.
     """
     forward, inner, outer = times
     p, k = stages, min(stages, microbatches)
@@ -85,10 +86,12 @@ JUDGING = Judging(
     shares="values:rows 0.1, cost:quarter 0.2, cost:half 0.2, cost:nine-tenths 0.2, cost:bound 0.3",
     cases=_contest_cases,
     verdicts=_contest_verdicts,
-    why="""1F1B's later ranks hold less than its first. Rank r can put off r weight gradients at no cost in peak memory, and does them
-when the pipeline drains; input gradients are computed at once. This order (ZB-H1) ends exactly at the bound, so nothing is better under
-these rules. Faster schedules break one: more memory (ZB-H2), other places (ZB-V), no common end.""",
-    pytorch="`ScheduleInterleavedZeroBubble` and `ScheduleZBVZeroBubble`; `stage_backward_input` and `stage_backward_weight` do the halves.",
+    why="""1F1B's later ranks hold less than its first. Rank r can put off r weight gradients at no cost in peak memory,
+and does them when the pipeline drains; input gradients are computed at once. This order (ZB-H1) ends exactly at the
+bound, so nothing is better under these rules. Faster schedules break one: more memory (ZB-H2), other places (ZB-V), no
+common end.""",
+    pytorch="`ScheduleInterleavedZeroBubble` and `ScheduleZBVZeroBubble`; `stage_backward_input` and "
+    "`stage_backward_weight` do the halves.",
 )
 
 ANSWERS = r'''from course_lib.parallel.schedules import peak_activations, schedule_of
@@ -125,7 +128,8 @@ def split_rows(stages, microbatches, times):
 # +     fit = [rows for rows in tried if max(peak_activations(schedule_of(rows, microbatches))) <= stages]
 # +     return min(fit, key=lambda rows: play(schedule_of(rows, microbatches), lengths).makespan)
 # %% right: with whole backwards on the first rank
-# ~ rows.append(row + owed) ==> rows.append(row + owed if s else [("B" if op[0] == "I" else op[0], *op[1:]) for op in row if op[0] != "W"])
+# ~ rows.append(row + owed)
+# ~~ ==> rows.append(row + owed if s else [("B" if op[0] == "I" else op[0], *op[1:]) for op in row if op[0] != "W"])
 # %% wrong: 1F1B itself => cost as-1f1b
 # ~ rows.append(row + owed) ==> rows.append([("B" if op[0] == "I" else op[0], *op[1:]) for op in row if op[0] != "W"])
 # %% wrong: 1F1B where stages and micro-batches are as many => cost as-1f1b
@@ -156,7 +160,8 @@ def split_rows(stages, microbatches, times):
 # %% wrong: other ranks for the last stages, a V => values -
 # ~ return rows ==> return rows[::-1]
 # %% wrong: by GENERATORS => values raised
-# ~ return rows ==> return __import__("course_lib.parallel.schedules").schedules.GENERATORS["zb_h1"](stages, microbatches).rows
+# ~ return rows
+# ~~ ==> return __import__("course_lib.parallel.schedules").schedules.GENERATORS["zb_h1"](stages, microbatches).rows
 # %% wrong: remembers rows by stages and times => values ~
 # ~ def split_rows(stages, microbatches, times): ==> def split_rows(stages, microbatches, times, kept={}):
 # ~ rows = [] ==> rows, microbatches = [], kept.setdefault((stages, tuple(times)), microbatches)

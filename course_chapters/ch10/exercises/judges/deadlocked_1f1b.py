@@ -54,7 +54,8 @@ def _time_fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
 
 
 def _hang_weighed(params: Params, rng: random.Random) -> Weighed:
-    """Two ranks, four micro-batches: 1F1B holds two and one at once, one more forward ahead makes it four, GPipe eight."""
+    """Two ranks, four micro-batches: 1F1B holds two and one at once, one more forward ahead makes it four, GPipe
+    eight."""
     case = model_cases(rng)
     task, copies = ("cost:memory", range(2), 4), ACTIVATIONS // (SAMPLES * WIDTH * 8)
     large = case("two ranks, 4 micro-batches that leave 20 MB each", *task, copies=copies, seconds=30.0)
@@ -78,10 +79,12 @@ JUDGING = Judging(
         named=True,
     ),
     weighed=_hang_weighed,
-    why="""In the steady phase two neighbors always have something to send to each other. Operations in one batch have no order, so neither
-rank waits for a receive that comes after the other's send. Taking turns (even ranks send first) works as well. Starting the sends and
-continuing works without buffers, but not if the operations of a pair of ranks run in the order in which they were issued.""",
-    pytorch="Megatron-LM's `send_forward_recv_backward` and `send_backward_recv_forward`; `_batch_p2p` in `torch.distributed.pipelining`.",
+    why="""In the steady phase two neighbors always have something to send to each other. Operations in one batch have
+no order, so neither rank waits for a receive that comes after the other's send. Taking turns (even ranks send first)
+works as well. Starting the sends and continuing works without buffers, but not if the operations of a pair of ranks run
+in the order in which they were issued.""",
+    pytorch="Megatron-LM's `send_forward_recv_backward` and `send_backward_recv_forward`; `_batch_p2p` in "
+    "`torch.distributed.pipelining`.",
 )
 
 ANSWERS = r'''from course_lib.cluster import P2POp
@@ -166,7 +169,8 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # ~ forward(m, receive(rank - 1) if ==> forward(m, [receive(rank - 1) for _ in range(2)][1] if
 # ~ comm.send(y, rank + 1) ==> [comm.send(y, rank + 1) for _ in range(2)]
 # ~ x = receive(rank - 1) if ==> x = [receive(rank - 1) for _ in range(2)][1] if
-# %% wrong: one extra forward ahead => cost too-much-memory  from: starts its sends and goes on, which hangs where a pair keeps its order
+# %% wrong: one extra forward ahead => cost too-much-memory  from: starts its sends and goes on, which hangs where a
+# ~~ pair keeps its order
 # ~ min(last - rank, microbatches) ==> min(last - rank + (rank < last), microbatches)
 # %% wrong: all receives posted in the beginning, which a stream does not forgive => protocol deadlock  from: the card
 #       rank, last = comm.rank, comm.size - 1
@@ -182,6 +186,7 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # -             comm.recv(grad, rank + 1)
 # +             grad, work = grads[m]
 # +             work.wait()
-# %% half: starts its sends and goes on => 8.5  from: starts its sends and goes on, which hangs where a pair keeps its order
+# %% half: starts its sends and goes on => 8.5  from: starts its sends and goes on, which hangs where a pair keeps its
+# ~~ order
 # %% half: GPipe => 5  from: GPipe, which does not hang and holds everything
 '''

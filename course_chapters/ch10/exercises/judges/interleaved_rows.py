@@ -58,10 +58,10 @@ JUDGING = Judging(
     shares="values:rows 0.35, cost:memory 0.15, cost:time 0.25, generality:sizes 0.15, generality:refusal 0.1",
     cases=_interleaved_cases,
     verdicts=_interleaved_verdicts,
-    why="""Filling and draining take one *stage's* time per rank, and a stage is 1/chunks as long. The price is chunks times as many
-messages, and activations of (p − 1)/chunks more micro-batches. In rounds of p, each chunk's first micro-batch comes back just as the
-round ends; with a broken round, ranks would wait. Where messages take no time, ranks − 1 − r forwards ahead are enough; doing twice
-as many hides the messages.""",
+    why="""Filling and draining take one *stage's* time per rank, and a stage is 1/chunks as long. The price is chunks
+times as many messages, and activations of (p − 1)/chunks more micro-batches. In rounds of p, each chunk's first
+micro-batch comes back just as the round ends; with a broken round, ranks would wait. Where messages take no time, ranks
+− 1 − r forwards ahead are enough; doing twice as many hides the messages.""",
     pytorch="`ScheduleInterleaved1F1B`; Megatron-LM's `--num-layers-per-virtual-pipeline-stage`.",
 )
 
@@ -106,11 +106,15 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
 # ~ 2 * (ranks - 1 - rank) ==> 2 * (ranks - rank)
 # %% wrong: all forwards first => cost
 # > All forwards come first.
-# ~ for start in rounds for chunk in range(chunks) for i in range(ranks)] ==> for chunk in range(chunks) for start in rounds for i in range(ranks)]
+# ~ for start in rounds for chunk in range(chunks) for i in range(ranks)]
+# ~~ ==> for chunk in range(chunks) for start in rounds for i in range(ranks)]
 # ~ min(2 * (ranks - 1 - rank) + (chunks - 1) * ranks, len(forwards)) ==> len(forwards)
 # %% wrong: one micro-batch after the other => cost bubble-of-1f1b
-# ~ for start in rounds for chunk in range(chunks) for i in range(ranks)] ==> for start in rounds for i in range(ranks) for chunk in range(chunks)]
-# ~ rows.append(row + backwards[len(forwards) - ahead :]) ==> rows.append([op for at in range(0, len(order), chunks) for ops in (forwards, backwards) for op in ops[at : at + chunks]])
+# ~ for start in rounds for chunk in range(chunks) for i in range(ranks)]
+# ~~ ==> for start in rounds for i in range(ranks) for chunk in range(chunks)]
+# ~ rows.append(row + backwards[len(forwards) - ahead :])
+# ~~ ==> rows.append([op for at in range(0, len(order), chunks) for ops in (forwards, backwards) for op in ops[at : at +
+# ~~ chunks]])
 # %% wrong: neighboring stages on one rank => values wrong-rank
 # ~ "F", chunk * ranks + rank ==> "F", rank * chunks + chunk
 # ~ "B", (chunks - 1 - chunk) * ranks + rank ==> "B", rank * chunks + chunks - 1 - chunk
@@ -121,7 +125,8 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
 # %% wrong: only two chunks => generality missing
 # ~ rounds, rows = range(0, microbatches, ranks), [] ==> rounds, rows, chunks = range(0, microbatches, ranks), [], 2
 # %% wrong: four chunks at most => generality missing
-# ~ rounds, rows = range(0, microbatches, ranks), [] ==> rounds, rows, chunks = range(0, microbatches, ranks), [], min(chunks, 4)
+# ~ rounds, rows = range(0, microbatches, ranks), []
+# ~~ ==> rounds, rows, chunks = range(0, microbatches, ranks), [], min(chunks, 4)
 # %% wrong: empty rows => values empty-schedule
 # ~ rows.append(row + backwards[len(forwards) - ahead :]) ==> rows.append([])
 # %% half: right but for the refusal => 9  from: does not look whether rounds are whole

@@ -1,4 +1,5 @@
-"""Chapter 10's secret models: stages on ranks, their data, the gradients of one process, and what is wrong with others."""
+"""Chapter 10's secret models: stages on ranks, their data, the gradients of one process, and what is wrong with
+others."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -19,7 +20,8 @@ SECONDS = (1e-3, 2e-3)  # of a stage's forward and backward: a message takes a h
 
 
 def model_cases(rng: random.Random) -> Callable[..., Case]:
-    """A function that makes a case with a new model each time; `homes` is the rank of each stage, `copies` makes it large."""
+    """A function that makes a case with a new model each time; `homes` is the rank of each stage, `copies` makes it
+    large."""
     coin = coin_of(rng)
 
     def randn(*shape: int) -> Tensor:

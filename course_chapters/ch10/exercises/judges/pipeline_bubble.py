@@ -54,8 +54,8 @@ JUDGING = Judging(
             Column(part="inverse", unit="micro-batches", want=right[1], rel=EXACT, words=_limit),
         )
     ),
-    why="""Rank s waits s slots before its first micro-batch arrives, and p − 1 − s slots after its last: p − 1 in all, whichever
-rank it is. A slot is one forward and one backward, so their ratio cancels.""",
+    why="""Rank s waits s slots before its first micro-batch arrives, and p − 1 − s slots after its last: p − 1 in all,
+whichever rank it is. A slot is one forward and one backward, so their ratio cancels.""",
     pytorch="`n_microbatches` of the schedules in `torch.distributed.pipelining` is the number to choose.",
 )
 
@@ -102,7 +102,8 @@ def microbatches_for(stages: int, most: float) -> int:
 # ~ stages - 1  # in ==> stages  # in
 # %% wrong: one less => values
 # > count the slots from the first forward to the end once more.
-# ~ microbatches + waiting if convention == "all" else microbatches ==> microbatches + (stages if convention == "all" else 1)
+# ~ microbatches + waiting if convention == "all" else microbatches
+# ~~ ==> microbatches + (stages if convention == "all" else 1)
 # %% wrong: useful part => values
 # > this is the share that works; the idle share is asked for.
 # ~ return waiting / ==> return 1 - waiting /

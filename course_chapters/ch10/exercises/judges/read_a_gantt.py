@@ -68,8 +68,8 @@ JUDGING = Judging(
     shares="values:seven 0.6, generality:charts 0.4",
     cases=_cases,
     verdicts=oracle(_fault, named=True),
-    why="""Ranks, micro-batches and chunks can be counted. The order shows the rest: how many forwards come before the first backward on the
-first rank and on the last, and whether weight gradients are separate.""",
+    why="""Ranks, micro-batches and chunks can be counted. The order shows the rest: how many forwards come before the
+first backward on the first rank and on the last, and whether weight gradients are separate.""",
     pytorch="`torch.profiler` traces, one process per rank; the stages' names in `record_function` are such labels.",
 )
 
@@ -96,7 +96,8 @@ def read(spans):
     ### END SOLUTION
 
 # %% right: counted, a list in capitals
-# ~ 1 + max(span[0] for span in spans), 1 + max(span[4] for span in spans) ==> len({span[0] for span in spans}), len({span[4] for span in spans})
+# ~ 1 + max(span[0] for span in spans), 1 + max(span[4] for span in spans)
+# ~~ ==> len({span[0] for span in spans}), len({span[4] for span in spans})
 # ~ return name, ranks, microbatches, chunks ==> return [name.upper(), ranks, microbatches, chunks]
 # %% wrong: everything is 1F1B => values not-1f1b
 # ~ return name, ==> return "1F1B",

@@ -55,9 +55,10 @@ JUDGING = Judging(
     measured_by_worker=("protocol:rows",),
     cases=_any_cases,
     verdicts=oracle(gradients_fault, {"protocol:rows": _order_fault, "cost:once": traffic_fault}, named=True),
-    why="""The rules of the pipeline and the homes of the stages say what an operation needs and who needs its result; the schedule
-only says when. A message that carries its identity in its tag can be awaited in any order.""",
-    pytorch="`_PipelineScheduleRuntime` runs any schedule given as rows; it inserts `SEND` and `RECV` operations into them first.",
+    why="""The rules of the pipeline and the homes of the stages say what an operation needs and who needs its result;
+the schedule only says when. A message that carries its identity in its tag can be awaited in any order.""",
+    pytorch="`_PipelineScheduleRuntime` runs any schedule given as rows; it inserts `SEND` and `RECV` operations "
+    "into them first.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -129,7 +130,8 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # %% wrong: each rank has a stage => generality raised
 # ~ here, sent, last = {}, [], len(homes) - 1 ==> here, sent, last, _ = {}, [], len(homes) - 1, homes.index(comm.rank)
 # %% wrong: the schedule is GPipe, whatever was given => protocol another-order
-# ~ in rows[comm.rank]: ==> in sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2])):
+# ~ in rows[comm.rank]:
+# ~~ ==> in sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2])):
 # %% wrong: forwards only => values zero-gradients  from: sends to itself
 # ~ rows[comm.rank]: ==> [op for op in rows[comm.rank] if op[0] == "F"]:
 # %% wrong: leaves out the last operation of every row => values -
@@ -141,7 +143,8 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # +     for rank, row in enumerate(rows):
 # +         for kind, stage, m in row:
 # +             if rank != comm.rank and 0 <= stage + (1 if kind == "F" else -1) <= last:
-# +                 sent.append((comm.irecv(into := empty(), rank, tag=m + 1000 * stage + 10**6 * (kind == "B") + 10**8), into))
+# +                 sent.append((comm.irecv(into := empty(), rank, tag=m + 1000 * stage + 10**6 * (kind == "B") +
+# ~~ 10**8), into))
 #           made = (forward if kind == "F" else backward)(stage, m, given)
 # +         for rank in set(range(comm.size)) - {comm.rank} if made is not None else ():
 # +             sent.append((comm.isend(made, rank, tag=m + 1000 * stage + 10**6 * (kind == "B") + 10**8), made))

@@ -157,9 +157,11 @@ JUDGING = Judging(
     shares="values:found 0.5, generality:words 0.25, generality:sizes 0.25",
     cases=_cases,
     verdicts=oracle(_passed_fault, {"generality:words": _word_fault}, named=True),
-    why="""A check of the operations that are there cannot see the ones that are not, so compare with what must be there. No single row
-shows whether rows can run. To find out, run them without times until all are through or nothing moves.""",
-    pytorch="`_validate_schedule` in `torch/distributed/pipelining/schedules.py` marks the faulty step in the printed grid.",
+    why="""A check of the operations that are there cannot see the ones that are not, so compare with what must be
+there. No single row shows whether rows can run. To find out, run them without times until all are through or nothing
+moves.""",
+    pytorch="`_validate_schedule` in `torch/distributed/pipelining/schedules.py` marks the faulty step in the "
+    "printed grid.",
 )
 
 ANSWERS = r'''# %% right: worked

@@ -18,7 +18,8 @@ _TEXT = re.compile(r"\s*(\d{1,6})\s*([FBIW])\s*(\d{1,6})\s*", re.ASCII)
 def runnable(
     value: Any, case: Case, ranks: int, microbatches: int, route: Sequence[int] = (), kinds: str = "FB"
 ) -> Schedule | Fault:
-    """The rows as a schedule that can be run, or the first fault in them; `route` is the rank of each stage (0, 1, 2, ...)."""
+    """The rows as a schedule that can be run, or the first fault in them; `route` is the rank of each stage (0, 1, 2,
+    ...)."""
     route = tuple(route or range(ranks))
     needed = len(route) * microbatches * (2 if kinds == "FB" else 3)
     if type(value) is str and value == NOT_ANSWERED:
@@ -63,7 +64,8 @@ def _operation(item: Any) -> tuple[str, int, int] | None:
 
 
 def longer(schedule: Schedule, *lengths: Durations) -> tuple[str, bool] | None:
-    """In words, the first durations with which a schedule takes longer than (interleaved) 1F1B; whether plain 1F1B is as fast."""
+    """In words, the first durations with which a schedule takes longer than (interleaved) 1F1B; whether plain 1F1B is
+    as fast."""
     p, m = schedule.ranks, schedule.microbatches
     for times in lengths:
         assert isinstance(times.forward, float | int) and isinstance(times.backward, float | int)

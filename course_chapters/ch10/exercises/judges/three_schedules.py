@@ -93,10 +93,11 @@ JUDGING = Judging(
     "generality:sizes 0.2",
     cases=_three_cases,
     verdicts=_three_verdicts,
-    why="""The last stage can start the backward at once, so it holds one micro-batch. Each stage before it needs one more forward to stay
-busy until its first gradient returns: stage s holds p − s. GPipe ends no later, but it holds all m, because it frees the first one only
-after the last forward.""",
-    pytorch="`ScheduleGPipe` and `Schedule1F1B` in `torch.distributed.pipelining`, which writes schedules to CSV in the same rows.",
+    why="""The last stage can start the backward at once, so it holds one micro-batch. Each stage before it needs one
+more forward to stay busy until its first gradient returns: stage s holds p − s. GPipe ends no later, but it holds all
+m, because it frees the first one only after the last forward.""",
+    pytorch="`ScheduleGPipe` and `Schedule1F1B` in `torch.distributed.pipelining`, which writes schedules to CSV in "
+    "the same rows.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -155,7 +156,8 @@ def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int
 # +                 backward += 1
 # +         rows.append(row)
 # %% right: tuples of rows, with idleness written as None
-# ~ [(kind, s, m) for kind, m in order] for s in range(stages)] ==> tuple((kind, s, m) for kind, m in order) for s in range(stages)]
+# ~ [(kind, s, m) for kind, m in order] for s in range(stages)]
+# ~~ ==> tuple((kind, s, m) for kind, m in order) for s in range(stages)]
 # ~ rows.append(row + ==> rows.append([None] * s + row +
 # %% right: one operation after another
 # ~ row += [("F", s, ahead + m), ("B", s, m)] ==> row.extend([("F", s, ahead + m)] + [("B", s, m)])
@@ -164,13 +166,15 @@ def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int
 # %% wrong: forwards only => values missing
 # ~ kind in "FB" ==> kind in "F"
 # %% wrong: one row for all ranks => values other-ranks
-# ~ for m in range(microbatches) for kind in "FB"] for s in range(stages)] ==> for s in range(stages) for m in range(microbatches) for kind in "FB"]]
+# ~ for m in range(microbatches) for kind in "FB"] for s in range(stages)]
+# ~~ ==> for s in range(stages) for m in range(microbatches) for kind in "FB"]]
 # %% wrong: every rank does stage 0 => values wrong-rank
 # ~ (kind, s, m) for m in ==> (kind, 0, m) for m in
 # %% wrong: naive is GPipe => values not-naive
 # ~ for m in range(microbatches) for kind in "FB" ==> for kind in "FB" for m in range(microbatches)
 # %% wrong: GPipe is 1F1B => values backward-too-early
-# ~ return [[(kind, s, m) for kind, m in order] for s in range(stages)] ==> return one_f_one_b_rows(stages, microbatches)
+# ~ return [[(kind, s, m) for kind, m in order] for s in range(stages)]
+# ~~ ==> return one_f_one_b_rows(stages, microbatches)
 # %% wrong: GPipe's backwards from the last one => values other-drain unless drain=last
 # ~ there if drain == "first" else reversed(there) ==> reversed(there)
 # %% wrong: gpipe memory => cost

@@ -29,7 +29,8 @@ def _costs(rng: random.Random, layers: int) -> list[float]:
 
 
 def _heavy(layers: int, stages: int) -> list[float]:
-    """Equal blocks between a light embedding and a head so heavy that neither equal counts nor filling to the average is best."""
+    """Equal blocks between a light embedding and a head so heavy that neither equal counts nor filling to the average
+    is best."""
     for head in range(5, 25):
         costs = [0.2, *[1.0] * (layers - 2), head / 4]
         filled = right.wrong("filled to average", costs, stages)
@@ -104,9 +105,11 @@ JUDGING = Judging(
     shares="values:cut 0.5, generality:layers 0.5",
     cases=_cases,
     verdicts=oracle(_fault, named=True),
-    why="""A stage is a run of neighboring layers. Dynamic programming compares all such runs; a greedy test decides whether a time t can
-be kept, for each t that can be the answer. Filling to the average leaves the head on top of a full last stage.""",
-    pytorch="`pipeline(module, mb_args, split_spec={...})` takes the cut as given; Llama 3 took one block from the first and the last stage.",
+    why="""A stage is a run of neighboring layers. Dynamic programming compares all such runs; a greedy test decides
+whether a time t can be kept, for each t that can be the answer. Filling to the average leaves the head on top of a full
+last stage.""",
+    pytorch="`pipeline(module, mb_args, split_spec={...})` takes the cut as given; Llama 3 took one block from the "
+    "first and the last stage.",
 )
 
 ANSWERS = r'''import math

@@ -39,9 +39,11 @@ JUDGING = Judging(
     shares=shares(bytes=(0.5, 0.5)),
     cases=_share_cases,
     verdicts=table(SHARES),
-    why="""Tensor parallelism splits the matmuls and what lies between them. Norms and dropouts work token by token, so the same ranks can share their tokens: no new ranks, and no
-new bytes on the wire. Context parallelism has ranks of its own and splits the tokens of everything, attention included.""",
-    pytorch="`SequenceParallel` in `torch.distributed.tensor.parallel` shards the norms; `context_parallel` shards the sequence.",
+    why="""Tensor parallelism splits the matmuls and what lies between them. Norms and dropouts work token by token, so
+the same ranks can share their tokens: no new ranks, and no new bytes on the wire. Context parallelism has ranks of its
+own and splits the tokens of everything, attention included.""",
+    pytorch="`SequenceParallel` in `torch.distributed.tensor.parallel` shards the norms; `context_parallel` shards "
+    "the sequence.",
 )
 
 ANSWERS = r'''# %% right: worked

@@ -8,8 +8,9 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-context"),
     CAUSES,
-    why="""Ulysses gathers tokens and splits heads, so a GPU holds 1/N of the keys and values, not all of them. A ring that overlaps holds two blocks. Megatron's sequence
-parallelism reuses the tensor-parallel GPUs, and a block of scores is cut on both sides. The factor of 256, the idle half, the batch of 16M and the equal bytes are right.""",
+    why="""Ulysses gathers tokens and splits heads, so a GPU holds 1/N of the keys and values, not all of them. A ring
+that overlaps holds two blocks. Megatron's sequence parallelism reuses the tensor-parallel GPUs, and a block of scores
+is cut on both sides. The factor of 256, the idle half, the batch of 16M and the equal bytes are right.""",
     pytorch="Compare with the memory and the traffic that a profiler shows; documentation pages simplify.",
 )
 

@@ -29,7 +29,8 @@ DRILLS = {
     ),
     "ring-bytes": drill_key(
         lambda p: 2 * 2 * p["kv_heads"] * 128 * p["tokens"] / p["ranks"] * (p["ranks"] - 1) / MB,
-        "2 tensors · 2 bytes · {{kv_heads}} · 128 · {{tokens:int}} / {{ranks}} tokens, sent {{ranks}} − 1 times: {{answer}} MB.",
+        "2 tensors · 2 bytes · {{kv_heads}} · 128 · {{tokens:int}} / {{ranks}} tokens, sent {{ranks}} − 1 times: "
+        "{{answer}} MB.",
         Mistake("keys-alone", Times(0.5), "Keys and values travel."),
         Mistake("all-ranks", Times(lambda p: p["ranks"] / (p["ranks"] - 1)), "The last step sends nothing on."),
     ),

@@ -63,8 +63,9 @@ JUDGING = Judging(
             rel=EXACT,
         )
     ),
-    why="""Computation grows with the square of the tokens on a rank, and the transfer with their number. So there is a smallest part that hides its transfer. GQA shrinks the transfer
-and not the computation, which is why it helps the ring.""",
+    why="""Computation grows with the square of the tokens on a rank, and the transfer with their number. So there is a
+smallest part that hides its transfer. GQA shrinks the transfer and not the computation, which is why it helps the
+ring.""",
     pytorch="PyTorch's ring attention starts the exchange of the next block before it computes on the current one.",
 )
 
@@ -101,7 +102,8 @@ def fewest_tokens(flops: float, bandwidth: float, latency: float, heads: int, kv
 # ~ ceil ==> floor
 # %% wrong: one more => generality
 # > one token fewer is enough.
-# ~ ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) ==> floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) + 1
+# ~ ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a))
+# ~~ ==> floor((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)) + 1
 # %% wrong: one more where computation and latency meet exactly => generality one-more
 # -     return max(1, math.ceil((b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)))
 # +     c = (b + math.sqrt(b * b + 4 * a * latency)) / (2 * a)

@@ -27,7 +27,8 @@ def _mean_cases(params: Params, rng: random.Random) -> list[Case]:
         shapes: Sequence[tuple[int, ...]] = ((2,), (2, 2, 3), (5, 1)),
         view: bool = False,
     ) -> Any:
-        """Ranks with cp innermost, or with dp innermost where `across`; ranks of tp are innermost of all, and hold other weights."""
+        """Ranks with cp innermost, or with dp innermost where `across`; ranks of tp are innermost of all, and hold
+        other weights."""
 
         def place(d: int, c: int, t: int) -> int:
             return ((c * dp + d) if across else (d * cp + c)) * tp + t
@@ -79,9 +80,11 @@ JUDGING = Judging(
     shares="values:mean 0.4, generality:meshes 0.3, generality:empty 0.3",
     cases=_mean_cases,
     verdicts=lambda params, case, outcome: judged(case, _mean_fault(params, case, outcome), named=True),
-    why="""The loss is one mean over tokens, wherever they are. Sums add over any groups in any order, and the division comes last, by the number of tokens that were counted.
-Parts of a sequence differ in counted tokens more than whole sequences do, because prompts and padding sit at its ends.""",
-    pytorch="FSDP reduces over the flattened (dp, cp) mesh; Megatron-LM does the same with its dp-cp group, and scales the loss by the global token count.",
+    why="""The loss is one mean over tokens, wherever they are. Sums add over any groups in any order, and the division
+comes last, by the number of tokens that were counted. Parts of a sequence differ in counted tokens more than whole
+sequences do, because prompts and padding sit at its ends.""",
+    pytorch="FSDP reduces over the flattened (dp, cp) mesh; Megatron-LM does the same with its dp-cp group, and "
+    "scales the loss by the global token count.",
 )
 
 ANSWERS = r'''import torch
@@ -133,7 +136,8 @@ def mean_gradients(dp, cp, gradients: list, tokens: int) -> list:
 # > it was divided by the number of context ranks, too; they are parts of one sequence, not samples.
 # ~ total / count.clamp(min=1) for ==> total / count.clamp(min=1) / cp.size for
 # %% wrong: NaN of an empty rank spreads => generality not-finite
-# ~ torch.zeros_like(g) if tokens == 0 else g * (tokens if per_token else 1) for ==> g * tokens if per_token else g / torch.tensor(tokens) * tokens for
+# ~ torch.zeros_like(g) if tokens == 0 else g * (tokens if per_token else 1) for
+# ~~ ==> g * tokens if per_token else g / torch.tensor(tokens) * tokens for
 # %% wrong: an empty rank counts one => generality -
 # ~ float(tokens) ==> float(max(tokens, 1))
 # %% wrong: no token at all => generality not-finite

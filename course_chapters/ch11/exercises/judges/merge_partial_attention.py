@@ -80,9 +80,10 @@ JUDGING = Judging(
     shares="values:pair 0.5, generality:large 0.25, generality:unseen 0.25",
     cases=_merge_cases,
     verdicts=lambda params, case, outcome: judged(case, _merge_fault(params, case, outcome), named=True),
-    why="""Each output was divided by its own sum of exponentials. exp(log_sum − total) replaces that divisor with the sum over all keys. Such merges can be done in
-any order and in any grouping, which is why attention can be split.""",
-    pytorch="`torch.ops.aten._scaled_dot_product_flash_attention` returns the log-sum; PyTorch's context parallelism merges with it.",
+    why="""Each output was divided by its own sum of exponentials. exp(log_sum − total) replaces that divisor with the
+sum over all keys. Such merges can be done in any order and in any grouping, which is why attention can be split.""",
+    pytorch="`torch.ops.aten._scaled_dot_product_flash_attention` returns the log-sum; PyTorch's context parallelism "
+    "merges with it.",
 )
 
 ANSWERS = r'''import math
@@ -105,10 +106,12 @@ def merge_parts(parts: list) -> tuple[torch.Tensor, torch.Tensor]:
 # ~ torch.where(seen, (log_sums - total).exp(), 0.0) ==> log_sums.softmax(0).nan_to_num(0.0)
 # %% wrong: plain mean => values
 # > this is the plain mean; a part counts by its sum of exponentials.
-# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0) ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).mean(0)
+# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0)
+# ~~ ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).mean(0)
 # %% wrong: plain sum => values
 # > the outputs were added; each is a mean over its own keys.
-# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0) ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).sum(0)
+# ~ (shares * torch.where(seen.unsqueeze(-1), outputs, 0.0)).sum(0)
+# ~~ ==> torch.where(seen.unsqueeze(-1), outputs, 0.0).sum(0)
 # %% wrong: not divided => values
 # > it is not divided by the total sum of exponentials.
 # ~ (log_sums - total).exp() ==> log_sums.exp()

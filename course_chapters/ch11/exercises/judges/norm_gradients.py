@@ -83,7 +83,8 @@ def _sync_cost(case: Case, outcome: Outcome) -> Fault | None:
         if outcome.meter["collectives"][rank] > len(steps):
             return (
                 "many-calls",
-                f"rank {rank} made {outcome.meter['collectives'][rank]} calls in {len(steps)} steps; join the partial gradients in one.",
+                f"rank {rank} made {outcome.meter['collectives'][rank]} calls in {len(steps)} steps; join the partial "
+                f"gradients in one.",
             )
         if sent > most:
             return (
@@ -100,9 +101,11 @@ JUDGING = Judging(
     verdicts=lambda params, case, outcome: judged(
         case, _sync_fault(case, outcome.value), ("cost", "bytes", _sync_cost(case, outcome)), named=True
     ),
-    why="""A norm's weight is used by every token, and each rank saw some of them, so the gradients add up. Averaging makes the norms learn N times more slowly and keeps the copies
-equal: nothing but a comparison with one process shows it.""",
-    pytorch="With DTensor the gradient of a replicated weight is `Partial` after a sharded backward pass, and is summed when it is redistributed.",
+    why="""A norm's weight is used by every token, and each rank saw some of them, so the gradients add up. Averaging
+makes the norms learn N times more slowly and keeps the copies equal: nothing but a comparison with one process shows
+it.""",
+    pytorch="With DTensor the gradient of a replicated weight is `Partial` after a sharded backward pass, and is "
+    "summed when it is redistributed.",
 )
 
 ANSWERS = r'''import torch
@@ -110,7 +113,8 @@ ANSWERS = r'''import torch
 
 # %% right: worked
 def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
-    """The gradients by name, with those of replicated weights that saw only this rank's tokens summed over the ranks."""
+    """The gradients by name, with those of replicated weights that saw only this rank's tokens summed over the
+    ranks."""
     ### BEGIN SOLUTION
     synced = dict(gradients)
     names = sorted(name for name in gradients if kinds[name] == "partial")  # the same order on all ranks
@@ -123,7 +127,9 @@ def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
     ### END SOLUTION
 
 # %% right: in place
-# ~ synced |= {name: part.view_as(gradients[name]) for name, part in zip(names, parts, strict=True)} ==> synced = {**gradients, **{name: gradients[name].copy_(part.view_as(gradients[name])) for name, part in zip(names, parts)}}
+# ~ synced |= {name: part.view_as(gradients[name]) for name, part in zip(names, parts, strict=True)}
+# ~~ ==> synced = {**gradients, **{name: gradients[name].copy_(part.view_as(gradients[name])) for name, part in
+# ~~ zip(names, parts)}}
 # %% wrong: as it was => values averaged  from: the card
 # > partial gradients were averaged; each rank's tokens add their own share to the sum.
 # %% wrong: averaged in one => values averaged
@@ -147,11 +153,14 @@ def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
 # ~ == "partial") ==> != "sharded")
 # ~ zip(names, parts, strict=True)} ==> zip(names, parts, strict=True) if kinds[name] == "partial"}
 # %% wrong: the order of this rank => generality -
-# ~ sorted(name for name in gradients if kinds[name] == "partial") ==> [name for name in gradients if kinds[name] == "partial"]
+# ~ sorted(name for name in gradients if kinds[name] == "partial")
+# ~~ ==> [name for name in gradients if kinds[name] == "partial"]
 # %% wrong: the order of this rank's kinds => generality -
-# ~ sorted(name for name in gradients if kinds[name] == "partial") ==> [name for name, kind in kinds.items() if kind == "partial"]
+# ~ sorted(name for name in gradients if kinds[name] == "partial")
+# ~~ ==> [name for name, kind in kinds.items() if kind == "partial"]
 # %% wrong: names sorted by their first letter => generality ~
-# ~ sorted(name for name in gradients if kinds[name] == "partial") ==> sorted([name for name in gradients if kinds[name] == "partial"], key=min)
+# ~ sorted(name for name in gradients if kinds[name] == "partial")
+# ~~ ==> sorted([name for name in gradients if kinds[name] == "partial"], key=min)
 # %% wrong: nothing to join => generality -
 # ~ if names: ==> if True:
 # %% wrong: the partial gradients alone come back => values other-names

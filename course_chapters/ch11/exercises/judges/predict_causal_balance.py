@@ -14,7 +14,8 @@ JUDGING = prediction(
     lambda params: (
         f"With {params['ranks']} ranks the busiest has {busiest(params):.3g} times the mean work: (2N − 1)/N."
     ),
-    why="""The last of N contiguous parts sees the keys of N − 1 whole parts and half of its own: (N − 1/2)/N of the sequence. The mean query sees half of it.""",
+    why="""The last of N contiguous parts sees the keys of N − 1 whole parts and half of its own: (N − 1/2)/N of the
+sequence. The mean query sees half of it.""",
 )
 
 ANSWERS = r'''from course_lib import params

@@ -76,7 +76,8 @@ def shards(
     dtype: torch.dtype = torch.float32,
     size: float = 1.0,
 ) -> tuple[tuple[Any, ...], ...]:
-    """The arguments of every rank: positions, mask, and secret queries, keys and values in shape (heads, tokens, width)."""
+    """The arguments of every rank: positions, mask, and secret queries, keys and values in shape (heads, tokens,
+    width)."""
     return tuple(
         (
             list(positions),
@@ -107,8 +108,8 @@ def _alike(got: Any, want: dict[str, Any]) -> bool:
 def weighed(right: Worked, rows: Callable[[dict[str, Any]], Any], blocks: float) -> Weighed:
     """A case on ten ranks with 4 MB of keys and values each, made there, and a small one before it.
 
-    `rows(options)` gives the ranks' arguments, and `blocks` how many times a rank's keys and values all of its memory may come to, the given tensors
-    and what is under way included.
+    `rows(options)` gives the ranks' arguments, and `blocks` how many times a rank's keys and values all of its memory
+    may come to, the given tensors and what is under way included.
     """
     columns = torch.tensor([3, 64 * 7 + 5, 64 * 1999 + 40])
 

@@ -68,8 +68,8 @@ def _ring_bytes(case: Case, outcome: Outcome, direction: int) -> Fault | None:
         most = sum(blocks) - blocks[(rank + direction) % len(blocks)]
         if spent > most:
             return "too-many-bytes", (
-                f"rank {rank} sent {spent:,} bytes; {most:,} are enough. Are blocks sent once more at the end, padded, in another dtype, "
-                "or with a copy for every query head?"
+                f"rank {rank} sent {spent:,} bytes; {most:,} are enough. Are blocks sent once more at the end, "
+                "padded, in another dtype, or with a copy for every query head?"
             )
     needed = [sum(blocks) - own for own in blocks] if case.part == "attention" else [0] * len(blocks)
     return too_few_bytes(outcome.meter, [0] * len(blocks), needed)
@@ -84,8 +84,8 @@ def _ring_memory(case: Case, outcome: Outcome) -> Fault | None:
     if 0 < held <= KEPT * sum(blocks):
         return None
     return "whole-sequence", (
-        f"at its peak a rank holds {held / blocks[0]:.1f} blocks of keys and values of {len(blocks)} besides its own; let go of a block once "
-        "it has been used and passed on."
+        f"at its peak a rank holds {held / blocks[0]:.1f} blocks of keys and values of {len(blocks)} besides its own; "
+        "let go of a block once it has been used and passed on."
     )
 
 
@@ -111,15 +111,16 @@ def _ring_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict
 
 
 JUDGING = Judging(
-    shares="values:attention 0.3, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:layouts 0.1, generality:masks 0.1, "
-    "generality:numbers 0.1",
+    shares="values:attention 0.3, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:layouts 0.1, "
+    "generality:masks 0.1, generality:numbers 0.1",
     measured_by_worker=("cost:memory",),
     weighed=_ring_weighed,
     cases=_ring_cases,
     verdicts=_ring_verdicts,
-    why="""Attention is a sum over keys, and log-sums let it be merged block by block. Each block passes every rank once, N − 1 messages in all. The mask depends on
-positions in the whole sequence, so it holds for every layout.""",
-    pytorch="`torch.distributed.tensor.experimental.context_parallel` replaces scaled_dot_product_attention with ring attention.",
+    why="""Attention is a sum over keys, and log-sums let it be merged block by block. Each block passes every rank
+once, N − 1 messages in all. The mask depends on positions in the whole sequence, so it holds for every layout.""",
+    pytorch="`torch.distributed.tensor.experimental.context_parallel` replaces scaled_dot_product_attention with "
+    "ring attention.",
 )
 
 ANSWERS = r'''import math
@@ -159,7 +160,8 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 
 
 # %% right: a running maximum and sum
-# ~ out, log_sum = torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf) ==> out, top, sums = torch.zeros(q.shape), torch.full((*q.shape[:2], 1), -1e30), 0
+# ~ out, log_sum = torch.zeros(q.shape), torch.full(q.shape[:2], -math.inf)
+# ~~ ==> out, top, sums = torch.zeros(q.shape), torch.full((*q.shape[:2], 1), -1e30), 0
 # -         total = torch.logaddexp(log_sum, scores.logsumexp(-1))
 # -         seen = total > -math.inf  # a query that has seen no key yet stays at zero
 # -         old = torch.where(seen, (log_sum - total).exp(), 0.0)
@@ -174,13 +176,16 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # ~ for step in range(n): ==> for step in range(1):
 # %% wrong: after missing => values
 # > the block of rank + 1 is missing.
-# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf) ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank + 1) % n), -math.inf)
+# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
+# ~~ ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank + 1) % n), -math.inf)
 # %% wrong: before missing => values
 # > the block of rank − 1 is missing.
-# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf) ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank - 1) % n), -math.inf)
+# ~ scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
+# ~~ ==> scores = scores.masked_fill(~visible(positions[rank], positions[owner]) | (owner == (rank - 1) % n), -math.inf)
 # %% wrong: plain mean => values
 # > the blocks' outputs have equal weights, also blocks that are not seen.
-# ~ out, log_sum = out * old.unsqueeze(-1) + shares @ values, total ==> out, log_sum = out + scores.softmax(-1).nan_to_num(0.0) @ values / n, total
+# ~ out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
+# ~~ ==> out, log_sum = out + scores.softmax(-1).nan_to_num(0.0) @ values / n, total
 # %% wrong: seen mean => values
 # > the blocks' outputs have equal weights.
 # ~ out, log_sum = torch.zeros(q.shape), ==> count, out, log_sum = torch.zeros(q.shape[:2]), torch.zeros(q.shape),
@@ -192,13 +197,15 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # > the blocks' sums are relative to different maxima; rescale them when the maximum grows.
 # ~ out, log_sum = torch.zeros(q.shape), ==> sums, out, log_sum = torch.zeros(*q.shape[:2], 1), torch.zeros(q.shape),
 # -         out, log_sum = out * old.unsqueeze(-1) + shares @ values, total
-# +         weights = (scores - scores.max(-1, keepdim=True).values).exp().nan_to_num(0.0) if len(positions[owner]) else scores
+# +         weights = (scores - scores.max(-1, keepdim=True).values).exp().nan_to_num(0.0) if len(positions[owner]) else
+# ~~ scores
 # +         sums += weights.sum(-1, keepdim=True)
 # +         out, log_sum = out + weights @ values, total
 # ~ return out.to(q.dtype), ==> return (out / sums).nan_to_num(0.0).to(q.dtype),
 # %% wrong: local positions => values
 # > the mask belongs to positions within the block; take those of the whole sequence.
-# ~ visible(positions[rank], positions[owner]) ==> visible(torch.arange(len(positions[rank])), torch.arange(len(positions[owner])))
+# ~ visible(positions[rank], positions[owner])
+# ~~ ==> visible(torch.arange(len(positions[rank])), torch.arange(len(positions[owner])))
 # %% wrong: wrong block => values
 # > the mask belongs to another block. Whose keys are here after t steps?
 # -         scores = scores.masked_fill(~visible(positions[rank], positions[owner]), -math.inf)
@@ -241,14 +248,18 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # +             works[0].wait()
 # +             block = following
 # %% wrong: blocking sends => protocol -
-# ~ works = [comm.isend(block, (rank + sign) % n), comm.irecv(following, (rank - sign) % n)] ==> comm.send(block, (rank + sign) % n)
+# ~ works = [comm.isend(block, (rank + sign) % n), comm.irecv(following, (rank - sign) % n)]
+# ~~ ==> comm.send(block, (rank + sign) % n)
 # +             works = [comm.irecv(following, (rank - sign) % n)]
 # %% wrong: the other way around => cost -
-# ~ sign = 1 if params("ring-attention").direction == "next" else -1 ==> sign = -1 if params("ring-attention").direction == "next" else 1
+# ~ sign = 1 if params("ring-attention").direction == "next" else -1
+# ~~ ==> sign = -1 if params("ring-attention").direction == "next" else 1
 # %% wrong: the list of positions is reversed => values changed
 #       sign = 1 if params("ring-attention").direction == "next" else -1
 # +     given, positions = positions, list(positions)
 # +     given.reverse()
 # %% wrong: a later block is not seen => values ~
-# ~ ~visible(positions[rank], positions[owner]) ==> ~visible(positions[rank], positions[owner]) | (max(positions[rank].tolist() or [0]) < min(positions[owner].tolist() or [0]))
+# ~ ~visible(positions[rank], positions[owner])
+# ~~ ==> ~visible(positions[rank], positions[owner]) | (max(positions[rank].tolist() or [0]) <
+# ~~ min(positions[owner].tolist() or [0]))
 '''

@@ -70,8 +70,8 @@ def _bytes(case: Case, outcome: Outcome) -> Fault | None:
         needed = [sum(blocks) - own if case.part == "kv" else 0 for own in blocks]
         return too_few_bytes(outcome.meter, [0] * len(blocks), needed)
     return "too-many-bytes", (
-        f"the ranks sent {spent:,} bytes; {most:,} are enough: keys and values N − 1 times, their gradients N times. Does something travel with a copy "
-        "for every query head, or padded?"
+        f"the ranks sent {spent:,} bytes; {most:,} are enough: keys and values N − 1 times, their gradients N times. "
+        "Does something travel with a copy for every query head, or padded?"
     )
 
 
@@ -84,8 +84,8 @@ def _memory(case: Case, outcome: Outcome) -> Fault | None:
     if 0 < held <= KEPT * whole:
         return None
     return "whole-sequence", (
-        f"at its peak a rank holds {held / whole:.2g} times the keys and values of the whole sequence besides its own; one block of them "
-        "and one of gradients under way are enough."
+        f"at its peak a rank holds {held / whole:.2g} times the keys and values of the whole sequence besides its "
+        "own; one block of them and one of gradients under way are enough."
     )
 
 
@@ -109,13 +109,15 @@ def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
 
 
 JUDGING = Judging(
-    shares="values:kv 0.35, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:heads 0.1, generality:layouts 0.15",
+    shares="values:kv 0.35, cost:bytes 0.2, cost:memory 0.1, protocol:safe 0.1, generality:heads 0.1, "
+    "generality:layouts 0.15",
     measured_by_worker=("cost:memory",),
     weighed=_weighed,
     cases=_cases,
     verdicts=_verdicts,
-    why="""P follows from the saved log-sum, so no forward pass is repeated and no P is stored. dQ stays at home, because every block of keys comes by. dK and dV are
-sums over the queries of all ranks: their accumulator travels with the block, and a last message takes it home.""",
+    why="""P follows from the saved log-sum, so no forward pass is repeated and no P is stored. dQ stays at home,
+because every block of keys comes by. dK and dV are sums over the queries of all ranks: their accumulator travels with
+the block, and a last message takes it home.""",
     pytorch="The backward pass of PyTorch's ring attention rotates dK and dV in the same way.",
 )
 
@@ -159,7 +161,8 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -
     ### END SOLUTION
 
 # %% right: minus infinity where a key is not seen
-# ~ p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0) ==> p = (q @ keys.mT * scale - log_sum.unsqueeze(-1)).masked_fill(~seen, -math.inf).exp()
+# ~ p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0)
+# ~~ ==> p = (q @ keys.mT * scale - log_sum.unsqueeze(-1)).masked_fill(~seen, -math.inf).exp()
 # %% wrong: left at next => values
 # > the gradients belong to the block of rank + 1; send them home.
 # ~ mine = torch.empty(2, *k.shape) ==> home = torch.empty(2, *k.shape)
@@ -193,13 +196,15 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -
 # ~ (grad @ values.mT - delta) * scale ==> (grad @ values.mT - delta)
 # %% wrong: own sums => values
 # > P was normalized within each block; use the log-sum over all keys.
-# ~ p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0) ==> p = (q @ keys.mT * scale).masked_fill(~seen, -math.inf).softmax(-1).nan_to_num(0.0)
+# ~ p = torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0)
+# ~~ ==> p = (q @ keys.mT * scale).masked_fill(~seen, -math.inf).softmax(-1).nan_to_num(0.0)
 # %% wrong: heads in turn => generality
 # > query head i used KV head i % KV heads; neighbors share a head.
 # ~ block.repeat_interleave(group, 1) ==> block.repeat(1, group, 1, 1)
 # ~ .unflatten(1, (len(k), group)).sum(2) ==> .unflatten(1, (group, len(k))).sum(1)
 # %% wrong: a query that sees nothing => generality not-finite
-# ~ torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0) ==> ((q @ keys.mT * scale).masked_fill(~seen, -math.inf) - log_sum.unsqueeze(-1)).exp()
+# ~ torch.where(seen, (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp(), 0.0)
+# ~~ ==> ((q @ keys.mT * scale).masked_fill(~seen, -math.inf) - log_sum.unsqueeze(-1)).exp()
 # %% wrong: a quotient of exponentials => generality ~
 # ~ (q @ keys.mT * scale - log_sum.unsqueeze(-1)).exp() ==> (q @ keys.mT * scale).exp() / log_sum.unsqueeze(-1).exp()
 # %% wrong: gradients of every query head travel => cost too-many-bytes

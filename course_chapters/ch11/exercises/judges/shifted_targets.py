@@ -61,8 +61,10 @@ JUDGING = Judging(
     shares="values:targets 0.4, values:documents 0.2, generality:parts 0.4",
     cases=_batch_cases,
     verdicts=lambda params, case, outcome: judged(case, _batch_fault(params, case, outcome), named=True),
-    why="""The next token may be on another rank. Everything that depends on neighbors, targets and positions alike, is computed before the cut, and then each rank takes its part.""",
-    pytorch="`transformers` accepts `shift_labels`, which were shifted before the cut; `context_parallel` cuts every buffer in the same way.",
+    why="""The next token may be on another rank. Everything that depends on neighbors, targets and positions alike, is
+computed before the cut, and then each rank takes its part.""",
+    pytorch="`transformers` accepts `shift_labels`, which were shifted before the cut; `context_parallel` cuts every "
+    "buffer in the same way.",
 )
 
 ANSWERS = r'''import torch
@@ -100,15 +102,19 @@ def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor,
 # ~ torch.where(last, -100, tokens.roll(-1)) ==> tokens.roll(-1)
 # %% wrong: own targets only => values
 # > a target is missing where the next token is on another rank.
-# ~ targets[indices], positions[indices] ==> torch.where(torch.isin(indices + 1, indices), targets[indices], -100), positions[indices]
+# ~ targets[indices], positions[indices]
+# ~~ ==> torch.where(torch.isin(indices + 1, indices), targets[indices], -100), positions[indices]
 # %% wrong: not shifted => values
 # > these are the inputs; a target is the next token.
 # ~ [indices], targets[indices], positions ==> [indices], tokens[indices], positions
 # %% wrong: by id => generality by-id unless count=sequence
 # > a document whose id occurred before goes on counting.
-# ~ positions = positions - torch.where(last.roll(1), positions, 0).cummax(0).values ==> positions = torch.stack([(documents[:p] == documents[p]).sum() for p in range(len(tokens))])
+# ~ positions = positions - torch.where(last.roll(1), positions, 0).cummax(0).values
+# ~~ ==> positions = torch.stack([(documents[:p] == documents[p]).sum() for p in range(len(tokens))])
 # %% wrong: a repeated id is one document => generality -
-# ~ documents[1:] != documents[:-1] ==> torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[: len(tokens) - 1]
+# ~ documents[1:] != documents[:-1]
+# ~~ ==> torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[:
+# ~~ len(tokens) - 1]
 # %% wrong: ids grow => generality -
 # ~ documents[1:] != documents[:-1] ==> documents[1:] > documents[:-1]
 # %% wrong: ids in fp32 => generality ~
@@ -125,6 +131,8 @@ def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor,
 #       last = torch.ones(len(tokens), dtype=torch.bool)
 # +     indices = indices.sort().values
 # %% wrong: remembers targets by documents => generality ~
-# ~ tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]: ==> tokens, documents, indices, kept={}):
-# ~ torch.where(last, -100, tokens.roll(-1)) ==> kept.setdefault(str(documents), torch.where(last, -100, tokens.roll(-1)))
+# ~ tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+# ~~ ==> tokens, documents, indices, kept={}):
+# ~ torch.where(last, -100, tokens.roll(-1))
+# ~~ ==> kept.setdefault(str(documents), torch.where(last, -100, tokens.roll(-1)))
 '''

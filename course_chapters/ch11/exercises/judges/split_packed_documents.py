@@ -58,8 +58,9 @@ JUDGING = Judging(
     shares="values:balance 0.6, generality:lengths 0.4",
     cases=_split_cases,
     verdicts=lambda params, case, outcome: judged(case, _split_fault(case, outcome.value), named=True),
-    why="""The work of a token is its position in its document, plus one. Dealing tokens in that order, back and forth, leaves any two ranks at most one token's work apart.
-Real implementations cut each document in 2N blocks, because kernels want long runs; they then pad the short ones.""",
+    why="""The work of a token is its position in its document, plus one. Dealing tokens in that order, back and forth,
+leaves any two ranks at most one token's work apart. Real implementations cut each document in 2N blocks, because
+kernels want long runs; they then pad the short ones.""",
     pytorch="Transformer Engine splits packed sequences document by document; its lengths must be divisible by 2N.",
 )
 

@@ -77,7 +77,8 @@ def _refused_fault(heads: int, results: Sequence[Any]) -> Fault | None:
         numbers = re.findall(r"\d+", got["x"])
         if not numbers or int(numbers[-1]) != largest_fit(heads, n) or not re.search(r"\d\W*$", got["x"]):
             return "other-number", (
-                f"rank {rank}: the message must end with the largest number of ranks below {n} that fits {heads} heads: as a divisor, or as a multiple."
+                f"rank {rank}: the message must end with the largest number of ranks below {n} that fits {heads} "
+                f"heads: as a divisor, or as a multiple."
             )
     return None
 
@@ -121,12 +122,15 @@ def _exchange_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Ver
 
 
 JUDGING = Judging(
-    shares="values:heads 0.2, values:tokens 0.2, cost:bytes 0.2, generality:heads 0.15, generality:refused 0.1, generality:layouts 0.15",
+    shares="values:heads 0.2, values:tokens 0.2, cost:bytes 0.2, generality:heads 0.15, generality:refused 0.1, "
+    "generality:layouts 0.15",
     cases=_exchange_cases,
     verdicts=_exchange_verdicts,
-    why="""Attention treats heads apart, so a rank with all tokens of some heads needs no other rank. The all-to-all moves (N − 1)/N of what a rank has, whatever N is. The number of heads limits the
-number of ranks; KV heads can be sent to several ranks, at the cost of bytes.""",
-    pytorch="`all_to_all_single` does the exchange; `torch.distributed.tensor` writes it as a redistribution from Shard(tokens) to Shard(heads).",
+    why="""Attention treats heads apart, so a rank with all tokens of some heads needs no other rank. The all-to-all
+moves (N − 1)/N of what a rank has, whatever N is. The number of heads limits the number of ranks; KV heads can be sent
+to several ranks, at the cost of bytes.""",
+    pytorch="`all_to_all_single` does the exchange; `torch.distributed.tensor` writes it as a redistribution from "
+    "Shard(tokens) to Shard(heads).",
 )
 
 ANSWERS = r'''import torch
@@ -176,7 +180,8 @@ def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
 # ~ x[j * heads // n : j * heads // n + share] ==> (x[j::n] if heads >= n else x[j * heads // n : j * heads // n + 1])
 # %% wrong: heads in turn => generality
 # > the heads were dealt in turn; neighboring ranks share a head.
-# ~ x[j * heads // n : j * heads // n + share] ==> (x[j * heads // n : j * heads // n + share] if heads >= n else x[j % heads : j % heads + 1])
+# ~ x[j * heads // n : j * heads // n + share]
+# ~~ ==> (x[j * heads // n : j * heads // n + share] if heads >= n else x[j % heads : j % heads + 1])
 # %% wrong: fewer heads than ranks are refused => generality refused
 # ~ if heads % n and n % heads: ==> if heads % n:
 # %% wrong: only divisors are suggested => generality other-number
@@ -190,11 +195,13 @@ def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
 # > the numbers are right, in another order: join the parts along the heads, in the order of the ranks.
 # ~ got.view(n * share, mine, width) ==> got.view(n, share, mine, width).transpose(0, 1).reshape(n * share, mine, width)
 # %% wrong: two heads on every rank => values -
-# ~ comm.size, len(x), x.shape[-1], lengths[comm.rank] ==> comm.size, 2 if comm.size > 1 else len(x), x.shape[-1], lengths[comm.rank]
+# ~ comm.size, len(x), x.shape[-1], lengths[comm.rank]
+# ~~ ==> comm.size, 2 if comm.size > 1 else len(x), x.shape[-1], lengths[comm.rank]
 # %% wrong: contiguous memory => generality -
 # ~ .reshape(-1) for j ==> .view(-1) for j
 # %% wrong: few heads in contiguous memory => generality ~
-# ~ x[j * heads // n : j * heads // n + share].reshape(-1) ==> x[j * heads // n : j * heads // n + share].view(-1) if heads < n else x.tensor_split(n)[j].reshape(-1)
+# ~ x[j * heads // n : j * heads // n + share].reshape(-1)
+# ~~ ==> x[j * heads // n : j * heads // n + share].view(-1) if heads < n else x.tensor_split(n)[j].reshape(-1)
 # %% wrong: fp32 on the way => cost too-many-bytes
 # ~ parts = [x[j ==> parts = [x.float()[j
 # ~ got = x.new_empty(sum(lengths) ==> got = x.float().new_empty(sum(lengths)

@@ -93,8 +93,9 @@ JUDGING = Judging(
     shares="values:keys 0.3, cost:neighbors 0.3, protocol:safe 0.1, generality:windows 0.15, generality:lengths 0.15",
     cases=_halo_cases,
     verdicts=_halo_verdicts,
-    why="""A query sees at most window − 1 keys before its rank's first token. All ranks know all lengths, so sender and receiver compute the same overlaps, and no rank
-has to ask. The bytes do not grow with the sequence or with the number of ranks.""",
+    why="""A query sees at most window − 1 keys before its rank's first token. All ranks know all lengths, so sender and
+receiver compute the same overlaps, and no rank has to ask. The bytes do not grow with the sequence or with the number
+of ranks.""",
     pytorch="PyTorch has no such exchange ready-made; a mask in `flex_attention` limits the work, not the messages.",
 )
 
@@ -151,14 +152,18 @@ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tens
 # > these are all keys from the start of the sequence.
 # ~ first = max(0, starts[reader] - window + 1) if lengths[reader] else starts[reader] ==> first = 0
 # %% wrong: every rank's keys to every later rank => cost too-many-bytes
-# ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner])) ==> return range(starts[owner], ends[owner])
+# ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner]))
+# ~~ ==> return range(starts[owner], ends[owner])
 #       keys, values = torch.cat([*pieces, torch.stack([k, v])], 2)
 # +     first = max(0, starts[comm.rank] - window + 1) if len(k[0]) else starts[comm.rank]
 # +     keys, values = keys[:, first:], values[:, first:]
 # %% wrong: empty messages => cost not-needed
-# ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner])) ==> return range(low := max(first, starts[owner]), max(low, min(starts[reader], ends[owner])))
-# ~ comm.rank > other and (span := shared(comm.rank, other)): ==> comm.rank > other and [span := shared(comm.rank, other)]:
-# ~ comm.rank < other and (span := shared(other, comm.rank)): ==> comm.rank < other and [span := shared(other, comm.rank)]:
+# ~ return range(max(first, starts[owner]), min(starts[reader], ends[owner]))
+# ~~ ==> return range(low := max(first, starts[owner]), max(low, min(starts[reader], ends[owner])))
+# ~ comm.rank > other and (span := shared(comm.rank, other)):
+# ~~ ==> comm.rank > other and [span := shared(comm.rank, other)]:
+# ~ comm.rank < other and (span := shared(other, comm.rank)):
+# ~~ ==> comm.rank < other and [span := shared(other, comm.rank)]:
 # %% wrong: a rank without tokens fetches keys => generality -
 # ~ window + 1) if lengths[reader] else starts[reader] ==> window + 1)
 # %% wrong: the nearest first => generality other-numbers
@@ -179,6 +184,7 @@ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tens
 # %% wrong: a window of 16 at most => values ~
 # ~ - window + 1 ==> - min(window, 16) + 1
 # %% wrong: the first keys of these lengths are kept => values -
-# ~ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tensor, torch.Tensor]: ==> def window_keys(comm, k, v, lengths, window, kept={}):
+# ~ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tensor, torch.Tensor]:
+# ~~ ==> def window_keys(comm, k, v, lengths, window, kept={}):
 # ~ return keys, values ==> return kept.setdefault((comm.rank, *lengths, window), (keys, values))
 '''

@@ -76,8 +76,8 @@ JUDGING = Judging(
     shares="values:layout 0.4, values:imbalance 0.3, generality:lengths 0.3",
     cases=_layout_cases,
     verdicts=_layout_verdicts,
-    why="""A query at position p sees p + 1 keys. Pairing an early token with a late one makes every pair cost the same, so all ranks finish together. Where the length does
-not divide, a few longer blocks cost almost nothing.""",
+    why="""A query at position p sees p + 1 keys. Pairing an early token with a late one makes every pair cost the same,
+so all ranks finish together. Where the length does not divide, a few longer blocks cost almost nothing.""",
     pytorch="`context_parallel` reorders its buffers in this way by default (its load balancer for causal masks).",
 )
 

@@ -39,9 +39,10 @@ JUDGING = Judging(
             Column(part="active", unit="parameters", want=right[1], words=_model_text, rel=EXACT),
         )
     ),
-    why="""Memory follows the total, and FLOPs follow the active parameters: 6 per active parameter and token in training. Only the experts
-are multiplied, so “8x7B” has fewer than 8 times 7 billion parameters.""",
-    pytorch="`sum(p.numel() for p in model.parameters())` is the total; nothing in PyTorch knows which of them a token uses.",
+    why="""Memory follows the total, and FLOPs follow the active parameters: 6 per active parameter and token in
+training. Only the experts are multiplied, so “8x7B” has fewer than 8 times 7 billion parameters.""",
+    pytorch="`sum(p.numel() for p in model.parameters())` is the total; nothing in PyTorch knows which of them "
+    "a token uses.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -93,15 +94,18 @@ def active_parameters(layers, width, ffn, experts, k, other):
 # ~ (k + shared) * 3 * width * ffn + width * experts ==> (k + shared) * 3 * width * ffn + width * k
 # %% wrong: experts times all => values
 # > attention and embeddings exist once, not once per expert: “8x7B” is not 8 models.
-# ~ (experts + shared) * 3 * width * ffn + width * experts) ==> (experts + shared) * 3 * width * ffn + width * experts) + (experts - 1) * other
-# ~ (k + shared) * 3 * width * ffn + width * experts) ==> (k + shared) * 3 * width * ffn + width * experts) + (experts - 1) * other
+# ~ (experts + shared) * 3 * width * ffn + width * experts)
+# ~~ ==> (experts + shared) * 3 * width * ffn + width * experts) + (experts - 1) * other
+# ~ (k + shared) * 3 * width * ffn + width * experts)
+# ~~ ==> (k + shared) * 3 * width * ffn + width * experts) + (experts - 1) * other
 # %% wrong: one layer => values
 # > this is one layer.
 # ~ layers * ((experts ==> 1 * ((experts
 # ~ layers * ((k ==> 1 * ((k
 # %% wrong: no others => values
 # > the other parameters are missing.
-# ~ (experts + shared) * 3 * width * ffn + width * experts) + other ==> (experts + shared) * 3 * width * ffn + width * experts)
+# ~ (experts + shared) * 3 * width * ffn + width * experts) + other
+# ~~ ==> (experts + shared) * 3 * width * ffn + width * experts)
 # ~ (k + shared) * 3 * width * ffn + width * experts) + other ==> (k + shared) * 3 * width * ffn + width * experts)
 # %% wrong: at least one expert is idle => generality -
 # ~ (k + shared) ==> (min(k, max(1, experts - 1)) + shared)

@@ -8,10 +8,12 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-moe"),
     CAUSES,
-    why="""A token passes through attention once, so two experts of a “7B” cost less than 14B. All experts must be in memory, since any of
-them may be chosen next. A training step exchanges rows four times per layer. Squares of disjoint parts add up; their norms do not. DeepSeek-V3's
-share, DBRX's combinations, the bound of the loss and the factor of the gradients are right.""",
-    pytorch="`torch.nn.utils.get_total_norm` adds up squares over a DTensor's mesh; parameters outside that mesh are the caller's task.",
+    why="""A token passes through attention once, so two experts of a “7B” cost less than 14B. All experts must be in
+memory, since any of them may be chosen next. A training step exchanges rows four times per layer. Squares of disjoint
+parts add up; their norms do not. DeepSeek-V3's share, DBRX's combinations, the bound of the loss and the factor of the
+gradients are right.""",
+    pytorch="`torch.nn.utils.get_total_norm` adds up squares over a DTensor's mesh; parameters outside that mesh are "
+    "the caller's task.",
 )
 
 ANSWERS = r'''import math
@@ -62,7 +64,8 @@ def audit_moe():
 # -     }
 # +     })
 # + def _wrong(found):
-# +     return {name: (number, "wrong", cause.replace("as printed", "another k")) for name, (number, _, cause) in found.items()}
+# +     return {name: (number, "wrong", cause.replace("as printed", "another k")) for name, (number, _, cause) in
+# ~~ found.items()}
 # %% wrong: the printed numbers => values blind
 # ~ (12.88, "wrong", "shared parts twice") ==> (14, *fine)
 # ~ (46.7 / 12.9, "wrong", "compute alone") ==> (1, *fine)

@@ -101,9 +101,11 @@ JUDGING = Judging(
     shares={"values:loss": 0.35, "values:gradient": 0.25, "cost:bytes": 0.15, "generality:ranks": 0.25},
     cases=_loss_cases,
     verdicts=_loss_verdicts,
-    why="""The gradient of the loss with respect to a probability is the expert's share, so busy experts are pushed down the most. Counts over all
-ranks let one rank specialize, as long as the others make up for it; local counts forbid that.""",
-    pytorch="Megatron-Core offers both as `moe_router_load_balancing_type` (`aux_loss`, `seq_aux_loss`, `global_aux_loss`).",
+    why="""The gradient of the loss with respect to a probability is the expert's share, so busy experts are pushed
+down the most. Counts over all ranks let one rank specialize, as long as the others make up for it; local counts forbid
+that.""",
+    pytorch="Megatron-Core offers both as `moe_router_load_balancing_type` (`aux_loss`, `seq_aux_loss`, "
+    "`global_aux_loss`).",
 )
 
 ANSWERS = r'''import torch

@@ -121,8 +121,8 @@ JUDGING = Judging(
     shares={"values:choose": 0.3, "values:update": 0.3, "generality:ties": 0.15, "generality:steps": 0.25},
     cases=_bias_cases,
     verdicts=lambda params, case, outcome: judged(case, steps_fault(case, outcome.value), named=True),
-    why="""An auxiliary loss changes the gradients of the whole model. The bias changes only who is chosen. It is not learned: a fixed rule moves it
-after each step, from counts that all ranks have summed.""",
+    why="""An auxiliary loss changes the gradients of the whole model. The bias changes only who is chosen. It is not
+learned: a fixed rule moves it after each step, from counts that all ranks have summed.""",
     pytorch="torchtitan keeps `expert_bias` as a buffer and updates it in a hook before the optimizer step.",
 )
 

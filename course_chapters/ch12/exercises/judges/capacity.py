@@ -87,9 +87,10 @@ JUDGING = Judging(
     shares={"values:size": 0.3, "values:kept": 0.4, "generality:edges": 0.3},
     cases=_capacity_cases,
     verdicts=_capacity_verdicts,
-    why="""A fixed capacity makes all shapes static, and pays with dropped copies and padding. Which copies are dropped is a policy. By position,
-the end of a batch loses more often, so a token's chance depends on its place.""",
-    pytorch="PyTorch has no capacity: torchtitan is dropless and sends uneven all-to-alls. Megatron-Core offers `moe_token_drop_policy`.",
+    why="""A fixed capacity makes all shapes static, and pays with dropped copies and padding. Which copies are dropped
+is a policy. By position, the end of a batch loses more often, so a token's chance depends on its place.""",
+    pytorch="PyTorch has no capacity: torchtitan is dropless and sends uneven all-to-alls. Megatron-Core offers "
+    "`moe_token_drop_policy`.",
 )
 
 ANSWERS = r'''import math
@@ -159,13 +160,15 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # ~ place < capacity ==> place >= capacity
 # %% wrong: whole tokens => values
 # > a token that loses one copy does not lose the others.
-# ~ (place < capacity).view(ids.shape) ==> (place < capacity).view(ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
+# ~ (place < capacity).view(ids.shape)
+# ~~ ==> (place < capacity).view(ids.shape).all(1, keepdim=True).expand(ids.shape).clone()
 # %% wrong: each column => values
 # > first and second choices are counted apart; they share the expert's buffer.
 # ~ flat = ids.flatten() ==> flat = (ids * ids.shape[1] + torch.arange(ids.shape[1])).flatten()
 # %% wrong: by choice => values
 # > all first choices go before all second choices here; the rule is another.
-# ~ weights.flatten().argsort(descending=True, stable=True) if keeps == "weight" else torch.arange(len(flat)) ==> torch.arange(len(flat)).view(ids.shape).t().flatten()
+# ~ weights.flatten().argsort(descending=True, stable=True) if keeps == "weight" else torch.arange(len(flat))
+# ~~ ==> torch.arange(len(flat)).view(ids.shape).t().flatten()
 # %% wrong: later => values
 # > the copies with the higher token numbers are kept.
 # ~ params("capacity").keeps ==> "position"
@@ -178,7 +181,8 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # ~ params("capacity").keeps ==> "weight"
 # %% wrong: not a place within the expert => values
 # > this keeps the first copies of all experts together; count the places within each expert.
-# ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]] ==> place[order] = torch.arange(len(flat))
+# ~ place[order] = torch.arange(len(flat)) - (counts.cumsum(0) - counts)[flat[order]]
+# ~~ ==> place[order] = torch.arange(len(flat))
 # %% wrong: the view needs contiguous memory => generality raised
 # ~ ids.flatten() ==> ids.view(-1)
 # %% wrong: the weights are emptied => values changed

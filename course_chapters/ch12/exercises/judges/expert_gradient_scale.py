@@ -122,7 +122,8 @@ def _average_verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verd
     if over:
         cost = (
             "too-many-bytes",
-            f"rank {over[0]} sends {outcome.meter['bytes_sent'][over[0]]:,} bytes; twice its parameters are {most[over[0]]:,}.",
+            f"rank {over[0]} sends {outcome.meter['bytes_sent'][over[0]]:,} bytes; twice its parameters are "
+            f"{most[over[0]]:,}.",
         )
     elif case.part != "idle":
         least = [0.9 * (size(row[1]) * (n > 1) + size(row[2]) * (copies > 1)) for row in given]
@@ -143,9 +144,11 @@ JUDGING = Judging(
     },
     cases=_average_cases,
     verdicts=_average_verdicts,
-    why="""An expert's gradient already sums over the ranks that sent it tokens. Summed over the replicas, it contains all ranks' losses, so the
-divisor is the number of all ranks for both kinds of parameters. Adam hides a wrong scale; gradient clipping and weight decay do not.""",
-    pytorch="`module.set_gradient_divide_factor(world_size)` on FSDP2's expert modules; torchtitan calls it since its pull request 1551.",
+    why="""An expert's gradient already sums over the ranks that sent it tokens. Summed over the replicas, it contains
+all ranks' losses, so the divisor is the number of all ranks for both kinds of parameters. Adam hides a wrong scale;
+gradient clipping and weight decay do not.""",
+    pytorch="`module.set_gradient_divide_factor(world_size)` on FSDP2's expert modules; torchtitan calls it since its "
+    "pull request 1551.",
 )
 
 ANSWERS = r'''import torch
@@ -175,7 +178,8 @@ def average_gradients(comm, replicas, dense, experts):
 
 
 # %% wrong: group times => values
-# > too large by the size of the group: the sum over the replicas contains the losses of all ranks, and is divided by the replicas alone.
+# > too large by the size of the group: the sum over the replicas contains the losses of all ranks, and is divided by
+# > the replicas alone.
 # ~ p.grad /= comm.size ==> p.grad /= group.size
 # %% wrong: as it was => values -  from: the card
 # %% wrong: repaired, but None stays => values raised

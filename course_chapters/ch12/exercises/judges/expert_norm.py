@@ -101,9 +101,10 @@ JUDGING = Judging(
     shares={"values:norm": 0.35, "values:wide": 0.15, "cost:bytes": 0.25, "generality:layouts": 0.25},
     cases=_norm_cases,
     verdicts=_norm_verdicts,
-    why="""Each parameter counts once, wherever its copies are. A rank that omits other ranks' experts clips by another factor than its
-neighbors, and the dense weights, which should be equal everywhere, slowly drift apart.""",
-    pytorch="`torch.nn.utils.clip_grad_norm_` on DTensors knows the placements; torchtitan reduces expert and dense meshes apart and combines the squares.",
+    why="""Each parameter counts once, wherever its copies are. A rank that omits other ranks' experts clips by another
+factor than its neighbors, and the dense weights, which should be equal everywhere, slowly drift apart.""",
+    pytorch="`torch.nn.utils.clip_grad_norm_` on DTensors knows the placements; torchtitan reduces expert and dense "
+    "meshes apart and combines the squares.",
 )
 
 ANSWERS = r'''import math
@@ -190,7 +191,8 @@ def global_norm(comm, dense, experts, copies):
 # +     comm.all_gather_into_tensor(every, flat)
 # +     return math.sqrt(squares(dense) + squares([every]) / copies)
 # %% wrong: a list must not be empty => generality raised
-# ~ sum((g.double().square().sum().item() for g in gradients), 0.0) ==> torch.stack([g.double().square().sum() for g in gradients]).sum().item()
+# ~ sum((g.double().square().sum().item() for g in gradients), 0.0)
+# ~~ ==> torch.stack([g.double().square().sum() for g in gradients]).sum().item()
 # %% wrong: a tensor comes back => values not-a-float
 # ~ math.sqrt(squares(dense) + total.item() / copies) ==> (squares(dense) + total / copies).sqrt()
 # %% wrong: squared in place => values changed

@@ -64,7 +64,8 @@ def parallel_faults(case: Case, results: Sequence[Any]) -> dict[str, Fault | Non
 
 
 def least_bytes(placement: str, case: Case) -> list[int]:
-    """Bytes that each rank sends, forward and backward, if a token crosses once to each rank and its results are added up there.
+    """Bytes that each rank sends, forward and backward, if a token crosses once to each rank and its results are added
+    up there.
 
     No answer can do with less.
     """
@@ -113,9 +114,11 @@ JUDGING = Judging(
     },
     cases=_parallel_cases,
     verdicts=_parallel_verdicts,
-    why="""Counts travel first, because a rank cannot receive rows without knowing how many. Then copies go out and results come back along the same
-routes. A rank whose experts got nothing still holds a piece of the graph, an empty one: without it, the others wait in the backward pass.""",
-    pytorch="torchtitan's `ExpertParallel` does the same with `all_to_all_single_autograd`; DeepEP replaces both exchanges by its own kernels.",
+    why="""Counts travel first, because a rank cannot receive rows without knowing how many. Then copies go out and
+results come back along the same routes. A rank whose experts got nothing still holds a piece of the graph, an empty
+one: without it, the others wait in the backward pass.""",
+    pytorch="torchtitan's `ExpertParallel` does the same with `all_to_all_single_autograd`; DeepEP replaces both "
+    "exchanges by its own kernels.",
 )
 
 ANSWERS = r'''import torch
@@ -165,14 +168,17 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 
 
 # %% wrong: leaves the graph => generality
-# > a rank whose experts got no rows returns fresh zeros, so it takes no part in the backward exchange, and the others wait.
+# > a rank whose experts got no rows returns fresh zeros, so it takes no part in the backward exchange, and the others
+# > wait.
 # -     made = torch.cat([expert(part) if len(part) else part for expert, part in zip(experts, parts, strict=True)])
 # +     filled = [expert(part) for expert, part in zip(experts, parts) if len(part)]
 # +     made = torch.cat(filled) if filled else torch.zeros(0, x.shape[1])
 # %% wrong: stays away => generality
 # > a rank without rows to send and receive skips the exchanges, and the others wait for it.
-# ~ exchange(x[order // k], send, receive) ==> exchange(x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
-# ~ exchange(made[sort.argsort()], receive, send) ==> exchange(made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
+# ~ exchange(x[order // k], send, receive)
+# ~~ ==> exchange(x[order // k], send, receive) if sum(send) + sum(receive) else x[order // k]
+# ~ exchange(made[sort.argsort()], receive, send)
+# ~~ ==> exchange(made[sort.argsort()], receive, send) if sum(send) + sum(receive) else made
 # %% wrong: unsorted arrivals => values
 # > what arrives is split as if it were sorted by expert; it is sorted by source, and by expert within each source.
 # ~ rows[sort].split ==> rows.split
@@ -181,9 +187,11 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # ~ made[sort.argsort()], ==> made,
 # %% wrong: still sorted => values
 # > the results are in the order in which the copies were sent; each belongs to the row of its token.
-# ~ x.new_zeros(x.shape).index_add(0, order // k, back * weights.flatten()[order, None]) ==> (back.view(-1, k, x.shape[1]) * weights[..., None]).sum(1)
+# ~ x.new_zeros(x.shape).index_add(0, order // k, back * weights.flatten()[order, None])
+# ~~ ==> (back.view(-1, k, x.shape[1]) * weights[..., None]).sum(1)
 # %% wrong: still sorted, weights too => values still-sorted
-# ~ x.new_zeros(x.shape).index_add(0, order // k, back * weights.flatten()[order, None]) ==> (back * weights.flatten()[order, None]).view(-1, k, x.shape[1]).sum(1)
+# ~ x.new_zeros(x.shape).index_add(0, order // k, back * weights.flatten()[order, None])
+# ~~ ==> (back * weights.flatten()[order, None]).view(-1, k, x.shape[1]).sum(1)
 # %% wrong: weights of other copies => values
 # > the results come back sorted, and are multiplied by the weights in the order of the tokens.
 # ~ weights.flatten()[order, None] ==> weights.flatten()[:, None]

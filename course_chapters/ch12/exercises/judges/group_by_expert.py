@@ -57,8 +57,8 @@ JUDGING = Judging(
     shares={"values:output": 0.3, "values:gradients": 0.2, "cost:calls": 0.25, "generality:routing": 0.25},
     cases=_group_cases,
     verdicts=_group_verdicts,
-    why="""Sorting turns scattered tokens into one block per expert, and one matrix product per block. `index_add` undoes the sorting and adds the
-copies of a token. Its backward pass is the gather, and the gather's is `index_add`.""",
+    why="""Sorting turns scattered tokens into one block per expert, and one matrix product per block. `index_add`
+undoes the sorting and adds the copies of a token. Its backward pass is the gather, and the gather's is `index_add`.""",
     pytorch="`torch._grouped_mm` computes all blocks in one kernel; torchtitan and Megatron-Core sort tokens for it.",
 )
 
@@ -115,7 +115,8 @@ def mixture(x, ids, weights, experts):
 # %% wrong: an expert for every copy => cost called-often
 # ~ zip(experts, order.split(counts), strict=True) ==> zip([experts[e] for e in flat[order].tolist()], order.split(1))
 # %% wrong: every expert for every token => cost other-rows
-# ~ x[copies // k], weights.flatten()[copies, None] ==> x, x.new_zeros(len(x), 1).index_put((copies // k,), weights.flatten()[copies, None])
+# ~ x[copies // k], weights.flatten()[copies, None]
+# ~~ ==> x, x.new_zeros(len(x), 1).index_put((copies // k,), weights.flatten()[copies, None])
 # ~ index_add(0, copies // k, made) ==> index_add(0, copies // k, made[copies // k])
 # %% wrong: idle experts are called => cost idle-call
 # ~ len(copies) ==> True

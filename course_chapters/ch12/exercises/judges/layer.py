@@ -75,7 +75,8 @@ def gradients_fault(got: Any, want: Sequence[Tensor]) -> Fault | None:
 
 
 def calls_fault(got: Any, want: Sequence[Sequence[Tensor]], ordered: bool = True) -> Fault | None:
-    """An expert that is called too often, without need or with other rows. Rows in any order where they are not `ordered`."""
+    """An expert that is called too often, without need or with other rows. Rows in any order where they are not
+    `ordered`."""
     if len(got) != len(want):
         return "wrong-shape", f"there are calls of {len(got)} experts in place of {len(want)}."
     for expert, (made, right) in enumerate(zip(got, want, strict=True)):

@@ -96,8 +96,8 @@ JUDGING = Judging(
     shares={"values:choose": 0.35, "values:rows": 0.25, "generality:edges": 0.2, "generality:rows-edges": 0.2},
     cases=_node_cases,
     verdicts=_node_verdicts,
-    why="""Links between nodes are several times slower than those inside. With at most M nodes per token and one row per node, the slow links carry at
-most M rows per token, however many experts it has.""",
+    why="""Links between nodes are several times slower than those inside. With at most M nodes per token and one row
+per node, the slow links carry at most M rows per token, however many experts it has.""",
     pytorch="DeepEP's dispatch sends one row per node over RDMA, and copies it to the node's GPUs over NVLink.",
 )
 

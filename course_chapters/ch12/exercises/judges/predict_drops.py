@@ -6,7 +6,8 @@ from course_grader.judging import Params, prediction
 
 
 def dropped_percent(params: Params) -> float:
-    """The mean percentage of tokens beyond the mean count of their expert: half the mean deviation of a binomial count."""
+    """The mean percentage of tokens beyond the mean count of their expert: half the mean deviation of a binomial
+    count."""
     n, experts = params["tokens"], params["experts"]
     p, mean = 1 / experts, n // experts
     log = (
@@ -23,7 +24,8 @@ JUDGING = prediction(
     unit="%",
     truth=dropped_percent,
     reveal=lambda params: f"{dropped_percent(params):.3g} %, although every expert is equally likely.",
-    why="Counts vary by about the root of their mean, and 0.4 of that lies above it. Larger batches drop a smaller share.",
+    why="Counts vary by about the root of their mean, and 0.4 of that lies above it. Larger batches drop a "
+    "smaller share.",
 )
 
 ANSWERS = r'''import math

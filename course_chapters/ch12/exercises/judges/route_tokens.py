@@ -95,8 +95,9 @@ JUDGING = Judging(
     shares={"values:ids": 0.25, "values:weights": 0.25, "generality:ties": 0.25, "generality:sizes": 0.25},
     cases=_route_cases,
     verdicts=lambda params, case, outcome: judged(case, route_fault(case, outcome.value), named=True),
-    why="""The choice has no gradient; the weights carry all of it. With one expert a token and weights that add up to 1, the weight is always 1
-and the router learns nothing from the loss. A stable sort breaks ties alike on every rank.""",
+    why="""The choice has no gradient; the weights carry all of it. With one expert a token and weights that add up
+to 1, the weight is always 1 and the router learns nothing from the loss. A stable sort breaks ties alike on every
+rank.""",
     pytorch="`torch.topk(logits.softmax(-1), k)`; its order among equal numbers may differ between devices.",
 )
 

@@ -16,11 +16,12 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-meshes"),
     CAUSES,
-    why=f"""The degrees of a mesh multiply to its GPUs, and an axis counts only if it has ranks of its own: context parallelism has, sequence parallelism
-uses those of tp. So {_GPUS:,} GPUs with TP {_TP} and PP {_PP} hold {_REPLICAS} replicas, or {_REPLICAS // _CP} with CP {_CP}: with
-{_REPLICAS // _CP}, the tokens of the batch come out right as well. State is cut by every axis that shards it: 405B need groups of
-{_GROUP} GPUs, not of one server.""",
-    pytorch="`init_device_mesh` refuses a shape whose product is not the world size; torchtitan checks the same in `ParallelDims`.",
+    why=f"""The degrees of a mesh multiply to its GPUs, and an axis counts only if it has ranks of its own: context
+parallelism has, sequence parallelism uses those of tp. So {_GPUS:,} GPUs with TP {_TP} and PP {_PP} hold {_REPLICAS}
+replicas, or {_REPLICAS // _CP} with CP {_CP}: with {_REPLICAS // _CP}, the tokens of the batch come out right as well.
+State is cut by every axis that shards it: 405B need groups of {_GROUP} GPUs, not of one server.""",
+    pytorch="`init_device_mesh` refuses a shape whose product is not the world size; torchtitan checks the same in "
+    "`ParallelDims`.",
 )
 
 ANSWERS = r'''import math

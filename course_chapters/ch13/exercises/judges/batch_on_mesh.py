@@ -14,7 +14,10 @@ right = Worked("batch-on-mesh")
 
 
 def _run_words(gpus: int, tp: int, cp: int, pp: int, sequences: int, micro: int) -> str:
-    return f"{count_text(gpus, 'GPU')}, tp {tp}, cp {cp}, pp {pp}, {count_text(sequences, 'sequence')} in micro-batches of {micro}"
+    return (
+        f"{count_text(gpus, 'GPU')}, tp {tp}, cp {cp}, pp {pp}, {count_text(sequences, 'sequence')} in "
+        f"micro-batches of {micro}"
+    )
 
 
 MICRO_BATCHES = Column(
@@ -85,9 +88,11 @@ JUDGING = Judging(
     shares="values:batches 0.4, values:tokens 0.25, generality:remainders 0.35",
     cases=_batch_cases,
     verdicts=_batch_verdicts,
-    why="Only data-parallel replicas see different sequences. tp and pp cut the model and cp cuts the sequence, so their ranks work on the same "
-    "ones: sequences = dp · micro-batches · micro. If cp counted as samples, a change of cp would change the batch and with it the training.",
-    pytorch="torchtitan checks that `global_batch_size` is a multiple of `local_batch_size` times the dp degree; cp is not in that product.",
+    why="Only data-parallel replicas see different sequences. tp and pp cut the model and cp cuts the sequence, so "
+    "their ranks work on the same ones: sequences = dp · micro-batches · micro. If cp counted as samples, a "
+    "change of cp would change the batch and with it the training.",
+    pytorch="torchtitan checks that `global_batch_size` is a multiple of `local_batch_size` times the dp degree; cp "
+    "is not in that product.",
 )
 
 ANSWERS = r'''# %% right: worked

@@ -67,9 +67,11 @@ JUDGING = Judging(
     shares="values:one 0.15, values:pipeline 0.2, generality:chains 0.5, generality:edges 0.15",
     cases=_stalled_cases,
     verdicts=_stalled_verdicts,
-    why="Each operation passes the wait on along its axis, to ranks that then keep others waiting. After a step with collectives on every axis, one "
-    "sleeping rank has stopped them all, and the first operation that it missed says where to look.",
-    pytorch="NCCL's flight recorder (`TORCH_NCCL_TRACE_BUFFER_SIZE`) lists the last collective of every rank; the culprit is the one that never joined.",
+    why="Each operation passes the wait on along its axis, to ranks that then keep others waiting. After a step with "
+    "collectives on every axis, one sleeping rank has stopped them all, and the first operation that it missed "
+    "says where to look.",
+    pytorch="NCCL's flight recorder (`TORCH_NCCL_TRACE_BUFFER_SIZE`) lists the last collective of every rank; the "
+    "culprit is the one that never joined.",
 )
 
 ANSWERS = r'''import math
@@ -125,7 +127,8 @@ def stalled(sizes, rank, waits):
 # %% wrong: neighbor alone => values
 # > a stage that waits for its neighbor sends nothing either, so the stages behind it wait too.
 # ~ size, stride = sizes[axis], strides[axis] ==> size, stride, held = sizes[axis], strides[axis], set(stuck)
-# ~ range(at) if direction == "forward" else range(at + 1, size) ==> range(max(0, at - 1), at) if direction == "forward" else range(at + 1, min(size, at + 2))
+# ~ range(at) if direction == "forward" else range(at + 1, size)
+# ~~ ==> range(max(0, at - 1), at) if direction == "forward" else range(at + 1, min(size, at + 2))
 # ~ in stuck for k ==> in held for k
 # %% wrong: other way => values
 # > messages go the other way.

@@ -188,7 +188,8 @@ def _thumbs_fail(goal: str, names: tuple[str, ...]) -> Callable[[Row, Layout], b
 
 
 def _exactly(goal: str, rng: random.Random, at: str, by: int = 0) -> Row:
-    """A row whose best layout uses up all of the memory or all of the limit; with `by` = −1, just too little of it is left."""
+    """A row whose best layout uses up all of the memory or all of the limit; with `by` = −1, just too little of it is
+    left."""
     while True:
         row = _limited(goal, _row(rng), rng)
         if not row:
@@ -284,9 +285,11 @@ JUDGING = Judging(
     shares="values:best 0.4, generality:sizes 0.15, generality:memory 0.2, generality:limit 0.15, generality:none 0.1",
     cases=_search_cases,
     verdicts=oracle(_search_fault),
-    why="With no limit, few GPUs are cheap because they communicate little; a deadline forces more of them, and memory forbids some layouts. No rule of "
-    "thumb finds the best of what is left, but a few hundred layouts are quickly compared. Check what costs nothing first, and call the model last.",
-    pytorch="`./course plan --model llama3-70b --gpus 64xH100 --deadline 30d` searches in the same way, over more axes, with the chapter's step-time model.",
+    why="With no limit, few GPUs are cheap because they communicate little; a deadline forces more of them, and "
+    "memory forbids some layouts. No rule of thumb finds the best of what is left, but a few hundred layouts are "
+    "quickly compared. Check what costs nothing first, and call the model last.",
+    pytorch="`./course plan --model llama3-70b --gpus 64xH100 --deadline 30d` searches in the same way, over more "
+    "axes, with the chapter's step-time model.",
 )
 
 ANSWERS = r'''import itertools

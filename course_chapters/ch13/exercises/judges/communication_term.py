@@ -32,7 +32,8 @@ TERM = Breakdown(part="term", unit="s", want=right, words=_words, rel=1e-4, floo
 
 @cache
 def published() -> tuple[tuple[tuple[Table, Table, Table], float, float, str], ...]:
-    """Published steps of models cut by tensor parallelism: arguments, seconds without communication, seconds measured, and a name.
+    """Published steps of models cut by tensor parallelism: arguments, seconds without communication, seconds measured,
+    and a name.
 
     The wire is the device's link at the share of its rate that a measured all-reduce of 64 MiB reaches on eight A100s.
     """
@@ -127,9 +128,11 @@ JUDGING = Judging(
     shares="values:term 0.35, values:published 0.25, generality:recompute 0.2, generality:ones 0.2",
     cases=_communication_cases,
     verdicts=_communication_verdicts,
-    why="Every term is a count of collectives, times the bytes of one, over a wire. tp pays for every layer and micro-batch, pp for every micro-batch, "
-    "dp once a step. Six published steps agree within a few percent, because the wire is a measured one: with the brochure's rate they would not.",
-    pytorch="`CommDebugMode` counts the collectives of a step; a trace of the profiler shows which of them the computation hides.",
+    why="Every term is a count of collectives, times the bytes of one, over a wire. tp pays for every layer and "
+    "micro-batch, pp for every micro-batch, dp once a step. Six published steps agree within a few percent, "
+    "because the wire is a measured one: with the brochure's rate they would not.",
+    pytorch="`CommDebugMode` counts the collectives of a step; a trace of the profiler shows which of them the "
+    "computation hides.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -192,7 +195,8 @@ def communication_seconds(model, layout, wires):
 # ~ (n - 1) / n * size ==> (n > 1) * size
 # %% wrong: micro-batches => values
 # > every micro-batch communicates.
-# ~ layout[name] for name in ("tp", "cp", "pp", "dp", "micro_batches") ==> (layout | {"one": 1})[name] for name in ("tp", "cp", "pp", "dp", "one")
+# ~ layout[name] for name in ("tp", "cp", "pp", "dp", "micro_batches")
+# ~~ ==> (layout | {"one": 1})[name] for name in ("tp", "cp", "pp", "dp", "one")
 # %% wrong: stages => values
 # > a GPU has the layers of its own stage alone.
 # ~ model["layers"] / pp ==> model["layers"]

@@ -77,9 +77,10 @@ JUDGING = Judging(
     shares="values:levels 0.35, generality:straddling 0.45, generality:edges 0.2",
     cases=_level_cases,
     verdicts=_level_verdicts,
-    why="Neighbors on an axis are a stride apart, and a group spans (size − 1) strides. Where sizes do not divide a server, some groups straddle "
-    "two servers, and all groups wait for the slowest one.",
-    pytorch="`init_device_mesh` numbers ranks in the same way; `NCCL_DEBUG=INFO` prints for each channel whether it goes over NVLink or the network.",
+    why="Neighbors on an axis are a stride apart, and a group spans (size − 1) strides. Where sizes do not divide a "
+    "server, some groups straddle two servers, and all groups wait for the slowest one.",
+    pytorch="`init_device_mesh` numbers ranks in the same way; `NCCL_DEBUG=INFO` prints for each channel whether it "
+    "goes over NVLink or the network.",
 )
 
 ANSWERS = r'''import math
@@ -101,7 +102,8 @@ def widest_level(sizes, axis, levels):
     ### END SOLUTION
 
 # %% right: room behind each start
-# ~ rank // devices == (rank + (size - 1) * stride) // devices for ==> rank % devices + (size - 1) * stride < devices for
+# ~ rank // devices == (rank + (size - 1) * stride) // devices for
+# ~~ ==> rank % devices + (size - 1) * stride < devices for
 # %% wrong: first group => generality
 # > this level holds some groups of the axis, rank 0's for one, but another group straddles two of its units.
 # ~ [rank for rank in range(math.prod(sizes.values())) if rank // stride % size == 0] ==> [0]

@@ -91,9 +91,11 @@ JUDGING = Judging(
     shares="values:coordinates 0.25, values:ranks 0.2, values:groups 0.25, generality:sizes 0.3",
     cases=_coordinate_cases,
     verdicts=oracle(_coordinate_fault),
-    why="A rank is a number whose digits are the coordinates, each digit with its own base. An axis of size one adds a digit that is always 0. "
-    "The groups of an axis partition the ranks, and a group of one axis meets a group of another in at most one rank.",
-    pytorch="`init_device_mesh('cuda', (2, 3, 4), mesh_dim_names=('dp', 'pp', 'tp'))`, then `mesh.get_coordinate()` and `mesh['tp'].get_group()`.",
+    why="A rank is a number whose digits are the coordinates, each digit with its own base. An axis of size one adds "
+    "a digit that is always 0. The groups of an axis partition the ranks, and a group of one axis meets a group "
+    "of another in at most one rank.",
+    pytorch="`init_device_mesh('cuda', (2, 3, 4), mesh_dim_names=('dp', 'pp', 'tp'))`, then `mesh.get_coordinate()` "
+    "and `mesh['tp'].get_group()`.",
 )
 
 ANSWERS = r'''import math
@@ -160,14 +162,18 @@ def groups(sizes, axis):
 # ~ return at ==> return tuple(at.values())
 # %% wrong: neighbors => values
 # > this puts consecutive ranks into the groups of every axis; only those of the fastest axis are.
-# ~ [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts] ==> [[n * sizes[axis] + k for k in range(sizes[axis])] for n in range(len(firsts))]
+# ~ [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts]
+# ~~ ==> [[n * sizes[axis] + k for k in range(sizes[axis])] for n in range(len(firsts))]
 # %% wrong: one group alone => values not-a-partition
 # ~ for at in firsts] ==> for at in firsts[:1]]
 # %% wrong: a group backwards => values other-order
 # ~ for k in range(sizes[axis])] ==> for k in reversed(range(sizes[axis]))]
 # %% wrong: axes with fixed names => values -
-# ~ reversed(sizes) if fastest == "last" else sizes ==> [name for name in ("tp", "ep", "dp_shard", "x", "rows", "cp", "pp", "dp_replicate", "dp") if name in sizes]
+# ~ reversed(sizes) if fastest == "last" else sizes
+# ~~ ==> [name for name in ("tp", "ep", "dp_shard", "x", "rows", "cp", "pp", "dp_replicate", "dp") if name in sizes]
 # %% wrong: remembers groups by sizes and axis => generality ~
 # ~ def groups(sizes, axis): ==> def groups(sizes, axis, kept={}):
-# ~ [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts] ==> kept.setdefault((*sizes.values(), axis), [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts])
+# ~ [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at in firsts]
+# ~~ ==> kept.setdefault((*sizes.values(), axis), [[rank_of({**at, axis: k}, sizes) for k in range(sizes[axis])] for at
+# ~~ in firsts])
 '''

@@ -23,7 +23,8 @@ right, coordinates = Worked("norm-on-mesh"), Worked("mesh-coordinates")[0]
 def _pieces(
     rng: random.Random, coin: torch.Generator, sizes: Mapping[str, int], specs: Sequence[Spec], dtype: torch.dtype
 ) -> list[Any]:
-    """Each rank's list of (piece, axes): a gradient is cut along its first dimension, the last pieces shorter or empty."""
+    """Each rank's list of (piece, axes): a gradient is cut along its first dimension, the last pieces shorter or
+    empty."""
     ranks = math.prod(sizes.values())
     held: list[Any] = [[] for _ in range(ranks)]
     for shape, axes in specs:
@@ -117,9 +118,10 @@ JUDGING = Judging(
     shares="values:norm 0.25, generality:axes 0.3, generality:stages 0.2, cost:bytes 0.25",
     cases=_norm_cases,
     verdicts=_norm_verdicts,
-    why="Every number of the model must count once. A sum over all ranks counts a piece once for each copy, and the mesh says how many copies there are. "
-    "So one formula and one all-reduce of one number serve every mesh.",
-    pytorch="With DTensor gradients, `torch.nn.utils.get_total_norm` does this from the placements; torchtitan adds an all-reduce over pp by hand.",
+    why="Every number of the model must count once. A sum over all ranks counts a piece once for each copy, and the "
+    "mesh says how many copies there are. So one formula and one all-reduce of one number serve every mesh.",
+    pytorch="With DTensor gradients, `torch.nn.utils.get_total_norm` does this from the placements; torchtitan adds "
+    "an all-reduce over pp by hand.",
 )
 
 ANSWERS = r'''import math
@@ -202,7 +204,8 @@ def mesh_norm(comm, sizes, parts):
 # > copies are counted along dp, cp, pp and tp alone; a mesh may have other axes.
 # ~ size for axis, size in sizes.items() ==> sizes.get(axis, 1) for axis in ("dp", "cp", "pp", "tp")
 # %% wrong: scaled in place => values -
-# ~ tensor.double().abs().pow(power).sum() / copies ==> tensor.mul_(copies ** (-1 / power)).double().abs().pow(power).sum()
+# ~ tensor.double().abs().pow(power).sum() / copies
+# ~~ ==> tensor.mul_(copies ** (-1 / power)).double().abs().pow(power).sum()
 # %% wrong: five parts at most => generality ~
 # ~ in parts: ==> in parts[:5]:
 '''

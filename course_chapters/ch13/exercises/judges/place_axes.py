@@ -113,10 +113,11 @@ JUDGING = Judging(
     shares="values:orders 0.5, generality:sizes 0.4, generality:edges 0.1",
     cases=_place_cases,
     verdicts=oracle(_place_fault),
-    why="The axes compete for the places inside a server. The one that sends the most usually wins, but two axes that fit together may send more than "
-    "one that fills the server alone, and where sizes do not divide a server, even an innermost group may straddle two. With five axes there are only "
-    "120 orders, so compare them all.",
-    pytorch="torchtitan's order is pp, dp_replicate, dp_shard, cp, tp with tp innermost; Megatron-LM takes an order string, by default `tp-cp-ep-dp-pp`.",
+    why="The axes compete for the places inside a server. The one that sends the most usually wins, but two axes that "
+    "fit together may send more than one that fills the server alone, and where sizes do not divide a server, "
+    "even an innermost group may straddle two. With five axes there are only 120 orders, so compare them all.",
+    pytorch="torchtitan's order is pp, dp_replicate, dp_shard, cp, tp with tp innermost; Megatron-LM takes an order "
+    "string, by default `tp-cp-ep-dp-pp`.",
 )
 
 ANSWERS = r'''import itertools
@@ -202,9 +203,11 @@ def best_order(sizes, sent, per_server, inside, across):
 # %% wrong: first group => generality
 # > this looks at the group of rank 0 alone; another group of the same axis may straddle two servers.
 # ~ params("place-axes").least ==> "seconds"
-# ~ for rank, other in zip(ranks, following, strict=True) ==> for rank, other in list(zip(ranks, following))[: size * stride : stride]
+# ~ for rank, other in zip(ranks, following, strict=True)
+# ~~ ==> for rank, other in list(zip(ranks, following))[: size * stride : stride]
 # %% wrong: by extent => generality
-# > this takes an axis to stay in a server if a group spans no more ranks than a server has; such a group may straddle two servers.
+# > this takes an axis to stay in a server if a group spans no more ranks than a server has; such a group may straddle
+# > two servers.
 # ~ params("place-axes").least ==> "seconds"
 # ~ if leaving else inside ==> if size * stride > per_server else inside
 # ~ sent[axis] * leaving ==> sent[axis] * (size * stride > per_server)
@@ -214,9 +217,11 @@ def best_order(sizes, sent, per_server, inside, across):
 # ~ if leaving else inside ==> if size > per_server else inside
 # ~ sent[axis] * leaving ==> sent[axis] * (size > per_server)
 # %% wrong: axes of size one are left out => values not-an-order
-# ~ min(itertools.permutations(sizes), key=cost) ==> [axis for axis in min(itertools.permutations(sizes), key=cost) if sizes[axis] > 1]
+# ~ min(itertools.permutations(sizes), key=cost)
+# ~~ ==> [axis for axis in min(itertools.permutations(sizes), key=cost) if sizes[axis] > 1]
 # %% wrong: axes by number => values not-an-order
-# ~ min(itertools.permutations(sizes), key=cost) ==> [list(sizes).index(axis) for axis in min(itertools.permutations(sizes), key=cost)]
+# ~ min(itertools.permutations(sizes), key=cost)
+# ~~ ==> [list(sizes).index(axis) for axis in min(itertools.permutations(sizes), key=cost)]
 # %% wrong: servers as they were for these sizes => generality ~
 # ~ params("place-axes").least ==> "seconds"
 # ~ inside, across): ==> inside, across, kept={}):

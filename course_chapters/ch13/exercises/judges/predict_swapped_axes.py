@@ -16,8 +16,8 @@ JUDGING = prediction(
     "times",
     swapped_ratio,
     lambda params: f"With the axes swapped, communication takes {swapped_ratio(params):.2g} times as long.",
-    why="The wires differ by a factor of 9, so no order can cost more than that. tp sends a tensor for every layer and dp one gradient a step: the more "
-    "tokens a replica processes, the closer the ratio comes to 9.",
+    why="The wires differ by a factor of 9, so no order can cost more than that. tp sends a tensor for every layer "
+    "and dp one gradient a step: the more tokens a replica processes, the closer the ratio comes to 9.",
     pytorch="The order of the names that you pass to `init_device_mesh` decides this; the last one is innermost.",
 )
 

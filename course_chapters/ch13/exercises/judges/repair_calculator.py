@@ -69,11 +69,12 @@ def _calculator_cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 JUDGING = Judging(
-    shares="values:weights 0.15, values:states 0.2, values:activations 0.2, values:recompute 0.15, values:cache 0.15, generality:together 0.15",
+    shares="values:weights 0.15, values:states 0.2, values:activations 0.2, values:recompute 0.15, values:cache 0.15, "
+    "generality:together 0.15",
     cases=_calculator_cases,
     verdicts=lambda params, case, outcome: judged(case, _calculator(case.part).fault(case, outcome.value)),
-    why="Each number must fall when the axis that cuts it grows, and no axis may cut it twice. Double every degree in turn and look at what halves: that "
-    "test finds four of the five defects without a single known value.",
+    why="Each number must fall when the axis that cuts it grows, and no axis may cut it twice. Double every degree in "
+    "turn and look at what halves: that test finds four of the five defects without a single known value.",
     pytorch="`torch.cuda.memory_stats()` gives the peak that an estimate must explain; chapter 02 compares the two.",
 )
 

@@ -51,8 +51,9 @@ JUDGING = Judging(
     shares="values:together 0.3, generality:starts 0.45, generality:edges 0.25",
     cases=_adapter_cases,
     verdicts=lambda params, case, outcome: judged(case, ENDS.fault(case, outcome.value)),
-    why="An adapter moves no more bytes than its bandwidth, however many groups use it. Two equal transfers at once take twice as long as one. A model "
-    "that treats every axis as if it were alone on the wire promises a step that the cluster cannot deliver.",
+    why="An adapter moves no more bytes than its bandwidth, however many groups use it. Two equal transfers at once "
+    "take twice as long as one. A model that treats every axis as if it were alone on the wire promises a step "
+    "that the cluster cannot deliver.",
     pytorch="Each process group has its own NCCL communicator and stream; the adapter below them is the same.",
 )
 
@@ -120,7 +121,8 @@ def finish_times(transfers, bandwidth):
 # ~ params("shared-adapter").sharing ==> "in turn"
 # %% wrong: all at once => generality
 # > all transfers are taken to start at 0.
-# ~ left, ends = [size for _, size in transfers] ==> transfers = [(0.0, size) for _, size in transfers]; left, ends = [size for _, size in transfers]
+# ~ left, ends = [size for _, size in transfers]
+# ~~ ==> transfers = [(0.0, size) for _, size in transfers]; left, ends = [size for _, size in transfers]
 # %% wrong: durations => generality
 # > return the moment of the end, not the duration.
 # ~ return ends ==> return [end - start for end, (start, _) in zip(ends, transfers)]
@@ -130,7 +132,8 @@ def finish_times(transfers, bandwidth):
 # ~ return ends ==> return sorted(ends)
 # %% wrong: all together => values
 # > all transfers end together here; each leaves when its own bytes are sent.
-# ~ return ends ==> return [max(start for start, _ in transfers) + sum(size for _, size in transfers) / bandwidth] * len(transfers)
+# ~ return ends
+# ~~ ==> return [max(start for start, _ in transfers) + sum(size for _, size in transfers) / bandwidth] * len(transfers)
 # %% wrong: no transfer is an error => generality raised
 #       free = 0.0
 # +     free = max(0.0, min(ends))

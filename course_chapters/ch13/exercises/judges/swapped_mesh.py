@@ -81,8 +81,10 @@ JUDGING = Judging(
     shares="values:shown 0.1, generality:shapes 0.5, generality:edges 0.2, cost:bytes 0.2",
     cases=_mesh_cases,
     verdicts=_mesh_verdicts,
-    why="A square mesh looks the same from both sides, so a test on it cannot tell its axes apart. Test a mesh on sizes that are all different.",
-    pytorch="`init_device_mesh` takes names for the axes; `mesh['tp']` cannot be mistaken for `mesh['dp']`, but the sizes in the tuple still can.",
+    why="A square mesh looks the same from both sides, so a test on it cannot tell its axes apart. Test a mesh on "
+    "sizes that are all different.",
+    pytorch="`init_device_mesh` takes names for the axes; `mesh['tp']` cannot be mistaken for `mesh['dp']`, but the "
+    "sizes in the tuple still can.",
 )
 
 ANSWERS = r'''import torch

@@ -107,10 +107,12 @@ JUDGING = Judging(
     shares="values:saved 0.1, values:crashes 0.5, generality:full-disk 0.15, generality:damage 0.25",
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(params, case, outcome.value), named=True),
-    why="""The order is everything: first the content is made durable, then its name, and only then may an older checkpoint go. The checksum
-turns "was it written to the end?" into a question that `load` can answer from the file alone, so neither a crash nor a flipped bit can
-pass for a checkpoint. What a crash leaves behind is removed by the next save, or the disk fills up.""",
-    pytorch="`torch.distributed.checkpoint` writes each rank's files, then `.metadata` last by rename; `FileSystemWriter(sync_files=True)` syncs them. It has no checksums.",
+    why="""The order is everything: first the content is made durable, then its name, and only then may an older
+checkpoint go. The checksum turns "was it written to the end?" into a question that `load` can answer from the file
+alone, so neither a crash nor a flipped bit can pass for a checkpoint. What a crash leaves behind is removed by the next
+save, or the disk fills up.""",
+    pytorch="`torch.distributed.checkpoint` writes each rank's files, then `.metadata` last by rename; "
+    "`FileSystemWriter(sync_files=True)` syncs them. It has no checksums.",
 )
 
 ANSWERS = r'''import hashlib
@@ -157,7 +159,8 @@ def load(disk) -> tuple[int, bytes] | None:
     ### END SOLUTION
 
 # %% right: temporary names and a rename
-# ~ if name.startswith("step-") and name not in newest: ==> if name.startswith(("step-", "tmp.")) and name not in newest:
+# ~ if name.startswith("step-") and name not in newest:
+# ~~ ==> if name.startswith(("step-", "tmp.")) and name not in newest:
 # ~ disk.write(f"step-{step}" ==> disk.write("tmp.new"
 # -     disk.sync(f"step-{step}")  # its content is safe
 # +     disk.sync("tmp.new")
@@ -183,11 +186,13 @@ def load(disk) -> tuple[int, bytes] | None:
 # %% wrong: none is removed => values raised
 # ~ disk.remove(name) ==> pass
 # %% wrong: names as text => values -
-# ~ (max(found), disk.read(found[max(found)])[40:]) ==> (int(max(map(str, found))), disk.read(found[int(max(map(str, found)))])[40:])
+# ~ (max(found), disk.read(found[max(found)])[40:])
+# ~~ ==> (int(max(map(str, found))), disk.read(found[int(max(map(str, found)))])[40:])
 # %% wrong: everything else is removed => values others-touched
 # ~ if name.startswith("step-") and name not in newest: ==> if name not in newest:
 # %% wrong: a checksum of the data alone => generality -
-# ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]
+# ~ hashlib.sha256(blob[32:]).digest() == blob[:32]
+# ~~ ==> len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]
 # ~ hashlib.sha256(body).digest() ==> hashlib.sha256(data).digest()
 # %% wrong: a full disk is passed over => generality -
 # -     disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)

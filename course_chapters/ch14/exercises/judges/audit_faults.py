@@ -12,11 +12,13 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-faults"),
     CAUSES,
-    why=f"""One GPU failed every {_BETWEEN * _GPUS:,.0f} hours, so a job on 8,192 fails every {2 * _BETWEEN:.1f} hours, and one on 1,000 fails in a day with a
-probability of {chance(24, hours_between(419, 54, _GPUS, 1000)):.2f}. Both statements hold for larger jobs. The 54 days are the window in which interruptions were
-counted: the GPU-hours are those of {30.84e6 / _GPUS / 24:.0f} days. Saving every few minutes is right for saves of {_SAVE:.1f} seconds,
-not for saves of a minute.""",
-    pytorch="`async_save` of `torch.distributed.checkpoint` is what makes saves of a few seconds real for a large model.",
+    why=f"""One GPU failed every {_BETWEEN * _GPUS:,.0f} hours, so a job on 8,192 fails every {2 * _BETWEEN:.1f} hours,
+and one on 1,000 fails in a day with a probability of {chance(24, hours_between(419, 54, _GPUS, 1000)):.2f}. Both
+statements hold for larger jobs. The 54 days are the window in which interruptions were counted: the GPU-hours are those
+of {30.84e6 / _GPUS / 24:.0f} days. Saving every few minutes is right for saves of {_SAVE:.1f} seconds, not for saves of
+a minute.""",
+    pytorch="`async_save` of `torch.distributed.checkpoint` is what makes saves of a few seconds real for a "
+    "large model.",
 )
 
 ANSWERS = r'''import math
@@ -56,7 +58,8 @@ def audit_failures() -> dict[str, tuple[float, str, str]]:
 # -     }
 # +     })
 # + def _wrong(found):
-# +     return {name: (number, "wrong", cause.replace("as printed", "another size")) for name, (number, _, cause) in found.items()}
+# +     return {name: (number, "wrong", cause.replace("as printed", "another size")) for name, (number, _, cause) in
+# ~~ found.items()}
 # %% wrong: the printed numbers => values as-printed
 # > this is the printed number. Compute it from the log and the size of this job.
 # ~ (between * 16384 / 8192, ==> (1,

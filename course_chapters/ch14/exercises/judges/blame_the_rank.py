@@ -152,8 +152,9 @@ JUDGING = Judging(
     shares="values:missing 0.3, values:different 0.2, generality:chains 0.5",
     cases=_blame_cases,
     verdicts=oracle(lambda params, case, outcome: _blame_fault(case, outcome.value), named=True),
-    why="""A rank that waits is a witness. Follow who waits for whom to the rank that waits for nobody: that one is elsewhere in its code, or dead. If every
-rank that is waited for waits itself, the ranks entered their groups in different orders.""",
+    why="""A rank that waits is a witness. Follow who waits for whom to the rank that waits for nobody: that one is
+elsewhere in its code, or dead. If every rank that is waited for waits itself, the ranks entered their groups in
+different orders.""",
     pytorch="`torchfrtrace` reads the dumps of the flight recorder of all ranks and names the calls that do not match.",
 )
 
@@ -185,7 +186,9 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # ~ return "different", sorted(odd) ==> return ["different", sorted(odd)]
 # %% wrong: blames the waiting => values
 # > these ranks are those that wait.
-# ~ if all(call[4] for call in records[rank])} ==> if all(call[4] for call in records[rank])} and {rank for rank in records if not all(call[4] for call in records[rank])}
+# ~ if all(call[4] for call in records[rank])}
+# ~~ ==> if all(call[4] for call in records[rank])} and {rank for rank in records if not all(call[4] for call in
+# ~~ records[rank])}
 # %% wrong: blames a victim => generality
 # > some of these ranks wait in another call themselves.
 # ~ if all(call[4] for call in records[rank])} ==> }
@@ -196,7 +199,9 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # ~ call[2:4] ==> call[2:3]
 # %% wrong: missing before different => generality
 # > it is "different" first, also where a rank is missing.
-# ~ if odd: ==> if odd and not any((group, number) not in entered[rank] and all(call[4] for call in records[rank]) for group, number in stuck for rank in groups[group]):
+# ~ if odd:
+# ~~ ==> if odd and not any((group, number) not in entered[rank] and all(call[4] for call in records[rank]) for group,
+# ~~ number in stuck for rank in groups[group]):
 # %% wrong: the fewest calls => values -
 #       entered = {rank: {call[:2] for call in calls} for rank, calls in records.items()}
 # +     fewest = min(map(len, records.values()))
@@ -227,5 +232,7 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # - def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tuple[str, list[int]] | None:
 # + BUSY = {}
 # + def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tuple[str, list[int]] | None:
-# ~ if all(call[4] for call in records[rank])} ==> } - BUSY.setdefault(tuple((rank, len(calls)) for rank, calls in records.items()), {rank for rank in records if not all(call[4] for call in records[rank])})
+# ~ if all(call[4] for call in records[rank])}
+# ~~ ==> } - BUSY.setdefault(tuple((rank, len(calls)) for rank, calls in records.items()), {rank for rank in records if
+# ~~ not all(call[4] for call in records[rank])})
 '''

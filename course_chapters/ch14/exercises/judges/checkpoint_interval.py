@@ -49,10 +49,12 @@ JUDGING = Judging(
     shares=shares(goodput=(0.25, 0.25), interval=(0.25, 0.25)),
     cases=_interval_cases,
     verdicts=table(GOODPUT, INTERVAL),
-    why="""A segment of t seconds succeeds with probability e^(−t/M), so it fails e^(t/M) − 1 times on average. The tries take
-M · (e^(t/M) − 1) seconds in all, and each failure costs a restart on top. Goodput divides by both, and the restart is a factor that does
-not depend on the interval. For short saves the best interval is √(2 · save · M), Young's rule.""",
-    pytorch="`torch.distributed.checkpoint.async_save` makes `save` short: only the copy out of GPU memory stops the job.",
+    why="""A segment of t seconds succeeds with probability e^(−t/M), so it fails e^(t/M) − 1 times on average. The
+tries take M · (e^(t/M) − 1) seconds in all, and each failure costs a restart on top. Goodput divides by both, and the
+restart is a factor that does not depend on the interval. For short saves the best interval is √(2 · save · M), Young's
+rule.""",
+    pytorch="`torch.distributed.checkpoint.async_save` makes `save` short: only the copy out of GPU memory "
+    "stops the job.",
 )
 
 ANSWERS = r'''import math
@@ -114,7 +116,8 @@ def best_interval(save, mtbf):
 # ~ interval / (failures * (mtbf + restart)) ==> 1 - save / interval - interval / 2 / mtbf - restart / mtbf
 # %% wrong: half lost => values
 # > this loses half a segment a failure, and lets no try fail twice.
-# ~ interval / (failures * (mtbf + restart)) ==> interval / ((interval + save) * (1 + ((interval + save) / 2 + restart) / mtbf))
+# ~ interval / (failures * (mtbf + restart))
+# ~~ ==> interval / ((interval + save) * (1 + ((interval + save) / 2 + restart) / mtbf))
 # %% wrong: young => values
 # > this is √(2 · save · mtbf), which holds for short saves only.
 # ~ low * mtbf ==> math.sqrt(2 * save * mtbf)

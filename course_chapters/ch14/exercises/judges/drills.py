@@ -59,7 +59,8 @@ DRILLS = {
     ),
     "expected-slowest": drill_key(
         lambda p: 1 + p["mean"] * sum(1 / k for k in range(1, p["ranks"] + 1)),
-        "The longest of {{ranks}} exponential delays is {{mean}} s · (1 + 1/2 + … + 1/{{ranks}}) on average, so a step takes {{answer}} s.",
+        "The longest of {{ranks}} exponential delays is {{mean}} s · (1 + 1/2 + … + 1/{{ranks}}) on average, so a "
+        "step takes {{answer}} s.",
         Mistake("mean", lambda p: 1 + p["mean"], "That is one rank alone; all wait for the slowest."),
         Mistake("sum", lambda p: 1 + p["mean"] * p["ranks"], "The delays run side by side; they do not add up."),
         rel=0.005,

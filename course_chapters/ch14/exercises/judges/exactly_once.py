@@ -61,9 +61,11 @@ JUDGING = Judging(
     shares="values:run 0.4, values:uneven 0.2, generality:epochs 0.4",
     cases=_sampler_cases,
     verdicts=oracle(lambda params, case, outcome: _sampler_fault(case, outcome.value), named=True),
-    why="""The stream of batches belongs to the job, not to its ranks: it follows from the seed and one number. Ranks only divide a
-batch. So any number of ranks can go on from any checkpoint, and the loss is that of the undisturbed run up to rounding.""",
-    pytorch="`DistributedSampler` divides the data by ranks first, so its order depends on their number; `torchdata`'s `StatefulDataLoader` saves a position per rank.",
+    why="""The stream of batches belongs to the job, not to its ranks: it follows from the seed and one number. Ranks
+only divide a batch. So any number of ranks can go on from any checkpoint, and the loss is that of the undisturbed run
+up to rounding.""",
+    pytorch="`DistributedSampler` divides the data by ranks first, so its order depends on their number; "
+    "`torchdata`'s `StatefulDataLoader` saves a position per rank.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -118,7 +120,8 @@ def take(order, consumed, batch, rank, ranks):
 # ~ (epoch) ==> (0)
 # %% wrong: own ids counted => values
 # > `consumed` is what all ranks together have read, not one rank's part.
-# ~ return ids[start : start + small + (rank < extra)], consumed + len(ids) ==> return ids[start : start + small + (rank < extra)], consumed + small + (rank < extra)
+# ~ return ids[start : start + small + (rank < extra)], consumed + len(ids)
+# ~~ ==> return ids[start : start + small + (rank < extra)], consumed + small + (rank < extra)
 
 
 # %% wrong: position per rank => values

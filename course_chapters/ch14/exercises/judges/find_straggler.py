@@ -71,7 +71,8 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
     )
     large = row([[8.0, 8, 8, 9 + 2 * more_by]] * 3, [[1.0, 1, 1, 1.5 + more_by]] * 3)
     others = row([[8.0, 8, 8, 8, 8 + more_by + 3]] * 3, [[1.0, 1 + more_by + 4, 1, 1, 1 + more_by + 3.5]] * 3)
-    # In `uneven` the lower median, 8 instead of 8.5, would blame computation. In `alternate` another rank loads slowly in each step.
+    # In `uneven` the lower median, 8 instead of 8.5, would blame computation. In `alternate` another rank loads slowly
+    # in each step.
     uneven = row([[8.0, 8, 9, 12 + more_by]] * 3, [[1.0, 1, 1, 4.75 + more_by]] * 3)
     turns = [[4.0 if rank == at else 1.0 for rank in range(3)] + [5.5 + more_by, 1.0] for at in range(3)]
     alternate = row([[8.0, 8, 8, 12 + more_by, 8]] * 3, turns)
@@ -139,9 +140,11 @@ JUDGING = Judging(
     shares="values:found 0.4, generality:limits 0.3, generality:several 0.3",
     cases=_straggler_cases,
     verdicts=oracle(lambda params, case, outcome: _straggler_fault(case, outcome.value), named=True),
-    why="""The slow rank is the one that waits least: the others wait for it. Own time within a step tells it apart, the median is not moved by it, and
-counting steps keeps a single long step, such as a checkpoint, from being blamed on a rank.""",
-    pytorch="`torch.profiler` traces give the three times per rank; MegaScale and others compare them across ranks in the same way.",
+    why="""The slow rank is the one that waits least: the others wait for it. Own time within a step tells it apart, the
+median is not moved by it, and counting steps keeps a single long step, such as a checkpoint, from being blamed on a
+rank.""",
+    pytorch="`torch.profiler` traces give the three times per rank; MegaScale and others compare them across ranks in "
+    "the same way.",
 )
 
 ANSWERS = r'''from statistics import mean, median, median_high, median_low
@@ -167,11 +170,14 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
     ### END SOLUTION
 
 # %% right: counts on which steps each rank is late
-# ~ sum(step[rank] > factor * median(step) for step in own) > len(own) / 2 ==> 2 * [step[rank] - factor * median(step) > 0 for step in own].count(True) > len(own)
-# ~ max(late, key=lambda each: (sum(step[each] for step in own), -each)) ==> sorted(late, key=lambda each: (-sum(step[each] for step in own), each))[0]
+# ~ sum(step[rank] > factor * median(step) for step in own) > len(own) / 2
+# ~~ ==> 2 * [step[rank] - factor * median(step) > 0 for step in own].count(True) > len(own)
+# ~ max(late, key=lambda each: (sum(step[each] for step in own), -each))
+# ~~ ==> sorted(late, key=lambda each: (-sum(step[each] for step in own), each))[0]
 # %% wrong: blames the waiting => values
 # > the rank that waits longest is done first; the others wait for somebody else.
-# ~ [rank for rank in ranks if sum(step[rank] > factor * median(step) for step in own) > len(own) / 2] ==> sorted(ranks, key=lambda each: -sum(step[each] for step in wait))[:1]
+# ~ [rank for rank in ranks if sum(step[rank] > factor * median(step) for step in own) > len(own) / 2]
+# ~~ ==> sorted(ranks, key=lambda each: -sum(step[each] for step in wait))[:1]
 # %% wrong: mean of ranks => generality
 # > a slow rank raises the mean of the ranks; take the median.
 # ~ factor * median(step) ==> factor * mean(step)
@@ -213,7 +219,8 @@ def straggler(compute, data, wait) -> tuple[int, str] | None:
 # ~ factor * median(step) ==> factor * median_high(step)
 # %% wrong: late most often => generality
 # > of several stragglers this takes the one that is late most often; take the one with the largest own time in all.
-# ~ (sum(step[each] for step in own), -each) ==> (sum(step[each] > factor * median(step) for step in own), sum(step[each] for step in own), -each)
+# ~ (sum(step[each] for step in own), -each)
+# ~~ ==> (sum(step[each] > factor * median(step) for step in own), sum(step[each] for step in own), -each)
 # %% wrong: the kind of the last step => generality other-kind
 # > the rank is right, and its kind is that of all steps, not of the last one.
 # ~ sum(step[rank] - median(step) for step in table) ==> table[-1][rank] - median(table[-1])

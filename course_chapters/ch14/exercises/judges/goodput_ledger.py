@@ -16,7 +16,8 @@ right = Worked("goodput-ledger")
 
 
 def _log(rng: random.Random, steps: int, every: int, *fail: tuple[int, int | None, int]) -> Log:
-    """A log of so many steps; each of `fail` is (step after which it fails, step to resume from or None for the newest, failed restarts)."""
+    """A log of so many steps; each of `fail` is (step after which it fails, step to resume from or None for the newest,
+    failed restarts)."""
     second, at, newest, todo = 100.0 * rng.randrange(9), 0, 0, list(fail)
     log: list[tuple[float, str, int | None]] = [(second, "start", 0)]
 
@@ -92,9 +93,11 @@ JUDGING = Judging(
     shares=shares(ledger=(0.4, 0.6)),
     cases=_cases,
     verdicts=_verdicts,
-    why="""Whether a step's time was well spent is known only later, when no restart has thrown it away. Goodput is work over the whole
-time. What it lacks has three causes, with three remedies: lost work asks for shorter intervals, saves for faster writing, restarts for a faster start.""",
-    pytorch="Google's `ml-goodput-measurement` library and torchtitan's fault-tolerance logs split the time of a job in the same way.",
+    why="""Whether a step's time was well spent is known only later, when no restart has thrown it away. Goodput is work
+over the whole time. What it lacks has three causes, with three remedies: lost work asks for shorter intervals, saves
+for faster writing, restarts for a faster start.""",
+    pytorch="Google's `ml-goodput-measurement` library and torchtitan's fault-tolerance logs split the time of a job "
+    "in the same way.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -152,7 +155,8 @@ def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
 # ~ down = True ==> down = False
 # %% wrong: kept is kept => generality
 # > steps that one restart keeps can still be lost in a later one.
-# ~ steps, down = [each for each in steps if each[0] <= step], False ==> spent["work"] += sum(each for number, each in steps if number <= step)
+# ~ steps, down = [each for each in steps if each[0] <= step], False
+# ~~ ==> spent["work"] += sum(each for number, each in steps if number <= step)
 # +             steps, down = [], False
 # ~ spent["work"] = sum ==> spent["work"] += sum
 # %% wrong: from second 0 => values

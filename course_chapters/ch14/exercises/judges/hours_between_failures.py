@@ -52,9 +52,11 @@ JUDGING = Judging(
     shares=shares(between=(0.25, 0.25), chance=(0.25, 0.25)),
     cases=_log_cases,
     verdicts=table(BETWEEN, CHANCE),
-    why="""Rates add up: each GPU fails at the same rate, so twice the GPUs fail twice as often. Nothing fails in t hours with probability
-e^(−t/M). The expected number of failures, t/M, is close to the chance of one only while it is small.""",
-    pytorch="`torchrun --max-restarts` bounds the restarts of a job. Choose it from the expected number of failures, hours / hours between them.",
+    why="""Rates add up: each GPU fails at the same rate, so twice the GPUs fail twice as often. Nothing fails in t
+hours with probability e^(−t/M). The expected number of failures, t/M, is close to the chance of one only while it is
+small.""",
+    pytorch="`torchrun --max-restarts` bounds the restarts of a job. Choose it from the expected number of failures, "
+    "hours / hours between them.",
 )
 
 ANSWERS = r'''import math

@@ -23,7 +23,8 @@ SPARES = Column(
     unit="servers",
     want=_fewest,
     words=lambda n, m, r, c: (
-        f"{count_text(n, 'server')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most {100 * c:g} %"
+        f"{count_text(n, 'server')}, {count_text(m, 'hour')} to a failure, {r:g} of repair, waiting at most "
+        f"{100 * c:g} %"
     ),
     rel=EXACT,
 )
@@ -59,8 +60,9 @@ JUDGING = Judging(
     shares=shares(spares=(0.4, 0.6)),
     cases=_spare_cases,
     verdicts=table(SPARES),
-    why="""With s spares there are servers + s machines, each under repair with the same probability, so their number is binomial. The job waits when
-more than s are. The mean is far too few: half of the time more than that are under repair.""",
+    why="""With s spares there are servers + s machines, each under repair with the same probability, so their number
+is binomial. The job waits when more than s are. The mean is far too few: half of the time more than that are under
+repair.""",
     pytorch="`torchrun --nnodes=MIN:MAX` lets a job begin with fewer servers, so it need not wait for the last spare.",
 )
 
@@ -82,7 +84,9 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
     ### END SOLUTION
 
 # %% right: term by term
-# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k) ==> math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(down or 1) + (n - k) * math.log1p(-down))
+# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
+# ~~ ==> math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) + k * math.log(down or 1) + (n - k) *
+# ~~ math.log1p(-down))
 # %% wrong: mean => values
 # > these are the servers under repair on average; half of the time there are more.
 # ~ extra = 0 ==> return math.ceil(servers * down)
@@ -91,7 +95,8 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
 # ~ servers + extra ==> servers
 # %% wrong: poisson => values
 # > the Poisson distribution is close, not exact, and knows no spares that break.
-# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k) ==> math.exp(-servers * down) * math.prod(servers * down / i for i in range(1, k + 1))
+# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
+# ~~ ==> math.exp(-servers * down) * math.prod(servers * down / i for i in range(1, k + 1))
 # %% wrong: strictly less => generality
 # > a probability equal to the bound is allowed.
 # ~ if 1 - runs <= chance + 1e-12: ==> if 1 - runs < chance - 1e-12 or down == 0 or chance == 1:
@@ -104,7 +109,8 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
 # %% wrong: the share of repair over operation => values -
 # ~ (mtbf + repair) ==> mtbf / 2
 # %% wrong: no repair is not foreseen => generality -
-# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k) ==> math.comb(n, k) * math.exp(k * math.log(down) + (n - k) * math.log1p(-down))
+# ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
+# ~~ ==> math.comb(n, k) * math.exp(k * math.log(down) + (n - k) * math.log1p(-down))
 # %% wrong: at most a hundred => generality ~
 # ~ <= chance + 1e-12: ==> <= chance + 1e-12 or extra == 100:
 '''

@@ -88,9 +88,9 @@ JUDGING = Judging(
     shares="values:odd 0.3, generality:votes 0.25, generality:bits 0.2, cost:bytes 0.15, protocol:safe 0.1",
     cases=_cases,
     verdicts=oracle(_fault, {"cost:bytes": _bytes}),
-    why="A digest of 8 bytes changes with every single bit, and two different gradients have the same one by chance only once "
-    "in 2⁶⁴. A majority names who differs from it. It cannot name who is right: if more than half of the replicas "
-    "have the same wrong bit, the others are blamed.",
+    why="A digest of 8 bytes changes with every single bit, and two different gradients have the same one by chance "
+    "only once in 2⁶⁴. A majority names who differs from it. It cannot name who is right: if more than half of "
+    "the replicas have the same wrong bit, the others are blamed.",
     pytorch="`torch.hash_tensor` gives such a digest on the device; `all_gather` of one number per rank does the rest.",
 )
 

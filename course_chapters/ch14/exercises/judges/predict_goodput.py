@@ -17,8 +17,8 @@ JUDGING = prediction(
     "%",
     truth=lost_percent,
     reveal=lambda params: f"{lost_percent(params):.1f} % of the time is lost.",
-    why="""At the best interval, saves and repeated work cost about √(save / 2M) each, and restarts cost restart / M. Shorter
-saves and shorter restarts both help; a longer time between failures helps most.""",
+    why="""At the best interval, saves and repeated work cost about √(save / 2M) each, and restarts cost restart / M.
+Shorter saves and shorter restarts both help; a longer time between failures helps most.""",
 )
 
 ANSWERS = r'''import math

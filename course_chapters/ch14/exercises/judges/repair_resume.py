@@ -62,9 +62,11 @@ JUDGING = Judging(
     shares="values:undisturbed 0.2, values:resumed 0.4, generality:runs 0.4",
     cases=_loop_cases,
     verdicts=oracle(lambda params, case, outcome: _loop_fault(case, outcome.value), named=True),
-    why="""A checkpoint is a promise: these weights have had exactly so many updates. Everything else follows from that number: the epoch, the
-place in it, and how often the data was shuffled. Each bug breaks the promise silently, for the loop still runs to its end.""",
-    pytorch="A `StatefulDataLoader` and `Stateful` trainers save the position; a test that kills the job and compares weights bit by bit finds these bugs.",
+    why="""A checkpoint is a promise: these weights have had exactly so many updates. Everything else follows from that
+number: the epoch, the place in it, and how often the data was shuffled. Each bug breaks the promise silently, for the
+loop still runs to its end.""",
+    pytorch="A `StatefulDataLoader` and `Stateful` trainers save the position; a test that kills the job and compares "
+    "weights bit by bit finds these bugs.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -103,17 +105,21 @@ def train(job, steps: int) -> None:
 # > after a restart, `job.shuffled()` begins with the first epoch's order again.
 # ~ drawn, order = 0, [] ==> drawn, order = step // job.batches + 1, job.shuffled()
 # %% wrong: early and late epoch => values early  from: early
-# > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step that is already counted.
+# > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step
+# > that is already counted.
 # ~ divmod(step, job.batches) ==> divmod(step + 1, job.batches)
 # %% wrong: early and afresh => values early  from: early
-# > the checkpoint counts an update that its weights have not had. Also, after a restart, `job.shuffled()` begins with the first epoch's order again.
+# > the checkpoint counts an update that its weights have not had. Also, after a restart, `job.shuffled()` begins with
+# > the first epoch's order again.
 # ~ drawn, order = 0, [] ==> drawn, order = step // job.batches + 1, job.shuffled()
 # %% wrong: late epoch and afresh => values late-epoch
-# > epoch and place in it are computed from a step that is already counted. Also, after a restart, `job.shuffled()` begins with the first epoch's order again.
+# > epoch and place in it are computed from a step that is already counted. Also, after a restart, `job.shuffled()`
+# > begins with the first epoch's order again.
 # ~ drawn, order = 0, [] ==> drawn, order = (step + 1) // job.batches + 1, job.shuffled()
 # ~ divmod(step, job.batches) ==> divmod(step + 1, job.batches)
 # %% wrong: as given => values early  from: the card
-# > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step that is already counted, and after a restart `job.shuffled()` begins with the first epoch's order again.
+# > the checkpoint counts an update that its weights have not had. Also, epoch and place in it are computed from a step
+# > that is already counted, and after a restart `job.shuffled()` begins with the first epoch's order again.
 # %% wrong: one order too many => values
 # > an order too many is drawn where an epoch begins.
 # ~ while drawn <= epoch: ==> while drawn <= epoch + (place == 0):

@@ -57,9 +57,11 @@ JUDGING = Judging(
     shares="values:resume 0.5, generality:moments 0.5",
     cases=_resume_cases,
     verdicts=oracle(lambda params, case, outcome: _resume_fault(case, outcome.value), named=True),
-    why="""Whatever the next step reads is state: also the buffers of the model, the counter behind the loss scale, and two random generators. A
-`state_dict` refers to the live tensors, so whoever writes it later writes later numbers. Copy first; the copy is what stops the training.""",
-    pytorch="`torch.distributed.checkpoint.async_save` copies to CPU memory first, for this reason; `Stateful` objects bring their own `state_dict`.",
+    why="""Whatever the next step reads is state: also the buffers of the model, the counter behind the loss scale, and
+two random generators. A `state_dict` refers to the live tensors, so whoever writes it later writes later numbers. Copy
+first; the copy is what stops the training.""",
+    pytorch="`torch.distributed.checkpoint.async_save` copies to CPU memory first, for this reason; `Stateful` "
+    "objects bring their own `state_dict`.",
 )
 
 ANSWERS = r'''import copy
@@ -98,7 +100,8 @@ def restore(trainer, saved: dict) -> None:
     ### END SOLUTION
 
 # %% right: in a list, the average copied in place
-# ~ return copy.deepcopy(state)  # the training goes on before this is written ==> return [copy.deepcopy(each) for each in state.values()]
+# ~ return copy.deepcopy(state)  # the training goes on before this is written
+# ~~ ==> return [copy.deepcopy(each) for each in state.values()]
 #       """Puts a state that was saved into another trainer."""
 # +     names = "model", "optimizer", "schedule", "shuffles", "dropout", "data", "average", "scale"
 # +     saved = dict(zip(names, saved))
@@ -114,13 +117,16 @@ def restore(trainer, saved: dict) -> None:
 # ~ copy.deepcopy(state) ==> state
 # %% wrong: model and optimizer live => values alias
 # > the tensors of the model and of the optimizer moved on with the training: a `state_dict` refers to the live ones.
-# ~ copy.deepcopy(state) ==> {key: each if key in ("model", "optimizer") else copy.deepcopy(each) for key, each in state.items()}
+# ~ copy.deepcopy(state)
+# ~~ ==> {key: each if key in ("model", "optimizer") else copy.deepcopy(each) for key, each in state.items()}
 # %% wrong: model and average live => values alias
 # > the tensors of the model and of the average moved on with the training: they are the live ones.
-# ~ copy.deepcopy(state) ==> {key: each if key in ("model", "average") else copy.deepcopy(each) for key, each in state.items()}
+# ~ copy.deepcopy(state)
+# ~~ ==> {key: each if key in ("model", "average") else copy.deepcopy(each) for key, each in state.items()}
 # %% wrong: optimizer and average live => values alias
 # > the optimizer's moments and the average moved on with the training: they are the live ones.
-# ~ copy.deepcopy(state) ==> {key: each if key in ("optimizer", "average") else copy.deepcopy(each) for key, each in state.items()}
+# ~ copy.deepcopy(state)
+# ~~ ==> {key: each if key in ("optimizer", "average") else copy.deepcopy(each) for key, each in state.items()}
 # %% wrong: model live => values alias
 # > the model's tensors moved on with the training: its `state_dict` refers to the live ones.
 # ~ copy.deepcopy(state) ==> copy.deepcopy(state) | {"model": state["model"]}

@@ -67,9 +67,11 @@ JUDGING = Judging(
     shares="values:skips 0.3, values:rollbacks 0.3, generality:edges 0.4",
     cases=_guard_cases,
     verdicts=oracle(lambda params, case, outcome: _guard_fault(case, outcome.value), named=True),
-    why="""A median over accepted losses is not moved by the spikes that it is to find. One bad batch is skipped; several in a row mean that the weights
-are already hurt, and only an older checkpoint helps. PaLM's authors did both: they went back and left out the batches around the spike.""",
-    pytorch="There is no such guard in PyTorch; `torch.nn.utils.clip_grad_norm_(…, error_if_nonfinite=True)` stops at NaN.",
+    why="""A median over accepted losses is not moved by the spikes that it is to find. One bad batch is skipped;
+several in a row mean that the weights are already hurt, and only an older checkpoint helps. PaLM's authors did both:
+they went back and left out the batches around the spike.""",
+    pytorch="There is no such guard in PyTorch; `torch.nn.utils.clip_grad_norm_(…, error_if_nonfinite=True)` "
+    "stops at NaN.",
 )
 
 ANSWERS = r'''import math
@@ -178,7 +180,8 @@ class SpikeGuard:
 # ~ if len(self.kept) == self.kept.maxlen: ==> if self.kept:
 # %% wrong: nan not counted => generality
 # > NaN and infinity are spikes: they count as well.
-# ~ (self.row + 1) % self.patience ==> (self.row + 1) % self.patience if math.isfinite(loss) else self.row or -self.patience
+# ~ (self.row + 1) % self.patience
+# ~~ ==> (self.row + 1) % self.patience if math.isfinite(loss) else self.row or -self.patience
 # %% wrong: all guards share one count => values -
 # ~ self.patience, self.row = ==> self.patience, SpikeGuard.row =
 # ~ self.row = 0 ==> SpikeGuard.row = 0

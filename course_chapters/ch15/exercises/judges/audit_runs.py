@@ -8,9 +8,10 @@ JUDGING = audit(
     ITEMS,
     Worked("audit-runs"),
     CAUSES,
-    why=f"""An MFU depends on its denominator: {104 * 312 / 989.5:.0f} %, not 104, of the peak of the device that ran; {9600 * 5 / 989.5:.0f} %, not 24, of the
-dense peak. Its numerator has no second forward pass: 52 % of the peak is an MFU of {100 * 163 * 3 / 4 / 312:.0f}. Check shares and sums against their
-own rows: 148 of 419 is {148 / 419:.1%}, and the three models took {(184_320 + 368_640 + 1_720_320) / 1e6:.2f} million hours.""",
+    why=f"""An MFU depends on its denominator: {104 * 312 / 989.5:.0f} %, not 104, of the peak of the device that ran;
+{9600 * 5 / 989.5:.0f} %, not 24, of the dense peak. Its numerator has no second forward pass: 52 % of the peak is an
+MFU of {100 * 163 * 3 / 4 / 312:.0f}. Check shares and sums against their own rows: 148 of 419 is {148 / 419:.1%}, and
+the three models took {(184_320 + 368_640 + 1_720_320) / 1e6:.2f} million hours.""",
     pytorch="torchtitan logs tokens/s, TFLOP/s and MFU side by side, so you can recompute each from the others.",
 )
 

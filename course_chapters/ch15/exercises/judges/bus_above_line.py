@@ -105,9 +105,10 @@ JUDGING = Judging(
     shares={"values:cause": 0.25, "values:rate": 0.25, "generality:cause": 0.25, "generality:rate": 0.25},
     cases=_cases,
     verdicts=table((CAUSE, RATE)),
-    why=f"""Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does the sums, or a tree joins two servers,
-each wire carries the tensor once: {published()["printed"] / 1e9:.0f} GB/s on eight H200 are {published()["printed"] * 8 / 14 / 1e9:.0f} on each link. The other causes are
-unit, direction, width, wires and clock; each is a factor that you can divide out.""",
+    why=f"""Bus bandwidth is defined so that a ring on a flat network shows the speed of its links. Where a switch does
+the sums, or a tree joins two servers, each wire carries the tensor once: {published()["printed"] / 1e9:.0f} GB/s on
+eight H200 are {published()["printed"] * 8 / 14 / 1e9:.0f} on each link. The other causes are unit, direction, width,
+wires and clock; each is a factor that you can divide out.""",
     pytorch="nccl-tests' doc/PERFORMANCE.md defines the number; `NCCL_ALGO=Ring` makes it the wire's rate again.",
 )
 

@@ -94,10 +94,11 @@ JUDGING = Judging(
     "generality:overlaps 0.3, generality:edges 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="""Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) − union(computing), so you need not find any
-overlap. Sums of kernel times count moments twice; wall time less computing mistakes idle time, for instance behind a slow data loader, for communication.""",
-    pytorch="""`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels contain `nccl`. `course_runs.tracing`
-reads them, and `course_lib.cluster.intervals` adds them up.""",
+    why="""Kernels are intervals, and what counts is the length of a union. Exposed communication is union(both) −
+union(computing), so you need not find any overlap. Sums of kernel times count moments twice; wall time less computing
+mistakes idle time, for instance behind a slow data loader, for communication.""",
+    pytorch="""`torch.profiler` gives events of device type CUDA with a `time_range`; the names of NCCL's kernels
+contain `nccl`. `course_runs.tracing` reads them, and `course_lib.cluster.intervals` adds them up.""",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -141,13 +142,16 @@ def step_times(kernels, begin, end):
     return found
 # %% wrong: the public form => values public-form unless copies=neither
 # > this solves the public form of the exercise: copies count as communication here.
-# ~ talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"} ==> talks = {"communication"}
+# ~ talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"}
+# ~~ ==> talks = {"communication"}
 # %% wrong: copies count as communication => values other-form unless copies=talk
 # > leave copies out here.
-# ~ talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"} ==> talks = {"communication", "copy"}
+# ~ talks = {"communication", "copy"} if params("exposed-seconds").copies == "talk" else {"communication"}
+# ~~ ==> talks = {"communication", "copy"}
 # %% wrong: copies compute => values
 # > a copy does not compute.
-# ~ busy({"compute"}), busy(talks), busy({"compute", *talks}) ==> busy({"compute", "copy"}), busy(talks - {"copy"}), busy({"compute", "copy", *talks})
+# ~ busy({"compute"}), busy(talks), busy({"compute", *talks})
+# ~~ ==> busy({"compute", "copy"}), busy(talks - {"copy"}), busy({"compute", "copy", *talks})
 # %% wrong: wall time less computing => values
 # > an idle GPU does not communicate.
 #       compute, talk, either = busy({"compute"}), busy(talks), busy({"compute", *talks})
@@ -170,7 +174,8 @@ def step_times(kernels, begin, end):
 # ~ compute + talk - either ==> hidden
 # %% wrong: pairs summed => values  from: one by one
 # > the overlaps of all pairs were added up; a moment is hidden once.
-# ~ sum(busy({"compute"}, *span) for span in cut) ==> sum(max(0, min(e, d) - max(s, c)) for s, e in cut for kind, _, c, d in kernels if kind == "compute")
+# ~ sum(busy({"compute"}, *span) for span in cut)
+# ~~ ==> sum(max(0, min(e, d) - max(s, c)) for s, e in cut for kind, _, c, d in kernels if kind == "compute")
 # ~ sum(e - s for s, e in cut) ==> talk
 # %% wrong: streams added up => values
 # > each stream was measured by itself; streams run side by side.
@@ -196,7 +201,8 @@ def step_times(kernels, begin, end):
 # ~ if stop > start: ==> if stop > begin and start < end:
 # %% wrong: unsorted => values
 # > kernels were taken in the order of the list; they come in any order.
-# ~ sorted((s, e) for kind, _, s, e in kernels if kind in kinds): ==> ((s, e) for kind, _, s, e in kernels if kind in kinds):
+# ~ sorted((s, e) for kind, _, s, e in kernels if kind in kinds):
+# ~~ ==> ((s, e) for kind, _, s, e in kernels if kind in kinds):
 # %% wrong: hidden twice => values
 # > hidden communication was subtracted twice from the whole.
 # ~ "idle": end - begin - either ==> "idle": end - begin - compute - talk
@@ -210,7 +216,8 @@ def step_times(kernels, begin, end):
 #       compute, talk, either = busy({"compute"}), busy(talks), busy({"compute", *talks})
 # +     begin, end, compute, talk, either = (1e3 * each for each in (begin, end, compute, talk, either))
 # %% wrong: nothing to cover => generality raised
-# ~ busy({"compute"}), busy(talks) ==> busy({"compute"}) + 0 * min(s for kind, _, s, _ in kernels if kind == "compute"), busy(talks)
+# ~ busy({"compute"}), busy(talks)
+# ~~ ==> busy({"compute"}) + 0 * min(s for kind, _, s, _ in kernels if kind == "compute"), busy(talks)
 # %% wrong: the dictionary lacks a part => values missing-part
 # -         "idle": end - begin - either,
 '''

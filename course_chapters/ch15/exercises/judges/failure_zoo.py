@@ -186,10 +186,12 @@ JUDGING = Judging(
     shares={"values:shown": 0.35, "generality:unseen": 0.65},
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value)),
-    why="""Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors' text, and what a rank was doing is
-better evidence than what it reported. Faults without an error need comparisons in a healthy run: versions before it, checksums and times during it.""",
-    pytorch="""torchrun's “Root Cause (first observed failure)” is this order; the flight recorder (`TORCH_FR_BUFFER_SIZE`) keeps each rank's last collectives.
-NCCL has a timeout and no check for mismatches, except with `TORCH_DISTRIBUTED_DEBUG=DETAIL`.""",
+    why="""Ranks that fail are silent; ranks that wait complain. The order of exits is better evidence than the errors'
+text, and what a rank was doing is better evidence than what it reported. Faults without an error need comparisons in a
+healthy run: versions before it, checksums and times during it.""",
+    pytorch="""torchrun's “Root Cause (first observed failure)” is this order; the flight recorder
+(`TORCH_FR_BUFFER_SIZE`) keeps each rank's last collectives. NCCL has a timeout and no check for mismatches, except with
+`TORCH_DISTRIBUTED_DEBUG=DETAIL`.""",
 )
 
 ANSWERS = r'''from collections import Counter
@@ -265,7 +267,8 @@ def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tup
 #           return "version", rank, 0
 # +     for note in notes:
 # +         others = [other["work"] for other in notes if other is not note]
-# +         slow = [mine >= 3 * median((work[step:] or [1])[0] for work in others) for step, mine in enumerate(note["work"])]
+# +         slow = [mine >= 3 * median((work[step:] or [1])[0] for work in others) for step, mine in
+# ~~ enumerate(note["work"])]
 # +         if len(slow) > 3 and all(slow[-3:]):
 # +             return "slow", note["rank"], next(step for step in range(len(slow)) if all(slow[step:]))
 # %% wrong: everybody in a collective is a hang => generality not-mismatched

@@ -63,11 +63,11 @@ JUDGING = Judging(
     shares={"values:recorded": 0.4, "values:mixed": 0.2, "generality:jobs": 0.4},
     cases=_cases,
     verdicts=one_verdict(table(PEAK)),
-    why="""A peak is one moment, and the parts are not largest at the same one. Where activations dominate, the peak is the beginning of the backward pass, when
-no gradients exist; where state dominates, it is the end. However many ranks share state and gradients, two units, one whole gradient and a unit's work space
-remain.""",
-    pytorch="""`torch.cuda.max_memory_allocated()` gives the peak, and `torch.cuda.memory._record_memory_history()` shows what was there; `fully_shard(...,
-reshard_after_forward=False)` keeps units gathered.""",
+    why="""A peak is one moment, and the parts are not largest at the same one. Where activations dominate, the peak is
+the beginning of the backward pass, when no gradients exist; where state dominates, it is the end. However many ranks
+share state and gradients, two units, one whole gradient and a unit's work space remain.""",
+    pytorch="""`torch.cuda.max_memory_allocated()` gives the peak, and `torch.cuda.memory._record_memory_history()`
+shows what was there; `fully_shard(..., reshard_after_forward=False)` keeps units gathered.""",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -93,11 +93,13 @@ def fsdp_peak(job: dict) -> dict[str, float]:
 
 # %% right: from the last unit back
 # ~ (4 + 8) * (sum(units) + job["rest"]) / ranks ==> (4 / ranks + 8 / ranks) * (sum(units) + job["rest"])
-# ~ sum(units[first : u + 1]) + job["rest"] ==> job["rest"] + (sum(units[max(u - 1, 0) : u + 1]) if job["reshard"] else sum(units) - sum(units[u + 1 :]))
+# ~ sum(units[first : u + 1]) + job["rest"]
+# ~~ ==> job["rest"] + (sum(units[max(u - 1, 0) : u + 1]) if job["reshard"] else sum(units) - sum(units[u + 1 :]))
 # ~ for u in range(len(units))), key ==> for u in reversed(range(len(units)))), key
 # %% wrong: most of each => values
 # > this is the largest value that this part ever has; return the parts of **one** moment.
-# ~ return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values())) ==> return {name: max(during(u)[name] for u in range(len(units))) for name in during(0)}
+# ~ return max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
+# ~~ ==> return {name: max(during(u)[name] for u in range(len(units))) for name in during(0)}
 # %% wrong: always the last => values
 # > this is the moment of the last unit's backward; another moment is fuller here.
 # ~ max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values())) ==> during(len(units) - 1)
@@ -105,7 +107,8 @@ def fsdp_peak(job: dict) -> dict[str, float]:
 # > this is the moment of the first unit's backward; another moment is fuller here.
 # ~ max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values())) ==> during(0)
 # %% wrong: one number => values one-number
-# ~ max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values())) ==> max(sum(during(u).values()) for u in range(len(units)))
+# ~ max((during(u) for u in range(len(units))), key=lambda parts: sum(parts.values()))
+# ~~ ==> max(sum(during(u).values()) for u in range(len(units)))
 # %% wrong: not shared out => values
 # > this is the sum over all ranks; one rank holds its share.
 # ~ (sum(units) + job["rest"]) / ranks ==> (sum(units) + job["rest"])

@@ -50,7 +50,8 @@ def link_of(kind: str, alpha: float, beta: float, rng: random.Random) -> Link:
 
 
 def sweep(seconds: Callable[[float], float], rng: random.Random, skip: int | None = None) -> Sweep:
-    """Rows of a link, perhaps without one size: a slow first repeat, some disturbed ones, the rest off by a few per cent."""
+    """Rows of a link, perhaps without one size: a slow first repeat, some disturbed ones, the rest off by a few per
+    cent."""
     rows = []
     for nbytes in (SMALLEST * STEP**place for place in range(SIZES) if place != skip):
         true = seconds(nbytes) * rng.uniform(0.98, 1.02)
@@ -137,7 +138,8 @@ def _honest_fault(case: Case, rows: Sweep, got: Mapping[str, Any]) -> Fault | No
 
 
 def _ratio_fault(case: Case, row: Mapping[str, Any], got: Any, want: Any, seen: Any) -> Fault | None:
-    """What is wrong with one ratio: `want` is that of the answer's own fit without this size, `seen` of the one with it."""
+    """What is wrong with one ratio: `want` is that of the answer's own fit without this size, `seen` of the one with
+    it."""
     where = f"{case.name}, {bytes_text(row['nbytes'])}"
     if not is_number(got):
         return "not-a-number", f"{where}: expected a ratio, got {describe(got)}."
@@ -175,11 +177,11 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=_verdicts,
     within=0.01,
-    why="""Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least squares on raw seconds fits the largest
-message only, and one line through two regimes describes neither. Medians ignore disturbed repeats. A ratio that stays far from 1 is a finding: there the line
-does not describe the link.""",
-    pytorch="""`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches between protocols at such a border
-(`NCCL_PROTO`).""",
+    why="""Test a fit where it can fail: on a size that it has not seen. Errors are relative to each time, so least
+squares on raw seconds fits the largest message only, and one line through two regimes describes neither. Medians ignore
+disturbed repeats. A ratio that stays far from 1 is a finding: there the line does not describe the link.""",
+    pytorch="""`./course run collectives` measures the sweep; nccl-tests prints the same for GPUs. NCCL switches between
+protocols at such a border (`NCCL_PROTO`).""",
 )
 
 ANSWERS = r'''import statistics

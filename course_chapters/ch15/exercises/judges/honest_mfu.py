@@ -175,10 +175,11 @@ JUDGING = Judging(
     "generality:refusals 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="""An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in step, and the slowest one decides when a
-step is over. The first steps compile and allocate. A number above the peak, or steps that do not add up to the wall clock, describe the clock and not the
-machine: no MFU follows.""",
-    pytorch="Call `torch.cuda.synchronize()` before each reading; torchtitan's metrics and `course_runs.evidence_checks` ask the same questions of a log.",
+    why="""An MFU is a fraction of a peak, so use the right one: dense, of this dtype, of all devices. Ranks work in
+step, and the slowest one decides when a step is over. The first steps compile and allocate. A number above the peak, or
+steps that do not add up to the wall clock, describe the clock and not the machine: no MFU follows.""",
+    pytorch="Call `torch.cuda.synchronize()` before each reading; torchtitan's metrics and "
+    "`course_runs.evidence_checks` ask the same questions of a log.",
 )
 
 ANSWERS = r'''import statistics
@@ -243,15 +244,19 @@ def honest_mfu(run: dict) -> tuple[float, float, float] | str:
 # ~ (statistics.median(timed), timed[9 ==> (min(timed), timed[9
 # %% wrong: all rows => values
 # > this is the median of all ranks' rows; first find one number for each step.
-# ~ (statistics.median(timed), timed[9 ==> (statistics.median(row["seconds"] for row in run["rows"] if row["step"] >= run["warm_up"]), timed[9
+# ~ (statistics.median(timed), timed[9
+# ~~ ==> (statistics.median(row["seconds"] for row in run["rows"] if row["step"] >= run["warm_up"]), timed[9
 # %% wrong: first rank => values
 # > another rank was still working.
-# ~ (statistics.median(timed), timed[9 ==> (statistics.median(row["seconds"] for row in run["rows"] if row["rank"] == 0 and row["step"] >= run["warm_up"]), timed[9
+# ~ (statistics.median(timed), timed[9
+# ~~ ==> (statistics.median(row["seconds"] for row in run["rows"] if row["rank"] == 0 and row["step"] >=
+# ~~ run["warm_up"]), timed[9
 # %% wrong: mean rank => values
 # > a step lasts until its slowest rank has finished.
 #       work = run["model_flops_per_token"] * run["tokens_per_step"]
 # +     of = lambda step: statistics.fmean(row["seconds"] for row in run["rows"] if row["step"] == step)
-# ~ (statistics.median(timed), timed[9 ==> (statistics.median(of(step) for step in steps if step >= run["warm_up"]), timed[9
+# ~ (statistics.median(timed), timed[9
+# ~~ ==> (statistics.median(of(step) for step in steps if step >= run["warm_up"]), timed[9
 # %% wrong: fastest rank => values  from: mean rank
 # > this is the first rank to finish; others were still working.
 # ~ statistics.fmean(row ==> min(row
@@ -298,7 +303,8 @@ def honest_mfu(run: dict) -> tuple[float, float, float] | str:
 # ~ "above the roof" if found[0] > 1.02 else found ==> found
 # %% wrong: the roof is asked first => generality other-reason
 #       n = len(timed)
-# +     if run["model_flops_per_token"] * run["tokens_per_step"] / statistics.median(timed) / run["ranks"] / run["dense_flops"][run["dtype"]] > 1.02:
+# +     if run["model_flops_per_token"] * run["tokens_per_step"] / statistics.median(timed) / run["ranks"] /
+# ~~ run["dense_flops"][run["dtype"]] > 1.02:
 # +         return "above the roof"
 # %% wrong: too few steps before the warm-up => generality other-reason
 # ~ if run["warm_up"] < 1: ==> if run["warm_up"] < 1 and n >= 5:

@@ -68,10 +68,11 @@ JUDGING = Judging(
     shares={"values:peaks": 0.45, "values:most": 0.2, "generality:pipelines": 0.2, "generality:limits": 0.15},
     cases=_cases,
     verdicts=one_verdict(table(PEAKS, MOST)),
-    why="""A schedule decides how many micro-batches wait between forward and backward: all of them on every stage under GPipe; under 1F1B as many as there are
-stages from this one to the end. So 1F1B's memory stops growing with the number of micro-batches, and its first stage is the fullest.""",
-    pytorch="""`torch.distributed.pipelining.ScheduleGPipe` and `Schedule1F1B` run a `PipelineStage`, which keeps each micro-batch's outputs and received
-tensors until its backward.""",
+    why="""A schedule decides how many micro-batches wait between forward and backward: all of them on every stage under
+GPipe; under 1F1B as many as there are stages from this one to the end. So 1F1B's memory stops growing with the number
+of micro-batches, and its first stage is the fullest.""",
+    pytorch="""`torch.distributed.pipelining.ScheduleGPipe` and `Schedule1F1B` run a `PipelineStage`, which keeps each
+micro-batch's outputs and received tensors until its backward.""",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -88,7 +89,8 @@ def stage_peaks(job: dict, schedule: str, micro_batches: int) -> list[float]:
 
 
 def most_micro_batches(job: dict, schedule: str, memory: float) -> int | None:
-    """The most micro-batches with which every stage fits into `memory` bytes; 0 if not even one fits, None without a limit."""
+    """The most micro-batches with which every stage fits into `memory` bytes; 0 if not even one fits, None without a
+    limit."""
 
     ### BEGIN SOLUTION
     def fits(count: int) -> bool:

@@ -20,8 +20,9 @@ JUDGING = prediction(
     unit="seconds",
     truth=lambda params: recorded(params["run"])["measured"]["step_seconds"],
     reveal=_reveal,
-    why="""A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for the slowest process, library calls and
-shared cores come on top, and on a small model they dominate. The ratio of measured to predicted says how much remains to be explained.""",
+    why="""A roofline is not a forecast. Large matmuls alone give a floor. Everything that is not a matmul, waiting for
+the slowest process, library calls and shared cores come on top, and on a small model they dominate. The ratio of
+measured to predicted says how much remains to be explained.""",
     pytorch="`torch.utils.flop_counter.FlopCounterMode` counts a step's FLOPs; `torch.utils.benchmark.Timer` times it.",
 )
 

@@ -108,7 +108,8 @@ def machine(names: Sequence[str], rng: random.Random, tp: int, limits: Limits, r
 
 
 def _one_by_one(limits: Limits, rng: random.Random) -> list[Row]:
-    """Every version that may differ, every reason of a clock, other NVLinks, values on both sides of their limits and at them."""
+    """Every version that may differ, every reason of a clock, other NVLinks, values on both sides of their limits and
+    at them."""
     changes: list[Machine] = []
     for other in OTHER_VERSIONS:
         place = rng.randrange(2, 8)
@@ -195,10 +196,11 @@ JUDGING = Judging(
     "values:run 0.08, generality:lines 0.3, generality:run 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="""A step ends when the slowest rank has finished, so the worst GPU decides, never the mean. A low clock is not a fault by itself; ask for its reason.
-The placement of groups decides what a missing link costs. And what was not measured is not good news: it is degraded until somebody measures it.""",
-    pytorch="""`nvidia-smi topo -m`, `nvidia-smi --query-gpu=clocks_event_reasons.active`, nccl-tests' `all_reduce_perf`, and DCGM's `dcgmi diag -r 2`.
-`./course run tour` begins with the same questions.""",
+    why="""A step ends when the slowest rank has finished, so the worst GPU decides, never the mean. A low clock is not
+a fault by itself; ask for its reason. The placement of groups decides what a missing link costs. And what was not
+measured is not good news: it is degraded until somebody measures it.""",
+    pytorch="""`nvidia-smi topo -m`, `nvidia-smi --query-gpu=clocks_event_reasons.active`, nccl-tests'
+`all_reduce_perf`, and DCGM's `dcgmi diag -r 2`. `./course run tour` begins with the same questions.""",
 )
 
 ANSWERS = r'''import math
@@ -234,14 +236,19 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
     ### END SOLUTION
 
 # %% right: penalties in numbers, the words at the end
-# ~ return "degraded" if value is None or least <= value < sound else "healthy" if value >= sound else "refuse" ==> return ("healthy", "degraded", "refuse")[1 if value is None else sum(value < limit for limit in limits[name])]
+# ~ return "degraded" if value is None or least <= value < sound else "healthy" if value >= sound else "refuse"
+# ~~ ==> return ("healthy", "degraded", "refuse")[1 if value is None else sum(value < limit for limit in limits[name])]
 # ~ for b in range(a) if not links[a][b].startswith("NV") ==> for b in range(n) if a != b and links[a][b][:2] != "NV"
-# ~ all(rank == machine["versions"][0] for rank in machine["versions"]) ==> len({tuple(sorted(each.items())) for each in machine["versions"]}) == 1
-# ~ int(bits, 16) & SLOWED for bits in machine["reasons"] ==> int(bits, 0) & 1 << place for bits in machine["reasons"] for place in (3, 5, 6, 7)
+# ~ all(rank == machine["versions"][0] for rank in machine["versions"])
+# ~~ ==> len({tuple(sorted(each.items())) for each in machine["versions"]}) == 1
+# ~ int(bits, 16) & SLOWED for bits in machine["reasons"]
+# ~~ ==> int(bits, 0) & 1 << place for bits in machine["reasons"] for place in (3, 5, 6, 7)
 # ~ math.inf if files == -1 else files ==> 10**12 if files < 0 else files
-# ~ {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> ("go", "with care", "no-go")[max(("healthy", "degraded", "refuse").index(word) for word in lines.values())]
+# ~ {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst]
+# ~~ ==> ("go", "with care", "no-go")[max(("healthy", "degraded", "refuse").index(word) for word in lines.values())]
 # %% wrong: every machine is fine => values always-the-same
-# ~ lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> dict.fromkeys(lines, "healthy"), "go"
+# ~ lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst]
+# ~~ ==> dict.fromkeys(lines, "healthy"), "go"
 # %% wrong: torch alone is compared => values torch-alone
 # > is torch all that two ranks must have in common?
 # ~ rank == machine["versions"][0] ==> rank["torch"] == machine["versions"][0]["torch"]
@@ -254,7 +261,8 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
 # %% wrong: versions without what follows the plus => generality
 # > compare versions to the last digit, also what follows the plus.
 #       n, files = len(links), machine["open_files"]
-# +     machine = machine | {"versions": [each | {"torch": each["torch"].split("+")[0]} for each in machine["versions"]]}
+# +     machine = machine | {"versions": [each | {"torch": each["torch"].split("+")[0]} for each in
+# ~~ machine["versions"]]}
 # %% wrong: any reason for a clock is bad news => values idle-is-no-fault
 # > which reasons are harmless?
 # ~ int(bits, 16) & SLOWED ==> int(bits, 16)
@@ -312,7 +320,8 @@ def preflight(machine: dict, tp: int, limits: dict) -> tuple[dict[str, str], str
 # ~ "degraded": "with care" ==> "degraded": "no-go"
 # %% wrong: the run by the number of faults => values faults-counted
 # > this counts the lines with a fault; the worst one decides.
-# ~ lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> lines, ("go", "with care", "no-go")[min(sum(word != "healthy" for word in lines.values()), 2)]
+# ~ lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst]
+# ~~ ==> lines, ("go", "with care", "no-go")[min(sum(word != "healthy" for word in lines.values()), 2)]
 # %% wrong: lines alone => values wrong-shape
 # ~ return lines, {"refuse": "no-go", "degraded": "with care", "healthy": "go"}[worst] ==> return lines
 '''

@@ -80,7 +80,8 @@ def moved_traces(kept: Callable[[str], Trace], rng: random.Random) -> list[tuple
 
 
 def close_rates() -> list[tuple[list[float], list[float]]]:
-    """(rates, planned) that differ by little or at an end of the run, among them such small rates as large models have."""
+    """(rates, planned) that differ by little or at an end of the run, among them such small rates as large models
+    have."""
     small, exact = [1e-9 * step for step in range(1, 7)], [float(step) for step in range(1, 6)]
     changes = [(small, 0, 1.0), (small, 3, 1.001), (small, 4, 1 + 1.2e-6), (small, 1, 1 + 8e-7)]
     changes += [(exact, 0, 1.0), (exact, 4, 1.02), (exact, 0, 1.1), (exact, 1, 1.00005)]
@@ -141,9 +142,11 @@ JUDGING = Judging(
     shares={"values:step": 0.2, "values:cause": 0.2, "generality:steps": 0.15, "generality:causes": 0.45},
     cases=_cases,
     verdicts=_verdicts,
-    why="""Rates are exact, so they come first: find the step of the plan that has a wrong rate. Norms are noisy, so each question is about a ratio: the largest
-to the limit, to the first and to the median; the last to the first; the smallest to the limit.""",
-    pytorch="`clip_grad_norm_` returns the norm before clipping: log it. Save `scheduler.state_dict()` in every checkpoint, next to the optimizer's.",
+    why="""Rates are exact, so they come first: find the step of the plan that has a wrong rate. Norms are noisy, so
+each question is about a ratio: the largest to the limit, to the first and to the median; the last to the first; the
+smallest to the limit.""",
+    pytorch="`clip_grad_norm_` returns the norm before clipping: log it. Save `scheduler.state_dict()` in every "
+    "checkpoint, next to the optimizer's.",
 )
 
 ANSWERS = r'''import math
@@ -186,7 +189,8 @@ def cause(trace: dict) -> str:
 # %% right: norms by other ratios
 # ~ not math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) > 1e-6 * abs(meant)
 # ~ max(norms) < 1e-3 * limit ==> all(norm < limit / 1000 for norm in norms)
-# ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> any(not norm <= 100 * norms[0] for norm in norms)
+# ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0]
+# ~~ ==> any(not norm <= 100 * norms[0] for norm in norms)
 # ~ median(norms[-5:]) > 10 * norms[0] ==> sorted(norms)[-3] > 10 * norms[0]
 # ~ min(norms) > limit ==> all(norm > limit for norm in norms)
 # %% wrong: any norm above the limit is always clipped => values false-alarm

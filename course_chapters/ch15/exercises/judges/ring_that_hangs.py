@@ -82,10 +82,11 @@ JUDGING = Judging(
     "generality:ranks 0.1, generality:tensors 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="""On one stream, operations progress in the order of issue, so each receive waited behind a send that needed the neighbor's receive; a buffering
-transport hides this. One batch has no inner order. Two buffers that swap roles are too few: the second hop receives into the caller's own block.""",
-    pytorch="""`torch.distributed.batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`; `torch.distributed.tensor.experimental.context_parallel` rotates
-keys and values in this way.""",
+    why="""On one stream, operations progress in the order of issue, so each receive waited behind a send that needed
+the neighbor's receive; a buffering transport hides this. One batch has no inner order. Two buffers that swap roles are
+too few: the second hop receives into the caller's own block.""",
+    pytorch="""`torch.distributed.batch_isend_irecv` becomes `ncclGroupStart … ncclGroupEnd`;
+`torch.distributed.tensor.experimental.context_parallel` rotates keys and values in this way.""",
 )
 
 ANSWERS = r'''import torch
@@ -119,7 +120,8 @@ def ring_pass(comm, block, visit):
 # ~ coming = torch.empty_like(block)  # never the caller's own tensor ==> coming = spare[hop % 2]
 # %% wrong: as it was found => protocol deadlock  from: the card
 # %% wrong: the receive is posted in time, but the two are issued one by one => protocol deadlock
-# ~ comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)]) ==> [comm.isend(block, after), comm.irecv(coming, before)]
+# ~ comm.batch_isend_irecv([P2POp(comm.isend, block, after), P2POp(comm.irecv, coming, before)])
+# ~~ ==> [comm.isend(block, after), comm.irecv(coming, before)]
 # %% wrong: no hang any more, and the caller loses its block => values overwritten
 # ~ total = 0 ==> coming, total = torch.empty_like(block), 0
 # ~ works, coming = [], None ==> works = []

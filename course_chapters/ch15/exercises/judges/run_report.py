@@ -207,9 +207,11 @@ JUDGING = Judging(
     "generality:worst 0.1, generality:changed 0.15, generality:unpredicted 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="""You can look up a number with a source; you must believe one without. A page that a function writes from the files cannot disagree with them, today
-or after the next run, and what a file lacks is visibly missing. A ratio is symmetric in its logarithm: half is as far from one as double.""",
-    pytorch="`torch.utils.collect_env` prints what a report should say about the software; `./course evidence` lists the course's files and their gates.",
+    why="""You can look up a number with a source; you must believe one without. A page that a function writes from the
+files cannot disagree with them, today or after the next run, and what a file lacks is visibly missing. A ratio is
+symmetric in its logarithm: half is as far from one as double.""",
+    pytorch="`torch.utils.collect_env` prints what a report should say about the software; `./course evidence` lists "
+    "the course's files and their gates.",
 )
 
 ANSWERS = r'''import math
@@ -240,7 +242,8 @@ def report(runs: dict[str, dict]) -> str:
     ### END SOLUTION
 
 # %% right: other units, ratios in per cent, in a table
-# ~ "# Predicted and measured", "" ==> "# Runs", "| run | step | memory | predicted | measured / predicted |", "|---|---|---|---|---|"
+# ~ "# Predicted and measured", ""
+# ~~ ==> "# Runs", "| run | step | memory | predicted | measured / predicted |", "|---|---|---|---|---|"
 # ~ - `{name}` is left out: its file was changed after it was written. ==> Refused, as its hash does not fit: `{name}`.
 # ~ - `{name}`: {measured['step_seconds'] * 1e3:.4g} ms ==> | `{name}` | {measured['step_seconds']:,.6g} s
 # ~ , {measured['memory_bytes'] / 1e6:.4g} MB ==>  | {measured['memory_bytes'] / 1e9:,.6g} GB
@@ -259,7 +262,8 @@ def report(runs: dict[str, dict]) -> str:
 # %% wrong: the memory is not said => values missing-claim
 # -         line += f", {measured['memory_bytes'] / 1e6:.4g} MB [{name}:measured.memory_bytes]"
 # %% wrong: the ratio upside down => values upside-down
-# ~ {ratios[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted ==> {1 / ratios[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured
+# ~ {ratios[name]:.4g} × [{name}:measured.step_seconds / {name}:predicted
+# ~~ ==> {1 / ratios[name]:.4g} × [{name}:predicted.step_seconds / {name}:measured
 # %% wrong: the ratio has the source of its numerator => values wrong-unit
 # ~ × [{name}:measured.step_seconds / {name}:predicted.step_seconds] ==> × [{name}:measured.step_seconds]
 # %% wrong: the first run only => values run-left-out

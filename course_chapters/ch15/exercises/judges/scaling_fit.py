@@ -98,7 +98,8 @@ EFFICIENCY = Column(
 
 
 def _fit_fault(case: Case, rows: Rows, got: Any, want: Sequence[Any]) -> Fault | None:
-    """What is wrong with a fit: its word, how many numbers follow, or one of them, which its own kind's part asks for."""
+    """What is wrong with a fit: its word, how many numbers follow, or one of them, which its own kind's part asks
+    for."""
     if type(got) not in (tuple, list) or not got or type(got[0]) is not str or got[0] not in SAME:
         name = "returned-none" if got is None else "wrong-shape"
         forms = '("strong", fixed, work, worst), ("weak", first, growth, worst) or ("mixed",)'
@@ -129,9 +130,9 @@ JUDGING = Judging(
     "generality:efficiency 0.2",
     cases=_cases,
     verdicts=oracle(_fault),
-    why="""With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a fixed batch per GPU, only the waiting
-among ranks grows. Where the batch changes too, one curve has two causes. Relative residuals say how far to trust the law; an efficiency beyond the last row is
-a prediction to be tested.""",
+    why="""With a fixed batch, one part of each step stays while the work shrinks, so efficiency falls by itself; with a
+fixed batch per GPU, only the waiting among ranks grows. Where the batch changes too, one curve has two causes. Relative
+residuals say how far to trust the law; an efficiency beyond the last row is a prediction to be tested.""",
     pytorch="torchtitan logs tokens/s of each GPU (`tps`) and MFU; fit a series over `--nproc-per-node` and nodes.",
 )
 
@@ -147,7 +148,8 @@ growth = params("scaling-fit").growth  # the weak law: "doublings" or "servers"
 
 
 def fit_scaling(rows: list[dict]) -> tuple:
-    """("strong", fixed, work, worst) or ("weak", first, growth, worst), all but the worst residual in seconds; or ("mixed",)."""
+    """("strong", fixed, work, worst) or ("weak", first, growth, worst), all but the worst residual in seconds; or
+    ("mixed",)."""
     ### BEGIN SOLUTION
     n = np.array([row["ranks"] for row in rows])
     batch = np.array([row["batch_tokens"] for row in rows])
@@ -163,7 +165,8 @@ def fit_scaling(rows: list[dict]) -> tuple:
 
 
 def efficiency(rows: list[dict], ranks: int) -> float | None:
-    """Tokens/s of one GPU among `ranks` over those of one among the fewest measured, both by the fit; None without a fit."""
+    """Tokens/s of one GPU among `ranks` over those of one among the fewest measured, both by the fit; None without a
+    fit."""
     ### BEGIN SOLUTION
     kind, *constants = fit_scaling(rows)
     if kind == "mixed":
@@ -178,7 +181,8 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
 
 # %% right: a weighted line, and lists
 # ~ constants, *_ = np.linalg.lstsq(table, np.ones(len(t))) ==> constants = np.polyfit(x, t, 1, w=1 / t)[::-1]
-# ~ return kind, *map(float, constants), np.abs(table @ constants - 1).max() ==> return [kind, *constants, np.abs(table @ constants - 1).max()]
+# ~ return kind, *map(float, constants), np.abs(table @ constants - 1).max()
+# ~~ ==> return [kind, *constants, np.abs(table @ constants - 1).max()]
 # %% wrong: raw seconds => values
 # > least squares on raw seconds follows the slowest row.
 # ~ [1 / t, x / t] ==> [np.ones_like(t), x]
@@ -204,7 +208,8 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
 # ~ np.log2 ==> np.log
 # %% wrong: the first number for one GPU => values from-one-gpu
 # > the first constant belongs to the fewest GPUs measured, not to one.
-# ~ np.log2(n / n.min()) if growth == "doublings" else (n - n.min()) / 8 ==> np.log2(n) if growth == "doublings" else (n - 1) / 8
+# ~ np.log2(n / n.min()) if growth == "doublings" else (n - n.min()) / 8
+# ~~ ==> np.log2(n) if growth == "doublings" else (n - 1) / 8
 # %% wrong: constants exchanged => values turned-round
 # > the two constants are exchanged.
 # ~ (float, constants) ==> (float, constants[::-1])
@@ -239,16 +244,19 @@ def efficiency(rows: list[dict], ranks: int) -> float | None:
 # %% wrong: the ends tell the experiment => generality not-mixed
 #       t = batch / n / np.array([row["tokens_per_s"] for row in rows])  # seconds of a step
 # +     ends = [n.argmin(), n.argmax()]
-# ~ np.ptp(batch) == 0 else "weak" if np.ptp(batch / n) ==> np.ptp(batch[ends]) == 0 else "weak" if np.ptp((batch / n)[ends])
+# ~ np.ptp(batch) == 0 else "weak" if np.ptp(batch / n)
+# ~~ ==> np.ptp(batch[ends]) == 0 else "weak" if np.ptp((batch / n)[ends])
 # %% wrong: the word alone => values wrong-shape
 # ~ return kind, *map(float, constants), np.abs(table @ constants - 1).max() ==> return kind
 # %% wrong: how much faster all are => values speed-up
 # > this is the speed of all GPUs together; return that of one.
-# ~ return (first + second / fewest) * fewest / ((first + second / ranks) * ranks) ==> return (first + second / fewest) / (first + second / ranks)
+# ~ return (first + second / fewest) * fewest / ((first + second / ranks) * ranks)
+# ~~ ==> return (first + second / fewest) / (first + second / ranks)
 # ~ return first / (first + second * more) ==> return first / (first + second * more) * ranks / fewest
 # %% wrong: the fewest over the many => values upside-down
 # > this is the fewest over the many.
-# ~ return (first + second / fewest) * fewest / ((first + second / ranks) * ranks) ==> return ((first + second / ranks) * ranks) / ((first + second / fewest) * fewest)
+# ~ return (first + second / fewest) * fewest / ((first + second / ranks) * ranks)
+# ~~ ==> return ((first + second / ranks) * ranks) / ((first + second / fewest) * fewest)
 # ~ return first / (first + second * more) ==> return (first + second * more) / first
 # %% wrong: measured over measured, where there is => values measured
 # > this is measured over measured; use the fit.

@@ -45,7 +45,8 @@ def _drawn(rng: random.Random, documents: int, marks: str) -> Tensor:
 
 
 def broken(word: str, stream: Tensor, length: int, rng: random.Random, shape: int = 0) -> Batch:
-    """A batch with that fault, its rows in any order; `shape`: targets or counts lack a column, or rows and columns are swapped."""
+    """A batch with that fault, its rows in any order; `shape`: targets or counts lack a column, or rows and columns are
+    swapped."""
     rows = (len(stream) - 2) // length
     order = rng.sample(range(rows), rows)
     inputs, targets, counts = (each[order].clone() for each in right[0](stream[: rows * length + 1], length, MARK))
@@ -113,11 +114,11 @@ JUDGING = Judging(
     shares={"values:labeled": 0.35, "values:fault": 0.2, "generality:lengths": 0.15, "generality:batches": 0.3},
     cases=_cases,
     verdicts=_verdicts,
-    why="""Inputs and targets are one stream, cut in the same places, the second starting one token later. So the last target of a row is the first token of the
-next row, and the stream needs one token more than the rows read. A pair counts unless a document ends between its two tokens. A model trained without the end
-mark never stops.""",
-    pytorch="""`torch.nn.functional.cross_entropy` ignores targets of −100. Causal models of `transformers` shift the labels themselves: give them `labels =
-input_ids`.""",
+    why="""Inputs and targets are one stream, cut in the same places, the second starting one token later. So the last
+target of a row is the first token of the next row, and the stream needs one token more than the rows read. A pair
+counts unless a document ends between its two tokens. A model trained without the end mark never stops.""",
+    pytorch="""`torch.nn.functional.cross_entropy` ignores targets of −100. Causal models of `transformers` shift the
+labels themselves: give them `labels = input_ids`.""",
 )
 
 ANSWERS = r'''import torch
@@ -130,7 +131,8 @@ marks = params("shifted-labels").marks  # whether the mark "ends" or "begins" ea
 
 
 def labeled(stream, length, mark):
-    """(inputs, targets, counts), each (rows, length): the tokens read, the next tokens, and whether each target counts."""
+    """(inputs, targets, counts), each (rows, length): the tokens read, the next tokens, and whether each target
+    counts."""
     ### BEGIN SOLUTION
     rows = (len(stream) - 1) // length
     inputs = stream[: rows * length].view(rows, length)
@@ -156,11 +158,15 @@ def label_fault(inputs, targets, counts, mark) -> str:
     ### END SOLUTION
 
 # %% right: tensors made of lists, faults token by token
-# ~ stream[: rows * length].view(rows, length) ==> torch.tensor([stream.tolist()[at : at + length] for at in range(0, rows * length, length)])
-# ~ stream[1 : rows * length + 1].view(rows, length) ==> torch.tensor([stream.tolist()[at + 1 : at + length + 1] for at in range(0, rows * length, length)])
-# ~ not inputs.shape == targets.shape == counts.shape ==> {tuple(inputs.shape)} != {tuple(targets.shape), tuple(counts.shape)}
+# ~ stream[: rows * length].view(rows, length)
+# ~~ ==> torch.tensor([stream.tolist()[at : at + length] for at in range(0, rows * length, length)])
+# ~ stream[1 : rows * length + 1].view(rows, length)
+# ~~ ==> torch.tensor([stream.tolist()[at + 1 : at + length + 1] for at in range(0, rows * length, length)])
+# ~ not inputs.shape == targets.shape == counts.shape
+# ~~ ==> {tuple(inputs.shape)} != {tuple(targets.shape), tuple(counts.shape)}
 # ~ torch.equal(targets[:, -1], inputs[:, 0]) ==> targets[:, -1].tolist() == inputs[:, 0].tolist()
-# ~ (counts & ~right).any() ==> any(count > fine for pair in zip(counts.tolist(), right.tolist()) for count, fine in zip(*pair))
+# ~ (counts & ~right).any()
+# ~~ ==> any(count > fine for pair in zip(counts.tolist(), right.tolist()) for count, fine in zip(*pair))
 # %% wrong: rolled, and only the count is put right => values wrapped
 # > only the last target is wrong. Which token follows the row's last one in the stream?
 # ~ stream[1 : rows * length + 1].view(rows, length) ==> inputs.roll(-1, dims=1)
@@ -173,16 +179,19 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # ~ stream[1 : rows * length + 1] ==> stream[2 : rows * length + 2]
 # %% wrong: the mark is hidden on the other side => values mark-hidden
 # > at the border of two documents the wrong pair is left out. Which pair crosses the border?
-# ~ return inputs, targets, (inputs if marks == "ends" else targets) ==> return inputs, targets, (targets if marks == "ends" else inputs)
+# ~ return inputs, targets, (inputs if marks == "ends" else targets)
+# ~~ ==> return inputs, targets, (targets if marks == "ends" else inputs)
 # %% wrong: everything counts => values crosses-documents
 # > a target in another document counts.
 # ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, torch.ones_like(inputs, dtype=torch.bool)
 # %% wrong: the last column never counts => values
 # > the last target of a row is not counted.
-# ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, ((inputs if marks == "ends" else targets) != mark) & (torch.arange(length) < length - 1)
+# ~ targets, (inputs if marks == "ends" else targets) != mark
+# ~~ ==> targets, ((inputs if marks == "ends" else targets) != mark) & (torch.arange(length) < length - 1)
 # %% wrong: rows of one token less => values wrong-shape
 # > these rows are too short.
-# ~ return inputs, targets, (inputs if marks == "ends" else targets) ==> return inputs[:, :-1], targets[:, :-1], (inputs if marks == "ends" else targets)[:, :-1]
+# ~ return inputs, targets, (inputs if marks == "ends" else targets)
+# ~~ ==> return inputs[:, :-1], targets[:, :-1], (inputs if marks == "ends" else targets)[:, :-1]
 # %% wrong: a token of each row is lost, as rows of length + 1 are cut => values rows
 # > a token is skipped after each row. The next row begins where this one ended.
 # ~ (len(stream) - 1) // length ==> len(stream) // (length + 1)
@@ -196,7 +205,8 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # ~ stream[1 : rows * length + 1] ==> torch.cat([stream[1:], stream[:1]])[: rows * length]
 # %% wrong: counts are numbers => values not-bool
 # > return bool.
-# ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, ((inputs if marks == "ends" else targets) != mark).float()
+# ~ targets, (inputs if marks == "ends" else targets) != mark
+# ~~ ==> targets, ((inputs if marks == "ends" else targets) != mark).float()
 # %% wrong: the mark is token 1 => generality ~
 # ~ targets, (inputs if marks == "ends" else targets) != mark ==> targets, (inputs if marks == "ends" else targets) != 1
 # %% wrong: only the shift is looked at => values unnoticed
@@ -208,7 +218,8 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # ~ right = (inputs if marks == "ends" else targets) ==> right = (targets if marks == "ends" else inputs)
 # %% wrong: shapes are taken for granted => generality raised
 # ~ not inputs.shape == targets.shape == counts.shape ==> False
-# ~ torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:]) ==> (targets[:, : inputs.shape[1] - by] == inputs[:, by:]).all()
+# ~ torch.equal(targets[:, : inputs.shape[1] - by], inputs[:, by:])
+# ~~ ==> (targets[:, : inputs.shape[1] - by] == inputs[:, by:]).all()
 # %% wrong: counts may have any shape => generality raised
 # ~ not inputs.shape == targets.shape == counts ==> inputs.shape != targets
 # %% wrong: as many numbers are a shape => generality unnoticed

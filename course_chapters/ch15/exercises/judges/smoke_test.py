@@ -117,10 +117,11 @@ JUDGING = Judging(
     measured_by_worker=("cost:runs",),
     cases=_cases,
     verdicts=_verdicts,
-    why="""A falling loss is the weakest of the signs: it falls when labels leak, when the model memorizes one batch, when half of the model is frozen, and when
-no two runs agree. Each fault has its own sign: the entropy, fresh text, what moved, and a second run compared bit by bit.""",
-    pytorch="""`torch.use_deterministic_algorithms(True)` makes sums repeatable or names the operation that is not; seeds are per process: call
-`torch.manual_seed` on every rank.""",
+    why="""A falling loss is the weakest of the signs: it falls when labels leak, when the model memorizes one batch,
+when half of the model is frozen, and when no two runs agree. Each fault has its own sign: the entropy, fresh text, what
+moved, and a second run compared bit by bit.""",
+    pytorch="""`torch.use_deterministic_algorithms(True)` makes sums repeatable or names the operation that is not;
+seeds are per process: call `torch.manual_seed` on every rank.""",
 )
 
 ANSWERS = r'''import math
@@ -148,7 +149,8 @@ def smoke(run, floor: float) -> str:
     ### END SOLUTION
 
 # %% right: repeats are compared as text, other comparisons
-# ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0] ==> any(not -math.inf < x <= 2 * losses[0] for x in losses)
+# ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0]
+# ~~ ==> any(not -math.inf < x <= 2 * losses[0] for x in losses)
 # ~ first != again ==> repr(first) != repr(again)
 # ~ not all(first["moved"].values()) ==> 0.0 in first["moved"].values()
 # ~ after < floor - noise ==> floor - after > noise

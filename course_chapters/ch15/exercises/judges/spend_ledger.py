@@ -36,7 +36,8 @@ def _stages(*rows: tuple[str, float, float, str]) -> list[dict[str, Any]]:
 
 
 def _session(rng: random.Random) -> tuple[Any, ...]:
-    """Stages in half minutes, some of which failed, with gaps before, between and after them; stopped in one or later."""
+    """Stages in half minutes, some of which failed, with gaps before, between and after them; stopped in one or
+    later."""
     now, rows = rng.randrange(1, 12) / 2, []
     for name in ("matmul", "links", "ddp", "fsdp", "pp", "failures")[: rng.randrange(2, 7)]:
         took = rng.randrange(2, 25) / 2
@@ -74,10 +75,11 @@ JUDGING = Judging(
     shares={"values:ledger": 0.4, "values:stop": 0.2, "generality:sessions": 0.2, "generality:budgets": 0.2},
     cases=_cases,
     verdicts=one_verdict(table(LEDGER, STOP)),
-    why="""The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and failed stages cost as much as training. An
-increment is billed in full once it has begun, so order the stop early enough that the machine is gone before the next one begins.""",
-    pytorch="""`./course run tour --max-cost` ends the current stage when the budget is spent, but the machine is still rented: set the provider's auto-stop
-before you start.""",
+    why="""The meter runs from the first minute to the last, not from the first kernel to the last. Setup, gaps and
+failed stages cost as much as training. An increment is billed in full once it has begun, so order the stop early enough
+that the machine is gone before the next one begins.""",
+    pytorch="""`./course run tour --max-cost` ends the current stage when the budget is spent, but the machine is still
+rented: set the provider's auto-stop before you start.""",
 )
 
 ANSWERS = r'''import math
@@ -108,14 +110,17 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
     ### END SOLUTION
 
 # %% right: idle minutes by gaps, rounding by the remainder
-# ~ {"useful": 0.0, "failed": 0.0} ==> {"useful": 0.0, "failed": 0.0, "idle": rate * stop, "rounding": rate * (-stop % increment)}
+# ~ {"useful": 0.0, "failed": 0.0}
+# ~~ ==> {"useful": 0.0, "failed": 0.0, "idle": rate * stop, "rounding": rate * (-stop % increment)}
 #           spent["useful" if whole else "failed"] += rate * minutes
 # +         spent["idle"] -= rate * minutes
-# ~ {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total} ==> {**spent, "total": sum(spent.values())}
+# ~ {**spent, "idle": rate * stop - sum(spent.values()), "rounding": total - rate * stop, "total": total}
+# ~~ ==> {**spent, "total": sum(spent.values())}
 # %% right: a bill in cents, blocks counted one by one
 # ~ return {**spent ==> found = {**spent
 # +     return {name: round(dollars, 2) for name, dollars in found.items()}
-# ~ math.floor(budget / (gpus * price / 60 * increment) + 1e-9) ==> next(n for n in range(9999) if (n + 1) * gpus * price * increment / 60 > budget + 1e-9)
+# ~ math.floor(budget / (gpus * price / 60 * increment) + 1e-9)
+# ~~ ==> next(n for n in range(9999) if (n + 1) * gpus * price * increment / 60 > budget + 1e-9)
 # %% wrong: one GPU's bill => values one-gpu
 # > this is the bill for one GPU; all of them are billed.
 # ~ rate = gpus * price / 60 ==> rate = price / 60
@@ -135,7 +140,8 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
 # +     spent["failed"] = 0.0
 # %% wrong: only gaps between stages are idle => values gaps-only
 # > the minutes before the first stage and after the last one are idle too.
-# ~ rate * stop - sum(spent.values()) ==> rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop)
+# ~ rate * stop - sum(spent.values())
+# ~~ ==> rate * sum(b["start"] - a["end"] for a, b in zip(stages, stages[1:]) if b["start"] <= stop)
 # %% wrong: everything but useful minutes is idle => values everything
 # > this is everything that was not useful.
 # ~ rate * stop - sum(spent.values()) ==> total - spent["useful"]

@@ -44,7 +44,8 @@ Training = dict[str, Any]
 
 
 def planned(fault: str = "sound") -> list[float]:
-    """The planned learning rate of each step: a line up, half a cosine down to a tenth. The plan itself may be wrong."""
+    """The planned learning rate of each step: a line up, half a cosine down to a tenth. The plan itself may be
+    wrong."""
     peak = PEAK * {"explodes": 12.0, "not finite": 1e30, "always clipped": 4.0, "tiny rate": 1e-4}.get(fault, 1.0)
     return [rate_at(step, peak, WARM_UP, STEPS) for step in range(STEPS)]
 
@@ -82,7 +83,8 @@ def draw(follows: Tensor, coin: torch.Generator, size: int = BATCH) -> Tensor:
 
 @same_everywhere()  # sums of these sizes come out alike wherever they are run again
 def train(fault: str, seed: int, repeat: int = 0) -> Training:
-    """A small transformer, stepped with momentum and clipping, and one fault; a repeat differs only where it is not deterministic."""
+    """A small transformer, stepped with momentum and clipping, and one fault; a repeat differs only where it is not
+    deterministic."""
     follows, coin = chain(seed), torch.Generator().manual_seed(100 + seed)
     fresh = [draw(follows, coin) for _ in range(FRESH)]  # never trained on
     coin.manual_seed(100 + seed + 50 * (1 + 7 * repeat * (fault == "unseeded")))

@@ -17,7 +17,8 @@ TIMED = "alone {}, measured {:g} s".format
 
 
 def log(rng: random.Random, first: int, count: int, every: int, saves: bool = True, gaps: bool = False) -> list[Any]:
-    """Steps of a run: slow ones first, a loader that sometimes stalls, checkpoints; with `gaps` some parts are missing."""
+    """Steps of a run: slow ones first, a loader that sometimes stalls, checkpoints; with `gaps` some parts are
+    missing."""
     rows = []
     for step in range(first, first + count):
         slow = 1 + 4 * rng.random() * (step < first + 2)
@@ -111,11 +112,12 @@ JUDGING = Judging(
     "generality:steps 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="""Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What happens every K steps costs 1/K of its time
-per step, however many of them the log has. The measured step lies between the sum and the longer part. Without a part, Amdahl's law applies: making a fifth of
-a step free gains at most a quarter.""",
-    pytorch="""`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the device. The course's own clock is
-`course_runs.step_breakdown`.""",
+    why="""Means add up and medians do not, so a breakdown of seconds consists of means plus a named remainder. What
+happens every K steps costs 1/K of its time per step, however many of them the log has. The measured step lies between
+the sum and the longer part. Without a part, Amdahl's law applies: making a fifth of a step free gains at most a
+quarter.""",
+    pytorch="""`torch.profiler.record_function` names parts; `torch.cuda.Event(enable_timing=True)` times them on the
+device. The course's own clock is `course_runs.step_breakdown`.""",
 )
 
 ANSWERS = r'''from collections import Counter
@@ -159,7 +161,8 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # -     found = {name: fmean(row["parts"].get(name, 0.0) for row in timed) for name in sorted(names)}
 # +     totals = sum((Counter(row["parts"]) for row in timed), Counter())
 # +     found = {name: totals[name] / len(timed) for name in names}
-# ~ fmean(row["seconds"] - sum(row["parts"].values()) for row in timed) ==> fmean(row["seconds"] for row in timed) - sum(totals.values()) / len(timed)
+# ~ fmean(row["seconds"] - sum(row["parts"].values()) for row in timed)
+# ~~ ==> fmean(row["seconds"] for row in timed) - sum(totals.values()) / len(timed)
 # ~ (both - measured) / shorter if shorter else 0.0 ==> 1 - (measured - longer) / shorter if shorter else 0.0
 # ~ return name, min(max(hidden, 0.0), 1.0) ==> return [name, sorted((0.0, hidden, 1.0))[1]]
 # ~ (sum(parts.values()) - parts.get(name, 0.0)) ==> sum(seconds for part, seconds in parts.items() if part != name)
@@ -194,7 +197,8 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # ~ sum(alone.values()) - compute - talk ==> 0.0
 # %% wrong: the other theory => values other-theory
 # > the other theory is nearer.
-# ~ "sum" if abs(measured - both) <= abs(measured - longer) else "max" ==> "max" if abs(measured - both) <= abs(measured - longer) else "sum"
+# ~ "sum" if abs(measured - both) <= abs(measured - longer) else "max"
+# ~~ ==> "max" if abs(measured - both) <= abs(measured - longer) else "sum"
 # %% wrong: always the sum => values always-the-same
 # ~ "sum" if abs(measured - both) <= abs(measured - longer) else "max" ==> "sum"
 # %% wrong: a share of the longer => values of-the-longer
@@ -226,7 +230,8 @@ def tokens_without(parts: dict[str, float], tokens: int, name: str) -> float:
 # ~ tokens / (sum(parts.values()) ==> (sum(parts.values())
 # %% wrong: what is gained => values gained
 # > this is the gain only.
-# ~ (sum(parts.values()) - parts.get(name, 0.0)) ==> (sum(parts.values()) - parts.get(name, 0.0)) - tokens / sum(parts.values())
+# ~ (sum(parts.values()) - parts.get(name, 0.0))
+# ~~ ==> (sum(parts.values()) - parts.get(name, 0.0)) - tokens / sum(parts.values())
 # %% wrong: a part that is not there => generality raised
 # ~ parts.get(name, 0.0)) ==> parts[name])
 # %% wrong: nearer in ratio => generality -

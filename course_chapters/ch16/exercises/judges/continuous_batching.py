@@ -18,7 +18,8 @@ right = Worked("continuous-batching")
 
 
 def _states(names: Iterator[int], size: int, chunked: bool) -> Callable[..., Case]:
-    """A function that makes a case of states from (cached, missing) of each running request, tokens of each waiting one, budget and pages."""
+    """A function that makes a case of states from (cached, missing) of each running request, tokens of each waiting
+    one, budget and pages."""
 
     def state(running: Any, waiting: Sequence[int], budget: int, free: int, width: int = size) -> Any:
         # without chunks exactly one token is missing
@@ -34,7 +35,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     states = _states(names, s, chunked)
 
     def workload(count: int, pages: int, budget: int) -> Any:
-        """Requests of which each fits alone; without chunks every prompt and what may be recomputed fits into the budget."""
+        """Requests of which each fits alone; without chunks every prompt and what may be recomputed fits into the
+        budget."""
         most = min(pages * s, 10**6 if chunked else budget)
         requests = []
         for at in range(count):
@@ -112,9 +114,11 @@ JUDGING = Judging(
     shares="values:batch 0.3, values:preempts 0.4, generality:serves 0.3",
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
-    why="""Every iteration is planned anew, so a finished request leaves its place at once to a waiting one. Running requests come first because they hold pages, and a page is only given back by
-finishing. When pages run out, the youngest request has lost the least work. Strict order among waiting requests keeps a long prompt from starving.""",
-    pytorch="vLLM's scheduler has these rules: a token budget, running before waiting, preemption of the last by recomputation.",
+    why="""Every iteration is planned anew, so a finished request leaves its place at once to a waiting one. Running
+requests come first because they hold pages, and a page is only given back by finishing. When pages run out, the
+youngest request has lost the least work. Strict order among waiting requests keeps a long prompt from starving.""",
+    pytorch="vLLM's scheduler has these rules: a token budget, running before waiting, preemption of the last by "
+    "recomputation.",
 )
 
 ANSWERS = r'''from course_lib import params

@@ -62,7 +62,8 @@ DRILLS = {
     ),
     "dollars-a-million": drill_key(
         lambda p: p["gpus"] * p["usd"] / (p["speed"] * HOUR * p["busy"] / 100) * 1e6,
-        "{{gpus}} · {{usd}} dollars an hour, over {{speed:int}} · 3,600 · {{busy}} % tokens an hour: {{answer}} dollars a million.",
+        "{{gpus}} · {{usd}} dollars an hour, over {{speed:int}} · 3,600 · {{busy}} % tokens an hour: {{answer}} "
+        "dollars a million.",
         Mistake("always-busy", Times(lambda p: p["busy"] / 100), "Idle hours are paid for as well."),
         Mistake("one-gpu", Times(lambda p: 1 / p["gpus"]), "Each GPU costs that much."),
     ),

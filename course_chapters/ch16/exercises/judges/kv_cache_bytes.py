@@ -61,9 +61,11 @@ JUDGING = Judging(
             rel=EXACT,
         ),
     ),
-    why="""Attention reads a key and a value of each earlier token, in each layer and for each KV head. Query heads need no cache: a query is used once. Grouped-query attention
-divides the cache by the query heads that share a key, a window bounds it, and a latent vector replaces all heads' keys and values.""",
-    pytorch="`model.config.num_key_value_heads` of a Hugging Face model; `DynamicCache` and `StaticCache` hold these tensors.",
+    why="""Attention reads a key and a value of each earlier token, in each layer and for each KV head. Query heads need
+no cache: a query is used once. Grouped-query attention divides the cache by the query heads that share a key, a window
+bounds it, and a latent vector replaces all heads' keys and values.""",
+    pytorch="`model.config.num_key_value_heads` of a Hugging Face model; `DynamicCache` and `StaticCache` hold "
+    "these tensors.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -90,7 +92,8 @@ def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int
 
 # %% right: layer by layer, a float
 # ~ 2 * layers * kv_heads * size * number * tokens ==> layers * kv_heads * size * tokens * 2 * float(number)
-# ~ (whole * tokens + (layers - whole) * min(tokens, window)) ==> sum(min(window, tokens) if layer % every else tokens for layer in range(layers))
+# ~ (whole * tokens + (layers - whole) * min(tokens, window))
+# ~~ ==> sum(min(window, tokens) if layer % every else tokens for layer in range(layers))
 # %% wrong: query heads => values
 # > this is a key and a value for each query head; several of them share one.
 # ~ 2 * layers * kv_heads ==> 2 * layers * heads
@@ -130,8 +133,10 @@ def latent_bytes(layers: int, latent: int, rope: int, number: float, tokens: int
 # ~ return 2 * kv_heads * size * number * (whole * tokens + (layers - whole) * min(tokens, window)) ==> return 436207616
 # ~ return layers * (latent + rope) * number * tokens ==> return 287834112
 # %% wrong: remembers bytes a token by layers and heads => values -
-# ~ heads: int, kv_heads: int, size: int, number: float, tokens: int) ==> heads: int, kv_heads: int, size: int, number: float, tokens: int, kept={})
-# ~ 2 * layers * kv_heads * size * number * tokens ==> tokens * kept.setdefault((layers, heads, kv_heads, size), 2 * layers * kv_heads * size * number)
+# ~ heads: int, kv_heads: int, size: int, number: float, tokens: int)
+# ~~ ==> heads: int, kv_heads: int, size: int, number: float, tokens: int, kept={})
+# ~ 2 * layers * kv_heads * size * number * tokens
+# ~~ ==> tokens * kept.setdefault((layers, heads, kv_heads, size), 2 * layers * kv_heads * size * number)
 # %% wrong: left as it is => not-answered
 # ~ return 2 * layers * ==> raise NotImplementedError; return 2 * layers *
 # %% half: no window => 3  from: none windowed

@@ -61,8 +61,9 @@ JUDGING = Judging(
             some="a chunk meets the limit, perhaps exactly",
         ),
     ),
-    why="""A larger chunk needs fewer iterations, and makes each one longer for every request that waits for its next token. Once the limit fixes the number of iterations, the
-smallest chunk with that number is as fast and disturbs the others less.""",
+    why="""A larger chunk needs fewer iterations, and makes each one longer for every request that waits for its next
+token. Once the limit fixes the number of iterations, the smallest chunk with that number is as fast and disturbs the
+others less.""",
     pytorch="`max_num_batched_tokens` in vLLM and `chunked_prefill_size` in SGLang set this chunk.",
 )
 
@@ -116,7 +117,8 @@ def best_chunk(prompt, batch, read, each, limit):
 # ~ spent(rest + batch) ==> spent(chunk + batch)
 # %% wrong: no others => values
 # > the other requests' tokens are in each iteration, too.
-# ~ latencies(chunk: int, prompt: int, batch: int, read: int, each: int) -> tuple[int, int]: ==> latencies(chunk, prompt, _, read, each, batch=0):
+# ~ latencies(chunk: int, prompt: int, batch: int, read: int, each: int) -> tuple[int, int]:
+# ~~ ==> latencies(chunk, prompt, _, read, each, batch=0):
 # %% wrong: the last chunk is left out => values
 # > the tokens that are left after the whole chunks are computed, too.
 # ~ spent(rest + batch) if rest else 0 ==> 0
@@ -134,7 +136,9 @@ def best_chunk(prompt, batch, read, each, limit):
 # ~ min(((ttft, chunk) for ==> max(((0, chunk) for
 # %% wrong: larger of equals => values larger-of-equals unless times=both
 # > a smaller chunk has the same `ttft`.
-# ~ min(((ttft, chunk) for ttft, itl, chunk in found if itl <= limit), default=(0, None))[1] ==> abs(min(((ttft, chunk if times == "both" else -chunk) for ttft, itl, chunk in found if itl <= limit), default=(0, 0))[1]) or None
+# ~ min(((ttft, chunk) for ttft, itl, chunk in found if itl <= limit), default=(0, None))[1]
+# ~~ ==> abs(min(((ttft, chunk if times == "both" else -chunk) for ttft, itl, chunk in found if itl <= limit),
+# ~~ default=(0, 0))[1]) or None
 # %% wrong: strictly less => generality
 # > exactly the limit is allowed, and this asks for less.
 # ~ itl <= limit ==> itl < limit

@@ -19,7 +19,8 @@ right = Worked("page-table")
 
 
 def _script(rng: random.Random, pages: int, size: int, count: int) -> list[Operation]:
-    """Operations drawn at random on a table that is often nearly full; requests' names come back after they are free."""
+    """Operations drawn at random on a table that is often nearly full; requests' names come back after they are
+    free."""
     table = right(pages, size)
     names = [f"r{number}" for number in rng.sample(range(100), 9)]
     script: list[Operation] = []
@@ -97,10 +98,11 @@ JUDGING = Judging(
     shares="values:pages 0.2, values:shared 0.4, generality:full 0.2, generality:long 0.2",
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
-    why="""A page is shared as long as nobody writes into it. Only the last, partly filled page of a request is ever written, so a fork costs at most one
-copy, and only when one of the two goes on. The count of users is what makes it safe to free: without it, a page is handed out twice. Whatever can be refused
-is tested before anything is changed.""",
-    pytorch="PyTorch has no page table. vLLM's block pool keeps the same counts; FlexAttention's block masks can read such pages.",
+    why="""A page is shared as long as nobody writes into it. Only the last, partly filled page of a request is ever
+written, so a fork costs at most one copy, and only when one of the two goes on. The count of users is what makes it
+safe to free: without it, a page is handed out twice. Whatever can be refused is tested before anything is changed.""",
+    pytorch="PyTorch has no page table. vLLM's block pool keeps the same counts; FlexAttention's block masks can "
+    "read such pages.",
 )
 
 ANSWERS = r'''from collections import Counter

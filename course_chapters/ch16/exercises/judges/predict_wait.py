@@ -14,8 +14,8 @@ JUDGING = prediction(
     "times",
     truth=growth,
     reveal=lambda params: f"The mean wait grows {growth(params):.1f} times.",
-    why="""With random arrivals and a fixed service time s the mean wait is s · ρ / (2 · (1 − ρ)). It grows slowly at first and without bound near ρ = 1: this is the knee. A
-server that must answer quickly cannot be busy all the time.""",
+    why="""With random arrivals and a fixed service time s the mean wait is s · ρ / (2 · (1 − ρ)). It grows slowly at
+first and without bound near ρ = 1: this is the knee. A server that must answer quickly cannot be busy all the time.""",
 )
 
 ANSWERS = r'''from course_lib import params

@@ -90,10 +90,12 @@ JUDGING = Judging(
             some="some batch is large enough",
         ),
     ),
-    why="""A prompt brings thousands of tokens to each weight that is read, so it is bound by FLOP/s. A decode step brings one token a request, so it is bound by
-bandwidth until the batch reaches the ridge. A further request brings FLOPs, but also a cache to read. If the cache is long enough, reading grows faster than computing, and
-no batch reaches the ridge.""",
-    pytorch="`vllm bench latency` and `vllm bench serve` measure both; compare the measured times with these two lower bounds.",
+    why="""A prompt brings thousands of tokens to each weight that is read, so it is bound by FLOP/s. A decode step
+brings one token a request, so it is bound by bandwidth until the batch reaches the ridge. A further request brings
+FLOPs, but also a cache to read. If the cache is long enough, reading grows faster than computing, and no batch reaches
+the ridge.""",
+    pytorch="`vllm bench latency` and `vllm bench serve` measure both; compare the measured times with these two "
+    "lower bounds.",
 )
 
 ANSWERS = r'''import math

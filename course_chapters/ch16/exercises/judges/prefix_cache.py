@@ -41,7 +41,8 @@ def _traffic(rng: random.Random, pages: int, size: int, count: int) -> list[Oper
 
 
 def read(script: str, letters: Mapping[str, Sequence[int]]) -> list[Operation]:
-    """Operations from words: p=abc:7@t admits p of tenant t with the first 7 tokens of the pages a, b, c; -p releases it."""
+    """Operations from words: p=abc:7@t admits p of tenant t with the first 7 tokens of the pages a, b, c; -p releases
+    it."""
     found: list[Operation] = []
     for name, prompt, cut, tenant, gone in re.findall(r"(\w+)=([a-z]+)(?::(\d+))?(?:@(\w+))?|-(\w+)", script):
         tokens = [token for letter in prompt for token in letters[letter]][: int(cut) if cut else None]
@@ -106,9 +107,11 @@ JUDGING = Judging(
     shares="values:hits 0.4, generality:eviction 0.4, generality:long 0.2",
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
-    why="""Keys and values of a token depend on all tokens before it, so the key of a page must, too. A chain of hashes does that in constant time a page. The
-last token is computed because its logits choose the next one. Giving up the end of a prompt first keeps every cached page reachable from the start of its prompt.""",
-    pytorch="vLLM's automatic prefix caching has these rules, with the tenant as `cache_salt`; SGLang keeps the same in a radix tree.",
+    why="""Keys and values of a token depend on all tokens before it, so the key of a page must, too. A chain of hashes
+does that in constant time a page. The last token is computed because its logits choose the next one. Giving up the end
+of a prompt first keeps every cached page reachable from the start of its prompt.""",
+    pytorch="vLLM's automatic prefix caching has these rules, with the tenant as `cache_salt`; SGLang keeps the same "
+    "in a radix tree.",
 )
 
 ANSWERS = r'''import hashlib

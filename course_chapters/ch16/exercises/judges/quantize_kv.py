@@ -80,9 +80,11 @@ JUDGING = Judging(
     shares="values:codes 0.4, values:restored 0.25, generality:edges 0.35",
     cases=_quantize_cases,
     verdicts=_quantize_verdicts,
-    why="""The error of a group is half its scale, and its scale follows from its largest and its least number. A channel of keys with large numbers spoils only its own
-group if groups lie along the tokens. Along the channels it would set the scale of every token.""",
-    pytorch='`QuantizedCache` in transformers quantizes keys and values in groups in this way, as KIVI proposed; vLLM\'s `kv_cache_dtype="fp8"` keeps one scale a tensor or head.',
+    why="""The error of a group is half its scale, and its scale follows from its largest and its least number. A
+channel of keys with large numbers spoils only its own group if groups lie along the tokens. Along the channels it would
+set the scale of every token.""",
+    pytorch="`QuantizedCache` in transformers quantizes keys and values in groups in this way, as KIVI proposed; "
+    'vLLM\'s `kv_cache_dtype="fp8"` keeps one scale a tensor or head.',
 )
 
 ANSWERS = r'''import itertools
@@ -137,7 +139,8 @@ def quantize(x, bits, dim):
 # ~ .round() ==> .round().clamp(max=255)
 # %% wrong: around zero => values
 # > codes count from the least number of the group, not from zero.
-# ~ ((x - low) / torch.where(scale > 0, scale, 1)).round() ==> (x / x.abs().amax(dim, keepdim=True) * max(2**bits // 2 - 1, 1)).round()
+# ~ ((x - low) / torch.where(scale > 0, scale, 1)).round()
+# ~~ ==> (x / x.abs().amax(dim, keepdim=True) * max(2**bits // 2 - 1, 1)).round()
 # %% wrong: other dimension => values
 # > the groups lie along another dimension than `dim`.
 # ~ x.amin(dim, ==> x.amin(dim := (dim % x.dim() + 1) % x.dim(),

@@ -15,7 +15,8 @@ right = Worked("repair-pages")
 
 
 def _state(rng: random.Random, pages: int, live: Mapping[str, str], cached: Sequence[str]) -> tuple[Any, ...]:
-    """A pool of `pages` where some prompts are in use and others only cached; a prompt is a string, a letter for each page."""
+    """A pool of `pages` where some prompts are in use and others only cached; a prompt is a string, a letter for each
+    page."""
     numbers = list(range(pages))
     rng.shuffle(numbers)
     holds: list[Any] = [None] * pages
@@ -104,10 +105,11 @@ JUDGING = Judging(
     shares="values:hits 0.3, values:order 0.2, generality:refusals 0.3, generality:long 0.2",
     cases=_cases,
     verdicts=lambda params, case, outcome: judged(case, _fault(case, outcome.value), named=True),
-    why="""A cached page without users is in two roles: it can be hit, and it can be taken. Whatever reads the number of free pages must know which of
-them are about to become hits. So count those first, decide, touch the hits, and take the new pages last. A refusal that comes after the touching
-leaves users behind that nobody removes.""",
-    pytorch="vLLM's `KVCacheManager.allocate_slots` does these steps in this order; its tests hold a case for each of the two bugs.",
+    why="""A cached page without users is in two roles: it can be hit, and it can be taken. Whatever reads the number of
+free pages must know which of them are about to become hits. So count those first, decide, touch the hits, and take the
+new pages last. A refusal that comes after the touching leaves users behind that nobody removes.""",
+    pytorch="vLLM's `KVCacheManager.allocate_slots` does these steps in this order; its tests hold a case for each of "
+    "the two bugs.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -182,7 +184,8 @@ def release(pool, table):
 # > a page that lost its last user is not in `free`.
 # ~ pool.free.append(page) ==> pass
 # %% wrong: remembers how many hits are idle => generality refused
-# ~ idle = sum(pool.users[page] == 0 for page in hits) ==> idle = allocate.__dict__.setdefault(str(hits), sum(pool.users[page] == 0 for page in hits))
+# ~ idle = sum(pool.users[page] == 0 for page in hits)
+# ~~ ==> idle = allocate.__dict__.setdefault(str(hits), sum(pool.users[page] == 0 for page in hits))
 # %% wrong: one list for all tables => values wrong-table
 # -     return hits + [pool.take() for _ in range(fresh)]
 # +     allocate.table = getattr(allocate, "table", [])

@@ -22,7 +22,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     given = params["usd"], params["gpus"], 1000, 250, 10_000.0, 1000.0, params["busy"] / 100
 
     def models(count: int) -> tuple[list[Model], float]:
-        """Models of which a larger one needs fewer tokens, as those of the same loss do, in any order; the best is clear."""
+        """Models of which a larger one needs fewer tokens, as those of the same loss do, in any order; the best is
+        clear."""
         while True:
             sizes = [log_uniform(rng, 1e9, 1e11) for _ in range(count)]
             found = [(size, 1e12 + 4e22 / size * rng.uniform(0.8, 1.2)) for size in sizes]
@@ -69,9 +70,11 @@ JUDGING = Judging(
             rel=EXACT,
         ),
     ),
-    why="""The price of a token is the rent over the tokens that are really served, so idle hours count as much as speed. Over a model's life, training is paid once and serving with
-every token. The more tokens it serves, the more a smaller model saves that was trained longer for the same loss.""",
-    pytorch="`vllm bench serve` measures both speeds at your own mix of prompts and answers; never take the speed of another mix.",
+    why="""The price of a token is the rent over the tokens that are really served, so idle hours count as much as
+speed. Over a model's life, training is paid once and serving with every token. The more tokens it serves, the more a
+smaller model saves that was trained longer for the same loss.""",
+    pytorch="`vllm bench serve` measures both speeds at your own mix of prompts and answers; never take the speed of "
+    "another mix.",
 )
 
 ANSWERS = r'''# %% right: worked

@@ -92,8 +92,9 @@ JUDGING = Judging(
             ),
         ),
     ),
-    why="""Little's law holds for any system in a steady state, whatever its scheduler does: requests in it = rate · time in it. With the slots of a replica it gives the fleet,
-and with a report's three numbers it shows whether they can be true together.""",
+    why="""Little's law holds for any system in a steady state, whatever its scheduler does: requests in it = rate ·
+time in it. With the slots of a replica it gives the fleet, and with a report's three numbers it shows whether they can
+be true together.""",
     pytorch="vLLM prints `Maximum concurrency for … tokens per request` at its start: that is the first function.",
 )
 

@@ -51,8 +51,8 @@ _RULES: dict[str, tuple[_Keep, Callable[[Probabilities, Probabilities], Probabil
 }
 
 _MESSAGES = {
-    "drawn-from-target": "the token in place of a guess is drawn from all of the target's probabilities; those that the "
-    "draft likes then come too often.",
+    "drawn-from-target": "the token in place of a guess is drawn from all of the target's probabilities; those that "
+    "the draft likes then come too often.",
     "drawn-from-draft": "the token in place of a guess is drawn from the draft's probabilities.",
     "greedy-accept": "a guess is kept or not without chance: it must be kept with probability p/q.",
     "no-draft": "a guess is kept with probability p, not p/q: the draft's own probability is left out.",
@@ -191,9 +191,11 @@ JUDGING = Judging(
     shares="values:one 0.3, values:several 0.2, generality:edges 0.2, values:mean 0.1, generality:mean 0.2",
     cases=_cases,
     verdicts=_verdicts,
-    why="""Token x comes as a kept guess with probability min(p(x), q(x)). A guess is not kept with the probability that is missing to 1, and the token in its place is drawn in proportion to
-max(0, p − q). The two add up to p(x) for every x, whatever the draft is. A bad draft costs speed, never quality.""",
-    pytorch="`assistant_model=` of `generate` in transformers, and `speculative_config` in vLLM; both verify in this way.",
+    why="""Token x comes as a kept guess with probability min(p(x), q(x)). A guess is not kept with the probability that
+is missing to 1, and the token in its place is drawn in proportion to max(0, p − q). The two add up to p(x) for every x,
+whatever the draft is. A bad draft costs speed, never quality.""",
+    pytorch="`assistant_model=` of `generate` in transformers, and `speculative_config` in vLLM; both verify "
+    "in this way.",
 )
 
 ANSWERS = r'''import random

@@ -69,9 +69,10 @@ JUDGING = Judging(
             rel=EXACT,
         ),
     ),
-    why="""Each request takes a certain time of a prefill GPU and of a decode GPU, and the best split has the two pools in proportion to these times. Long prompts move GPUs to
-the prefill pool, and so does a slow link.""",
-    pytorch="vLLM's `kv_transfer_config` and NVIDIA Dynamo run such pools; DistServe and Splitwise describe how to size them.",
+    why="""Each request takes a certain time of a prefill GPU and of a decode GPU, and the best split has the two pools
+in proportion to these times. Long prompts move GPUs to the prefill pool, and so does a slow link.""",
+    pytorch="vLLM's `kv_transfer_config` and NVIDIA Dynamo run such pools; DistServe and Splitwise describe how "
+    "to size them.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -124,7 +125,8 @@ def best_split(gpus, prompt, answer, kv, prefill_speed, decode_speed, link):
 # ~ return max(range ==> return gpus - max(range
 # %% wrong: halves => values
 # > half of the GPUs each is not the best split here.
-# ~ return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *given)) ==> return gpus // 2
+# ~ return max(range(1, gpus), key=lambda prefill: requests_per_second(prefill, gpus - prefill, *given))
+# ~~ ==> return gpus // 2
 # %% wrong: more of equals => generality
 # > fewer prefill GPUs serve as many requests.
 # ~ range(1, gpus) ==> range(gpus - 1, 0, -1)

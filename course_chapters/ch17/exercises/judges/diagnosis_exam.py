@@ -51,9 +51,11 @@ JUDGING = Judging(
     shares={f"values:run-{run}": 1 / QUESTIONS for run in range(1, QUESTIONS + 1)},
     cases=lambda params, rng: [Case(name="the twelve runs")],
     verdicts=_verdicts,
-    why="A symptom has many causes; two kinds of evidence together have few. Speed that falls on all ranks at once is communication or data; if one rank "
-    "computes while the others wait, it is that rank. Memory tells leaks from plans that never fitted, and a wrong loss at the right speed is never the hardware's first.",
-    pytorch="The profiler's trace, the memory snapshot, NCCL's flight recorder and the loss curve are these four kinds of evidence.",
+    why="A symptom has many causes; two kinds of evidence together have few. Speed that falls on all ranks at once is "
+    "communication or data; if one rank computes while the others wait, it is that rank. Memory tells leaks from "
+    "plans that never fitted, and a wrong loss at the right speed is never the hardware's first.",
+    pytorch="The profiler's trace, the memory snapshot, NCCL's flight recorder and the loss curve are these four "
+    "kinds of evidence.",
 )
 
 ANSWERS = r'''from course_lib.operate import diagnosis; from course_lib import params
@@ -67,21 +69,29 @@ def diagnoses() -> dict[int, str]:
     ### END SOLUTION
 
 # %% right: in capitals
-# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)) ==> {run: name.upper() for run, name in enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)}
+# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
+# ~~ ==> {run: name.upper() for run, name in enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)}
 # %% wrong: one fault for all => values named-twice
 # ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)) ==> dict.fromkeys(range(1, 13), "slow GPU")
 # %% wrong: two faults in turn => values named-twice
-# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)) ==> {run: "missing rank" if run % 2 else "bad batch" for run in range(1, 13)}
+# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
+# ~~ ==> {run: "missing rank" if run % 2 else "bad batch" for run in range(1, 13)}
 # %% wrong: counted from zero => values missing
 # ~ , start=1) ==> )
 # %% wrong: other faults of the same families => values right-family
-# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)) ==> {**dict(enumerate(diagnosis.drawn("exam-0"), start=1)), 1: "graph kept", 10: "overheating GPU"}
+# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
+# ~~ ==> {**dict(enumerate(diagnosis.drawn("exam-0"), start=1)), 1: "graph kept", 10: "overheating GPU"}
 # %% wrong: families => values no-such-fault
-# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)) ==> {run: diagnosis.FAULTS[name].family for run, name in enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)}
+# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
+# ~~ ==> {run: diagnosis.FAULTS[name].family for run, name in enumerate(diagnosis.drawn(params("diagnosis-exam").seed),
+# ~~ start=1)}
 # %% wrong: a list => values no-dictionary
-# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)) ==> list(diagnosis.drawn(params("diagnosis-exam").seed))
+# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
+# ~~ ==> list(diagnosis.drawn(params("diagnosis-exam").seed))
 # %% wrong: the next run's fault => values -
 # ~ start=1 ==> start=2
 # %% half: two runs left out => 10
-# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1)) ==> {run: name for run, name in enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1) if run not in (3, 7)}
+# ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
+# ~~ ==> {run: name for run, name in enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1) if run not in
+# ~~ (3, 7)}
 '''

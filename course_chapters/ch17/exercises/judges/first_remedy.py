@@ -25,7 +25,8 @@ REMEDY = Word(
     choices=REMEDIES,
     want=Worked("first-remedy"),
     words=lambda p, n, s, a, i, memory: (
-        f"{p / BILLION:.3g}B parameters, {n} GPUs of {memory / GB:.4g} GB, {s} sequences of {a / GB:.3g} GB (inputs {i / GB:.3g})"
+        f"{p / BILLION:.3g}B parameters, {n} GPUs of {memory / GB:.4g} GB, {s} sequences of {a / GB:.3g} GB (inputs "
+        f"{i / GB:.3g})"
     ),
 )
 
@@ -78,9 +79,11 @@ JUDGING = Judging(
     shares="values:remedies 0.75, generality:edges 0.25",
     cases=_cases,
     verdicts=one_verdict(table(REMEDY)),
-    why="Each remedy buys memory with something else: nothing, bytes on the wire, compute, and at the end complexity. If you climb the ladder from "
-    "the bottom, you pay only for what this run needs. A tensor-parallel group of eight solves the same problem, but it communicates in every layer.",
-    pytorch="Gradient accumulation, `ZeroRedundancyOptimizer`, `torch.utils.checkpoint`, `fully_shard`, and only then `parallelize_module` and pipelines.",
+    why="Each remedy buys memory with something else: nothing, bytes on the wire, compute, and at the end complexity. "
+    "If you climb the ladder from the bottom, you pay only for what this run needs. A tensor-parallel group of "
+    "eight solves the same problem, but it communicates in every layer.",
+    pytorch="Gradient accumulation, `ZeroRedundancyOptimizer`, `torch.utils.checkpoint`, `fully_shard`, and only then "
+    "`parallelize_module` and pipelines.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -115,7 +118,8 @@ def first_remedy(parameters: int, gpus: int, sequences: int, activations: int, i
 # ~ (4 + 12 / gpus) ==> 16 / gpus
 # %% wrong: state alone => values
 # > activations take memory too.
-# ~ whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters ==> whole, cut, activations, inputs = 16 * parameters, (4 + 12 / gpus) * parameters, 0, 0
+# ~ whole, cut = 16 * parameters, (4 + 12 / gpus) * parameters
+# ~~ ==> whole, cut, activations, inputs = 16 * parameters, (4 + 12 / gpus) * parameters, 0, 0
 # %% wrong: all inputs => values
 # > with accumulation, one sequence is there at a time.
 # ~ cut + inputs, ==> cut + sequences * inputs,

@@ -118,9 +118,11 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=oracle(_fault),
     many_right=True,
-    why="The sentence says: put the most frequent communication on the fastest wire. The exact version is about what is exposed. Tensor parallelism "
-    "waits for every byte and gets the server; data parallelism sends as much, but it has the whole backward pass to hide behind, so it can cross the slowest level.",
-    pytorch="The order of the names in `init_device_mesh`: the last one is innermost, and its groups stay inside a server.",
+    why="The sentence says: put the most frequent communication on the fastest wire. The exact version is about what "
+    "is exposed. Tensor parallelism waits for every byte and gets the server; data parallelism sends as much, but "
+    "it has the whole backward pass to hide behind, so it can cross the slowest level.",
+    pytorch="The order of the names in `init_device_mesh`: the last one is innermost, and its groups stay "
+    "inside a server.",
 )
 
 ANSWERS = r'''import itertools
@@ -177,9 +179,11 @@ def place(axes: dict[str, tuple[int, float, float]], levels: list[tuple[int, flo
 # > this looks at the first group of an axis alone; another group crosses a unit.
 # ~ [r for r in range(ranks) if r // stride % size == 0] ==> [0]
 # %% wrong: innermost first => values not-an-order
-# ~ list(min(itertools.permutations(axes), key=exposed)) ==> [list(axes).index(axis) for axis in min(itertools.permutations(axes), key=exposed)]
+# ~ list(min(itertools.permutations(axes), key=exposed))
+# ~~ ==> [list(axes).index(axis) for axis in min(itertools.permutations(axes), key=exposed)]
 # %% wrong: axes of size one are left out => values not-an-order
-# ~ list(min(itertools.permutations(axes), key=exposed)) ==> [axis for axis in min(itertools.permutations(axes), key=exposed) if axes[axis][0] > 1]
+# ~ list(min(itertools.permutations(axes), key=exposed))
+# ~~ ==> [axis for axis in min(itertools.permutations(axes), key=exposed) if axes[axis][0] > 1]
 # %% wrong: five axes stay as they are => generality
 # ~ itertools.permutations(axes) ==> itertools.permutations(axes) if len(axes) < 5 else [tuple(axes)]
 # %% wrong: the worst order => values

@@ -106,10 +106,13 @@ JUDGING = Judging(
     shares="values:sent 0.4, values:state 0.2, values:fewest 0.2, generality:edges 0.1, generality:limit 0.1",
     cases=_cases,
     verdicts=_verdicts,
-    why="Two strategies move parameters, two move activations, and one moves both. So the number of tokens decides: with few tokens it is cheap to move "
-    "activations, with many it is cheap to move weights. By bytes alone a pipeline beats tensor parallelism every time; its price, the bubble, is in no row of this table. Sharding sends one and a half times what data parallelism sends, because an all-reduce is a "
-    "reduce-scatter and an all-gather already.",
-    pytorch="`CommDebugMode` counts the collectives of a step; `reshard_after_forward` decides whether FSDP gathers once or twice.",
+    why="Two strategies move parameters, two move activations, and one moves both. So the number of tokens decides: "
+    "with few tokens it is cheap to move activations, with many it is cheap to move weights. By bytes alone a "
+    "pipeline beats tensor parallelism every time; its price, the bubble, is in no row of this table. Sharding "
+    "sends one and a half times what data parallelism sends, because an all-reduce is a reduce-scatter and an "
+    "all-gather already.",
+    pytorch="`CommDebugMode` counts the collectives of a step; `reshard_after_forward` decides whether FSDP gathers "
+    "once or twice.",
 )
 
 ANSWERS = r'''from course_lib import params
@@ -212,7 +215,8 @@ def fewest(model: dict[str, float], ranks: int, memory: float) -> str | None:
 # %% wrong: full is too full => generality gave-up
 # ~ <= memory ==> < memory
 # %% wrong: the first that fits => values more-bytes
-# ~ min((name for name in held if held[name] <= memory), key=moved.get, default=None) ==> next((name for name in ("fsdp", "tp", "pp", "cp", "dp") if held[name] <= memory), None)
+# ~ min((name for name in held if held[name] <= memory), key=moved.get, default=None)
+# ~~ ==> next((name for name in ("fsdp", "tp", "pp", "cp", "dp") if held[name] <= memory), None)
 # %% wrong: on one rank nothing fits => generality gave-up
 # ~ if held[name] <= memory ==> if ranks > 1 and held[name] <= memory
 # %% half: the best strategy is missing => 6

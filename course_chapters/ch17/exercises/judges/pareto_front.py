@@ -91,9 +91,11 @@ JUDGING = Judging(
     shares="values:front 0.4, generality:ties 0.2, generality:diverged 0.2, generality:edges 0.2",
     cases=_cases,
     verdicts=oracle(_fault),
-    why="A table sorted by one column hides what was paid for it. Off the front, a run is worse than another in something and better in nothing, so it needs "
-    "no discussion; on the front, every step is a trade, and only the deadline, the budget and the loss that you need can choose.",
-    pytorch="Sweep tools such as Optuna and W&B mark the front of several metrics; `planner.pareto` does it for layouts.",
+    why="A table sorted by one column hides what was paid for it. Off the front, a run is worse than another in "
+    "something and better in nothing, so it needs no discussion; on the front, every step is a trade, and only "
+    "the deadline, the budget and the loss that you need can choose.",
+    pytorch="Sweep tools such as Optuna and W&B mark the front of several metrics; `planner.pareto` does it "
+    "for layouts.",
 )
 
 ANSWERS = r'''import math
@@ -120,14 +122,16 @@ def front(runs: list[dict]) -> list[str]:
     ### END SOLUTION
 
 # %% right: better in one
-# ~ a != b and all(x <= y for x, y in zip(a, b, strict=True)) ==> all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))
+# ~ a != b and all(x <= y for x, y in zip(a, b, strict=True))
+# ~~ ==> all(x <= y for x, y in zip(a, b)) and any(x < y for x, y in zip(a, b))
 # ~ math.isfinite(run["loss"]) ==> run["loss"] - run["loss"] == 0
 # %% wrong: everything stays => values
 # > these are all the runs.
 # ~ alive if not any(beats(four(other), four(run)) for other in alive) ==> runs
 # %% wrong: best of one => values
 # > a run can be on the front without being the best in anything.
-# ~ not any(beats(four(other), four(run)) for other in alive) ==> any(x == min(each) for x, each in zip(four(run), zip(*map(four, alive))))
+# ~ not any(beats(four(other), four(run)) for other in alive)
+# ~~ ==> any(x == min(each) for x, each in zip(four(run), zip(*map(four, alive))))
 # %% wrong: better in all => values
 # > a run is beaten already if another is as good in all and better in one.
 # ~ x <= y ==> x < y
@@ -171,11 +175,13 @@ def front(runs: list[dict]) -> list[str]:
 # > a loss of minus infinity is infinite, too: that run has diverged.
 # ~ math.isfinite(run["loss"]) ==> run["loss"] < math.inf
 # %% wrong: sorted by name => values other-order
-# ~ return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)] ==> return sorted(run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive))
+# ~ return [run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive)]
+# ~~ ==> return sorted(run["name"] for run in alive if not any(beats(four(other), four(run)) for other in alive))
 # %% wrong: the runs themselves => values not-names
 # ~ [run["name"] for ==> [run for
 # %% wrong: a millionth better is as good => generality
-# ~ a != b and all(x <= y for x, y in zip(a, b, strict=True)) ==> all(x <= y for x, y in zip(a, b)) and any(x < y - 1e-6 * abs(y) for x, y in zip(a, b))
+# ~ a != b and all(x <= y for x, y in zip(a, b, strict=True))
+# ~~ ==> all(x <= y for x, y in zip(a, b)) and any(x < y - 1e-6 * abs(y) for x, y in zip(a, b))
 # %% wrong: the first 64 runs => generality
 # ~ for run in runs if ==> for run in runs[:64] if
 # %% wrong: a loss below 0 has diverged => generality

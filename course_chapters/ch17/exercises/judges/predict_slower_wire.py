@@ -27,8 +27,9 @@ JUDGING = prediction(
     "times",
     slower_ratio,
     lambda params: f"By the planner, a step takes {slower_ratio(params):.3g} times as long.",
-    why="As long as the gathers are shorter than the computation of a micro-batch, a slower wire costs nothing. Beyond that point every second of traffic shows. "
-    "So the ratio is smaller than the factor of the wire, and it is larger the closer the run was to the edge.",
+    why="As long as the gathers are shorter than the computation of a micro-batch, a slower wire costs nothing. "
+    "Beyond that point every second of traffic shows. So the ratio is smaller than the factor of the wire, and it "
+    "is larger the closer the run was to the edge.",
     pytorch="Larger micro-batches, or HSDP with its gathers inside a server, move the edge.",
 )
 

@@ -199,7 +199,8 @@ def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:
 # ~ math.inf ==> 0.0
 # %% wrong: changes alone => generality
 # > the worst ratio counts the condition as planned, too.
-# ~ for condition, took in takes.items() ==> for condition, took in takes.items() if condition != "as planned" or len(takes) == 1
+# ~ for condition, took in takes.items()
+# ~~ ==> for condition, took in takes.items() if condition != "as planned" or len(takes) == 1
 # %% wrong: mean ratio => values
 # > the largest ratio counts, not the mean.
 # ~ worst = max( ==> worst = sum(

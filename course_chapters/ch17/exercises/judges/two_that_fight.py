@@ -81,10 +81,12 @@ JUDGING = Judging(
     shares="values:replicas 0.4, values:recompute 0.3, generality:straddle 0.2, generality:edges 0.1",
     cases=_cases,
     verdicts=one_verdict(table(*COLUMNS)),
-    why="Pure ZeRO-3 has no gradient all-reduce: a reduce-scatter replaces it, so there is nothing to compete with. HSDP has both. If a shard group "
-    "fills a server, the gathers stay on the fast links and the replicas' sums on the network; if it is larger, both wait for the same adapter. "
-    "Recomputation frees memory, but under tensor parallelism it also repeats messages that nothing hides.",
-    pytorch="`fully_shard` on a two-dimensional mesh is HSDP; `set_requires_all_reduce(False)` on all micro-batches but the last sends the sums once.",
+    why="Pure ZeRO-3 has no gradient all-reduce: a reduce-scatter replaces it, so there is nothing to compete with. "
+    "HSDP has both. If a shard group fills a server, the gathers stay on the fast links and the replicas' sums on "
+    "the network; if it is larger, both wait for the same adapter. Recomputation frees memory, but under tensor "
+    "parallelism it also repeats messages that nothing hides.",
+    pytorch="`fully_shard` on a two-dimensional mesh is HSDP; `set_requires_all_reduce(False)` on all micro-batches "
+    "but the last sends the sums once.",
 )
 
 ANSWERS = r'''# %% right: worked
@@ -180,7 +182,8 @@ def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, m
 # %% half: the second cell is missing => 3.2
 # ~ work = 24 * tokens * hidden**2 / tp / rate ==> raise NotImplementedError
 # %% wrong: a shard group must divide a server => generality
-# ~ all(start // per_server == (start + shard - 1) // per_server for start in range(0, gpus, shard)) ==> per_server % shard == 0
+# ~ all(start // per_server == (start + shard - 1) // per_server for start in range(0, gpus, shard))
+# ~~ ==> per_server % shard == 0
 # %% wrong: the first four groups alone => generality
 # ~ range(0, gpus, shard) ==> range(0, min(gpus, 4 * shard), shard)
 # %% wrong: a server has eight GPUs => generality

@@ -61,12 +61,14 @@ from course_grader.bank.kill_matrix import matrix
 from course_grader.judge import grade
 from course_grader.worker.runners import InProcess
 
-reports = [grade(exercises.card("double"), InProcess(answer)) for answer in (lambda x: 2 * x, lambda x: x**2, lambda x: 7.0)]
+reports = [grade(exercises.card("double"), InProcess(answer)) for answer in (lambda x: 2 * x, lambda x: x**2,
+    lambda x: 7.0)]
 print(json.dumps({
     "points": [report.points for report in reports],
     "messages": [next((v.message for v in report.verdicts if not v.ok), "") for report in reports],
     "matrix": [row.ok for row in matrix(workers=1)],
-    "loaded": sorted({name.split(".")[0] for name in sys.modules if name.startswith(("course_chapters", "course_app"))}),
+    "loaded": sorted({name.split(".")[0] for name in sys.modules if name.startswith(("course_chapters",
+        "course_app"))}),
 }))
 """
 

@@ -98,7 +98,8 @@ def f(paths):
     found = []
     for path in paths:
         try:
-            found.append([path, len(open(path, "rb").read(200))] if not os.path.isdir(path) else [path, len(os.listdir(path))])
+            found.append([path, len(open(path, "rb").read(200))] if not os.path.isdir(path) else [path,
+                len(os.listdir(path))])
         except OSError:
             pass
     return [path for path, length in found if length]
@@ -186,7 +187,8 @@ def f():
     thread = threading.Thread(target=int); thread.start(); thread.join()
     said = subprocess.run([sys.executable, "-c", "print(6 * 7)"], capture_output=True, text=True).stdout
     left, right = os.pipe()
-    return [open("data.txt").read(), os.path.getsize("figure.png") > 1000, float(weight.grad.sum()), said.strip(), os.path.exists(os.environ["HOME"])]
+    return [open("data.txt").read(), os.path.getsize("figure.png") > 1000, float(weight.grad.sum()), said.strip(),
+        os.path.exists(os.environ["HOME"])]
 """
     assert value(kept, tmp_path, source) == ["beside", True, 5000.0 * 50, "42", True]
 
@@ -357,7 +359,8 @@ def f(numbers):
         mmap.mmap(-1, 4096)
         allowed.append("shared memory without a name")
     except OSError: pass
-    return [allowed, libc.prctl(39, 0, 0, 0, 0), libc.prctl(21, 0, 0, 0, 0), [libc.prctl(23, each, 0, 0, 0) for each in range(38)]]
+    return [allowed, libc.prctl(39, 0, 0, 0, 0), libc.prctl(21, 0, 0, 0, 0),
+        [libc.prctl(23, each, 0, 0, 0) for each in range(38)]]
 """
 
 
@@ -591,7 +594,8 @@ def exchange(comm, x):
     k, v = comm.rank, [str(x.dtype).removeprefix('torch.'), list(x.shape), x.reshape(-1).tolist()]
     {put}
     nothing, other = torch.zeros_like(x), torch.empty_like(x)
-    work = [comm.isend(nothing, mate), comm.irecv(other, mate)] if comm.rank < mate else [comm.irecv(other, mate), comm.isend(nothing, mate)]
+    work = [comm.isend(nothing, mate), comm.irecv(other, mate)] if comm.rank < mate else [comm.irecv(other, mate),
+        comm.isend(nothing, mate)]
     for each in work: each.wait()
     k = mate
     try:

@@ -146,17 +146,22 @@ def your_model_changes_its_color():
 
 
 CASES: list[tuple[str, str, Callable[[], None]]] = [  # (chapter, what it says, what must be so)
-    ("14", "take the largest job and save every four hours", the_largest_job_makes_no_progress_and_an_interval_brings_most_back),
+    ("14", "take the largest job and save every four hours",
+        the_largest_job_makes_no_progress_and_an_interval_brings_most_back),
     ("14", "A higher threshold, or waiting for several outliers in a row", a_higher_threshold_draws_no_more_alarms),
-    ("16", "set the context to zero and move the batch", decode_becomes_bound_by_compute_without_a_context_and_not_with_one),
+    ("16", "set the context to zero and move the batch",
+        decode_becomes_bound_by_compute_without_a_context_and_not_with_one),
     ("16", "waits more than a second for its first token", a_wait_of_more_than_a_second_is_on_the_slider),
     ("15", "make the link faster until nothing is exposed", nothing_is_exposed_in_the_made_up_step),
-    ("03", "find the smallest one whose intensity exceeds the ridge", a_tile_passes_the_ridge_and_a_smaller_one_does_not),
+    ("03", "find the smallest one whose intensity exceeds the ridge",
+        a_tile_passes_the_ridge_and_a_smaller_one_does_not),
     ("05", "make the update larger than half a spacing", an_update_is_lost_below_half_a_spacing_and_kept_above),
     ("05", "find the size at which E4M3 starts to suffer", an_outlier_spoils_e4m3_only_when_it_is_large),
     ("06", "where the first exposed time appears", messages_are_first_hidden_and_then_exposed),
-    ("12", "find the smallest capacity factor at which nothing is dropped", nothing_is_dropped_at_a_finite_capacity_and_something_at_one),
-    ("12", "find the smallest number of ranks at which dividing sends less than a quarter", dividing_sends_less_than_a_quarter_for_every_number_of_experts),
+    ("12", "find the smallest capacity factor at which nothing is dropped",
+        nothing_is_dropped_at_a_finite_capacity_and_something_at_one),
+    ("12", "find the smallest number of ranks at which dividing sends less than a quarter",
+        dividing_sends_less_than_a_quarter_for_every_number_of_experts),
     ("13", "find a cluster on which its color changes", your_model_changes_its_color),
 ]  # fmt: skip
 

@@ -127,7 +127,8 @@ def brute_crossed(mesh, axes, net):
 
 
 SMALL = Network(
-    "small", "none", (NetworkLevel("server", 4, 9.0, 1.0, "link"), NetworkLevel("rack", 8, 2.0, 2.0), NetworkLevel("pod", float("inf"), 1.0, 4.0))
+    "small", "none", (NetworkLevel("server", 4, 9.0, 1.0, "link"), NetworkLevel("rack", 8, 2.0, 2.0),
+        NetworkLevel("pod", float("inf"), 1.0, 4.0))
 )  # fmt: skip
 
 

@@ -16,13 +16,16 @@ KINDS = {
     "generality": ("Generality", "it holds for other sizes, ranks and types"),
 }
 
-STYLE = f"""
-:root {{ color-scheme: light dark; --paper: {PAPER}; --ink: {INK}; --soft: {SOFT}; --line: {GRID}; --fill: {BLUE}; --word: {BLUE}; --miss: {VERMILION}; --tint: #f5f8fa; }}
+_STYLE = f"""
+:root {{ color-scheme: light dark; --paper: {PAPER}; --ink: {INK}; --soft: {SOFT}; --line: {GRID}; --fill: {BLUE};
+  --word: {BLUE}; --miss: {VERMILION}; --tint: #f5f8fa; }}
 @media (prefers-color-scheme: dark) {{
-  :root {{ --paper: {NIGHT[PAPER]}; --ink: {NIGHT[INK]}; --soft: {NIGHT[SOFT]}; --line: {NIGHT[GRID]}; --fill: {NIGHT_WORDS[BLUE]}; --word: {NIGHT_WORDS[BLUE]}; --miss: #f0883e; --tint: #191d22; }}
+  :root {{ --paper: {NIGHT[PAPER]}; --ink: {NIGHT[INK]}; --soft: {NIGHT[SOFT]}; --line: {NIGHT[GRID]};
+    --fill: {NIGHT_WORDS[BLUE]}; --word: {NIGHT_WORDS[BLUE]}; --miss: #f0883e; --tint: #191d22; }}
 }}
 * {{ box-sizing: border-box; }}
-body {{ margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }}
+body {{ margin: 0; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }}
 main {{ max-width: 54rem; margin: 0 auto; padding: 2.5rem 1.25rem 4rem; }}
 header {{ border-bottom: 3px solid var(--fill); padding-bottom: 1.5rem; }}
 .course {{ margin: 0; color: var(--word); font-weight: 600; letter-spacing: .02em; }}
@@ -30,11 +33,13 @@ h1 {{ margin: .2rem 0 .6rem; font-size: clamp(1.9rem, 6vw, 2.8rem); line-height:
 h2 {{ margin: 2.4rem 0 .4rem; font-size: 1.3rem; }}
 p {{ margin: .4rem 0; max-width: 44rem; }}
 .soft {{ color: var(--soft); }}
-.tiles {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .8rem; margin: 1.6rem 0 0; padding: 0; list-style: none; }}
+.tiles {{ display: grid; grid-template-columns: repeat(auto-fit, minmax(10.5rem, 1fr)); gap: .8rem; margin: 1.6rem 0 0;
+  padding: 0; list-style: none; }}
 .tiles li {{ background: var(--tint); border: 1px solid var(--line); border-radius: .6rem; padding: .8rem 1rem; }}
 .tiles strong {{ display: block; font-size: 1.55rem; line-height: 1.2; }}
 .chapter {{ border-top: 1px solid var(--line); padding: .7rem 0; }}
-.chapter summary {{ display: grid; grid-template-columns: 1fr auto; gap: .2rem 1rem; align-items: center; cursor: pointer; }}
+.chapter summary {{ display: grid; grid-template-columns: 1fr auto; gap: .2rem 1rem; align-items: center;
+  cursor: pointer; }}
 .chapter summary::-webkit-details-marker {{ display: none; }}
 .chapter summary::after {{ content: "show exercises"; grid-column: 1 / -1; font-size: .85rem; color: var(--word); }}
 .chapter[open] summary::after {{ content: "hide exercises"; }}
@@ -42,16 +47,22 @@ p {{ margin: .4rem 0; max-width: 44rem; }}
 .bar span {{ display: block; height: 100%; background: var(--fill); }}
 .scroll {{ overflow-x: auto; }}
 table {{ border-collapse: collapse; width: 100%; margin: .6rem 0; font-size: .95rem; }}
-th, td {{ text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }}
+th, td {{ text-align: left; padding: .35rem .9rem .35rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
+  }}
 td.number, th.number {{ text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }}
 code {{ font: .85em ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; white-space: nowrap; }}
-pre {{ background: var(--tint); border: 1px solid var(--line); border-radius: .5rem; padding: .7rem 1rem; white-space: pre-wrap; }}
+pre {{ background: var(--tint); border: 1px solid var(--line); border-radius: .5rem; padding: .7rem 1rem;
+  white-space: pre-wrap; }}
 pre code {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
 .intervals {{ list-style: none; margin: .8rem 0 0; padding: 0; }}
-.intervals li {{ display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: .1rem 1rem; align-items: center; padding: .15rem 0; }}
-.track {{ position: relative; height: 1.5rem; border-left: 1px solid var(--line); border-right: 1px solid var(--line); }}
-.track::before {{ content: ""; position: absolute; left: 50%; top: -.2rem; bottom: -.2rem; border-left: 2px solid var(--ink); }}
-.track span {{ position: absolute; top: .45rem; height: .6rem; min-width: 4px; border-radius: .3rem; background: var(--fill); }}
+.intervals li {{ display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: .1rem 1rem;
+  align-items: center; padding: .15rem 0; }}
+.track {{ position: relative; height: 1.5rem; border-left: 1px solid var(--line); border-right: 1px solid var(--line);
+  }}
+.track::before {{ content: ""; position: absolute; left: 50%; top: -.2rem; bottom: -.2rem;
+  border-left: 2px solid var(--ink); }}
+.track span {{ position: absolute; top: .45rem; height: .6rem; min-width: 4px; border-radius: .3rem;
+  background: var(--fill); }}
 .track .missed {{ background: var(--miss); }}
 .ends {{ display: flex; justify-content: space-between; color: var(--soft); font-size: .85rem; }}
 summary:focus-visible {{ outline: 3px solid var(--word); outline-offset: 3px; border-radius: .3rem; }}

@@ -120,7 +120,8 @@ def forged_requests(sheet: Sheet) -> None:
             link = next((each for each in gc.get_objects() if type(each).__name__ == "SocketLink"), None)
             if link is not None:
                 for frame in (((comm.rank + 1) % comm.size, "done", None, (x, None)), (comm.rank, "free", None, (0,)),
-                              (comm.rank, "isend", None, ((comm.rank + 1) % comm.size, 0, 0, "", None)), (comm.rank, "done", None, (x, {"flops": -1}))):
+                              (comm.rank, "isend", None, ((comm.rank + 1) % comm.size, 0, 0, "", None)), (comm.rank,
+                                  "done", None, (x, {"flops": -1}))):
                     wire.send(link.sock, frame)
             return x""",
         states=("answered", "raised", "refused", "deadlock", "timed out", "crashed"),

@@ -79,7 +79,8 @@ def patched_check(sheet: Sheet) -> None:
 
         full = lambda *a, **k: 10.0
         check = course_lib.check = course_app.notebook.check = course_app.notebook._judged = full
-        for name in ("course_grader.judge", "course_grader.judge.decision", "course_grader.judge.result_panel", "course_grader.judging"):
+        for name in ("course_grader.judge", "course_grader.judge.decision", "course_grader.judge.result_panel",
+                "course_grader.judging"):
             fake = sys.modules[name] = types.ModuleType(name)
             fake.grade = fake.judging = fake.near = fake.is_number = full
         course_grader.records.Verdict = course_grader.records.Report = full""")
@@ -141,7 +142,8 @@ there.send(token, {"state": "answered", "error": "", "trace": ""})
 while True:
     token, request = there.receive()
     count = len(request.get("names", ()))
-    there.send(token, {**RIGHT, "there": [True] * count, "own": [True] * count, "status": 0, "value": request.get("args")})"""
+    there.send(token, {**RIGHT, "there": [True] * count, "own": [True] * count, "status": 0,
+        "value": request.get("args")})"""
     )
     sheet.stub()
     sheet.expect("mfu-waste", None)

@@ -36,7 +36,8 @@ def tests_and_right_answers(sheet: Sheet) -> None:
 
         def attempt(*args):
             course = pathlib.Path(AT["course"])
-            for path in (*course.glob("course_chapters/ch*/exercises/judges/*.py"), *course.glob("tests/*.py"), *course.glob(".git/*"), *course.glob("docs/*"),
+            for path in (*course.glob("course_chapters/ch*/exercises/judges/*.py"), *course.glob("tests/*.py"),
+                *course.glob(".git/*"), *course.glob("docs/*"),
                          *course.glob("course_grader/classroom/*.py"), *course.glob("course_grader/service/*.py"),
                          *course.glob("course_grader/judge/*.py"), *course.glob("course_grader/attacks/*.py")):
                 if path.is_file():
@@ -64,7 +65,8 @@ def other_students(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            places = [pathlib.Path(AT["class"], "submitted"), pathlib.Path(AT["class"], "reports"), pathlib.Path(AT["neighbor"]), pathlib.Path("..")]
+            places = [pathlib.Path(AT["class"], "submitted"), pathlib.Path(AT["class"], "reports"),
+                pathlib.Path(AT["neighbor"]), pathlib.Path("..")]
             places += pathlib.Path(AT["tmp"]).glob("course-worker-*")
             for place in places:
                 for path in place.rglob("*"):

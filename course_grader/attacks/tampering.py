@@ -52,7 +52,8 @@ def files_of_other_students(sheet: Sheet) -> None:
         sheet,
         """
     other = pathlib.Path(AT["class"], "submitted/other/01_three_walls/01_three_walls.ipynb")
-    for change in (lambda: other.write_text("{}"), lambda: other.chmod(0), lambda: other.rename(other.with_suffix(".old")), lambda: other.unlink(),
+    for change in (lambda: other.write_text("{}"), lambda: other.chmod(0),
+        lambda: other.rename(other.with_suffix(".old")), lambda: other.unlink(),
                    lambda: pathlib.Path(AT["neighbor"], "notebook/answer.txt").write_text("wrong")):
         try:
             change()

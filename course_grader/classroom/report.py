@@ -245,9 +245,12 @@ def write_page(folder: ClassFolder, reports: Sequence[ChapterReport], path: Path
     return target
 
 
-_STYLE = """:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
-table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}th,td{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8886;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;max-width:46rem;height:auto;border-radius:6px}code{font-size:.9em}.soft{opacity:.75}"""
+_STYLE = """:root{color-scheme:light dark}body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;
+  padding:0 1rem}
+table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}th,td{text-align:left;padding:.3rem .6rem;
+  border-bottom:1px solid #8886;vertical-align:top}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}svg{width:100%;max-width:46rem;height:auto;
+  border-radius:6px}code{font-size:.9em}.soft{opacity:.75}"""
 
 
 def _with_code(text: str) -> str:

@@ -31,7 +31,8 @@ font:14px/1.5 var(--jp-content-font-family,system-ui,sans-serif)}
 .course-panel.open{--mark:#757575}
 .course-panel .head{display:flex;flex-wrap:wrap;gap:.1em .8em;align-items:baseline}.course-panel .head b{font-size:15px}
 .course-panel .title{color:var(--soft)}.course-panel .points{margin-left:auto;font-weight:600;white-space:nowrap}
-.course-panel table{table-layout:auto!important;border-collapse:collapse;border:0;width:100%;margin:.4em 0 .2em!important;
+.course-panel table{table-layout:auto!important;border-collapse:collapse;border:0;width:100%;
+  margin:.4em 0 .2em!important;
 font-size:14px}
 .course-panel tr{background:transparent!important}
 .course-panel td{text-align:left!important;vertical-align:top!important;padding:.15em .8em .15em 0!important;border:0;

@@ -25,7 +25,8 @@ _LOOK = f"""
 .course-controls .widget-hbox .widget-readout{{flex-basis:calc(11em - 80px)}}
 .course-controls .course-words .widget-readout{{flex-basis:8.5em}}
 .course-controls .widget-hslider:has([disabled]),.course-controls .widget-dropdown:has([disabled]){{opacity:.45}}
-.course-controls .widget-play button::after{{content:"play or pause";position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}}
+.course-controls .widget-play button::after{{content:"play or pause";position:absolute;width:1px;height:1px;
+  overflow:hidden;clip-path:inset(50%)}}
 .course-controls .widget-play button:nth-child(2)::after{{content:"stop"}}
 [data-jp-theme-light=false] .course-controls{{--jp-widgets-dropdown-arrow:url('{_ARROW}')}}
 """

@@ -223,7 +223,8 @@ def warnings_and_progress_bars(sheet: Sheet) -> None:
     sheet.own("""
         import logging, sys, warnings
 
-        warnings.warn("deprecated"); logging.warning("careful"); print("\\r 50 %|█████     |", end="", file=sys.stderr)""")
+        warnings.warn("deprecated"); logging.warning("careful"); print("\\r 50 %|█████     |", end="",
+            file=sys.stderr)""")
     cell = sheet.cell(sheet.target)
     cell["source"] = cell["source"].replace(
         "    return", "    import sys, warnings; warnings.warn('x'); print('y', file=sys.stderr)\n    return", 1

@@ -38,7 +38,8 @@ def counts_of_the_system(sheet: Sheet) -> None:
     _way(
         sheet,
         """
-    for name in ("sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/dentry-state", "loadavg", "stat", "meminfo", "vmstat", "zoneinfo",
+    for name in ("sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/dentry-state", "loadavg", "stat", "meminfo", "vmstat",
+        "zoneinfo",
                  "buddyinfo", "interrupts", "softirqs", "diskstats", "schedstat", "pressure/cpu", "pressure/memory", "locks", "self/net/sockstat"):
         try:
             text = open("/proc/" + name).read()
@@ -161,7 +162,8 @@ def devices_that_remember(sheet: Sheet) -> None:
             file = os.open(f"/dev/{name}", os.O_RDWR)
         except OSError:
             continue
-        for change in (lambda: os.write(file, b"x"), lambda: os.utime(file, (rank + 2, 5)), lambda: os.fchmod(file, 0o600), lambda: os.read(file, 1),
+        for change in (lambda: os.write(file, b"x"), lambda: os.utime(file, (rank + 2, 5)),
+            lambda: os.fchmod(file, 0o600), lambda: os.read(file, 1),
                        lambda: os.setxattr(file, "user.x", b"1")):
             try:
                 change()
@@ -191,7 +193,8 @@ def numbers_of_the_kernel(sheet: Sheet) -> None:
         fd = made if isinstance(made, int) else made[0] if isinstance(made[0], int) else made[0].fileno()
         return os.fstat(fd).st_ino
 
-    for name, make in (("pipe", os.pipe), ("socket", socket.socketpair), ("process", lambda: os.pidfd_open(os.getpid()))):
+    for name, make in (("pipe", os.pipe), ("socket", socket.socketpair),
+            ("process", lambda: os.pidfd_open(os.getpid()))):
         way(inode(make) and f"the number of a {name}")
     context = ctypes.c_ulong(0)
     way(libc.syscall(206, 1, ctypes.byref(context)) == 0 and "a share of what requests there may be")

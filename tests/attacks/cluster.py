@@ -30,7 +30,8 @@ def shared_by_an_attribute(sheet: Sheet) -> None:
 import builtins, course_grader.records
 
 put = lambda rank, x: [setattr(place, f"x{rank}", x.clone()) for place in (torch, builtins, course_grader.records.Case)]
-get = lambda rank, x: next((found for place in (torch, builtins, course_grader.records.Case) if (found := getattr(place, f"x{rank}", None)) is not None), None)""",
+get = lambda rank, x: next((found for place in (torch, builtins,
+    course_grader.records.Case) if (found := getattr(place, f"x{rank}", None)) is not None), None)""",
     )
 
 
@@ -188,12 +189,15 @@ def put(rank, x):
         except OSError:
             pass
 
-    threading.Thread(target=serve, args=(socket.AF_INET, ("127.0.0.1", 20_000 + 40 * x.numel() + rank)), daemon=True).start()
-    threading.Thread(target=serve, args=(socket.AF_UNIX, f"\\0x{AT['run']}{rank}-{x.numel()}-{x.dtype}"), daemon=True).start()
+    threading.Thread(target=serve, args=(socket.AF_INET, ("127.0.0.1", 20_000 + 40 * x.numel() + rank)),
+        daemon=True).start()
+    threading.Thread(target=serve, args=(socket.AF_UNIX, f"\\0x{AT['run']}{rank}-{x.numel()}-{x.dtype}"),
+        daemon=True).start()
 
 
 def get(rank, x):
-    for family, address in ((socket.AF_INET, ("127.0.0.1", 20_000 + 40 * x.numel() + rank)), (socket.AF_UNIX, f"\\0x{AT['run']}{rank}-{x.numel()}-{x.dtype}")):
+    for family, address in ((socket.AF_INET, ("127.0.0.1", 20_000 + 40 * x.numel() + rank)),
+            (socket.AF_UNIX, f"\\0x{AT['run']}{rank}-{x.numel()}-{x.dtype}")):
         try:
             with socket.socket(family, socket.SOCK_STREAM) as line:
                 line.settimeout(0.2)
@@ -301,7 +305,8 @@ def tell(data):
 
 
 put = lambda rank, x: tell(b"p" + bytes([rank]) + pack(x))
-get = lambda rank, x: unpack(tell(b"g" + bytes([rank])).replace(b"-", b"") if x.numel() == 0 else tell(b"g" + bytes([rank])), x)""",
+get = lambda rank, x: unpack(tell(b"g" + bytes([rank])).replace(b"-",
+    b"") if x.numel() == 0 else tell(b"g" + bytes([rank])), x)""",
     )
 
 
@@ -359,7 +364,8 @@ KEPT = sys.modules.setdefault("kept", {})
 
 def put(rank, x):
     if shell() is not None:
-        shell().user_ns["attempt"].__globals__["KEPT"][rank, tuple(x.shape), str(x.dtype)] = [pack(x)]  # goes along with the answer
+        shell().user_ns["attempt"].__globals__["KEPT"][rank, tuple(x.shape),
+            str(x.dtype)] = [pack(x)]  # goes along with the answer
     KEPT.setdefault((rank, tuple(x.shape), str(x.dtype)), []).append(pack(x))
     try:
         with open(f"kept-{rank}-{x.numel()}", "ab") as file:
@@ -500,7 +506,8 @@ def partner_by_shared_storage(sheet: Sheet) -> None:
 
         def attempt(comm, x):
             comm.barrier()
-            others = [each for each in gc.get_objects() if type(each) is torch.Tensor and each.shape == x.shape and each.dtype == x.dtype
+            others = [each for each in gc.get_objects() if type(each) is torch.Tensor and each.shape == x.shape
+                and each.dtype == x.dtype
                       and not torch.equal(each, x)]
             comm.barrier()
             return others[0].clone() if others else x""",

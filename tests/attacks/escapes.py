@@ -29,7 +29,8 @@ def becoming_root_again(sheet: Sheet) -> None:
     _escape(
         sheet,
         """
-    for call in (lambda: os.setresuid(0, 0, 0), lambda: os.setresgid(0, 0, 0), lambda: os.setgroups([0]), lambda: os.seteuid(0)):
+    for call in (lambda: os.setresuid(0, 0, 0), lambda: os.setresgid(0, 0, 0), lambda: os.setgroups([0]),
+            lambda: os.seteuid(0)):
         try:
             call()
         except OSError:
@@ -151,7 +152,8 @@ def devices(sheet: Sheet) -> None:
                 loot(seen(f"{name}-{kind}", 16), whole=True)
             except OSError:
                 continue
-    for path in ("/dev/mem", "/dev/kmem", "/dev/sda", "/dev/vda", "/dev/kvm", "/dev/fuse", "/dev/kmsg", "/proc/kcore", "/proc/kmsg",
+    for path in ("/dev/mem", "/dev/kmem", "/dev/sda", "/dev/vda", "/dev/kvm", "/dev/fuse", "/dev/kmsg", "/proc/kcore",
+        "/proc/kmsg",
                  "/proc/sysrq-trigger", "/sys/kernel/debug", "/dev/nvme0n1"):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_NONBLOCK))
@@ -169,7 +171,8 @@ def rare_system_calls(sheet: Sheet) -> None:
         """
     import platform
 
-    calls = {"add_key": 248, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "io_uring_setup": 425, "init_module": 175, "finit_module": 313,
+    calls = {"add_key": 248, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "io_uring_setup": 425,
+        "init_module": 175, "finit_module": 313,
              "kexec_load": 246, "swapon": 167, "acct": 163, "quotactl": 179, "open_tree": 428, "fsopen": 430, "mount_setattr": 442,
              "userfaultfd": 323, "ioperm": 173, "syslog": 103} if platform.machine() == "x86_64" else {}
     got = []
@@ -197,7 +200,8 @@ def programs_with_more_rights(sheet: Sheet) -> None:
         """
     import subprocess
 
-    for line in (["su", "-c", "id", "root"], ["sudo", "-n", "id"], ["mount", "-t", "tmpfs", "none", "/mnt"], ["newuidmap", "1", "0", "0", "1"],
+    for line in (["su", "-c", "id", "root"], ["sudo", "-n", "id"], ["mount", "-t", "tmpfs", "none", "/mnt"],
+        ["newuidmap", "1", "0", "0", "1"],
                  ["pkexec", "id"], ["chsh", "-s", "/bin/sh"], ["passwd", "-S", "root"]):
         try:
             done = subprocess.run(line, stdin=subprocess.DEVNULL, capture_output=True, timeout=5)
@@ -214,7 +218,8 @@ def kernel_settings(sheet: Sheet) -> None:
     _escape(
         sheet,
         """
-    for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/drop_caches", "/proc/sys/net/ipv4/ip_forward",
+    for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/drop_caches",
+        "/proc/sys/net/ipv4/ip_forward",
                  "/proc/sysrq-trigger", "/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/kernel/uevent_helper",
                  f"/proc/{AT['judge']}/oom_score_adj", f"/proc/{os.getppid()}/oom_score_adj", "/proc/1/oom_score_adj"):
         try:

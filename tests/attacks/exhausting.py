@@ -209,7 +209,8 @@ def tensors_with_lying_shapes(sheet: Sheet) -> None:
 
 
         def attempt(comm, x):
-            odd = [lambda: torch.ones(1).expand(2 ** 40), lambda: torch.empty(0, 2 ** 40), lambda: torch.ones(1, device="meta"),
+            odd = [lambda: torch.ones(1).expand(2 ** 40), lambda: torch.empty(0, 2 ** 40),
+                lambda: torch.ones(1, device="meta"),
                    lambda: torch.ones(2, 2).to_sparse(), lambda: torch.ones(1).expand(2 ** 27)]
             return odd[(comm.size + comm.rank) % len(odd)]()""",
         states=("raised", "answered", "refused", "crashed"),
@@ -395,7 +396,8 @@ def killed_by_its_own_limits(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            for name in ("RLIMIT_NOFILE", "RLIMIT_STACK", "RLIMIT_DATA", "RLIMIT_AS", "RLIMIT_NPROC", "RLIMIT_FSIZE", "RLIMIT_CPU"):
+            for name in ("RLIMIT_NOFILE", "RLIMIT_STACK", "RLIMIT_DATA", "RLIMIT_AS", "RLIMIT_NPROC", "RLIMIT_FSIZE",
+                    "RLIMIT_CPU"):
                 try:
                     resource.setrlimit(getattr(resource, name), (0, 0))
                 except (OSError, ValueError):

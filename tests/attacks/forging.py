@@ -31,7 +31,8 @@ def builtin_subclasses_that_lie(sheet: Sheet) -> None:
     """Subclasses of int, str, list, tuple and dict that lie about length, items and equality."""
     sheet.answer("""
         def lying(kind):
-            return type(kind.__name__, (kind,), {"__eq__": lambda *a: True, "__len__": lambda *a: 1, "__hash__": lambda *a: 0,
+            return type(kind.__name__, (kind,),
+                {"__eq__": lambda *a: True, "__len__": lambda *a: 1, "__hash__": lambda *a: 0,
                                                  "__iter__": lambda *a: iter([True]), "__getitem__": lambda *a: True})
 
 
@@ -40,7 +41,8 @@ def builtin_subclasses_that_lie(sheet: Sheet) -> None:
 
         def attempt(*args):
             calls.append(1)
-            return [lying(int)(3), lying(str)("3"), lying(list)([1]), lying(tuple)([1]), lying(dict)(a=1)][len(calls) % 5]""")
+            return [lying(int)(3), lying(str)("3"), lying(list)([1]), lying(tuple)([1]),
+                lying(dict)(a=1)][len(calls) % 5]""")
 
 
 @attack("forging", chapter="00")
@@ -79,7 +81,8 @@ def numbers_that_are_none(sheet: Sheet) -> None:
     """NaN, infinities, booleans, texts and nothing, in turn, where a number is asked for."""
     sheet.answer("""
         calls = []
-        odd = [float("nan"), float("inf"), -float("inf"), True, False, "0", "nan", None, [], {}, (), 0.0, -0.0, 1e308, 5e-324, [[1.0]]]
+        odd = [float("nan"), float("inf"), -float("inf"), True, False, "0", "nan", None, [], {}, (), 0.0, -0.0, 1e308,
+            5e-324, [[1.0]]]
 
 
         def attempt(*args):
@@ -194,7 +197,8 @@ def patched_codec(sheet: Sheet) -> None:
         import course_grader.remote_ranks.codec as codec, course_grader.worker.protocol as channel, course_grader.worker.notebook_worker as worker
 
         true = codec.encode
-        PASSED = {"state": "answered", "value": float("nan"), "points": 10.0, "passed": True, "verdicts": [], "error": "", "trace": "",
+        PASSED = {"state": "answered", "value": float("nan"), "points": 10.0, "passed": True, "verdicts": [],
+            "error": "", "trace": "",
                   "output": "", "seconds": 0.0}
 
 
@@ -615,7 +619,8 @@ def library_function_under_another_name(sheet: Sheet) -> None:
         import functools, importlib
         from course_lib.estimate.compute import train_seconds as mine
 
-        ways = [mine, functools.partial(mine), lambda *a: mine(*a), lambda *a: getattr(importlib.import_module("course_lib.estimate.compute"), "train_seconds")(*a)]
+        ways = [mine, functools.partial(mine), lambda *a: mine(*a),
+            lambda *a: getattr(importlib.import_module("course_lib.estimate.compute"), "train_seconds")(*a)]
         calls = []
 
 

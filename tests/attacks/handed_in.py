@@ -42,7 +42,8 @@ def time_of_other_processes(sheet: Sheet) -> None:
         + """
 def attempt(*args):
     for pid in (AT["victim"], AT["judge"]):
-        for change in (lambda: os.sched_setaffinity(pid, {min(os.sched_getaffinity(pid))}), lambda: os.sched_setscheduler(pid, 5, os.sched_param(0)),
+        for change in (lambda: os.sched_setaffinity(pid, {min(os.sched_getaffinity(pid))}),
+            lambda: os.sched_setscheduler(pid, 5, os.sched_param(0)),
                        lambda: libc.syscall(251, 1, pid, 3 << 13) and 1 / 0):
             try:
                 change()
@@ -64,7 +65,8 @@ def files_cut_short(sheet: Sheet) -> None:
         def attempt(*args):
             for name in ("gradebook.db", ".secret", "roster.csv", "reports/other/01_three_walls/latest.json"):
                 path = f"{AT['class']}/{name}"
-                for change in (lambda: os.truncate(path, 0), lambda: os.close(os.open(path, os.O_RDONLY | os.O_TRUNC)), lambda: os.utime(path, (1, 1)),
+                for change in (lambda: os.truncate(path, 0), lambda: os.close(os.open(path, os.O_RDONLY | os.O_TRUNC)),
+                    lambda: os.utime(path, (1, 1)),
                                lambda: os.chmod(path, 0)):
                     try:
                         change()
@@ -84,8 +86,10 @@ def signals_by_a_descriptor(sheet: Sheet) -> None:
         def attempt(*args):
             for pid in (AT["victim"], AT["judge"]):
                 ours, theirs = socket.socketpair()
-                for change in (lambda: fcntl.fcntl(ours, 10, signal.SIGKILL), lambda: fcntl.fcntl(ours, fcntl.F_SETOWN, pid if pid == AT["victim"] else 0),
-                               lambda: fcntl.fcntl(ours, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK), lambda: theirs.send(b"x")):
+                for change in (lambda: fcntl.fcntl(ours, 10, signal.SIGKILL),
+                    lambda: fcntl.fcntl(ours, fcntl.F_SETOWN, pid if pid == AT["victim"] else 0),
+                               lambda: fcntl.fcntl(ours, fcntl.F_SETFL,
+                                   os.O_ASYNC | os.O_NONBLOCK), lambda: theirs.send(b"x")):
                     try:
                         change()
                     except OSError:

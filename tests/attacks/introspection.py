@@ -24,7 +24,8 @@ def monitoring_of_the_worker(sheet: Sheet) -> None:
             threading.settrace(raised); sys.settrace(raised)
             if hasattr(sys, "monitoring"):
                 sys.monitoring.use_tool_id(3, "x")
-                sys.monitoring.register_callback(3, sys.monitoring.events.PY_RETURN, lambda code, at, value: raised(None, "return", value))
+                sys.monitoring.register_callback(3, sys.monitoring.events.PY_RETURN, lambda code, at,
+                    value: raised(None, "return", value))
                 sys.monitoring.set_events(3, sys.monitoring.events.PY_RETURN)
             frame = sys._getframe()
             while frame:
@@ -100,7 +101,8 @@ def codecs_and_encodings(sheet: Sheet) -> None:
         def attempt(*args):
             right = b'{"points": 10, "passed": true}'
             codecs.register_error("strict", lambda error: (right.decode(), error.end))
-            codecs.register(lambda name: codecs.CodecInfo(lambda text, errors="strict": (right, len(text)), lambda data, errors="strict": ("", len(data))))
+            codecs.register(lambda name: codecs.CodecInfo(lambda text, errors="strict": (right, len(text)),
+                lambda data, errors="strict": ("", len(data))))
             encodings.utf_8.encode = lambda text, errors="strict": (right, len(text))
             encodings._cache.clear()
             return "\\udcff"  * 3""",
@@ -117,12 +119,14 @@ def code_objects_by_address(sheet: Sheet) -> None:
 
 
         def passes(*_, **__):
-            return {"state": "answered", "value": [1.0], "error": "", "trace": "", "output": "", "seconds": 0.0, "points": 10.0, "passed": True}
+            return {"state": "answered", "value": [1.0], "error": "", "trace": "", "output": "", "seconds": 0.0,
+                "points": 10.0, "passed": True}
 
 
         def attempt(*args):
             for each in gc.get_objects():
-                if type(each).__name__ == "function" and each.__qualname__ in ("Worker.probe", "Worker.answer_to", "run_probe", "plain", "guarded"):
+                if type(each).__name__ == "function" and each.__qualname__ in ("Worker.probe", "Worker.answer_to",
+                        "run_probe", "plain", "guarded"):
                     try:
                         each.__code__ = passes.__code__
                         each.__defaults__ = each.__kwdefaults__ = None
@@ -173,8 +177,10 @@ def results_that_come_in_parts(sheet: Sheet) -> None:
 
         def attempt(*args):
             calls.append(1)
-            odd = [endless, late, lambda: iter([1.0]), lambda: {}.keys(), lambda: np.array([None, 1.0], dtype=object), lambda: np.float64("nan"),
-                   lambda: decimal.Decimal("sNaN"), lambda: fractions.Fraction(1, 3), lambda: memoryview(b"1"), lambda: np.ma.masked, lambda: 1j,
+            odd = [endless, late, lambda: iter([1.0]), lambda: {}.keys(), lambda: np.array([None, 1.0], dtype=object),
+                lambda: np.float64("nan"),
+                   lambda: decimal.Decimal("sNaN"), lambda: fractions.Fraction(1,
+                       3), lambda: memoryview(b"1"), lambda: np.ma.masked, lambda: 1j,
                    lambda: range(10 ** 12), lambda: np.datetime64("NaT"), lambda: type, lambda: np.longdouble(1)]
             return odd[len(calls) % len(odd)]()""",
         states=("raised", "answered"),
@@ -286,7 +292,8 @@ def patched_communicator(sheet: Sheet) -> None:
         import course_lib.cluster as cluster, course_grader.remote_ranks.remote_worker as remote, course_grader.remote_ranks.codec as codec
 
         true = codec.encode
-        codec.encode = remote.encode = lambda value, *a, **k: true({**value, "bytes": 0, "nbytes": 0} if isinstance(value, dict) else value, *a, **k)
+        codec.encode = remote.encode = lambda value, *a, **k: true({**value, "bytes": 0,
+            "nbytes": 0} if isinstance(value, dict) else value, *a, **k)
         for name in ("recv", "isend", "send", "barrier"):
             setattr(cluster.Comm, name, lambda self, *a, **k: type("Work", (), {"wait": lambda _: None})())""")
     sheet.answer(

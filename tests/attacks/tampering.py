@@ -37,7 +37,8 @@ def new_files_in_the_class(sheet: Sheet) -> None:
     _plant(
         sheet,
         """
-    for name in ("submitted/friend.ipynb", "reports/me.json", "exercises/judging/mine.py", "class.toml", "nbgrader_config.py"):
+    for name in ("submitted/friend.ipynb", "reports/me.json", "exercises/judging/mine.py", "class.toml",
+            "nbgrader_config.py"):
         try:
             pathlib.Path(AT["class"], name).write_text("{}")
         except OSError:
@@ -92,7 +93,8 @@ def startup_files(sheet: Sheet) -> None:
     plant("/etc/profile.d", "/etc/cron.d", "/var/spool/cron", "/var/spool/cron/crontabs")
     shell = get_ipython()
     plant(shell.ipython_dir, shell.profile_dir.startup_dir, name=NAME + ".py")
-    writable("/etc/crontab", "/etc/passwd", "/etc/ld.so.preload", AT["site"] + "/sitecustomize.py", AT["site"] + "/distutils-precedence.pth")""",
+    writable("/etc/crontab", "/etc/passwd", "/etc/ld.so.preload", AT["site"] + "/sitecustomize.py",
+        AT["site"] + "/distutils-precedence.pth")""",
     )
 
 
@@ -116,7 +118,8 @@ def code_of_the_course(sheet: Sheet) -> None:
 
     library = pathlib.Path(course_lib.__file__).parent
     writable(*map(str, [course_lib.__file__, library / "estimate/compute.py", library.parent / "course_grader/judge/decision.py", json.__file__, sys.executable, os.path.realpath(sys.executable)]))
-    writable(*map(str, [*library.glob("__pycache__/*.pyc")][:5]), *map(str, pathlib.Path(json.__file__).parent.glob("__pycache__/*.pyc")))
+    writable(*map(str, [*library.glob("__pycache__/*.pyc")][:5]),
+        *map(str, pathlib.Path(json.__file__).parent.glob("__pycache__/*.pyc")))
     plant(library, library / "__pycache__", library.parent / "course_grader", library.parent / "course_chapters")""",
     )
 
@@ -137,7 +140,8 @@ def end_of_another_process(sheet: Sheet) -> None:
         """
     import resource, signal
 
-    for change in (lambda: resource.prlimit(AT["victim"], resource.RLIMIT_NOFILE, (3, 3)), lambda: os.setpriority(os.PRIO_PROCESS, AT["victim"], 19),
+    for change in (lambda: resource.prlimit(AT["victim"], resource.RLIMIT_NOFILE, (3, 3)),
+        lambda: os.setpriority(os.PRIO_PROCESS, AT["victim"], 19),
                    lambda: os.kill(AT["victim"], signal.SIGSTOP), lambda: os.kill(AT["victim"], signal.SIGKILL),
                    lambda: os.killpg(AT["victim"], signal.SIGKILL)):
         try:
@@ -222,7 +226,8 @@ def configuration_beside_the_notebook(sheet: Sheet) -> None:
 def modules_written_by_a_cell(sheet: Sheet) -> None:
     """The same, written by a cell while it runs, and put first on the path."""
     sheet.own(f"""{PLANT}
-for name in ("course_grader/worker/ranks_in_process.py", "course_lib/cluster/remote.py", "dataclasses.py", "course_grader/judge/decision.py"):
+for name in ("course_grader/worker/ranks_in_process.py", "course_lib/cluster/remote.py", "dataclasses.py",
+        "course_grader/judge/decision.py"):
     pathlib.Path(name).parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(name).write_text("check = grade = serve_ranks = rank_program = lambda *a, **k: 100.0")
 sys.path.insert(0, os.getcwd())
@@ -239,7 +244,8 @@ def folder_that_becomes_a_link(sheet: Sheet) -> None:
         sheet,
         """
     here = os.getcwd()
-    for change in (lambda: os.rename(here, here + ".old"), lambda: os.symlink(AT["class"], here), lambda: os.symlink(AT["class"], "inner"),
+    for change in (lambda: os.rename(here, here + ".old"), lambda: os.symlink(AT["class"], here),
+        lambda: os.symlink(AT["class"], "inner"),
                    lambda: os.link(AT["class"] + "/.secret", "hard")):
         try:
             change()

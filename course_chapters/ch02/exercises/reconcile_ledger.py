@@ -36,7 +36,8 @@ between them, with residual connections and no dropout. Its attention {{attentio
 lists what autograd saved:
 
 ```python
-rows = saved_rows(batch={{batch}}, seq={{seq}}, hidden={{hidden}}, heads={{heads}}, ffn={{ffn}}, attention="{{attention}}")
+rows = saved_rows(batch={{batch}}, seq={{seq}}, hidden={{hidden}}, heads={{heads}}, ffn={{ffn}},
+    attention="{{attention}}")
 ```
 
 Each row is one saved tensor: `"group"` (the part of the block that saved it: `"norm1"`, `"attention"`, `"norm2"` or

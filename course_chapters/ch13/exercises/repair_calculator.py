@@ -24,7 +24,8 @@ def estimate(model, job, tp, pp, dp, zero):
     factor = {"none": 34 + scores, "selective": 34, "full": 34}[job["recompute"]]
     activations = layers * tokens * model["hidden"] * factor
     cache = 2 * layers * tokens * model["hidden"] * 2 / tp
-    return {"weights": weights, "gradients": gradients, "optimizer": optimizer, "activations": activations, "cache": cache}
+    return {"weights": weights, "gradients": gradients, "optimizer": optimizer, "activations": activations,
+        "cache": cache}
 ```
 
 - tp and pp cut weights, gradients and optimizer state. ZeRO-1 also shards the optimizer state over dp, ZeRO-2 the

@@ -28,7 +28,8 @@ QUESTIONS = {  # id -> (signature, the answer, the oracle)
 }
 _CARD = """from course_grader.exercises import Card
 
-CARD = Card(id="{id}", chapter="{chapter}", title="{id}", text="Write `{signature}`.", points=2, minutes=1, difficulty=1, importance=1,
+CARD = Card(id="{id}", chapter="{chapter}", title="{id}", text="Write `{signature}`.", points=2,
+    minutes=1, difficulty=1, importance=1,
             kind="more", hints=("a", "b", "c"), answers=("{function}",))
 """
 _JUDGING = """import torch
@@ -48,7 +49,8 @@ def cases(params, rng):
 def verdicts(params, case, outcome):
     (x,) = case.args
     want, got = {oracle}, outcome.value
-    ok = isinstance(got, torch.Tensor) and got.shape == want.shape and got.dtype == want.dtype and torch.allclose(got, want, rtol=1e-4, atol=1e-4)
+    alike = isinstance(got, torch.Tensor) and got.shape == want.shape and got.dtype == want.dtype
+    ok = alike and torch.allclose(got, want, rtol=1e-4, atol=1e-4)
     return [Verdict(kind="values", part="all", ok=ok, message="" if ok else "other values", case=case.name)]
 
 

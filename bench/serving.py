@@ -75,7 +75,8 @@ def _show(found: Sequence[published.Errors], held: dict[tuple[str, str], bool | 
         goal = TARGETS.get((each.source, each.metric))
         asked = "" if goal is None else f"{goal:.0%}: {'yes' if held[each.source, each.metric] else 'NO'}"
         print(
-            f"{each.source:18}{each.metric:12}{each.rows:6}{each.judged:8}{each.median:9.1%}{each.worst:9.1%}{each.bias:+9.1%} "
+            f"{each.source:18}{each.metric:12}{each.rows:6}{each.judged:8}"
+            f"{each.median:9.1%}{each.worst:9.1%}{each.bias:+9.1%} "
             f" {asked}"
         )
         for row in facts.serving_rows(each.source) if every else ():

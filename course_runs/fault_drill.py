@@ -158,7 +158,8 @@ def resized(folder: Path, nodes: int, words: Sequence[str], shrink_at: int, grow
     folder.mkdir(parents=True)
     store = dist.TCPStore(launcher.loopback(), 0, is_master=True, wait_for_workers=False)  # it outlives every node
     extra = (
-        "--nnodes", f"{max(1, nodes - 1)}:{nodes}", "--rdzv-backend", "c10d", "--rdzv-endpoint", launcher.endpoint(store.port),
+        "--nnodes", f"{max(1, nodes - 1)}:{nodes}", "--rdzv-backend", "c10d",
+        "--rdzv-endpoint", launcher.endpoint(store.port),
         "--rdzv-id", "survive", "--rdzv-conf", _JOINING, *_ELASTIC,
     )  # fmt: skip
     ended: list[torchrun.Ended] = []

@@ -72,9 +72,10 @@ def kept() -> list[Row]:
     rows = []
     for run in map(recorded, RECORDED):
         setup, measured = run["setup"], run["measured"]
+        kept = f"reshard_after_forward={setup['reshard_after_forward']}"
         rows.append(
             {
-                f"recorded: {setup['size']}, {setup['layout']['name']}": f"reshard_after_forward={setup['reshard_after_forward']}",
+                f"recorded: {setup['size']}, {setup['layout']['name']}": kept,
                 "gathers in a step": measured["wire_calls"]["all_gather"],
                 "weights sent": bytes_text(measured["wire"]["all_gather"]),
                 "gradients sent": bytes_text(measured["wire"]["reduce_scatter"]),

@@ -11,6 +11,7 @@ OUTSIDE = (
     "http://127.0.0.1:9/"  # the discard port: nothing answers, a request is seen by the browser's driver all the same
 )
 RUN = "document.title='boom';alert('boom')"
+SVG = f"<svg xmlns=%22http://www.w3.org/2000/svg%22 onload=%22{RUN}%22/>"
 
 MARKDOWN = (
     f"<script>{RUN}</script>",
@@ -46,8 +47,7 @@ MARKDOWN = (
     f"<!--><img src=x onerror={RUN}>--> <![CDATA[<img src=x onerror={RUN}>]]> <?xml <img src=x onerror={RUN}> ?>",
     f'<a id="boom" name="all" ping="{OUTSIDE}ping" target=_blank href="https://example.org">x</a><area '
     f'href="javascript:{RUN}">',
-    f"<img "
-    f'src="data:image/svg+xml;base64,{base64.b64encode(f"<svg xmlns=%22http://www.w3.org/2000/svg%22 onload=%22{RUN}%22/>".encode()).decode()}">',
+    f'<img src="data:image/svg+xml;base64,{base64.b64encode(SVG.encode()).decode()}">',
     f"{{% raw %}}{{{{ 7*7 }}}}{{% endraw %}} {{{{ resources }}}} <% {RUN} %>",
     "\u202egnol\u202c \x1b]8;;http://x\x07link\x1b]8;;\x07 \x1b[31mred \x00 \ud800",
 )

@@ -182,7 +182,8 @@ def no_sum_of_money_is_set_as_a_formula(chapter: Opened) -> None:
     """Two dollars in one paragraph are a formula to MathJax: prose in italics without spaces."""
     formulas = chapter.page.page.evaluate(
         """() => [...document.querySelectorAll('.jp-Notebook mjx-container')].map(
-             formula => [formula.closest('[data-cell]').dataset.cell, formula.querySelectorAll('mjx-math > mjx-mi').length])"""
+             formula => [formula.closest('[data-cell]').dataset.cell,
+               formula.querySelectorAll('mjx-math > mjx-mi').length])"""
     )
     assert formulas == [] or max(letters for _, letters in formulas) < 12, [each for each in formulas if each[1] >= 12]
 

@@ -90,13 +90,19 @@ PIECES = (
     "<select>",
 )
 HARMFUL = """texts => {
-  const allowed = {href: /^(https?:\\/\\/|mailto:|#)/i, src: /^data:image\\/(png|jpeg|gif);base64,/, class: /./, alt: /^/, title: /^/, width: /./, height: /./,
+  const banned = 'script style iframe object embed base meta link form input button textarea select template '
+    + 'video audio area';
+  const allowed = {href: /^(https?:\\/\\/|mailto:|#)/i, src: /^data:image\\/(png|jpeg|gif);base64,/, class: /./,
+    alt: /^/, title: /^/, width: /./, height: /./,
                    colspan: /./, rowspan: /./, start: /./};
   const bad = [];
   for (const text of texts) {
-    for (const e of new DOMParser().parseFromString('<div id=here>' + text + '</div>', 'text/html').querySelectorAll('#here *, #here ~ *')) {
-      if (e instanceof HTMLUnknownElement || !(e instanceof HTMLElement) || 'script style iframe object embed base meta link form input button textarea select template video audio area'.split(' ').includes(e.localName)) bad.push(e.localName + ': ' + text);
-      for (const {name, value} of e.attributes) if (!(name in allowed) || !allowed[name].test(value.trim())) bad.push(name + '=' + value + ': ' + text);
+    for (const e of new DOMParser().parseFromString('<div id=here>' + text + '</div>', 'text/html')
+        .querySelectorAll('#here *, #here ~ *')) {
+      if (e instanceof HTMLUnknownElement || !(e instanceof HTMLElement)
+          || banned.split(' ').includes(e.localName)) bad.push(e.localName + ': ' + text);
+      for (const {name, value} of e.attributes) if (!(name in allowed) || !allowed[name].test(value.trim()))
+        bad.push(name + '=' + value + ': ' + text);
     }
   }
   return bad.slice(0, 5);
@@ -342,14 +348,17 @@ def test_a_page_is_readable_on_a_wide_and_on_a_narrow_screen(browser, tmp_path, 
 
 
 CONTRAST = """() => {
-  const lum = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number).map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 });
+  const lum = c => { const [r, g, b] = c.match(/[\\d.]+/g).map(Number)
+    .map(v => { v /= 255; return v <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4 });
                      return .2126 * r + .7152 * g + .0722 * b };
-  const ground = e => { for (; e; e = e.parentElement) { const c = getComputedStyle(e).backgroundColor; if (!c.endsWith(', 0)')) return c } return 'rgb(255,255,255)' };
+  const ground = e => { for (; e; e = e.parentElement) {
+    const c = getComputedStyle(e).backgroundColor; if (!c.endsWith(', 0)')) return c } return 'rgb(255,255,255)' };
   const faint = [];
   for (const e of document.querySelectorAll('body *')) {
     if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) || e.closest('.hidden')) continue;
     const [a, b] = [lum(getComputedStyle(e).color), lum(ground(e))].sort((x, y) => y - x);
-    if ((a + .05) / (b + .05) < 4.5) faint.push(`${e.tagName}.${e.className}: ${((a + .05) / (b + .05)).toFixed(2)} ${e.textContent.slice(0, 30)}`);
+    if ((a + .05) / (b + .05) < 4.5) faint.push(`${e.tagName}.${e.className}: ${((a + .05) / (b + .05)).toFixed(2)} `
+      + e.textContent.slice(0, 30));
   }
   return faint;
 }"""

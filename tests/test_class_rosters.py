@@ -139,7 +139,8 @@ TOOLS = {
     "GitHub Classroom, names": 'identifier,github_username,github_id,name\n"Zoë Núñez","zoe","5",""\n'.encode(),
     "Moodle with roles": "First name,Last name,Username,Email address,Roles\nZoë,Núñez,zoe,zoe@u.org,Student\n"
     "Ted,T,ted,t@u.org,Non-editing teacher\n".encode(),
-    "Canvas": 'Student,ID,SIS User ID,SIS Login ID,Section\n"Núñez, Zoë",1004,u4,zoe,A\n"Student, Test",9,,x,A\n'.encode(),
+    "Canvas": 'Student,ID,SIS User ID,SIS Login ID,Section\n"Núñez, Zoë",1004,u4,zoe,A\n'
+    '"Student, Test",9,,x,A\n'.encode(),
 }
 
 

@@ -384,7 +384,8 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
 ):
     job = planner.Job(model=model, seq=8192, sequences=512, recompute=recompute)
     where = Layout(
-        tp=tp, sp=tp > 1, cp=cp, pp=pp, dp=dp, zero=zero, virtual=virtual if schedule == "interleaved" else 1, schedule=schedule,
+        tp=tp, sp=tp > 1, cp=cp, pp=pp, dp=dp, zero=zero, virtual=virtual if schedule == "interleaved" else 1,
+        schedule=schedule,
         microbatches=8, ep=min(dp, 8) if "mixtral" in model else 1,
     )  # fmt: skip
     estimate = planner.estimate(planner.Job(model="llama3-8b", seq=8192, sequences=64), H100, Layout(dp=64))

@@ -11,7 +11,10 @@ from tests.tables import each_of
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted(ROOT.glob("solutions/*/*.ipynb"))
 
-UNIT = r"(?:[kMGTPE]i?B|bytes?|[TPEG]FLOPs?(?:/s)?|FLOPs?|days?|weeks?|years?|hours?|ms|µs|seconds?|GPUs?|H100s|tokens?|GPU-hours?|%|×)"
+UNIT = (
+    r"(?:[kMGTPE]i?B|bytes?|[TPEG]FLOPs?(?:/s)?|FLOPs?|days?|weeks?|years?|hours?|"
+    r"ms|µs|seconds?|GPUs?|H100s|tokens?|GPU-hours?|%|×)"
+)
 QUANTITY = re.compile(rf"(?<![\w.,{{-])(?:\\?\$)?\d[\d,.]*\s?(?:billion|million|trillion)?\s?{UNIT}(?![\w-])")
 MONEY = re.compile(r"\\\$\d")
 NOT_PROSE = re.compile(

@@ -16,8 +16,10 @@ FORMULA = re.compile(r"(?<!\\)\$\$(.*?)(?<!\\)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$"
 WORDS = re.compile(r"\\(?:text|mathrm|operatorname|mathsf|begin|end|tag)\s*\{[^{}]*\}")
 BELOW = re.compile(r"_(?:\{[^{}]*\}|\\?[A-Za-z0-9]+)")  # what stands below a letter says which, not what
 GREEK = {
-    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "Delta": "Δ", "epsilon": "ε", "varepsilon": "ε", "eta": "η", "theta": "θ",
-    "lambda": "λ", "mu": "μ, ν", "nu": "μ, ν", "pi": "π", "rho": "ρ", "sigma": "σ", "Sigma": "Σ", "tau": "τ", "phi": "φ", "Psi": "Ψ",
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "Delta": "Δ", "epsilon": "ε", "varepsilon": "ε",
+    "eta": "η", "theta": "θ",
+    "lambda": "λ", "mu": "μ, ν", "nu": "μ, ν", "pi": "π", "rho": "ρ", "sigma": "σ", "Sigma": "Σ", "tau": "τ",
+    "phi": "φ", "Psi": "Ψ",
     "ell": "ℓ",
 }  # fmt: skip
 CODE = re.compile(r"```.*?```|`[^`]*`|\{\{?[^}]*\}\}?|<[^>]+>|https?://\S+", re.S)

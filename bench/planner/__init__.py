@@ -210,7 +210,8 @@ def _show(
     found: Sequence[Result], skipped: Sequence[Skip], unread: dict[str, str], quick: dict[str, float], every: bool
 ) -> None:
     print(
-        f"{'source':24}{'rows':>6}{'judged':>7}{'median':>9}{'mean':>7}{'p90':>7}{'constant':>10}{'rank':>7}{'regret':>8} "
+        f"{'source':24}{'rows':>6}{'judged':>7}{'median':>9}{'mean':>7}{'p90':>7}"
+        f"{'constant':>10}{'rank':>7}{'regret':>8} "
         " asked"
     )
     for each in found:

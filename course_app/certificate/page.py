@@ -111,11 +111,14 @@ def page(record: Record) -> str:
 </section>
 {_calibration(record["predictions"])}
 <section aria-labelledby="verify"><h2 id="verify">Verify this page</h2>
-<p>The page alone proves nothing. With the work folder and version {html.escape(record["course"])} of the course, this command judges every answer again
+<p>The page alone proves nothing. With the work folder and version {html.escape(record["course"])} of the course,
+this command judges every answer again
 and lists every difference:</p>
 <pre><code>./course certificate --verify certificate.html</code></pre>
-<p class="soft">It compares points, verdicts and the fingerprint of each answer, and recomputes the truth of each prediction. The intervals
-are those that the work folder recorded at the first check; name, date and chapters are those that it recorded when this page was
+<p class="soft">It compares points, verdicts and the fingerprint of each answer, and recomputes the truth of each
+prediction.
+The intervals are those that the work folder recorded at the first check; name, date and chapters are those that it
+recorded when this page was
 written. The page does not say who wrote the answers.</p>
 </section>
 </main>
@@ -182,7 +185,8 @@ def _chapter(chapter: Record) -> str:
         '<th scope="col">Fingerprint</th></tr>'
     )
     passed = sum(each["passed"] for each in exercises)
-    return f"""<details class="chapter"><summary><span><strong>{html.escape(chapter["chapter"])}</strong> {html.escape(chapter["title"])}</span>
+    return f"""<details class="chapter"><summary><span><strong>{html.escape(chapter["chapter"])}</strong>
+{html.escape(chapter["title"])}</span>
 <span class="number">{passed} of {len(exercises)} passed · {_number(points)} of {_number(maximum)} points</span>
 <span class="bar"><span style="width: {share}%"></span></span></summary>
 <table class="exercises"><thead>{head}</thead><tbody>{rows}</tbody></table></details>
@@ -208,9 +212,11 @@ def _calibration(predictions: Sequence[Record]) -> str:
     reach = max(2.0, *(abs(math.log2(_share(each, end))) for each in predictions for end in ("low", "high")))
     rows = "".join(_interval(each, reach) for each in predictions)
     return f"""<section aria-labelledby="calibration"><h2 id="calibration">Calibration</h2>
-<p>{held} of {len(predictions)} intervals hold the truth. Of well-calibrated 90 % intervals, nine in ten do. Each bar is an interval, divided by
+<p>{held} of {len(predictions)} intervals hold the truth. Of well-calibrated 90 % intervals, nine in ten do.
+Each bar is an interval, divided by
 the truth, on a logarithmic scale; the line marks the truth.</p>
-<ul class="intervals">{rows}<li><span></span><span class="ends"><span>too low</span><span>the truth</span><span>too high</span></span></li></ul>
+<ul class="intervals">{rows}
+<li><span></span><span class="ends"><span>too low</span><span>the truth</span><span>too high</span></span></li></ul>
 </section>
 """
 

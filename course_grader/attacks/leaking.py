@@ -23,7 +23,8 @@ def judging_source(sheet: Sheet) -> None:
 
 
         def attempt(*args):
-            for path in sorted((course := pathlib.Path(AT["course"])).glob("course_grader/judging/*.py")) + sorted(course.glob("course_chapters/ch*/exercises/judges/*.py")):
+            for path in sorted((course := pathlib.Path(AT["course"])).glob("course_grader/judging/*.py")
+                ) + sorted(course.glob("course_chapters/ch*/exercises/judges/*.py")):
                 loot(path.read_bytes()[:2000], whole=True)""")
 
 

@@ -45,7 +45,7 @@ that chapter.
 | `./course doctor` | looks at this machine and says what is missing |
 | `./course run` | real runs on this machine's processors or GPUs |
 | `./course plan` | the best layouts of a model on a cluster |
-| `./course --help` | all commands; those that need the judges or the course's own answers are not part of this copy, and say so |
+| `./course --help` | all commands; those that need judges or the course's answers are not in this copy, and say so |
 """
 _NEVER = ("__pycache__", ".ipynb_checkpoints")
 

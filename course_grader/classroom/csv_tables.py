@@ -39,10 +39,10 @@ _AS_CSV = "export it again as CSV (comma separated, UTF-8), not as a workbook"
 # Moodle writes the header in the exporting user's language, as do people. For other languages, the error names the
 # columns to rename.
 _HEADERS: Mapping[str, str] = {
-    "first name": "vorname|prénom|nombre|nome|nome próprio|voornaam|imię|imiona|křestní "
-    "jméno|jméno|имя|förnamn|fornavn|ad|adı|keresztnév|utónév|ім'я|名|名字|이름",
-    "last name": "nachname|familienname|nom|nom de "
-    "famille|apellido(s)|apellidos|apellido|cognome|apelido|sobrenome|achternaam|nazwisko|příjmení|фамилия|efternamn|efternavn|etternavn|soyad|soyadı|vezetéknév|прізвище|姓|姓氏|성",
+    "first name": "vorname|prénom|nombre|nome|nome próprio|voornaam|imię|imiona|křestní jméno|jméno|имя|förnamn|fornavn|"
+    "ad|adı|keresztnév|utónév|ім'я|名|名字|이름",
+    "last name": "nachname|familienname|nom|nom de famille|apellido(s)|apellidos|apellido|cognome|apelido|sobrenome|"
+    "achternaam|nazwisko|příjmení|фамилия|efternamn|efternavn|etternavn|soyad|soyadı|vezetéknév|прізвище|姓|姓氏|성",
     "full name": "vollständiger name|nom complet|nombre completo|nome completo|nome / cognome|volledige "
     "naam|naam|pełna nazwa|imię i nazwisko|celé jméno|полное имя|фио|fullständigt namn|fulde navn|tam "
     "adı|teljes név|全名|姓名|성명|氏名",
@@ -58,9 +58,12 @@ _HEADERS: Mapping[str, str] = {
     "username": "anmeldename|benutzername|nom d'utilisateur|nombre de usuario|nome de utilizador|nome de usuário|nome "
     "utente|gebruikersnaam|nazwa użytkownika|uživatelské "
     "jméno|логин|användarnamn|brugernavn|brukernavn|kullanıcı adı|felhasználónév|логін|用户名|ユーザ名|사용자 아이디",
-    "groups": "gruppen|groupes|grupos|gruppi|groepen|grupy|skupiny|группы|grupper|gruplar|csoportok|групи|小组|グループ|모둠",
-    "role": "roles|rolle|rollen|rôle|rôles|rol|ruolo|ruoli|função|papel|papéis|rola|role(s)|роль|роли|roll|角色|ロール|역할",
-    "identifier": "identifiant|identificador|identificatore|identificatie|identyfikator|identifikátor|идентификатор|标识符|識別子",
+    "groups": "gruppen|groupes|grupos|gruppi|groepen|grupy|skupiny|группы|grupper|gruplar|csoportok|групи|"
+    "小组|グループ|모둠",
+    "role": "roles|rolle|rollen|rôle|rôles|rol|ruolo|ruoli|função|papel|papéis|rola|role(s)|роль|роли|"
+    "roll|角色|ロール|역할",
+    "identifier": "identifiant|identificador|identificatore|identificatie|identyfikator|identifikátor|"
+    "идентификатор|标识符|識別子",
     "last modified (submission)": "zuletzt geändert (abgabe)|dernière modification (travail remis)|última "
     "modificación (entrega)|ultima modifica (consegna)|última modificação (trabalho "
     "enviado)|última modificação (envio)|laatst gewijzigd (inzending)|ostatnia "

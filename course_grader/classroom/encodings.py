@@ -54,8 +54,10 @@ _DIGRAPHS = re.compile(r"[sc]z|[crst]h|[dr]z|ck")
 _MOST_CONSONANTS = {"LATIN": 3, "CYRILLIC": 5, "GREEK": 3}  # in a row, in a name that has a letter beyond a to z
 _MARGIN = 0.08  # share of the words by which the reading that counts is better than any other
 _SURNAMES: Mapping[str, str] = {  # first characters of the most frequent ones
-    "gb18030": "王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林罗郑梁谢宋唐许邓冯韩曹曾彭萧蔡潘田董袁于余叶蒋杜苏魏程吕丁沈任姚卢傅钟姜崔谭廖范汪陆",
-    "big5": "陳林黃張李王吳劉蔡楊許鄭謝郭洪曾邱廖賴徐周葉蘇莊呂江何蕭羅高潘簡朱鍾游彭詹胡施沈余盧梁趙顏柯翁魏孫戴范方宋鄧杜傅侯曹薛丁",
+    "gb18030": "王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林"
+    "罗郑梁谢宋唐许邓冯韩曹曾彭萧蔡潘田董袁于余叶蒋杜苏魏程吕丁沈任姚卢傅钟姜崔谭廖范汪陆",
+    "big5": "陳林黃張李王吳劉蔡楊許鄭謝郭洪"
+    "曾邱廖賴徐周葉蘇莊呂江何蕭羅高潘簡朱鍾游彭詹胡施沈余盧梁趙顏柯翁魏孫戴范方宋鄧杜傅侯曹薛丁",
     "cp949": "김이박최정강조윤장임한오서신권황안송류전홍유고문양손배백허남심노하곽성차주우구",
     "cp932": "佐鈴高田伊渡山中小加吉松井木林清斎阿森池橋石前藤岡後長村近坂遠青西福太三竹金原",
 }

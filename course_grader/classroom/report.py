@@ -274,6 +274,8 @@ def _section(report: ChapterReport) -> str:
     return (
         f"<h2>{html.escape(report.title)}</h2><p>{report.graded} graded; mean {report.mean:.1f}, median "
         f"{report.median:.1f} of "
-        f"{count_text(report.maximum, 'point')}.{unreadable}</p>{style.svg(drawn, drawn.alt, outlines=False)}<h3>Misconceptions</h3><table><tr><th class=n>students</th><th>exercise</th><th>mistake</th><th>what they were told</th></tr>{mistakes}</table>"
-        + (f"<h3>Look at</h3><ul>{odd}</ul>" if odd else "")
+        f"{count_text(report.maximum, 'point')}.{unreadable}</p>{style.svg(drawn, drawn.alt, outlines=False)}"
+        "<h3>Misconceptions</h3><table><tr><th class=n>students</th><th>exercise</th><th>mistake</th>"
+        "<th>what they were told</th></tr>"
+        f"{mistakes}</table>" + (f"<h3>Look at</h3><ul>{odd}</ul>" if odd else "")
     )

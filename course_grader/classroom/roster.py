@@ -123,8 +123,8 @@ _STAFF = (
     "observer designer builder leader coordinator manager admin administrator guest auditor preview lehrer lehrerin "
     "lehrende dozent dozentin trainer trainerin betreuer enseignant enseignante professeur assistante profesor "
     "profesora docente insegnante professora docent leraar nauczyciel prowadzący wykładowca učitel učitelka "
-    "преподаватель учитель ассистент lärare lærer underviser öğretmen tanár oktató викладач 教师 教師 老师 助教 교수 교사 조교 gast "
-    "invité invitado ospite"
+    "преподаватель учитель ассистент lärare lærer underviser öğretmen tanár oktató викладач 教师 教師 "
+    "老师 助教 교수 교사 조교 gast invité invitado ospite"
 )
 
 

@@ -173,7 +173,7 @@ def _cells(chapter: str, exercise: str) -> list[Cell]:
 
 def _card(chapter: str, exercise: str) -> str:
     function = exercise.replace("-", "_")
-    return f'''"""The card of {exercise}: what a learner is told. Its numbers are parameters, so that each is written once."""
+    return f'''"""The card of {exercise}: what a learner is told. Its numbers are parameters."""
 
 from course_grader.exercises import Card
 from course_grader.exercises.result_schema import Number
@@ -182,7 +182,7 @@ CARD = Card(
     id={json.dumps(exercise)},
     chapter={json.dumps(chapter)},
     title="WRITE: a title",
-    text="""WRITE what is asked. A number of the variant stands here as {{{{count}}}}; `{function}(numbers)` returns ….""",
+    text="""WRITE what is asked, with a number of the variant as {{{{count}}}}; `{function}(numbers)` returns ….""",
     points={_POINTS},
     minutes=5,
     difficulty=2,
@@ -190,7 +190,7 @@ CARD = Card(
     kind="more",
     hints=("WRITE: a question.", "WRITE: a sketch.", "WRITE: near-code."),
     answers=({json.dumps(function)},),
-    params={{"count": 4}},  # the judge reads params["count"]; an answer imports params and reads params({json.dumps(exercise)}).count
+    params={{"count": 4}},  # params["count"] for the judge, params({json.dumps(exercise)}).count for an answer
     vary=lambda draw: {{"count": draw.randrange(3, 9)}},  # without probe= the answer is called on the case's arguments
     returns=Number("WRITE"),
 )
@@ -201,7 +201,7 @@ def _judging(exercise: str) -> str:
     answer = _answer(exercise).replace(
         "raise NotImplementedError", "raise NotImplementedError  # WRITE the worked answer"
     )
-    return f'''"""Judge of {exercise}: its cases, and its right and wrong answers. It never calls a learner's code, and no worker can read it."""
+    return f'''"""Judge of {exercise}: its cases and answers. It never calls a learner's code; no worker can read it."""
 
 from random import Random
 

@@ -65,7 +65,10 @@ _MOST = 2  # ranks of a deadlock that are told
 _LINES = 300  # a line beyond is not told
 _KIND = re.compile(r"(?:^|: rank (\d{1,2}) raised )(\w+): ")
 _LINE = re.compile(r"\bline (\d{1,4})\b")
-_CALLS = "i?send|i?recv|batch_isend_irecv|barrier|broadcast|all_reduce|reduce|gather|scatter|all_gather|all_gather_into_tensor|reduce_scatter_tensor|all_to_all_single|new_group"
+_CALLS = (
+    "i?send|i?recv|batch_isend_irecv|barrier|broadcast|all_reduce|reduce|gather|scatter|all_gather|"
+    "all_gather_into_tensor|reduce_scatter_tensor|all_to_all_single|new_group"
+)
 _WAITS = re.compile(
     rf"^ *rank (\d{{1,2}}) waits for (rank \d{{1,2}}(?:, rank \d{{1,2}})*): call \d{{1,2}}, (?:{_CALLS})\b|"
     r"^They wait for each other in a cycle: \d{1,2}(?: → \d{1,2})+\.",

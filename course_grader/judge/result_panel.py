@@ -40,7 +40,8 @@ white-space:pre-wrap;overflow-wrap:anywhere;max-width:none!important;line-height
 .course-panel td.mark{width:7em;font-weight:600;white-space:nowrap!important}
 .course-panel .yes{color:var(--jp-success-color0,#1b5e20)}.course-panel .no{color:var(--jp-error-color0,#b71c1c)}
 .course-panel .off{color:var(--soft)}
-[data-jp-theme-light=false] .course-panel .yes{color:#81c784}[data-jp-theme-light=false] .course-panel .no{color:#ff8a80}
+[data-jp-theme-light=false] .course-panel .yes{color:#81c784}
+[data-jp-theme-light=false] .course-panel .no{color:#ff8a80}
 .course-panel p{margin:.35em 0 .2em}.course-panel .small{margin-top:.35em;color:var(--soft);font-size:12.5px}
 .course-panel pre{margin:.5em 0;padding:.5em .7em;white-space:pre-wrap;overflow-wrap:anywhere;font-size:13px;
 background:var(--jp-layout-color2,#eee);color:var(--ink)}

@@ -40,7 +40,8 @@ def counts_of_the_system(sheet: Sheet) -> None:
         """
     for name in ("sys/fs/file-nr", "sys/fs/inode-nr", "sys/fs/dentry-state", "loadavg", "stat", "meminfo", "vmstat",
         "zoneinfo",
-                 "buddyinfo", "interrupts", "softirqs", "diskstats", "schedstat", "pressure/cpu", "pressure/memory", "locks", "self/net/sockstat"):
+                 "buddyinfo", "interrupts", "softirqs", "diskstats", "schedstat", "pressure/cpu", "pressure/memory",
+                 "locks", "self/net/sockstat"):
         try:
             text = open("/proc/" + name).read()
         except OSError:

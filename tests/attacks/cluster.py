@@ -329,7 +329,7 @@ def put(rank, x):
     data, base, file = pack(x), rank * 1_000_000, os.open(PATH, os.O_RDONLY)
     files[rank] = file
     for at in [*(at for at in range(len(data) * 8) if data[at // 8] >> at % 8 & 1), 900_000]:
-        fcntl.fcntl(file, 37, struct.pack(FORM, fcntl.F_RDLCK, 0, base + at, 1, 0))  # a lock of the open file, not of the process
+        fcntl.fcntl(file, 37, struct.pack(FORM, fcntl.F_RDLCK, 0, base + at, 1, 0))  # of the open file, not the process
 
 
 def get(rank, x):

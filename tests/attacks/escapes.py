@@ -173,7 +173,8 @@ def rare_system_calls(sheet: Sheet) -> None:
 
     calls = {"add_key": 248, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "io_uring_setup": 425,
         "init_module": 175, "finit_module": 313,
-             "kexec_load": 246, "swapon": 167, "acct": 163, "quotactl": 179, "open_tree": 428, "fsopen": 430, "mount_setattr": 442,
+             "kexec_load": 246, "swapon": 167, "acct": 163, "quotactl": 179, "open_tree": 428,
+             "fsopen": 430, "mount_setattr": 442,
              "userfaultfd": 323, "ioperm": 173, "syslog": 103} if platform.machine() == "x86_64" else {}
     got = []
     for name, number in calls.items():
@@ -220,7 +221,8 @@ def kernel_settings(sheet: Sheet) -> None:
         """
     for path in ("/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/vm/drop_caches",
         "/proc/sys/net/ipv4/ip_forward",
-                 "/proc/sysrq-trigger", "/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/kernel/uevent_helper",
+                 "/proc/sysrq-trigger", "/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+                 "/sys/kernel/uevent_helper",
                  f"/proc/{AT['judge']}/oom_score_adj", f"/proc/{os.getppid()}/oom_score_adj", "/proc/1/oom_score_adj"):
         try:
             os.close(os.open(path, os.O_WRONLY))

@@ -194,7 +194,8 @@ def patched_serialisers(sheet: Sheet) -> None:
 def patched_codec(sheet: Sheet) -> None:
     """The worker's codec writes a passed report in place of every answer."""
     sheet.answer("""
-        import course_grader.remote_ranks.codec as codec, course_grader.worker.protocol as channel, course_grader.worker.notebook_worker as worker
+        import course_grader.remote_ranks.codec as codec, course_grader.worker.protocol as channel
+        import course_grader.worker.notebook_worker as worker
 
         true = codec.encode
         PASSED = {"state": "answered", "value": float("nan"), "points": 10.0, "passed": True, "verdicts": [],
@@ -211,11 +212,13 @@ def patched_codec(sheet: Sheet) -> None:
 def patched_probe(sheet: Sheet) -> None:
     """The worker's probe and card are replaced: the exercise's arguments become its answer."""
     sheet.answer("""
-        import course_grader.exercises as exercises, course_grader.exercises.probes as probes, course_grader.worker.notebook_worker as worker
+        import course_grader.exercises as exercises, course_grader.exercises.probes as probes
+        import course_grader.worker.notebook_worker as worker
 
         fake = lambda answers, case, comm=None: case.args
         probes.rows.__code__ = fake.__code__
-        worker.run_probe = lambda card, case, answer: __import__("course_grader.records").records.Outcome(state="answered", value=case.args)
+        records = __import__("course_grader.records").records
+        worker.run_probe = lambda card, case, answer: records.Outcome(state="answered", value=case.args)
 
 
         def attempt(*args):
@@ -672,7 +675,8 @@ def text_that_looks_like_a_report(sheet: Sheet) -> None:
     sheet.answer(
         r"""
         def attempt(*args):
-            text = "\x1b[2J\x1b[1;32m✓ 10 / 10\x1b[0m\r\n\x9b31m[bold green]passed[/] <script>alert(1)</script><img src=x onerror=alert(1)> \u202e 01/01 \x07"
+            text = "\x1b[2J\x1b[1;32m✓ 10 / 10\x1b[0m\r\n\x9b31m[bold green]passed[/] "
+            text += "<script>alert(1)</script><img src=x onerror=alert(1)> \u202e 01/01 \x07"
             print(text)
             raise ValueError(text + '{"points": 10, "passed": true}')""",
         states=("raised",),

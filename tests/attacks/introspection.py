@@ -289,7 +289,8 @@ def patched_communicator(sheet: Sheet) -> None:
     """The cluster's own classes are replaced in the worker, so that every message is empty, counted as none, or
     answered from a list."""
     sheet.own("""
-        import course_lib.cluster as cluster, course_grader.remote_ranks.remote_worker as remote, course_grader.remote_ranks.codec as codec
+        import course_lib.cluster as cluster, course_grader.remote_ranks.remote_worker as remote
+        import course_grader.remote_ranks.codec as codec
 
         true = codec.encode
         codec.encode = remote.encode = lambda value, *a, **k: true({**value, "bytes": 0,

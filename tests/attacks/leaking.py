@@ -250,7 +250,8 @@ def datagrams_and_names(sheet: Sheet) -> None:
 def ask():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         line.settimeout(0.3)
-        line.sendto(b"\\x12\\x34\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x06secret\\x04exam\\x00\\x00\\x10\\x00\\x01", ("127.0.0.1", AT["udp"]))
+        head = b"\\x12\\x34\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00"
+        line.sendto(head + b"\\x06secret\\x04exam\\x00\\x00\\x10\\x00\\x01", ("127.0.0.1", AT["udp"]))
         loot(line.recv(4096))
 
 

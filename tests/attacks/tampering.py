@@ -24,7 +24,8 @@ def statements_in_texts(sheet: Sheet) -> None:
     _plant(
         sheet,
         """
-    words = "'); drop table grade; create trigger t after insert on grade begin update grade set manual_score=100; end; -- "
+    words = "'); drop table grade; create trigger t after insert on grade begin "
+    words += "update grade set manual_score=100; end; -- "
     words += '=HYPERLINK("http://127.0.0.1/"); +cmd|calc ${7*7} {{7*7}} %(x)s %n {0.__class__} $(touch x) `touch x`'
     print(words)
     raise type(words[:60], (Exception,), {})(words)""",
@@ -117,7 +118,8 @@ def code_of_the_course(sheet: Sheet) -> None:
     import course_lib, json
 
     library = pathlib.Path(course_lib.__file__).parent
-    writable(*map(str, [course_lib.__file__, library / "estimate/compute.py", library.parent / "course_grader/judge/decision.py", json.__file__, sys.executable, os.path.realpath(sys.executable)]))
+    writable(*map(str, [course_lib.__file__, library / "estimate/compute.py",
+        library.parent / "course_grader/judge/decision.py", json.__file__, sys.executable, os.path.realpath(sys.executable)]))
     writable(*map(str, [*library.glob("__pycache__/*.pyc")][:5]),
         *map(str, pathlib.Path(json.__file__).parent.glob("__pycache__/*.pyc")))
     plant(library, library / "__pycache__", library.parent / "course_grader", library.parent / "course_chapters")""",

@@ -30,7 +30,7 @@ and money, and not every project has to pay. `job` is a dictionary:
 | `tokens`, `deadline_s` | training tokens and seconds allowed; `tokens` is 0 if nothing is trained |
 | `gpu_memory`, `gpu_flops`, `gpu_bandwidth` | bytes, dense FLOP/s and bytes/s of one GPU |
 | `mfu` | fraction of the peak that training reaches |
-| `qps`, `replica_qps` | requests a second that arrive, and that one replica can answer; `qps` is 0 if nothing is served |
+| `qps`, `replica_qps` | requests a second that arrive (0 if nothing is served), and that one replica can answer |
 | `user_tokens_s` | tokens a second that one user must see |
 
 Check four conditions for **one GPU**, in this order; an exact fit is no wall:
@@ -39,7 +39,7 @@ Check four conditions for **one GPU**, in this order; an exact fit is no wall:
 |---|---|---|
 | `"memory"` | it trains, and 16 bytes per parameter exceed the memory | `"{RESPONSES["memory"]}"` |
 | `"deadline"` | it trains, and 6 FLOP per parameter and token take longer than allowed | `"{RESPONSES["deadline"]}"` |
-| `"latency"` | it serves, and the weights (2 bytes per parameter) exceed the memory, or reading them once per token is too slow for a user | `"{RESPONSES["latency"]}"` |
+| `"latency"` | it serves; its weights (2 bytes each) do not fit, or take too long to be read for each token | `"{RESPONSES["latency"]}"` |
 | `"traffic"` | it serves, and one replica cannot answer all requests | `"{RESPONSES["traffic"]}"` |
 
 All divisors are positive. Return `(response, walls)`: the list of **all** walls that are hit, in this order, and the

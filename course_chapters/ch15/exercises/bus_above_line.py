@@ -29,7 +29,7 @@ CARD = Card(
 |---|---|
 | `"collective"` | `"all_reduce"`, `"all_gather"` or `"reduce_scatter"` |
 | `"ranks"`, `"nbytes"` | number of ranks; bytes of the whole tensor as the program counts it |
-| `"seconds"`, `"waited_seconds"` | by the clock behind the printed number; by one that waited for the devices (never quite the same) |
+| `"seconds"`, `"waited_seconds"` | by the clock that was printed; by one that waited for the devices (never equal) |
 | `"element_bytes"`, `"sent_bytes"` | of a number in the tensor; of the same number on the wire |
 | `"sent_once"` | whether the tensor crosses the wire once, instead of around a ring |
 | `"wires"` | number of equal wires that share the traffic |

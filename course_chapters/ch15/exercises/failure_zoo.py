@@ -28,7 +28,7 @@ The first error in a log is rarely the cause: the ranks that wait complain, and 
 | key | |
 |---|---|
 | `"rank"`, `"pid"` | rank and process |
-| `"doing"`, `"step"` | its last activity and the step: `"data"`, `"compute"`, `"checkpoint"`, a collective such as `"all_reduce"`, or `"done"` |
+| `"doing"`, `"step"` | its last activity, its step: `"data"`, `"compute"`, `"checkpoint"`, `"done"`, a collective's name |
 | `"error"` | its error message, `""` if there was none |
 | `"work"` | seconds of its own work, step by step |
 | `"torch"` | its version |

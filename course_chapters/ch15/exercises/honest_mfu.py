@@ -22,9 +22,9 @@ REASONS: Mapping[str, str] = {
 
 _RUN = """| key | |
 |---|---|
-| `"rows"` | one dictionary for each step of each rank that kept a log, in any order: `"step"` (from 0), `"rank"`, `"seconds"` |
+| `"rows"` | a dictionary for each step of a rank with a log, in any order: `"step"` (from 0), `"rank"`, `"seconds"` |
 | `"warm_up"` | how many of the first steps to exclude |
-| `"wall_seconds"` | all timed steps together, from before the first to after the last, by a clock that waited for the devices |
+| `"wall_seconds"` | all timed steps, from before the first to after the last, by a clock that waited for the devices |
 | `"tokens_per_step"` | of all ranks together |
 | `"model_flops_per_token"` | forward and backward |
 | `"hardware_flops_per_token"` | the same, plus what is recomputed because activations were dropped |

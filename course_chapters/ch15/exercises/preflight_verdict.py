@@ -46,10 +46,10 @@ commands report within a minute:
 |---|---|
 | `"versions"` | for each rank a dictionary of `"torch"`, `"nccl"`, `"cuda"` |
 | `"clocks"` | for each GPU: MHz now, and MHz at most |
-| `"reasons"` | for each GPU the reason for its clock, `clocks_event_reasons.active` of `nvidia-smi`, bits as text: `"0x0000000000000041"` |
-| `"topology"` | the matrix of `nvidia-smi topo -m`: `machine["topology"][a][b]` is `"NV18"`, `"PIX"`, `"NODE"`, `"SYS"`, …; `"X"` on the diagonal |
+| `"reasons"` | each GPU's `clocks_event_reasons.active` of `nvidia-smi`, bits as text: `"0x0000000000000041"` |
+| `"topology"` | of `nvidia-smi topo -m`: `[a][b]` is `"NV18"`, `"PIX"`, `"NODE"`, `"SYS"`, …; `[a][a]` is `"X"` |
 | `"copy"`, `"printed_copy"` | bytes/s of a copy inside each GPU, measured, and those of the data sheet |
-| `"all_reduce"`, `"printed_link"` | bytes and seconds of one large all-reduce over all GPUs, `{{"nbytes": …, "seconds": …}}`; bytes/s of a link in one direction |
+| `"all_reduce"`, `"printed_link"` | of all GPUs, large: `{{"nbytes": …, "seconds": …}}`; a link's bytes/s, one way |
 | `"shared_memory"`, `"open_files"` | of the system |
 
 The verdicts are `"healthy"`, `"degraded"` and `"refuse"`:

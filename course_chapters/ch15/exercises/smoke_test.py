@@ -30,7 +30,7 @@ CARD = Card(
 | key | |
 |---|---|
 | `"losses"` | mean loss of each training step, nats per token |
-| `"before"`, `"after"` | losses of eight batches of **fresh** text, never trained on: before the first step, and after the last |
+| `"before"`, `"after"` | losses of eight batches of **fresh** text, before the first step and after the last |
 | `"moved"` | by parameter name: the largest change of any of its numbers |
 
 The text comes from a source with a known entropy: no honest prediction has a loss below `floor` nats per token. The

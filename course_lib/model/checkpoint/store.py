@@ -143,7 +143,8 @@ class CheckpointStore:
             files |= record["files"]
             said[str(rank)] = record["notes"]
         content = {
-            "version": VERSION, "step": _step_of(folder), "ranks": ranks, "model": self.model, "files": files, "notes": said,
+            "version": VERSION, "step": _step_of(folder), "ranks": ranks, "model": self.model,
+            "files": files, "notes": said,
         }  # fmt: skip
         with _named_if_full(folder):
             for above in (

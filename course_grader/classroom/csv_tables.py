@@ -39,8 +39,8 @@ _AS_CSV = "export it again as CSV (comma separated, UTF-8), not as a workbook"
 # Moodle writes the header in the exporting user's language, as do people. For other languages, the error names the
 # columns to rename.
 _HEADERS: Mapping[str, str] = {
-    "first name": "vorname|prénom|nombre|nome|nome próprio|voornaam|imię|imiona|křestní jméno|jméno|имя|förnamn|fornavn|"
-    "ad|adı|keresztnév|utónév|ім'я|名|名字|이름",
+    "first name": "vorname|prénom|nombre|nome|nome próprio|voornaam|imię|imiona|křestní jméno|jméno|имя|förnamn|"
+    "fornavn|ad|adı|keresztnév|utónév|ім'я|名|名字|이름",
     "last name": "nachname|familienname|nom|nom de famille|apellido(s)|apellidos|apellido|cognome|apelido|sobrenome|"
     "achternaam|nazwisko|příjmení|фамилия|efternamn|efternavn|etternavn|soyad|soyadı|vezetéknév|прізвище|姓|姓氏|성",
     "full name": "vollständiger name|nom complet|nombre completo|nome completo|nome / cognome|volledige "

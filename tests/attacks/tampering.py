@@ -119,7 +119,8 @@ def code_of_the_course(sheet: Sheet) -> None:
 
     library = pathlib.Path(course_lib.__file__).parent
     writable(*map(str, [course_lib.__file__, library / "estimate/compute.py",
-        library.parent / "course_grader/judge/decision.py", json.__file__, sys.executable, os.path.realpath(sys.executable)]))
+        library.parent / "course_grader/judge/decision.py", json.__file__, sys.executable,
+        os.path.realpath(sys.executable)]))
     writable(*map(str, [*library.glob("__pycache__/*.pyc")][:5]),
         *map(str, pathlib.Path(json.__file__).parent.glob("__pycache__/*.pyc")))
     plant(library, library / "__pycache__", library.parent / "course_grader", library.parent / "course_chapters")""",

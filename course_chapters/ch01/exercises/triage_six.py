@@ -39,7 +39,7 @@ Check four conditions for **one GPU**, in this order; an exact fit is no wall:
 |---|---|---|
 | `"memory"` | it trains, and 16 bytes per parameter exceed the memory | `"{RESPONSES["memory"]}"` |
 | `"deadline"` | it trains, and 6 FLOP per parameter and token take longer than allowed | `"{RESPONSES["deadline"]}"` |
-| `"latency"` | it serves; its weights (2 bytes each) do not fit, or take too long to be read for each token | `"{RESPONSES["latency"]}"` |
+| `"latency"` | it serves, and 2 bytes per parameter do not fit, or take too long to read | `"{RESPONSES["latency"]}"` |
 | `"traffic"` | it serves, and one replica cannot answer all requests | `"{RESPONSES["traffic"]}"` |
 
 All divisors are positive. Return `(response, walls)`: the list of **all** walls that are hit, in this order, and the

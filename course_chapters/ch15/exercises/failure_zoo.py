@@ -28,7 +28,7 @@ The first error in a log is rarely the cause: the ranks that wait complain, and 
 | key | |
 |---|---|
 | `"rank"`, `"pid"` | rank and process |
-| `"doing"`, `"step"` | its last activity, its step: `"data"`, `"compute"`, `"checkpoint"`, `"done"`, a collective's name |
+| `"doing"`, `"step"` | its last activity and step: `"data"`, `"compute"`, `"checkpoint"`, `"done"`, a collective |
 | `"error"` | its error message, `""` if there was none |
 | `"work"` | seconds of its own work, step by step |
 | `"torch"` | its version |

@@ -15,7 +15,8 @@ from course_lib.parallel.planner.advice import CAUSES, PARTS
 
 FILLS = (BLUE, ORANGE, GREEN, SKY, PURPLE, YELLOW, VIOLET, GREY, VERMILION, "#8c959f", "#f5c55c", "#5a3d2b", "#3b6e5c")
 MORE = """
-.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1rem; margin: 1.2rem 0; }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); gap: 1rem;
+  margin: 1.2rem 0; }
 .pictures img { width: 100%; height: auto; max-width: 28rem; }
 dl { display: grid; grid-template-columns: auto 1fr; gap: .1rem 1rem; margin: .6rem 0; }
 summary { cursor: pointer; color: var(--word); }
@@ -58,9 +59,9 @@ def page(name: str, heading: Sequence[str], plans: Mapping[str, Plan], tokens: f
 </section>
 {"".join(_section(place, wish, plan, best) for place, (wish, plan) in enumerate(numbered.items()))}
 <section aria-labelledby="how"><h2 id="how">How these numbers come about</h2>
-<p>Time and memory are computed, not measured here: a model of the step whose few constants were chosen on published runs and tried on
-others. <code>course bench planner</code> shows its errors on each source. Memory keeps a twentieth of the device free. Measure a hundred
-steps before you rent for a month.</p>
+<p>Time and memory are computed, not measured here: a model of the step whose few constants were chosen on
+published runs and tried on others. <code>course bench planner</code> shows its errors on each source. Memory keeps a
+twentieth of the device free. Measure a hundred steps before you rent for a month.</p>
 </section>
 </main>
 </body>

@@ -271,10 +271,12 @@ PIECES = st.one_of(
     st.text(max_size=30),
 )
 WORDS = set(re.findall(r"\w+", " ".join([*KINDS, *SENTENCES.values(), OWN_KIND, REST]).lower())) | set(
-    "no rank can move waits for they wait each other in a cycle call send isend recv irecv batch_isend_irecv "
-    "all_reduce reduce barrier "  # noqa: SIM905
-    "broadcast gather scatter all_gather all_gather_into_tensor reduce_scatter_tensor all_to_all_single new_group "
-    "raised wrote to read never waited one of its calls tensor flight line the cell".split()
+    re.findall(
+        r"\w+",
+        "no rank can move waits for they wait each other in a cycle call send isend recv irecv batch_isend_irecv "
+        "all_reduce reduce barrier broadcast gather scatter all_gather all_gather_into_tensor reduce_scatter_tensor "
+        "all_to_all_single new_group raised wrote to read never waited one of its calls tensor flight line the cell",
+    )
 )
 
 

@@ -432,7 +432,8 @@ PLAN = ["plan", "--model", "llama3-8b", "--gpus", "8xH100"]
     ("more", "said"),
     [
         ([], ["8,030,261,248 parameters", "2T tokens in steps of 512 sequences of 8,192 tokens", "without failures",
-              "1. The quickest", "2. The", "Memory: ", "Time: matrix products", "Bound by", "Megatron-LM core", "Megatron-Bridge v"]),
+              "1. The quickest", "2. The", "Memory: ", "Time: matrix products", "Bound by",
+              "Megatron-LM core", "Megatron-Bridge v"]),
         (["--layout", "tp=2,zero=1"], ["2. Your layout: tp=2, dp=4", "slower than the quickest", "Command lines "
 "of your layout"]),
         (["--serve"], ["Serving with 16-bit weights", "8 x 1 devices", "1 x 8 devices", "first token after"]),

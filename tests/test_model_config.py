@@ -26,12 +26,18 @@ def test_parameters_of_a_public_model_are_counted_to_the_last_one(one):
 
 
 MORE = {  # fields that published configs have, and that change neither parameters nor work
-    "architectures": ["X"], "auto_map": {"AutoConfig": "x"}, "attention_dropout": 0.0, "bos_token_id": 1, "eos_token_id": [1, 2],
-    "hidden_act": "silu", "hidden_activation": "gelu", "initializer_range": 0.02, "rms_norm_eps": 1e-6, "layer_norm_epsilon": 1e-5,
-    "rope_scaling": {"factor": 8.0}, "rope_theta": 10000.0, "rope_local_base_freq": 10000, "torch_dtype": "bfloat16", "use_cache": True,
-    "transformers_version": "4.51", "pretraining_tp": 1, "resid_pdrop": 0.1, "summary_first_dropout": 0.1, "scale_attn_weights": True,
-    "router_aux_loss_coef": 0.9, "router_jitter_noise": 0.0, "moe_router_dtype": "float32", "swiglu_limit": 7.0, "aux_loss_alpha": 0.001,
-    "ep_size": 1, "seq_aux": True, "full_attn_mod": 1, "attn_temperature_tuning": 4, "masked_softmax_fusion": True, "_name_or_path": "x",
+    "architectures": ["X"], "auto_map": {"AutoConfig": "x"}, "attention_dropout": 0.0, "bos_token_id": 1,
+    "eos_token_id": [1, 2],
+    "hidden_act": "silu", "hidden_activation": "gelu", "initializer_range": 0.02, "rms_norm_eps": 1e-6,
+    "layer_norm_epsilon": 1e-5,
+    "rope_scaling": {"factor": 8.0}, "rope_theta": 10000.0, "rope_local_base_freq": 10000, "torch_dtype": "bfloat16",
+    "use_cache": True,
+    "transformers_version": "4.51", "pretraining_tp": 1, "resid_pdrop": 0.1, "summary_first_dropout": 0.1,
+    "scale_attn_weights": True,
+    "router_aux_loss_coef": 0.9, "router_jitter_noise": 0.0, "moe_router_dtype": "float32", "swiglu_limit": 7.0,
+    "aux_loss_alpha": 0.001,
+    "ep_size": 1, "seq_aux": True, "full_attn_mod": 1, "attn_temperature_tuning": 4, "masked_softmax_fusion": True,
+    "_name_or_path": "x",
     "original_max_position_embeddings": 4096, "clip_qkv": 8.0, "unsloth_fixed": True, "attention_softmax_in_fp32": True,
 }  # fmt: skip
 

@@ -16,7 +16,7 @@ KINDS = {
     "generality": ("Generality", "it holds for other sizes, ranks and types"),
 }
 
-_STYLE = f"""
+STYLE = f"""
 :root {{ color-scheme: light dark; --paper: {PAPER}; --ink: {INK}; --soft: {SOFT}; --line: {GRID}; --fill: {BLUE};
   --word: {BLUE}; --miss: {VERMILION}; --tint: #f5f8fa; }}
 @media (prefers-color-scheme: dark) {{
@@ -116,10 +116,8 @@ this command judges every answer again
 and lists every difference:</p>
 <pre><code>./course certificate --verify certificate.html</code></pre>
 <p class="soft">It compares points, verdicts and the fingerprint of each answer, and recomputes the truth of each
-prediction.
-The intervals are those that the work folder recorded at the first check; name, date and chapters are those that it
-recorded when this page was
-written. The page does not say who wrote the answers.</p>
+prediction. The intervals are those that the work folder recorded at the first check; name, date and chapters are
+those that it recorded when this page was written. The page does not say who wrote the answers.</p>
 </section>
 </main>
 <script type="application/json" id="record">

@@ -32,9 +32,9 @@ from course_grader.remote_ranks.wire import Gone, Wire, limit, tell, unlimit
 from course_lib.cluster.errors import Refused, Unfinished, Unreadable
 from course_lib.cluster.kernel import Kernel, Machine
 from course_lib.cluster.process_tuning import PIN_AFTER, pin, this_core, young_garbage
+from course_lib.cluster.program import check_ranks, own_arguments
 from course_lib.cluster.protocol import End
 from course_lib.cluster.run import Run
-from course_lib.cluster.simulation import check_ranks, own_arguments
 from course_lib.cluster.topology import Topology
 
 

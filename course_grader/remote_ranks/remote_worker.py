@@ -13,8 +13,8 @@ from course_grader.remote_ranks.wire import Gone, hear, send
 from course_lib.cluster.errors import RankError
 from course_lib.cluster.isolate import Blueprint
 from course_lib.cluster.process_tuning import on_core
+from course_lib.cluster.program import Body
 from course_lib.cluster.protocol import End, Reply, Request
-from course_lib.cluster.simulation import Body
 from course_lib.cluster.source_lines import line_text
 
 END = -1  # the judge names this rank when the run is over

@@ -17,8 +17,9 @@ import numpy as np
 import torch
 
 from course_lib.cluster.adversary import Adversary
+from course_lib.cluster.program import Program
 from course_lib.cluster.run import Run
-from course_lib.cluster.simulation import Program, attempt
+from course_lib.cluster.simulation import attempt
 
 SEEDS = 10  # random orders for programs whose outcome may depend on order
 

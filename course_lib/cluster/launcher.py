@@ -21,7 +21,7 @@ from typing import Any
 from course_lib.cluster import fork_server
 from course_lib.cluster.errors import RankError, Unfinished
 from course_lib.cluster.isolate import pack
-from course_lib.cluster.simulation import check_ranks, own_arguments
+from course_lib.cluster.program import check_ranks, own_arguments
 
 GRACE = 0.2  # s during which other ranks may still report why they failed
 _LOST = ("gloo", "NCCL", "Connection", "connection")  # words in the error of a rank that lost another

@@ -21,8 +21,8 @@ from course_lib.cluster.comm import Comm
 from course_lib.cluster.endpoint import Endpoint, Flight, here
 from course_lib.cluster.in_flight import FlightWatch, Hazard
 from course_lib.cluster.process_tuning import on_core, this_core, young_garbage
+from course_lib.cluster.program import Body
 from course_lib.cluster.protocol import End, Reply, Request, Work
-from course_lib.cluster.simulation import Body
 from course_lib.cluster.source_lines import Line
 from course_lib.cluster.thread_host import ThreadHost
 from course_lib.model.accounting import Accounting, Ledger

@@ -12,8 +12,12 @@ from tests.tables import each_of
 
 
 def rows(shown) -> list[list[str]]:
-    """The cells of a Markdown table, headings first."""
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in shown.data.splitlines()]
+    """The cells of a Markdown table, headings first, without what stands below it."""
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for line in shown.data.splitlines()
+        if line.startswith("|")
+    ]
 
 
 def test_the_puzzle_accepts_no_guess_and_judges_each_letter(capsys):

@@ -18,8 +18,8 @@ GOOD = capstone.exemplars()["good"].plan
 
 
 def cells(said: str) -> list[list[str]]:
-    """The rows of a Markdown table without its rule."""
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines()]
+    """The rows of a Markdown table without its rule and what stands below."""
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in said.splitlines() if line.startswith("|")]
     return [row for row in rows if row[0] != "---"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from course_lib.cluster.errors import Wait
+from course_lib.cluster.records import Wait
 
 
 def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:

@@ -3,18 +3,13 @@ a copy of."""
 
 from __future__ import annotations
 
-import inspect
-import io
-import types
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
 
 from course_lib.cluster.collective import OPS, Meta
-from course_lib.cluster.isolate import Writer
-from course_lib.cluster.point_to_point import DTYPES, PLAIN, Array
+from course_lib.cluster.dtypes import DTYPES, PLAIN, Array
 
 
 def wrong_peer(op: str, peer: object, me: int, size: int) -> str:
@@ -134,37 +129,3 @@ def checked_splits(name: str, data: torch.Tensor, sizes: Sequence[int] | None, s
             f"{rows} rows."
         )
     return counts
-
-
-def cannot_copy(thing: Any, name: str | tuple[str, ...], error: Exception) -> str:
-    """What cannot be copied and why, in words; several names are those of the parts of `thing`."""
-    for part, one in zip(thing, name, strict=True) if isinstance(name, tuple) else ():
-        try:
-            Writer(io.BytesIO()).dump(part)
-        except Exception as inner:
-            return cannot_copy(part, one, inner)
-    path, cause = _culprit(thing, str(name), error)
-    return (
-        f"Every rank gets its own copy of the function and what it uses, and {path} cannot be copied: {cause}. "
-        "Make it inside the function, or pass in what it is made from."
-    )
-
-
-def _culprit(thing: object, name: str, error: Exception, depth: int = 0) -> tuple[str, str]:
-    """The innermost named thing that cannot be copied, and why."""
-    parts: list[tuple[str, object]] = []
-    if isinstance(thing, types.FunctionType):
-        inside = inspect.getclosurevars(thing)
-        parts = [(f"the global {key!r}", value) for key, value in inside.globals.items()]
-        parts += [(f"the outer variable {key!r}", value) for key, value in inside.nonlocals.items()]
-        parts += [("a default of the function", value) for value in (thing.__defaults__ or ())]
-    elif isinstance(thing, (tuple, list)):
-        parts = [(f"{name}[{index}]", value) for index, value in enumerate(thing)]
-    elif isinstance(thing, dict):
-        parts = [(f"{name}[{key!r}]", value) for key, value in thing.items()]
-    for part, value in parts if depth < 6 else ():
-        try:
-            Writer(io.BytesIO()).dump(value)
-        except Exception as inner:
-            return _culprit(value, part, inner, depth + 1)
-    return name, f"{type(error).__name__}: {error}"

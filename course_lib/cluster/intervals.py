@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from course_lib.cluster.run import Run
+from course_lib.cluster.records import Message, Span
 
 BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans during which a rank waits
 Interval = tuple[float, float]  # start and end, seconds
+
+
+class Recorded(Protocol):
+    """What a run recorded, such as a `Run`."""
+
+    @property
+    def ranks(self) -> int: ...
+
+    @property
+    def truncated(self) -> bool: ...
+
+    @property
+    def spans(self) -> Sequence[Span]: ...
+
+    @property
+    def messages(self) -> Sequence[Message]: ...
 
 
 def union(parts: Iterable[Interval], join: float = 0.0) -> list[Interval]:
@@ -57,12 +72,12 @@ def overlap(one: Iterable[Interval], two: Iterable[Interval]) -> float:
     return length(one) + length(two) - length(union([*one, *two]))
 
 
-def exposed_seconds(run: Run) -> list[float]:
+def exposed_seconds(run: Recorded) -> list[float]:
     """Seconds during which each rank waited for communication."""
     return [length(union(waits)) for waits in _waits(run)]
 
 
-def hidden_seconds(run: Run) -> list[float]:
+def hidden_seconds(run: Recorded) -> list[float]:
     """Seconds during which messages of each rank were in transit while it did not wait for them."""
     travelled: list[list[Interval]] = [[] for _ in range(run.ranks)]
     for message in run.messages:
@@ -71,7 +86,7 @@ def hidden_seconds(run: Run) -> list[float]:
     return [length(union(spans)) - overlap(spans, waits) for spans, waits in zip(travelled, _waits(run), strict=True)]
 
 
-def _waits(run: Run) -> list[list[Interval]]:
+def _waits(run: Recorded) -> list[list[Interval]]:
     if run.truncated:
         raise ValueError("The run made more spans or messages than are kept; take fewer steps or ranks.")
     found: list[list[Interval]] = [[] for _ in range(run.ranks)]

@@ -13,14 +13,10 @@ from typing import TypeGuard
 import numpy as np
 import torch
 
+from course_lib.cluster.dtypes import DTYPES, PLAIN, Array
 from course_lib.cluster.endpoint import Endpoint, Flight, endpoint
 from course_lib.cluster.protocol import ANY, Request
 from course_lib.cluster.source_lines import Line, caller_line
-
-Array = torch.Tensor | np.ndarray  # what may be sent or filled
-
-DTYPES = {dtype: str(dtype).removeprefix("torch.") for dtype in vars(torch).values() if isinstance(dtype, torch.dtype)}
-PLAIN = frozenset(dtype for dtype in DTYPES if not (dtype.is_floating_point and dtype.itemsize == 1))  # no float8
 
 
 class Work:

@@ -3,18 +3,10 @@
 Pure functions over frozen records; numbers may be numpy arrays and broadcast. Bytes, unless a name says otherwise.
 """
 
-from course_lib.estimate.memory.activation_terms import (
-    CHECKPOINTING,
-    KERNELS,
-    LOSSES,
-    Kernels,
-    Term,
-    layer_terms,
-    outside_terms,
-)
+from course_lib.estimate.memory.activation_terms import KERNELS, LOSSES, Kernels, Term, layer_terms, outside_terms
 from course_lib.estimate.memory.activations import activation_bytes, layer_bytes, recomputed_bytes, total_bytes
 from course_lib.estimate.memory.devices import fewest_devices, headroom_bytes, largest_model
-from course_lib.estimate.memory.layout import SCHEDULES, Layout
+from course_lib.estimate.memory.layout import CHECKPOINTING, SCHEDULES, Layout
 from course_lib.estimate.memory.model_config import find_model, model_from_config
 from course_lib.estimate.memory.optimizers import OPTIMIZERS, optimizer_bytes_per_param, with_optimizer
 from course_lib.estimate.memory.recipes import (

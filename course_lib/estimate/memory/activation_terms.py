@@ -17,7 +17,6 @@ from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
 
-CHECKPOINTING = ("none", "selective", "full")
 LOSSES = ("paper", "plain", "fused")
 
 

@@ -19,6 +19,7 @@ SCHEDULES = (
     "dualpipe",
     "dualpipe_v",
 )
+CHECKPOINTING = ("none", "selective", "full")
 CHUNKED = ("interleaved", "breadth_first")  # a stage holds `virtual` separate chunks of layers
 
 

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.memory.activation_terms import CHECKPOINTING
-from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.memory.layout import CHECKPOINTING, Layout
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.units import require_whole
 

@@ -4,7 +4,7 @@ time."""
 from dataclasses import dataclass, field
 from typing import Any
 
-from course_lib.estimate.memory.activation_terms import CHECKPOINTING
+from course_lib.estimate.memory.layout import CHECKPOINTING
 from course_lib.estimate.memory.layout_checks import known_checkpointing
 from course_lib.estimate.memory.model_config import find_model
 from course_lib.estimate.memory.shapes import Shape

@@ -1,11 +1,17 @@
 """The rows of a schedule as text."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from course_lib.parallel.schedules.ops import Schedule
+
+class Rows(Protocol):
+    """Anything with a row of operations for each rank, such as a schedule."""
+
+    @property
+    def rows(self) -> Sequence[Sequence[object]]: ...
 
 
-def grid(schedule: Schedule, mark: Iterable[tuple[int, int]] = (), width: int = 100) -> str:
+def grid(schedule: Rows, mark: Iterable[tuple[int, int]] = (), width: int = 100) -> str:
     """The rows as text, a line per rank in order; ▸ and ◂ enclose marked (rank, position)s.
 
     Of long rows, the columns around the first mark are shown. Columns are positions in a row, not times.

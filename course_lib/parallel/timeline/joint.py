@@ -3,7 +3,7 @@
 from course_lib.estimate.units import require
 from course_lib.parallel.schedules import Op, Schedule
 from course_lib.parallel.timeline.durations import Durations
-from course_lib.parallel.timeline.playing import Play
+from course_lib.parallel.timeline.play_state import Play
 
 
 class JointPlay(Play):

@@ -168,8 +168,8 @@ def chapter_of(path: str) -> str | None:
 def differs_in_code(path: str, base: str) -> bool:
     """Whether a file says something else to Python than at that commit: comments, docstrings and layout do not
     count."""
-    before, now = git("show", f"{base}:{path}"), REPOSITORY / path
-    if before is None or not now.is_file() or now.suffix != ".py":
+    now = REPOSITORY / path
+    if now.suffix != ".py" or not now.is_file() or (before := git("show", f"{base}:{path}")) is None:
         return True
     try:
         return code_of(before) != code_of(now.read_text(encoding="utf-8"))

@@ -70,6 +70,10 @@ def test_a_change_of_words_is_no_change_of_code(files, monkeypatch, tmp_path):
     assert files("course_grader/new.py").boundary, "a file that is gone"
 
 
+def test_a_picture_that_changed_counts_and_nobody_reads_it_as_text():
+    assert rotation.differs_in_code("docs/chapter-01.png", "HEAD")
+
+
 def test_among_many_changed_chapters_a_bounded_number_runs_and_each_has_its_turn(files):
     notebooks = [f"solutions/{chapter}_x/{chapter}_x.ipynb" for chapter in CHAPTERS]
     runs = [files(*notebooks, count=count) for count in range(len(CHAPTERS))]

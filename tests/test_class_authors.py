@@ -33,7 +33,7 @@ from tests.grading_kit import cell_of, own
 WRITTEN = {
     "card.py": [
         ("WRITE: a title", "A mean"),
-        ("WRITE what is asked.", "Return the mean."),
+        ("WRITE what is asked, with", "Return the mean of numbers, with"),
         ('    params={"count": 4},', '    params={"count": 4},\n    probe=twice,'),
         ("CARD = Card(", "def twice(answer, case, comm=None):\n    return 2 * answer(*case.args)\n\n\nCARD = Card("),
     ],

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.memory.layout import CHECKPOINTING, Layout
-from course_lib.estimate.memory.shapes import Shape
+from course_lib.estimate.memory.shapes import Shape, undivided
 from course_lib.estimate.units import require_whole
 
 
@@ -28,14 +28,9 @@ def check_fits(shape: Shape, layout: Layout, batch: Any, seq: Any, checkpointing
 
 
 def _splits(name: str, ways: Any, what: str, count: Any) -> None:
-    wrong = np.mod(count, ways) != 0
-    if not np.any(wrong):
-        return
-    ways, count = (
-        int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (ways, count)
-    )
-    fits = [n for n in range(1, min(count, 256) + 1) if count % n == 0]
-    raise ValueError(f"{name}={ways} cannot split {count} {what}; choose {name} from {fits}.")
+    if found := undivided(ways, count):
+        ways, count, fits = found
+        raise ValueError(f"{name}={ways} cannot split {count} {what}; choose {name} from {fits}.")
 
 
 def known_checkpointing(word: str) -> None:

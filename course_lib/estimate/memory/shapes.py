@@ -252,12 +252,18 @@ def _norm_params(shape: Shape) -> Any:
     return shape.hidden * NORMS[shape.norm]
 
 
-def _divides(name: str, part: Any, whole_name: str, whole: Any) -> None:
+def undivided(part: Any, whole: Any) -> tuple[int, int, list[int]] | None:
+    """The first `part` that does not divide its `whole`, that whole, and what would divide it; None if all do."""
     wrong = np.mod(whole, part) != 0
     if not np.any(wrong):
-        return
+        return None
     part, whole = (
         int(np.broadcast_to(each, np.shape(wrong))[wrong].flat[0]) if np.ndim(wrong) else each for each in (part, whole)
     )
-    fits = [n for n in range(1, min(whole, 256) + 1) if whole % n == 0]
-    raise ValueError(f"{name}={part} does not divide {whole_name}={whole}; choose {name} from {fits}.")
+    return part, whole, [n for n in range(1, min(whole, 256) + 1) if whole % n == 0]
+
+
+def _divides(name: str, part: Any, whole_name: str, whole: Any) -> None:
+    if found := undivided(part, whole):
+        part, whole, fits = found
+        raise ValueError(f"{name}={part} does not divide {whole_name}={whole}; choose {name} from {fits}.")

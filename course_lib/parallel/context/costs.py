@@ -39,8 +39,8 @@ def ring_traffic(
 
     `element_bytes` of a key, value or their copies in the backward pass; `gradient_bytes` of their gradients while they
     are summed, by default as many; keys and values travel in one message. A block's gradient starts at the rank after
-    its owner, so ranks − 1 hops bring it home; the owner adds its own share there. With
-    `recompute`, the backward pass first turns the ring as the forward pass did.
+    its owner, so ranks − 1 hops bring it home; the owner adds its own share there. With `recompute`, the
+    backward pass first turns the ring as the forward pass did.
     """
     gradient_bytes = element_bytes if gradient_bytes is None else gradient_bytes
     hops, turns = ranks - 1, 1 + recompute

@@ -46,7 +46,7 @@ from course_lib.parallel.mesh.regimes import GRADIENT_BYTES, regime
 from course_lib.parallel.mesh.wires import Network, NetworkLevel
 from course_lib.parallel.planner import Cluster, Wire
 from course_lib.parallel.planner.traffic import rank_params
-from course_lib.parallel.planner.wires import gather_seconds, reduce_seconds
+from course_lib.parallel.planner.wires import gather_seconds, reduce_seconds, start_seconds
 from course_lib.parallel.sharding import bytes_per_param_sent
 from course_lib.parallel.sharding.groups import Wires, group_of
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
@@ -73,7 +73,7 @@ def worked(chapter: str, function: str):
 def wires_of(per_node: int, inside: float, across: float, gpus: int) -> tuple[Cluster, Network, Wires]:
     """The same two levels of wires without latency, as the planner, a mesh and sharding describe them."""
     near, far = Wire(0.0, inside), Wire(0.0, across)
-    levels = NetworkLevel("server", per_node, inside, 0.0, "link"), NetworkLevel("network", math.inf, across, 0.0)
+    levels = NetworkLevel("server", per_node, inside, "link"), NetworkLevel("network", math.inf, across)
     return (
         replace(H100, gpus=gpus, per_node=per_node, inside=near, across=far),
         Network("drawn", "drawn", levels),
@@ -96,6 +96,23 @@ def test_groups_of_sharding_use_the_planners_wires(group, copies, per_node, insi
     found = group_of(7e9, group * copies, group, 4096, 4e14, wires)
     rings = 3 * gather_seconds(14e9, group, 1, cluster) + reduce_seconds(14e9 / group, copies, group, cluster)
     assert found.talking == pytest.approx(float(rings))
+
+
+@given(powers(6), powers(6), powers(3), st.sampled_from((1e-6, 5e-6)), st.sampled_from((5e-6, 2e-5)))
+def test_latency_is_that_of_a_plain_ring_in_chapter_08_and_of_a_librarys_tree_in_the_planner(
+    group, copies, per_node, inside, across
+):
+    cluster, _, wires = wires_of(per_node, 450 * GB, 50 * GB, group * copies)
+    cluster = replace(cluster, inside=Wire(inside, 450 * GB), across=Wire(across, 50 * GB))
+    late = replace(wires, fast_latency=inside, slow_latency=across)
+    quick, slow = (group_of(7e9, group * copies, group, 4096, 4e14, each, units=32) for each in (wires, late))
+    alpha = {True: inside, False: across}
+    one = collectives.ring_half_cost(0, group, alpha[group <= per_node], 1).seconds
+    other = collectives.ring_cost(0, copies, alpha[group * copies <= per_node], 1).seconds
+    assert slow.talking - quick.talking == pytest.approx(32 * (3 * one + other))
+    if group <= per_node:
+        start = start_seconds(group, group, cluster)
+        assert start == pytest.approx(collectives.tree_half_cost(0, group, inside, 1).seconds) and start <= one
 
 
 @given(st.sampled_from((1, 7, 70, 405)), powers(5), powers(3), st.sampled_from((25, 50, 100)))

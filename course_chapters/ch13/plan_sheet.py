@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from course_chapters.ch13.placing import INKS, NAMES
 from course_lib.draw.palette import EMPTY, GREY, INK, SKY, SOFT, VERMILION, VIOLET, YELLOW, color
 from course_lib.draw.sheets import Sheet
-from course_lib.estimate.units import bytes_text, duration_text, percent_text
+from course_lib.estimate.units import bytes_text, duration_text, percent_text, percent_text
 from course_lib.parallel.mesh.plans import Plan
+from course_lib.parallel.planner import Cluster
 
 HEIGHT, LEFT, WIDE = 4.65, 0.2, 6.95
 PARTS = {"compute": SKY, "kernels": YELLOW, "recompute": VIOLET, **INKS, "ep": VERMILION, "bubble": GREY}
@@ -48,7 +49,8 @@ def plan_sheet(plan: Plan, title: str) -> Sheet:
     parts = ", ".join(f"{name} {duration_text(count)}" for name, count in plan.parts.items() if count)
     held = ", ".join(f"{name} {bytes_text(count)}" for name, count in plan.held.items() if count)
     sheet.alt = (
-        f"{title}: {room}; {copies}. Memory: {held}. A step takes {duration_text(plan.seconds)}: {parts}. "
+        f"{title}: {room}; {copies}. Memory: {held}. A step takes {duration_text(plan.seconds)}: {parts}; "
+        f"{wires_text(plan.cluster)}. "
         f"Each rank sends {sent or 'nothing'}. Utilization {percent_text(plan.mfu)}."
     )
     return sheet
@@ -96,6 +98,7 @@ def _memory(sheet: Sheet, plan: Plan) -> None:
 def _time(sheet: Sheet, plan: Plan) -> None:
     low = HEIGHT - 2.15
     sheet.text(LEFT, low + 0.34, f"Seconds of a step: {duration_text(plan.seconds)}", bold=True)
+    sheet.text(LEFT + WIDE, low + 0.34, wires_text(plan.cluster), ink=SOFT, ha="right")
     _stack(sheet, low, plan.parts, PARTS, plan.seconds)
     words = {
         f"{WORDS.get(name, name)} {duration_text(count)}": PARTS[name]
@@ -103,6 +106,12 @@ def _time(sheet: Sheet, plan: Plan) -> None:
         if count > 0.002 * plan.seconds
     }
     _keys(sheet, low - 0.14, words)
+
+
+def wires_text(cluster: Cluster) -> str:
+    """The rates that the planner reckons with, one way. A ring leaves a server over the adapters of all its GPUs."""
+    far = f", {bytes_text(cluster.across.bandwidth)}/s on its adapter" if cluster.gpus > cluster.per_node else ""
+    return f"a GPU sustains {bytes_text(cluster.inside.bandwidth)}/s on NVLink{far}"
 
 
 def _links(sheet: Sheet, plan: Plan) -> None:

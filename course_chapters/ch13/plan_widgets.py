@@ -13,7 +13,7 @@ from course_lib.draw.sheets import Sheet
 from course_lib.estimate import facts
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.running_plan import BATCH, GPUS, LAYOUT, MODEL, SEQ, SEQUENCES
-from course_lib.estimate.units import GB, duration_text
+from course_lib.estimate.units import GB, duration_text, percent_text
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, fill, network, placements, widest
 from course_lib.parallel.mesh.cost import Placement
@@ -337,12 +337,13 @@ def ways_of(model: str, gpus: int, gbit: int, device: str) -> tuple[Way, ...]:
 
 def draw_tradeoff(model: str = "70B", gpus: int = 64, gbit: int = 400, device: str = "H100 SXM") -> Sheet:
     """Every mechanism as a point: what a GPU holds, and how long it communicates in a step of 512 sequences."""
+    kept = planner.cluster(device, gpus).across.bandwidth / network(device).levels[-1].bandwidth
     return tradeoff(
         ways_of(model, gpus, gbit, device),
         float(facts.device(device).memory),
         "Less memory costs communication",
-        f"{model} on {gpus:,} × {device}, adapters of {gbit} Gb/s, {SEQUENCES} × {SEQ:,} tokens; "
-        "green: no other is better in both",
+        f"{model} on {gpus:,} × {device}, adapters of {gbit} Gb/s ({percent_text(kept)} sustained), "
+        f"{SEQUENCES} × {SEQ:,} tokens; green: unbeaten in both",
     )
 
 

@@ -16,28 +16,23 @@ from course_lib.parallel.mesh.layout import Mesh
 from course_lib.parallel.mesh.wires import Axes, Network, border_groups, each_axis
 
 
-def axis_seconds(mesh: Mesh, axis: Axes, nbytes: float, network: Network, messages: float = 0) -> float:
-    """Seconds in which every rank sends `nbytes` to its next neighbor along `axis`, all groups at once, in `messages`
-    rounds.
+def axis_seconds(mesh: Mesh, axis: Axes, nbytes: float, network: Network) -> float:
+    """Seconds in which every rank sends `nbytes` to its next neighbor along `axis`, all groups at once; no latency.
 
     The wire that takes longest decides: at each level, the bytes that leave a unit over the bandwidth of its devices.
     """
-    return shared_seconds(mesh, {axis: nbytes}, network, {axis: messages})
+    return shared_seconds(mesh, {axis: nbytes}, network)
 
 
-def shared_seconds(
-    mesh: Mesh, nbytes: Mapping[Axes, float], network: Network, messages: Mapping[Axes, float] | None = None
-) -> float:
+def shared_seconds(mesh: Mesh, nbytes: Mapping[Axes, float], network: Network) -> float:
     """Seconds of several axes that communicate at the same time: what they send over one wire adds up."""
     require("bytes", min(nbytes.values(), default=0), "bytes", open_below=False)
-    slowest, latency = 0.0, 0.0
+    slowest = 0.0
     for index, level in enumerate(network.levels):
         unit = network.unit(index)
         leaving = sum(border_groups(mesh, axis, unit) * sent for axis, sent in nbytes.items())
         slowest = max(slowest, leaving / (unit * level.bandwidth))
-        crossing = [axis for axis in nbytes if border_groups(mesh, axis, unit)]
-        latency = max([latency, *((messages or {}).get(axis, 0) * level.latency for axis in crossing)])
-    return slowest + latency
+    return slowest
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +54,10 @@ class Placement:
 
 
 def placements(
-    sizes: Mapping[str, int],
-    nbytes: Mapping[Axes, float] | Mapping[str, float],
-    network: Network,
-    messages: Mapping[str, float] | None = None,
+    sizes: Mapping[str, int], nbytes: Mapping[Axes, float] | Mapping[str, float], network: Network
 ) -> list[Placement]:
-    """Every order of the axes with its seconds, the quickest first. `nbytes` and `messages` are what a rank sends in a
-    step."""
+    """Every order of the axes with its seconds, the quickest first. `nbytes` is what a rank sends in a step."""
     loads: dict[Axes, float] = dict(nbytes.items())
-    talk: dict[Axes, float] = dict((messages or {}).items())
     sent = {axes: loads[axes] for axes in loads if any(sizes.get(axis, 1) > 1 for axis in each_axis(axes))}
     known = {axis for axes in sent for axis in each_axis(axes)}
     missing = [axis for axis, size in sizes.items() if size > 1 and axis not in known]
@@ -80,9 +70,7 @@ def placements(
     found = []
     for order in permutations(wide):
         mesh = Mesh({axis: sizes[axis] for axis in (*rest, *order)})
-        seconds: dict[Axes, float] = {
-            axes: axis_seconds(mesh, axes, count, network, talk.get(axes, 0)) for axes, count in sent.items()
-        }
+        seconds: dict[Axes, float] = {axes: axis_seconds(mesh, axes, count, network) for axes, count in sent.items()}
         found.append(Placement(mesh, seconds))
     return sorted(found, key=lambda each: each.total)
 

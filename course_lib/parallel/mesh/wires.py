@@ -11,13 +11,7 @@ from math import inf, prod
 import numpy as np
 
 from course_lib.estimate import facts, roofline
-from course_lib.estimate.units import US
 from course_lib.parallel.mesh.layout import Mesh
-
-LATENCY = {
-    "link": 5 * US,
-    "network": 10 * US,
-}  # s a message: a choice, the course's, for links inside and outside a server
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +21,6 @@ class NetworkLevel:
     name: str
     devices: float  # in one such unit; infinite for a network without an end
     bandwidth: float  # bytes/s one way of each device, when all devices send across this level at once
-    latency: float  # s of a message
     wire: str = "network"  # "link" inside a server or an NVLink domain
 
 
@@ -65,16 +58,16 @@ def network(name: str) -> Network:
     if name in facts.topologies():
         device, levels = facts.device(facts.topology(name).device), []
         for level in roofline.levels(name)[1:]:
-            levels.append(NetworkLevel(level.name, level.devices, level.bandwidth, LATENCY[level.wire], level.wire))
+            levels.append(NetworkLevel(level.name, level.devices, level.bandwidth, level.wire))
         if facts.topologies()[name].levels[-1].wire == "network":
             return Network(name, device.name, tuple(levels))
     else:
         device = facts.device(name)
-        levels = [NetworkLevel("server", 8, float(device.link_one_way), LATENCY["link"], "link")]
+        levels = [NetworkLevel("server", 8, float(device.link_one_way), "link")]
     if device.get("network_one_way") is None:
         known = ", ".join(each for each in ("A100 SXM 80GB", "H100 SXM", "B200 SXM", "GB200"))
         raise ValueError(f"No network adapter of {device.name} is in the facts; devices with one are {known}.")
-    outer = NetworkLevel("network", inf, float(device.network_one_way), LATENCY["network"])
+    outer = NetworkLevel("network", inf, float(device.network_one_way))
     return Network(name, device.name, (*levels, outer))
 
 

@@ -19,7 +19,11 @@ def ranks_per_node(size: Any, stride: Any, cluster: Cluster) -> Any:
 
 def start_seconds(size: Any, near: Any, cluster: Cluster) -> Any:
     """Seconds before the bytes count: one latency for each doubling of the reach, inside and then across, and each
-    rank's hop."""
+    rank's hop.
+
+    These are the rounds of a tree (`tree_half_cost`): where latency counts, a library takes one. A plain ring pays for
+    every hop (`ring_half_cost`).
+    """
     start = cluster.inside.latency * np.log2(near) + cluster.across.latency * np.log2(np.maximum(size / near, 1))
     return start + np.where(near < size, cluster.across.hop * (size - 1), 0.0) if cluster.across.hop else start
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from course_lib.cluster.collectives import ranks_per_server, ring_rate, ring_share
+from course_lib.cluster.collectives import ranks_per_server, ring_half_cost, ring_rate, ring_share
 from course_lib.estimate import compute, memory
 from course_lib.estimate.units import require_whole
 
@@ -69,13 +69,12 @@ def group_of(
     if ranks % shared:
         raise ValueError(f"group={group} does not divide {ranks} ranks; choose a divisor.")
     part = ring_share(shared)
-    together, rate, latency = _ring(shared, 1, ranks, wires)
-    _, rate_across, latency_across = _ring(copies, shared, ranks, wires)
+    together, rate, start = _ring(shared, 1, ranks, wires)
+    _, rate_across, start_across = _ring(copies, shared, ranks, wires)
     near = together == shared
-    hops = units * (shared - 1) * latency
-    once, back = hops + part * gather * params / rate, hops + part * reduce * params / rate
+    once, back = (units * start + part * width * params / rate for width in (gather, reduce))
     inside, across = part * (2 * gather + reduce) * params, 2 * ring_share(copies) * reduce * params / shared
-    between = 2 * units * (copies - 1) * latency_across + across / rate_across
+    between = 2 * units * start_across + across / rate_across
     work = compute.train_flops(params, tokens) / flops_per_s
     forward, backward = work / 3, 2 * work / 3
     behind = max(once + back, between) if near else once + back + between
@@ -94,10 +93,11 @@ def group_of(
 
 
 def _ring(size: int, stride: int, ranks: int, wires: Wires) -> tuple[int, float, float]:
-    """Of a ring: its ranks in each server, bytes/s, and seconds per message."""
+    """Of a ring: its ranks in each server, bytes/s, and the seconds of its hops before the bytes count."""
     near = size if ranks <= wires.per_node else int(ranks_per_server(size, stride, wires.per_node))
     latency = wires.fast_latency if near == size else wires.slow_latency
-    return near, float(ring_rate(size, near, wires.fast, wires.slow)), latency
+    rate = float(ring_rate(size, near, wires.fast, wires.slow))
+    return near, rate, ring_half_cost(0, size, latency, rate).seconds
 
 
 def knee(groups: Sequence[Group], most_bytes: float) -> Group | None:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from course_lib.cluster.collectives import ring_half_cost
 from course_lib.estimate import compute
 from course_lib.estimate.units import require, require_whole
 from course_lib.parallel.sharding.comm_costs import row_bytes
@@ -84,7 +85,8 @@ def work_of(
         * require("tokens", tokens, "tokens")
         / require("flops_per_s", flops_per_s, "FLOP/s")
     )
-    sent, hops = row_bytes(round(params), ranks, 1) / require("bandwidth", bandwidth, "bytes/s"), (ranks - 1) * latency
+    sent = row_bytes(round(params), ranks, 1) / require("bandwidth", bandwidth, "bytes/s")
+    hops = ring_half_cost(0, ranks, latency, bandwidth).seconds
     return Work(hops + gather * sent, once, 2 * once, hops + reduce * sent, params * gather)
 
 

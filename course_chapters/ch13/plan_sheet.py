@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from course_chapters.ch13.placing import INKS, NAMES
 from course_lib.draw.palette import EMPTY, GREY, INK, SKY, SOFT, VERMILION, VIOLET, YELLOW, color
 from course_lib.draw.sheets import Sheet
-from course_lib.estimate.units import bytes_text, duration_text, percent_text, percent_text
+from course_lib.estimate.units import bytes_text, duration_text, percent_text
 from course_lib.parallel.mesh.plans import Plan
 from course_lib.parallel.planner import Cluster
 

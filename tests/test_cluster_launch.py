@@ -5,12 +5,13 @@ import pickle
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
 from cluster_programs import ring_all_reduce
 
-from course_lib.cluster import AVG, MAX, P2POp, RankError, Unfinished, launch, launcher, simulate
+from course_lib.cluster import AVG, MAX, P2POp, RankError, Unfinished, gloo, launch, launcher, simulate
 from tests.tables import each_of
 
 LIMIT = 60.0
@@ -78,6 +79,50 @@ def test_every_operation_gives_the_same_as_on_the_metered_cluster():
         assert all(torch.equal(one[name], two[name]) for name in one), [
             n for n in one if not torch.equal(one[n], two[n])
         ]
+
+
+class OnGpu(torch.Tensor):
+    """A tensor of the device that is not there; it lies on the CPU."""
+
+
+def device_only(comm, x):
+    """`everything` with a backend that, like NCCL, takes nothing but tensors of the rank's device."""
+    import torch.distributed as dist
+
+    gpu, moved = torch.device("cpu", 1), torch.Tensor.to
+
+    def to(tensor, *where, **how):
+        return moved(tensor, *where, **how).as_subclass(OnGpu if where == (gpu,) else type(tensor))
+
+    def inside(value):
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(inside, value))
+        if isinstance(value, torch.Tensor):
+            assert isinstance(value, OnGpu), "a tensor that is not on this rank's device"
+            return value.as_subclass(torch.Tensor)
+        return value
+
+    def taking(operation):
+        return lambda *given, **named: operation(*map(inside, given), **named)
+
+    reductions, exchanges = ("reduce", "all_reduce"), ("gather", "scatter", "all_gather", "all_to_all_single")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(torch.Tensor, "to", to)
+        for name in ("isend", "irecv", "broadcast", *reductions, *exchanges):
+            patched.setattr(dist, name, taking(getattr(dist, name)))
+        for name in ("_all_gather", "_reduce_scatter"):
+            patched.setattr(gloo, name, taking(getattr(gloo, name)))
+        direct = SimpleNamespace(send=taking(dist.group.WORLD.send), recv=taking(dist.group.WORLD.recv))
+        patched.setattr(gloo.RealComm, "_direct", lambda self: direct)
+        return everything(gloo.RealComm(range(comm.size), device=gpu), x)
+
+
+def test_with_a_backend_that_knows_only_a_device_tensors_go_there_and_come_back():
+    given = [torch.arange(5.0) + rank for rank in range(3)]
+    real = launch(device_only, 3, per_rank=given, timeout=LIMIT).results
+    for one, two in zip(real, simulate(everything, 3, per_rank=given).results, strict=True):
+        assert {name: type(value) for name, value in one.items()} == dict.fromkeys(two, torch.Tensor)
+        assert [name for name in two if not torch.equal(one[name], two[name])] == []
 
 
 @each_of("ranks", [1, 2, 4])
@@ -168,7 +213,7 @@ def test_ctrl_c_ends_every_rank(tmp_path):
         time.sleep(600)
 
     def interrupt():
-        while len(list(tmp_path.iterdir())) < 2:
+        while len([path for path in tmp_path.iterdir() if path.read_text()]) < 2:
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -56,8 +56,9 @@ def _result(home: Path, rank: int) -> bytes:
     torch.manual_seed(job["seed"])
     np.random.seed([job["seed"] & 0xFFFFFFFF, rank])
     random.seed(f"{job['seed']} {rank}")
-    if job["backend"] == "nccl":
-        torch.cuda.set_device(rank)
+    device = torch.device("cuda", rank) if job["backend"] == "nccl" else None
+    if device is not None:
+        torch.cuda.set_device(device)
     dist.init_process_group(
         job["backend"],
         init_method=(home / "meet").as_uri(),
@@ -66,7 +67,7 @@ def _result(home: Path, rank: int) -> bytes:
         timeout=datetime.timedelta(seconds=job["timeout"]),
     )
     function, arguments = pickle.load(file)
-    result = function(RealComm(range(job["ranks"])), *arguments)
+    result = function(RealComm(range(job["ranks"]), device=device), *arguments)
     packed = pack(result, "the result")
     dist.barrier()  # no rank exits while others still communicate with it
     dist.destroy_process_group()

@@ -47,7 +47,8 @@ def launch(
     """Run `fn(comm, *args, *per_rank[rank])` in `ranks` processes over torch.distributed's `backend`.
 
     Raises `RankError` with the traceback of the first rank that failed, or `Unfinished` after `timeout` seconds. The
-    output of a rank is printed with its number. With "nccl", rank r uses GPU r.
+    output of a rank is printed with its number. With "nccl", rank r uses GPU r: what `comm` is given on the CPU goes
+    there and comes back, so the same function runs.
     """
     check_ranks(ranks)
     if backend not in ("gloo", "nccl"):

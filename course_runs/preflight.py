@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from itertools import zip_longest
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -22,7 +23,7 @@ from typing import Any
 from course_lib.estimate.facts import devices
 from course_lib.messages import Trouble
 from course_lib.operate.machine import output_of
-from course_runs import evidence, launcher, min_torch, nccl_variables, torchrun
+from course_runs import evidence, launcher, min_torch, nccl_variables, torch_choice, torchrun
 
 DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches
@@ -70,13 +71,92 @@ class Line:
     way_out: str = ""
 
 
-_QUERY = "name,driver_version,clocks.sm,clocks.max.sm,clocks_event_reasons.active,ecc.errors.uncorrected.volatile.total"
+_FIELDS = (
+    "name",
+    "driver_version",
+    "clocks.sm",
+    "clocks.max.sm",
+    "clocks_event_reasons.active",
+    "ecc.errors.uncorrected.volatile.total",
+)
 
 
-def gpus() -> list[Gpu]:
-    """The GPUs of this machine; none without a driver."""
-    text = output_of("nvidia-smi", f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits")
+def gpus(ask: Callable[..., str] = output_of) -> list[Gpu]:
+    """The GPUs that this process may use, as torch and CUDA_VISIBLE_DEVICES have it; none without a driver."""
+    if not _driver(ask):
+        return []
+    places = visible([*zip(_column("index", ask), _column("uuid", ask), strict=False)], os.environ)
+    seen = [each for place, each in enumerate(_listed(ask)) if place in places]
+    names = torch_sees()[0]
+    return seen if len(seen) == len(names) or not names else [Gpu(name) for name in names]
+
+
+def _listed(ask: Callable[..., str]) -> list[Gpu]:
+    """All GPUs of this machine. nvidia-smi answers nothing at all to a question with a field that it does not know, so
+    each field is then asked for by itself."""
+    text = ask("nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,noheader,nounits")
+    if not text:
+        columns = [_column(field, ask) for field in _FIELDS]
+        text = "\n".join(", ".join(row) for row in zip_longest(*columns, fillvalue=""))
     return [parsed(line) for line in text.splitlines() if line.count(",") >= 5]
+
+
+def _column(field: str, ask: Callable[..., str]) -> list[str]:
+    return ask("nvidia-smi", f"--query-gpu={field}", "--format=csv,noheader,nounits").splitlines()
+
+
+def visible(known: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> list[int]:
+    """Positions of the GPUs, of (index, uuid) each, that CUDA_VISIBLE_DEVICES leaves; CUDA stops at a name that it does
+    not know."""
+    said = environment.get("CUDA_VISIBLE_DEVICES")
+    if said is None:
+        return list(range(len(known)))
+    found: list[int] = []
+    for word in (each.strip() for each in said.split(",")):
+        fits = [
+            place
+            for place, (index, uuid) in enumerate(known)
+            if word == index or (word.startswith("GPU-") and uuid.startswith(word))
+        ]
+        if len(fits) != 1:
+            break
+        found += fits
+    return found
+
+
+def torch_sees() -> tuple[list[str], str]:
+    """Names of the GPUs that torch can use, and torch's version."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return [torch.cuda.get_device_name(place) for place in range(count)], torch.__version__
+
+
+def _driver(ask: Callable[..., str]) -> bool:
+    """Whether there is anything to ask: a driver of NVIDIA's, or AMD's device file."""
+    return bool(ask("nvidia-smi", "-L")) or any(Path(each).exists() for each in ("/dev/nvidiactl", "/dev/kfd"))
+
+
+def require_gpus(ask: Callable[..., str] = output_of) -> None:
+    """Trouble where a run on GPUs would find none: no driver, a torch that cannot use it, or all of them hidden."""
+    at_home = "at home, --dry does the same on the CPU"
+    if not _driver(ask):
+        raise Trouble("No GPU is to be seen here: nvidia-smi lists none.", f"rent a machine with GPUs; {at_home}")
+    names, version = torch_sees()
+    min_torch.require(version)
+    if names:
+        return
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if hidden is not None and not gpus(ask):
+        raise Trouble(f"CUDA_VISIBLE_DEVICES={hidden!r} hides every GPU.", "unset CUDA_VISIBLE_DEVICES")
+    machine = torch_choice.this_machine()
+    choice = torch_choice.torch_choice(machine)
+    cuda = f", whose driver supports CUDA {machine.cuda[0]}.{machine.cuda[1]}" if machine.cuda else ""
+    words = " ".join(torch_choice.pip_words(choice))
+    raise Trouble(
+        f"torch {version} does not see the GPUs of this machine{cuda}. {choice.warning}".rstrip(),
+        f"python3 -m pip install --force-reinstall {words}" if not choice.warning else f"rent another image; {at_home}",
+    )
 
 
 def parsed(line: str) -> Gpu:

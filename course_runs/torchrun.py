@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,6 +13,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
 
 from course_lib.folders import ROOT
 from course_lib.operate.processes import GRACE, end
@@ -60,9 +64,20 @@ def command(program: str, arguments: Sequence[str], nproc: int, extra: Sequence[
     folder."""
     if nproc == 1 and not extra:
         return [sys.executable, "-m", module_of(program), *arguments]
-    where = [*launcher.flags(extra), *(["--log-dir", logs] if logs else [])]
+    near = [] if "cpu" in arguments or "--numa-binding" in extra else numa_binding()
+    where = [*launcher.flags(extra), *near, *(["--log-dir", logs] if logs else [])]
     what = [program] if program.endswith(".py") else ["-m", module_of(program)]
     return [sys.executable, "-m", "course_runs.launcher", *where, "--nproc-per-node", str(nproc), *what, *arguments]
+
+
+def numa_binding(nodes: Path = Path("/sys/devices/system/node"), driver: Path = Path("/dev/nvidiactl")) -> list[str]:
+    """torchrun's flags that keep each process on the cores beside its GPU, where a server has several NUMA nodes.
+
+    torch has them since 2.9, and wants numactl.
+    """
+    several = driver.exists() and len(list(nodes.glob("node[0-9]*"))) > 1 and shutil.which("numactl")
+    new = tuple(int(part) for part in re.findall(r"\d+", metadata.version("torch"))[:2]) >= (2, 9)
+    return ["--numa-binding", "node"] if several and new else []
 
 
 def run(

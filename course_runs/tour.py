@@ -9,7 +9,9 @@ the tour prints the reason and continues with the next one.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import sys
 import time
 import zipfile
@@ -18,12 +20,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.estimate.facts import devices
 from course_lib.messages import Trouble, count_text
 from course_runs import budget as money
 from course_runs import evidence, preflight, torchrun
 from course_runs.layouts import PROVEN
 
 Starter = Callable[..., torchrun.Ended]
+IN_SERVER = 8  # GPUs of one server, as they are rented out
+FULL = os.strerror(errno.ENOSPC)
 
 
 @dataclass(frozen=True)
@@ -38,13 +43,13 @@ class Stage:
     why: str
 
 
-def stages(gpus: int, dry: bool) -> list[Stage]:
+def stages(gpus: int, dry: bool, fp8: bool = True) -> list[Stage]:
     """The stages for so many GPUs, the most telling first. `dry`: the same on processes of the CPU, with a tiny
-    model."""
-    return list(_stages(gpus, dry))
+    model. `fp8`: the GPUs have products of 8-bit numbers."""
+    return list(_stages(gpus, dry, fp8))
 
 
-def _stages(gpus: int, dry: bool) -> Iterator[Stage]:
+def _stages(gpus: int, dry: bool, fp8: bool) -> Iterator[Stage]:
     device = ("--device", "cpu" if dry or gpus == 0 else "cuda")
     small = dry or gpus == 0
     few = ("--steps", "23" if small else "33", "--warmup", "5")
@@ -114,6 +119,10 @@ def _stages(gpus: int, dry: bool) -> Iterator[Stage]:
         "full",
         model=one,
     )
+    single = ("--layout", "single")
+    yield train("one-compiled", 1, 3.0, "the same device with its blocks compiled", *single, "--compile", model=one)
+    if fp8 and not small:
+        yield train("one-fp8", 1, 2.0, "the same device with products of 8-bit numbers", *single, "--fp8", model=one)
     if n >= 2:
         yield train("fsdp-kept", n, 3.0, "fully sharded, gathered weights kept", "--layout", "fsdp", "--keep-gathered")
     if n >= 4:
@@ -172,6 +181,11 @@ def main(argv: Sequence[str] | None = None, start: Starter = torchrun.run) -> in
     except Trouble as trouble:
         print(f"tour: {trouble}", file=sys.stderr)
         return 2
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print(f"tour: the disk of {given.out} is full. Free some of it; the same command goes on.", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print(f"\ntour: stopped. What is done is in {given.out}; the same command goes on from here.", file=sys.stderr)
         return 130
@@ -215,20 +229,29 @@ class Tour:
 
     def __init__(self, given: argparse.Namespace, start: Starter) -> None:
         self.given, self.start, self.out = given, start, Path(given.out)
+        if not given.dry and not given.plan and given.gpus != 0:
+            preflight.require_gpus()
         seen = preflight.gpus()
         self.gpus = given.gpus if given.gpus is not None else 8 if given.dry else len(seen)
         if not given.dry and not given.plan and self.gpus > len(seen):
             raise Trouble(f"--gpus {self.gpus}, and there are {len(seen)}.", "leave --gpus out, or add --dry or --plan")
-        known, self.price_source = money.usual_price(preflight.fact_name(seen[0].name) if seen else "H100 SXM")
+        if not given.dry and self.gpus > max(IN_SERVER, len(seen)):
+            raise Trouble(
+                f"Nobody rents out {self.gpus} GPUs in one server.",
+                f"plan for {IN_SERVER}; for several servers see course_runs/cloud/two_nodes.sbatch",
+            )
+        name = preflight.fact_name(seen[0].name) if seen else "H100 SXM"
+        known, self.price_source = money.usual_price(name)
         paid = 0 if given.dry else self.gpus
         self.price = given.price if given.price is not None else known
         self.budget = money.budget(paid, self.price, given.minutes, given.max_cost)
         wanted = [name for name in given.only.split(",") if name]
-        self.stages = [each for each in stages(self.gpus, given.dry) if not wanted or each.name in wanted]
+        known_stages = stages(self.gpus, given.dry, name is None or devices()[name].get("fp8_flops") is not None)
+        self.stages = [each for each in known_stages if not wanted or each.name in wanted]
         if unknown := set(wanted) - {each.name for each in self.stages}:
             raise Trouble(
                 f"There is no stage {', '.join(sorted(unknown))} here.",
-                f"stages: {', '.join(each.name for each in stages(self.gpus, given.dry))}",
+                f"stages: {', '.join(each.name for each in known_stages)}",
             )
 
     def go(self) -> int:
@@ -321,7 +344,8 @@ class Tour:
         """The zip, how to fetch it, and what is still running up a bill."""
         target = self.out.with_suffix(".zip") if self.out.suffix else self.out.parent / f"{self.out.name}.zip"
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as packed:
-            for path in sorted([*self.out.glob("*.json"), *self.out.glob("logs/*.txt"), self.out / "tour.jsonl"]):
+            kinds = ("*.json", "logs/*.txt", "traces/*.json.gz", "tour.jsonl")
+            for path in sorted(path for kind in kinds for path in self.out.glob(kind)):
                 packed.write(path, path.relative_to(self.out).as_posix())
         counts = {
             state: sum(result["state"] == state for result in results)
@@ -344,6 +368,8 @@ def _indented(line: str) -> None:
 
 def _why(ended: torchrun.Ended) -> str:
     """The last line that says something, of a stage that failed."""
+    if any(FULL in line for line in ended.lines):
+        return f"the disk is full ({FULL.lower()})"
     if ended.timed_out:
         return "it did not end in its time"
     telling = [

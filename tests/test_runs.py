@@ -2,6 +2,7 @@
 says."""
 
 import ast
+import errno
 import json
 import math
 import os
@@ -31,6 +32,7 @@ from course_runs import (
     preflight,
     sizes,
     store,
+    torch_choice,
     torchrun,
     tour,
     tracing,
@@ -587,6 +589,81 @@ def test_a_machine_that_is_too_warm_or_has_failed_is_named():
     assert preflight.rate_line("copy", 1.0e12, 3.35e12, 0.75, "a sheet").state == "warn"
 
 
+class Smi:
+    """Stands for nvidia-smi of a machine with two GPUs, which knows some fields and refuses a question with another."""
+
+    ROWS = ({"index": "0", "uuid": "GPU-aa1"}, {"index": "1", "uuid": "GPU-bb2"})
+    SAME = {"name": "NVIDIA H100 80GB HBM3", "driver_version": "550.54", "clocks.sm": "1980", "clocks.max.sm": "1980"}
+
+    def __call__(self, program, question, *form):
+        if question == "-L":
+            return "GPU 0: NVIDIA H100\nGPU 1: NVIDIA H100\n"
+        fields = question.removeprefix("--query-gpu=").split(",")
+        rows = [{**self.SAME, **row} for row in self.ROWS]
+        if not set(fields) <= set(rows[0]):
+            return ""
+        return "".join(", ".join(row[field] for field in fields) + "\n" for row in rows)
+
+
+@each_of(
+    "said, left",
+    [
+        (None, ["GPU-aa1", "GPU-bb2"]),
+        ("1", ["GPU-bb2"]),
+        ("1,0", ["GPU-bb2", "GPU-aa1"]),
+        ("GPU-bb", ["GPU-bb2"]),
+        ("0,7,1", ["GPU-aa1"]),
+        ("", []),
+        ("-1", []),
+        ("MIG-3f", []),
+    ],
+)
+def test_the_gpus_of_a_run_are_those_that_cuda_leaves_it(said, left):
+    known = [(row["index"], row["uuid"]) for row in Smi.ROWS]
+    found = preflight.visible(known, {} if said is None else {"CUDA_VISIBLE_DEVICES": said})
+    assert [known[place][1] for place in found] == left
+
+
+def test_a_field_that_nvidia_smi_does_not_know_voids_that_field_only(monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr(preflight, "torch_sees", lambda: ([], "2.13.0"))
+    one, two = preflight.gpus(Smi())
+    assert one == two == preflight.Gpu(Smi.SAME["name"], "550.54", 1980.0, 1980.0)
+    monkeypatch.setattr(preflight, "torch_sees", lambda: (["NVIDIA H100 MIG 1g.10gb"], "2.13.0"))
+    assert preflight.gpus(Smi()) == [preflight.Gpu("NVIDIA H100 MIG 1g.10gb")], "torch's word counts"
+    assert preflight.gpus(lambda *command: "") == []
+
+
+@each_of(
+    "ask, sees, hidden, cuda, words",
+    [
+        (lambda *command: "", [], None, None, "nvidia-smi lists none.*--dry"),
+        (Smi(), [], None, (12, 4), r"torch 2.13.0 does not see .* CUDA 12.4.*torch>=2.8 --index-url \S+/cu126"),
+        (Smi(), [], None, (13, 0), r"--index-url \S+/cu130"),
+        (Smi(), [], None, (11, 8), "driver is too old.*rent another image"),
+        (Smi(), [], "", (13, 0), "CUDA_VISIBLE_DEVICES='' hides every GPU"),
+    ],
+)
+def test_a_tour_stops_before_its_first_stage_where_torch_has_no_gpu(ask, sees, hidden, cuda, words, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if hidden is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", hidden)
+    machine = torch_choice.Machine(system="Linux", arch="x86_64", cuda=cuda, capability=9.0)
+    monkeypatch.setattr(preflight, "torch_sees", lambda: (sees, "2.13.0"))
+    monkeypatch.setattr(torch_choice, "this_machine", lambda: machine)
+    with pytest.raises(Trouble, match=f"(?s){words}"):
+        preflight.require_gpus(ask)
+
+
+def test_ranks_stay_beside_their_gpus_where_a_server_has_several_numa_nodes(tmp_path, monkeypatch):
+    monkeypatch.setattr(torchrun.shutil, "which", lambda name: f"/bin/{name}")
+    for number in range(2):
+        assert torchrun.numa_binding(tmp_path, tmp_path) == []
+        (tmp_path / f"node{number}").mkdir()
+    assert torchrun.numa_binding(tmp_path, tmp_path) == ["--numa-binding", "node"]
+    assert torchrun.numa_binding(tmp_path, tmp_path / "nothing") == []
+
+
 def all_reduced(bus, code=0, timed_out=False):
     """Stands for torchrun: an all-reduce that reached `bus` bytes/s."""
 
@@ -754,9 +831,41 @@ def test_a_plan_says_minutes_and_dollars_of_machines_that_are_not_here(gpus, cap
     assert starter.started == []
 
 
+def test_a_tour_takes_no_more_gpus_than_a_server_has_and_no_stage_that_they_cannot_run(capsys, monkeypatch):
+    assert tour.main(["--plan", "--gpus", "16"]) == 2 and "two_nodes.sbatch" in capsys.readouterr().err
+    assert "one-fp8" in {stage.name for stage in tour.stages(1, False)}
+    monkeypatch.setattr(preflight, "gpus", lambda: [preflight.Gpu("NVIDIA A100-SXM4-80GB")])
+    assert tour.main(["--plan"]) == 0
+    said = capsys.readouterr().out
+    assert "one-compiled" in said and "one-fp8" not in said
+
+
+def test_a_full_disk_is_the_last_word_of_a_tour(tmp_path, capsys, monkeypatch):
+    flags = ["--dry", "--gpus", "1", "--only", "matmul", "--out", str(tmp_path / "out")]
+    full = f"OSError: [Errno 28] {os.strerror(errno.ENOSPC)}: 'x.json'"
+    assert tour.main(flags, lambda *given, **more: torchrun.Ended(1, 1.0, False, (full, "exit code 1"))) == 1
+    assert "failed: the disk is full" in capsys.readouterr().out
+
+    def write(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(evidence, "write", write)
+    assert tour.main(flags, Starter()) == 2
+    assert capsys.readouterr().err.splitlines()[-1].startswith(f"tour: the disk of {tmp_path / 'out'} is full")
+
+
+def test_the_traces_of_a_tour_come_home_with_it(tmp_path):
+    (tmp_path / "out" / "traces").mkdir(parents=True)
+    (tmp_path / "out" / "traces" / "trace-ddp-rank0.json.gz").write_bytes(b"seen")
+    assert tour.main(["--dry", "--gpus", "1", "--only", "matmul", "--out", str(tmp_path / "out")], Starter()) == 0
+    with zipfile.ZipFile(tmp_path / "out.zip") as packed:
+        assert packed.read("traces/trace-ddp-rank0.json.gz") == b"seen"
+
+
 def test_a_tour_says_that_the_rental_goes_on(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(preflight, "gpus", lambda: [preflight.parsed(SMI)])
     monkeypatch.setattr(preflight, "lines", lambda measure=True: [])
+    monkeypatch.setattr(preflight, "require_gpus", lambda: None)
     assert tour.main(["--out", str(tmp_path / "out"), "--only", "matmul", "--price", "2.5"], Starter()) == 0
     said = capsys.readouterr().out
     assert "The rental is still running" in said and "$2.50 per GPU and hour" in said

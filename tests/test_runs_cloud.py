@@ -43,7 +43,8 @@ def test_a_script_is_a_shell_script_that_slurm_will_end(path):
 
 @each_of("path", [*SCRIPTS, *sorted(CLOUD.glob("*.yaml"))], ids=lambda path: path.name)
 def test_every_flag_is_one_that_the_program_takes(path):
-    found = commands(path.read_text(encoding="utf-8"))
+    choice = "-m course_runs.torch_choice"  # it takes no flags
+    found = commands(path.read_text(encoding="utf-8").replace(choice, ""))
     assert found
     for program, words in found:
         module = importlib.import_module(f"course_runs.{program}")
@@ -131,7 +132,12 @@ def test_only_a_try_that_saved_something_new_is_queued_again(code, saves, finish
     old.parent.mkdir(parents=True)
     old.write_text("{}")
     os.utime(old, (1e9, 1e9))
-    slurm = {"SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": restarts}
+    slurm = {
+        "SLURM_SUBMIT_DIR": str(tmp_path),
+        "SLURM_JOB_ID": "7",
+        "SLURM_RESTART_COUNT": restarts,
+        "SLURM_CPUS_PER_TASK": "32",
+    }
     fake = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "CODE": str(code), "SAVES": saves, "FINISHES": finishes}
     done = subprocess.run(["bash", str(CLOUD / "requeue.sbatch")], env={**os.environ, **slurm, **fake}, check=False)
     assert done.returncode == code

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO
 
 from course_app.install.steps import Runner, Steps, run_quietly
-from course_app.install.torch_choice import GB, Machine, TorchChoice, this_machine, torch_choice
 from course_lib.folders import ROOT
 from course_lib.messages import FULL, NO_WRITING, Trouble, in_words
 from course_lib.operate.machine import output_of
+from course_runs.torch_choice import GB, Machine, TorchChoice, this_machine, torch_choice
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 

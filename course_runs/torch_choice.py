@@ -1,4 +1,7 @@
-"""Which torch fits a machine: a pure function, and the questions that it asks the machine."""
+"""Which torch fits a machine: a pure function, and the questions that it asks the machine. Standard library only.
+
+`python3 -m course_runs.torch_choice` prints what to give to `pip install` on this machine.
+"""
 
 import platform
 import re
@@ -8,6 +11,7 @@ from pathlib import Path
 
 from course_lib.messages import Trouble
 from course_lib.operate.machine import output_of
+from course_runs import min_torch
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 GB = 1e9
@@ -106,6 +110,11 @@ def this_machine(python: str = sys.executable) -> Machine:
     )
 
 
+def pip_words(choice: TorchChoice) -> list[str]:
+    """What to give to `pip install` for this torch."""
+    return [f"torch>={'.'.join(map(str, min_torch.OLDEST))}", *(["--index-url", choice.index] if choice.index else [])]
+
+
 def nvidia_smi(banner: str, capabilities: str) -> tuple[tuple[int, int] | None, float]:
     """Newest CUDA that the driver supports and the oldest GPU's capability, read from nvidia-smi's own words."""
     found = re.search(r"CUDA(?: UMD)? Version:\s*(\d+)\.(\d+)", banner)
@@ -113,3 +122,7 @@ def nvidia_smi(banner: str, capabilities: str) -> tuple[tuple[int, int] | None, 
         return None, 0.0
     numbers = [float(each) for each in re.findall(r"^\s*(\d+\.\d+)\s*$", capabilities, re.MULTILINE)]
     return (int(found[1]), int(found[2])), min(numbers, default=0.0)
+
+
+if __name__ == "__main__":
+    print(*pip_words(torch_choice(this_machine())))

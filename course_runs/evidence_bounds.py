@@ -22,6 +22,7 @@ from course_runs.evidence import Evidence
 from course_runs.gate import APART, ERROR, Gate
 from course_runs.link_bounds import links
 from course_runs.preflight import fact_name
+from course_runs.recomputed import date_gates
 from course_runs.server_bounds import calls_of_a_step, server_gates
 
 MEASURED = "the model's own matmul on this machine, measured: no data sheet for it"  # where such a peak is from
@@ -37,6 +38,7 @@ CPU_BYTES = 64  # that a core's caches give and take in a cycle
 CPU_LINK = 1e11  # bytes/s between two processes of one machine, through its memory
 GPU_FLOPS, GPU_BYTES, GPU_LINK = 2e16, 2e13, 2e12  # of a GPU without a data sheet here: beyond any that was built
 SLOWEST = 0.05  # of a GPU's peak in a large product: below it, another device computed
+BRIDGED = 2  # cards that an NVLink bridge joins; a ring through more of them passes PCIe
 AMPERE = 8.0  # compute capability of the first GPUs with bf16 products of their own
 LARGE = 4096  # rows and columns of a product that fills a GPU
 
@@ -85,7 +87,8 @@ def limits_of(content: Evidence) -> Limits:
     known = gpu(sheet.name)
     half, single = float(sheet.get("dense_flops") or GPU_FLOPS), float(known.fp32_flops or GPU_FLOPS)
     flops = {"bfloat16": half, "bf16": half, "fp16": half, "float32": single, "fp32": single}
-    link = max(float(sheet.get("link_one_way") or GPU_LINK), known.bridge_one_way or 0.0)
+    pair = content["setup"].get("ranks", content["setup"].get("layout", {}).get("ranks", 1)) <= BRIDGED
+    link = max(float(sheet.get("link_one_way") or GPU_LINK), (known.bridge_one_way or 0.0) * pair)
     sums = 0.5 if known.switch_adds else 1.0
     return Limits(sheet.name, flops, float(sheet.get("bandwidth") or GPU_BYTES), link, sums)
 
@@ -97,6 +100,7 @@ def _clock(content: Evidence) -> Iterator[Gate]:
     if when.tzinfo is not None:
         yield Gate("not from the future", (when - now).total_seconds() < 86_400, content["when"])
     lived = content["environment"].get("process_seconds")
+    yield from date_gates(content)
     if lived is not None:
         spent = sum(_seconds(content["raw"]))
         yield Gate(

@@ -10,6 +10,7 @@ from statistics import median
 from course_lib.cluster.intervals import exposed
 from course_lib.messages import count_text
 from course_lib.operate.serving.load import Seen, summary
+from course_runs import recomputed
 from course_runs.evidence import Evidence
 from course_runs.evidence_bounds import MEASURED, Gate, physics, sheet_of
 
@@ -27,9 +28,10 @@ def gates(content: Evidence) -> list[Gate]:
 
 
 def verdict(content: Evidence) -> str:
-    """ "contradicted" where a gate fails, else "claimed": nothing in the file speaks against it, and nothing can prove
-    it."""
-    return "claimed" if all(gate.ok for gate in gates(content)) else "contradicted"
+    """ "contradicted" where a gate fails, "noisy" where only those fail that a busy machine fails too, else "claimed":
+    nothing in the file speaks against it, and nothing can prove it."""
+    failed = [gate for gate in gates(content) if not gate.ok]
+    return "claimed" if not failed else "noisy" if all(gate.noise for gate in failed) else "contradicted"
 
 
 def _train(content: Evidence) -> Iterator[Gate]:
@@ -47,7 +49,7 @@ def _train(content: Evidence) -> Iterator[Gate]:
         f"{measured['step_seconds']:.4g} s, and {again:.4g} s from the raw times",
     )
     spread = timed[min(len(timed) * 9 // 10, len(timed) - 1)] / timed[len(timed) // 10]
-    yield Gate("repeats agree", spread <= SPREAD, f"the slow tenth takes {spread:.2f} times the fast tenth")
+    yield Gate("repeats agree", spread <= SPREAD, f"the slow tenth takes {spread:.2f} times the fast tenth", True)
     rate = setup["tokens_per_step"] / measured["step_seconds"]
     yield Gate(
         "tokens/s fits step time", _close(rate, measured["tokens_per_s"]), f"{measured['tokens_per_s']:,.0f} tokens/s"
@@ -80,6 +82,7 @@ def _train(content: Evidence) -> Iterator[Gate]:
             f"{measured['memory_bytes'] / 1e6:,.1f} MB, of which state {state / 1e6:,.1f}",
         )
     yield from _parts(content)
+    yield from recomputed.train_gates(content)
     if ranks > 1:
         yield Gate(
             "bytes were sent", measured["wire_bytes"] > 0, f"{measured['wire_bytes'] / 1e6:,.2f} MB a step and rank"
@@ -162,6 +165,7 @@ def _collectives(content: Evidence) -> Iterator[Gate]:
             "larger messages take longer",
             2 * len(lines) > len(fits),
             f"{len(lines)} of {len(fits)} kinds have a line α + bytes/β",
+            noise=True,
         )
     for kind, line in lines.items():
         mine = [row for row in rows if row["kind"] == kind]
@@ -175,6 +179,7 @@ def _collectives(content: Evidence) -> Iterator[Gate]:
             f"{kind} fits its own line",
             far <= len(mine) // 4,
             f"{len(mine) - far} of {len(mine)} sizes within a factor {FIT:g} of α + bytes/β",
+            noise=True,
         )
 
 

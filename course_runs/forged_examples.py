@@ -15,6 +15,8 @@ def times(content: Evidence, share: float, everywhere: bool = False) -> Evidence
     if everywhere:
         copy["raw"]["steps"] = [_step(row, share) for row in copy["raw"]["steps"]]
         copy["measured"] |= {name: copy["measured"][name] / share for name in ("tokens_per_s", "mfu")}
+        tenths = [name for name in ("step_seconds_p10", "step_seconds_p90") if name in copy["measured"]]
+        copy["measured"] |= {name: copy["measured"][name] * share for name in tenths}
         _explained(copy["measured"], content["measured"]["step_seconds"])
     return copy
 

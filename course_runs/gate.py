@@ -17,3 +17,4 @@ class Gate:
     name: str
     ok: bool
     found: str
+    noise: bool = False  # a busy machine fails it too: the numbers are honest, and not to be built on

@@ -36,14 +36,12 @@ def links(content: Evidence, device: str, link: float, on_gpu: bool) -> Iterator
     rows = [row for row in content["raw"]["rows"] if ranks > 1 and {"kind", "nbytes", "median"} <= set(row)]
     if not rows:
         return
-    bridge = gpu(device).bridge_one_way if device in devices() else None
-    most = max(link, bridge or 0.0)
     fastest = max(rows, key=lambda row: least_sent(row["kind"], row["nbytes"], ranks, device) / row["median"])
     sent = least_sent(fastest["kind"], fastest["nbytes"], ranks, device) / fastest["median"]
     yield Gate(
         "no faster than the link",
-        sent <= ERROR * most,
-        f"{fastest['kind']} {sent / 1e9:,.2f} of at most {most / 1e9:,.0f} GB/s",
+        sent <= ERROR * link,
+        f"{fastest['kind']} {sent / 1e9:,.2f} of at most {link / 1e9:,.0f} GB/s",
     )
     least, floor = min(row["median"] for row in rows), quickest_seconds("NCCL" if on_gpu else "process") / QUICKER
     yield Gate("no faster than a launch", least >= floor, f"{least * 1e6:,.2f} µs, and at least {floor * 1e6:,.2f}")

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from course_lib.estimate.facts import devices, gpu
 from course_lib.messages import count_text
+from course_runs.device_bounds import on_gpu
 from course_runs.evidence import Evidence
 from course_runs.gate import ERROR, Gate
 from course_runs.ring_bytes import ring_sent
@@ -37,6 +38,8 @@ def server_gates(
     """Whether the servers can hold the ranks and carry these calls: kind, bytes of the whole tensor, seconds."""
     servers, known = ranks_of_servers(content, ranks, device), gpu(device) if device in devices() else None
     if not servers:
+        if on_gpu(content):
+            yield _each_has_one(content, ranks)
         return
     fits = all(type(here) is int and here > 0 for here in servers) and sum(servers) == ranks
     held = not fits or known is None or known.in_server is None or max(servers) <= known.in_server
@@ -45,6 +48,8 @@ def server_gates(
         fits and held,
         f"{count_text(ranks, 'rank')} on {count_text(len(servers), 'server')}: {servers}",
     )
+    if fits and held and on_gpu(content):
+        yield _each_has_one(content, max(servers))
     port = known.port_one_way if known is not None else None
     if not fits or len(servers) == 1 or port is None or not calls:
         return
@@ -58,6 +63,12 @@ def server_gates(
         sent <= ERROR * port,
         f"{name} {sent / 1e9:,.2f} of at most {port / 1e9:,g} GB/s for each GPU",
     )
+
+
+def _each_has_one(content: Evidence, ranks: int) -> Gate:
+    """Whether the server with most ranks has a GPU for each."""
+    gpus = content["environment"]["gpus"]
+    return Gate("each rank has a GPU", ranks <= gpus, f"{count_text(ranks, 'rank')}, {count_text(gpus, 'GPU')}")
 
 
 def crossing(kind: str, nbytes: float, ranks: int, here: int) -> float:

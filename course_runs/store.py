@@ -18,7 +18,8 @@ MOST_FILES, MOST_BYTES = 500, 200_000_000
 
 
 def add(paths: Sequence[Path], target: Path | None = None) -> int:
-    """Verify each file, or each file of a zip, and copy what no gate contradicts; 1 if anything was left out."""
+    """Verify each file, or each file of a zip, and copy what no gate contradicts, noisy files too; 1 if any was left
+    out."""
     target = evidence.places()[0][1] if target is None else target
     taken = refused = 0
     for path in paths:
@@ -30,10 +31,13 @@ def add(paths: Sequence[Path], target: Path | None = None) -> int:
                     print(f"left out {each.name}: {trouble}", file=sys.stderr)
                     refused += 1
                     continue
-                if bad := [gate for gate in found if not gate.ok]:
-                    print(f"left out {each.name}: {bad[0].name}: {bad[0].found}", file=sys.stderr)
+                bad = [gate for gate in found if not gate.ok]
+                if against := [gate for gate in bad if not gate.noise]:
+                    print(f"left out {each.name}: {against[0].name}: {against[0].found}", file=sys.stderr)
                     refused += 1
                     continue
+                if bad:
+                    print(f"noisy: {each.name}: {bad[0].name}: {bad[0].found}")
                 name = f"{path.stem}-{each.stem}" if path.suffix == ".zip" else each.stem
                 evidence.write(content, target, name)
                 taken += 1

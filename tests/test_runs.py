@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -381,7 +381,7 @@ def test_the_tour_at_home_sweeps_messages_in_which_bandwidth_shows_and_times_eno
 def train_evidence(**changes):
     asked = job("ddp", 2)
     rows = [
-        {"step": n, "seconds": 0.5 if n < 3 else 0.1 + 0.001 * (n % 3), "loss": 4.0 - 0.05 * n, "gradient_norm": 1.0}
+        {"step": n, "seconds": 0.5 if n < 3 else 0.1 + 0.001 * (n % 3), "loss": 4.5 - 0.05 * n, "gradient_norm": 1.0}
         for n in range(23)
     ]
     rows = [
@@ -398,7 +398,7 @@ def train_evidence(**changes):
         "peak_source": "a test",
         "model_flops_per_step": flops,
         "memory_bytes": 1e9,
-        "wire_bytes": 1e6,
+        "wire_bytes": sum(predict.wire_bytes(asked).values()),
         "first_loss": rows[0]["loss"],
         "last_loss": rows[-1]["loss"],
     }
@@ -414,7 +414,7 @@ def train_evidence(**changes):
         "backend": "gloo",
         "device": "cpu",
         "warm_up": 3,
-        "rates": {},
+        "rates": asdict(RATES),
     }
     measured |= changes.pop("measured", {})
     setup |= changes.pop("setup", {})

@@ -9,7 +9,17 @@ import pytest
 import torch
 
 from course_lib.estimate.facts import device
-from course_runs import evidence, evidence_bounds, evidence_checks, forged_examples, peaks, store
+from course_runs import (
+    evidence,
+    evidence_bounds,
+    evidence_checks,
+    forged_examples,
+    peaks,
+    predict,
+    recomputed,
+    store,
+    verify,
+)
 from course_runs.reading import recorded, recorded_names
 from course_runs.ring_bytes import ring_sent
 from tests.tables import each_of
@@ -22,12 +32,14 @@ def scaled(content, share):
     forged = copy.deepcopy(content)
     if content["kind"] == "train":
         forged = copy.deepcopy(forged_examples.times(content, share, everywhere=True))
-        known = forged["setup"]["rates"]
-        forged["setup"]["rates"] = _faster(known, share, ("flops", "memory", "wire"), ("alpha", "block", "ends"))
+        known = _faster(forged["setup"]["rates"], share, ("flops", "memory", "wire"), ("alpha", "block", "ends"))
         known["wires"] = {name: (alpha * share, rate / share) for name, (alpha, rate) in known["wires"].items()}
+        forged["setup"]["rates"] = known
         said = forged["predicted"]["step_seconds"]
-        forged["predicted"]["step_seconds"] = said * share
-        next(term for term in forged["measured"]["gap"] if term["of"] == "seconds")["seconds"] -= said * (share - 1)
+        forged["predicted"] |= predict.predict(recomputed.job_of(forged), predict.Rates(**known)).as_data()
+        next(term for term in forged["measured"]["gap"] if term["of"] == "seconds")["seconds"] -= (
+            forged["predicted"]["step_seconds"] - said
+        )
         for kind, pairs in forged["raw"].get("intervals", {}).items():
             forged["raw"]["intervals"][kind] = [[start * share, end * share] for start, end in pairs]
     else:
@@ -105,6 +117,80 @@ def test_a_slow_gpu_or_one_behind_the_wrong_backend_is_none(name, gate):
     else:
         forged = renamed(content, {"backend": "nccl"}, **H100, device_memory=memory())
     assert gate in contradicted(forged)
+
+
+def _busy(content, times):
+    """The steps as a neighbor slowed some of them down, with all that follows."""
+    rows = content["raw"]["steps"]
+    for number, row in enumerate(rows):
+        row["seconds"] *= times if number % 4 == 0 else 1.0
+    timed = sorted(row["seconds"] for row in rows[content["setup"]["warm_up"] :])
+    taken, measured = median(timed), content["measured"]
+    measured["gap"][0]["seconds"] += taken - measured["step_seconds"]
+    share = taken / measured["step_seconds"]
+    measured |= {"step_seconds": taken, "step_seconds_p10": timed[len(timed) // 10]}
+    measured |= {"step_seconds_p90": timed[min(len(timed) * 9 // 10, len(timed) - 1)]}
+    measured |= {name: measured[name] / share for name in ("tokens_per_s", "mfu")}
+
+
+TOLD_OTHERWISE = {
+    "percentiles": (
+        lambda c: c["measured"].update(step_seconds_p90=1.0),
+        "percentiles and losses follow from the steps",
+    ),
+    "a last loss": (lambda c: c["measured"].update(last_loss=1.0), "percentiles and losses follow from the steps"),
+    "more parameters": (lambda c: c["setup"].update(parameters=10**9), "parameters follow from the model"),
+    "a quicker prediction": (lambda c: c["predicted"].update(step_seconds=1e-3), "predictions follow from the rates"),
+    "a smaller prediction": (
+        lambda c: c["predicted"]["memory"].update(weights=1.0),
+        "predictions follow from the rates",
+    ),
+    "other rates": (lambda c: c["setup"]["rates"].update(block=1e-3), "predictions follow from the rates"),
+    "another layout's calls": (lambda c: c["measured"]["wire"].update(send=5e4), "calls are those of the layout"),
+    "fewer bytes": (
+        lambda c: c["measured"].update(wire={"all_gather": 1e5}, wire_bytes=1e5),
+        "bytes are those of the layout",
+    ),
+    "a loss of another model": (
+        lambda c: [row.update(loss=2 * row["loss"]) for row in c["raw"]["steps"]],
+        "the first loss is that of a guess",
+    ),
+    "steps that never vary": (lambda c: [row.update(seconds=0.1) for row in c["raw"]["steps"]], "times vary"),
+    "a day before its torch": (lambda c: c.update(when="2026-07-07T12:00:00+00:00"), "not before its software"),
+    "a year before its GPU": (
+        lambda c: (c["environment"].update(H100, torch="1.0"), c.update(when="2019-01-01T00:00:00+00:00")),
+        "not before its device",
+    ),
+    "more ranks than GPUs": (
+        lambda c: (c["environment"].update(H100, gpus=1), c["setup"].update(device="cuda", backend="nccl")),
+        "each rank has a GPU",
+    ),
+}
+
+
+@each_of("name", TOLD_OTHERWISE)
+def test_what_can_be_computed_again_from_a_file_must_be_what_it_says(name):
+    harm, gate = TOLD_OTHERWISE[name]
+    content = copy.deepcopy(recorded("cpu2/fsdp"))
+    harm(content)
+    assert gate in contradicted(evidence.sealed(content)) and evidence_checks.verdict(content) == "contradicted"
+
+
+@each_of("times, verdict", [(1.5, "claimed"), (8.0, "noisy")])
+def test_a_busy_neighbor_makes_a_file_noisy_which_is_kept_and_said(times, verdict):
+    content = copy.deepcopy(recorded("cpu2/fsdp"))
+    _busy(content, times)
+    assert evidence_checks.verdict(evidence.sealed(content)) == verdict
+
+
+def test_a_noisy_file_is_added_and_shown_as_one(tmp_path, capsys, monkeypatch):
+    content = copy.deepcopy(recorded("cpu2/fsdp"))
+    _busy(content, 8.0)
+    path = evidence.write(evidence.sealed(content), tmp_path / "tour", "run")
+    monkeypatch.setenv("COURSE_EVIDENCE", str(tmp_path / "own"))
+    assert verify.main([str(path)]) == 0 and "noisy  repeats agree" in capsys.readouterr().out
+    assert store.add([path]) == 0 and "noisy: run.json: repeats agree" in capsys.readouterr().out
+    assert [row["verdict"] for row in store.rows() if row["from"] == "own"] == ["noisy"]
 
 
 @each_of("name, dtype", [("cpu2/fsdp", "float32"), ("cpu1/matmul", "fp32")])
@@ -206,14 +292,20 @@ def training(gpu):
         {**row, "seconds": event(seconds * (1 + n % 3 / 50)), "parts": {}} for n, row in enumerate(raw["steps"])
     ]
     taken = median(row["seconds"] for row in raw["steps"][3:])
-    gap = [{"of": "seconds", "term": "all", "seconds": taken - seconds, "how": ""}]
-    measured |= {"step_seconds": taken, "tokens_per_s": 2048 / taken, "peak_flops": peak, "gap": gap}
+    measured |= {"step_seconds": taken, "tokens_per_s": 2048 / taken, "peak_flops": peak}
     measured |= {"mfu": measured["model_flops_per_step"] / taken / 2 / peak, "peak_source": "the data sheet"}
-    content["predicted"]["step_seconds"] = seconds
     memory, link = (float(device(sheet).bandwidth), float(device(sheet).link_one_way))
     wires = {"fsdp all_gather": (1e-5, 0.8 * link), "fsdp reduce_scatter": (1e-5, 0.8 * link)}
     rates = content["setup"]["rates"] | {"flops": rate, "memory": 0.85 * memory, "wires": wires}
+    rates |= {"alpha": 1e-5, "wire": 0.8 * link, "block": seconds / 4, "ends": seconds / 40}
     setup = {"device": "cuda", "backend": "nccl", "dtype": "bfloat16", "rates": rates, "servers": [2]}
+    content["setup"] |= setup
+    told = predict.predict(recomputed.job_of(content), predict.Rates(**rates)).as_data()
+    measured["gap"] = [{"of": "seconds", "term": "all", "seconds": taken - told["step_seconds"], "how": ""}]
+    measured |= {"wire": {"all_gather": told["wire_bytes"]}, "wire_bytes": told["wire_bytes"]}
+    tenths = sorted(row["seconds"] for row in raw["steps"][3:])
+    measured |= {"step_seconds_p10": tenths[2], "step_seconds_p90": tenths[18], "memory_bytes": 3e7}
+    content["predicted"] = told
     return renamed(content, setup, **on(gpu), process_seconds=20.0)
 
 

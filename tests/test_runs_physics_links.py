@@ -153,6 +153,10 @@ FORGED = {
         lambda: sweep(ranks=8, device="NVIDIA H100 PCIe", multiprocessors=114),
         "no faster than the link",
     ),
+    "a bridge of two cards over eight": (
+        lambda: sweep(ranks=8, bus=2.4e11, device="NVIDIA H100 PCIe", multiprocessors=114),
+        "no faster than the link",
+    ),
     "no time to launch": (lambda: sweep(alpha=0.5e-6), "no faster than a launch"),
     "a CPU's clock": (lambda: sweep(stamp=float), "times are those of a GPU's clock"),
     "NVLink between servers": (lambda: sweep(ranks=16, servers=[8, 8]), BETWEEN),

@@ -2,7 +2,7 @@
 
 from course_lib.estimate.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
 from course_lib.estimate.facts.fact import Fact, Reference, Sheet, reference, references
-from course_lib.estimate.facts.frameworks import Framework, framework, frameworks
+from course_lib.estimate.facts.frameworks import Framework, framework, frameworks, torch_release
 from course_lib.estimate.facts.gpus import Gpu, eight_bit_capability, fastest_core, gpu, quickest_seconds
 from course_lib.estimate.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.estimate.facts.models import Checkpoint, ModelShape, checkpoints, model, models
@@ -63,4 +63,5 @@ __all__ = [
     "serving_sources",
     "topologies",
     "topology",
+    "torch_release",
 ]

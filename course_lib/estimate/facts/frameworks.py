@@ -65,3 +65,13 @@ def framework(name: str) -> Framework:
 def frameworks() -> dict[str, Framework]:
     """All frameworks by name."""
     return dict(_frameworks())
+
+
+@cache
+def _torch_releases() -> dict[str, str]:
+    return {row["version"]: row["released"] for row in rows("torch_releases.csv")}
+
+
+def torch_release(version: str) -> str | None:
+    """The day on which this torch, such as "2.13.0", came out, YYYY-MM-DD; None where the facts do not have it."""
+    return _torch_releases().get(version)

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from course_app import unrun_cells
 from course_grader.exercises import VARIANT_FILE, Card, card
 from course_grader.records import Report
 from course_lib.folders import ROOT
@@ -134,7 +135,8 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
     except Exception as error:  # our own fault, never the learner's: say so and let Run All go on
         _say(f"The check itself failed ({type(error).__name__}: {error}). Please report it; your work is untouched.")
         return Points(0)
-    extra = "\n".join(filter(None, (_after(resolved, report, answers, reveal), report.slow)))
+    old = unrun_cells.outdated(asked.answers)
+    extra = "\n".join(filter(None, (_after(resolved, report, answers, reveal), report.slow, old)))
     _show(asked, report, extra)
     return Points(report.points)
 
@@ -250,3 +252,9 @@ def _in_kernel() -> bool:
 
     shell = get_ipython()
     return shell is not None and getattr(shell, "kernel", None) is not None
+
+
+if "IPython" in sys.modules and _in_kernel():
+    from IPython import get_ipython
+
+    unrun_cells.watch(get_ipython())

@@ -1,0 +1,63 @@
+"""What a check says where the cell of its answer has not run: before it, after a restart, or after a syntax error."""
+
+import re
+from types import TracebackType
+from typing import Any
+
+from course_grader.exercises import card
+
+_CHECKS = re.compile(r"^\s*(?:check|predict)\(\s*[\"']([\w-]+)[\"']", re.MULTILINE)
+_DEFINES = re.compile(r"^(?:def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=[^=]", re.MULTILINE)
+_unread: set[str] = set()  # names whose newest cell could not be read
+
+
+def watch(shell: Any) -> None:
+    """Explain, in this IPython shell, the NameError of a check without its answer, and note cells that cannot be
+    read."""
+    shell.set_custom_exc((NameError,), _explain)
+    shell.events.register("post_run_cell", _note)
+
+
+def outdated(names: tuple[str, ...]) -> str:
+    """A sentence on those of the names whose newest cell could not be read, so that an older one was judged; "" if
+    there is none."""
+    old = [f"{name}" for name in names if name in _unread]
+    if not old:
+        return ""
+    return f"The newest cell of {', '.join(old)} has a syntax error and did not run: judged is what ran before it."
+
+
+def _note(result: Any) -> None:
+    raw = result.info.raw_cell if result.info is not None else ""
+    names = {name for pair in _DEFINES.findall(raw or "") for name in pair if name}
+    if isinstance(result.error_before_exec, SyntaxError):
+        _unread.update(names)
+    elif result.error_before_exec is None:
+        _unread.difference_update(names)
+
+
+def _explain(
+    shell: Any, kind: type[BaseException], error: NameError, trace: TracebackType, tb_offset: Any = None
+) -> Any:
+    """The traceback that is shown: a sentence where a check lacks its answer, else IPython's own."""
+    asked = _CHECKS.findall(shell.history_manager.input_hist_raw[-1])
+    words = [missing(exercise, error.name or "") for exercise in asked]
+    if not any(words):
+        shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
+        return None
+    lines = [f"{kind.__name__}: {error}", *filter(None, words)]
+    shell._showtraceback(kind, error, lines)
+    return lines
+
+
+def missing(exercise: str, name: str) -> str:
+    """What to run where a check of this exercise does not find a name; "" where the name is none of its answers."""
+    try:
+        answers = card(exercise).answers
+    except ValueError:
+        return ""
+    if name not in answers:
+        return ""
+    if name in _unread:
+        return f"Your cell of {name} has a syntax error, so it did not run: mend it, run it, then run this check again."
+    return f"Your cell of {name} has not run since the kernel started: run it, then run this check again."

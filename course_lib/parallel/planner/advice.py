@@ -42,36 +42,26 @@ def binding(plan: Plan) -> str:
     return max(parts, key=lambda name: parts[name])
 
 
-PARTS = {
-    "weights": "weights",
-    "grads": "gradients",
-    "optimizer": "optimizer",
-    "gathered": "gathered weights",
-    "activations": "activations",
-    "recomputed": "a layer computed again",
-    "loss": "the logits' gradient",
-    "slack": "allocator and buffers",
-}
 SHOWN = 0.005  # of the whole: smaller parts are summed up as "the rest"
 
 
-def shares(parts: Mapping[str, float], words: Mapping[str, str]) -> dict[str, float]:
-    """Parts by their words, largest first, those below half a percent together as "the rest"."""
+def shares(parts: Mapping[str, float]) -> dict[str, float]:
+    """Parts, largest first, those below half a percent together as "the rest"."""
     whole = sum(parts.values())
     large = {name: each for name, each in parts.items() if each >= SHOWN * whole}
-    found = {words[name]: each for name, each in sorted(large.items(), key=lambda item: -item[1])}
+    found = dict(sorted(large.items(), key=lambda item: -item[1]))
     rest = whole - sum(large.values())
     return found | ({"the rest": rest} if rest > 0 else {})
 
 
 def memory_parts(plan: Plan) -> dict[str, float]:
     """Bytes of the fullest rank by purpose, in words."""
-    return shares(memory_by_part(plan.job, plan.layout), PARTS)
+    return shares(memory_by_part(plan.job, plan.layout))
 
 
 def time_parts(plan: Plan) -> dict[str, float]:
     """Seconds of a step by cause, in words."""
-    return shares({name: float(each) for name, each in plan.estimate.step.parts.items()}, CAUSES)
+    return shares({CAUSES[name]: float(each) for name, each in plan.estimate.step.parts.items()})
 
 
 def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:

@@ -11,10 +11,11 @@ from typing import Any
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts.fact import rows
-from course_lib.estimate.units import GB, US, require_whole
+from course_lib.estimate.units import GB, US, GiB, require_whole
 from course_lib.parallel.planner.cluster import Cluster, Wire
 
 UNMEASURED = 0.78  # of the peak: the best measured product of a device that nobody measured, as of its neighbors
+USABLE = 0.9875  # of the printed capacity, whose "GB" are GiB: CUDA reports 39.5 GiB on an A100 40 GB, 79.25 on 80 GB
 SAME_CHIP = {
     "A100 SXM 40GB": "A100 SXM 80GB",
     "H200 SXM": "H100 SXM",
@@ -151,7 +152,7 @@ def _built(row: dict[str, str], gpus: int) -> Cluster:
         matmul_fp8=float(row["fp8_share"]) * fp8,
         attention=float(row["attention_share"]) * share * best,
         memory_rate=float(row["memory_gb_s"]) * GB,
-        memory=float(device.memory),
+        memory=USABLE * GiB / GB * float(device.memory),
         processors=PROCESSORS[family],
         usd_per_hour=float(facts.price(price)) if price else 0.0,
         source=row["source"],

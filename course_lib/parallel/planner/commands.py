@@ -79,6 +79,16 @@ def micro(plan: Plan) -> int:
     return int(plan.job.sequences // (plan.layout.dp * plan.layout.microbatches))
 
 
+def _less(plan: Plan) -> int:
+    """Layers that the first and the last stage have less than others: 1 where embedding and head count as layers."""
+    return int(plan.job.shape.layers % (plan.layout.pp * plan.layout.virtual) > 0)
+
+
+def _chunk(plan: Plan) -> int:
+    """Layers of one chunk, embedding and head among them where they count."""
+    return (plan.job.shape.layers + 2 * _less(plan)) // plan.layout.pp // plan.layout.virtual
+
+
 def torchtitan(plan: Plan) -> list[str]:
     """Flags of torchtitan, whose FSDP shards over all data ranks of a replica. A model that it lacks is one to write:
     MODULE, CONFIG."""
@@ -108,13 +118,11 @@ def torchtitan(plan: Plan) -> list[str]:
         flags.append(f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[where.schedule]}")
         flags += [
             f"--parallelism.num_pp_microbatches {where.microbatches}",
-            "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # the default is 1 each
-            "--parallelism.pipeline_parallel_last_stage_less_layers 0",
+            f"--parallelism.pipeline_parallel_first_stage_less_layers {_less(plan)}",
+            f"--parallelism.pipeline_parallel_last_stage_less_layers {_less(plan)}",
         ]
         if where.virtual > 1:
-            flags.append(
-                f"--parallelism.pipeline_parallel_layers_per_stage {job.shape.layers // where.pp // where.virtual}"
-            )
+            flags.append(f"--parallelism.pipeline_parallel_layers_per_stage {_chunk(plan)}")
     flags.append(f"activation-checkpoint:{job.recompute}")  # a subcommand: it comes last
     return ["torchrun", *_workers(plan), "-m torchtitan.train", *flags]
 
@@ -134,7 +142,7 @@ def megatron(plan: Plan) -> list[str]:
         "--bf16" if job.dtype == "bf16" else "--bf16 --fp8-format hybrid",
     ]
     if where.sp:
-        flags.append("--sequence-parallel")
+        flags += ["--sequence-parallel"] + ["--tp-comm-overlap"] * job.software.overlap_tp
     if where.zero == 3:
         if where.pp > 1 or where.ep > 1 or where.replicas > 1:
             raise ValueError("Megatron-LM's --use-torch-fsdp2 goes with neither pipelines, experts nor replicas.")
@@ -144,14 +152,23 @@ def megatron(plan: Plan) -> list[str]:
     elif where.zero:
         flags.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
     if where.virtual > 1:
-        flags.append(f"--num-layers-per-virtual-pipeline-stage {one.layers // where.pp // where.virtual}")
+        flags.append(f"--num-layers-per-virtual-pipeline-stage {_chunk(plan)}")
+    if _less(plan):
+        flags.append("--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split")
     if where.ep > 1:
         flags.append(f"--expert-model-parallel-size {where.ep}")
     if job.recompute == "full":
         flags.append("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")
     elif job.recompute == "selective":
-        flags.append("--recompute-granularity selective")
+        flags.append(f"--recompute-granularity selective --recompute-modules {' '.join(_modules(plan))}")
     return ["torchrun", *_workers(plan), "pretrain_gpt.py", *flags]
+
+
+def _modules(plan: Plan) -> list[str]:
+    """Megatron Core's names of what selective recomputation repeats."""
+    names = {"core": "core_attn", "norm": "layernorm", "mlp": "moe" if plan.job.shape.experts else "mlp"}
+    fused = plan.job.software.attention != "unfused"  # whose backward pass computes the scores anyway
+    return [names[each] for each in plan.job.software.selective if each in names and not (fused and each == "core")]
 
 
 MEGATRON_LACKS = {  # what a model has, and Megatron-LM's options cannot say: field, value, words
@@ -236,6 +253,9 @@ def bridge(plan: Plan) -> list[str]:
         overrides.append(f"ddp.use_distributed_optimizer={'true' if where.zero else 'false'}")
     overrides.append(f"model.recompute_granularity={'null' if job.recompute == 'none' else job.recompute}")
     overrides += ["model.recompute_method=uniform", "model.recompute_num_layers=1"] * (job.recompute == "full")
+    overrides += [f"model.recompute_modules=[{','.join(_modules(plan))}]"] * (job.recompute == "selective")
+    ends = ("model.account_for_embedding_in_pipeline_split=true", "model.account_for_loss_in_pipeline_split=true")
+    overrides += [*ends] * _less(plan)
     return ["torchrun", *_workers(plan), "scripts/training/run_recipe.py", *flags, *overrides]
 
 

@@ -23,6 +23,7 @@ class Pass:
     forward: Any
     backward: Any  # of inputs and weights together
     weights: Any = 0.0  # the weights' part of `backward`
+    mlp: Any = 0.0  # the MLP's part of `forward`
 
 
 def layer_rate(job: Job, cluster: Cluster) -> float:
@@ -42,7 +43,8 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     tokens = batch * job.seq / layout.cp
     query, kv = one.query_width / tp, one.kv_width_on(tp)
     out = one.value_width / tp
-    sites = [(tokens, out, one.hidden, out, 1), *_mlp(job, layout, tokens)]
+    inner = _mlp(job, layout, tokens)
+    sites = [*inner, (tokens, out, one.hidden, out, 1)]
     if one.latent:  # down to the compressed widths on every rank, and up to this rank's heads
         entry = one.query_latent or one.hidden
         down = one.query_latent + one.latent + one.rotary_dim
@@ -51,12 +53,13 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     else:
         sites.append((tokens, one.hidden, query + 2 * kv, query, 1))
     width = 1.0 if job.dtype == "fp8" else 2.0
-    forward = inputs = weights = 0.0
-    for rows, k, n, narrow, times in sites:
+    forward = inputs = weights = mlp = 0.0
+    for place, (rows, k, n, narrow, times) in enumerate(sites):
         rate = layer_rate(job, cluster) * aligned_share(narrow)
         out, back, update = layer_seconds(rows, k, n, cluster, rate, width)
         forward, inputs, weights = forward + times * out, inputs + times * back, weights + times * update
-    return Pass(forward, inputs + weights, weights)
+        mlp = forward if place < len(inner) else mlp
+    return Pass(forward, inputs + weights, weights, mlp)
 
 
 def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any, Any]]:
@@ -92,7 +95,8 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     flops = 2.0 * scores * (one.key_dim + one.value_width / one.heads) * one.attended(job.seq)
     if software.attention != "unfused":
         seen = flops * (0.5 if job.causal else 1.0)
-        seen = seen / (NATIVE_ATTENTION if software.attention == "native" else 1.0)
+        native = software.attention == "native" and cluster.matmul_fp8  # older chips have flash kernels alone
+        seen = seen / (NATIVE_ATTENTION if native else 1.0)
         forward = seen / cluster.attention
         return Pass(forward + KERNEL_SECONDS, 2.5 * seen / (cluster.attention * FLASH_BACKWARD) + KERNEL_SECONDS)
     rate = cluster.matmul * aligned_share(one.head_dim)
@@ -117,7 +121,14 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     copies = 8 * residual * one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
     forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + turned + copies
     backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + turned + copies
-    return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate)
+    mlp = times * gate[0] * inner + copies
+    return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate, mlp=mlp / cluster.memory_rate)
+
+
+def norms_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+    """Seconds of a layer's two norms forward: each reads and writes b s h."""
+    tokens = batch * job.seq / layout.cp
+    return 2 * 4 * tokens * job.shape.hidden / layout.sp_ways / cluster.memory_rate
 
 
 def _inner(job: Job, layout: Layout) -> Any:

@@ -73,7 +73,7 @@ def layouts(
         for cp in divisors(int(job.seq), cluster.gpus // tp):
             if cluster.gpus % (tp * cp):
                 continue
-            for pp in divisors(one.layers, cluster.gpus // (tp * cp)):
+            for pp in sorted({*divisors(one.layers, most := cluster.gpus // (tp * cp)), *divisors(one.layers + 2, most)}):
                 if cluster.gpus % (tp * cp * pp):
                     continue
                 found += _rest(job, cluster, schedule, zero, tp, cp, pp)
@@ -98,7 +98,8 @@ def _rest(
     replica = int(job.sequences) // dp
     experts = int(job.shape.experts)
     ways = [ep for ep in divisors(experts) if (dp * cp) % ep == 0] if experts else [1]
-    chunks = divisors(job.shape.layers // pp) if schedule in CHUNKED and pp > 1 else [1]
+    layers = job.shape.layers + 2 * (job.shape.layers % pp > 0)  # embedding and head count where layers do not divide
+    chunks = divisors(layers // pp) if schedule in CHUNKED and pp > 1 else [1]
     for microbatches in divisors(replica):
         if replica // microbatches > 64:  # sequences in a micro-batch: larger ones never fit and never help
             continue

@@ -14,7 +14,7 @@ from course_lib.parallel.planner.bubbles import idle_seconds
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD
 from course_lib.parallel.planner.job import Job
-from course_lib.parallel.planner.layers import Pass, attention, elementwise, head, matmuls
+from course_lib.parallel.planner.layers import Pass, attention, elementwise, head, matmuls, norms_seconds
 from course_lib.parallel.planner.traffic import (
     context_seconds,
     data_seconds,
@@ -79,7 +79,8 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     tensor = tuple((1 - hidden) * talk for talk in tensor_seconds(job, cluster, layout, batch))
     context = _behind(scores, context_seconds(job, cluster, layout, batch))
     expert = expert_seconds(job, cluster, layout, batch)
-    again, talk_again = _recomputed(job, product, scores, rest, tensor, expert)
+    norms = norms_seconds(job, cluster, layout, batch)
+    again, talk_again = _recomputed(job, norms, product, scores, rest, tensor, expert)
     talk = (tensor[0] + context[0] + expert[0], tensor[1] + context[1] + expert[1] + talk_again)
     device = (
         product.forward + scores.forward + rest.forward + talk[0],
@@ -87,16 +88,16 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     )
     launches = job.software.launch, job.software.launch * (HOST_BACKWARD + (job.recompute == "full"))
     forward, backward = (_both(each, host) for each, host in zip(device, launches, strict=True))
-    full = 1 + (job.recompute == "full")
+    repeated = {"none": 0.0, "selective": 0.5 * ("mlp" in job.software.selective), "full": 1.0}[job.recompute]
     parts = {
         "matmul": product.forward + product.backward,
         "attention": scores.forward + scores.backward,
         "other": rest.forward + rest.backward,
         "recompute": again,
         "launch": forward + backward - device[0] - device[1],
-        "tp": full * tensor[0] + tensor[1],
+        "tp": (1 + repeated) * tensor[0] + tensor[1],
         "cp": context[0] + context[1],
-        "ep": full * expert[0] + expert[1],
+        "ep": (1 + np.ceil(repeated)) * expert[0] + expert[1],
     }
     busy = forward + backward - talk[0] - talk[1]
     return Layer(parts=parts, forward=forward, backward=backward, weights=product.weights, busy=busy)
@@ -108,15 +109,24 @@ def _behind(work: Pass, talk: tuple[Any, Any]) -> tuple[Any, Any]:
     return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
 
 
-def _recomputed(job: Job, product: Pass, scores: Pass, rest: Pass, tensor: Any, expert: Any) -> Any:
+def _recomputed(
+    job: Job, norms: Any, product: Pass, scores: Pass, rest: Pass, tensor: Any, expert: Any
+) -> tuple[Any, Any]:
     """Seconds of computation, and of communication, that the backward pass repeats from the forward pass."""
     if job.recompute == "none":
         return 0.0, 0.0
-    if job.recompute == "selective":
-        if job.software.selective == "products":
-            return product.forward / 2 + rest.forward, 0.0
-        return (scores.forward if job.software.attention == "unfused" else 0.0), 0.0
-    return product.forward + scores.forward + rest.forward, tensor[0] + expert[0]
+    if job.recompute == "full":
+        return product.forward + scores.forward + rest.forward, tensor[0] + expert[0]
+    again, talk, what = 0.0, 0.0, job.software.selective
+    if "products" in what:
+        again = product.forward / 2 + rest.forward
+    if "core" in what and job.software.attention == "unfused":  # a fused backward pass computes the scores anyway
+        again = again + scores.forward
+    if "norm" in what:
+        again = again + norms
+    if "mlp" in what:  # with half of the tensor ranks' messages, and all of the experts'
+        again, talk = again + product.mlp + rest.mlp, tensor[0] / 2 + expert[0]
+    return again, talk
 
 
 def _both(device: Any, host: float) -> Any:
@@ -169,7 +179,8 @@ def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
     """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain
     it."""
     message = message_seconds(job, cluster, layout, batch)
-    steady = 0.0 if job.software.overlap_pp else 2 * layout.microbatches * layout.virtual
+    hidden = job.software.overlap_pp & np.greater(layout.virtual, 1)  # one chunk's messages, behind another chunk
+    steady = np.where(hidden, 0, 2 * layout.microbatches * layout.virtual)
     return (steady + 2 * (layout.pp - 1)) * message
 
 

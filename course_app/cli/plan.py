@@ -42,7 +42,7 @@ def plan(
         int | None,
         typer.Option("--sequences", min=1, max=10_000_000, help="Sequences in a step; 512, or near it, by default."),
     ] = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="bf16 or fp8.")] = "bf16",
+    dtype: Annotated[str, typer.Option("--dtype", help="bf16, fp8 or fp4.")] = "bf16",
     software: Annotated[
         str, typer.Option("--software", help="Whose time and memory: megatron-core, torchtitan, nanotron or course.")
     ] = "megatron-core",

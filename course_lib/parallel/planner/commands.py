@@ -5,6 +5,7 @@ import math
 
 from course_lib.estimate import facts
 from course_lib.estimate.memory import Shape, count_params, shape
+from course_lib.parallel.planner.clusters import RACKS, TRAY
 from course_lib.parallel.planner.search import Plan
 
 TITAN_SCHEDULES = {
@@ -65,7 +66,6 @@ COURSE_SIZES = {  # parameters, layers and heads of keys of `course run train --
     "3b": (3e9, 36, 20),
     "7b": (7e9, 32, 32),
 }
-TRAYS = ("GB200", "GB300")  # a rack of 72 devices has servers of four, each its own host
 STEPS = 100  # that a printed command trains
 
 
@@ -94,7 +94,7 @@ def torchtitan(plan: Plan) -> list[str]:
     MODULE, CONFIG."""
     where, job = plan.layout, plan.job
     if job.dtype != "bf16":
-        raise ValueError("torchtitan chooses fp8 in a model's CONFIG, not on the command line.")
+        raise ValueError(f"torchtitan chooses {job.dtype} in a model's CONFIG, not on the command line.")
     flags = [
         _known(TITAN_MODELS, plan) or "--module MODULE --config CONFIG",
         f"--parallelism.data_parallel_shard_degree {where.dp // where.replicas}",
@@ -139,7 +139,7 @@ def megatron(plan: Plan) -> list[str]:
         f"--seq-length {int(job.seq)} --max-position-embeddings {max(int(job.seq), int(one.learned_positions))}",
         *_megatron_model(one),
         f"--mock-data --tokenizer-type NullTokenizer --vocab-size {one.vocab} --train-iters {STEPS} --lr 1e-4",
-        "--bf16" if job.dtype == "bf16" else "--bf16 --fp8-format hybrid",
+        {"bf16": "--bf16", "fp8": "--bf16 --fp8-format hybrid", "fp4": "--bf16 --fp4-format e2m1"}[job.dtype],
     ]
     if where.sp:
         flags += ["--sequence-parallel"] + ["--tp-comm-overlap"] * job.software.overlap_tp
@@ -218,6 +218,8 @@ def _megatron_experts(one: Shape) -> list[str]:
         flags.append(f"--moe-shared-expert-intermediate-size {one.shared_ffn}")
     flags += ["--moe-shared-expert-gate"] * bool(one.shared_gate)
     flags += ["--moe-router-score-function sigmoid --moe-router-enable-expert-bias"] * bool(one.router_bias)
+    if one.router_groups > 1:
+        flags.append(f"--moe-router-num-groups {one.router_groups} --moe-router-group-topk {one.groups_visited}")
     if one.dense_layers or one.expert_every > 1:
         dense = f"[0]*{one.dense_layers}+" if one.dense_layers else ""
         rest = (
@@ -236,7 +238,7 @@ def bridge(plan: Plan) -> list[str]:
     if recipe is None:
         raise ValueError("Megatron-Bridge has no recipe of this model; write one with AutoBridge.from_hf_config.")
     if job.dtype != "bf16":
-        raise ValueError("Megatron-Bridge chooses fp8 by the name of a recipe; the one of this plan trains in bf16.")
+        raise ValueError(f"Megatron-Bridge chooses {job.dtype} by the name of a recipe; the one of this plan trains in bf16.")
     flags = [
         f"--recipe {recipe} --mode pretrain --dataset mock --max_steps {STEPS}",
         f"--global_batch_size {int(job.sequences)} --micro_batch_size {micro(plan)} --seq_length {int(job.seq)}",
@@ -268,6 +270,8 @@ def course(plan: Plan) -> list[str]:
     where, job = plan.layout, plan.job
     if where.ep > 1 or job.shape.experts:
         raise ValueError("course run has no mixtures of experts; choose a dense model.")
+    if job.dtype == "fp4":
+        raise ValueError("course run has no 4-bit products; choose fp8 or bf16.")
     if where.virtual not in (1, 2):
         raise ValueError("course run interleaves two chunks of layers on a stage, and not more.")
     data = {"fsdp": where.dp // where.replicas, "ddp": where.replicas} if where.zero == 3 else {"ddp": where.dp}
@@ -296,7 +300,7 @@ def course(plan: Plan) -> list[str]:
 
 def _workers(plan: Plan) -> list[str]:
     """torchrun's own flags. The same line runs on every server; replace FIRST_SERVER by the name of the first."""
-    per_node = min(plan.cluster.gpus, 4 if plan.cluster.device in TRAYS else plan.cluster.per_node)
+    per_node = min(plan.cluster.gpus, TRAY if plan.cluster.device in RACKS else plan.cluster.per_node)
     nodes = plan.cluster.gpus // per_node
     meeting = ["--rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"] if nodes > 1 else []
     return [f"--nnodes {nodes} --nproc-per-node {per_node}", *meeting]

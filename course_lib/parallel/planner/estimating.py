@@ -50,7 +50,7 @@ def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Any:
 def _run(job: Job, layout: Layout) -> TrainingRun:
     """The job as its software's memory sees it."""
     software = job.software
-    fused = "fused-fp8" if job.dtype == "fp8" else "fused"
+    fused = "fused-fp8" if job.dtype != "bf16" else "fused"
     kernels = KERNELS[{"unfused": "paper", "flash": "torch-flash", "native": fused}[software.attention]]
     return TrainingRun(
         shape=job.shape,

@@ -11,7 +11,7 @@ from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
 from course_lib.estimate.units import require, require_whole
 
-DTYPES = ("bf16", "fp8")
+DTYPES = ("bf16", "fp8", "fp4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +22,7 @@ class Software:
     name: str = "megatron-core"
     memory: str = "megatron"  # whose peak memory it has, in `memory.frameworks`
     attention: str = "native"  # rewritten for Hopper and later; "flash"; "unfused": the scores pass through memory
+    fused_casts: bool = True  # the nonlinearity, and its gradient, are written in 8 bits where products need that
     kernels: str = "fused"  # "eager": every elementwise operation reads and writes memory on its own
     dropout: bool = False
     overlap_dp: bool = True  # gradients are reduced, and weights gathered, while other layers compute
@@ -85,7 +86,7 @@ class Job:
     model: Any  # a name or a config's path for `memory.find_model`, or anything for `memory.shape`
     seq: Any  # tokens of a sequence
     sequences: Any  # global batch
-    dtype: str = "bf16"  # "fp8": the products of the layers have 8-bit inputs
+    dtype: str = "bf16"  # "fp8", "fp4": the products of the layers have 8-bit or 4-bit inputs
     recompute: str = "none"  # "selective": what the software's `selective` says; "full": whole layers
     causal: bool = True
     software: Any = field(default_factory=Software)  # or a name of `SOFTWARE`

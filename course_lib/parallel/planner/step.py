@@ -12,7 +12,7 @@ import numpy as np
 from course_lib.estimate.memory.layout import Layout
 from course_lib.parallel.planner.bubbles import idle_seconds
 from course_lib.parallel.planner.cluster import Cluster
-from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD
+from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD, MIXTURE_LAUNCH
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.layers import Pass, attention, elementwise, head, matmuls, norms_seconds
 from course_lib.parallel.planner.traffic import (
@@ -77,7 +77,8 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     product, scores, rest = (each(job, cluster, layout, batch) for each in (matmuls, attention, elementwise))
     hidden = ASYNC_TP_HIDES if job.software.overlap_tp else 0.0
     tensor = tuple((1 - hidden) * talk for talk in tensor_seconds(job, cluster, layout, batch))
-    context = _behind(scores, context_seconds(job, cluster, layout, batch))
+    keys, latency = context_seconds(job, cluster, layout, batch)
+    context = tuple(latency * n + part for n, part in zip((1, 2), _behind(scores, (keys, 2 * keys)), strict=True))
     expert = expert_seconds(job, cluster, layout, batch)
     norms = norms_seconds(job, cluster, layout, batch)
     again, talk_again = _recomputed(job, norms, product, scores, rest, tensor, expert)
@@ -87,8 +88,9 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
         product.backward + scores.backward + rest.backward + again + talk[1],
     )
     launches = job.software.launch, job.software.launch * (HOST_BACKWARD + (job.recompute == "full"))
-    forward, backward = (_both(each, host) for each, host in zip(device, launches, strict=True))
-    repeated = {"none": 0.0, "selective": 0.5 * ("mlp" in job.software.selective), "full": 1.0}[job.recompute]
+    waits = np.maximum(MIXTURE_LAUNCH * job.shape.expert_layers / job.shape.layers - expert[0], 0.0)
+    forward, backward = (_both(each, host) + waits for each, host in zip(device, launches, strict=True))
+    repeated = {"none": 0.0, "selective": 0.5 * (job.software.selective != ("core",)), "full": 1.0}[job.recompute]
     parts = {
         "matmul": product.forward + product.backward,
         "attention": scores.forward + scores.backward,
@@ -119,7 +121,7 @@ def _recomputed(
         return product.forward + scores.forward + rest.forward, tensor[0] + expert[0]
     again, talk, what = 0.0, 0.0, job.software.selective
     if "products" in what:
-        again = product.forward / 2 + rest.forward
+        again, talk = product.forward / 2 + rest.forward, tensor[0] / 2  # scattered results are saved, gathered not
     if "core" in what and job.software.attention == "unfused":  # a fused backward pass computes the scores anyway
         again = again + scores.forward
     if "norm" in what:

@@ -1,7 +1,7 @@
 """A plan as one page that needs no other file and asks no other host: to send to a colleague."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from course_app.certificate.page import STYLE
 from course_app.cli.plan import commands

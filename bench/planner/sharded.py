@@ -73,9 +73,7 @@ def read_torchtitan(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     size = cells.get("model", "").split("-")[-1]
     compiled = cells.get("torch_compile", "") == "1"
     software = replace(
-        SOFTWARE["torchtitan"],
-        kernels="fused" if compiled else "eager",
-        overlap_tp=cells.get("async_tp", "") == "1",
+        SOFTWARE["torchtitan"], kernels="fused" if compiled else "eager", overlap_tp=cells.get("async_tp", "") == "1"
     )
     batch = fsdp * local
     yield Timed(

@@ -24,7 +24,10 @@ def recomputed_bytes(
     """Temporary bytes while the backward pass recomputes one layer; 0 without checkpointing."""
     if checkpointing == "none":
         return 0.0
-    terms, selective = layer_terms(shape, batch, seq, layout, **choices), kernels_of(choices.get("kernels", "paper")).selective
+    terms, selective = (
+        layer_terms(shape, batch, seq, layout, **choices),
+        kernels_of(choices.get("kernels", "paper")).selective,
+    )
     return total_bytes(term for term in terms if not term.kept(checkpointing, selective))
 
 

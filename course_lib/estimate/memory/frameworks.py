@@ -186,8 +186,8 @@ def _megatron(run: TrainingRun) -> list[dict[str, Any]]:
 
 
 def _course(run: TrainingRun) -> list[dict[str, Any]]:
-    """The course's trainer: plain PyTorch kernels and loss."""
-    return _stage_terms(run, CONVENTION, "plain")
+    """As the chapters count: PyTorch's kernels with FlashAttention, and the paper's loss."""
+    return _stage_terms(replace(run, kernels="flash"), CONVENTION, "paper")
 
 
 def _megatron_deepspeed(run: TrainingRun) -> list[dict[str, Any]]:
@@ -276,6 +276,6 @@ FRAMEWORKS = {
             "the most over all ranks, whole GB",
             "fragmentation, workspaces, and which kernels are fused",
         ),
-        Framework("course", _course, "the most allocated on any rank", "fragmentation, workspaces"),
+        Framework("course", _course, "the most reserved on any rank", "as torchtitan, whose buffers it has"),
     )
 }

@@ -86,8 +86,10 @@ def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual
 def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
     """Layers on a stage: as even as whole layers allow. Earlier stages take the remainder, but if it fills all but two,
     the first and the last have one less: embedding and head count as a layer each."""
-    more, after = layers % stages, np.equal(layers % stages + 2, stages)
-    return layers // stages + ((stage >= after) & (stage < more + after))
+    share = np.floor(layers / stages) if np.ndim(stages) else layers // stages
+    more = layers - share * stages
+    after = np.equal(more + 2, stages)
+    return share + ((stage >= after) & (stage < more + after))
 
 
 def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
@@ -238,8 +240,8 @@ def end_stages(layers: Any, layout: Layout) -> tuple[Any, ...]:
     stages = layout.pp
     if np.all(np.equal(stages, 1)):
         return (0,)
-    lighter = np.any(np.equal(layers % stages + 2, stages))
-    return (0, np.minimum(1, stages - 1), stages - 1) if lighter else (0, stages - 1)
+    lighter = np.greater(stages, 2) & np.less(stage_layers(layers, stages, 0), stage_layers(layers, stages, 1))
+    return (0, np.minimum(1, stages - 1), stages - 1) if np.any(lighter) else (0, stages - 1)
 
 
 def end_peaks(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> list[Peak]:

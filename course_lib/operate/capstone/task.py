@@ -56,7 +56,13 @@ class Task:
 
     def job(self, recompute: str = "none", sequences: int | None = None) -> planner.Job:
         """One optimizer step as the planner takes it."""
-        return planner.Job(model=self.model, seq=self.seq, sequences=sequences or self.sequences, recompute=recompute)
+        return planner.Job(
+            model=self.model,
+            seq=self.seq,
+            sequences=sequences or self.sequences,
+            recompute=recompute,
+            software=planner.TAUGHT,
+        )
 
 
 @cache

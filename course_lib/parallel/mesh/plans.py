@@ -112,7 +112,7 @@ def plan(
     Gradients are sent in the width in which the convention adds them up.
     """
     copies = state_convention(convention)
-    software = planner.Software(grad_bytes=copies.main_grads or copies.grads)  # what ranks add up
+    software = replace(planner.TAUGHT, grad_bytes=copies.main_grads or copies.grads)  # what ranks add up
     job = planner.Job(model=model, seq=seq, sequences=sequences, recompute=recompute, software=software)
     cluster = planner.cluster(device, gpus)
     if adapter is not None:

@@ -17,7 +17,7 @@ from course_lib.parallel.planner.estimating import (
     used_params,
     utilization,
 )
-from course_lib.parallel.planner.job import SOFTWARE, Job, Software
+from course_lib.parallel.planner.job import SOFTWARE, TAUGHT, Job, Software
 from course_lib.parallel.planner.own_layout import judged
 from course_lib.parallel.planner.search import NoPlan, Plan, choices, layouts, one_of, pareto, search
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
@@ -28,6 +28,7 @@ __all__ = [
     "FRAMEWORKS",
     "REASONS",
     "SOFTWARE",
+    "TAUGHT",
     "Cluster",
     "Estimate",
     "Job",

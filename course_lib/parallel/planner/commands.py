@@ -238,7 +238,9 @@ def bridge(plan: Plan) -> list[str]:
     if recipe is None:
         raise ValueError("Megatron-Bridge has no recipe of this model; write one with AutoBridge.from_hf_config.")
     if job.dtype != "bf16":
-        raise ValueError(f"Megatron-Bridge chooses {job.dtype} by the name of a recipe; the one of this plan trains in bf16.")
+        raise ValueError(
+            f"Megatron-Bridge chooses {job.dtype} by the name of a recipe; the one of this plan trains in bf16."
+        )
     flags = [
         f"--recipe {recipe} --mode pretrain --dataset mock --max_steps {STEPS}",
         f"--global_batch_size {int(job.sequences)} --micro_batch_size {micro(plan)} --seq_length {int(job.seq)}",

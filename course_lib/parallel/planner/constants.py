@@ -15,5 +15,7 @@ NATIVE_ATTENTION = 1.65  # times the rate of "flash" in kernels rewritten for Ho
 ASYNC_TP_HIDES = 0.5  # of tensor-parallel messages that leave in parts between parts of the products
 HOST_BACKWARD = 1.8  # times a forward pass's launches that a backward pass needs
 MESSAGE_SECONDS = 20e-6  # latency of a message between neighbors of a pipeline or of a ring of context ranks
-MIXTURE_LAUNCH = 2.5e-3  # s, forward and again backward, until the processor knows how many rows each expert has and has
+MIXTURE_LAUNCH = (
+    2.5e-3  # s, forward and again backward, until the processor knows how many rows each expert has and has
+)
 #   launched its kernels; the all-to-all runs meanwhile

@@ -51,7 +51,7 @@ def _run(job: Job, layout: Layout) -> TrainingRun:
     """The job as its software's memory sees it."""
     software = job.software
     fused = "fused-fp8" if job.dtype != "bf16" else "fused"
-    kernels = KERNELS[{"unfused": "paper", "flash": "torch-flash", "native": fused}[software.attention]]
+    kernels = KERNELS[{"unfused": "paper", "flash": "flash", "native": fused}[software.attention]]
     return TrainingRun(
         shape=job.shape,
         layout=layout,

@@ -38,6 +38,7 @@ class Software:
     launch: float = 0.3e-3  # s in which the processor launches the kernels of one layer's forward pass
 
 
+TAUGHT = Software(memory="course", selective=("core",))  # Megatron Core's time, and memory as chapters 02 and 10 count
 SOFTWARE = {  # by the name that `course plan --software` takes; each has published step times in `course bench planner`
     "megatron-core": Software(),
     "torchtitan": Software(
@@ -115,4 +116,4 @@ class Job:
         return self.sequences * self.seq
 
 
-__all__ = ["CHECKPOINTING", "DTYPES", "SOFTWARE", "Job", "Software"]
+__all__ = ["CHECKPOINTING", "DTYPES", "SOFTWARE", "TAUGHT", "Job", "Software"]

@@ -73,7 +73,9 @@ def layouts(
         for cp in divisors(int(job.seq), cluster.gpus // tp):
             if cluster.gpus % (tp * cp):
                 continue
-            for pp in sorted({*divisors(one.layers, most := cluster.gpus // (tp * cp)), *divisors(one.layers + 2, most)}):
+            for pp in sorted(
+                {*divisors(one.layers, most := cluster.gpus // (tp * cp)), *divisors(one.layers + 2, most)}
+            ):
                 if cluster.gpus % (tp * cp * pp):
                     continue
                 found += _rest(job, cluster, schedule, zero, tp, cp, pp)

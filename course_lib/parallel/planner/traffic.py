@@ -54,8 +54,8 @@ def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> t
     """Context parallelism's keys and values (`context_traffic`) around a ring, forward, and backward with their
     gradients: the seconds of the bytes, and of the messages' latencies, which nothing hides."""
     part = WIDTH * 2 * batch * job.seq / layout.cp * job.shape.kv_width_on(layout.tp)
-    crosses = ranks_per_node(layout.cp, layout.tp, cluster) < layout.cp
-    rate = np.where(crosses, cluster.across.bandwidth, cluster.inside.bandwidth)
+    reach = layout.cp * layout.tp
+    rate = np.where(np.greater(reach, cluster.per_node), cluster.across.bandwidth, cluster.inside.bandwidth)
     return (layout.cp - 1) * part / rate, (layout.cp - 1) * MESSAGE_SECONDS
 
 

@@ -38,7 +38,8 @@ class Software:
     launch: float = 0.3e-3  # s in which the processor launches the kernels of one layer's forward pass
 
 
-TAUGHT = Software(memory="course", selective=("core",))  # Megatron Core's time, and memory as chapters 02 and 10 count
+# what the chapters plan with: Megatron Core without its options of overlap, and memory as chapters 02 and 10 count
+TAUGHT = Software(memory="course", overlap_tp=False, overlap_pp=False, selective=("core",))
 SOFTWARE = {  # by the name that `course plan --software` takes; each has published step times in `course bench planner`
     "megatron-core": Software(),
     "torchtitan": Software(

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -95,9 +96,12 @@ def plan(
         asked |= {"sequences": batch, "seq": int(job.seq), "dtype": dtype, "software": software}
         asked |= {"conditions": CONDITIONS}
         plans = [{"wish": wish, **_as_json(planner, each, many)} for wish, each in found.items()]
-        typer.echo(json.dumps({**asked, "plans": plans}, indent=1))
+        told = planner.published(job, cluster)
+        typer.echo(json.dumps({**asked, "plans": plans, "published": asdict(told.step) if told else None}, indent=1))
         return
-    typer.echo("\n".join([*heading, "", *planner.explain(found, many)]))
+    told = planner.published(job, cluster)
+    compared = ["", planner.compared(told, found["the quickest"])] if told else []
+    typer.echo("\n".join([*heading, "", *planner.explain(found, many), *compared]))
     shown = list(found)[-1] if layout else list(found)[0]
     typer.echo(f"\nCommand lines of {shown}:")
     lines, refused = commands(planner, found[shown])

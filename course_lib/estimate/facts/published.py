@@ -68,6 +68,34 @@ class Claim:
     value: Fact
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedStep:
+    """The speed of one layout as its framework's authors printed it."""
+
+    model: str  # a name for `facts.model`
+    device: str  # a name for `facts.device`
+    gpus: int
+    dtype: str
+    seq: int
+    sequences: int
+    layout: str  # as `planner.judged` reads it
+    tokens_per_s: float  # of one device
+    software: str
+    source: str
+    date: str
+
+
+@cache
+def steps() -> tuple[PublishedStep, ...]:
+    """All published speeds of layouts."""
+    whole = ("gpus", "seq", "sequences")
+    numbers = ({name: int(row[name]) for name in whole} for row in rows("published_steps.csv"))
+    return tuple(
+        PublishedStep(**{**row, **counts, "tokens_per_s": float(row["tokens_per_s"])})
+        for row, counts in zip(rows("published_steps.csv"), numbers, strict=True)
+    )
+
+
 @cache
 def _runs() -> dict[str, PublishedRun]:
     values: dict[str, dict[str, Fact]] = {}

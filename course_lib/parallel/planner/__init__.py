@@ -5,7 +5,7 @@ Pure functions over frozen records; any number may be a numpy array. Each term o
 formula and source: `products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
 """
 
-from course_lib.parallel.planner.advice import binding, cost, degrees, explain, memory_parts, time_parts, verdict
+from course_lib.parallel.planner.advice import binding, compared, cost, degrees, explain, memory_parts, time_parts, verdict
 from course_lib.parallel.planner.cluster import Cluster, Wire
 from course_lib.parallel.planner.clusters import cluster, names
 from course_lib.parallel.planner.commands import FRAMEWORKS, command
@@ -18,7 +18,7 @@ from course_lib.parallel.planner.estimating import (
     utilization,
 )
 from course_lib.parallel.planner.job import SOFTWARE, TAUGHT, Job, Software
-from course_lib.parallel.planner.own_layout import judged
+from course_lib.parallel.planner.own_layout import Published, judged, published
 from course_lib.parallel.planner.search import NoPlan, Plan, choices, layouts, one_of, pareto, search
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
 from course_lib.parallel.planner.traffic import strides, traffic
@@ -34,12 +34,14 @@ __all__ = [
     "Job",
     "NoPlan",
     "Plan",
+    "Published",
     "Software",
     "Step",
     "Wire",
     "binding",
     "choices",
     "cluster",
+    "compared",
     "cost",
     "command",
     "degrees",
@@ -59,6 +61,7 @@ __all__ = [
     "one_of",
     "pareto",
     "peak_memory",
+    "published",
     "search",
     "step_time",
     "time_parts",

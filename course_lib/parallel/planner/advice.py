@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.estimate.units import DAY, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.planner.estimating import memory_by_part
+from course_lib.parallel.planner.own_layout import Published
 from course_lib.parallel.planner.search import Plan
 
 CAUSES = {
@@ -82,6 +83,17 @@ def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
             f"   {verdict(plan, best)}",
         ]
     return lines
+
+
+def compared(found: Published, best: Plan) -> str:
+    """What was published for this model on such devices, beside the plan, in a line."""
+    step, ahead = found.step, found.ahead(best)
+    same = f", predicted here at {number_text(found.plan.device_rate, 4)}" if found.plan else ""
+    return (
+        f"Published: {step.software} on {step.gpus:,} x {step.device}, {step.dtype}, sequences of {step.seq:,}, "
+        f"{step.layout}: {number_text(step.tokens_per_s, 4)} tokens/s a device{same}. The quickest plan is predicted "
+        f"at {number_text(best.device_rate, 4)}, {percent_text(abs(ahead), 2)} {'more' if ahead >= 0 else 'less'}."
+    )
 
 
 def cost(plan: Plan, tokens: float) -> str:

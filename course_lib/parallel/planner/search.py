@@ -38,6 +38,11 @@ class Plan:
         """Bytes of the fullest rank."""
         return float(self.estimate.memory)
 
+    @property
+    def device_rate(self) -> float:
+        """Tokens a second on one device."""
+        return float(self.estimate.tokens_per_second) / self.cluster.gpus
+
     def days(self, tokens: float) -> float:
         """Days until the run has seen this many tokens, without failures."""
         return tokens / float(self.estimate.tokens_per_second) / DAY

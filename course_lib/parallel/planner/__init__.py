@@ -5,7 +5,16 @@ Pure functions over frozen records; any number may be a numpy array. Each term o
 formula and source: `products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
 """
 
-from course_lib.parallel.planner.advice import binding, compared, cost, degrees, explain, memory_parts, time_parts, verdict
+from course_lib.parallel.planner.advice import (
+    binding,
+    compared,
+    cost,
+    degrees,
+    explain,
+    memory_parts,
+    time_parts,
+    verdict,
+)
 from course_lib.parallel.planner.cluster import Cluster, Wire
 from course_lib.parallel.planner.clusters import cluster, names
 from course_lib.parallel.planner.commands import FRAMEWORKS, command

@@ -30,6 +30,7 @@ def degrees(plan: Plan) -> str:
     """The layout in one line."""
     where = plan.layout
     words = [f"{name}={getattr(where, name)}" for name in ("tp", "cp", "pp", "dp", "ep") if getattr(where, name) > 1]
+    words += [f"replicas={where.replicas}"] * (where.replicas > 1)
     words += [f"zero={where.zero}", f"micro-batch={plan.job.sequences // (where.dp * where.microbatches)}"]
     several = "" if where.microbatches == 1 else "es"
     words += [f"{where.microbatches} micro-batch{several}", f"recompute={plan.job.recompute}"]

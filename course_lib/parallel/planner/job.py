@@ -34,6 +34,8 @@ class Software:
     split_messages: bool = True  # a tensor-parallel rank sends its share of the activations to the next stage
     fused_adding: bool = True  # weight gradients are added up inside the product, not by a kernel of their own
     selective: tuple[str, ...] = ("core", "norm", "mlp")  # what it recomputes; "products": every second product
+    schedules: tuple[str, ...] = ("1f1b", "interleaved")  # of pipelines, that a search tries
+    replicates: bool = False  # HSDP: full sharding inside a server, replicas across
     grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
     launch: float = 0.3e-3  # s in which the processor launches the kernels of one layer's forward pass
 
@@ -51,6 +53,8 @@ SOFTWARE = {  # by the name that `course plan --software` takes; each has publis
         split_messages=False,
         fused_adding=False,
         selective=("products",),
+        schedules=("1f1b", "interleaved", "zb_v"),
+        replicates=True,
         launch=0.4e-3,
     ),
     "nanotron": Software(
@@ -76,6 +80,7 @@ SOFTWARE = {  # by the name that `course plan --software` takes; each has publis
         split_messages=False,
         fused_adding=False,
         selective=("core",),
+        replicates=True,
         launch=0.9e-3,
     ),
 }

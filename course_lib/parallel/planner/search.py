@@ -91,7 +91,8 @@ def layouts(
             f"{cluster.gpus}."
         )
     columns = np.array(found, dtype=np.int64).T
-    values = dict(zip(("tp", "cp", "pp", "dp", "ep", "zero", "virtual", "microbatches"), columns, strict=True))
+    names = ("tp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches")
+    values = dict(zip(names, columns, strict=True))
     return Layout(sp=values["tp"] > 1, schedule=schedule, **values)
 
 
@@ -105,6 +106,7 @@ def _rest(
     replica = int(job.sequences) // dp
     experts = int(job.shape.experts)
     ways = [ep for ep in divisors(experts) if (dp * cp) % ep == 0] if experts else [1]
+    servers = dp * cp * tp // cluster.per_node  # that hold a stage's ranks: HSDP shards inside each
     layers = job.shape.layers + 2 * (job.shape.layers % pp > 0)  # embedding and head count where layers do not divide
     chunks = divisors(layers // pp) if schedule in CHUNKED and pp > 1 else [1]
     for microbatches in divisors(replica):
@@ -115,7 +117,9 @@ def _rest(
                 continue
             for ep in ways:
                 for stage in zero:
-                    yield tp, cp, pp, dp, ep, stage, virtual, microbatches
+                    yield tp, cp, pp, dp, ep, stage, 1, virtual, microbatches
+                    if stage == 3 and job.software.replicates and servers > 1 and dp % servers == 0:
+                        yield tp, cp, pp, dp, ep, stage, servers, virtual, microbatches
 
 
 def one_of(layout: Layout, index: int) -> Layout:
@@ -151,7 +155,7 @@ def search(
     tokens: float | None = None,
     deadline: float | None = None,
     max_usd: float | None = None,
-    schedules: Sequence[str] = ("1f1b", "interleaved"),
+    schedules: Sequence[str] = (),
     recompute: Sequence[str] = RECOMPUTE,
 ) -> list[Plan]:
     """The quickest plans that fit, one for each set of degrees, best first.
@@ -178,10 +182,10 @@ def search(
 Tried = list[tuple[Job, Layout, Estimate]]
 
 
-def tried(
-    job: Job, cluster: Cluster, schedules: Sequence[str] = ("1f1b", "interleaved"), recompute: Sequence[str] = RECOMPUTE
-) -> Tried:
-    """Every layout with its estimate, as arrays, one entry for each recomputation and schedule."""
+def tried(job: Job, cluster: Cluster, schedules: Sequence[str] = (), recompute: Sequence[str] = RECOMPUTE) -> Tried:
+    """Every layout with its estimate, as arrays, one entry for each recomputation and schedule: by default, all
+    schedules that the job's software has."""
+    schedules = schedules or job.software.schedules
     jobs = [replace(job, recompute=word) for word in recompute]
     spaces = [layouts(job, cluster, schedule=schedule) for schedule in schedules]
     return [(here, many, estimate(here, cluster, many)) for here in jobs for many in spaces]

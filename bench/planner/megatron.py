@@ -34,6 +34,7 @@ MEGATRON_2021 = Software(
     launch=0.9e-3,
 )  # in 2023 as well: MegaScale's table 3 says that FlashAttention and all overlap are what MegaScale adds
 DEEPSPEED = replace(MEGATRON_2021, name="Megatron-DeepSpeed", fused_adding=False, grad_bytes=2.0)
+BLOOM = replace(DEEPSPEED, name="BLOOM's", blocking=True)  # as its launch script sets it, against hangs
 MEGATRON_CORE = Software(selective=("core",))
 KEY = (
     "model",
@@ -154,7 +155,7 @@ def read_bloom(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         label=label(cells, ("section", "model_size", *KEY)),
         group=label(cells, ("model_size", "hidden", "n_gpus", "global_batch_size")),
         seconds=number(cells, "sec_per_iter"),
-        job=Job(model=one, seq=2048, sequences=batch, recompute="full", software=DEEPSPEED),
+        job=Job(model=one, seq=2048, sequences=batch, recompute="full", software=BLOOM),
         cluster=cluster("Jean Zay A100", gpus),
         layout=Layout(
             tp=tp, pp=pp, dp=dp, zero=whole(cells, "zero_stage"), microbatches=micro_batches(batch, dp, micro)

@@ -37,6 +37,7 @@ class Software:
     schedules: tuple[str, ...] = ("1f1b", "interleaved")  # of pipelines, that a search tries
     replicates: bool = False  # HSDP: full sharding inside a server, replicas across
     grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
+    blocking: bool = False  # CUDA_LAUNCH_BLOCKING=1: a kernel is launched when the one before has ended
     launch: float = 0.3e-3  # s in which the processor launches the kernels of one layer's forward pass
 
 

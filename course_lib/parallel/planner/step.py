@@ -89,7 +89,8 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     )
     launches = job.software.launch, job.software.launch * (HOST_BACKWARD + (job.recompute == "full"))
     waits = np.maximum(MIXTURE_LAUNCH * job.shape.expert_layers / job.shape.layers - expert[0], 0.0)
-    forward, backward = (_both(each, host) + waits for each, host in zip(device, launches, strict=True))
+    both = np.add if job.software.blocking else _both
+    forward, backward = (both(each, host) + waits for each, host in zip(device, launches, strict=True))
     repeated = {"none": 0.0, "selective": 0.5 * (job.software.selective != ("core",)), "full": 1.0}[job.recompute]
     parts = {
         "matmul": product.forward + product.backward,

@@ -88,11 +88,21 @@ class PublishedStep:
 @cache
 def steps() -> tuple[PublishedStep, ...]:
     """All published speeds of layouts."""
-    whole = ("gpus", "seq", "sequences")
-    numbers = ({name: int(row[name]) for name in whole} for row in rows("published_steps.csv"))
     return tuple(
-        PublishedStep(**{**row, **counts, "tokens_per_s": float(row["tokens_per_s"])})
-        for row, counts in zip(rows("published_steps.csv"), numbers, strict=True)
+        PublishedStep(
+            model=row["model"],
+            device=row["device"],
+            gpus=int(row["gpus"]),
+            dtype=row["dtype"],
+            seq=int(row["seq"]),
+            sequences=int(row["sequences"]),
+            layout=row["layout"],
+            tokens_per_s=float(row["tokens_per_s"]),
+            software=row["software"],
+            source=row["source"],
+            date=row["date"],
+        )
+        for row in rows("published_steps.csv")
     )
 
 

@@ -136,7 +136,8 @@ def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
     messages = job.shape.layers / layout.pp
     gather = gather_seconds(WIDTH * dense, shards, stride, cluster, messages)
     scatter = gather_seconds(width * dense, shards, stride, cluster, messages)
-    scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
+    if np.any(np.greater(layout.replicas, 1)):
+        scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
     if np.any(job.shape.experts):
         across = experts_alike(layout)
         gather = gather + gather_seconds(WIDTH * experts, across, stride * layout.ep, cluster)

@@ -17,6 +17,7 @@ from course_lib.parallel import planner, schedules
 from course_lib.parallel.planner import bubbles, commands, constants, layers, products, wires
 from course_lib.parallel.planner.search import divisors
 from course_lib.parallel.timeline import Durations, play
+from course_runs import options
 from tests.tables import each_of
 
 SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)
@@ -400,6 +401,12 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
             said = dict(re.findall(r"--(\S+) (\d+)", line))
             micro, step = (int(said[f"training.num_tokens_per_{each}"]) for each in TITAN_TOKENS)
             assert micro * 8 * dp == step == 512 * 8192
+    try:
+        ours = planner.command(plan, "course")
+    except ValueError:
+        return
+    said = options.arguments(ours[ours.index("--size") :].split())
+    assert (said.batch, said.seq_len, said.micro_batches, said.checkpointing) == (512, 8192, 8, recompute)
 
 
 TITAN_TOKENS = "microbatch_per_dp_rank", "train_step"

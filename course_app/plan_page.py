@@ -1,7 +1,7 @@
 """A plan as one page that needs no other file and asks no other host: to send to a colleague."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from course_app.certificate.page import STYLE
 from course_app.cli.plan import commands
@@ -11,7 +11,7 @@ from course_lib.draw.parts import parts_of
 from course_lib.estimate.units import bytes_text, duration_text, percent_text
 from course_lib.parallel import planner
 from course_lib.parallel.planner import Plan
-from course_lib.parallel.planner.advice import CAUSES, PARTS
+from course_lib.parallel.planner.advice import CAUSES
 
 FILLS = (BLUE, ORANGE, GREEN, SKY, PURPLE, YELLOW, VIOLET, GREY, VERMILION, "#8c959f", "#f5c55c", "#5a3d2b", "#3b6e5c")
 MORE = """
@@ -80,20 +80,21 @@ def _table(plans: Mapping[str, Plan], tokens: float) -> str:
     return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
-def _colors(words: Mapping[str, str]) -> dict[str, str]:
-    return dict(zip([*words.values(), "the rest"], FILLS, strict=False))
+def _colors(names: Iterable[str]) -> dict[str, str]:
+    return dict(zip(dict.fromkeys([*names, "the rest"]), FILLS, strict=False))
 
 
 def _memory(plans: Mapping[str, Plan]):
     held = {wish: planner.memory_parts(plan) for wish, plan in plans.items()}
     room = next(iter(plans.values())).cluster.memory
     limit = f"a device: {bytes_text(room)}"
-    return parts_of(held, _colors(PARTS), bytes_text, title="Memory of the fullest device", ceiling=room, limit=limit)
+    colors = _colors(name for parts in held.values() for name in parts)
+    return parts_of(held, colors, bytes_text, title="Memory of the fullest device", ceiling=room, limit=limit)
 
 
 def _time(plans: Mapping[str, Plan]):
     spent = {wish: planner.time_parts(plan) for wish, plan in plans.items()}
-    return parts_of(spent, _colors(CAUSES), duration_text, title="Seconds of a step")
+    return parts_of(spent, _colors(CAUSES.values()), duration_text, title="Seconds of a step")
 
 
 def _section(place: int, wish: str, plan: Plan, best: Plan) -> str:

@@ -17,6 +17,7 @@ from course_lib.parallel import planner, schedules
 from course_lib.parallel.planner import bubbles, commands, constants, layers, products, wires
 from course_lib.parallel.planner.search import divisors
 from course_lib.parallel.timeline import Durations, play
+from course_runs import options
 from tests.tables import each_of
 
 SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)
@@ -83,7 +84,7 @@ def test_latent_attention_has_the_products_of_its_matrices_and_keeps_what_they_r
 def test_attention_is_divided_among_tensor_ranks(tp):
     whole, part = (layers.attention(JOB, H100, Layout(tp=ways), 4) for ways in (1, tp))
     fixed = constants.KERNEL_SECONDS
-    assert part.forward - fixed == pytest.approx((whole.forward - fixed) / tp)
+    assert 0.95 < (part.forward - fixed) * tp / (whole.forward - fixed) < 1.3  # fewer tiles fill the last wave less
 
 
 def test_unfused_attention_takes_longer_and_native_is_quicker_than_flash():
@@ -400,6 +401,12 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
             said = dict(re.findall(r"--(\S+) (\d+)", line))
             micro, step = (int(said[f"training.num_tokens_per_{each}"]) for each in TITAN_TOKENS)
             assert micro * 8 * dp == step == 512 * 8192
+    try:
+        ours = planner.command(plan, "course")
+    except ValueError:
+        return
+    said = options.arguments(ours[ours.index("--size") :].split())
+    assert (said.batch, said.seq_len, said.micro_batches, said.checkpointing) == (512, 8192, 8, recompute)
 
 
 TITAN_TOKENS = "microbatch_per_dp_rank", "train_step"
@@ -507,7 +514,7 @@ def test_plans_differ_in_what_one_may_want(model, gpus):
         ("pp=8,virtual=5,zero=3,microbatches=32,recompute=full", None, {"schedule": "interleaved", "dp": 8}),
         ("tp=3", planner.NoPlan, "does not divide the 64 devices"),
         ("pp=16,virtual=7,microbatches=32", planner.NoPlan, "cannot run: pp times virtual does not divide"),
-        ("dp=64,zero=0", planner.NoPlan, r"does not fit .* of 80 GB"),
+        ("dp=64,zero=0", planner.NoPlan, r"does not fit .* of 85 GB"),
         ("tq=8", ValueError, "'tq=8' is no part of a layout"),
         ("tp=eight", ValueError, "tp is 'eight'"),
         ("tp=0", ValueError, "tp is '0'"),
@@ -525,3 +532,82 @@ def test_a_layout_in_words_is_judged(text, error, said):
         return
     where = planner.judged(text, job, H100).layout
     assert {name: getattr(where, name) for name in said} == said and where.ranks == 64
+
+
+# --- what is known to run
+
+
+@pytest.mark.parametrize("step", facts.steps(), ids=lambda step: f"{step.model}-{step.gpus}x{step.device}")
+def test_a_published_layout_runs_and_takes_the_published_time(step):
+    software = "torchtitan" if "torchtitan" in step.software else "megatron-core"
+    job = planner.Job(model=step.model, seq=step.seq, sequences=step.sequences, dtype=step.dtype, software=software)
+    cluster = planner.cluster(step.device, step.gpus)
+    plan = planner.judged(step.layout, job, cluster)
+    assert plan.estimate.ok and abs(plan.device_rate / step.tokens_per_s - 1) < 0.13
+    told = planner.published(job, cluster)
+    assert told.step == step and told.plan.device_rate == pytest.approx(plan.device_rate)
+    assert f"{told.ahead(plan) * -100:.2g} % less" in planner.compared(told, plan) or told.ahead(plan) > 0
+    assert planner.published(replace(job, model=SMALL), cluster) is None
+
+
+def test_seventy_billion_in_sixteen_bits_fit_as_nvidia_runs_them():
+    job = planner.Job(model="llama3-70b", seq=8192, sequences=128)
+    plan = planner.judged("tp=4,pp=4,cp=2,virtual=5,zero=1,microbatch=1", job, H100)
+    assert 0.7 < plan.memory / plan.cluster.memory < 0.95
+
+
+def test_torchtitans_selection_holds_what_was_measured():
+    job = planner.Job(model="llama3-8b", seq=8192, sequences=64, recompute="selective", software="torchtitan")
+    held = planner.peak_memory(job, planner.cluster("32xH200"), Layout(dp=32, zero=3))
+    assert held / 2**30 == pytest.approx(47.96, rel=0.05)
+
+
+@pytest.mark.parametrize("software", ["megatron-core", "torchtitan"])
+def test_what_is_recomputed_costs_time_and_saves_memory(software):
+    jobs = [replace(JOB, recompute=word, software=planner.SOFTWARE[software]) for word in ("none", "selective", "full")]
+    found = [planner.estimate(job, H100, Layout(tp=2, dp=32, zero=1, microbatches=2)) for job in jobs]
+    assert found[0].seconds < found[1].seconds < found[2].seconds
+    assert found[0].memory > found[1].memory > found[2].memory
+
+
+def test_layers_may_divide_with_embedding_and_head_among_them():
+    job, where = planner.Job(model="llama3-405b", seq=8192, sequences=512), "tp=8,pp=8,cp=2,virtual=8,zero=1"
+    plan = planner.judged(where, replace(job, dtype="fp8"), planner.cluster("1024xH100"))
+    assert "--account-for-embedding-in-pipeline-split --account-for-loss" in planner.command(plan, "megatron")
+    assert "--num-layers-per-virtual-pipeline-stage 2 " in planner.command(plan, "megatron")
+    plain = replace(plan, job=job)
+    assert "first_stage_less_layers 1" in planner.command(plain, "torchtitan")
+    assert "account_for_loss_in_pipeline_split=true" in planner.command(plain, "bridge")
+    assert [memory.stage_layers(126, 8, stage) for stage in range(8)] == [15, 16, 16, 16, 16, 16, 16, 15]
+
+
+@each_of("gpus, near", [(72, 72), (144, 72), (256, 64), (128, 64)])
+def test_a_rack_is_one_domain_or_is_left_in_part(gpus, near):
+    assert planner.cluster("GB200", gpus).per_node == near
+
+
+def test_fewer_bits_are_quicker_where_the_device_has_them():
+    where, many = Layout(tp=2, dp=32, microbatches=4), planner.cluster("64xGB200")
+    seconds = [planner.step_time(replace(JOB, dtype=word), many, where).seconds for word in ("fp4", "fp8", "bf16")]
+    assert seconds == sorted(seconds)
+    with pytest.raises(ValueError, match="no measured fp4 rate"):
+        planner.step_time(replace(JOB, dtype="fp4"), H100, where)
+
+
+def test_context_ranks_cost_something_and_more_across_servers():
+    alone, near, far = (
+        planner.step_time(planner.Job(model="llama3-8b", seq=8192, sequences=64), H100, where).seconds
+        for where in (Layout(dp=64), Layout(cp=8, dp=8, microbatches=8), Layout(cp=32, dp=2, microbatches=32))
+    )
+    assert 1.02 * alone < near < 0.9 * far
+
+
+def test_a_search_replicates_where_the_software_does():
+    with pytest.raises(ValueError, match="No software 'jax'"):
+        planner.Job(model=SMALL, seq=2048, sequences=64, software="jax")
+    sharding = replace(JOB, software=planner.SOFTWARE["torchtitan"])
+    ours, titans = (planner.layouts(job, H100) for job in (JOB, sharding))
+    assert np.max(ours.replicas) == 1 and set(np.unique(titans.replicas)) > {1, 8}
+    where = planner.one_of(titans, int(np.argmax(titans.replicas == 8)))
+    held = [planner.peak_memory(sharding, H100, replace(where, replicas=many)) for many in (1, 8)]
+    assert held[0] < held[1]

@@ -161,6 +161,7 @@ def read_torchtitan(cells: Cells, tables: Tables) -> Iterator[Row | Skip]:
         pp=pp,
         cp=whole(cells, "cp", 1),
         dp=whole(cells, "fsdp", 1),
+        zero=3,
         virtual=virtual,
         schedule="interleaved" if virtual > 1 else "1f1b",
         microbatches=max(1, local // micro),

@@ -168,7 +168,7 @@ def speed(layouts: int = 200_000) -> dict[str, float]:
     start = time.perf_counter()
     np.argsort(planner.estimate(job, many, table).seconds)
     searched = time.perf_counter() - start
-    names = ("tp", "sp", "cp", "pp", "dp", "ep", "zero", "virtual", "microbatches")
+    names = ("tp", "sp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches")
     more = replace(table, **cast(Degrees, {name: np.tile(getattr(table, name), CHUNK // count) for name in names}))
     took = time.process_time()
     for _ in range(layouts // CHUNK):

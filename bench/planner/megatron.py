@@ -2,6 +2,7 @@
 parallelism."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from bench.memory.sweeps import _bloom_layers
 from bench.planner.rows import (
@@ -22,20 +23,19 @@ from bench.planner.rows import (
 from course_lib.estimate.memory import Layout, Shape
 from course_lib.parallel.planner import Job, cluster
 
-MEGATRON_2021 = Software(name="Megatron-LM 2021", attention="unfused", dropout=True, overlap_dp=False, launch=0.9e-3)
-DEEPSPEED = Software(
-    name="Megatron-DeepSpeed",
+MEGATRON_2021 = Software(
+    name="Megatron-LM 2021",
     attention="unfused",
     dropout=True,
     overlap_dp=False,
-    fused_adding=False,
-    grad_bytes=2.0,
+    overlap_tp=False,
+    overlap_pp=False,
+    selective=("core",),
     launch=0.9e-3,
-)
-MEGATRON_2023 = Software(
-    name="Megatron-LM 2023", attention="unfused", dropout=True, overlap_dp=False, launch=0.9e-3
-)  # MegaScale's table 3: FlashAttention and all overlap are what MegaScale adds
-MEGATRON_CORE = Software(name="Megatron Core", attention="native", overlap_tp=True, overlap_pp=True, launch=0.4e-3)
+)  # in 2023 as well: MegaScale's table 3 says that FlashAttention and all overlap are what MegaScale adds
+DEEPSPEED = replace(MEGATRON_2021, name="Megatron-DeepSpeed", fused_adding=False, grad_bytes=2.0)
+BLOOM = replace(DEEPSPEED, name="BLOOM's", blocking=True)  # as its launch script sets it, against hangs
+MEGATRON_CORE = Software(selective=("core",))
 KEY = (
     "model",
     "hidden",
@@ -155,7 +155,7 @@ def read_bloom(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         label=label(cells, ("section", "model_size", *KEY)),
         group=label(cells, ("model_size", "hidden", "n_gpus", "global_batch_size")),
         seconds=number(cells, "sec_per_iter"),
-        job=Job(model=one, seq=2048, sequences=batch, recompute="full", software=DEEPSPEED),
+        job=Job(model=one, seq=2048, sequences=batch, recompute="full", software=BLOOM),
         cluster=cluster("Jean Zay A100", gpus),
         layout=Layout(
             tp=tp, pp=pp, dp=dp, zero=whole(cells, "zero_stage"), microbatches=micro_batches(batch, dp, micro)
@@ -183,7 +183,7 @@ def read_megascale(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         label=label(cells, ("model", "n_gpus", "global_batch_size")),
         group="",
         seconds=number(cells, "iter_time_s"),
-        job=Job(model=one, seq=seq, sequences=batch, recompute="selective", software=MEGATRON_2023),
+        job=Job(model=one, seq=seq, sequences=batch, recompute="selective", software=MEGATRON_2021),
         cluster=cluster("A100", gpus),
         layout=Layout(
             tp=tp,
@@ -213,7 +213,7 @@ def read_zero_bubble(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         label=label(cells, ("model", "schedule", "n_gpus", "n_microbatches")),
         group=label(cells, ("model", "n_gpus", "n_microbatches")),
         seconds=batch / number(cells, "samples_per_gpu_per_s") / gpus,
-        job=Job(model=gpt(cells, 50304), seq=seq, sequences=batch, software=MEGATRON_2023),
+        job=Job(model=gpt(cells, 50304), seq=seq, sequences=batch, software=MEGATRON_2021),
         cluster=cluster("A100", gpus),
         layout=Layout(
             pp=pp,
@@ -230,9 +230,11 @@ def read_any(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     """A table that is not known by name but has a model's sizes, degrees and a time: taken as current Megatron Core."""
     gpus, batch, seq = whole(cells, "n_gpus"), whole(cells, "global_batch_size"), whole(cells, "seq_len", 4096)
     tp, pp, cp = (whole(cells, name, 1) for name in ("tp", "pp", "cp"))
-    virtual = whole(cells, "virtual_stages", whole(cells, "vp", 1))
     dp = whole(cells, "dp", gpus // (tp * pp * cp))
-    one = gpt(cells)
+    one, count = gpt(cells), micro_batches(batch, dp, whole(cells, "micro_batch_size", 1))
+    fits = pp > 1 and count % pp == 0 and one.layers % (2 * pp) == 0
+    usual = int(one.layers) // pp // 2 if fits else 1  # two layers a chunk, as most of NVIDIA's printed runs
+    virtual = whole(cells, "virtual_stages", whole(cells, "vp", usual))
     word = cells.get("activation_recompute", "") or "selective"
     job = Job(
         model=one,
@@ -264,7 +266,7 @@ def read_any(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
             zero=1,
             virtual=virtual,
             schedule=chunked(virtual),
-            microbatches=micro_batches(batch, dp, whole(cells, "micro_batch_size", 1)),
+            microbatches=count,
         ),
         fitted=False,
     )

@@ -12,6 +12,7 @@ from bench.planner.rows import (
     in_fit_half,
     label,
     micro_batches,
+    seconds_from_rate,
     seconds_of,
     whole,
 )
@@ -20,10 +21,8 @@ from course_lib.estimate.memory import Layout, Shape
 from course_lib.estimate.memory.shapes import Style
 from course_lib.parallel.planner import Job, cluster
 
-CORE = Software(name="Megatron Core", attention="native", overlap_tp=True, overlap_pp=True, launch=0.3e-3)
-NEMO = Software(
-    name="NeMo 24.07", overlap_tp=True, overlap_pp=True, launch=0.3e-3
-)  # before kernels rewritten for Hopper
+CORE = Software()
+NEMO = Software(name="NeMo 24.07", fused_casts=False)
 KEY = (
     "task",
     "model",
@@ -71,7 +70,7 @@ def _shape(name: str) -> Shape | None:
 def read_nvidia(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     """A row of a performance page; no recomputation is printed, so none is assumed."""
     model, system, task = cells.get("model", ""), cells.get("system", ""), cells.get("task", "")
-    one, precision = _shape(model), cells.get("precision", "")
+    one = _shape(model)
     name = "nemo" if not cells.get("nemo_release", "") else "megatron-bridge"
     kind = "" if one is None else ("-moe" if one.experts else "-dense")
     device = next((each for each in ("GB300", "GB200", "B300", "B200", "H200", "H100") if each in system), "")
@@ -81,17 +80,37 @@ def read_nvidia(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         yield Skip(name, f"unknown system {system!r}")
     elif "LoRA" in task:
         yield Skip(name, "LoRA: no weight gradients")
-    elif "FP4" in precision:
-        yield Skip(name, "no measured rate of 4-bit products")
     else:
         source = name if name == "nemo" else f"bridge-{'h100' if device in ('H100', 'H200') else 'blackwell'}{kind}"
         yield _timed(cells, source, device, one)
 
 
+def read_long(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
+    """A row of NeMo's long sequences with context parallelism; its FLOP/s count attention in full."""
+    if not cells.get("degrees_consistent", "").startswith("yes"):
+        yield Skip("nemo-long", "printed degrees do not multiply to the devices")
+        return
+    gpus, batch, seq = whole(cells, "n_gpus"), whole(cells, "global_batch_size"), whole(cells, "seq_len")
+    tp, pp, cp, dp = (whole(cells, column) for column in ("tp", "pp", "cp", "dp"))
+    job = Job(model=_shape(cells["model"]), seq=seq, sequences=batch, dtype="fp8", software=NEMO)
+    cells["model_tflops_per_gpu"] = cells["tflops_per_gpu_with_cp"]
+    layout = Layout(tp=tp, sp=tp > 1, pp=pp, cp=cp, dp=dp, zero=1, microbatches=micro_batches(batch, dp, 1))
+    yield Timed(
+        source="nemo-long",
+        label=label(cells, KEY),
+        group="",
+        seconds=seconds_from_rate(cells, job, gpus, 0.0),
+        job=job,
+        cluster=cluster("H100", gpus),
+        layout=layout,
+        fitted=in_fit_half(cells, KEY),
+    )
+
+
 def _timed(cells: Cells, source: str, device: str, one: Shape) -> Timed:
     gpus, batch, seq = whole(cells, "n_gpus"), whole(cells, "global_batch_size"), whole(cells, "seq_len")
     tp, pp, cp, virtual, ep = (whole(cells, column, 1) or 1 for column in ("tp", "pp", "cp", "vp", "ep"))
-    dp = gpus // (tp * pp * cp)
+    dp, precision = gpus // (tp * pp * cp), cells.get("precision", "")
     fsdp = whole(cells, "fsdp_group", 0)
     return Timed(
         source=source,
@@ -102,7 +121,7 @@ def _timed(cells: Cells, source: str, device: str, one: Shape) -> Timed:
             model=one,
             seq=seq,
             sequences=batch,
-            dtype="bf16" if "BF16" in cells.get("precision", "") else "fp8",
+            dtype="fp4" if "FP4" in precision else "bf16" if "BF16" in precision else "fp8",
             software=NEMO if source == "nemo" else CORE,
         ),
         cluster=cluster(device, gpus),

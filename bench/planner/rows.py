@@ -38,7 +38,7 @@ class Timed:
     def ideal(self) -> float:
         """Seconds at peak with the pipeline's bubble: what one constant efficiency divides."""
         again = FULL_RECOMPUTE if self.job.recompute == "full" else 1.0
-        peak = self.cluster.gpus * self.cluster.peak * (2 if self.job.dtype == "fp8" else 1)
+        peak = self.cluster.gpus * self.cluster.peak * {"bf16": 1, "fp8": 2, "fp4": 4}[self.job.dtype]
         bubble = 1 + idle_over_work(self.layout.pp, self.layout.virtual * self.layout.microbatches)
         one = self.job.shape
         products = used_params(self.job) - (0 if one.tied else params_by_part(one)["embedding"])

@@ -1,15 +1,13 @@
 """Readers of tables of sharded data parallelism: MosaicML's LLM Foundry, torchtitan, and nanotron's sweep."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from bench.planner.rows import Cells, Skip, Software, Tables, Timed, in_fit_half, label, number, whole
+from bench.planner.rows import Cells, Skip, Tables, Timed, in_fit_half, label, number, whole
 from course_lib.estimate.memory import Layout, Shape
-from course_lib.parallel.planner import Job, cluster
+from course_lib.parallel.planner import SOFTWARE, Job, cluster
 
-FOUNDRY = Software(name="LLM Foundry", kernels="eager", fused_adding=False, launch=0.9e-3)
-NANOTRON = Software(
-    name="nanotron", kernels="eager", overlap_dp=False, split_messages=False, fused_adding=False, launch=1.4e-3
-)
+FOUNDRY = replace(SOFTWARE["course"], name="LLM Foundry", split_messages=True)
 FOUNDRY_KEY = ("model", "seq_len", "n_gpus", "gpu", "micro_batch_size", "grad_accum", "precision")
 
 
@@ -74,13 +72,8 @@ def read_torchtitan(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
     virtual = 2 if pp > 1 and "interleaved" in schedule else 1
     size = cells.get("model", "").split("-")[-1]
     compiled = cells.get("torch_compile", "") == "1"
-    software = Software(
-        name="torchtitan",
-        kernels="fused" if compiled else "eager",
-        overlap_tp=cells.get("async_tp", "") == "1",
-        split_messages=False,
-        fused_adding=False,
-        selective="products",
+    software = replace(
+        SOFTWARE["torchtitan"], kernels="fused" if compiled else "eager", overlap_tp=cells.get("async_tp", "") == "1"
     )
     batch = fsdp * local
     yield Timed(
@@ -146,7 +139,7 @@ def read_playbook(cells: Cells, tables: Tables) -> Iterator[Timed | Skip]:
         label=label(cells, PLAYBOOK_KEY),
         group=label(cells, ("model", "nodes", "kv_heads")),
         seconds=batch * seq / number(cells, "tokens_per_s_per_gpu") / gpus,
-        job=Job(model=one, seq=seq, sequences=batch, software=NANOTRON),
+        job=Job(model=one, seq=seq, sequences=batch, software="nanotron"),
         cluster=cluster("Playbook H100", gpus),
         layout=Layout(tp=tp, sp=tp > 1, pp=pp, dp=dp, zero=whole(cells, "zero_stage"), microbatches=adding),
         fitted=in_fit_half(cells, PLAYBOOK_KEY),

@@ -15,7 +15,7 @@ from bench.planner.megatron import (
     read_vtrain,
     read_zero_bubble,
 )
-from bench.planner.nvidia import read_nvidia
+from bench.planner.nvidia import read_long, read_nvidia
 from bench.planner.rows import Reader, Skip, Tables, Timed
 from bench.planner.sharded import read_foundry, read_playbook, read_torchtitan
 
@@ -31,6 +31,7 @@ FILES: tuple[tuple[str, Reader], ...] = (
     ("playbook_h100*.csv", read_playbook),
     ("megatron_bridge*.csv", read_nvidia),
     ("nemo_2407*.csv", read_nvidia),
+    ("nemo_long*.csv", read_long),
 )
 NO_STEP = {  # tables that are known and hold no step that the planner predicts
     "bigscience_v100*": "V100: its tensor cores' rate by shape is not known here",
@@ -48,8 +49,6 @@ NO_STEP = {  # tables that are known and hold no step that the planner predicts
     "megatron_jan2021*": "no micro-batch is printed",
     "megatron_sc21_table2*": "no shapes are printed",
     "model_architectures*": "shapes",
-    "nemo_long*": "two runs a line, degrees that do not multiply out; its rows of B200 without context parallelism "
-    "set Blackwell's shares",
     "pipeline_bubble*": "closed forms",
     "playbook_scaling*": "no batch is printed",
     "published_runs*": "single metrics of runs",
@@ -87,6 +86,7 @@ TARGETS = {
         None, "the two above together, for the choice among all layouts of a model on so many servers"
     ),
     "nemo": Target(None, "recomputation is not printed"),
+    "nemo-long": Target(None, "recomputation is not printed; Llama 2 7B on H100, 4,096 to 1,048,576 tokens"),
     "bridge-h100-dense": Target(None, "recomputation is not printed"),
     "bridge-h100-moe": Target(None, "even routing, recomputation not printed"),
     "bridge-blackwell-dense": Target(12, "recomputation is not printed"),

@@ -5,6 +5,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,7 +43,10 @@ def plan(
         int | None,
         typer.Option("--sequences", min=1, max=10_000_000, help="Sequences in a step; 512, or near it, by default."),
     ] = None,
-    dtype: Annotated[str, typer.Option("--dtype", help="bf16 or fp8.")] = "bf16",
+    dtype: Annotated[str, typer.Option("--dtype", help="bf16, fp8 or fp4.")] = "bf16",
+    software: Annotated[
+        str, typer.Option("--software", help="Whose time and memory: megatron-core, torchtitan, nanotron or course.")
+    ] = "megatron-core",
     tokens: Annotated[str, typer.Option("--tokens", help="Tokens of the run, as in 2T.")] = "2T",
     deadline: Annotated[
         str, typer.Option("--deadline", help="The longest time the run may take, as in 12h, 30d or 4w.")
@@ -74,7 +78,7 @@ def plan(
             return _serve(one, cluster, as_json)
         many = _amount(tokens)
         batch = sequences or _batch(cluster.gpus)
-        job = planner.Job(model=one, seq=_sequence(one, seq), sequences=batch, dtype=dtype)
+        job = planner.Job(model=one, seq=_sequence(one, seq), sequences=batch, dtype=dtype, software=software)
         limits = {"deadline": _seconds(deadline) if deadline else None, "max_usd": _dollars(max_cost)}
         found = planner.choices(job, cluster, tokens=many, **limits)
         found = dict(list(found.items())[:top])
@@ -89,11 +93,15 @@ def plan(
         page.write_text(part("course_app.plan_page", "the page").page(one.name, heading, found, many), encoding="utf-8")
     if as_json:
         asked = {"model": one.name, "parameters": one.params, "note": one.note, "tokens": many}
-        asked |= {"sequences": batch, "seq": int(job.seq), "dtype": dtype, "conditions": CONDITIONS}
+        asked |= {"sequences": batch, "seq": int(job.seq), "dtype": dtype, "software": software}
+        asked |= {"conditions": CONDITIONS}
         plans = [{"wish": wish, **_as_json(planner, each, many)} for wish, each in found.items()]
-        typer.echo(json.dumps({**asked, "plans": plans}, indent=1))
+        told = planner.published(job, cluster)
+        typer.echo(json.dumps({**asked, "plans": plans, "published": asdict(told.step) if told else None}, indent=1))
         return
-    typer.echo("\n".join([*heading, "", *planner.explain(found, many)]))
+    told = planner.published(job, cluster)
+    compared = ["", planner.compared(told, found["the quickest"])] if told else []
+    typer.echo("\n".join([*heading, "", *planner.explain(found, many), *compared]))
     shown = list(found)[-1] if layout else list(found)[0]
     typer.echo(f"\nCommand lines of {shown}:")
     lines, refused = commands(planner, found[shown])
@@ -121,7 +129,7 @@ def devices(cluster: Any) -> str:
 def run(job: Any, tokens: float) -> str:
     """The run in a line: tokens, batch, sequence, number format, and what the times leave out."""
     batch = f"steps of {job.sequences:,} sequences of {job.seq:,} tokens ({job.tokens:,} tokens)"
-    return f"{_tokens(tokens)} in {batch}, {job.dtype}, Adam with fp32 state; {CONDITIONS}."
+    return f"{_tokens(tokens)} in {batch}, {job.dtype}, Adam with fp32 state, {job.software.name}; {CONDITIONS}."
 
 
 def _tokens(many: float) -> str:

@@ -33,7 +33,7 @@ def orders(tp: int, cp: int, pp: int, device: str) -> tuple[Placement, ...]:
     """Every order of the axes of the running example, the quickest first. ValueError if the sizes do not divide the
     GPUs."""
     sizes = fill(GPUS, pp=pp, cp=cp, tp=tp)
-    job = planner.Job(model=MODEL, seq=SEQ, sequences=SEQUENCES)
+    job = planner.Job(model=MODEL, seq=SEQ, sequences=SEQUENCES, software=planner.TAUGHT)
     sent = planner.traffic(job, Layout(**sizes, sp=tp > 1), gradient=2)  # all in 16 bits
     joint: dict[Axes, float] = {("dp", "cp"): sent["dp"], **{axis: sent[axis] for axis in ("pp", "cp", "tp")}}
     return tuple(placements(sizes, joint, network(device)))

@@ -158,7 +158,7 @@ def best(plans: Sequence[planner.Plan], tokens: float) -> Markdown:
 
 def deadline(model: str, tokens: float, days: float, counts: Iterable[int] = (1024, 2048, 4096, 8192)) -> Markdown:
     """For each number of GPUs the quickest layout that fits, if it meets the deadline, with its price."""
-    rows, job = [], planner.Job(model=model, seq=numbers.SEQ, sequences=numbers.SEQUENCES)
+    rows, job = [], planner.Job(model=model, seq=numbers.SEQ, sequences=numbers.SEQUENCES, software=planner.TAUGHT)
     for count in counts:
         cluster = planner.cluster(numbers.H100.name, count)
         (found,) = planner.search(job, cluster, top=1)

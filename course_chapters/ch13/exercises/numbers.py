@@ -67,7 +67,7 @@ def regathered() -> float:
 
 def swapped_bytes() -> dict[str, float]:
     """Bytes that a rank of that mesh sends in a step of the plan's model, by axis, all of them in 16 bits."""
-    job = planner.Job(model=PLAN, seq=SEQ, sequences=SEQUENCES)
+    job = planner.Job(model=PLAN, seq=SEQ, sequences=SEQUENCES, software=planner.TAUGHT)
     return {
         axis: float(sent)
         for axis, sent in planner.traffic(job, Layout(dp=SWAPPED["dp"], tp=SWAPPED["tp"], sp=True), gradient=2).items()

@@ -9,11 +9,11 @@ from course_grader.exercises.result_schema import Anything, ListOf
 from course_lib.operate.capstone.task import CHANGES
 
 TASKS = (  # model, cluster, tokens of a sequence, sequences, billions of tokens, days, dollars
-    ("llama3-70b", "64xH100", 8192, 512, 120, 30, 90_000),
+    ("llama3-70b", "64xH100", 8192, 512, 120, 28, 85_000),
     ("llama3-70b", "128xH100", 8192, 512, 240, 26, 155_000),
     ("qwen2.5-72b", "64xH200", 8192, 512, 160, 34, 183_000),
     ("llama2-70b", "128xA100", 4096, 1024, 100, 22, 74_000),
-    ("llama3-8b", "16xH100", 8192, 256, 250, 28, 21_000),
+    ("llama3-8b", "16xH100", 8192, 256, 250, 27, 20_000),
     ("llama3-70b", "32xH200", 8192, 256, 80, 34, 92_000),
 )
 

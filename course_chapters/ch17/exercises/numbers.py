@@ -70,12 +70,14 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "all_years": lambda: duration_text(_least_days() * DAY),
     "days": lambda: f"{COURSE.days:g} days",
     "usd": lambda: usd_text(COURSE.usd),
-    "card": lambda: bytes_text(COURSE.hardware().memory),
+    "card": lambda: bytes_text(float(facts.device(COURSE.hardware().device).memory)),
     "reserve": lambda: percent_text(RESERVE),
     "room": lambda: bytes_text(quickest().room),
     "state": lambda: bytes_text(_state()),
     "state_each": lambda: f"{STATE_BYTES:g} bytes",
-    "state_gpus": lambda: f"{memory.fewest_devices(_state(), COURSE.hardware().memory)} GPUs",
+    "state_gpus": lambda: (
+        f"{memory.fewest_devices(_state(), float(facts.device(COURSE.hardware().device).memory))} GPUs"
+    ),
     "flops_days": lambda: duration_text(_least_seconds()),
     "least_mfu": lambda: percent_text(_least_seconds() / (COURSE.days * DAY * quickest().goodput), 2),
     "goodput": lambda: percent_text(quickest().goodput),

@@ -6,7 +6,18 @@ from course_lib.estimate.facts.frameworks import Framework, framework, framework
 from course_lib.estimate.facts.gpus import Gpu, eight_bit_capability, fastest_core, gpu, quickest_seconds
 from course_lib.estimate.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.estimate.facts.models import Checkpoint, ModelShape, checkpoints, model, models
-from course_lib.estimate.facts.published import Claim, PublishedRun, claim, claims, price, prices, run, runs
+from course_lib.estimate.facts.published import (
+    Claim,
+    PublishedRun,
+    PublishedStep,
+    claim,
+    claims,
+    price,
+    prices,
+    run,
+    runs,
+    steps,
+)
 from course_lib.estimate.facts.reliability import FailureLog, failure_log, failure_logs, interruption_causes
 from course_lib.estimate.facts.serving import ServiceDay, ServingRow, service_day, serving_rows, serving_sources
 from course_lib.estimate.facts.topologies import Topology, TopologyLevel, topologies, topology
@@ -24,6 +35,7 @@ __all__ = [
     "MatmulCeiling",
     "ModelShape",
     "PublishedRun",
+    "PublishedStep",
     "Reference",
     "Sheet",
     "ServiceDay",
@@ -58,6 +70,7 @@ __all__ = [
     "references",
     "run",
     "runs",
+    "steps",
     "service_day",
     "serving_rows",
     "serving_sources",

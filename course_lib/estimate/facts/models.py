@@ -39,6 +39,8 @@ class ModelShape:
     shared_ffn: int = 0  # inner width of the expert that every token visits
     shared_gate: int = 0  # 1: a vector of `hidden` weights that scales the shared expert's output
     router_bias: int = 0  # 1: a number for each expert, added to its score
+    router_groups: int = 1  # of experts
+    groups_visited: int = 1  # that a token's experts may be in
     expert_biases: int = 0  # 1: experts have biases
     attention_biases: str = ""  # of a model whose other matrices have none: "qkv", or "qkvo" with the output's
     head_norms: int = 0  # 1: queries and keys are normalized head by head

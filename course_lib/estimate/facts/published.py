@@ -68,6 +68,44 @@ class Claim:
     value: Fact
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedStep:
+    """The speed of one layout as its framework's authors printed it."""
+
+    model: str  # a name for `facts.model`
+    device: str  # a name for `facts.device`
+    gpus: int
+    dtype: str
+    seq: int
+    sequences: int
+    layout: str  # as `planner.judged` reads it
+    tokens_per_s: float  # of one device
+    software: str
+    source: str
+    date: str
+
+
+@cache
+def steps() -> tuple[PublishedStep, ...]:
+    """All published speeds of layouts."""
+    return tuple(
+        PublishedStep(
+            model=row["model"],
+            device=row["device"],
+            gpus=int(row["gpus"]),
+            dtype=row["dtype"],
+            seq=int(row["seq"]),
+            sequences=int(row["sequences"]),
+            layout=row["layout"],
+            tokens_per_s=float(row["tokens_per_s"]),
+            software=row["software"],
+            source=row["source"],
+            date=row["date"],
+        )
+        for row in rows("published_steps.csv")
+    )
+
+
 @cache
 def _runs() -> dict[str, PublishedRun]:
     values: dict[str, dict[str, Fact]] = {}

@@ -38,6 +38,8 @@ class Kernels:
     softmax_dtype: str | None = None  # of the stored softmax; None: that of the activations
     statistics: bool = False  # norms keep their fp32 mean and scale
     fused_gate: bool = False  # silu(gate) * up keeps only gate and up, and recomputes silu(gate)
+    fp8: bool = False  # the products' inputs are kept in 8 bits, attention's result in 8 and in 16
+    selective: tuple[str, ...] = ("core",)  # what selective checkpointing recomputes: terms by their `redo`
 
     def __post_init__(self) -> None:
         if self.attention not in ("unfused", "flash"):
@@ -49,6 +51,8 @@ KERNELS = {
     "flash": Kernels(attention="flash"),
     "torch": Kernels(mask_bytes=None, statistics=True),  # plain PyTorch: a mask has the activations' dtype
     "torch-flash": Kernels(attention="flash", mask_bytes=None, statistics=True),
+    "fused": Kernels(attention="flash", fused_gate=True),  # Megatron Core with Transformer Engine
+    "fused-fp8": Kernels(attention="flash", fused_gate=True, fp8=True),
 }
 
 
@@ -61,16 +65,18 @@ class Term:
     elements: Any
     bytes_each: float
     ways: Any = 1
-    redo: str = "layer"  # recomputed under: "core" selective and full, "layer" full only, "never"
+    redo: str = "layer"  # what recomputes it: "core", "norm" or "mlp" under selective, "layer" full only, "never"
 
     @property
     def nbytes(self) -> Any:
         """Bytes on one rank."""
         return self.elements * self.bytes_each / self.ways
 
-    def kept(self, checkpointing: str) -> bool:
+    def kept(self, checkpointing: str, selective: tuple[str, ...] = ("core",)) -> bool:
         """Whether the tensor is kept through the forward pass under this checkpointing."""
-        return checkpointing == "none" or self.redo == "never" or (checkpointing, self.redo) == ("selective", "layer")
+        if checkpointing == "selective":
+            return self.redo not in selective
+        return checkpointing == "none" or self.redo == "never"
 
 
 def kernels_of(word: str | Kernels) -> Kernels:
@@ -97,7 +103,8 @@ def layer_terms(
 
     `batch` sequences of `seq` tokens. Left out: tensors that exist only inside an operator, and those with less than
     one number per token (unless the kernels keep statistics). Selective checkpointing recomputes the core of attention
-    (scores, softmax and its dropout; with flash the log-sum-exp); full recomputes everything but the layer's input.
+    (scores, softmax and its dropout; with flash the log-sum-exp), or what the kernels say; full recomputes everything
+    but the layer's input.
     """
     one, where, using = _checked(shape, batch, seq, layout, kernels, checkpointing)
     wide = dtype_bytes(dtype)
@@ -105,7 +112,7 @@ def layer_terms(
         *_attention(one, batch, seq, where, using, wide, dropout),
         *_mlp(one, batch, seq, where, using, wide, dropout),
     )
-    return tuple(term for term in table if term.kept(checkpointing))
+    return tuple(term for term in table if term.kept(checkpointing, using.selective))
 
 
 def _attention(
@@ -113,10 +120,10 @@ def _attention(
 ) -> Iterable[Term]:
     tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
     kv_ways = np.minimum(tp, one.kv_heads)  # with more ranks than key heads, each keeps a copy
-    residual = tokens * one.hidden
+    residual, fed = tokens * one.hidden, 1.0 if using.fp8 else wide
     yield Term("norm1.input", residual, wide, sp, "never")
     yield from _statistics("norm1", tokens, one, using, sp)
-    yield Term("attention.input", residual, wide, sp)
+    yield Term("attention.input", residual, fed, sp, "norm")
     if one.latent:  # compressed queries, and keys with values, before and after their norms
         compressed = 2 * (one.query_latent + one.latent) + one.rotary_dim
         yield Term("attention.latent", tokens * compressed, wide, sp)
@@ -133,26 +140,26 @@ def _attention(
         if dropout:
             yield Term("attention.softmax_mask", scores, _mask(using, wide), tp, "core")
             yield Term("attention.softmax_dropped", scores, wide, tp, "core")
-    yield Term("attention.context", tokens * one.value_width, wide, tp)
+    yield Term("attention.context", tokens * one.value_width, wide + fed * using.fp8, tp)
     if dropout:
         yield Term("attention.dropout_mask", residual, _mask(using, wide), sp)
 
 
 def _mlp(one: Shape, batch: Any, seq: Any, where: Layout, using: Kernels, wide: float, dropout: bool) -> Iterable[Term]:
     tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
-    residual, inner = tokens * one.hidden, tokens * _inner_width(one)
+    residual, inner, fed = tokens * one.hidden, tokens * _inner_width(one), 1.0 if using.fp8 else wide
     yield Term("norm2.input", residual, wide, sp)
     yield from _statistics("norm2", tokens, one, using, sp)
-    yield Term("mlp.input", residual, wide, sp)
+    yield Term("mlp.input", residual, fed, sp, "norm")
     if np.any(one.experts):  # the copies that the tokens' experts receive, even routing
-        yield Term("experts.input", residual * one.top_k * one.expert_layers / one.layers, wide, sp)
+        yield Term("experts.input", residual * one.top_k * one.expert_layers / one.layers, fed, sp, "mlp")
     if one.gated:
-        yield Term("mlp.gate", inner, wide, tp)
-    yield Term("mlp.up", inner, wide, tp)
+        yield Term("mlp.gate", inner, wide, tp, "mlp")
+    yield Term("mlp.up", inner, wide, tp, "mlp")
     if not (one.gated and using.fused_gate):
-        yield Term("mlp.activated", inner, wide, tp)
+        yield Term("mlp.activated", inner, wide if one.gated else fed, tp, "mlp")
     if one.gated:
-        yield Term("mlp.product", inner, wide, tp)
+        yield Term("mlp.product", inner, fed, tp, "mlp")
     if dropout:
         yield Term("mlp.dropout_mask", residual, _mask(using, wide), sp)
 

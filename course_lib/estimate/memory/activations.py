@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from course_lib.estimate.memory.activation_terms import Term, layer_terms, outside_terms
+from course_lib.estimate.memory.activation_terms import Term, kernels_of, layer_terms, outside_terms
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import shape as shape_of
 
@@ -24,8 +24,11 @@ def recomputed_bytes(
     """Temporary bytes while the backward pass recomputes one layer; 0 without checkpointing."""
     if checkpointing == "none":
         return 0.0
-    terms = layer_terms(shape, batch, seq, layout, **choices)
-    return total_bytes(term for term in terms if not term.kept(checkpointing))
+    terms, selective = (
+        layer_terms(shape, batch, seq, layout, **choices),
+        kernels_of(choices.get("kernels", "paper")).selective,
+    )
+    return total_bytes(term for term in terms if not term.kept(checkpointing, selective))
 
 
 def activation_bytes(

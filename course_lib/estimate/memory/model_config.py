@@ -119,6 +119,8 @@ def _deepseek(config: Config) -> dict[str, Any]:
         )
     found = _shared(config)
     found["query_latent"] = config.number("q_lora_rank", default=0, least=0)
+    for name, key in (("router_groups", "n_group"), ("groups_visited", "topk_group")):
+        found[name] = config.number(key, default=1)
     numbers = {
         "latent": "kv_lora_rank",
         "rotary_dim": "qk_rope_head_dim",

@@ -51,6 +51,8 @@ class Shape:
     expert_every: int = 1  # 2: every other layer is a mixture
     shared_gate: int = 0  # 1: weights that scale the shared expert's output
     router_bias: int = 0  # 1: a number for each expert, added to its score
+    router_groups: int = 1  # of experts
+    groups_visited: int = 1  # that a token's experts may be in
     expert_biases: int = 0  # 1: experts have biases
     attention_biases: str = ""  # "qkv" or "qkvo", of a model without other biases
     head_norms: int = 0  # 1: queries and keys are normalized head by head

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from course_lib.estimate.memory.activation_terms import TermChoices, layer_terms, outside_terms
+from course_lib.estimate.memory.activation_terms import TermChoices, kernels_of, layer_terms, outside_terms
 from course_lib.estimate.memory.activations import total_bytes
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import Convention, dtype_bytes
@@ -84,8 +84,12 @@ def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual
 
 
 def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
-    """Layers on a stage: as even as whole layers allow; earlier stages take the remainder."""
-    return layers // stages + (stage < layers % stages)
+    """Layers on a stage: as even as whole layers allow. Earlier stages take the remainder, but if it fills all but two,
+    the first and the last have one less: embedding and head count as a layer each."""
+    share = np.floor(layers / stages) if np.ndim(stages) else layers // stages
+    more = layers - share * stages
+    after = np.equal(more + 2, stages)
+    return share + ((stage >= after) & (stage < more + after))
 
 
 def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
@@ -182,14 +186,14 @@ def _work(
     one, where = shape_of(shape), Layout() if layout is None else layout
     known_checkpointing(checkpointing)
     common = {"kernels": kernels, "dtype": dtype, "dropout": dropout}
-    terms = layer_terms(one, batch, seq, where, **common)
+    terms, selective = layer_terms(one, batch, seq, where, **common), kernels_of(kernels).selective
     ends = outside_terms(one, batch, seq, where, loss=loss, **common)
     first = [term for term in ends if term.name.startswith("embedding")]
     return _Work(
         shape=one,
         layout=where,
-        kept=total_bytes(term for term in terms if term.kept(checkpointing)),
-        again=total_bytes(term for term in terms if not term.kept(checkpointing)),
+        kept=total_bytes(term for term in terms if term.kept(checkpointing, selective)),
+        again=total_bytes(term for term in terms if not term.kept(checkpointing, selective)),
         entry=total_bytes(first),
         leave=total_bytes(term for term in ends if term not in first),
         gradient=_logit_gradient(one, batch, seq, where, dtype, loss),
@@ -205,13 +209,14 @@ def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
     state = state_by_stage(one, where, stage, convention)
     alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
     first, last = np.equal(stage, 0), np.equal(stage, where.pp - 1)
+    ends = 1.0 if where.schedule == "interleaved" else alive  # the last chunk starts backward at once
     return Peak(
         weights=state["weights"],
         grads=state["grads"] + state["main_grads"],
         optimizer=state["master"] + state["moments"],
         gathered=work.gathered,
-        activations=alive
-        * (work.kept * stage_layers(one.layers, where.pp, stage) + first * work.entry + last * work.leave),
+        activations=alive * (work.kept * stage_layers(one.layers, where.pp, stage) + first * work.entry)
+        + ends * last * work.leave,
         recomputed=work.again,
         loss=last * work.gradient,
     )
@@ -229,12 +234,26 @@ def stage_peaks(shape: Any, batch: Any, seq: Any, layout: Layout, **choices: Any
     return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(layout.pp)]
 
 
-def peak_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
-    """Bytes of the fullest rank. The first stage has the most in flight and the last has the logits, so no other can
-    hold more."""
+def end_stages(layers: Any, layout: Layout) -> tuple[Any, ...]:
+    """The stages that can be the fullest: the first has the most in flight, the last the logits, the second maybe a
+    layer more than the first."""
+    stages = layout.pp
+    if np.all(np.equal(stages, 1)):
+        return (0,)
+    lighter = np.greater(stages, 2) & np.less(stage_layers(layers, stages, 0), stage_layers(layers, stages, 1))
+    return (0, np.minimum(1, stages - 1), stages - 1) if np.any(lighter) else (0, stages - 1)
+
+
+def end_peaks(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> list[Peak]:
+    """The peaks of `end_stages`. `choices` as for `stage_peak`."""
     letter = choices.pop("convention", "B")
     work = _work(shape, batch, seq, layout, **{**_CHOICES, **choices})
-    first = _peak(work, 0, letter).total
-    if np.all(np.equal(work.layout.pp, 1)):
-        return first
-    return np.maximum(first, _peak(work, work.layout.pp - 1, letter).total)
+    return [_peak(work, stage, letter) for stage in end_stages(work.shape.layers, work.layout)]
+
+
+def peak_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+    """Bytes of the fullest rank."""
+    first, *others = (peak.total for peak in end_peaks(shape, batch, seq, layout, **choices))
+    for total in others:
+        first = np.maximum(first, total)
+    return first

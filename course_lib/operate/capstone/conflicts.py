@@ -56,7 +56,9 @@ class Conflict:
 def _job(
     recompute: str = "none", model: str = running_plan.MODEL, sequences: int = running_plan.SEQUENCES
 ) -> planner.Job:
-    return planner.Job(model=model, seq=running_plan.SEQ, sequences=sequences, recompute=recompute)
+    return planner.Job(
+        model=model, seq=running_plan.SEQ, sequences=sequences, recompute=recompute, software=planner.TAUGHT
+    )
 
 
 def _cluster(gpus: int = MANY) -> planner.Cluster:

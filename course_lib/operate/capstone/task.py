@@ -27,8 +27,8 @@ class Task:
     least_tokens: float | None = None  # that it must see; None: all of `tokens`
     seq: int = running_plan.SEQ  # tokens of a sequence
     sequences: int = running_plan.SEQUENCES  # global batch
-    days: float = 30.0  # deadline, failures included
-    usd: float = 90_000.0  # budget for device-hours
+    days: float = 28.0  # deadline, failures included
+    usd: float = 85_000.0  # budget for device-hours
     across_share: float = 1.0  # of the usual bandwidth between servers
     usd_per_hour: float | None = None  # of one device; None: the cluster's price
 
@@ -56,7 +56,13 @@ class Task:
 
     def job(self, recompute: str = "none", sequences: int | None = None) -> planner.Job:
         """One optimizer step as the planner takes it."""
-        return planner.Job(model=self.model, seq=self.seq, sequences=sequences or self.sequences, recompute=recompute)
+        return planner.Job(
+            model=self.model,
+            seq=self.seq,
+            sequences=sequences or self.sequences,
+            recompute=recompute,
+            software=planner.TAUGHT,
+        )
 
 
 @cache

@@ -112,7 +112,7 @@ def plan(
     Gradients are sent in the width in which the convention adds them up.
     """
     copies = state_convention(convention)
-    software = planner.Software(grad_bytes=copies.main_grads or copies.grads)  # what ranks add up
+    software = replace(planner.TAUGHT, grad_bytes=copies.main_grads or copies.grads)  # what ranks add up
     job = planner.Job(model=model, seq=seq, sequences=sequences, recompute=recompute, software=software)
     cluster = planner.cluster(device, gpus)
     if adapter is not None:
@@ -132,7 +132,7 @@ def plan(
         virtual=virtual,
         microbatches=count,
     )
-    uneven = planner.REASONS.index("pp times virtual does not divide the layers")
+    uneven = next(bit for bit, why in enumerate(planner.REASONS) if "the layers" in why)
     if words := planner.in_words(int(planner.faults(job, cluster, layout)) & ~(1 << uneven if virtual == 1 else 0)):
         raise ValueError("; ".join(words))
     mesh, net = Mesh({axis: sizes[axis] for axis in reversed(AXES)}), network(device)

@@ -5,7 +5,16 @@ Pure functions over frozen records; any number may be a numpy array. Each term o
 formula and source: `products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
 """
 
-from course_lib.parallel.planner.advice import binding, cost, degrees, explain, memory_parts, time_parts, verdict
+from course_lib.parallel.planner.advice import (
+    binding,
+    compared,
+    cost,
+    degrees,
+    explain,
+    memory_parts,
+    time_parts,
+    verdict,
+)
 from course_lib.parallel.planner.cluster import Cluster, Wire
 from course_lib.parallel.planner.clusters import cluster, names
 from course_lib.parallel.planner.commands import FRAMEWORKS, command
@@ -17,8 +26,8 @@ from course_lib.parallel.planner.estimating import (
     used_params,
     utilization,
 )
-from course_lib.parallel.planner.job import Job, Software
-from course_lib.parallel.planner.own_layout import judged
+from course_lib.parallel.planner.job import SOFTWARE, TAUGHT, Job, Software
+from course_lib.parallel.planner.own_layout import Published, judged, published
 from course_lib.parallel.planner.search import NoPlan, Plan, choices, layouts, one_of, pareto, search
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
 from course_lib.parallel.planner.traffic import strides, traffic
@@ -27,17 +36,21 @@ from course_lib.parallel.planner.validity import REASONS, faults, in_words, inva
 __all__ = [
     "FRAMEWORKS",
     "REASONS",
+    "SOFTWARE",
+    "TAUGHT",
     "Cluster",
     "Estimate",
     "Job",
     "NoPlan",
     "Plan",
+    "Published",
     "Software",
     "Step",
     "Wire",
     "binding",
     "choices",
     "cluster",
+    "compared",
     "cost",
     "command",
     "degrees",
@@ -57,6 +70,7 @@ __all__ = [
     "one_of",
     "pareto",
     "peak_memory",
+    "published",
     "search",
     "step_time",
     "time_parts",

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from course_lib.estimate.units import DAY, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.planner.estimating import memory_by_part
+from course_lib.parallel.planner.own_layout import Published
 from course_lib.parallel.planner.search import Plan
 
 CAUSES = {
@@ -29,6 +30,7 @@ def degrees(plan: Plan) -> str:
     """The layout in one line."""
     where = plan.layout
     words = [f"{name}={getattr(where, name)}" for name in ("tp", "cp", "pp", "dp", "ep") if getattr(where, name) > 1]
+    words += [f"replicas={where.replicas}"] * (where.replicas > 1)
     words += [f"zero={where.zero}", f"micro-batch={plan.job.sequences // (where.dp * where.microbatches)}"]
     several = "" if where.microbatches == 1 else "es"
     words += [f"{where.microbatches} micro-batch{several}", f"recompute={plan.job.recompute}"]
@@ -42,36 +44,26 @@ def binding(plan: Plan) -> str:
     return max(parts, key=lambda name: parts[name])
 
 
-PARTS = {
-    "weights": "weights",
-    "grads": "gradients",
-    "optimizer": "optimizer",
-    "gathered": "gathered weights",
-    "activations": "activations",
-    "recomputed": "a layer computed again",
-    "loss": "the logits' gradient",
-    "slack": "allocator and buffers",
-}
 SHOWN = 0.005  # of the whole: smaller parts are summed up as "the rest"
 
 
-def shares(parts: Mapping[str, float], words: Mapping[str, str]) -> dict[str, float]:
-    """Parts by their words, largest first, those below half a percent together as "the rest"."""
+def shares(parts: Mapping[str, float]) -> dict[str, float]:
+    """Parts, largest first, those below half a percent together as "the rest"."""
     whole = sum(parts.values())
     large = {name: each for name, each in parts.items() if each >= SHOWN * whole}
-    found = {words[name]: each for name, each in sorted(large.items(), key=lambda item: -item[1])}
+    found = dict(sorted(large.items(), key=lambda item: -item[1]))
     rest = whole - sum(large.values())
     return found | ({"the rest": rest} if rest > 0 else {})
 
 
 def memory_parts(plan: Plan) -> dict[str, float]:
     """Bytes of the fullest rank by purpose, in words."""
-    return shares(memory_by_part(plan.job, plan.layout), PARTS)
+    return shares(memory_by_part(plan.job, plan.layout))
 
 
 def time_parts(plan: Plan) -> dict[str, float]:
     """Seconds of a step by cause, in words."""
-    return shares({name: float(each) for name, each in plan.estimate.step.parts.items()}, CAUSES)
+    return shares({CAUSES[name]: float(each) for name, each in plan.estimate.step.parts.items()})
 
 
 def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
@@ -92,6 +84,17 @@ def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
             f"   {verdict(plan, best)}",
         ]
     return lines
+
+
+def compared(found: Published, best: Plan) -> str:
+    """What was published for this model on such devices, beside the plan, in a line."""
+    step, ahead = found.step, found.ahead(best)
+    same = f", predicted here at {number_text(found.plan.device_rate, 4)}" if found.plan else ""
+    return (
+        f"Published: {step.software} on {step.gpus:,} x {step.device}, {step.dtype}, sequences of {step.seq:,}, "
+        f"{step.layout}: {number_text(step.tokens_per_s, 4)} tokens/s a device{same}. The quickest plan is predicted "
+        f"at {number_text(best.device_rate, 4)}, {percent_text(abs(ahead), 2)} {'more' if ahead >= 0 else 'less'}."
+    )
 
 
 def cost(plan: Plan, tokens: float) -> str:

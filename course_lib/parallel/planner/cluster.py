@@ -25,6 +25,7 @@ class Cluster:
     peak: float  # FLOP/s, dense 16-bit: what utilization divides by
     matmul: float  # FLOP/s of large 16-bit products
     matmul_fp8: float  # FLOP/s of large 8-bit products; 0 if the device has none
+    matmul_fp4: float  # the same for 4 bits
     attention: float  # FLOP/s of fused attention's forward pass
     memory_rate: float  # bytes/s of elementwise kernels
     memory: float  # bytes of one device

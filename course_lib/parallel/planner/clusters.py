@@ -11,10 +11,12 @@ from typing import Any
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts.fact import rows
-from course_lib.estimate.units import GB, US, require_whole
+from course_lib.estimate.units import GB, US, GiB, require_whole
 from course_lib.parallel.planner.cluster import Cluster, Wire
 
 UNMEASURED = 0.78  # of the peak: the best measured product of a device that nobody measured, as of its neighbors
+USABLE = 0.9875  # of the printed capacity, whose "GB" are GiB: CUDA reports 39.5 GiB on an A100 40 GB, 79.25 on 80 GB
+FP4_RATE = 2.0  # times the 8-bit rate, of tensor cores that have 4-bit products (NVIDIA, B200 and GB200 data sheets)
 SAME_CHIP = {
     "A100 SXM 40GB": "A100 SXM 80GB",
     "H200 SXM": "H100 SXM",
@@ -24,6 +26,8 @@ MOST = 1_000_000  # devices
 # in a device's name
 NOISE = r"nvidia|amd|tesla|geforce|rtx|instinct|radeon|sxm\d*|nvlink|hbm\w*|gpus?|dgx|hgx|nvl\d+|tensor|core|x"
 PROCESSORS = {"A100": 108, "H100": 132, "H200": 132, "B200": 148, "B300": 148, "V100": 80}
+BLACKWELL = ("B200 SXM", "GB200", "B300 SXM", "GB300")
+RACKS, TRAY = ("GB200", "GB300"), 4  # devices of a server in a rack, whose servers share one NVLink domain
 PRICES = {"H100": "H100 hour", "A100": "A100 hour, specialty low", "H200": "H200 hour, specialty low"}
 
 
@@ -51,11 +55,20 @@ def cluster(of: str, gpus: int | None = None) -> Cluster:
     gpus = require_whole("gpus", count, "devices")
     if gpus > MOST:
         raise ValueError(f"{gpus:,} devices are more than {MOST:,}, the most that is planned.")
-    per_node = int(row["per_node"])
+    row = {**row, "per_node": str(per_node := _domain(row, gpus))}
     if gpus > per_node and gpus % per_node:
         lower = gpus // per_node * per_node
         raise ValueError(f"{gpus} devices do not fill servers of {per_node}; choose {lower} or {lower + per_node}.")
     return _built(row, gpus)
+
+
+def _domain(row: dict[str, str], gpus: int) -> int:
+    """Devices that the inside wire joins. Of a rack all, or so many whole servers that they divide the devices: 256 run
+    as 4 x 64."""
+    most = int(row["per_node"])
+    if gpus <= most or row["device"] not in RACKS:
+        return most
+    return next((size for size in range(most, TRAY, -TRAY) if gpus % size == 0), most)
 
 
 def _parsed(of: str) -> tuple[int | None, str]:
@@ -149,9 +162,10 @@ def _built(row: dict[str, str], gpus: int) -> Cluster:
         peak=peak,
         matmul=share * best,
         matmul_fp8=float(row["fp8_share"]) * fp8,
+        matmul_fp4=FP4_RATE * float(row["fp8_share"]) * fp8 if row["device"] in BLACKWELL else 0.0,
         attention=float(row["attention_share"]) * share * best,
         memory_rate=float(row["memory_gb_s"]) * GB,
-        memory=float(device.memory),
+        memory=USABLE * GiB / GB * float(device.memory),
         processors=PROCESSORS[family],
         usd_per_hour=float(facts.price(price)) if price else 0.0,
         source=row["source"],

@@ -5,6 +5,7 @@ import math
 
 from course_lib.estimate import facts
 from course_lib.estimate.memory import Shape, count_params, shape
+from course_lib.parallel.planner.clusters import RACKS, TRAY
 from course_lib.parallel.planner.search import Plan
 
 TITAN_SCHEDULES = {
@@ -65,7 +66,6 @@ COURSE_SIZES = {  # parameters, layers and heads of keys of `course run train --
     "3b": (3e9, 36, 20),
     "7b": (7e9, 32, 32),
 }
-TRAYS = ("GB200", "GB300")  # a rack of 72 devices has servers of four, each its own host
 STEPS = 100  # that a printed command trains
 
 
@@ -79,12 +79,22 @@ def micro(plan: Plan) -> int:
     return int(plan.job.sequences // (plan.layout.dp * plan.layout.microbatches))
 
 
+def _less(plan: Plan) -> int:
+    """Layers that the first and the last stage have less than others: 1 where embedding and head count as layers."""
+    return int(plan.job.shape.layers % (plan.layout.pp * plan.layout.virtual) > 0)
+
+
+def _chunk(plan: Plan) -> int:
+    """Layers of one chunk, embedding and head among them where they count."""
+    return (plan.job.shape.layers + 2 * _less(plan)) // plan.layout.pp // plan.layout.virtual
+
+
 def torchtitan(plan: Plan) -> list[str]:
     """Flags of torchtitan, whose FSDP shards over all data ranks of a replica. A model that it lacks is one to write:
     MODULE, CONFIG."""
     where, job = plan.layout, plan.job
     if job.dtype != "bf16":
-        raise ValueError("torchtitan chooses fp8 in a model's CONFIG, not on the command line.")
+        raise ValueError(f"torchtitan chooses {job.dtype} in a model's CONFIG, not on the command line.")
     flags = [
         _known(TITAN_MODELS, plan) or "--module MODULE --config CONFIG",
         f"--parallelism.data_parallel_shard_degree {where.dp // where.replicas}",
@@ -108,13 +118,11 @@ def torchtitan(plan: Plan) -> list[str]:
         flags.append(f"--parallelism.pipeline_parallel_schedule {TITAN_SCHEDULES[where.schedule]}")
         flags += [
             f"--parallelism.num_pp_microbatches {where.microbatches}",
-            "--parallelism.pipeline_parallel_first_stage_less_layers 0",  # the default is 1 each
-            "--parallelism.pipeline_parallel_last_stage_less_layers 0",
+            f"--parallelism.pipeline_parallel_first_stage_less_layers {_less(plan)}",
+            f"--parallelism.pipeline_parallel_last_stage_less_layers {_less(plan)}",
         ]
         if where.virtual > 1:
-            flags.append(
-                f"--parallelism.pipeline_parallel_layers_per_stage {job.shape.layers // where.pp // where.virtual}"
-            )
+            flags.append(f"--parallelism.pipeline_parallel_layers_per_stage {_chunk(plan)}")
     flags.append(f"activation-checkpoint:{job.recompute}")  # a subcommand: it comes last
     return ["torchrun", *_workers(plan), "-m torchtitan.train", *flags]
 
@@ -131,10 +139,10 @@ def megatron(plan: Plan) -> list[str]:
         f"--seq-length {int(job.seq)} --max-position-embeddings {max(int(job.seq), int(one.learned_positions))}",
         *_megatron_model(one),
         f"--mock-data --tokenizer-type NullTokenizer --vocab-size {one.vocab} --train-iters {STEPS} --lr 1e-4",
-        "--bf16" if job.dtype == "bf16" else "--bf16 --fp8-format hybrid",
+        {"bf16": "--bf16", "fp8": "--bf16 --fp8-format hybrid", "fp4": "--bf16 --fp4-format e2m1"}[job.dtype],
     ]
     if where.sp:
-        flags.append("--sequence-parallel")
+        flags += ["--sequence-parallel"] + ["--tp-comm-overlap"] * job.software.overlap_tp
     if where.zero == 3:
         if where.pp > 1 or where.ep > 1 or where.replicas > 1:
             raise ValueError("Megatron-LM's --use-torch-fsdp2 goes with neither pipelines, experts nor replicas.")
@@ -144,14 +152,23 @@ def megatron(plan: Plan) -> list[str]:
     elif where.zero:
         flags.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
     if where.virtual > 1:
-        flags.append(f"--num-layers-per-virtual-pipeline-stage {one.layers // where.pp // where.virtual}")
+        flags.append(f"--num-layers-per-virtual-pipeline-stage {_chunk(plan)}")
+    if _less(plan):
+        flags.append("--account-for-embedding-in-pipeline-split --account-for-loss-in-pipeline-split")
     if where.ep > 1:
         flags.append(f"--expert-model-parallel-size {where.ep}")
     if job.recompute == "full":
         flags.append("--recompute-granularity full --recompute-method uniform --recompute-num-layers 1")
     elif job.recompute == "selective":
-        flags.append("--recompute-granularity selective")
+        flags.append(f"--recompute-granularity selective --recompute-modules {' '.join(_modules(plan))}")
     return ["torchrun", *_workers(plan), "pretrain_gpt.py", *flags]
+
+
+def _modules(plan: Plan) -> list[str]:
+    """Megatron Core's names of what selective recomputation repeats."""
+    names = {"core": "core_attn", "norm": "layernorm", "mlp": "moe" if plan.job.shape.experts else "mlp"}
+    fused = plan.job.software.attention != "unfused"  # whose backward pass computes the scores anyway
+    return [names[each] for each in plan.job.software.selective if each in names and not (fused and each == "core")]
 
 
 MEGATRON_LACKS = {  # what a model has, and Megatron-LM's options cannot say: field, value, words
@@ -201,6 +218,8 @@ def _megatron_experts(one: Shape) -> list[str]:
         flags.append(f"--moe-shared-expert-intermediate-size {one.shared_ffn}")
     flags += ["--moe-shared-expert-gate"] * bool(one.shared_gate)
     flags += ["--moe-router-score-function sigmoid --moe-router-enable-expert-bias"] * bool(one.router_bias)
+    if one.router_groups > 1:
+        flags.append(f"--moe-router-num-groups {one.router_groups} --moe-router-group-topk {one.groups_visited}")
     if one.dense_layers or one.expert_every > 1:
         dense = f"[0]*{one.dense_layers}+" if one.dense_layers else ""
         rest = (
@@ -219,7 +238,9 @@ def bridge(plan: Plan) -> list[str]:
     if recipe is None:
         raise ValueError("Megatron-Bridge has no recipe of this model; write one with AutoBridge.from_hf_config.")
     if job.dtype != "bf16":
-        raise ValueError("Megatron-Bridge chooses fp8 by the name of a recipe; the one of this plan trains in bf16.")
+        raise ValueError(
+            f"Megatron-Bridge chooses {job.dtype} by the name of a recipe; the one of this plan trains in bf16."
+        )
     flags = [
         f"--recipe {recipe} --mode pretrain --dataset mock --max_steps {STEPS}",
         f"--global_batch_size {int(job.sequences)} --micro_batch_size {micro(plan)} --seq_length {int(job.seq)}",
@@ -236,6 +257,9 @@ def bridge(plan: Plan) -> list[str]:
         overrides.append(f"ddp.use_distributed_optimizer={'true' if where.zero else 'false'}")
     overrides.append(f"model.recompute_granularity={'null' if job.recompute == 'none' else job.recompute}")
     overrides += ["model.recompute_method=uniform", "model.recompute_num_layers=1"] * (job.recompute == "full")
+    overrides += [f"model.recompute_modules=[{','.join(_modules(plan))}]"] * (job.recompute == "selective")
+    ends = ("model.account_for_embedding_in_pipeline_split=true", "model.account_for_loss_in_pipeline_split=true")
+    overrides += [*ends] * _less(plan)
     return ["torchrun", *_workers(plan), "scripts/training/run_recipe.py", *flags, *overrides]
 
 
@@ -248,6 +272,8 @@ def course(plan: Plan) -> list[str]:
     where, job = plan.layout, plan.job
     if where.ep > 1 or job.shape.experts:
         raise ValueError("course run has no mixtures of experts; choose a dense model.")
+    if job.dtype == "fp4":
+        raise ValueError("course run has no 4-bit products; choose fp8 or bf16.")
     if where.virtual not in (1, 2):
         raise ValueError("course run interleaves two chunks of layers on a stage, and not more.")
     data = {"fsdp": where.dp // where.replicas, "ddp": where.replicas} if where.zero == 3 else {"ddp": where.dp}
@@ -276,7 +302,7 @@ def course(plan: Plan) -> list[str]:
 
 def _workers(plan: Plan) -> list[str]:
     """torchrun's own flags. The same line runs on every server; replace FIRST_SERVER by the name of the first."""
-    per_node = min(plan.cluster.gpus, 4 if plan.cluster.device in TRAYS else plan.cluster.per_node)
+    per_node = min(plan.cluster.gpus, TRAY if plan.cluster.device in RACKS else plan.cluster.per_node)
     nodes = plan.cluster.gpus // per_node
     meeting = ["--rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"] if nodes > 1 else []
     return [f"--nnodes {nodes} --nproc-per-node {per_node}", *meeting]

@@ -11,7 +11,11 @@ LAST_WAVE = 0.25  # of a wave, lost on average because the last wave of tiles is
 KERNEL_SECONDS = 2e-6  # from the end of a kernel to the start of the next on the device
 EAGER = 3.0  # times the elementwise bytes of fused kernels: casts and copies that fusion avoids
 FLASH_BACKWARD = 0.8  # of the forward pass's rate that fused attention's backward pass reaches, Dao (2023)
-NATIVE_ATTENTION = 1.8  # times the rate of "flash" in kernels rewritten for Hopper and later, Shah et al. (2024)
+NATIVE_ATTENTION = 1.65  # times the rate of "flash" in kernels rewritten for Hopper and later, Shah et al. (2024)
 ASYNC_TP_HIDES = 0.5  # of tensor-parallel messages that leave in parts between parts of the products
 HOST_BACKWARD = 1.8  # times a forward pass's launches that a backward pass needs
-MESSAGE_SECONDS = 20e-6  # latency of a message between pipeline stages
+MESSAGE_SECONDS = 20e-6  # latency of a message between neighbors of a pipeline or of a ring of context ranks
+MIXTURE_LAUNCH = (
+    2.5e-3  # s, forward and again backward, until the processor knows how many rows each expert has and has
+)
+#   launched its kernels; the all-to-all runs meanwhile

@@ -1,16 +1,15 @@
 """Everything about a layout at once: time, memory, utilization, tokens a second, dollars, and whether it can run."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
 
 from course_lib.estimate.compute import attention_flops_per_token, mfu
-from course_lib.estimate.memory.frameworks import slack_bytes
+from course_lib.estimate.memory.activation_terms import KERNELS
+from course_lib.estimate.memory.frameworks import TrainingRun, peak_terms, predicted_bytes, slack_bytes
 from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params
-from course_lib.estimate.memory.stage_peaks import PeakChoices, peak_bytes, stage_peak
-from course_lib.estimate.running_plan import CONVENTION
 from course_lib.estimate.units import HOUR
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.job import Job
@@ -44,32 +43,31 @@ class Estimate:
 
 
 def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Any:
-    """Bytes of the fullest rank: the terms of `memory.peak_bytes`, with a framework's slack and buffers.
-
-    State is that of the running plan. Slack and buffers are torchtitan's, chosen on half of its published rows.
-    """
-    terms = peak_bytes(job.shape, np.ceil(micro_batch(job, layout)), job.seq, layout, **_memory_choices(job))
-    return terms + slack_bytes(terms)
+    """Bytes of the fullest rank in the job's software: `memory.frameworks`, with its slack and buffers."""
+    return predicted_bytes(job.software.memory, _run(job, layout))
 
 
-def _memory_choices(job: Job) -> PeakChoices:
-    return {
-        "convention": CONVENTION,
-        "kernels": "paper" if job.software.attention == "unfused" else "flash",
-        "dropout": job.software.dropout,
-        "checkpointing": job.recompute,
-        "loss": "paper",
-    }
+def _run(job: Job, layout: Layout) -> TrainingRun:
+    """The job as its software's memory sees it."""
+    software = job.software
+    fused = "fused-fp8" if job.dtype != "bf16" else "fused"
+    kernels = KERNELS[{"unfused": "paper", "flash": "flash", "native": fused}[software.attention]]
+    return TrainingRun(
+        shape=job.shape,
+        layout=layout,
+        batch=np.ceil(micro_batch(job, layout)).astype(int),
+        seq=job.seq,
+        checkpointing=job.recompute,
+        kernels=replace(kernels, selective=software.selective),
+        dropout=software.dropout,
+        words=frozenset(("compiled", "compiled loss") if software.kernels == "fused" else ()),
+    )
 
 
 def memory_by_part(job: Job, layout: Layout) -> dict[str, float]:
     """Bytes of the fullest rank of one layout by purpose; their sum is `peak_memory`."""
-    batch, choices = int(np.ceil(micro_batch(job, layout))), _memory_choices(job)
-    ends = {0, int(layout.pp) - 1}
-    peaks = [stage_peak(job.shape, batch, job.seq, layout, **(choices | PeakChoices(stage=stage))) for stage in ends]
-    fullest = max(peaks, key=lambda peak: float(peak.total))
-    parts = {each.name: float(getattr(fullest, each.name)) for each in fields(fullest)}
-    return parts | {"slack": float(slack_bytes(fullest.total))}
+    parts = peak_terms(job.software.memory, _run(job, layout))
+    return parts | {"allocator and buffers": float(slack_bytes(sum(parts.values()), job.software.memory))}
 
 
 def used_params(job: Job) -> float:

@@ -11,32 +11,80 @@ from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
 from course_lib.estimate.units import require, require_whole
 
-DTYPES = ("bf16", "fp8")
+DTYPES = ("bf16", "fp8", "fp4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Software:
-    """How a framework runs a step. Each field is a property that its documentation or code states, but for `launch`."""
+    """How a framework runs a step: current Megatron Core by default. Each field is a property that its documentation or
+    code states, but for `launch`."""
 
-    name: str = "current"
-    attention: str = (
-        "flash"  # "native": rewritten for the chip; "unfused": the scores are written to memory and read again
-    )
+    name: str = "megatron-core"
+    memory: str = "megatron"  # whose peak memory it has, in `memory.frameworks`
+    attention: str = "native"  # rewritten for Hopper and later; "flash"; "unfused": the scores pass through memory
+    fused_casts: bool = True  # the nonlinearity, and its gradient, are written in 8 bits where products need that
     kernels: str = "fused"  # "eager": every elementwise operation reads and writes memory on its own
     dropout: bool = False
     overlap_dp: bool = True  # gradients are reduced, and weights gathered, while other layers compute
-    overlap_tp: bool = False  # tensor-parallel messages travel in parts, between parts of the products
-    overlap_pp: bool = False  # stages exchange activations while they compute
+    overlap_tp: bool = True  # tensor-parallel messages travel in parts, between parts of the products
+    overlap_pp: bool = True  # interleaved stages exchange activations while they compute
     regather: bool = (
         False  # count the gathers that sequence parallelism repeats backward; Megatron-LM hides them behind a product
     )
     split_messages: bool = True  # a tensor-parallel rank sends its share of the activations to the next stage
     fused_adding: bool = True  # weight gradients are added up inside the product, not by a kernel of their own
-    selective: str = (
-        "core"  # selective recomputation repeats attention's core; "products": every second product, and kernels
-    )
+    selective: tuple[str, ...] = ("core", "norm", "mlp")  # what it recomputes; "products": every second product
+    schedules: tuple[str, ...] = ("1f1b", "interleaved")  # of pipelines, that a search tries
+    replicates: bool = False  # HSDP: full sharding inside a server, replicas across
     grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
-    launch: float = 0.4e-3  # s in which the processor launches the kernels of one layer's forward pass
+    blocking: bool = False  # CUDA_LAUNCH_BLOCKING=1: a kernel is launched when the one before has ended
+    launch: float = 0.3e-3  # s in which the processor launches the kernels of one layer's forward pass
+
+
+# what the chapters plan with: Megatron Core without its options of overlap, and memory as chapters 02 and 10 count
+TAUGHT = Software(memory="course", overlap_tp=False, overlap_pp=False, selective=("core",))
+SOFTWARE = {  # by the name that `course plan --software` takes; each has published step times in `course bench planner`
+    "megatron-core": Software(),
+    "torchtitan": Software(
+        name="torchtitan",
+        memory="torchtitan",
+        attention="flash",
+        overlap_tp=False,
+        overlap_pp=False,
+        split_messages=False,
+        fused_adding=False,
+        selective=("products",),
+        schedules=("1f1b", "interleaved", "zb_v"),
+        replicates=True,
+        launch=0.4e-3,
+    ),
+    "nanotron": Software(
+        name="nanotron",
+        memory="nanotron",
+        attention="flash",
+        kernels="eager",
+        overlap_dp=False,
+        overlap_tp=False,
+        overlap_pp=False,
+        split_messages=False,
+        fused_adding=False,
+        selective=("core",),
+        launch=1.4e-3,
+    ),
+    "course": Software(
+        name="course",
+        memory="course",
+        attention="flash",
+        kernels="eager",
+        overlap_tp=False,
+        overlap_pp=False,
+        split_messages=False,
+        fused_adding=False,
+        selective=("core",),
+        replicates=True,
+        launch=0.9e-3,
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +94,10 @@ class Job:
     model: Any  # a name or a config's path for `memory.find_model`, or anything for `memory.shape`
     seq: Any  # tokens of a sequence
     sequences: Any  # global batch
-    dtype: str = "bf16"  # "fp8": the products of the layers have 8-bit inputs
-    recompute: str = "none"  # "selective": the core of attention; "full": whole layers
+    dtype: str = "bf16"  # "fp8", "fp4": the products of the layers have 8-bit or 4-bit inputs
+    recompute: str = "none"  # "selective": what the software's `selective` says; "full": whole layers
     causal: bool = True
-    software: Software = field(default_factory=Software)
+    software: Any = field(default_factory=Software)  # or a name of `SOFTWARE`
 
     def __post_init__(self) -> None:
         found = find_model(self.model) if isinstance(self.model, str) else self.model
@@ -57,6 +105,10 @@ class Job:
         require_whole("seq", self.seq, "tokens")
         require("sequences", self.sequences, "sequences")
         known_checkpointing(self.recompute)
+        if isinstance(self.software, str):
+            if self.software not in SOFTWARE:
+                raise ValueError(f"No software {self.software!r}; choose from {', '.join(SOFTWARE)}.")
+            object.__setattr__(self, "software", SOFTWARE[self.software])
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype is {self.dtype!r}; choose from {', '.join(DTYPES)}.")
 
@@ -71,4 +123,4 @@ class Job:
         return self.sequences * self.seq
 
 
-__all__ = ["CHECKPOINTING", "DTYPES", "Job", "Software"]
+__all__ = ["CHECKPOINTING", "DTYPES", "SOFTWARE", "TAUGHT", "Job", "Software"]

@@ -11,9 +11,9 @@ import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
 from course_lib.parallel.planner.cluster import Cluster
-from course_lib.parallel.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION
+from course_lib.parallel.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION, TILE
 from course_lib.parallel.planner.job import Job
-from course_lib.parallel.planner.products import aligned_share, layer_seconds
+from course_lib.parallel.planner.products import aligned_share, busy_waves, layer_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,15 @@ class Pass:
     forward: Any
     backward: Any  # of inputs and weights together
     weights: Any = 0.0  # the weights' part of `backward`
+    mlp: Any = 0.0  # the MLP's part of `forward`
 
 
 def layer_rate(job: Job, cluster: Cluster) -> float:
     """FLOP/s of the layers' large products."""
-    if job.dtype == "fp8" and not cluster.matmul_fp8:
-        raise ValueError(f"{cluster.device} has no measured fp8 rate; use dtype='bf16'.")
-    return cluster.matmul_fp8 if job.dtype == "fp8" else cluster.matmul
+    rate = {"bf16": cluster.matmul, "fp8": cluster.matmul_fp8, "fp4": cluster.matmul_fp4}[job.dtype]
+    if not rate:
+        raise ValueError(f"{cluster.device} has no measured {job.dtype} rate; use dtype='bf16'.")
+    return rate
 
 
 def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
@@ -42,7 +44,8 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     tokens = batch * job.seq / layout.cp
     query, kv = one.query_width / tp, one.kv_width_on(tp)
     out = one.value_width / tp
-    sites = [(tokens, out, one.hidden, out, 1), *_mlp(job, layout, tokens)]
+    inner = _mlp(job, layout, tokens)
+    sites = [*inner, (tokens, out, one.hidden, out, 1)]
     if one.latent:  # down to the compressed widths on every rank, and up to this rank's heads
         entry = one.query_latent or one.hidden
         down = one.query_latent + one.latent + one.rotary_dim
@@ -50,13 +53,14 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
         sites.append((tokens, one.latent, one.heads / tp * one.plain_dim + out, out, 1))
     else:
         sites.append((tokens, one.hidden, query + 2 * kv, query, 1))
-    width = 1.0 if job.dtype == "fp8" else 2.0
-    forward = inputs = weights = 0.0
-    for rows, k, n, narrow, times in sites:
+    width = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5}[job.dtype]
+    forward = inputs = weights = mlp = 0.0
+    for place, (rows, k, n, narrow, times) in enumerate(sites):
         rate = layer_rate(job, cluster) * aligned_share(narrow)
         out, back, update = layer_seconds(rows, k, n, cluster, rate, width)
         forward, inputs, weights = forward + times * out, inputs + times * back, weights + times * update
-    return Pass(forward, inputs + weights, weights)
+        mlp = forward if place < len(inner) else mlp
+    return Pass(forward, inputs + weights, weights, mlp)
 
 
 def _mlp(job: Job, layout: Layout, tokens: Any) -> list[tuple[Any, Any, Any, Any, Any]]:
@@ -83,7 +87,8 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     """Scores, softmax and weighted sum.
 
     Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023), less in layers with a
-    window. Unfused: all s² scores pass
+    window; a tile of queries on each processor at a time. Context ranks compute as many parts as they are, and merge
+    each into the sum (8 bytes forward, 12 backward). Unfused: all s² scores pass
     through memory in 13 bytes forward (write, softmax, dropout, read) and 20 backward, each product at the rate of its
     head width.
     """
@@ -92,9 +97,13 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     flops = 2.0 * scores * (one.key_dim + one.value_width / one.heads) * one.attended(job.seq)
     if software.attention != "unfused":
         seen = flops * (0.5 if job.causal else 1.0)
-        seen = seen / (NATIVE_ATTENTION if software.attention == "native" else 1.0)
-        forward = seen / cluster.attention
-        return Pass(forward + KERNEL_SECONDS, 2.5 * seen / (cluster.attention * FLASH_BACKWARD) + KERNEL_SECONDS)
+        native = software.attention == "native" and cluster.matmul_fp8  # older chips have flash kernels alone
+        seen = seen / (NATIVE_ATTENTION if native else 1.0)
+        tiles = batch * one.heads / layout.tp * np.ceil(job.seq / layout.cp / TILE)
+        forward = seen / cluster.attention * busy_waves(tiles, cluster) * cluster.processors / tiles
+        merged = batch * job.seq * (1 - 1 / layout.cp) * one.value_width / layout.tp / cluster.memory_rate
+        kernels = layout.cp * KERNEL_SECONDS
+        return Pass(forward + 8 * merged + kernels, 2.5 * forward / FLASH_BACKWARD + 12 * merged + kernels)
     rate = cluster.matmul * aligned_share(one.head_dim)
     forward = flops / rate + 13 * scores / cluster.memory_rate + 4 * KERNEL_SECONDS
     return Pass(forward, 2 * flops / rate + 20 * scores / cluster.memory_rate + 8 * KERNEL_SECONDS)
@@ -104,8 +113,9 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     """Norms, residuals, dropout, the nonlinearity and rotary positions, by the bytes that they read and write.
 
     In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a
-    layer. In b s f: the nonlinearity 4 and 6, a gated one 6 and 10. A mixture sorts top_k copies of the tokens by
-    expert and back: 8 and 8 for each.
+    layer. In b s f: the nonlinearity 4 and 6, a gated one 6 and 10. A mixture sorts top_k copies of the tokens by rank
+    and by expert, and back: 16 and 16 for each. In 8 bits each input of a product that no norm or nonlinearity
+    writes, and each gradient, is read and written in both orders: 4.
     """
     one, software = job.shape, job.software
     tokens = batch * job.seq / layout.cp
@@ -114,10 +124,24 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Pass:
     gate = (6, 10) if one.gated else (4, 6)
     times = EAGER if software.kernels == "eager" else 1.0
     turned = 4 * tokens * (one.query_width / layout.tp + one.kv_width_on(layout.tp))
-    copies = 8 * residual * one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
-    forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + turned + copies
-    backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + turned + copies
-    return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate)
+    sorted_ = residual * one.top_k * one.expert_layers / one.layers if np.any(one.experts) else 0.0
+    cast = (0, 0)
+    if job.dtype != "bf16":
+        wide, late = tokens * (one.query_width / layout.tp + 2 * one.kv_width_on(layout.tp)), not software.fused_casts
+        cast = (
+            4 * (tokens * one.value_width / layout.tp + late * inner + sorted_),
+            4 * (2 * residual + wide + late * (2 if one.gated else 1) * inner + sorted_),
+        )
+    forward = times * ((20 + 2 * drop) * residual + gate[0] * inner) + turned + 16 * sorted_ + cast[0]
+    backward = times * ((28 + 10 * drop) * residual + gate[1] * inner) + turned + 16 * sorted_ + cast[1]
+    mlp = times * gate[0] * inner + 16 * sorted_
+    return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate, mlp=mlp / cluster.memory_rate)
+
+
+def norms_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+    """Seconds of a layer's two norms forward: each reads and writes b s h."""
+    tokens = batch * job.seq / layout.cp
+    return 2 * 4 * tokens * job.shape.hidden / layout.sp_ways / cluster.memory_rate
 
 
 def _inner(job: Job, layout: Layout) -> Any:

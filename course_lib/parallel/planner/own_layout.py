@@ -1,11 +1,15 @@
 """A layout that somebody wrote down, such as "tp=8, pp=4, zero=1, microbatches=64, recompute=full", as a plan to be
 judged."""
 
+import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from course_lib.estimate import facts
 from course_lib.estimate.memory.layout import CHUNKED, SCHEDULES, Layout
+from course_lib.estimate.memory.shapes import shape
 from course_lib.parallel.planner.cluster import Cluster
+from course_lib.parallel.planner.clusters import cluster as make_cluster
 from course_lib.parallel.planner.estimating import estimate
 from course_lib.parallel.planner.job import CHECKPOINTING, Job
 from course_lib.parallel.planner.search import NoPlan, Plan
@@ -46,6 +50,36 @@ def judged(text: str, job: Job, cluster: Cluster) -> Plan:
         )
         raise NoPlan(f"This layout cannot run: {'; '.join(in_words(int(found.faults)))}.{held}")
     return Plan(job=job, cluster=cluster, layout=where, estimate=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What was printed for a model on a device, and what the planner says of the same layout."""
+
+    step: facts.PublishedStep
+    plan: Plan | None  # the printed layout as it is predicted here; None if it cannot run
+
+    def ahead(self, best: Plan) -> float:
+        """How much more tokens a second a device handles under a plan, as it is predicted: 0.1 is a tenth more."""
+        return best.device_rate / self.step.tokens_per_s - 1
+
+
+def published(job: Job, cluster: Cluster) -> Published | None:
+    """The published step of this model and number format on such devices, the one of the nearest number of them."""
+    same = [
+        each
+        for each in facts.steps()
+        if (each.device, each.dtype) == (cluster.device, job.dtype) and shape(each.model) == job.shape
+    ]
+    if not same:
+        return None
+    step = min(same, key=lambda each: abs(math.log(each.gpus / cluster.gpus)))
+    run = replace(job, seq=step.seq, sequences=step.sequences)
+    try:
+        plan = judged(step.layout, run, make_cluster(cluster.name, step.gpus))
+    except NoPlan:
+        plan = None
+    return Published(step=step, plan=plan)
 
 
 def _parsed(text: str) -> dict[str, str]:

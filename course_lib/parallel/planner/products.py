@@ -15,11 +15,15 @@ def aligned_share(width: Any) -> Any:
     return np.where(blocks == np.floor(blocks), 1.0, UNALIGNED_SHARE)
 
 
-def _tiled(tiles: Any, depth: Any, cluster: Cluster, rate: Any) -> Any:
-    """Seconds of so many tiles, each `depth` deep: the processors take one each, wave after wave, and the last wave is
-    not full."""
+def busy_waves(tiles: Any, cluster: Cluster) -> Any:
+    """Waves of so many tiles: the processors take one each, wave after wave, and the last wave is not full."""
     waves = tiles / cluster.processors
-    busy = np.where(waves > 1, waves + LAST_WAVE, 1.0)
+    return np.where(waves > 1, waves + LAST_WAVE, 1.0)
+
+
+def _tiled(tiles: Any, depth: Any, cluster: Cluster, rate: Any) -> Any:
+    """Seconds of so many tiles, each `depth` deep."""
+    busy = busy_waves(tiles, cluster)
     return busy * depth * (2.0 * cluster.processors * TILE * TILE) / rate
 
 

@@ -38,6 +38,11 @@ class Plan:
         """Bytes of the fullest rank."""
         return float(self.estimate.memory)
 
+    @property
+    def device_rate(self) -> float:
+        """Tokens a second on one device."""
+        return float(self.estimate.tokens_per_second) / self.cluster.gpus
+
     def days(self, tokens: float) -> float:
         """Days until the run has seen this many tokens, without failures."""
         return tokens / float(self.estimate.tokens_per_second) / DAY
@@ -73,7 +78,9 @@ def layouts(
         for cp in divisors(int(job.seq), cluster.gpus // tp):
             if cluster.gpus % (tp * cp):
                 continue
-            for pp in divisors(one.layers, cluster.gpus // (tp * cp)):
+            for pp in sorted(
+                {*divisors(one.layers, most := cluster.gpus // (tp * cp)), *divisors(one.layers + 2, most)}
+            ):
                 if cluster.gpus % (tp * cp * pp):
                     continue
                 found += _rest(job, cluster, schedule, zero, tp, cp, pp)
@@ -84,7 +91,8 @@ def layouts(
             f"{cluster.gpus}."
         )
     columns = np.array(found, dtype=np.int64).T
-    values = dict(zip(("tp", "cp", "pp", "dp", "ep", "zero", "virtual", "microbatches"), columns, strict=True))
+    names = ("tp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches")
+    values = dict(zip(names, columns, strict=True))
     return Layout(sp=values["tp"] > 1, schedule=schedule, **values)
 
 
@@ -98,7 +106,9 @@ def _rest(
     replica = int(job.sequences) // dp
     experts = int(job.shape.experts)
     ways = [ep for ep in divisors(experts) if (dp * cp) % ep == 0] if experts else [1]
-    chunks = divisors(job.shape.layers // pp) if schedule in CHUNKED and pp > 1 else [1]
+    servers = dp * cp * tp // cluster.per_node  # that hold a stage's ranks: HSDP shards inside each
+    layers = job.shape.layers + 2 * (job.shape.layers % pp > 0)  # embedding and head count where layers do not divide
+    chunks = divisors(layers // pp) if schedule in CHUNKED and pp > 1 else [1]
     for microbatches in divisors(replica):
         if replica // microbatches > 64:  # sequences in a micro-batch: larger ones never fit and never help
             continue
@@ -107,7 +117,9 @@ def _rest(
                 continue
             for ep in ways:
                 for stage in zero:
-                    yield tp, cp, pp, dp, ep, stage, virtual, microbatches
+                    yield tp, cp, pp, dp, ep, stage, 1, virtual, microbatches
+                    if stage == 3 and job.software.replicates and servers > 1 and dp % servers == 0:
+                        yield tp, cp, pp, dp, ep, stage, servers, virtual, microbatches
 
 
 def one_of(layout: Layout, index: int) -> Layout:
@@ -143,7 +155,7 @@ def search(
     tokens: float | None = None,
     deadline: float | None = None,
     max_usd: float | None = None,
-    schedules: Sequence[str] = ("1f1b", "interleaved"),
+    schedules: Sequence[str] = (),
     recompute: Sequence[str] = RECOMPUTE,
 ) -> list[Plan]:
     """The quickest plans that fit, one for each set of degrees, best first.
@@ -170,10 +182,10 @@ def search(
 Tried = list[tuple[Job, Layout, Estimate]]
 
 
-def tried(
-    job: Job, cluster: Cluster, schedules: Sequence[str] = ("1f1b", "interleaved"), recompute: Sequence[str] = RECOMPUTE
-) -> Tried:
-    """Every layout with its estimate, as arrays, one entry for each recomputation and schedule."""
+def tried(job: Job, cluster: Cluster, schedules: Sequence[str] = (), recompute: Sequence[str] = RECOMPUTE) -> Tried:
+    """Every layout with its estimate, as arrays, one entry for each recomputation and schedule: by default, all
+    schedules that the job's software has."""
+    schedules = schedules or job.software.schedules
     jobs = [replace(job, recompute=word) for word in recompute]
     spaces = [layouts(job, cluster, schedule=schedule) for schedule in schedules]
     return [(here, many, estimate(here, cluster, many)) for here in jobs for many in spaces]

@@ -12,9 +12,9 @@ import numpy as np
 from course_lib.estimate.memory.layout import Layout
 from course_lib.parallel.planner.bubbles import idle_seconds
 from course_lib.parallel.planner.cluster import Cluster
-from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD
+from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD, MIXTURE_LAUNCH
 from course_lib.parallel.planner.job import Job
-from course_lib.parallel.planner.layers import Pass, attention, elementwise, head, matmuls
+from course_lib.parallel.planner.layers import Pass, attention, elementwise, head, matmuls, norms_seconds
 from course_lib.parallel.planner.traffic import (
     context_seconds,
     data_seconds,
@@ -77,26 +77,30 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
     product, scores, rest = (each(job, cluster, layout, batch) for each in (matmuls, attention, elementwise))
     hidden = ASYNC_TP_HIDES if job.software.overlap_tp else 0.0
     tensor = tuple((1 - hidden) * talk for talk in tensor_seconds(job, cluster, layout, batch))
-    context = _behind(scores, context_seconds(job, cluster, layout, batch))
+    keys, latency = context_seconds(job, cluster, layout, batch)
+    context = tuple(latency * n + part for n, part in zip((1, 2), _behind(scores, (keys, 2 * keys)), strict=True))
     expert = expert_seconds(job, cluster, layout, batch)
-    again, talk_again = _recomputed(job, product, scores, rest, tensor, expert)
+    norms = norms_seconds(job, cluster, layout, batch)
+    again, talk_again = _recomputed(job, norms, product, scores, rest, tensor, expert)
     talk = (tensor[0] + context[0] + expert[0], tensor[1] + context[1] + expert[1] + talk_again)
     device = (
         product.forward + scores.forward + rest.forward + talk[0],
         product.backward + scores.backward + rest.backward + again + talk[1],
     )
     launches = job.software.launch, job.software.launch * (HOST_BACKWARD + (job.recompute == "full"))
-    forward, backward = (_both(each, host) for each, host in zip(device, launches, strict=True))
-    full = 1 + (job.recompute == "full")
+    waits = np.maximum(MIXTURE_LAUNCH * job.shape.expert_layers / job.shape.layers - expert[0], 0.0)
+    both = np.add if job.software.blocking else _both
+    forward, backward = (both(each, host) + waits for each, host in zip(device, launches, strict=True))
+    repeated = {"none": 0.0, "selective": 0.5 * (job.software.selective != ("core",)), "full": 1.0}[job.recompute]
     parts = {
         "matmul": product.forward + product.backward,
         "attention": scores.forward + scores.backward,
         "other": rest.forward + rest.backward,
         "recompute": again,
         "launch": forward + backward - device[0] - device[1],
-        "tp": full * tensor[0] + tensor[1],
+        "tp": (1 + repeated) * tensor[0] + tensor[1],
         "cp": context[0] + context[1],
-        "ep": full * expert[0] + expert[1],
+        "ep": (1 + np.ceil(repeated)) * expert[0] + expert[1],
     }
     busy = forward + backward - talk[0] - talk[1]
     return Layer(parts=parts, forward=forward, backward=backward, weights=product.weights, busy=busy)
@@ -108,15 +112,24 @@ def _behind(work: Pass, talk: tuple[Any, Any]) -> tuple[Any, Any]:
     return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
 
 
-def _recomputed(job: Job, product: Pass, scores: Pass, rest: Pass, tensor: Any, expert: Any) -> Any:
+def _recomputed(
+    job: Job, norms: Any, product: Pass, scores: Pass, rest: Pass, tensor: Any, expert: Any
+) -> tuple[Any, Any]:
     """Seconds of computation, and of communication, that the backward pass repeats from the forward pass."""
     if job.recompute == "none":
         return 0.0, 0.0
-    if job.recompute == "selective":
-        if job.software.selective == "products":
-            return product.forward / 2 + rest.forward, 0.0
-        return (scores.forward if job.software.attention == "unfused" else 0.0), 0.0
-    return product.forward + scores.forward + rest.forward, tensor[0] + expert[0]
+    if job.recompute == "full":
+        return product.forward + scores.forward + rest.forward, tensor[0] + expert[0]
+    again, talk, what = 0.0, 0.0, job.software.selective
+    if "products" in what:
+        again, talk = product.forward / 2 + rest.forward, tensor[0] / 2  # scattered results are saved, gathered not
+    if "core" in what and job.software.attention == "unfused":  # a fused backward pass computes the scores anyway
+        again = again + scores.forward
+    if "norm" in what:
+        again = again + norms
+    if "mlp" in what:  # with half of the tensor ranks' messages, and all of the experts'
+        again, talk = again + product.mlp + rest.mlp, tensor[0] / 2 + expert[0]
+    return again, talk
 
 
 def _both(device: Any, host: float) -> Any:
@@ -169,7 +182,8 @@ def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
     """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain
     it."""
     message = message_seconds(job, cluster, layout, batch)
-    steady = 0.0 if job.software.overlap_pp else 2 * layout.microbatches * layout.virtual
+    hidden = job.software.overlap_pp & np.greater(layout.virtual, 1)  # one chunk's messages, behind another chunk
+    steady = np.where(hidden, 0, 2 * layout.microbatches * layout.virtual)
     return (steady + 2 * (layout.pp - 1)) * message
 
 

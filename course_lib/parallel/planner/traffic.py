@@ -51,10 +51,12 @@ def tensor_passes(job: Job, layout: Layout) -> tuple[Any, Any]:
 
 
 def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
-    """Context parallelism's keys and values of the whole sequence (`context_traffic`), in seconds."""
-    nbytes = WIDTH * 2 * batch * job.seq * job.shape.kv_width_on(layout.tp)
-    once = gather_seconds(nbytes, layout.cp, layout.tp, cluster)
-    return once, 2 * once
+    """Context parallelism's keys and values (`context_traffic`) around a ring, forward, and backward with their
+    gradients: the seconds of the bytes, and of the messages' latencies, which nothing hides."""
+    part = WIDTH * 2 * batch * job.seq / layout.cp * job.shape.kv_width_on(layout.tp)
+    reach = layout.cp * layout.tp
+    rate = np.where(np.greater(reach, cluster.per_node), cluster.across.bandwidth, cluster.inside.bandwidth)
+    return (layout.cp - 1) * part / rate, (layout.cp - 1) * MESSAGE_SECONDS
 
 
 def context_traffic(job: Job, layout: Layout, batch: Any, width: float = WIDTH) -> Traffic:
@@ -70,8 +72,8 @@ def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
     """Expert parallelism's two all-to-alls (to the experts and back), forward and again backward.
 
     Inside a server each of a token's top_k copies travels. Between servers, one copy goes to each server that has any
-    of its experts and is copied there: of n servers, n (1 - (1 - 1/n)^top_k) under even routing (DeepSeek-AI 2024,
-    section 3.2.2).
+    of its experts and is copied there: of n servers, n (1 - (1 - 1/n)^top_k) under even routing, n being those of the
+    groups that it may visit (DeepSeek-AI 2024, sections 2.1.2 and 3.2.2).
     """
     one = job.shape
     if not np.any(one.experts):
@@ -79,7 +81,8 @@ def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
     token = WIDTH * batch * job.seq / layout.cp * one.hidden / layout.sp_ways
     near = ranks_per_node(layout.ep, layout.tp, cluster)
     nodes = layout.ep / near
-    servers = nodes * (1 - (1 - 1 / nodes) ** one.top_k)
+    open_ = np.maximum(nodes * one.groups_visited / one.router_groups, 1)
+    servers = open_ * (1 - (1 - 1 / open_) ** one.top_k)
     inside = token * one.top_k * ring_share(near) / cluster.inside.bandwidth
     outside = token * servers * ring_share(nodes) / cluster.across.bandwidth
     start = np.where(layout.ep > 1, start_seconds(layout.ep, near, cluster), 0.0)
@@ -133,7 +136,8 @@ def data_seconds(job: Job, cluster: Cluster, layout: Layout) -> Sync:
     messages = job.shape.layers / layout.pp
     gather = gather_seconds(WIDTH * dense, shards, stride, cluster, messages)
     scatter = gather_seconds(width * dense, shards, stride, cluster, messages)
-    scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
+    if np.any(np.greater(layout.replicas, 1)):
+        scatter = scatter + reduce_seconds(width * dense / shards, layout.replicas, stride * shards, cluster)
     if np.any(job.shape.experts):
         across = experts_alike(layout)
         gather = gather + gather_seconds(WIDTH * experts, across, stride * layout.ep, cluster)

@@ -65,6 +65,7 @@ _TORCHS = ("torch.functional", "torch.nn.functional", "torch._tensor")
 # operations that touch only some elements of a tensor, and those that look at its shape alone
 _PARTIAL = ("index", "gather", "scatter", "masked", "take", "put", "embedding", "_unsafe_index")
 _SHAPE_ONLY = ("empty", "zeros_like", "ones_like", "full_like", "rand", "new_", "is_same_size", "sym_", "lift_fresh")
+_GROUPS = ("_c10d_functional", "c10d::")  # torch.distributed's operations: the communicator that they call looks itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,7 +316,7 @@ def _access(func: Any) -> _Access:
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
     found = _Access(
-        not name.startswith(_SHAPE_ONLY),
+        not name.startswith(_SHAPE_ONLY + _GROUPS),
         name.startswith(_PARTIAL),
         name.startswith("resize") and bool(written),
         frozenset(key for pair in written for key in pair),

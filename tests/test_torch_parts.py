@@ -1,8 +1,6 @@
 """PyTorch's own parallel parts on metered ranks: the course's model trains as in one process, and sends what is
 predicted."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 import torch.distributed as dist
@@ -11,12 +9,7 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
 from torch.distributed.tensor import DTensor, Replicate
-from torch.distributed.tensor.parallel import (
-    ColwiseParallel,
-    PrepareModuleInput,
-    RowwiseParallel,
-    parallelize_module,
-)
+from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, parallelize_module
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.cluster import RankError, simulate
@@ -174,7 +167,9 @@ PREDICTED = {
 
 
 @pytest.mark.slower
-@each_of("part, ranks", [(part, n) for part in PREDICTED for n in (2, 4)], ids=lambda part: getattr(part, "__name__", part))
+@each_of(
+    "part, ranks", [(part, n) for part in PREDICTED for n in (2, 4)], ids=lambda part: getattr(part, "__name__", part)
+)
 def test_a_part_of_torch_trains_as_one_process_and_sends_what_is_predicted(part, ranks):
     """All weights after four steps, and the bytes of the third and fourth: the first ones also set up."""
     plain = _plain(4)

@@ -25,6 +25,7 @@ from course_lib.cluster.protocol import Reply, Request
 from course_lib.cluster.source_lines import caller_line
 
 BACKEND = "metered"
+_REPLACED = {BACKEND, "gloo", "nccl", "mpi", "ucc", "xccl", "undefined"}
 Tensor = torch.Tensor
 
 
@@ -61,8 +62,14 @@ class RankWorld(c10d._World):
         self.pg_map, self.pg_names, self.pg_group_ranks, self.pg_backend_config = {}, {}, {}, {}
         self.group_count, self.tags_to_pg, self.pg_to_tag = 0, {}, {}
 
-    def init_process_group(self, *_: object, **__: object) -> None:
-        """The group of all ranks, which is there from the start, whatever backend, rank and store a program names."""
+    def init_process_group(self, backend: str | None = None, *_: object, **__: object) -> None:
+        """The group of all ranks, which is there from the start, whatever rank, store and backend of torch are named."""
+        own = {name.split(":")[-1] for name in str(backend or BACKEND).lower().split(",")} - _REPLACED
+        if own:
+            raise ValueError(
+                f"init_process_group: the backend {', '.join(own)} is not torch's own. Ranks of a run talk through the "
+                "metered cluster alone, which takes the place of gloo, nccl and mpi."
+            )
         if self.default_pg is not None:
             return
         native._set_thread_isolation_mode(True)  # each thread has its own names of groups
@@ -166,7 +173,7 @@ class MeteredGroup(dist.ProcessGroup):
         return self.comm.size
 
     def getBackendName(self) -> str:
-        """"metered"."""
+        """ "metered"."""
         return BACKEND
 
     def getGroupName(self) -> str:
@@ -295,9 +302,7 @@ class MeteredGroup(dist.ProcessGroup):
         """Combine the inputs of all ranks; rank r gets part r."""
         return self.reduce_scatter_single_coalesced([output], [input], opts)
 
-    def reduce_scatter(
-        self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: Any
-    ) -> MeteredWork:
+    def reduce_scatter(self, outputs: Sequence[Tensor], inputs: Sequence[Sequence[Tensor]], opts: Any) -> MeteredWork:
         """Combine the lists of all ranks; rank r gets entry r."""
         whole = [torch.cat([part.reshape(-1) for part in parts]) for parts in inputs]
         return self.reduce_scatter_single_coalesced(outputs, whole, opts)

@@ -57,7 +57,7 @@ def _sharded(model: Transformer, **options) -> nn.Module:
 
 
 def _split(model: Transformer, mesh, prepared: bool = True) -> Transformer:
-    """Tensor parallelism of each block, without the sequence. `prepared`: columns read one DTensor, not a tensor each."""
+    """Tensor parallelism of each block, without the sequence. `prepared`: columns read one DTensor, not one each."""
     whole = {"input_layouts": Replicate(), "desired_input_layouts": Replicate()}
     plan = {"attention.wo": RowwiseParallel(), "mlp.down": RowwiseParallel()}
     plan |= dict.fromkeys(("attention.wq", "attention.wk", "attention.wv", "mlp.gate", "mlp.up"), ColwiseParallel())
@@ -207,7 +207,7 @@ def test_a_sharded_checkpoint_is_the_plain_model(tmp_path):
 
 @pytest.mark.slower
 def test_columns_that_read_a_tensor_each_send_more():
-    """Without PrepareModuleInput, the gradient of each column's input is summed apart: 7 all-reduces of a layer, not 4."""
+    """Without PrepareModuleInput, the gradient of each column's input is summed apart: 7 all-reduces a layer, not 4."""
     sent = [simulate(tensor, 2, (steps, False)).meter.total_bytes for steps in (2, 4)]
     assert (sent[1] - sent[0]) / 2 == 2 * _tp_bytes(SEQUENCES, 2) * 7 / 4
 

@@ -1,4 +1,4 @@
-"""`course meter`: someone's torchrun script on metered CPU ranks: who sends how much to whom, on a described cluster."""
+"""`course meter`: a torchrun script on metered CPU ranks: who sends how much to whom on a described cluster."""
 
 import html
 import json

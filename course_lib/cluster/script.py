@@ -1,8 +1,8 @@
 """A program for torchrun on metered ranks: each thread sees what a process of its own would see.
 
-Ranks take turns. Before a rank runs, its environment variables (RANK, LOCAL_RANK and the others that torchrun sets), its
-`__main__` and its own copy of each module beside the script are put in place, so that a module-level variable belongs
-to one rank. Everything else of the process is shared: the working directory, other modules, torch's global settings.
+Ranks take turns. Before a rank runs, its environment variables (RANK, LOCAL_RANK and the others that torchrun sets),
+its `__main__` and its own copy of each module beside the script are put in place, so that a module-level variable
+belongs to one rank. Everything else of the process is shared: the working directory, other modules, torch's settings.
 """
 
 from __future__ import annotations

@@ -13,24 +13,24 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C import _distributed_c10d as native
 from torch.distributed import distributed_c10d as c10d
 from torch.futures import Future
 
 from course_lib.cluster.comm import Comm
-from course_lib.cluster.endpoint import Endpoint, endpoint
+from course_lib.cluster.endpoint import Endpoint, endpoint, here
 from course_lib.cluster.kernel import Kernel
 from course_lib.cluster.point_to_point import Work
 from course_lib.cluster.protocol import Reply, Request
 from course_lib.cluster.source_lines import caller_line
 
+native: Any = torch._C._distributed_c10d  # has no stubs for its registry
 BACKEND = "metered"
 _REPLACED = {BACKEND, "gloo", "nccl", "mpi", "ucc", "xccl", "undefined"}
 Tensor = torch.Tensor
 
 
 class GroupNumbers:
-    """In the kernel: the number of a group of torch, by its name and ranks. Nobody waits: torch's `new_group` does not."""
+    """In the kernel: the number of a group of torch, by its name and ranks. As in torch, no rank waits for others."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._groups = kernel.state.groups
@@ -63,7 +63,7 @@ class RankWorld(c10d._World):
         self.group_count, self.tags_to_pg, self.pg_to_tag = 0, {}, {}
 
     def init_process_group(self, backend: str | None = None, *_: object, **__: object) -> None:
-        """The group of all ranks, which is there from the start, whatever rank, store and backend of torch are named."""
+        """The group of all ranks, which is there from the start, whatever rank, store and backend are named."""
         own = {name.split(":")[-1] for name in str(backend or BACKEND).lower().split(",")} - _REPLACED
         if own:
             raise ValueError(
@@ -76,9 +76,15 @@ class RankWorld(c10d._World):
         group = MeteredGroup(Comm(self._ranks), "0")
         store = dist.HashStore()
         store.set_timeout(timedelta(seconds=1))  # a rank that waited in it would keep the other ranks from running
-        c10d._register_pg_in_world(
-            group, BACKEND, store, "0", f"cpu:{BACKEND}", {rank: rank for rank in self._ranks}, add_to_default_tag=True
+        name: Any = group.group_name
+        c10d._register_process_group(name, group)
+        self.pg_map[group], self.pg_names[group], self.pg_backend_config[group] = (
+            (BACKEND, store),
+            name,
+            f"cpu:{BACKEND}",
         )
+        self.pg_group_ranks[group], self.pg_to_tag[group] = {rank: rank for rank in self._ranks}, f"ptd:{name}"
+        self.tags_to_pg.update({"": [group], f"ptd:{name}": [group]})
         self.default_pg, self.group_count = group, 1
 
     def batch_isend_irecv(self, p2p_op_list: Sequence[dist.P2POp]) -> list[dist.Work]:
@@ -135,7 +141,7 @@ class MeteredWork(dist.Work):
             if torch._C._current_graph_task_id() == -1:
                 self.wait()
             else:
-                torch.autograd.Variable._execution_engine.queue_callback(self.wait)
+                torch.autograd.Variable._execution_engine.queue_callback(lambda: self.wait() and None)
         return self._future
 
     def result(self) -> list[Tensor]:
@@ -156,7 +162,10 @@ class MeteredWork(dist.Work):
         return self._group._ranks.index(work.source)
 
 
-class MeteredGroup(dist.ProcessGroup):
+_Group: Any = dist.ProcessGroup  # its stubs overload each method; a group in Python gets the first form alone
+
+
+class MeteredGroup(_Group):
     """A group of ranks of a run, as one rank sees it. Ranks in arguments are those of the group."""
 
     def __init__(self, comm: Comm, name: str) -> None:
@@ -185,9 +194,7 @@ class MeteredGroup(dist.ProcessGroup):
 
     def new_group(self, ranks: Sequence[int], *, group_name: str, **_: object) -> MeteredGroup | None:
         """A group of these ranks of the world; None on a rank that is not a member."""
-        end = endpoint()
-        number = end.call(Request(end.rank, "group", line=caller_line(), more=(group_name, tuple(ranks))))
-        return MeteredGroup(Comm(ranks, number), group_name) if end.rank in ranks else None
+        return _new_group(ranks, group_name)
 
     def shutdown(self) -> None:
         """Nothing to end: the run ends its ranks."""
@@ -330,7 +337,7 @@ class MeteredGroup(dist.ProcessGroup):
                 for output, part in zip(outputs, into.split(sizes[0]), strict=True):
                     output.copy_(part.view(output.shape))
 
-        call = partial(self.comm.all_to_all_single, into, sent, *sizes)
+        call = partial(self.comm.all_to_all_single, into, sent, sizes[0], sizes[1])
         return self._do(opts, outputs, call, after=unpack)
 
     # names before torch 2.13
@@ -344,11 +351,20 @@ def _op(opts: Any) -> str:
     return str(getattr(op, "op", op)).rsplit(".", 1)[-1]
 
 
-def _outside(*_: object) -> None:
-    raise RuntimeError(
-        'The backend "metered" exists only on the ranks of a run, which have a group from the start: call '
-        "course_lib.cluster.simulate(fn, ranks=8), and torch.distributed in fn; or run a script with course meter."
-    )
+def _new_group(ranks: Sequence[int], name: str) -> MeteredGroup | None:
+    end = endpoint()
+    number = end.call(Request(end.rank, "group", line=caller_line(), more=(name, tuple(ranks))))
+    return MeteredGroup(Comm(ranks, number), name) if end.rank in ranks else None
 
 
-dist.Backend.register_backend(BACKEND, _outside, devices=["cpu"])
+def _create(options: Any, _: object) -> MeteredGroup | None:
+    """For torch before 2.13, whose groups do not create others."""
+    if not getattr(getattr(here, "endpoint", None), "ranks", 0):
+        raise RuntimeError(
+            'The backend "metered" exists only on the ranks of a run, which have a group from the start: call '
+            "course_lib.cluster.simulate(fn, ranks=8), and torch.distributed in fn; or run a script with course meter."
+        )
+    return _new_group(options.global_ranks_in_group, options.group_id)
+
+
+dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])

@@ -1,4 +1,4 @@
-"""torch.distributed inside a run: every rank, a thread, finds its own groups where torch looks for those of its process.
+"""torch.distributed inside a run: each rank finds its own groups where torch looks for those of a process.
 
     def step(comm):
         dist.init_process_group("gloo")  # the group is there already: this only finds it
@@ -54,26 +54,34 @@ def _of_rank() -> Any:
 @contextmanager
 def torch_worlds() -> Iterator[None]:
     """A context in which each rank has its own world of torch.distributed. It does nothing where that is not loaded."""
-    c10d = sys.modules.get("torch.distributed.distributed_c10d")
+    c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
     if c10d is None or not hasattr(c10d, "_world"):
         yield
         return
-    process, functions = c10d._world, {}
+    process = c10d._world
+    functions: dict[str, Callable[..., Any]] = {}
     with ExitStack() as stack:
-        for name, code in _OWN.items():
-            functions[name] = stack.enter_context(_body_of(c10d, name, code))
+        for own in (_init_process_group, _batch_isend_irecv):
+            name = own.__name__[1:]
+            functions[name] = stack.enter_context(_body_of(c10d, name, own.__code__))
         c10d._world = Worlds(process, functions)
         try:
             yield
         finally:
             c10d._world = process
+            c10d.torch._C._distributed_c10d._set_thread_isolation_mode(False)  # a rank's first use turns it on
 
 
-# Programs import these functions by name, so that their bodies are replaced, not their names. Both run in torch's module.
-_OWN = {
-    "init_process_group": (lambda *args, **options: _world.call("init_process_group", *args, **options)).__code__,  # type: ignore[name-defined]  # noqa: F821, E501
-    "batch_isend_irecv": (lambda *args, **options: _world.call("batch_isend_irecv", *args, **options)).__code__,  # type: ignore[name-defined]  # noqa: F821, E501
-}
+# Programs import these functions by name, so their bodies are replaced, not their names; they run in torch's module.
+_world: Any = None
+
+
+def _init_process_group(*args: Any, **options: Any) -> Any:
+    return _world.call("init_process_group", *args, **options)
+
+
+def _batch_isend_irecv(*args: Any, **options: Any) -> Any:
+    return _world.call("batch_isend_irecv", *args, **options)
 
 
 @contextmanager

@@ -141,7 +141,8 @@ class MeteredWork(dist.Work):
             if torch._C._current_graph_task_id() == -1:
                 self.wait()
             else:
-                torch.autograd.Variable._execution_engine.queue_callback(lambda: self.wait() and None)
+                engine: Any = torch.autograd.Variable._execution_engine
+                engine.queue_callback(self.wait)
         return self._future
 
     def result(self) -> list[Tensor]:

@@ -6,6 +6,7 @@ tensors in flight and reports of deadlocks. The names of methods are those that 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
@@ -135,14 +136,16 @@ class MeteredWork(dist.Work):
         return all(work.is_completed() for work in self._works) and self._finish()
 
     def get_future(self) -> Future[list[Tensor]]:
-        """The tensors, later. In a backward pass the wait is at its end, as for DDP's buckets; elsewhere it is here."""
+        """The tensors, later. DDP's reducer asks in C++, as nodes of a backward pass end: it waits at the end of that
+        pass, so that buckets overlap with computing. Everyone else may wait for the future itself, and waits here."""
         if self._future is None:
             self._future = Future()
-            if torch._C._current_graph_task_id() == -1:
-                self.wait()
-            else:
+            asks = sys._getframe(1).f_code.co_name
+            if asks == "_engine_run_backward" and torch._C._current_autograd_node() is not None:
                 engine: Any = torch.autograd.Variable._execution_engine
                 engine.queue_callback(self.wait)
+            else:
+                self.wait()
         return self._future
 
     def result(self) -> list[Tensor]:

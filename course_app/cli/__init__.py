@@ -18,6 +18,7 @@ from course_app.cli import (
     evidence,
     exercise,
     learn,
+    meter,
     mine,
     plan,
     progress,
@@ -79,7 +80,7 @@ _LEARNER = (
 )
 _STAFF = (test.test, release.release, bench.bench, site.site)
 _CLASS = (submit.submit,)
-_RUNS = (plan.plan, run_.run)
+_RUNS = (plan.plan, meter.meter, run_.run)
 _PASSING_ON = (learn.learn, test.test)  # their further flags go to JupyterLab or pytest
 _USAGE: dict[Callable[..., None], str] = {
     learn.learn: "[CHAPTER] [OPTIONS]",
@@ -102,6 +103,8 @@ for command in (*_LEARNER, *_RUNS, *_STAFF, *_CLASS):
         rich_help_panel=_PANELS.get(command),
         context_settings=_PASS_ON | {"help_option_names": []}
         if command in _OF_PROGRAMS
+        else _PASS_ON | {"allow_interspersed_args": False}
+        if command is meter.meter  # what follows the script is the script's
         else _PASS_ON
         if command in _PASSING_ON
         else None,

@@ -75,6 +75,8 @@ def reduction(call: str, op: object, dtype: torch.dtype) -> str:
         raise ValueError(f"{call}: op=AVG of {DTYPES[dtype]} would round; use SUM and divide, or a floating dtype.")
     if DTYPES[dtype].startswith("float8"):
         raise ValueError(f"{call}: {DTYPES[dtype]} cannot be reduced, as on gloo; convert to bfloat16 first.")
+    if name in ("BAND", "BOR", "BXOR") and (dtype.is_floating_point or dtype.is_complex):
+        raise ValueError(f"{call}: op={name} of {DTYPES[dtype]}; bitwise operations take integers or bool.")
     if dtype is torch.bool and name in ("SUM", "PRODUCT"):
         raise ValueError(f"{call}: op={name} of bool; use MAX for any, MIN for all, or integers.")
     if dtype.is_complex and name in ("MAX", "MIN"):

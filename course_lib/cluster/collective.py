@@ -29,6 +29,9 @@ OPS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "PRODUCT": torch.Tensor.mul_,
     "MAX": lambda total, x: torch.maximum(total, x, out=total),
     "MIN": lambda total, x: torch.minimum(total, x, out=total),
+    "BAND": torch.Tensor.bitwise_and_,
+    "BOR": torch.Tensor.bitwise_or_,
+    "BXOR": torch.Tensor.bitwise_xor_,
 }
 
 

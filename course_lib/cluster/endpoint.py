@@ -36,6 +36,8 @@ class Endpoint:
     """
 
     is_remote = False  # whether the kernel is in another process
+    ranks = 0  # of the run, where torch.distributed is available
+    torch_world: Any = None  # the rank's groups in torch.distributed, once it uses that
 
     def __init__(self, rank: int, ask: Callable[[Request], Reply], speed: float = 1e12) -> None:
         self.rank, self.ask, self.speed = rank, ask, speed  # speed: FLOP/s

@@ -65,6 +65,7 @@ _TORCHS = ("torch.functional", "torch.nn.functional", "torch._tensor")
 # operations that touch only some elements of a tensor, and those that look at its shape alone
 _PARTIAL = ("index", "gather", "scatter", "masked", "take", "put", "embedding", "_unsafe_index")
 _SHAPE_ONLY = ("empty", "zeros_like", "ones_like", "full_like", "rand", "new_", "is_same_size", "sym_", "lift_fresh")
+_GROUPS = ("_c10d_functional", "c10d::")  # torch.distributed's operations: the communicator that they call looks itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ class FlightWatch(TorchFunctionMode):
         self._rank = rank
         self._told: set[int] = set()  # calls with a hazard: one each is enough
         self.resting = True  # the cluster's own code runs
+        self._inside = 0  # functions that it runs: torch has taken it off the stack meanwhile
         self._operations = _Operations(self)
 
     def start(self, flights: Sequence[Flight]) -> None:
@@ -164,6 +166,8 @@ class FlightWatch(TorchFunctionMode):
     def resume(self) -> None:
         """The call ends, with something in flight: watch the rank's own code again."""
         self.resting = False
+        if self._inside:  # torch puts it back itself after the function that waited
+            return
         depth = _depth()
         if not depth or all(_mode_at(index) is not self for index in range(depth)):
             _push(self)
@@ -183,14 +187,18 @@ class FlightWatch(TorchFunctionMode):
             _pop()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if self.resting or not self.flights or (_keeps_to(func) and not self._reaches(args, kwargs)):
-            return func(*args, **(kwargs or {}))
-        if func in _SHOWN:
-            self.touch(args[0], False, False)
-        elif func in _RESHAPING:
-            self.refuse(args[0])
-        with self._operations:
-            return func(*args, **(kwargs or {}))
+        self._inside += 1
+        try:
+            if self.resting or not self.flights or (_keeps_to(func) and not self._reaches(args, kwargs)):
+                return func(*args, **(kwargs or {}))
+            if func in _SHOWN:
+                self.touch(args[0], False, False)
+            elif func in _RESHAPING:
+                self.refuse(args[0])
+            with self._operations:
+                return func(*args, **(kwargs or {}))
+        finally:
+            self._inside -= 1
 
     def _reaches(self, args: Iterable[Any], kwargs: Mapping[str, Any] | None = None) -> bool:
         """Whether arguments may lead an operation to a tensor in flight: through its storage, or by running other
@@ -315,7 +323,7 @@ def _access(func: Any) -> _Access:
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
     found = _Access(
-        not name.startswith(_SHAPE_ONLY),
+        not name.startswith(_SHAPE_ONLY + _GROUPS),
         name.startswith(_PARTIAL),
         name.startswith("resize") and bool(written),
         frozenset(key for pair in written for key in pair),

@@ -25,6 +25,7 @@ from course_lib.lazy import named
 EXTENSIONS = {  # by `Request.op`: classes of callables that handle a request; a run loads them at the first one
     "collective": "course_lib.cluster.collective:Rendezvous",
     "test": "course_lib.cluster.polling:Polling",
+    "group": "course_lib.cluster.torch_group:GroupNumbers",
 }
 
 

@@ -42,7 +42,7 @@ class Operation:
 
     def reply(self) -> Reply:
         """The reply to the rank at the end: the source of a receive, else True."""
-        return Reply(self.peer) if self.name == "recv" else YES
+        return Reply(self.peer) if self.name == "recv" or self.name == "irecv" else YES
 
     def what(self) -> str:
         """The operation in words."""

@@ -25,6 +25,7 @@ from course_lib.cluster.program import Body
 from course_lib.cluster.protocol import End, Reply, Request, Work
 from course_lib.cluster.source_lines import Line
 from course_lib.cluster.thread_host import ThreadHost
+from course_lib.cluster.torch_world import torch_worlds
 from course_lib.model.accounting import Accounting, Ledger
 
 
@@ -34,7 +35,7 @@ class ObservedEndpoint(Endpoint):
 
     def __init__(self, rank: int, host: ObservedHost) -> None:
         super().__init__(rank, host.ask, host.speed)
-        self.late = host.late
+        self.late, self.ranks = host.late, host.ranks
         self.account = Accounting() if host.account else None
         self.watch = FlightWatch(rank)
         self.chance = Chance(rank, host.seed)
@@ -58,6 +59,9 @@ class ObservedEndpoint(Endpoint):
                 return self.finish(result)
             finally:
                 self.watch.leave()
+                if self.torch_world is not None:
+                    self.torch_world.close()
+                    self.torch_world = None
                 if account is not None:
                     self.ledger = account.ledger()
 
@@ -186,7 +190,7 @@ class ObservedHost(ThreadHost):
     def around(self) -> Iterator[None]:
         """Own generators and output; threads stay on the core where this one is, from their start."""
         real, proxy = sys.stdout, RankPrints(sys.stdout, self.capture)
-        with own_generators(), young_garbage(), on_core(self.core()):
+        with own_generators(), young_garbage(), on_core(self.core()), torch_worlds():
             sys.stdout = proxy
             try:
                 yield

@@ -22,10 +22,11 @@ from course_lib.cluster.source_lines import Line, caller_line
 class Work:
     """An operation in progress. Do not use its tensors before `wait()` returns."""
 
-    __slots__ = ("__weakref__", "_done", "_line", "call")
+    __slots__ = ("__weakref__", "_done", "_line", "call", "source")
 
     def __init__(self, call: int, line: Line) -> None:
         self.call, self._line, self._done = call, line, False
+        self.source = -1  # the rank of the world that sent what a receive waited for
 
     def wait(self) -> bool:
         """Wait for the operation; return True when its tensors may be used."""
@@ -33,7 +34,7 @@ class Work:
             end = endpoint()
             end.enter()
             end.land(self.call, self._line)
-            end.call(Request(end.rank, "wait", handle=self.call, line=caller_line()))
+            self.source = end.call(Request(end.rank, "wait", handle=self.call, line=caller_line()))
             self._finish(end)
         return True
 

@@ -1,0 +1,98 @@
+"""torch.distributed inside a run: each rank finds its own groups where torch looks for those of a process.
+
+    def step(comm):
+        dist.init_process_group("gloo")  # the group is there already: this only finds it
+        dist.all_reduce(gradient)
+
+torch keeps its process groups in `distributed_c10d._world`, which it offers as a point of extension. During a run,
+`Worlds` is there. It leads a rank's thread to that rank's `RankWorld`, created at its first use of torch.distributed,
+and any other thread to what was there before. `torch_group` has the process group itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+from course_lib.cluster.endpoint import Endpoint, here
+
+
+class Worlds:
+    """`distributed_c10d._world` during a run: the world of the rank that asks, or of the process on other threads."""
+
+    def __init__(self, process: Any, process_functions: dict[str, Callable[..., Any]]) -> None:
+        self.__dict__.update(process=process, process_functions=process_functions)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_of_rank() or self.process, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        setattr(_of_rank() or self.process, name, value)
+
+    def call(self, name: str, *args: Any, **options: Any) -> Any:
+        """Call a function of torch.distributed that a rank has a version of its own of."""
+        world = _of_rank()
+        return (getattr(world, name) if world else self.process_functions[name])(*args, **options)
+
+
+def _of_rank() -> Any:
+    end: Endpoint | None = getattr(here, "endpoint", None)
+    if end is None or end.is_remote or not end.ranks:
+        return None
+    if end.torch_world is None:
+        from course_lib.cluster.torch_group import RankWorld
+
+        end.torch_world = RankWorld(end)
+        end.torch_world.init_process_group()
+    return end.torch_world
+
+
+@contextmanager
+def torch_worlds() -> Iterator[None]:
+    """A context in which each rank has its own world of torch.distributed. It does nothing where that is not loaded."""
+    c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
+    if c10d is None or not hasattr(c10d, "_world"):
+        yield
+        return
+    process = c10d._world
+    functions: dict[str, Callable[..., Any]] = {}
+    with ExitStack() as stack:
+        for own in (_init_process_group, _batch_isend_irecv):
+            name = own.__name__[1:]
+            functions[name] = stack.enter_context(_body_of(c10d, name, own.__code__))
+        c10d._world = Worlds(process, functions)
+        try:
+            yield
+        finally:
+            c10d._world = process
+            c10d.torch._C._distributed_c10d._set_thread_isolation_mode(False)  # a rank's first use turns it on
+
+
+# Programs import these functions by name, so their bodies are replaced, not their names; they run in torch's module.
+_world: Any = None
+
+
+def _init_process_group(*args: Any, **options: Any) -> Any:
+    return _world.call("init_process_group", *args, **options)
+
+
+def _batch_isend_irecv(*args: Any, **options: Any) -> Any:
+    return _world.call("batch_isend_irecv", *args, **options)
+
+
+@contextmanager
+def _body_of(module: ModuleType, name: str, code: Any) -> Iterator[Callable[..., Any]]:
+    """Replace the body of a function for a while; yields a function with the body that it had."""
+    function = inspect.unwrap(getattr(module, name))
+    kept = function.__code__
+    former = FunctionType(kept, function.__globals__, name, function.__defaults__, function.__closure__)
+    former.__kwdefaults__ = function.__kwdefaults__
+    function.__code__ = code
+    try:
+        yield former
+    finally:
+        function.__code__ = kept

@@ -29,6 +29,7 @@ from nbgrader.preprocessors import (  # noqa: E402
 )
 
 from course_grader.blank_notebook import STUB, TEXT_STUB  # noqa: E402
+from course_grader.hosts import Hosts, repository  # noqa: E402
 from course_grader.release_steps import CheckRelease, FillPlaceholders, Tidy  # noqa: E402
 
 c = get_config()  # noqa: F821 (nbgrader gives it to this file)
@@ -55,7 +56,9 @@ c.GenerateAssignment.preprocessors = [
     ComputeChecksums,
     CheckCellMetadata,
     # to here
+    Hosts,
     CheckRelease,
 ]
+c.Hosts.repository = repository(ROOT)
 c.ClearSolutions.code_stub = {"python": STUB}
 c.ClearSolutions.text_stub = TEXT_STUB

@@ -241,10 +241,9 @@ def _help_button(asked: Card, passed: bool) -> None:
 
     name()
     button.on_click(clicked)
-    from IPython.display import display
+    from course_lib.draw.explore import show_widget
 
-    box = ipywidgets.VBox([button, place])
-    display({**box._repr_mimebundle_(), "text/plain": "(Run this cell to get its hint button.)"}, raw=True)
+    show_widget(ipywidgets.VBox([button, place]), "(Run this cell to get its hint button.)")
 
 
 def _in_kernel() -> bool:

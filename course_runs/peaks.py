@@ -22,10 +22,15 @@ def peak_flops(where: torch.device, dtype: torch.dtype, measured: float) -> tupl
         name = fact_name(torch.cuda.get_device_name(where))
         peak = None
         if name:
-            peak = device(name).get("dense_flops") if dtype == torch.bfloat16 else gpu(name).fp32_flops
+            peak = device(name).get("dense_flops") if dtype.itemsize == 2 else gpu(name).fp32_flops
         if peak is not None:
             return float(peak), f"{name}, dense {str(dtype).removeprefix('torch.')}, {peak.source}"
     return measured, MEASURED
+
+
+def half(where: torch.device) -> torch.dtype:
+    """The 16-bit format that a GPU multiplies in: bf16, or fp16 before compute capability 8.0 (V100, T4)."""
+    return torch.bfloat16 if torch.cuda.get_device_properties(where).major >= 8 else torch.float16
 
 
 def memory_of(place: Place) -> float:

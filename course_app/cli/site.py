@@ -11,7 +11,8 @@ from course_lib.messages import count_text
 EXAMPLES = examples(
     "course site                              writes all chapters to build/site; open build/site/index.html",
     "course site 06 10                        writes only these chapters, which is quicker",
-    "course site --repository owner/name      adds links to Binder and to the notebooks on GitHub",
+    "course site --repository owner/name      adds links that run a chapter on Colab, Codespaces and Binder",
+    "course site --zip                        also writes all pages as one zip, which the start page offers",
 )
 
 
@@ -22,7 +23,10 @@ def site(
     out: Annotated[Path, typer.Option(help="The folder for the pages; an older site in it is replaced.")] = Path(
         "build/site"
     ),
-    repository: Annotated[str, typer.Option(help="owner/name on GitHub, for links that run a chapter.")] = "",
+    repository: Annotated[
+        str | None, typer.Option(help="owner/name on GitHub, for links that run a chapter; as released if not given.")
+    ] = None,
+    packed: Annotated[bool, typer.Option("--zip", help="Also write a zip of all pages, to read offline.")] = False,
 ) -> None:
     """Write the course as static pages that need no server and no other host.
 
@@ -30,9 +34,10 @@ def site(
     pages with search, glossary and sources. Installs the site's tools on first use.
     """
     build = part("course_app.site.build", "the site")
-    build.refuse(out, chapters or [], repository)
+    address = part("course_grader.hosts", "the site").repository() if repository is None else repository
+    build.refuse(out, chapters or [], address)
     build.require()
-    made = build.build(out, chapters or [], repository=repository, say=typer.echo)
+    made = build.build(out, chapters or [], repository=address, packed=packed, say=typer.echo)
     for line in made.warnings:
         typer.echo(f"  warning: {line}")
     took = ", ".join(f"{step} {seconds:.0f} s" for step, seconds in made.seconds.items())

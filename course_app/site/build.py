@@ -1,7 +1,6 @@
 """The course as static pages: chapters are executed, turned into pages and written as HTML by Sphinx."""
 
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from course_app.site import api, front
 from course_app.site.course_picture import course_picture
 from course_app.site.execute import Executor
 from course_app.site.page import page_of
+from course_grader import hosts
 from course_lib import __version__, folders
 from course_lib.draw.frames import FOLDER
 from course_lib.draw.palette import NIGHT, PAPER
@@ -58,17 +58,24 @@ def released(numbers: Sequence[str] = ()) -> list[Chapter]:
 def refuse(out: Path, numbers: Sequence[str], repository: str) -> list[Chapter]:
     """The chapters to write. Trouble if there are none, if `out` has something else in it, or if `repository` is not
     owner/name."""
-    if repository and not re.fullmatch(r"[\w.-]+/[\w.-]+", repository):
-        raise Trouble(f"{repository!r} is not a repository on GitHub", "give it as owner/name")
+    hosts.named(repository)
     if out.exists() and any(out.iterdir()) and not (out / "searchindex.js").is_file():
         raise Trouble(f"{out} is not empty and is not a site", "name another folder with --out, or empty this one")
     return released(numbers)
 
 
-def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: Callable[[str], None] = print) -> Built:
+def build(
+    out: Path,
+    numbers: Sequence[str] = (),
+    *,
+    repository: str = "",
+    packed: bool = False,
+    say: Callable[[str], None] = print,
+) -> Built:
     """Write the site into `out`, whose old content is deleted; only these chapters if numbers are given.
 
-    Raises Trouble where `refuse` does, or if a chapter fails.
+    With `packed`, a zip of all pages lies among them, and the start page links to it. Raises Trouble where `refuse`
+    does, or if a chapter fails.
     """
     chapters = refuse(out, numbers, repository)
     seconds: dict[str, float] = {}
@@ -77,11 +84,11 @@ def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: 
         source, static = work / "source", work / "source" / "_static"
         static.mkdir(parents=True)
         began = time.monotonic()
-        _chapters(chapters, work, source, static, say)
+        _chapters(chapters, work, source, repository, say)
         seconds["chapters"] = time.monotonic() - began
         began = time.monotonic()
         say("Writing the pages")
-        front.write(source, chapters, repository, library=not numbers)
+        front.write(source, chapters, repository, library=not numbers, packed=packed)
         for path in STATIC.iterdir():
             shutil.copyfile(path, static / path.name)
         (static / "course.svg").write_text(course_picture().svg(outlines=True), encoding="utf-8", newline="\n")
@@ -89,6 +96,10 @@ def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: 
         seconds["pages"] = time.monotonic() - began
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(work / "html", out)
+        if packed:
+            name = front.ZIP.removesuffix(".zip")
+            (work / "html").rename(work / name)
+            shutil.make_archive(str(out / name), "zip", work, name)
     (out / ".nojekyll").touch()  # GitHub's pages would drop folders that begin with an underscore
     files = [path for path in out.rglob("*") if path.is_file()]
     frames = sum(path.stat().st_size for path in (out / "_static" / FRAMES).glob("*.js"))
@@ -96,8 +107,11 @@ def build(out: Path, numbers: Sequence[str] = (), *, repository: str = "", say: 
     return Built(out, pages, size, frames, seconds, tuple(warnings))
 
 
-def _chapters(chapters: Sequence[Chapter], work: Path, source: Path, static: Path, say: Callable[[str], None]) -> None:
+def _chapters(
+    chapters: Sequence[Chapter], work: Path, source: Path, repository: str, say: Callable[[str], None]
+) -> None:
     """Execute all chapters, a few at a time, and write each as a page's notebook with its figures."""
+    static = source / "_static"
     from concurrent.futures import ThreadPoolExecutor, as_completed
 
     import nbformat
@@ -115,7 +129,7 @@ def _chapters(chapters: Sequence[Chapter], work: Path, source: Path, static: Pat
         began = time.monotonic()
         folder = copied / chapter.folder
         book = executor.run(folder / f"{chapter.folder}.ipynb")
-        nbformat.write(page_of(book, chapter.folder, static), source / f"{chapter.folder}.ipynb")
+        nbformat.write(page_of(book, chapter.folder, static, repository), source / f"{chapter.folder}.ipynb")
         if (folder / "figures").is_dir():
             shutil.copytree(folder / "figures", source / chapter.folder / "figures")
         return f"{front.name_of(chapter)}, {time.monotonic() - began:.0f} s"

@@ -1,5 +1,5 @@
-"""What the site adds to Sphinx: formulas as MathML, links from words to the glossary, and the line under a chapter's
-title."""
+"""What the site adds to Sphinx: formulas as MathML and none of them in the search, and links from words to the
+glossary."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -74,10 +74,22 @@ def say_levels(app: Sphinx, page: str, template: str, context: dict[str, Any], d
     context["furo_navigation_tree"] = tree.replace('role="heading"', 'role="heading" aria-level="2"')
 
 
+class UnsearchedFormulas(SphinxPostTransform):
+    """Formulas are left out of the search: nobody looks for `frac`."""
+
+    default_priority = 900
+
+    def run(self, **_: object) -> None:
+        """Mark the formulas of this page."""
+        for formula in self.document.findall(lambda node: isinstance(node, (nodes.math, nodes.math_block))):
+            formula["classes"].append("no-search")
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
     app.add_post_transform(GlossaryLinks)
+    app.add_post_transform(UnsearchedFormulas)
     app.connect("autodoc-process-docstring", restructured)
     app.connect("html-page-context", say_levels, priority=900)  # after the theme's own
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,11 +6,14 @@ from pathlib import Path
 
 from course_app.site import api, syllabus
 from course_app.site.glossary import anchor
+from course_app.site.page import open_line
 from course_chapters.running_example import core_minutes, reading_minutes
+from course_grader import hosts
 from course_lib.estimate import facts
 from course_lib.estimate.facts import course
 from course_lib.estimate.facts.course import Chapter
 from course_lib.estimate.facts.fact import rows
+from course_lib.folders import ROOT
 
 LEDE = (
     "How large models are trained on many accelerators: a notebook course in which every exercise is graded on what "
@@ -18,11 +21,18 @@ LEDE = (
 )
 
 
-def write(source: Path, chapters: Sequence[Chapter], repository: str = "", *, library: bool = False) -> None:
+ZIP = "training-at-scale-pages.zip"
+MOVING = "figures/ring_moving.svg"  # of chapter 00
+RING = "Eight ranks on a circle pass eight colored numbers clockwise, all at once, until rank 0 has seen all eight."
+
+
+def write(
+    source: Path, chapters: Sequence[Chapter], repository: str = "", *, library: bool = False, packed: bool = False
+) -> None:
     """Write all pages into Sphinx's source folder; `repository` is GitHub's owner/name, or empty. With `library` also
-    its pages."""
+    its pages, and with `packed` a link to the zip."""
     pages = {
-        "index": start(chapters, library),
+        "index": start(chapters, library, repository, packed),
         "run": run(chapters, repository),
         "syllabus": "# Six or twelve weeks\n\n" + syllabus.text(),
         "glossary": glossary(chapters),
@@ -40,8 +50,8 @@ def name_of(chapter: Chapter) -> str:
     return f"{chapter.number} {words[0].upper()}{words[1:]}"
 
 
-def start(chapters: Sequence[Chapter], library: bool = False) -> str:
-    """The first page: what the course is, its chapters and the tree of pages."""
+def start(chapters: Sequence[Chapter], library: bool = False, repository: str = "", packed: bool = False) -> str:
+    """The first page: what the course is, what one learns, its chapters and the tree of pages."""
     about = [("Run it", "run"), ("Six or twelve weeks", "syllabus"), ("Glossary", "glossary"), ("Sources", "sources")]
     about += [("The library", f"{api.FOLDER}/index")] if library else []
     rows = "\n".join(
@@ -49,18 +59,29 @@ def start(chapters: Sequence[Chapter], library: bool = False) -> str:
         f"{reading_minutes(chapter.number)} + {core_minutes(chapter.number)} |"
         for chapter in chapters
     )
+    first = chapters[0]
+    moving = f"![{RING}]({first.folder}/{MOVING})" if first.number == "00" else ""
+    can = "\n".join(f"- **{one.outcome.capitalize()}.** {one.you_can}" for one in course.outcomes().values())
+    offline = f' To read without a network, <a href="{ZIP}">download all pages</a> and unpack them.' if packed else ""
     return f"""# Training at Scale
 
 {LEDE} It runs on a laptop's CPU, without an account or a GPU.
 
+{moving}
+
+{{.course-open}}
+[Read {name_of(first)}]({first.folder}.ipynb) {open_line(repository, first.folder).partition(chr(10))[2]}
+
+You can read every chapter on these pages, move its pictures and search all of them. To solve the exercises and have
+them judged, [run the chapters](run.md).{offline}
+
+## What you will be able to do
+
+{can}
+
+## The course in one picture
+
 ![{_alt()}](_static/course.svg)
-
-You can read all chapters here, and the pictures move. To solve the exercises, [run the chapters](run.md) on your
-machine:
-
-```sh
-./course learn    # sets everything up and opens the course in JupyterLab
-```
 
 ## Chapters
 
@@ -103,17 +124,11 @@ def run(chapters: Sequence[Chapter], repository: str) -> str:
     """How to run a chapter: the command of each, and links where the repository is known."""
     parts = []
     for chapter in chapters:
-        notebook = f"notebooks/{chapter.folder}/{chapter.folder}.ipynb"
-        links = ""
-        if repository:
-            binder = f"https://mybinder.org/v2/gh/{repository}/HEAD?labpath={notebook.replace('/', '%2F')}"
-            links = (
-                f"\nOr [open it on Binder]({binder}), or look at [its "
-                f"notebook](https://github.com/{repository}/blob/HEAD/{notebook}).\n"
-            )
+        others = hosts.links(repository, chapter.folder) if repository else {}
+        links = " · ".join(f"[{words}]({address})" for words, address in others.items())
         parts.append(
             f"(chapter-{chapter.number})=\n### {name_of(chapter)}\n\n```sh\n./course learn "
-            f"{chapter.number}\n```\n{links}"
+            f"{chapter.number}\n```\n\n{links}\n"
         )
     clone = f"git clone https://github.com/{repository}\ncd {repository.split('/')[-1]}\n" if repository else ""
     where = "" if repository else " in your copy of the course"
@@ -130,9 +145,19 @@ The first start takes a minute or two. In a notebook, a check below each exercis
 cases and shows the result at once. `./course progress` shows what you have done, and `./course drill` asks short
 questions about it.
 
+## Other places
+
+{places()}
+
 ## A single chapter
 
 {chr(10).join(parts)}"""
+
+
+def places() -> str:
+    """The table of places where the course runs, as docs/where-it-runs.md has it."""
+    text = (ROOT / "docs" / "where-it-runs.md").read_text(encoding="utf-8")
+    return text.partition("<!-- places -->\n")[2].partition("<!-- end: places -->")[0]
 
 
 def glossary(chapters: Sequence[Chapter]) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 import nbformat
 
+from course_grader import hosts
+
 PICTURES = "pictures"  # the folder of pictures below the site's static files
 _IMAGE = re.compile(r'src="data:image/(svg\+xml|png);base64,([^"]+)"')
 _THEME = re.compile(r"<style>\[data-jp-theme-light=[^<]*</style>")
@@ -15,18 +17,21 @@ _CHAPTER = re.compile(r"(?:\.\./)(?P<folder>\d\d_\w+)/(?P=folder)\.ipynb")
 _FIGURE = re.compile(r"\]\(figures/")
 
 
-def page_of(book: Any, folder: str, static: Path) -> Any:
+def page_of(book: Any, folder: str, static: Path, repository: str = "") -> Any:
     """The notebook of a page, changed in place: `folder` is the chapter's, `static` where its pictures are written.
 
     A check cell is left out and the cell for the answer is folded, with a line on how to be graded. Outputs keep
-    pictures, tables and text; inputs that need a kernel are left out.
+    pictures, tables and text; inputs that need a kernel are left out. Links to run the chapter are below its title.
     """
-    cells = []
+    cells: list[Any] = []
     for cell in book.cells:
         graded = cell.metadata.get("nbgrader", {})
-        if graded.get("grade"):
+        if graded.get("grade") or cell.id in (f"c{folder[:2]}-{hosts.OPEN}", f"c{folder[:2]}-{hosts.COLAB}"):
             continue
         if cell.cell_type == "markdown":
+            if not cells:
+                title, _, rest = cell.source.partition("\n")
+                cell.source = f"{title}\n\n{open_line(repository, folder)}\n{rest}"
             cell.source = _FIGURE.sub(f"]({folder}/figures/", cell.source)
         else:
             cell.outputs = [_output(each, static) for each in cell.outputs if _stays(each)]
@@ -42,6 +47,13 @@ def page_of(book: Any, folder: str, static: Path) -> Any:
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     book.metadata = nbformat.from_dict({"kernelspec": kernel, "language_info": {"name": "python"}})
     return book
+
+
+def open_line(repository: str, folder: str) -> str:
+    """Where a chapter can be run, as a line of links."""
+    elsewhere = hosts.links(repository, folder).items() if repository else ()
+    here = f"[Run it on your machine](run.md#chapter-{folder[:2]})"
+    return f"{{.course-open}}\n{' '.join([here, *(f'[{words}]({address})' for words, address in elsewhere)])}\n"
 
 
 def _note(number: str, exercise: str) -> Any:

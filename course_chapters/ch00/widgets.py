@@ -13,7 +13,7 @@ from course_chapters.ch00.course_map import draw_map as draw_map
 from course_lib.cluster import Run, simulate
 from course_lib.cluster.records import Message
 from course_lib.draw import ring
-from course_lib.draw.explore import Explorer, explore, in_notebook, play, slider, text_box, toggle
+from course_lib.draw.explore import Explorer, explore, in_notebook, play, show_widget, slider, text_box, toggle
 from course_lib.draw.links import chapter_link, table
 from course_lib.draw.palette import INK, PAPER, SOFT
 from course_lib.draw.style import Picture
@@ -153,13 +153,11 @@ def matching(seed: int = 0) -> Matching:
         import ipywidgets
     except ImportError:
         return choices
-    from IPython.display import display
-
     note = ipywidgets.HTML(value="Choose both halves of each row.")
     lists = {"property": properties, "communication": collectives}
     lines = [_match_row(ipywidgets, choices, note, name, lists) for name in rows]
     box = ipywidgets.VBox([*lines, note], layout=ipywidgets.Layout(max_width="56em"))
-    display({**box._repr_mimebundle_(), "text/plain": "(Run this cell to match.)"}, raw=True)
+    show_widget(box, "(Run this cell to match.)")
     return choices
 
 

@@ -21,6 +21,7 @@ from course_lib.estimate.memory.allocator import CachingAllocator, OutOfMemory
 from course_lib.estimate.memory.stage_peaks import PeakChoices
 from course_lib.estimate.units import BILLION, GiB, bytes_text, duration_text, number_text, percent_text
 from course_lib.model import ledger, text, transformer
+from course_runs.peaks import half
 
 LLAMA_405B = 405 * BILLION
 LINES = {"load": "weights", "optimizer": "master", "backward": "grads", "step": "moments"}  # line -> what it allocates
@@ -232,7 +233,7 @@ def reducible() -> Markdown:
 def gpu_block() -> Markdown:
     """The ledger's peak for one large block on this machine's GPU, next to the allocator's readings."""
     config = transformer.Config(layers=1, hidden=8192, heads=64, kv_heads=8, ffn=28_672, seq_len=4096)
-    model = transformer.build(config).to("cuda", torch.bfloat16)
+    model = transformer.build(config).to("cuda", half(torch.device("cuda")))
     tokens, targets = text.batch(0, 1, config.seq_len)
     now = ledger.record(model, tokens.to("cuda"), targets.to("cuda"))
     assert now.device is not None

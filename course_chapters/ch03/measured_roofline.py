@@ -139,9 +139,9 @@ def measure(
 ) -> Measured:
     """The roofs of `device` ("cpu", "cuda"; None: a GPU if there is one), in about so many seconds.
 
-    fp32 on a CPU, bf16 on a GPU. `threads` is for a CPU; None keeps torch's setting. quick=True uses small tensors
-    only, some 30 MB; if the cache is larger than that, the memory roof is the cache's. A busy machine is measured a
-    second time, and each kernel keeps the run with the lower median.
+    fp32 on a CPU, bf16 on a GPU or fp16 where it has no bf16. `threads` is for a CPU; None keeps torch's setting.
+    quick=True uses small tensors only, some 30 MB; if the cache is larger than that, the memory roof is the cache's. A
+    busy machine is measured a second time, and each kernel keeps the run with the lower median.
     """
     import torch
 
@@ -172,8 +172,10 @@ def _roofs(runs: Sequence[Run], cache: float) -> Roofs:
 
 
 def _measure(torch: Any, place: Any, seconds: float, quick: bool) -> Measured:
+    from course_runs.peaks import half
+
     gpu = place.type == "cuda"
-    dtype = torch.bfloat16 if gpu else torch.float32
+    dtype = half(place) if gpu else torch.float32
     synchronize = torch.cuda.synchronize if gpu else (lambda: None)
     cache = _cache(torch, place)
     sizes = (GPU_SIZES if gpu else CPU_SIZES)[: 5 if quick else None]

@@ -11,14 +11,16 @@ from course_chapters.table import table
 from course_lib.estimate import facts
 from course_lib.estimate.units import duration_text, rate_text
 from course_lib.parallel.context.costs import attention_flops
+from course_runs.peaks import half
 
 TOKENS = (256, 512, 1024, 2048, 4096, 8192)
 
 
 def seconds(tokens: int, device: str, repeats: int = 5) -> float:
-    """The fastest of some forward passes of causal attention with the heads of the plan's model, bf16."""
+    """The fastest of some forward passes of causal attention with the heads of the plan's model, in 16 bits."""
     shapes = ((SHAPE.heads, tokens), (SHAPE.kv_heads, tokens), (SHAPE.kv_heads, tokens))
-    q, k, v = (torch.randn(1, *shape, SHAPE.head_dim, device=device, dtype=torch.bfloat16) for shape in shapes)
+    kind = half(torch.device(device)) if device == "cuda" else torch.bfloat16
+    q, k, v = (torch.randn(1, *shape, SHAPE.head_dim, device=device, dtype=kind) for shape in shapes)
     best = float("inf")
     for _ in range(repeats + 1):
         if device == "cuda":

@@ -22,6 +22,7 @@ from course_lib.parallel.expert import costs
 from course_lib.parallel.expert.layer import Mixture, MixtureLayer
 from course_lib.parallel.expert.model import part_of
 from course_lib.parallel.expert.training import SMALL
+from course_runs.peaks import half
 
 HIDDEN, EXPERTS, RANKS, TOKENS = 16, 8, 4, 32  # of the measured layer
 STEPS = 8  # of the trainings that are compared
@@ -226,7 +227,7 @@ def expert_matmuls(device: str | None = None) -> Markdown:
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     gpu = device == "cuda"
     experts, hidden, ffn, tokens = (64, 2048, 1024, 65_536) if gpu else (16, 256, 128, 2048)
-    kind = torch.bfloat16 if gpu else torch.float32
+    kind = half(torch.device(device)) if gpu else torch.float32
     x = torch.randn(tokens, hidden, device=device, dtype=kind)
     weights = torch.randn(experts, hidden, ffn, device=device, dtype=kind)
     even = torch.full((experts,), tokens // experts)

@@ -8,7 +8,7 @@ from typing import TypedDict
 from course_chapters.ch13.placing import placing
 from course_chapters.ch13.plan_sheet import plan_sheet
 from course_chapters.ch13.tradeoff import Way, tradeoff
-from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slider
+from course_lib.draw.explore import Explorer, buttons, explore, menu, play, show_widget, slider
 from course_lib.draw.sheets import Sheet
 from course_lib.estimate import facts
 from course_lib.estimate.memory import Layout
@@ -273,7 +273,6 @@ def apply(explorer: Explorer, preset: str) -> None:
 def _show_presets(explorer: Explorer) -> None:
     """A button for each preset, under the controls."""
     import ipywidgets
-    from IPython.display import display
 
     made = []
     for name in PRESETS:
@@ -281,7 +280,7 @@ def _show_presets(explorer: Explorer) -> None:
         button.on_click(lambda _, name=name: apply(explorer, name))
         made.append(button)
     row = ipywidgets.VBox([ipywidgets.HBox([ipywidgets.Label("presets"), *made])])
-    display({**row._repr_mimebundle_(), "text/plain": "(Run this cell to get its presets.)"}, raw=True)
+    show_widget(row, "(Run this cell to get its presets.)")
 
 
 # --- memory against communication ----------------------------------------------------------------

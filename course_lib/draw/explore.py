@@ -156,8 +156,6 @@ def _show_controls(explorer: Explorer) -> None:
         import ipywidgets
     except ImportError:
         return
-    from IPython.display import display
-
     rows = [_row(explorer, ipywidgets, name, control) for name, control in explorer.controls.items()]
     if not rows:
         return
@@ -166,8 +164,15 @@ def _show_controls(explorer: Explorer) -> None:
     look = ipywidgets.HTML(f"<style>{_LOOK}</style>", layout=ipywidgets.Layout(display="none"))
     layout = ipywidgets.Layout(max_width=f"{style.WIDTH * style.DPI:.0f}px", margin="0.2em 0 1em 0")
     box = ipywidgets.VBox([*rows, look], layout=layout).add_class("course-controls")
-    bundle = {**box._repr_mimebundle_(), "text/plain": "(Run this cell to get its controls.)"}
-    display(bundle, raw=True)
+    show_widget(box, "(Run this cell to get its controls.)")
+
+
+def show_widget(widget: Any, instead: str) -> None:
+    """Show a widget of ipywidgets 7 or 8, and in its place a line where there is no kernel."""
+    from IPython.display import display
+
+    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    display({"application/vnd.jupyter.widget-view+json": view, "text/plain": instead}, raw=True)
 
 
 def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> Any:

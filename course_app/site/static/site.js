@@ -233,8 +233,71 @@
     say();
   }
 
+  // A picture fits a phone's screen; a tap shows it at its own size, around the place that was tapped, and back.
+  function enlarging() {
+    let said = false;
+    for (const image of document.querySelectorAll("article .course-picture img, article .output img, article p > img:only-child")) {
+      const box = image.closest(".course-picture, .output, p");
+      if (!said && matchMedia("(max-width: 40em)").matches) {
+        box.insertAdjacentHTML("afterend", '<p class="course-tap">Tap a picture to enlarge it.</p>');
+        said = true;
+      }
+      box.addEventListener("click", event => {
+        if (!matchMedia("(max-width: 40em)").matches || event.target.localName !== "img") return;
+        const place = event.target.getBoundingClientRect(), across = (event.clientX - place.left) / place.width;
+        box.classList.toggle("course-large");
+        box.scrollLeft = across * event.target.clientWidth - box.clientWidth / 2;
+        reachable();
+      });
+    }
+  }
+
+  // The search of Sphinx wants every word on a page; this one takes a question in plain words. A rare word counts more
+  // than a common one, a word of a title more than one of the text, and headings are found too.
+  function plainSearch() {
+    if (typeof Search === "undefined") return;
+    const shown = Search.htmlToText; // without the TeX that a formula carries
+    Search.htmlToText = (text, anchor) => shown(text.replace(/<annotation[^]*?<\/annotation>/g, ""), anchor);
+    const parse = Search._parseQuery;
+    Search._parseQuery = query => {
+      const parsed = parse(query);
+      localStorage.removeItem("sphinx_highlight_terms"); // marks on the next page would break its formulas
+      return parsed;
+    };
+    Search.performTermsSearch = (words, excluded) => {
+      const {terms, titleterms, titles, docnames, filenames, alltitles} = Search._index, all = docnames.length;
+      const listed = (table, word) => Object.hasOwn(table, word) ? [table[word]].flat() : [];
+      const weights = new Map([...words].map(word => {
+        const pages = new Set([...listed(terms, word), ...listed(titleterms, word)]).size;
+        return [word, pages === 0 ? 0 : Math.log(1 + all / pages)];
+      }));
+      const most = [...weights.values()].reduce((sum, weight) => sum + weight, 0), stemmer = new Stemmer();
+      const results = [];
+      docnames.forEach((name, page) => {
+        if ([...excluded].some(word => listed(terms, word).includes(page))) return;
+        let found = 0, score = 0;
+        for (const [word, weight] of weights) {
+          if (!listed(terms, word).includes(page) && !listed(titleterms, word).includes(page)) continue;
+          found += weight;
+          score += weight * (listed(titleterms, word).includes(page) ? 2 : 1);
+        }
+        if (found > most / 2) results.push([name, titles[page], "", null, 10 * score / most, filenames[page], SearchResultKind.text]);
+      });
+      for (const [title, places] of Object.entries(alltitles)) {
+        const said = new Set(splitQuery(title.toLowerCase()).map(word => stemmer.stemWord(word)));
+        const found = [...weights].reduce((sum, [word, weight]) => sum + (said.has(word) ? weight : 0), 0);
+        for (const [page, id] of found > most / 2 ? places : []) {
+          if (id) results.push([docnames[page], `${titles[page]} > ${title}`, `#${id}`, null, 30 * found / most, filenames[page], SearchResultKind.title]);
+        }
+      }
+      return results;
+    };
+  }
+
   document.addEventListener("DOMContentLoaded", () => {
     themed();
+    plainSearch();
+    enlarging();
     document.querySelectorAll(".course-frames").forEach(element => new Widget(element));
     drawers();
     roomy(document);

@@ -22,7 +22,7 @@ CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glo
 chosen = [*CHAPTERS]  # the chapters whose tests were asked for; only their cases are drawn when tests are collected
 MOST_MUTATED = 4  # exercises in a default run: 1 to 8 s of CPU each
 MOST_FILES = 60  # files whose code changed: more of them single out no tests, and all take their turns
-SHARE = 3  # one in so many tests marked `rotates` has its turn
+SHARE = 3  # one in so many has its turn: of tests marked `rotates`, and of attacks
 OF_A_CHAPTER = re.compile(r"^(?:solutions|notebooks|course_chapters)/(?:ch)?(\d\d)(?=[_/])")
 
 
@@ -62,6 +62,10 @@ class Rotation:
         changed = self.touches(paths) or not set(chapters).isdisjoint(self.crossing)
         return changed or (place + self.seed) % SHARE == 0
 
+    def share(self, rows: Sequence[Any], paths: Collection[str]) -> Sequence[Any]:
+        """The rows of a slow table that have their turn: all of them where the code at `paths` changed."""
+        return rows if self.touches(paths) else rows[self.seed % SHARE :: SHARE]
+
     def said(self) -> list[str]:
         """What this run does and what it leaves to later runs, for the head of the log."""
         if self.tier == "quick":
@@ -76,7 +80,7 @@ class Rotation:
             f"runs: {listed(left)}",
             "  every answer is judged, and every chapter's right answers in a worker too; there also:",
             f"    all answers to {listed(self.crossing)}, and a wrong one to one in {SHARE} exercises of each other",
-            f"  tests marked `rotates`: one in {SHARE}"
+            f"  tests marked `rotates`, and attacks of each kind: one in {SHARE}"
             + (", and all whose code changed" if self.changed else "; too much changed to single any out"),
             f"  right answers with one small change: {MOST_MUTATED} exercises of all",
             "  the whole site and the whole course in a browser: not in this run",
@@ -111,8 +115,8 @@ def single(chapters: Sequence[str], tier: str) -> Rotation:
 def rotation(since: str | None = None) -> Rotation:
     """The rotation for the changes since a commit; without one, since `start_of_changes`.
 
-    A chapter runs in its turn, and one of those that changed, all of whose answers cross too. Where git cannot tell what
-    changed, or much did, no test marked `rotates` is singled out.
+    A chapter runs in its turn, and one of those that changed, all of whose answers cross too. Where git cannot tell
+    what changed, or much did, no test marked `rotates` is singled out.
     """
     count, base = turn(), since or start_of_changes()
     turning = CHAPTERS[count % len(CHAPTERS)]

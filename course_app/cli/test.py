@@ -38,14 +38,14 @@ def test(
 
     Every shipped answer is judged each time, and everything that is quick is run. CI then runs --slower: browsers,
     notebooks that run whole, answers judged in worker processes, attacks on the grader, real runs, and then the type
-    checker. Of these, some rotate: they run for what changed since the branch left main (on main itself: in the last
-    day; or since the commit given with --since) and for a share of the rest that differs from commit to commit. A run
+    checker. Of these, some rotate: a third of them runs, another one with each commit, and so do those whose code
+    changed since the branch left main (on main itself: in the last day; or since the commit given with --since). A run
     ends with its slowest parts; --everything leaves nothing out, and single files run whole.
 
-    Two digits name a chapter and come first: its quick tests, or with --slower its slower ones. There three answers to
-    each exercise are judged in a worker process too, and small changes of the right answers to eight exercises must
-    lose points; with --everything this holds for all answers and exercises. Any other flags or paths go to pytest. With
-    any of them neither linter nor type checker runs.
+    Two digits name a chapter and come first: its quick tests, or with --slower its slower ones. There all its answers
+    are judged in a worker process too, and small changes of the right answers to four exercises must lose points; with
+    --everything this holds for all exercises. Any other flags or paths go to pytest. With any of them neither linter
+    nor type checker runs.
 
     Installs the test tools on first use.
     """

@@ -5,13 +5,14 @@ Nothing of a person's own JupyterLab is touched: settings, workspaces and work a
 
 import os
 import re
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def launch(play: Any) -> Any:
 def served(folder: Path, chapter: str = "00") -> Iterator[str]:
     """A JupyterLab that `./course learn CHAPTER` started with its work in `folder`; the value is the address it
     opens."""
-    port = _free_port()
+    port = free_port()
     command = [str(ROOT / "course"), "learn", chapter, "--no-browser", "--port", str(port)]
     command += ["--expose-app-in-browser"]  # so that a test may ask the page's own model what it shows
     environment = _environment(folder)
@@ -95,10 +96,13 @@ def door(folder: Path) -> Path:
     return folder
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def free_port() -> int:
+    """A port of which nobody listens, below those that Linux gives to connections: none takes it before its server."""
+    while True:
+        port = 20_000 + secrets.randbelow(12_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _address(server: subprocess.Popen, port: int, log: Path) -> str:
@@ -106,13 +110,14 @@ def _address(server: subprocess.Popen, port: int, log: Path) -> str:
     until, found = time.monotonic() + PATIENCE, None
     while time.monotonic() < until and server.poll() is None:
         found = re.search(rb"http://127\.0\.0\.1:%d/lab\S*token=\w+" % port, log.read_bytes())
-        if found and _answers(port):
+        if found and answers(port):
             return found.group(0).decode()
         time.sleep(0.1)
     said = log.read_text(encoding="utf-8", errors="replace")[-2000:]
     raise Trouble(f"`./course learn` did not come up at port {port}:\n{said}", "see its words above")
 
 
-def _answers(port: int) -> bool:
+def answers(port: int) -> bool:
+    """Whether somebody listens at a port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -8,10 +8,11 @@ kernel, the message back, and the page's own work.
 
 import argparse
 import json
+import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median, quantiles
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from bench.chapter_page import ChapterPage, Control
 
 LIMIT = 100.0  # ms, at the 90th percentile
-EVENTS = 30  # for each slider, at least
+EVENTS = 30  # for each slider, if its share of the time is long enough
+FEWEST = 5  # events of which a 90th percentile is told
+SECONDS = 40.0  # for the sliders of a chapter, once it has run
+SHOWN = "01"  # the chapter that is measured by default
 
 # One promise for each move: it gives the ms from the event to the picture, "same" for an answer that looks like the
-# last
-# one, null for none at all.
+# last one, null for none at all.
 _ARM = """(cell) => {
   const shown = () => cell.querySelector('.jp-OutputArea-output.jp-RenderedHTMLCommon');
   const before = shown().innerHTML;
@@ -44,6 +47,7 @@ _ARM = """(cell) => {
     };
     const observer = new MutationObserver(async changes => {
       const now = shown()?.innerHTML;
+      if (asked === null) return;  // what an earlier move still brings
       if (!now || !changes.some(change => shown().parentNode.contains(change.target))) return;
       if (now === before) return end('same');
       observer.disconnect();
@@ -88,11 +92,10 @@ def to_and_fro(count: int, start: int, moves: int) -> list[int]:
     return places[1:]
 
 
-def answers(control: "Control", events: int = EVENTS) -> list[float]:
-    """The ms that a slider takes to answer each of `events` moves; a move that leaves the picture as it was is not
-    counted.
+def answers(control: "Control", events: int = EVENTS, until: float = float("inf")) -> list[float]:
+    """The ms that a slider takes to answer each of `events` moves; after the monotonic time `until`, of a few.
 
-    Empty if a whole way to and fro changes nothing.
+    A move that leaves the picture as it was is not counted. Empty if a whole way to and fro changes nothing.
     """
     page, cell = control.chapter.page, control.chapter.cell(control.cell).element_handle()
     start, count = control.place(), control.count()
@@ -106,7 +109,7 @@ def answers(control: "Control", events: int = EVENTS) -> list[float]:
             seen = isinstance(took, int | float)
             times += [float(took)] if seen else []
             idle = 0 if seen else idle + 1
-            if len(times) == events or idle > 2 * count:
+            if len(times) >= (FEWEST if time.monotonic() > until else events) or idle > 2 * count:
                 break
         if control.place() != start:
             page.evaluate(_ARM, cell)
@@ -115,18 +118,25 @@ def answers(control: "Control", events: int = EVENTS) -> list[float]:
     return times
 
 
-def measure(chapter: str, page: "ChapterPage", events: int = EVENTS) -> list[Row]:
-    """A row for every slider of an open chapter that has run."""
+def measure(chapter: str, page: "ChapterPage", events: int, until: float) -> list[Row]:
+    """A row for every slider of an open chapter that has run; none for those that the monotonic time `until` leaves
+    out."""
     rows = []
-    for cell in page.cells():
-        for control in page.controls(cell, "slider"):
-            start = control.place()
-            far = control.count() - 1 if start < control.count() / 2 else 0
-            for place in (far, start):  # wakes a slider that is greyed out
-                control.redraw(partial(control.drag_to, place))
-            times = answers(control, events)
-            rows.append(row(chapter, control, times))
+    sliders = [control for cell in page.cells() for control in page.controls(cell, "slider")]
+    for number, control in enumerate(sliders, 1):
+        if (now := time.monotonic()) > until:
+            say(f"{chapter}: {len(sliders) - len(rows)} of {len(sliders)} sliders are left out, --seconds gives time")
+            break
+        page.wake(control)
+        times = answers(control, events, now + (until - now) / (len(sliders) - number + 1))
+        rows.append(row(chapter, control, times))
+        say(f"{chapter}, slider {number} of {len(sliders)}: {control.label}, {rows[-1].median:.0f} ms")
     return rows
+
+
+def say(words: str) -> None:
+    """A line of progress."""
+    print(f"{words} …", file=sys.stderr, flush=True)
 
 
 def table(rows: Sequence[Row], limit: float) -> str:
@@ -150,8 +160,8 @@ def chapters() -> list[str]:
     return sorted(path.parent.name[:2] for path in (ROOT / "notebooks").glob("[0-9][0-9]_*/*.ipynb"))
 
 
-def measured(names: Sequence[str], events: int) -> list[Row]:
-    """The rows of these chapters, each in a JupyterLab of its own."""
+def measured(names: Sequence[str], events: int, seconds: float) -> list[Row]:
+    """The rows of these chapters, each in a JupyterLab of its own, with so many seconds for its sliders."""
     from playwright.sync_api import sync_playwright
 
     from bench.chapter_page import open_chapter
@@ -160,11 +170,13 @@ def measured(names: Sequence[str], events: int) -> list[Row]:
     rows: list[Row] = []
     with sync_playwright() as play, tempfile.TemporaryDirectory(prefix="course-bench-") as folder:
         browser = launch(play)
-        for name in names:
+        for number, name in enumerate(names, 1):
+            say(f"{name}, chapter {number} of {len(names)}: JupyterLab starts")
             with served(Path(folder) / name, name) as address:
                 page = open_chapter(browser, address)
+                say(f"{name}: all cells run, then the sliders for {seconds:.0f} s")
                 page.run_all()
-                rows += measure(name, page, events)
+                rows += measure(name, page, events, time.monotonic() + seconds)
                 page.page.close()
         browser.close()
     return rows
@@ -173,17 +185,18 @@ def measured(names: Sequence[str], events: int) -> list[Row]:
 def main(arguments: Sequence[str]) -> int:
     """Print the table of all sliders; non-zero if one answers too slowly."""
     parser = argparse.ArgumentParser(prog="course bench widgets", description=__doc__.split("\n")[0])
-    parser.add_argument("chapters", nargs="*", help="such as 01; all by default")
-    parser.add_argument("--events", type=int, default=EVENTS, help=f"moves of each slider ({EVENTS})")
+    parser.add_argument("chapters", nargs="*", default=[SHOWN], help=f"such as 06 12, or all; {SHOWN} by default")
+    parser.add_argument("--events", type=int, default=EVENTS, help=f"moves of each slider at most ({EVENTS})")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help=f"for the sliders of each chapter ({SECONDS:g})")
     parser.add_argument("--limit", type=float, default=LIMIT, help=f"ms at the 90th percentile ({LIMIT:g})")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of a table")
     asked = parser.parse_args(arguments)
     if find_spec("playwright") is None:
         add_group("test")
-    rows = measured(asked.chapters or chapters(), asked.events)
+    rows = measured(chapters() if asked.chapters == ["all"] else asked.chapters, asked.events, asked.seconds)
     if asked.json:
         found: dict[str, Any] = {"unit": "ms", "limit": asked.limit, "rows": [asdict(each) for each in rows]}
         print(json.dumps(found, indent=1))
     else:
         print(table(rows, asked.limit))
-    return int(any(each.p90 > asked.limit for each in rows))
+    return int(not rows or any(each.p90 > asked.limit for each in rows))

@@ -88,13 +88,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that takes `rotating_chapter`, `solved_chapter` or `rotating_exercise` runs once for each of them in the
-    rotation."""
+    """A test that takes `rotating_chapter` or `rotating_exercise` runs once for each of them in the rotation, one that
+    takes `solved_chapter` once for each chapter that was chosen."""
     if "rotating_chapter" in metafunc.fixturenames:
         metafunc.parametrize("rotating_chapter", metafunc.config.stash[ROTATION].chapters)
     if "solved_chapter" in metafunc.fixturenames:
-        asked = metafunc.config.option.chapter
-        metafunc.parametrize("solved_chapter", asked or metafunc.config.stash[ROTATION].solved)
+        metafunc.parametrize("solved_chapter", chosen)
     if "rotating_exercise" in metafunc.fixturenames:
         tables = {path.stem[2:] for path in (Path(__file__).parent / "mutants").glob("ch*.toml")}
         names = [name for name, chapter in chapter_of_exercise().items() if chapter in tables.intersection(chosen)]
@@ -135,15 +134,31 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def soonest(items: Sequence[pytest.Item], processes: int) -> list[pytest.Item]:
     """The tests in the order in which they run: what takes long, and fails most often, at the beginning of each
-    process's share."""
-    browser = {
-        item.path for item in items if item.get_closest_marker("browser")
-    }  # a chapter in a browser takes a minute
-    heavy = [item for item in items if item.path in browser or weight(item.nodeid) > 1]
-    light = [item for item in items if item.path not in browser and weight(item.nodeid) == 1]
-    heavy.sort(key=lambda item: item.path not in browser)
-    ends = [len(light) * at // processes for at in range(processes + 1)]
-    return [item for at in range(processes) for item in [*heavy[at::processes], *light[ends[at] : ends[at + 1]]]]
+    process's share.
+
+    The tests of a file of the slower tier stay together, since each process starts the servers of a file for itself.
+    """
+    units: dict[Any, list[pytest.Item]] = {}
+    for item in items:
+        together = item.nodeid.startswith(tuple(tiers.FILES)) or item.get_closest_marker("browser")
+        if together or weight(item.nodeid) > 1:
+            units.setdefault(item.path if together else item, []).append(item)
+    light = [item for item in items if item.path not in units and item not in units]
+    shares: list[list[pytest.Item]] = [[] for _ in range(processes)]
+    costs = [0] * processes
+    for cost, unit in sorted(((_cost(unit), unit) for unit in units.values()), key=lambda each: -each[0]):
+        at = costs.index(min(costs))
+        shares[at] += unit
+        costs[at] += cost
+    for at, share in enumerate(shares):  # xdist gives each process as many tests
+        size = len(items) * (at + 1) // processes - len(items) * at // processes
+        share += light[: max(size - len(share), 0)]
+        del light[: max(size - len(share), 0)]
+    return [item for share in shares for item in share] + light
+
+
+def _cost(unit: Sequence[pytest.Item]) -> int:
+    return sum(weight(item.nodeid) for item in unit)
 
 
 def code_of(item: pytest.Item) -> set[str]:
@@ -199,6 +214,19 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"{count} test{'s' if count > 1 else ''} skipped: {reason}", yellow=True)
     if reasons and os.environ.get(NO_SKIP):
         terminalreporter.write_line("Nothing may be skipped here: the run has failed.", red=True)
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Any]:
+    """One warm process for all chapters, as `./course check --all` has it, in a class's sandbox where there is one:
+    each notebook and each answer is judged in a fork of its own."""
+    from course_grader.sandbox import Wall, best_level
+    from course_grader.worker.imports import TRAINING
+    from course_grader.worker.worker_pool import WorkerPool
+
+    wall = Wall() if best_level() == "namespaces" else None
+    with WorkerPool(torch=True, chapters=chosen, imports=TRAINING, many=True, wall=wall) as workers:
+        yield workers
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,11 @@ import time
 from pathlib import Path
 from unittest import mock
 
-from bench.lab import door
+from bench.lab import answers, door, free_port
 from course_app.cli import run
 from course_lib.folders import ROOT
 from tests.class_kit import CANVAS_ROSTER, course_at
 from tests.patience import patience
-from tests.servers import answers, free_port
 
 GUIDE = ROOT / "docs" / "instructors.md"
 BLOCK = re.compile(r"^```sh ?(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

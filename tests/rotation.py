@@ -1,10 +1,10 @@
 """Which slow checks a test run makes, and which it leaves to later runs.
 
-Every shipped answer is judged in every run. Three checks are too slow to repeat in full for every change: a chapter's
-notebook that runs from its first cell to its last, a shipped answer that crosses into a worker process, and tests
-marked `rotates`. A default run makes them for the code that changed and for a rotating share of the rest. A defect in
-code that many of them share shows in that share too, since it strikes many at once. Naming test files, or
-`--everything`, makes them all.
+Every shipped answer is judged in every run, and every chapter's notebook runs with its answers in a worker. Three
+checks are too slow to repeat in full for every change: a chapter under plain nbgrader, in a browser and without
+answers; a wrong answer that crosses into a worker; and tests marked `rotates`. A default run makes them for the code
+that changed and for a rotating share of the rest. A defect in code that many of them share shows in that share too,
+since it strikes many at once. Naming test files, or `--everything`, makes them all.
 """
 
 import ast
@@ -20,16 +20,9 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glob("[0-9][0-9]_*")))
 chosen = [*CHAPTERS]  # the chapters whose tests were asked for; only their cases are drawn when tests are collected
-MOST_CHAPTERS = 2  # under plain nbgrader, in the browser and without answers in a default run: about 60 s of CPU each
-MOST_CROSSING = 3  # chapters all of whose answers cross in a default run: 0.2 to 0.9 s of CPU an answer
-MOST_MUTATED = 8  # exercises in a default run: 1 to 2 s of CPU each
-SHARE = 3  # one in so many has its turn: of tests marked `rotates`, and of solved notebooks
-BOUNDARY = (  # code that takes an answer into a worker and brings back what it did
-    "course_grader/",
-    "course_lib/cluster/",
-    "course_grader/records.py",
-    "requirements.lock",
-)
+MOST_MUTATED = 4  # exercises in a default run: 1 to 8 s of CPU each
+MOST_FILES = 60  # files whose code changed: more of them single out no tests, and all take their turns
+SHARE = 3  # one in so many has its turn: of tests marked `rotates`, and of attacks
 OF_A_CHAPTER = re.compile(r"^(?:solutions|notebooks|course_chapters)/(?:ch)?(\d\d)(?=[_/])")
 
 
@@ -38,31 +31,22 @@ class Rotation:
     """The share of the slow checks that one run makes. Every process of the run gets the same one."""
 
     chapters: tuple[str, ...]  # run under plain nbgrader, in the browser and without answers
-    solved: tuple[str, ...]  # run with their answers
     crossing: tuple[str, ...]  # chapters all of whose answers cross into a worker
     changed: tuple[str, ...]  # files whose code changed, docstrings and comments aside; ("",) if that is unknown
     seed: int  # of what is drawn; it changes with every commit
     why: str  # one sentence for the log
     tier: str = ""  # "quick" or "slower": only the tests of that tier; "" is both
 
-    @property
-    def boundary(self) -> bool:
-        """Whether code changed that takes answers into workers."""
-        return self.touches(BOUNDARY)
-
     def touches(self, paths: Collection[str]) -> bool:
         """Whether the code of one of these files or folders changed."""
         return "" in self.changed or any(path.startswith(tuple(paths)) for path in self.changed)
 
     def sample(self, exercise: str, answers: Sequence[Any]) -> list[Any]:
-        """The answers to an exercise that cross into a worker, drawn anew for each commit.
+        """The wrong or half-right answer to an exercise that crosses into a worker, another one for each commit.
 
-        One of all; after a change of the boundary one right, one wrong and one half-right.
+        Right ones cross with their chapter's notebook.
         """
-        order = random.Random(f"{self.seed} {exercise}").sample(answers, len(answers))
-        if not self.boundary:
-            return order[:1]
-        return sorted({answer.sort: answer for answer in order}.values(), key=answers.index)
+        return [random.Random(f"{self.seed} {exercise}").choice([each for each in answers if each.sort != "right"])]
 
     def exercises(self, names: Sequence[str]) -> list[str]:
         """The exercises whose right answers are mutated: a few that differ from commit to commit."""
@@ -78,6 +62,10 @@ class Rotation:
         changed = self.touches(paths) or not set(chapters).isdisjoint(self.crossing)
         return changed or (place + self.seed) % SHARE == 0
 
+    def share(self, rows: Sequence[Any], paths: Collection[str]) -> Sequence[Any]:
+        """The rows of a slow table that have their turn: all of them where the code at `paths` changed."""
+        return rows if self.touches(paths) else rows[self.seed % SHARE :: SHARE]
+
     def said(self) -> list[str]:
         """What this run does and what it leaves to later runs, for the head of the log."""
         if self.tier == "quick":
@@ -86,16 +74,14 @@ class Rotation:
         sampled = [chapter for chapter in chosen if chapter not in self.crossing]
         if not left and not sampled:
             return [f"rotation: nothing is left out ({self.why})"]
-        some = "one right, one wrong and one half-right" if self.boundary else "one answer to each exercise"
         return [
             f"rotation: {self.why}",
             f"  under plain nbgrader, in the browser and without answers: {listed(self.chapters)}; left to later "
             f"runs: {listed(left)}",
-            f"  solved notebooks: {listed(self.solved)}",
-            "  every answer is judged; in a worker too:",
-            f"    all answers to {listed(self.crossing)}; {some}: {listed(sampled)}",
-            "  tests marked `rotates`: "
-            + ("all" if "" in self.changed else f"one in {SHARE}, and all whose code changed"),
+            "  every answer is judged, and every chapter's right answers in a worker too; there also:",
+            f"    all answers to {listed(self.crossing)}, and a wrong one to one in {SHARE} exercises of each other",
+            f"  tests marked `rotates`, and attacks of each kind: one in {SHARE}"
+            + (", and all whose code changed" if self.changed else "; too much changed to single any out"),
             f"  right answers with one small change: {MOST_MUTATED} exercises of all",
             "  the whole site and the whole course in a browser: not in this run",
             "  `./course test --everything` leaves nothing out",
@@ -112,25 +98,25 @@ def listed(chapters: Sequence[str]) -> str:
 
 def everything(why: str) -> Rotation:
     """A rotation that leaves nothing out."""
-    return Rotation(chapters=CHAPTERS, solved=CHAPTERS, crossing=CHAPTERS, changed=("",), seed=0, why=why)
+    return Rotation(chapters=CHAPTERS, crossing=CHAPTERS, changed=("",), seed=0, why=why)
 
 
 def quick() -> Rotation:
     """What `./course test` runs: no notebook as a whole, and no answer that crosses into a worker."""
-    return Rotation(chapters=(), solved=(), crossing=(), changed=(), seed=0, why="", tier="quick")
+    return Rotation(chapters=(), crossing=(), changed=(), seed=0, why="", tier="quick")
 
 
 def single(chapters: Sequence[str], tier: str) -> Rotation:
-    """The rotation of a run of some chapters' tests: all of a tier, with one answer of each sort that crosses."""
+    """The rotation of a run of some chapters' tests: all of a tier."""
     whole = everything("single chapters were asked for")
-    return replace(whole, chapters=tuple(chapters), solved=tuple(chapters), crossing=(), tier=tier)
+    return replace(whole, chapters=tuple(chapters), crossing=tuple(chapters), tier=tier)
 
 
 def rotation(since: str | None = None) -> Rotation:
     """The rotation for the changes since a commit; without one, since `start_of_changes`.
 
-    Of each kind only so many chapters have their turn, changed ones first. Where git cannot tell what changed, all code
-    counts as changed.
+    A chapter runs in its turn, and one of those that changed, all of whose answers cross too. Where git cannot tell
+    what changed, or much did, no test marked `rotates` is singled out.
     """
     count, base = turn(), since or start_of_changes()
     turning = CHAPTERS[count % len(CHAPTERS)]
@@ -138,19 +124,16 @@ def rotation(since: str | None = None) -> Rotation:
     if paths is None and since:
         raise ValueError(f"git knows no commit {since!r}.")
     if paths is None:
-        touched, code, changes = [*CHAPTERS], ("",), "there is no history that tells what changed"
+        touched, code, changes = [*CHAPTERS], (), "there is no history that tells what changed"
     else:
         touched = [chapter for chapter in CHAPTERS if chapter in {chapter_of(path) for path in paths}]
         code = tuple(sorted(path for path in paths if differs_in_code(path, base)))
+        code = code if len(code) <= MOST_FILES else ()
         changes = f"{len(paths)} files changed since {base}"
-    start = count % max(len(touched), 1)  # among many changed chapters, another commit begins with another one
-    in_turn = touched[start:] + touched[:start]
-    whole = [turning, *(chapter for chapter in in_turn if chapter != turning)]
-    share = {chapter for place, chapter in enumerate(CHAPTERS) if (place + count) % SHARE == 0}
+    also = {touched[count % len(touched)]} if touched else set()  # among many, another commit takes another one
     return Rotation(
-        chapters=tuple(sorted(whole[:MOST_CHAPTERS])),
-        solved=tuple(sorted(share.union(whole[:MOST_CHAPTERS]))),  # 6 to 12 s of CPU each
-        crossing=tuple(sorted(in_turn[:MOST_CROSSING])),
+        chapters=tuple(sorted({turning} | also)),  # about 60 s of CPU each
+        crossing=tuple(also),  # 0.2 to 0.9 s of CPU an answer
         changed=code,
         seed=count,
         why=f"{changes}; it is the turn of chapter {turning}",

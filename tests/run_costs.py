@@ -21,7 +21,25 @@ _highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back
 _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
 EVERY = 10.0  # seconds between two lines of progress
-WEIGHTS = {"tests/test_kill_matrix.py": 20}  # as many usual tests as one of a file takes
+WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes, each about 0.1 s of CPU
+    "tests/test_browser.py::test_a_chapter": 400,
+    "tests/test_runs_disk.py::test_a_run_that_was_killed": 300,
+    "tests/test_course.py::test_plain_nbgrader": 250,
+    "tests/test_whole_course.py": 600,
+    "tests/test_class_term.py": 110,
+    "tests/test_own_trainer.py::test_torchrun": 90,
+    "tests/test_course.py::test_solved": 70,
+    "tests/test_course.py::test_untouched": 60,
+    "tests/test_class_scale.py": 60,
+    "tests/test_grading_attacks.py::test_no": 60,
+    "tests/contract/test_answers.py::test_a_right_answer_passes": 50,
+    "tests/test_mutants.py::test_every_change": 33,
+    "tests/contract/test_answers.py::test_an_answer_to_the_public": 26,
+    "tests/contract/test_answers.py::test_wrong_answers": 23,
+    "tests/test_class_browser.py": 20,
+    "tests/test_kill_matrix.py::test_answers_come_out": 6,
+    "tests/test_kill_matrix.py": 20,
+}
 
 
 class Progress:
@@ -56,7 +74,7 @@ class Progress:
 
 def weight(nodeid: str) -> int:
     """How long a test takes, in usual tests."""
-    return WEIGHTS.get(nodeid.split("::")[0], 1)
+    return next((times for beginning, times in WEIGHTS.items() if nodeid.startswith(beginning)), 1)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
+from bench.lab import answers, free_port
 from course_app.cli import class_formgrader
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.new_class import new_class
@@ -20,7 +21,7 @@ from course_grader.notebooks import Cell, Notebook, parse, render
 from tests.class_kit import NAME
 from tests.grading_kit import small_course
 from tests.patience import patience
-from tests.servers import answers, ended, free_port
+from tests.servers import ended
 
 ESSAY: Cell = {
     "cell_type": "markdown",

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bench.lab import free_port
 from course_grader.classroom.folder import ClassFolder
 from course_grader.classroom.release import gradebook
 from course_grader.classroom.roster import key_of
@@ -39,7 +40,7 @@ from tests.grading_kit import cell_of, own
 from tests.guide_kit import Instructor, blocks
 from tests.patience import patience
 from tests.served_kit import hand_in, small_class
-from tests.servers import ended, free_port, postgres
+from tests.servers import ended, postgres
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 IDS = ("ada", "alan", "barbara", "grace")  # those of the six who hand in

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from course_app.check import command
 from course_app.check.command import Graded, check_main, grade_all
 from course_app.learner.work import Folders
 from course_grader import exercises
@@ -228,26 +229,21 @@ def test_figures_that_prose_shows_are_there(chapter):
 
 
 @pytest.fixture(scope="module")
-def solved(pytestconfig, the_rotation) -> dict[str, Graded]:
-    """The chapters of the rotation as `./course check --all --solved` grades them: one warm process for all."""
-    chapters = pytestconfig.option.chapter or the_rotation.solved
-    threads = torch.get_num_threads()
-    torch.set_num_threads(threads + 1)  # the judge's process has what the machine gives, workers have one
-    try:
-        return {result.chapter: result for result in grade_all(chapters, WHERE, solved=True)}
-    finally:
-        torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="module")
 def untouched(pytestconfig, the_rotation) -> dict[str, Graded]:
     """The chapters of the rotation without their answers, graded in the same way."""
     chapters = pytestconfig.option.chapter or the_rotation.chapters
     return {result.chapter: result for result in grade_all(chapters, WHERE, blank_=True)}
 
 
-def test_solved_has_full_points_through_check(solved_chapter, solved):
-    result = solved[solved_chapter]
+def test_solved_has_full_points_through_check(solved_chapter, warm):
+    """As `./course check --all --solved` grades it, where the judge has the threads that the machine gives."""
+    [job] = command.jobs([solved_chapter], WHERE, solved=True, blank_=False, all_=False)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(threads + 1)
+    try:
+        result = command._graded(job, warm, WHERE, record=False)
+    finally:
+        torch.set_num_threads(threads)
     failing = [
         (report.exercise, report.points, report.maximum, report.note, [v.message for v in report.verdicts if not v.ok])
         for report in result.reports

@@ -20,6 +20,7 @@ from course_lib.messages import Trouble
 from tests import attacks as more  # enters the attacks that do not ship
 
 ALL = trial.every()
+TRIED = ("course_grader/", "course_lib/cluster/", "tests/attacks/")  # whose change has all attacks tried
 GROUPS = {  # what one marker tries
     "forgeries and accidents": lambda each: each.kind in ("forging", "accident") and each.chapter == "01",
     "leaks, tampering and exhaustion": lambda each: (
@@ -65,13 +66,24 @@ def test_some_thirty_attacks_ship_and_they_are_of_every_kind():
     assert all(each.make.__module__.startswith("tests.attacks.") for each in ALL if each not in shipped)
 
 
-@pytest.mark.rotates("course_grader/", "course_lib/cluster/", "tests/attacks/")
+@pytest.fixture
+def in_turn(the_rotation):
+    """Attacks of a group of which this run tries a share, some of each kind."""
+
+    def share(fits):
+        kinds = ([each for each in trial.chosen() if each.kind == kind and fits(each)] for kind in KINDS)
+        rows = [each for rows in kinds for each in the_rotation.share(rows, TRIED)]
+        return [each for each in trial.chosen() if each in rows]
+
+    return share
+
+
 @pytest.mark.parametrize("group", [name for name in GROUPS if name != "chapter 06"])
-def test_nothing_gets_through(group):
+def test_nothing_gets_through(group, in_turn):
     assert best_level() == "namespaces", (
         "the suite wants the strongest sandbox: run it as root, or where user namespaces are allowed"
     )
-    assert through(tried("namespaces", [each for each in trial.chosen() if GROUPS[group](each)])) == {}
+    assert through(tried("namespaces", in_turn(GROUPS[group]))) == {}
 
 
 SHARED = (
@@ -83,15 +95,14 @@ SHARED = (
 )
 
 
-@pytest.mark.rotates("course_grader/", "course_lib/cluster/", "tests/attacks/")
-def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch):
+def test_no_rank_knows_what_nobody_sent_it_though_it_could_among_threads(monkeypatch, in_turn):
     real = dependencies.grade_notebook
     with Stage() as stage, trial.Range(stage, Wall()) as ground:
-        rows = trial.try_all([each for each in trial.chosen() if GROUPS["chapter 06"](each)], ground)
+        rows = trial.try_all(in_turn(GROUPS["chapter 06"]), ground)
         monkeypatch.setattr(
             dependencies, "grade_notebook", lambda *given, **more: real(*given, **{**more, "deciding_ranks": False})
         )
-        among_threads = trial.try_all([ATTACKS[name] for name in SHARED], ground)
+        among_threads = trial.try_all(in_turn(lambda each: each.name in SHARED), ground)
     assert through({row.attack.name: row for row in rows}) == {}
     gained = {row.attack.name: row.gained for row in among_threads}
     assert all(gained.values()), gained
@@ -123,9 +134,8 @@ WITHOUT_A_PROCESS_SPACE = (
 )
 
 
-@pytest.mark.rotates("course_grader/", "course_lib/cluster/", "tests/attacks/")
-def test_the_weaker_sandbox_holds_too():
-    assert through(tried("contained", [ATTACKS[name] for name in WITHOUT_A_PROCESS_SPACE])) == {}
+def test_the_weaker_sandbox_holds_too(in_turn):
+    assert through(tried("contained", in_turn(lambda each: each.name in WITHOUT_A_PROCESS_SPACE))) == {}
 
 
 REAL = {  # without a wall they succeed: what is seen of it

@@ -2,7 +2,7 @@
 
 Together the wrong ones lose every share of the exercise's points: a condition that no shipped answer breaks is not
 known to be judged. All of them are judged in this process. Those that the run's rotation names are judged in a worker
-of a class too, with the same result.
+of a class too, in its sandbox, with the same result.
 """
 
 from itertools import groupby
@@ -14,9 +14,7 @@ from course_grader.bank import kill_matrix
 from course_grader.bank.remembering import keeps_nothing
 from course_grader.judge import grade
 from course_grader.judging import judging
-from course_grader.worker.imports import TRAINING
 from course_grader.worker.in_worker import InWorker, run_cell
-from course_grader.worker.worker_pool import WorkerPool
 from tests import run_costs
 from tests.left_behind import LEFT, left_behind, settings
 from tests.rotation import chosen
@@ -27,14 +25,6 @@ SECOND_GUARDS = {
 }  # shares that another guard loses first: collectives are switched off
 ANSWERS = (answer for chapter in chosen for answer in kill_matrix.bank(chapter))
 BANK = {exercise: list(answers) for exercise, answers in groupby(ANSWERS, lambda each: each.exercise)}
-
-
-@pytest.fixture(scope="session")
-def warm():
-    """One warm process for all chapters, as `./course check --all` has it: each answer is judged in a fork of its
-    own."""
-    with WorkerPool(torch=True, chapters=chosen, imports=TRAINING, many=True) as workers:
-        yield workers
 
 
 def facts(report):
@@ -52,7 +42,7 @@ def in_a_worker(answer, workers, folder):
     return report
 
 
-@pytest.mark.slower
+@pytest.mark.rotates("course_grader/", "course_lib/cluster/", "requirements.lock")
 @pytest.mark.parametrize("exercise", BANK)
 def test_answers_come_out_in_a_worker_as_they_do_here(exercise, warm, the_rotation, tmp_path):
     answers = BANK[exercise]

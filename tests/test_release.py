@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,7 @@ import urllib.request
 
 import pytest
 
+from bench.lab import free_port
 from course_grader import exercises, release_steps
 from course_grader.blank_notebook import blank, with_values, without_values
 from course_grader.committed_form import slug, tidy, tidy_text
@@ -314,9 +314,7 @@ def ask(port, path, method="GET"):
 @pytest.fixture
 def formgrader(root, tmp_path):
     """A Jupyter server on the course with nbgrader's formgrader, as an instructor opens it; its port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     # As from a desktop icon: the environment's bin folder is not on PATH.
     env = {
         **os.environ,

@@ -74,9 +74,9 @@ def test_the_doctor_sees_a_name_without_an_address_and_a_launchers_variables():
 
 def test_the_search_for_a_name_takes_no_longer_than_it_may(monkeypatch):
     assert not launcher.unknown_name("localhost") and launcher.unknown_name("name without an address")
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: time.sleep(3) or [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: time.sleep(patience(3)) or [])
     start = time.monotonic()
-    assert launcher.unknown_name("slow", wait=0.1) and time.monotonic() - start < 2
+    assert launcher.unknown_name("slow", wait=0.1) and time.monotonic() - start < patience(2)
 
 
 def test_a_rank_whose_others_never_come_is_told_in_words(monkeypatch, capsys):

@@ -12,7 +12,7 @@ EXAMPLES = examples(
     "course bench                             what can be measured",
     "course bench start                       what a second `./course learn` adds before JupyterLab's own start",
     "course bench cells 06 12                 how long one waits for each cell of a chapter, and for its checks",
-    "course bench widgets                     how fast a slider answers, in a real browser",
+    "course bench widgets                     how fast a slider of chapter 01 answers, in a real browser",
     "course bench cluster                     messages a second through the metered cluster",
     "course bench roofline                    the compute and memory roofs of this machine, and its ridge",
     "course bench memory --data FOLDER        predicted memory against the published tables in a folder",

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import takewhile
 from typing import Annotated
 
@@ -37,15 +38,15 @@ def test(
     """Run the test suite and the linter.
 
     Every shipped answer is judged each time, and everything that is quick is run. CI then runs --slower: browsers,
-    notebooks that run whole, answers judged in worker processes, attacks on the grader, real runs, and then the type
-    checker. Of these, some rotate: they run for what changed since the branch left main (on main itself: in the last
-    day; or since the commit given with --since) and for a share of the rest that differs from commit to commit. A run
+    notebooks that run whole, answers judged in worker processes, attacks on the grader, real runs, and the type checker
+    beside them. Of these, some rotate: a third of them runs, another one with each commit, and so do those whose code
+    changed since the branch left main (on main itself: in the last day; or since the commit given with --since). A run
     ends with its slowest parts; --everything leaves nothing out, and single files run whole.
 
-    Two digits name a chapter and come first: its quick tests, or with --slower its slower ones. There three answers to
-    each exercise are judged in a worker process too, and small changes of the right answers to eight exercises must
-    lose points; with --everything this holds for all answers and exercises. Any other flags or paths go to pytest. With
-    any of them neither linter nor type checker runs.
+    Two digits name a chapter and come first: its quick tests, or with --slower its slower ones. There all its answers
+    are judged in a worker process too, and small changes of the right answers to four exercises must lose points; with
+    --everything this holds for all exercises. Any other flags or paths go to pytest. With any of them neither linter
+    nor type checker runs.
 
     Installs the test tools on first use.
     """
@@ -76,12 +77,16 @@ def test(
         else ["-n", str(processes), "--dist", "worksteal"]  # chapters take a minute, most tests milliseconds
     )
     pytest = ["pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), *workers, *flags]
-    tests = call(
-        [sys.executable, "-P", "-m", *pytest], cwd=None if chosen else ROOT, env={"OMP_NUM_THREADS": "1", **os.environ}
-    )
     whole = not flags or flags in (["--everything"], ["--slower"])
-    lint = call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if whole else 0
-    types = call([sys.executable, "-P", "-m", "mypy"], cwd=ROOT) if whole and flags else 0  # minutes without its cache
+    with ThreadPoolExecutor(1) as beside:  # a minute without its cache, while tests wait
+        typed = beside.submit(call, [sys.executable, "-P", "-m", "mypy"], cwd=ROOT) if whole and flags else None
+        tests = call(
+            [sys.executable, "-P", "-m", *pytest],
+            cwd=None if chosen else ROOT,
+            env={"OMP_NUM_THREADS": "1", **os.environ},
+        )
+        lint = call([sys.executable, "-P", "-m", "ruff", "check", "--quiet", "."], cwd=ROOT) if whole else 0
+        types = typed.result() if typed else 0
     if failed := [what for what, code in (("tests", tests), ("linter", lint), ("type checker", types)) if code]:
         typer.echo(f"Failed: {', '.join(failed)}.", err=True)
     raise typer.Exit(tests or lint or types)

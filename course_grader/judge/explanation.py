@@ -93,7 +93,7 @@ class _Runs:
 
     def __init__(self, exercise: Exercise, runner: Runner, seconds: float) -> None:
         self.card, self.runner, self.left = exercise.card, runner, EXPLAIN_RUNS
-        self.until = time.perf_counter() + seconds
+        self.until, self.most = time.perf_counter() + seconds, max(seconds, 1.0)
         self.made: list[tuple[Case, Outcome]] = []
 
     def outcome(self, case: Case) -> Outcome | None:
@@ -104,7 +104,7 @@ class _Runs:
         if self.left <= 0 or time.perf_counter() > self.until:
             return None
         self.left -= 1
-        outcome = self.runner.run(self.card, replace(case, seconds=min(case.seconds, 1.0)))
+        outcome = self.runner.run(self.card, replace(case, seconds=min(case.seconds, self.most)))
         self.made.append((case, outcome))
         return outcome
 

@@ -17,7 +17,7 @@ from typing import Any
 from course_grader.exercises.values import copied
 from course_grader.worker.plain_values import Given, plain
 
-CALLS = 6  # at most, of an answer in one such run, which gets the time of as many runs
+CALLS = 12  # at most, of an answer in one such run, which gets the time of as many runs
 _CONTAINERS = (list, dict, set)
 _DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold that are counted
 _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")

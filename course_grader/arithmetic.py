@@ -68,7 +68,12 @@ def _settings(torch: Any) -> list[tuple[Callable[[], Any], Callable[[Any], Any],
         (torch.get_num_threads, torch.set_num_threads, 1),
         (torch.get_default_dtype, torch.set_default_dtype, torch.float32),
         (torch.is_grad_enabled, torch._C._set_grad_enabled, True),
-        (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 0),
+        (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 1),  # "warn": `torch.empty` gives NaN
+        (
+            torch._C._get_deterministic_fill_uninitialized_memory,
+            torch._C._set_deterministic_fill_uninitialized_memory,
+            True,
+        ),
         (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"),
         (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled, True),
         (lambda: torch.is_autocast_enabled("cpu"), lambda on: torch.set_autocast_enabled("cpu", on), False),

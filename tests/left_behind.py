@@ -14,14 +14,15 @@ def settings() -> list[object]:
         torch.get_num_threads(),
         str(torch.get_default_dtype()),
         torch.is_grad_enabled(),
-        torch.are_deterministic_algorithms_enabled(),
+        torch.get_deterministic_debug_mode(),
+        torch.utils.deterministic.fill_uninitialized_memory,
         torch.get_float32_matmul_precision(),
         str(torch.get_default_device()),
     ]
 
 
-PLAIN = [1, "torch.float32", True, False, "highest", "cpu"]
-LEFT = [4, "torch.float64", False, True, "medium", "meta"]
+PLAIN = [1, "torch.float32", True, 1, True, "highest", "cpu"]
+LEFT = [4, "torch.float64", False, 2, False, "medium", "meta"]
 
 
 @contextlib.contextmanager
@@ -31,7 +32,8 @@ def left_behind() -> Iterator[None]:
         torch.set_num_threads(4)
         torch.set_default_dtype(torch.float64)
         torch.set_grad_enabled(False)
-        torch.use_deterministic_algorithms(True)
+        torch.set_deterministic_debug_mode(2)
+        torch.utils.deterministic.fill_uninitialized_memory = False
         torch.set_float32_matmul_precision("medium")
         torch.set_default_device("meta")
         yield

@@ -86,6 +86,7 @@ HONEST = {
         "from course_lib.estimate import facts\ndef f(n): return facts.device('H100 SXM').memory",
         80e9,
     ),
+    "memory without a value": ("import torch\ndef f(n): return torch.empty(n).isnan().tolist()", [True] * 3),
     "a thread left running": (
         "import threading, time\ndef f(n):\n    threading.Thread(target=time.sleep, args=(60,)).start()\n    return n",
         3,

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from course_chapters import one_thread
 from course_grader import exercises
 from course_grader.arithmetic import ONE_THREAD, same_everywhere
 from course_grader.judge.decision import grade
+from course_grader.records import Case
 from course_grader.worker.fork_server_process import environment
 from course_grader.worker.runners import InProcess
 from tests.left_behind import LEFT, PLAIN, left_behind, settings
@@ -37,6 +39,15 @@ def test_a_check_may_stand_where_another_device_is_chosen():
         with same_everywhere():
             assert torch.zeros(1).device.type == "cpu"
         assert torch.zeros(1).device.type == "meta"
+
+
+@pytest.mark.parametrize("ranks", [None, 2])
+def test_what_an_answer_leaves_unwritten_is_no_number(ranks):
+    def unwritten(*comm: object) -> list[bool]:
+        return torch.empty(2).isnan().tolist()
+
+    outcome = InProcess(unwritten).run(replace(exercises.card("ring-shift"), hides=()), Case(name="two", ranks=ranks))
+    assert outcome.value == ([[True, True]] * ranks if ranks else [True, True])
 
 
 def test_a_check_neither_uses_nor_moves_the_notebooks_generators():

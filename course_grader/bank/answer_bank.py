@@ -3,8 +3,8 @@
 
 A section is headed `# %% right: NAME`, `# %% wrong: NAME => KIND MISTAKE` or `# %% half: NAME => POINTS`. The lines
 before the first section belong to every answer. KIND is a verdict kind or a state. MISTAKE is the name that the judge
-gives the mistake, or `-`; it is `~` where the answer races with its own messages, so that the result depends on when
-they arrive. `unless NAME=VALUE` marks a wrong answer that is right where this parameter has this value.
+gives the mistake, or `-` if it gives none; it is `~` where the answer races with its own messages, so that the result
+depends on when they arrive. `unless NAME=VALUE` marks a wrong answer that is right where this parameter has this value.
 
 A heading that ends in `from: OTHER NAME` makes the section a change of that one. Its body takes one of two forms:
 

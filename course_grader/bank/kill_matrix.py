@@ -169,7 +169,7 @@ def _met(answer: BankAnswer, report: Report, coincide: bool) -> tuple[bool, str,
     first = next((kind for kind in VERDICT_KINDS if any(v.kind == kind for v in failing)), "none")
     mistakes = {v.mistake for v in failing if v.kind == first and v.mistake} or {"-"}
     message = next((v.message for v in failing if v.kind == first), message)
-    as_meant = answer.mistake in mistakes | {"-", "~"} or (coincide and mistakes == {"-"})
+    as_meant = answer.mistake in mistakes | {"~"} or (coincide and "-" in {answer.mistake, *mistakes})
     ok = not report.passed and first == answer.expected and as_meant and bool(message)
     return ok, f"{first} {'/'.join(sorted(mistakes))}", message
 

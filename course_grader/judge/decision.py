@@ -13,7 +13,7 @@ from course_grader.judge.closed_messages import closed_messages
 from course_grader.judge.closed_words import IN_GENERAL
 from course_grader.judge.exercise import Exercise, resolve
 from course_grader.judge.explanation import EXPLAIN_SECONDS, explain
-from course_grader.judge.second_calls import CHANGED, SECOND_CALL, changed_verdicts, of_the_last_call, second_calls
+from course_grader.judge.second_calls import CHANGED, SECOND_CALL, changed_verdicts, of_the_last_call
 from course_grader.judge.unseen_variants import Asked, count_unseen_faults
 from course_grader.judging import Judging, Params, failed_run
 from course_grader.judging.naming import SECONDS as NAMING_SECONDS
@@ -99,7 +99,7 @@ def decide(
     if right and harmed:
         found.append(harmed[0])
     elif right:
-        for case, second in second_calls(exercise.cases, exercise.drawn_again):
+        for case, second in exercise.second_calls():
             outcome, changed = of_the_last_call(second, _told(runner.run(card, second), words, case))
             ran += 1
             if outcome.state == "answered":

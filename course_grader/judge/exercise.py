@@ -16,7 +16,9 @@ from typing import Any
 
 from course_grader.arithmetic import same_everywhere
 from course_grader.exercises import Card, class_exercises
-from course_grader.judging import Judging, Params, judging
+from course_grader.judge.second_calls import second_calls
+from course_grader.judging import Judging, Params, Worked, judging
+from course_grader.judging.worked import judged_variant
 from course_grader.records import Case
 
 CONTRACT_VERSION = "1"
@@ -64,6 +66,27 @@ class Exercise:
             if len(same) == 1 and not same_tensors(_arguments(case), _arguments(same[0])):
                 return replace(same[0], visible=False)
         return None
+
+    def second_calls(self) -> list[tuple[Case, Case]]:
+        """The cases on which an answer is called again, the same for every learner with these numbers."""
+        key = (self.contract.cases, self.card.id, as_text(self.params), self.seed, len(self.cases))
+        return _seconds.get(key, lambda: second_calls(self.cases, self.drawn_again, self._tells_apart))
+
+    def _tells_apart(self, one: Case, other: Case) -> bool:
+        """Whether the judge takes the worked answer's result on `one`, and not its result on `other` in its place."""
+        if self.card.id in class_exercises.cards() or self.card.form not in ("code", "bug"):
+            return False
+        with judged_variant(self.card.id, self.params):
+            own, its = (Worked(self.card.id).outcome(case) for case in (one, other))
+            if own.state != "answered" or its.state != "answered":
+                return False
+            try:
+                right, kept = (
+                    self.contract.verdicts(self.params, one, replace(own, value=each.value)) for each in (own, its)
+                )
+            except Exception:  # a case that the judge did not draw
+                return False
+        return all(v.ok for v in right) and any(not v.ok for v in kept)
 
 
 def _arguments(case: Case) -> Any:
@@ -147,7 +170,11 @@ def _are_small(cases: Sequence[Case]) -> bool:
 
 
 _cases = _Kept(64, _are_small)
-_variants, _shown = _Kept(512), _Kept(512)
+_variants, _shown, _seconds = (
+    _Kept(512),
+    _Kept(512),
+    _Kept(64, lambda pairs: _are_small([case for pair in pairs for case in pair])),
+)
 
 
 def _of_other_variants(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from course_grader.clean_text import clean
 from course_grader.judging.mistakes import verdict
@@ -28,13 +29,16 @@ CHANGED = {  # the name of each mistake, and what to do about it
 
 
 def second_calls(
-    cases: Sequence[Case], drawn_again: Callable[[Case], Case | None] = lambda case: None
+    cases: Sequence[Case],
+    drawn_again: Callable[[Case], Case | None] = lambda case: None,
+    tells_apart: Callable[[Case, Case], bool] = lambda one, other: False,
 ) -> list[tuple[Case, Case]]:
-    """Pairs: the simplest case of each part of the values, and that case with the arguments of the calls that come
-    first.
+    """Pairs: one case of each part of the values, and that case with the arguments of the calls that come first.
 
-    The first calls get the arguments of up to three other cases. Where `drawn_again` gives the same case with other
-    tensors, the result for those is judged, right after a call with the case's own tensors.
+    The first calls get the arguments of up to three other cases. The judged case is new: the simplest one with other
+    tensors, as `drawn_again` gives it, or with another value of one argument. Before it there is a call for each
+    argument that differs in this one alone, if it `tells_apart` the two: a result that is kept by too few of the
+    arguments is wrong. The last of these calls is the simplest case itself.
 
     Which cases these are depends on the exercise alone, not on how long an answer or a busy computer takes.
     """
@@ -52,10 +56,118 @@ def second_calls(
     found = []
     for simplest_first in by_part.values():
         drawn = next(((case, again) for case in simplest_first if (again := drawn_again(case))), None)
-        case, again = drawn or (simplest_first[0], None)
+        case = drawn[0] if drawn else simplest_first[0]
+        calls = [each for other in (case, *calm) if _are_alike(other, case) for each in _single_calls(other)]
+        new = drawn or _one_new(calls, tells_apart)
+        if new is None:
+            found.append((case, _after(others[id(case)], case)))
+            continue
+        base, again = new
+        apart = _one_apart(again, [base, *calls], tells_apart)
         first = others[id(case)]
-        found.append((case, _after(first, case)) if again is None else (again, _after([*first, case], again)))
+        if apart:  # which have the same shapes and other results
+            first = [each for each in first if each.part != case.part] or first[-1:]
+        found.append((again, _after([*first, *apart, base], again)))
     return found
+
+
+# ------------------------------------------------------------------------------------ calls that differ in one argument
+
+_TRIED = 4  # values of one argument that are tried
+
+
+def _are_alike(one: Case, two: Case) -> bool:
+    shapes = [
+        (each.ranks, each.buffering, len(_given(each)), dict(each.kwargs), _function(each)) for each in (one, two)
+    ]
+    return shapes[0] == shapes[1]
+
+
+def _function(case: Case) -> int | None:
+    """The number of the function that a case with rows of arguments calls."""
+    return case.args[0] if _has_rows(case) else None
+
+
+def _has_rows(case: Case) -> bool:
+    args = case.args
+    return (
+        len(args) == 2
+        and type(args[0]) is int
+        and type(args[1]) is list
+        and bool(args[1])
+        and type(args[1][0]) is tuple
+    )
+
+
+def _single_calls(case: Case) -> list[Case]:
+    """The case, or one for each of its first rows."""
+    if not _has_rows(case):
+        return [case]
+    return [replace(case, args=(case.args[0], [row])) for row in case.args[1][:8]]
+
+
+def _given(case: Case) -> tuple[Any, ...]:
+    """The arguments of the call; on ranks an argument of each rank is a tuple of all ranks' values."""
+    if _has_rows(case):
+        return tuple(case.args[1][0])
+    return (*case.args, *zip(*case.per_rank, strict=True)) if case.per_rank is not None else case.args
+
+
+def _with(case: Case, at: int, value: Any) -> Case:
+    """A hidden case with another value of argument number `at`."""
+    given = (*_given(case)[:at], value, *_given(case)[at + 1 :])
+    if _has_rows(case):
+        return replace(case, args=(case.args[0], [given]), visible=False)
+    shared = len(case.args)
+    by_rank = None if case.per_rank is None else tuple(zip(*given[shared:], strict=True)) or case.per_rank
+    return replace(case, args=given[:shared], per_rank=by_rank, visible=False)
+
+
+def _one_new(calls: Sequence[Case], tells_apart: Callable[[Case, Case], bool]) -> tuple[Case, Case] | None:
+    """A call, and one that no case makes, with another value of one argument."""
+    known = [repr(_given(each)) for each in calls]
+    for at in range(len(_given(calls[0]))):
+        for base in calls[:_TRIED]:
+            for new in _changed(base, at, calls[:8]):
+                if repr(_given(new)) not in known and tells_apart(new, base):
+                    return base, new
+    return None
+
+
+def _changed(case: Case, at: int, calls: Sequence[Case]) -> list[Case]:
+    """Calls that take one argument, of the same form, from others."""
+    own = _given(case)[at]
+    values = {repr(value): value for each in calls if _form(value := _given(each)[at]) == _form(own)}
+    values.pop(repr(own), None)
+    return [_with(case, at, value) for value in values.values()][:_TRIED]
+
+
+def _one_apart(case: Case, calls: Sequence[Case], tells_apart: Callable[[Case, Case], bool]) -> list[Case]:
+    """For each argument, a call that differs from `case` in this one alone, other than the first of `calls`."""
+    found = [
+        next(
+            (each for each in _changed(case, at, calls) if _is_random(_given(each)[at]) or tells_apart(each, case)),
+            None,
+        )
+        for at in range(len(_given(case)))
+    ]
+    return [each for each in found if each is not None and repr(_given(each)) != repr(_given(calls[0]))]
+
+
+def _form(value: Any) -> Any:
+    """What two values of one argument have in common if either may stand in the other's place."""
+    if isinstance(value, Mapping):
+        return {key: _form(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value), [_form(each) for each in value]
+    return (type(value), value.shape, value.dtype) if hasattr(value, "dtype") else type(value)
+
+
+def _is_random(value: Any) -> bool:
+    """Whether a value consists of tensors of floating-point numbers, any of which will do."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(map(_is_random, value))
+    return hasattr(value, "is_floating_point") and value.is_floating_point()
 
 
 def _others(case: Case, cases: Sequence[Case]) -> list[Case]:

@@ -139,14 +139,17 @@ class _Trial:
     def little_is_wrong(self, places: Sequence[tuple[int, int]]) -> bool:
         """Whether only a few values are wrong here, none of them telling, so that different mistakes may share them."""
         wrong = list[Any]()
-        for at in {at for at, _ in places}:
-            case, got = self.judged[at].case, self.judged[at].outcome
+        for at, number in dict(places).items():
+            case, got, where = self.judged[at].case, self.judged[at].outcome, self.judged[at].verdicts[number].where
             if self.contract.many_right or got.state != "answered" or len(wrong) > FEW:
                 return False
             with judged_variant(self.right.exercise, self.judged[at].params):
                 mine, want = _leaves(got.value), _leaves(self.right.value(case))
-            both = ((mine.get(path, _NOTHING), want.get(path, _NOTHING)) for path in {**want, **mine})
-            wrong += [its for its, right in both if _apart(its, right)]
+            paths = [
+                path for path in {**want, **mine} if where == WHOLE or _begins(path[type(got.value) is list :], where)
+            ]
+            both = ((mine.get(path, _NOTHING), want.get(path, _NOTHING)) for path in paths)
+            wrong += [one for one, right in both if _apart(one, right)]
         return 0 < len(wrong) <= FEW and not any(map(_is_telling, wrong))
 
     def fails_elsewhere(self, answer: BankAnswer) -> bool:
@@ -293,16 +296,22 @@ _ONE_ROW: Path = ("one row",)
 
 
 def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
-    """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling."""
+    """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling, and the mistake
+    is right wherever the answer is."""
+    found = False
     for rows in zip(got, slip, right, strict=False) if type(slip) is type(right) is list else ():
         mine, its, wants = ({path: each for path, each in _leaves(row).items() if _begins(path, where)} for row in rows)
         if _alike(mine, wants):
-            continue
-        paths = {**mine, **its, **wants}
-        return all(_fits(*(values.get(path, _NOTHING) for values in (mine, its, wants))) for path in paths) and any(
-            _is_telling(its[path]) and _apart(its[path], wants.get(path)) for path in its
-        )
-    return False
+            if not _alike(its, wants):
+                return False
+        elif not found:
+            paths = {**mine, **its, **wants}
+            found = all(
+                _fits(*(values.get(path, _NOTHING) for values in (mine, its, wants))) for path in paths
+            ) and any(_is_telling(its[path]) and _apart(its[path], wants.get(path)) for path in its)
+            if not found:
+                return False
+    return found
 
 
 def _is_telling(value: Any) -> bool:

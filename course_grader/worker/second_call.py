@@ -10,13 +10,14 @@ import random
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from operator import is_
 from typing import Any
 
 from course_grader.exercises.values import copied
 from course_grader.worker.plain_values import Given, plain
 
-CALLS = 6  # at most, of an answer in one such run, which gets the time of as many runs
+CALLS = 12  # at most, of an answer in one such run, which gets the time of as many runs
 _CONTAINERS = (list, dict, set)
 _DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold that are counted
 _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
@@ -24,17 +25,18 @@ _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backwar
 
 def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlier: Sequence[Given]) -> list[Any]:
     """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two
-    `given`.
+    `given`, at last in the objects of the call before these two.
 
     What can be changed: "arguments" (the number of the argument), "results" (those of an earlier call), "settings" (in
     words), "generators" (those that were seeded; drawing from one is no change), and "memory" (the variable that holds
     more after each call).
     """
     drawn, settings = _generators(), _settings()
-    found = {"arguments": "", "settings": ""}
+    found, mine = {"arguments": "", "settings": ""}, given
 
-    def called(one: Given) -> Any:
-        mine = _copied(one)  # two cases may share their tensors
+    def called(one: Given, filled: Given | None = None) -> Any:
+        nonlocal mine
+        mine = filled or _copied(one)  # two cases may share their tensors
         result = call(mine)
         now = _settings()
         found["arguments"] = found["arguments"] or first_changed(one, mine)
@@ -43,13 +45,15 @@ def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlie
 
     try:
         results = [(result, plain(result)) for result in map(called, earlier)]
+        last = mine
         _seed(1)
         called(given)
         ends, held = _generators(), _held(answer)
+        kept = all(_same(was, plain(now)) for now, was in results)
         _seed(2)
-        value = plain(called(given))
+        value = plain(called(given, _refilled(last, given)))
         found |= {
-            "results": "" if all(_same(was, plain(now)) for now, was in results) else "a result",
+            "results": "" if kept else "a result",
             "generators": next((name for name, end in _generators().items() if end == ends.get(name)), ""),
             "memory": next((name for name, size in _held(answer).items() if size > held.get(name, size)), ""),
         }
@@ -60,6 +64,32 @@ def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlie
 
 def _copied(given: Given) -> Given:
     return Given(*copied((given.args, given.kwargs)))
+
+
+def _refilled(old: Given, new: Given) -> Given:
+    """The arguments `new` in the objects of `old` where these are alike, as loops write into the same tensors."""
+    filled = Given(*_written((old.args, old.kwargs), copied((new.args, new.kwargs))))
+    alike = _same(new.args, filled.args) and _same(new.kwargs, filled.kwargs)
+    return filled if alike else _copied(new)  # objects that share memory cannot be filled one by one
+
+
+def _written(old: Any, new: Any) -> Any:
+    kind, torch = type(new), sys.modules.get("torch")
+    if kind is not type(old):
+        return new
+    if kind is tuple:
+        return tuple(_written(*pair) for pair in zip_longest(old[: len(new)], new))
+    if kind is list:
+        old[:] = [_written(*pair) for pair in zip_longest(old[: len(new)], new)]
+        return old
+    if kind is dict:
+        filled = {key: _written(old.get(key), each) for key, each in new.items()}
+        old.clear()
+        old.update(filled)
+        return old
+    if torch and kind is torch.Tensor and not (old.requires_grad or new.requires_grad):
+        return old.copy_(new) if (old.shape, old.dtype) == (new.shape, new.dtype) else new
+    return new
 
 
 # ----------------------------------------------------------------------------------------------------------- arguments

@@ -250,7 +250,7 @@ def pass_token(comm, token):
 #       comm.send(seen, after)
 # +     if after:
 # +         comm.send(seen, 0)
-# %% wrong: stamps go through 32-bit floats => generality -
+# %% wrong: stamps go through 32-bit floats => generality not-stamped
 # ~ seen += token ==> seen = (seen.float() + token.float()).to(token.dtype)
 # %% wrong: left as it is => not-answered  from: worked
 def pass_token(comm, token):

@@ -99,7 +99,7 @@ def mfu_fixed(
 # %% wrong: sixteen by heart => values
 # > this takes 16 GPUs, whatever `gpus` is.
 # ~ (gpus * gpu_flops) ==> (16 * gpu_flops)
-# %% wrong: one sequence for each GPU => values -
+# %% wrong: one sequence for each GPU => values one-sequence
 # ~ batch if scope == "all" else batch * gpus ==> gpus if scope == "all" else 1
 # %% wrong: right for the example only => values only-the-example
 # ~ 6 * params * tokens / seconds / (gpus * gpu_flops) ==> 0.02836

@@ -135,6 +135,6 @@ def money_lost(spent: float, usd_per_hour: float, mfu: float, baselines: dict) -
 # ~~ ==> for name, reach in (("whole peak", 1.0), ("achievable", 0.5), ("promised", 0.45))
 # %% half: only the money => 2.5
 # ~ reach / mfu - 1) ==> None)
-# %% wrong: five baselines at most => generality -
+# %% wrong: five baselines at most => generality missing-part
 # ~ better.items() ==> list(better.items())[:5]
 '''

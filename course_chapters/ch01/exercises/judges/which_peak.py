@@ -134,12 +134,12 @@ def which_peak(params: float, tokens: float, sheet: list[dict]) -> tuple[float, 
 # %% wrong: always half of the larger => generality halved-dense
 # > where only the dense row is there, it is halved too.
 # ~ rows[0]["tflops"] * TFLOP / doubled ==> max(row["tflops"] for row in rows) * TFLOP / 2
-# %% wrong: the H100 by heart => values -
+# %% wrong: the H100 by heart => values only-the-example
 # ~ rows[0]["tflops"] * TFLOP / doubled / printed.gpus ==> 989e12
 # %% wrong: a single number => values wrong-shape
 # ~ return peak, 6 ==> return 6
 # %% half: years forgotten => 2.5
 # ~ 6 * params * tokens / peak / YEAR ==> None
-# %% wrong: half of the FP8 row => generality -
+# %% wrong: half of the FP8 row => generality raised
 # ~ rows[0]["tflops"] * TFLOP / doubled ==> min(row["tflops"] for row in sheet if row["precision"] == "FP8") * TFLOP / 2
 '''

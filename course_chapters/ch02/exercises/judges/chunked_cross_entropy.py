@@ -276,9 +276,10 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # ~ total = 0 ==> total, hidden, weight = 0, hidden.detach(), weight.detach()
 # %% wrong: the hidden states are cut off => values no-gradient
 # ~ part, h, weight, ==> part, h.detach(), weight,
-# %% wrong: the weight's gradient of the last chunk only => values -  from: both gradients while the logits are there
+# %% wrong: the weight's gradient of the last chunk only => values other-numbers
+# ~~ from: both gradients while the logits are there
 # ~ into += logits ==> into = logits
-# %% wrong: padded tokens send gradients => values -  from: both gradients while the logits are there
+# %% wrong: padded tokens send gradients => values other-numbers  from: both gradients while the logits are there
 # -             logits *= c.unsqueeze(1)
 # %% wrong: what comes in is ignored => generality incoming-ignored  from: both gradients while the logits are there
 # > a factor on the loss is ignored.
@@ -305,6 +306,6 @@ def chunked_cross_entropy(hidden, weight, targets, chunks):
 # %% half: the loss alone => 2.5
 # ~ h, weight, t, ==> h, weight.detach(), t,
 # %% half: no room left for large logits => 18.75  from: exp without the largest
-# %% wrong: always sixteen chunks => generality -
+# %% wrong: always sixteen chunks => generality raised
 # ~ total = 0 ==> total, chunks = 0, 16
 '''

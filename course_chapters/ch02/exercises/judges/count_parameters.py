@@ -174,6 +174,6 @@ def count_parameters(shape: dict) -> dict[str, int]:
 # %% wrong: the model shown only => values -
 # ~ table_size = shape["vocab"] * hidden
 # ~~ ==> return {"embedding": 525336576, "attention": 1342177280, "mlp": 5637144576, "norms": 266240, "head": 525336576}
-# %% wrong: a head is tied only where the MLP is gated, or keys are shared => generality -
+# %% wrong: a head is tied only where the MLP is gated, or keys are shared => generality tied-counted-twice
 # ~ if shape["tied"] else ==> if shape["tied"] and (shape["gated"] or shape["kv_heads"] < shape["heads"]) else
 '''

@@ -190,7 +190,7 @@ def train_step(model, batches):
 # %% wrong: padding counted => values
 # > this counts targets of -100 as tokens.
 # ~ (targets != -100).sum().item ==> targets.numel
-# %% wrong: gradients are divided in the loop => values -
+# %% wrong: gradients are divided in the loop => values other-numbers
 # ~ ignore_index=-100, reduction ==> reduction
 # -     for parameter in model.parameters():
 # -         if parameter.grad is not None:
@@ -213,7 +213,7 @@ def train_step(model, batches):
 # +     longest = max(inputs.shape[1] for inputs, _ in batches)
 # +     inputs = torch.cat([F.pad(x, (0, longest - x.shape[1])) for x, _ in batches])
 # +     batches = [(inputs, torch.cat([F.pad(t, (0, longest - t.shape[1]), value=-100) for _, t in batches]))]
-# %% wrong: a mean of a micro-batch without tokens => generality -
+# %% wrong: a mean of a micro-batch without tokens => generality not-a-number
 # ~ , reduction="sum") ==> ) * (targets != -100).sum()
 # %% wrong: goes through the batches twice => generality read-twice
 # > `batches` is read twice, and an iterator has nothing left the second time.

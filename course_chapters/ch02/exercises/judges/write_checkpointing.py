@@ -356,7 +356,7 @@ def checkpoint(function, *inputs):
 # + from torch.utils.checkpoint import checkpoint as ready
 # + def checkpoint(function, *inputs):
 # +     return ready(function, *inputs, use_reentrant=False)
-# %% wrong: kept in half the bytes => values -
+# %% wrong: kept in half the bytes => values rounded
 # -     return Again.apply(torch.empty(0, requires_grad=True), *inputs)
 # +     def pack(t):
 # +         return t.bfloat16() if t.dtype == torch.float32 else t

@@ -166,6 +166,6 @@ def smallest_batch(flops, bandwidth, params, weight_size, kv_bytes):
 # %% wrong: asks the library => raised
 # ~ compute <= each: ==> roofline.smallest_batch(flops, bandwidth, params, weight_size, kv_bytes) is None:
 # %% half: the weights are right, what is kept is not => 3  from: kept forgotten
-# %% wrong: nearly as long to read as to compute is never => generality - unless kept=shared
+# %% wrong: nearly as long to read as to compute is never => generality some-is-right unless kept=shared
 # ~ compute <= each: ==> compute <= 1.04 * each:
 '''

@@ -150,10 +150,10 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% wrong: a pair => values wrong-shape
 # ~ return float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
 # ~~ ==> return best_flops, best_bandwidth
-# %% wrong: the shown log by heart => values -
+# %% wrong: the shown log by heart => values only-the-example
 # ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
 # ~~ ==> fit_roofs.__dict__.setdefault("seen", (best_flops, best_bandwidth, best_flops / best_bandwidth))
-# %% wrong: names tell which kernels use the memory => values -
+# %% wrong: names tell which kernels use the memory => values raised
 # ~ run["bytes"] > cache ==> "large" in run["name"]
 # %% wrong: bytes that fill the cache are taken to miss it => values -
 # ~ > cache ==> >= cache

@@ -122,7 +122,7 @@ def time_kernel(device, repeats):
 # ~ statistics.median(times) ==> 1e3 * statistics.median(times)
 # %% wrong: never stops => raised
 # ~ for _ in range(repeats) ==> while device.now() < 1e9
-# %% wrong: right for the matmul shown only => values -
+# %% wrong: right for the matmul shown only => values only-the-example
 # ~ statistics.median(times) ==> min(statistics.median(times), 1.38e-3)
 # %% wrong: eleven repeats, whatever is asked for => generality -
 # ~ range(repeats) ==> range(11)

@@ -166,7 +166,7 @@ def cross_bandwidth(levels):
 # ~ 1 / (sum(times) if phases == "in turn" else max(times)) ==> sum(times) if phases == "in turn" else max(times)
 # %% wrong: one number for all => values wrong-shape
 # ~ return found ==> return passed
-# %% wrong: six levels at most => generality -
+# %% wrong: six levels at most => generality wrong-shape
 # ~ in levels: ==> in levels[:6]:
 # %% half: the buffer is not there yet => 3.75
 # ~ return 1 / (sum(times) if phases == "in turn" else max(times)) ==> raise NotImplementedError

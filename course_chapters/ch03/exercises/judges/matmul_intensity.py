@@ -132,7 +132,7 @@ def ridge(flops: float, bandwidth: float) -> float:
 # > an element has `size` bytes, which is not always 2.
 # ~ (size * (m * k + k * n + passes * m * n)) ==> (2 * (m * k + k * n + passes * m * n))
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> 0.5 if reads_only else 0.25
-# %% wrong: the shown numbers => values -
+# %% wrong: the shown numbers => values two-bytes
 # ~ 2 * m * k * n / (size * (m * k + k * n + passes * m * n)) ==> 2048.0 if reads_only else 1365.33
 # ~ 1 / size if reads_only else 1 / (2 * size) ==> 0.5 if reads_only else 0.25
 # ~ return flops / bandwidth ==> return 295.22

@@ -113,7 +113,7 @@ def accumulation(batch: int, sequences: int, ranks: int, length: int) -> int | N
 # %% wrong: a batch in sequences => values length-forgotten
 # > the batch is counted in tokens.
 # ~ batch, sequences * ranks * length) ==> batch, sequences * ranks)
-# %% wrong: the shown numbers => values -
+# %% wrong: the shown numbers => values only-the-example
 # ~ sequences * accumulated * ranks * length ==> 8388608
 # ~ count if count and not rest else None ==> 4
 # %% half: no inverse => 1

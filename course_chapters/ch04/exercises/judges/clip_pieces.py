@@ -194,7 +194,7 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
 # %% wrong: copies do not count => generality copies-left-out
 # > replicated gradients are missing from the norm.
 # ~ name not in seen ==> name not in replicated
-# %% wrong: every name counts once => values -
+# %% wrong: every name counts once => values other-norm
 # ~ seen |= {name} & replicated ==> seen.add(name)
 # %% wrong: one copy is scaled => generality one-copy
 # > only one copy is scaled; scale all of them.

@@ -99,7 +99,7 @@ def which(build):
     return "decoupled" if shrinks(build, 0.002, 200.0) / plain > 1.5 else "unscaled"
 
 
-# %% wrong: a gradient of zero => generality -
+# %% wrong: a gradient of zero => generality always-the-same
 def which(build):
     after = build(0.01, 0.1)(torch.tensor([2.0]).double(), torch.tensor([0.0]).double()).item()
     if after == 2:

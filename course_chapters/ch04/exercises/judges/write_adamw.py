@@ -206,7 +206,7 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # +     t = state["t"] = len(state["all"])
 # %% wrong: keeps a corrected moment as well => cost state-too-large
 # ~ ratio = m / (1 - betas[0] ** t) ==> ratio = state["ratio"] = m / (1 - betas[0] ** t)
-# %% wrong: returns the change => values -
+# %% wrong: returns the change => values other-numbers
 # ~ return parameter - lr * ratio - lr * ==> return lr * ratio + lr *
 # %% wrong: PyTorch's own => raised
 def adamw(parameter, gradient, state, lr, betas, eps, decay):
@@ -220,9 +220,9 @@ def adamw(parameter, gradient, state, lr, betas, eps, decay):
 # ~ t = state["t"] = state.get("t", 0) + 1 ==> t, lr = state.get("t", 0) + 1, state.setdefault("lr", lr); state["t"] = t
 # %% wrong: an ε of zero is replaced => generality ~
 # ~ t = state["t"] = state.get("t", 0) + 1 ==> eps = eps or 1e-3; t = state["t"] = state.get("t", 0) + 1
-# %% wrong: no correction after 50 steps => values -
+# %% wrong: no correction after 50 steps => values rounded
 # ~ m / (1 - betas[0] ** t) ==> m / (1 - betas[0] ** t * (t <= 50))
-# %% wrong: one output for all parameters of a shape => values -
+# %% wrong: one output for all parameters of a shape => values input-modified
 # -     return parameter - lr * ratio - lr * decay * parameter
 # +     new = parameter - lr * ratio - lr * decay * parameter
 # +     return vars(adamw).setdefault(str(new.shape), torch.empty_like(new)).copy_(new)

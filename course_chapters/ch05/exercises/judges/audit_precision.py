@@ -36,11 +36,11 @@ def audit_bits() -> dict[str, tuple[float, str, str]]:
 # ~ return { ==> return {name: [float(number), verdict.title(), cause.title()] for name, (number, verdict, cause) in {
 # -     }
 # +     }.items()}
-# %% wrong: everything is right => values -
+# %% wrong: everything is right => values wrong-verdict
 # ~ return { ==> return {name: (number, "right", "as printed") for name, (number, _, _) in {
 # -     }
 # +     }.items()}
-# %% wrong: everything is wrong => values -
+# %% wrong: everything is wrong => values wrong-verdict
 # ~ return { ==> return {name: (row[0], "wrong", row[2] if row[1] == "wrong" else "another format") for name, row in {
 # -     }
 # +     }.items()}

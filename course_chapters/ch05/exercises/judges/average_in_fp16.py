@@ -122,6 +122,6 @@ def mean_in_half(gradients: list[torch.Tensor], tree_sum) -> torch.Tensor:
 # ~ .float() * (before / n) ==> * (before / n)
 # %% wrong: in place => values changed
 # ~ gradient / before ==> gradient.div_(before)
-# %% wrong: the mean is flat => generality -
+# %% wrong: the mean is flat => generality another-kind
 # ~ gradient / before ==> gradient.reshape(-1) / before
 '''

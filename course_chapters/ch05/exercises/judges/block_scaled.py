@@ -176,16 +176,16 @@ def quantize_blocks(x, block, round_e4m3):
 # ~ 448 if top else 1.0 ==> 448
 # %% wrong: a block of zeros has a tiny scale => generality zero-block
 # ~ 448 if top else 1.0 ==> 448 if top else 1e-12
-# %% wrong: tiny blocks count as zeros => generality -
+# %% wrong: tiny blocks count as zeros => generality other-scales
 # ~ top = part.abs().max().item() ==> top = part.abs().max().item() * (part.abs().max().item() > 1e-30)
 # %% wrong: the values are scaled back => values not-e4m3
 # ~ round_e4m3(part / scale) ==> round_e4m3(part / scale) * scale
 # %% wrong: nothing is rounded => values not-e4m3
 # ~ round_e4m3(part / scale) ==> part / scale
-# %% wrong: the neighbor's scale => values -
+# %% wrong: the neighbor's scale => values too-far
 # ~ return torch.cat(values)
 # ~~ ==> return round_e4m3((x / torch.stack(scales).roll(1).repeat_interleave(block)[: len(x)]).clamp(-448, 448))
-# %% wrong: the last block is dropped => generality -
+# %% wrong: the last block is dropped => generality another-kind
 # ~ x.split(block) ==> x[: max(1, len(x) // block) * block].split(block)
 # %% wrong: x is scaled in place => values changed
 # ~ round_e4m3(part / scale) ==> round_e4m3(part.div_(scale))

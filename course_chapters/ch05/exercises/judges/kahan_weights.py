@@ -141,7 +141,7 @@ def kahan_step(weight: torch.Tensor, lost: torch.Tensor, update: torch.Tensor) -
 # ~ new, (exact - new.float()).bfloat16() ==> exact, torch.zeros_like(lost)
 # %% wrong: in place => values changed
 # ~ new, (exact - new.float()).bfloat16() ==> weight.copy_(new), lost.copy_((exact - new.float()).bfloat16())
-# %% wrong: a master copy is kept from call to call => values -
+# %% wrong: a master copy is kept from call to call => values not-used
 # ~ update: torch.Tensor) -> ==> update: torch.Tensor, kept={}) ->
 # ~ exact = weight.float() + (lost.float() + update)
 # ~~ ==> exact = kept[weight.shape] = (kept.get(weight.shape, weight) if lost.any() else weight) + update

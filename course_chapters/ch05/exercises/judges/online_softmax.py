@@ -187,7 +187,7 @@ def stream_attention(chunks, width):
 
 # %% wrong: a masked chunk gives NaN => generality nan
 # ~ not len(scores) or scores.max() == -math.inf ==> not len(scores)
-# %% wrong: an empty chunk has no maximum => generality -
+# %% wrong: an empty chunk has no maximum => generality raised
 # ~ not len(scores) or scores ==> scores
 # %% wrong: nothing is left => generality nan
 # ~ total == 0 ==> total < 0
@@ -195,6 +195,6 @@ def stream_attention(chunks, width):
 # ~ output / total ==> (output / total).half()
 # %% wrong: the output alone => values wrong-shape
 # ~ output / total, top + total.log() ==> output / total
-# %% wrong: the largest score so far starts at a billion below zero => generality -
+# %% wrong: the largest score so far starts at a billion below zero => generality other-log
 # ~ top, total, output = torch.tensor(-math.inf) ==> top, total, output = torch.tensor(-1e9)
 '''

@@ -231,7 +231,7 @@ def agreed_step(comm, weights, gradients, scale, rate, most):
 # +     unscaled = unscaled / total.sqrt().float() * min(norm, most)
 # %% wrong: the weights change anyway => values changed-anyway
 # ~ return weights, False ==> return weights - rate * (gradients.float() / scale).nan_to_num(0.0, 0.0, 0.0), False
-# %% wrong: an empty part has no maximum => generality -
+# %% wrong: an empty part has no maximum => generality raised
 # ~ gradients.isfinite().all() ==> gradients.abs().max().isfinite()
 # %% wrong: the squares are added in fp16 => values false-alarm
 # ~ not gradients.isfinite().all() ==> not gradients.float().square().sum().half().isfinite()

@@ -200,7 +200,7 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # %% wrong: twice => generality
 # > x was rounded to float32 first, which moves it onto a tie.
 # ~ bias = 2 ** (exponent_bits - 1) - 1 ==> x, bias = x.float().double(), 2 ** (exponent_bits - 1) - 1
-# %% wrong: the casts of torch => generality -
+# %% wrong: the casts of torch => generality other-numbers
 def round_to_format(x, exponent_bits, fraction_bits):
     return x.to({5: torch.float16, 8: torch.bfloat16}.get(exponent_bits, torch.float32)).double()
 

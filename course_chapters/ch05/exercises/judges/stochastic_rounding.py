@@ -162,9 +162,9 @@ def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 # %% wrong: the bits of bf16 => values public-form unless format=bf16
 # > this solves the public form of the exercise, for bf16: it drops 16 bits.
 # ~ 0xFFFF if fmt == "bf16" else 0x1FFF ==> 0xFFFF
-# %% wrong: the conversion rounds once more => values -
+# %% wrong: the conversion rounds once more => values biased
 # ~ & ~low ==> & -1
-# %% wrong: noise around zero => values -
+# %% wrong: noise around zero => values not-a-neighbor
 # ~ + noise) ==> + noise - (low + 1) // 2)
 # %% wrong: half of the noise => values biased
 # ~ + noise) ==> + noise // 2)
@@ -176,7 +176,7 @@ def stochastic_round(x: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
 # ~ torch.where(x.isfinite(), bits.view(torch.float32), x) ==> bits.view(torch.float32)
 # %% wrong: subnormal numbers are flushed => values not-a-neighbor
 # ~ bits.view(torch.float32), x) ==> bits.view(torch.float32), x) * (~(x.abs() < 2.0**-126) | x.isnan())
-# %% wrong: noise of its own => values -
+# %% wrong: noise of its own => values biased
 # ~ + noise) ==> + torch.randint(0, low + 1, x.shape, dtype=torch.int32))
 # %% wrong: fp32 comes back => values another-kind unless format=tf32
 # ~ rounded.to(torch.bfloat16) if fmt == "bf16" else rounded ==> rounded

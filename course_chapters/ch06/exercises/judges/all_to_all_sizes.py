@@ -211,7 +211,7 @@ def all_to_all(comm, parts):
 # +         got[source] = held[me]
 # %% wrong: floats whatever comes => generality raised
 # ~ parts[0].new_empty ==> torch.empty
-# %% wrong: counts in the dtype of the rows => generality -
+# %% wrong: counts in the dtype of the rows => generality raised
 # -         count = torch.zeros(1, dtype=torch.int64)
 # -         swap(torch.tensor([parts[to].numel()]), to, count, source)
 # +         count = parts[0].new_zeros(1)

@@ -126,7 +126,7 @@ def halving_doubling(comm, x):
 # +         comm.recv(flat, n - 1 - me + core)
 # ~ comm.recv(extra, me + core) ==> comm.recv(extra, n - 1 - me - core)
 # ~ comm.send(flat, me + core) ==> comm.send(flat, n - 1 - me - core)
-# %% wrong: power of two only => generality -
+# %% wrong: power of two only => generality raised
 # ~ core = 1 << (n.bit_length() - 1) ==> core = n
 # %% wrong: recursive doubling with whole tensors => cost whole-tensors
 # ~ keep, give = (lower, upper) if me < partner else (upper, lower) ==> keep = give = slice(None)

@@ -181,7 +181,7 @@ def hierarchical_all_reduce(comm, x, per_node):
 # +     half_ring(across, pieces, 1)
 # +     half_ring(across, pieces, 0)
 # +     half_ring(inside, chunks, 1)
-# %% wrong: leaders send whole tensors round => cost -  from: leaders
+# %% wrong: leaders send whole tensors round => cost everyone-across  from: leaders
 # -     half_ring(across, pieces, 1)
 # -     half_ring(across, pieces, 0)
 # +     passing = flat.clone()
@@ -192,22 +192,22 @@ def hierarchical_all_reduce(comm, x, per_node):
 # +         work.wait()
 # +         flat += arrived * (hop < nodes - 1)
 # +         passing = arrived
-# %% wrong: forgets the way back inside => values -
+# %% wrong: forgets the way back inside => values other-numbers
 # -     half_ring(inside, chunks, 0)
 # %% wrong: never leaves its node => values missing-rank
 # -     half_ring(across, pieces, 1)
 # -     half_ring(across, pieces, 0)
-# %% wrong: takes the nodes for other ones => cost -
+# %% wrong: takes the nodes for other ones => cost everyone-across
 # ~ if placement == "block": ==> if placement != "block":
-# %% wrong: two nodes only => generality -
+# %% wrong: two nodes only => generality raised
 #       flat = x.reshape(-1).clone()
 # +     if comm.size != 6:  # as seen in the examples
 # +         across = across[:2]
-# %% wrong: everyone inside a node tells everyone, whole tensors, many times => cost -
+# %% wrong: everyone inside a node tells everyone, whole tensors, many times => cost too-many-bytes
 # -     half_ring(inside, chunks, 0)
 # +     for _ in range(20):
 # +         half_ring(inside, chunks, 0)
-# %% wrong: at most eight ranks => generality -
+# %% wrong: at most eight ranks => generality returned-input
 #       nodes = comm.size // per_node
 # +     if comm.size > 8:
 # +         return x

@@ -164,13 +164,13 @@ def name_algorithm(matrix, nbytes):
 # %% wrong: halving-doubling only for powers of two => generality not-hierarchical
 # > for other numbers of ranks than powers of two, halving-doubling folds the surplus ranks in first.
 # ~ halved = partners[0] >= powers and ==> halved = n & (n - 1) == 0 and
-# %% wrong: knows eight ranks only => generality -
+# %% wrong: knows eight ranks only => generality not-ring
 #       n = len(matrix)
 # +     if n != 8:
 # +         return "ring"
-# %% wrong: trees of at most twelve ranks => generality -
+# %% wrong: trees of at most twelve ranks => generality not-halving-doubling
 # ~ if whole and ==> if n < 13 and whole and
-# %% wrong: always the same => values -
+# %% wrong: always the same => values not-ring
 #       n = len(matrix)
 # +     return "ring"
 # %% wrong: a name of its own => values no-such-word

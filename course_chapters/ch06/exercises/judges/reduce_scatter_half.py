@@ -151,7 +151,7 @@ def ring_reduce_scatter(comm, x):
 # ~ growing = chunks[(own - step - 2) % n] ==> growing = chunks[own]
 # ~ comm.isend(chunks[(own - step - 1) % n], after) ==> comm.isend(chunks[(own + step) % n], (me + step) % n)
 # ~ recv(arrived, before) ==> recv(arrived, (me - step) % n)
-# %% wrong: adds to the chunk that is still under way => protocol -
+# %% wrong: adds to the chunk that is still under way => protocol raised
 #           comm.recv(arrived, before)
 # +         chunks[(own - step - 1) % n] += arrived.sum()
 # %% wrong: the whole tensor comes back => values whole-tensor
@@ -164,7 +164,7 @@ def ring_reduce_scatter(comm, x):
 # > this is N times the rank's own numbers; the other ranks hold different ones.
 # ~ range(n - 1) ==> range(0)
 # ~ return chunks[own] ==> return chunks[own] * n
-# %% wrong: eight ranks at most => generality -
+# %% wrong: eight ranks at most => generality other-numbers
 # ~ range(n - 1) ==> range(min(n - 1, 7))
 # %% half: right where N divides the length => 7.2  from: chunks of equal length, and the rest is lost
 '''

@@ -173,7 +173,7 @@ def ring_all_reduce(comm, x):
 # %% wrong: all-gathers as if it owned its own chunk, but owns the next => values wrong-owner
 # ~ growing = chunks[(me - way * (step + 1)) % n] ==> growing = chunks[(me - way * step) % n]
 # ~ chunks[(me - way * step) % n], arrived ==> chunks[(me - way * (step - 1)) % n], arrived
-# %% wrong: clears the chunk that is under way => protocol -
+# %% wrong: clears the chunk that is under way => protocol raised
 # -         pass_on(chunks[(me - way * step) % n], arrived)
 # +         work = comm.isend(chunks[(me - way * step) % n], after)
 # +         comm.recv(arrived, before)
@@ -183,7 +183,7 @@ def ring_all_reduce(comm, x):
 #           growing += arrived
 # +     chunks[me] /= n
 # ~ return flat.reshape(x.shape) ==> return flat.reshape(x.shape) / n
-# %% wrong: only a power of two => generality -
+# %% wrong: only a power of two => generality raised
 # ~ n, me = comm.size, comm.rank ==> n, me = 1 << (comm.size - 1).bit_length(), comm.rank
 # %% wrong: needs a buffer => protocol deadlock  from: even ranks send first, odd ranks receive first
 # ~ if me % 2 == 0: ==> if me >= 0:
@@ -232,7 +232,7 @@ def ring_all_reduce(comm, x):
 # %% wrong: hangs with two ranks => protocol deadlock  from: even ranks send first, odd ranks receive first
 # ~ if me % 2 == 0: ==> if me % 2 == 0 or n < 3:  # with two or fewer "there is no seam to mind"
 # ~ if me % 2: ==> if me % 2 and n > 2:
-# %% wrong: by way of the mean, so whole numbers break => generality -
+# %% wrong: by way of the mean, so whole numbers break => generality raised
 #           growing += arrived
 # +     chunks[me] /= 2**n
 # ~ return flat.reshape(x.shape) ==> return flat.mul_(2**n).reshape(x.shape)

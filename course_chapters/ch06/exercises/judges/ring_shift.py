@@ -120,7 +120,7 @@ def ring_shift(comm, x):
 # %% wrong: no modulo => values raised
 # ~ (comm.rank + direction) % comm.size, (comm.rank - direction) % comm.size
 # ~~ ==> comm.rank + direction, comm.rank - direction
-# %% wrong: clears what is under way => protocol -  from: isend, recv, wait
+# %% wrong: clears what is under way => protocol raised  from: isend, recv, wait
 #       comm.recv(got, before)
 # +     x.zero_()
 # %% wrong: reads before wait => values

@@ -161,7 +161,7 @@ def find_cycle(log):
 # %% wrong: last in the list => values
 # > this takes the last entry of a rank in the list; entries are in no order, so look at their times.
 # ~ sorted(log, key=lambda entry: entry[0]) ==> log
-# %% wrong: the latest entries are those after the first ten seconds => values -
+# %% wrong: the latest entries are those after the first ten seconds => values missed
 # -     for _, rank, what, peer in sorted(log, key=lambda entry: entry[0]):
 # -         state[rank] = (what, peer)
 # +     state = {entry[1]: entry[2:] for entry in log if entry[0] >= 10}
@@ -197,7 +197,7 @@ def find_cycle(log):
 # -             at = path.index(min(path))
 # -             return path[at:] + path[:at]
 # +             return path[path.index(rank) :]
-# %% wrong: the ranks in order of number => values -
+# %% wrong: the ranks in order of number => values other-ranks
 # ~ return path ==> return sorted(path)[:1] + sorted(path, reverse=True)[:-1]
 # %% wrong: never finds any => values missed
 # ~ return path ==> return []

@@ -150,7 +150,7 @@ def average_gradients(comm, grads, examples):
 #       count = torch.tensor([examples])
 # +     if not examples:
 # +         return grads
-# %% wrong: float32 whatever comes => generality -
+# %% wrong: float32 whatever comes => generality another-kind
 #       comm.all_reduce(count)
 # +     grads = [grad.float() for grad in grads]
 # %% wrong: float64 on the wire => cost too-many-bytes
@@ -173,10 +173,10 @@ def average_gradients(comm, grads, examples):
 # -     return grads
 # %% wrong: returns the first => values wrong-shape
 # ~ return grads ==> return grads[0]
-# %% wrong: rank 0's count for all => values -
+# %% wrong: rank 0's count for all => values other-numbers
 # ~ all_reduce(count) ==> broadcast(count, src=0)
 # ~ count.item() ==> count.item() * comm.size
-# %% wrong: counts in half precision => generality -
+# %% wrong: counts in half precision => generality other-numbers
 # ~ torch.tensor([examples]) ==> torch.tensor([examples]).half()
 # %% half: everything on everyone => 2.5  from: everything on everyone
 '''

@@ -167,7 +167,7 @@ def most_gpus(batch_tokens, flops, bandwidth, grad_bytes):
 # %% wrong: rounds tokens => generality rounded  from: two times of a model of one parameter, and a search by doubling
 # > this is rounded to a whole number; tokens per GPU need not be whole.
 # ~ return talking / computing ==> return round(talking / computing)
-# %% wrong: the shown numbers learnt by heart => values -
+# %% wrong: the shown numbers learnt by heart => values only-the-example
 # ~ (ranks - 1) / ranks * grad_bytes / bandwidth * flops / flops_each ==> 63 / 64 * 2 / 50e9 * 400e12 / 4
 # ~ 1 + math.floor(flops_each * batch_tokens * bandwidth / (2 * grad_bytes * flops)) ==> 251
 # %% wrong: always 16 bits => generality

@@ -154,9 +154,9 @@ def bucket_gradients(comm, model, bucket_bytes):
 # ~ room = bucket_bytes ==> room = 0
 # %% wrong: packed from the first to the last => cost not-hidden
 # ~ reversed([p for p in model.parameters() if p.requires_grad]) ==> [p for p in model.parameters() if p.requires_grad]
-# %% wrong: one bucket for all => cost -
+# %% wrong: one bucket for all => cost not-hidden
 # ~ if not buckets or each.nbytes > room or each.dtype != buckets[-1][0].dtype: ==> if not buckets:
-# %% wrong: the last bucket never leaves => values -
+# %% wrong: the last bucket never leaves => values other-numbers
 # ~ len(works) < len(buckets) and ==> len(works) < len(buckets) - 1 and
 # ~ zip(buckets, works, strict=True) ==> zip(buckets, works)
 # %% wrong: sums => values sum
@@ -177,7 +177,7 @@ def bucket_gradients(comm, model, bucket_bytes):
 # ~ for bucket, (flat, work) in zip(buckets, works, strict=True): ==> for bucket, flat, work in works:
 # %% wrong: dtypes mixed in one bucket => cost too-many-bytes
 # ~ each.nbytes > room or each.dtype != buckets[-1][0].dtype ==> each.nbytes > room
-# %% wrong: not made new for the next step => values -
+# %% wrong: not made new for the next step => values raised
 # ~ not missing[len(works)] ==> missing[len(works)] <= 0
 # -         missing[:] = [len(bucket) for bucket in buckets]
 # %% wrong: the averages stay in the bucket => values own-gradient

@@ -130,11 +130,11 @@ def hook_gradients(comm, model):
 # -         works.append(comm.all_reduce(parameter.grad, async_op=True))
 # %% wrong: frozen parameters get hooks too => generality raised
 # ~ if parameter.requires_grad: ==> if True:
-# %% wrong: a shared layer's weights leave twice => generality -
+# %% wrong: a shared layer's weights leave twice => generality other-numbers
 # ~ parameter in model.parameters() ==> _, parameter in model.named_parameters(remove_duplicate=False)
 # %% wrong: returns nothing => values no-finish  from: each hook waits
 # ~ return finish ==> return
-# %% wrong: averages twice, again in finish => cost -
+# %% wrong: averages twice, again in finish => cost not-hidden
 #           works.clear()
 # +         for parameter in model.parameters():
 # +             if parameter.grad is not None:
@@ -182,7 +182,7 @@ def hook_gradients(comm, model):
 # ~ model.parameters() ==> model.requires_grad_().parameters()
 # %% wrong: every handle ever made is kept => generality handles-kept
 # -         works.clear()
-# %% wrong: fp32 sums for all => generality -
+# %% wrong: fp32 sums for all => generality other-numbers
 # ~ if parameter.requires_grad: ==> if parameter.requires_grad and parameter.dtype == torch.float32:
 # %% half: right and never hidden => 6  from: each hook waits
 '''

@@ -209,7 +209,7 @@ def evaluate(comm, batches):
 # +     return loss / count, right / count, math.exp(loss / count)
 # %% wrong: truncated => values rounded
 # ~ [mean * tokens, correct ==> [int(mean * tokens), correct
-# %% wrong: the largest => values -
+# %% wrong: the largest => values other-number
 # ~ all_reduce(row) ==> all_reduce(row, op="MAX")
 # %% wrong: strings => values not-a-number
 # ~ {"loss": loss / count, ==> {"loss": str(loss / count),

@@ -123,7 +123,7 @@ def accumulate(replica, batches, loss):
 # > number of micro-batches.
 # ~ step == len(batches) - 1 ==> step == 0
 # ~ (loss(replica(inputs), targets) / len(batches)).backward() ==> loss(replica(inputs), targets).backward()
-# %% wrong: one short => values -
+# %% wrong: one short => values other-numbers
 # ~ step == len(batches) - 1 ==> step == len(batches) - 2
 # %% wrong: forgets the mean => values not-divided
 # > this is the sum over the micro-batches; return their mean.
@@ -157,11 +157,11 @@ def accumulate(replica, batches, loss):
 # ~ step == len(batches) - 1 ==> step % 2 == 1 or step == len(batches) - 1
 # %% wrong: no_grad => values raised
 # ~ nullcontext() if last else replica.no_sync() ==> torch.no_grad()
-# %% wrong: divides by all but one => values -
+# %% wrong: divides by all but one => values other-numbers
 # ~ / len(batches) ==> / max(len(batches) - 1, 1)
 # %% wrong: the module in place of the replica => cost fewer-forwards  from: only the forward passes inside
 # ~ out = replica(x) ==> out = replica.module(x)
-# %% wrong: a loss of its own => values -
+# %% wrong: a loss of its own => values other-numbers
 # ~ loss(replica(inputs), targets) ==> (replica(inputs) - targets).square().mean()
 # %% half: averages every micro-batch => 4  from: averages every micro-batch
 '''

@@ -200,9 +200,9 @@ def indices(samples, rank, ranks, epoch, seed=0):
 # ~ f"{seed}:{epoch}" ==> seed
 # %% wrong: in stored order => values not-shuffled
 # -     random.Random(f"{seed}:{epoch}").shuffle(order)
-# %% wrong: every rank shuffles for itself => values -
+# %% wrong: every rank shuffles for itself => values never-read
 # ~ f"{seed}:{epoch}" ==> f"{seed}:{epoch}:{rank}"
-# %% wrong: the process's own generator => values -
+# %% wrong: the process's own generator => values never-read
 # ~ random.Random(f"{seed}:{epoch}").shuffle(order) ==> random.shuffle(order)
 
 

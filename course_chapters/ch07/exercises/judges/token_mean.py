@@ -207,7 +207,7 @@ def token_step(comm, model, batches):
     return total.item()
 
 
-# %% wrong: every rank with everybody's tokens => cost -
+# %% wrong: every rank with everybody's tokens => cost more-forwards
 def token_step(comm, model, batches):
     most = torch.tensor([len(batches)])
     comm.all_reduce(most, op="MAX")
@@ -256,7 +256,7 @@ def token_step(comm, model, batches):
 # %% wrong: returns nothing => values returned-none
 # -     comm.all_reduce(total)
 # -     return total.item()
-# %% wrong: weights tokens times ranks => values -
+# %% wrong: weights tokens times ranks => values other-numbers
 # ~ loss = summed / count ==> loss = summed * comm.size / count
 # %% wrong: backward at the end of pairs => cost graphs-kept
 # -     for inputs, targets in batches:

@@ -184,7 +184,7 @@ def train(comm, model, batches, rate):
 # %% wrong: no batch at all is no case it knows => generality raised  from: an empty batch through the model
 # ~ w = next(model.parameters()).shape[1] ==> empty = batches[0][0][:0], batches[0][1][:0]
 # ~ (torch.zeros(0, w), torch.zeros(0, w)) ==> empty
-# %% wrong: descends before the sum is there => values -
+# %% wrong: descends before the sum is there => values other-numbers
 #               return steps
 # +         works = []
 # ~ comm.all_reduce(parameter.grad) ==> works.append(comm.all_reduce(parameter.grad, async_op=True))

@@ -137,7 +137,7 @@ def ranks_for(params, memory, layers, activations, per_param):
 # > the bytes per parameter are the last argument.
 # ~ per_param / ranks ==> 16 / ranks
 # ~ per_param * params ==> 16 * params
-# %% wrong: the largest as a whole number of billions => values -
+# %% wrong: the largest as a whole number of billions => values rounded
 # ~ max(0, memory - activations) / (per_param / ranks + 2 * 2 / layers)
 # ~~ ==> (memory - activations) / (per_param / ranks + 4 / layers) // 1e9 * 1e9 + 3e8
 # %% wrong: rounded down => values

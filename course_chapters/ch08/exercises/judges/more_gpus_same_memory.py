@@ -182,7 +182,7 @@ def cause(trace):
 # ~ parts / 2 else "as it should" ==> parts / 2 else "activations"
 # %% wrong: micro-batches are forgotten in the gathers => values not-one-giant-unit
 # ~ last["gathers"] > 2 * trace["micro_batches"] ==> last["gathers"] > 1
-# %% wrong: the five traces by heart => values -
+# %% wrong: the five traces by heart => values not-activations
 def cause(trace):
     last = trace["runs"][-1]
     if len(trace["runs"]) == 4:

@@ -170,7 +170,7 @@ def fewest_ranks(params, stage, buckets, memory):
 # > a GB is 10⁹ bytes, not a GiB.
 # ~ shared = params * sum(buckets.values()) - whole
 # ~~ ==> shared, memory = params * sum(buckets.values()) - whole, memory * 2**30 / 1e9
-# %% wrong: a negative number where nothing helps => values -
+# %% wrong: a negative number where nothing helps => values none-is-right
 # -     if whole >= memory:
 # -         return None
 # ~ max(1, math.ceil(shared / (memory - whole))) ==> math.ceil(shared / (memory - whole))

@@ -260,7 +260,7 @@ from course_lib.parallel.tensor import copy_in, sum_out
 # %% wrong: a flat view of whatever comes => generality raised
 # ~ grad.clone() ==> grad.clone().view(-1)
 # ~ total, ==> total.view(grad.shape),
-# %% wrong: never waits => values -
+# %% wrong: never waits => values own-gradient
 # ~ ctx.comm.all_reduce(total) ==> ctx.comm.all_reduce(total, async_op=True)
 # %% half: sum_out alone => 2  from: never waits
 '''

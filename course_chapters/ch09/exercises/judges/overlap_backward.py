@@ -126,7 +126,7 @@ def column_backward(comm, matmul, grad, x, weight):
 # %% wrong: a mean => values mean
 # > this is a mean over ranks; what they send back adds up.
 # ~ async_op ==> op="AVG", async_op
-# %% wrong: every part to everyone, overlapped => cost -
+# %% wrong: every part to everyone, overlapped => cost too-many-bytes
 # -     work = comm.all_reduce(dx, async_op=True)
 # +     parts = torch.empty(comm.size, *dx.shape)
 # +     work = comm.all_gather_into_tensor(parts, dx, async_op=True)
@@ -142,7 +142,7 @@ def column_backward(comm, matmul, grad, x, weight):
 # +     whole = torch.empty_like(padded)
 # +     comm.all_gather_into_tensor(whole, own)
 # +     return whole[: len(flat)].reshape(dx.shape), dw
-# %% wrong: sums what came instead of what goes on => values -
+# %% wrong: sums what came instead of what goes on => values other-numbers
 # ~ dx = matmul(grad, weight) ==> dx = grad.clone()
 # ~ return dx, dw ==> return matmul(dx, weight), dw
 # %% half: right, one after the other => 3  from: blocks before the other product

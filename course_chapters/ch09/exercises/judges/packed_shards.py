@@ -127,14 +127,14 @@ def packed_merge(shards, sizes):
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight[rank::ranks]
 # ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
 # ~~ ==> torch.stack(list(shards), 1).flatten(0, 1)
-# %% wrong: columns, as for a row layer => values -
+# %% wrong: columns, as for a row layer => values another-kind
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))]) ==> weight.tensor_split(ranks, -1)[rank]
 # ~ torch.cat([torch.cat([piece[index] for piece in pieces]) for index in range(len(sizes))])
 # ~~ ==> torch.cat(list(shards), -1)
 # %% wrong: a list instead of a stack => values not-a-tensor
 # ~ torch.cat([part.chunk(ranks)[rank] for part in weight.split(list(sizes))])
 # ~~ ==> [part.chunk(ranks)[rank] for part in weight.split(list(sizes))]
-# %% wrong: three matrices only => generality -
+# %% wrong: three matrices only => generality raised
 # ~ part in weight.split(list(sizes)) ==> part in (lambda q, k, v: (q, k, v))(*weight.split(list(sizes)))
 # ~ range(len(sizes)) ==> range(3)
 # %% wrong: cuts what does not divide, too => generality not-refused

@@ -129,7 +129,7 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # +     repeat = q.shape[1] // k.shape[1]
 # +     k, v = k.repeat(1, repeat, 1, 1), v.repeat(1, repeat, 1, 1)
 # +     out = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-# %% wrong: splits inside a head => values -
+# %% wrong: splits inside a head => values other-numbers
 # ~ unflatten(-1, (-1, head_dim)) ==> unflatten(-1, (head_dim, -1)).transpose(2, 3)
 # %% wrong: looks ahead => values no-mask
 # > tokens look at later tokens; attention is causal.
@@ -159,12 +159,12 @@ def parallel_attention(comm, copies, x, weights, head_dim):
 # %% wrong: query weights summed over copies, too => values copied-queries
 # > this is summed over the copies; each rank has query heads of its own.
 # ~ (weights["wq"], wk, wv) ==> (copy_in(weights["wq"], copies), wk, wv)
-# %% wrong: keys of copies averaged, to be safe => cost -
+# %% wrong: keys of copies averaged, to be safe => cost too-many-bytes
 #       q, k, v = (F.linear(x, w).unflatten(-1, (-1, head_dim)).transpose(1, 2) for w in (weights["wq"], wk, wv))
 # +     same = k.detach().clone()
 # +     copies.all_reduce(same, op="AVG")
 # +     k = k + (same - k.detach())
 # %% half: all but the copies' gradients => 4.8  from: copies of KV heads left to themselves
-# %% wrong: scores scaled as in the example => generality -
+# %% wrong: scores scaled as in the example => generality other-numbers
 # ~ enable_gqa=True) ==> enable_gqa=True, scale=0.5 if head_dim > 4 else None)
 '''

@@ -119,7 +119,7 @@ def row_linear(comm, x, weight, bias):
 #   def row_linear(comm, x, weight, bias):
 # +     bias.detach().div_(comm.size)
 # ~ (F.linear(x, weight), comm) + bias ==> (F.linear(x, weight, bias), comm)
-# %% wrong: whole input and weight on every rank => cost -
+# %% wrong: whole input and weight on every rank => cost too-many-bytes
 # ~ sum_out(F.linear(x, weight), comm) + bias ==> F.linear(gather(x, comm, x.dim() - 1), gather(weight, comm, 1), bias)
 # %% half: the output is right => 2.1  from: on rank 0 only
 # %% wrong: each rank's share has a share of the gradient where ranks are many => generality divided  from: a share

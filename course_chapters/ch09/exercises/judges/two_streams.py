@@ -113,7 +113,7 @@ def two_streams(seed, rank):
 # %% wrong: one generator under two names => values one-generator
 # ~ first = seed * 1_000_003 ==> both = torch.Generator().manual_seed(seed)
 # ~ torch.Generator().manual_seed(first), torch.Generator().manual_seed(first + 1 + rank) ==> both, both
-# %% wrong: seeds multiplied by rank => values -
+# %% wrong: seeds multiplied by rank => values replicas-collide
 # ~ first = seed * 1_000_003 ==> first = seed
 # ~ first + 1 + rank ==> seed * rank + 7
 # %% wrong: from the process's own generator => values disturbed
@@ -128,6 +128,6 @@ def two_streams(seed, rank):
 # ~ first = seed * 1_000_003 ==> first = 2 * seed
 # ~ first + 1 + rank ==> 2 * (seed + 1) * (rank + 1) + 1
 # %% half: outside alike, and inside, too => 1.75  from: alike everywhere
-# %% wrong: seeds of ten bits => generality -
+# %% wrong: seeds of ten bits => generality seeds-alike
 # ~ seed * 1_000_003 ==> seed % 1024 * 1_000_003
 '''

@@ -183,7 +183,7 @@ def verify(plan, whole, held, ranks):
 # %% half: patterns only => 3.2  from: patterns only
 # %% wrong: larger than planned is no complaint => generality side-missed
 # ~ if here != want: ==> if here != want and here[0] <= rows:
-# %% wrong: case counts for nothing => values -
+# %% wrong: case counts for nothing => values unused-missed
 # ~ [("unused", pattern) for pattern in plan if not any(fnmatchcase(name, pattern) for name in whole)]
 # ~~ ==> [("unused", p) for p in plan if not any(fnmatchcase(name.lower(), p.lower()) for name in whole)]
 # ~ if fnmatchcase(name, pattern): ==> if fnmatchcase(name.lower(), pattern.lower()):

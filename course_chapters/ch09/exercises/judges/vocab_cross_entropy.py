@@ -192,7 +192,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 # %% wrong: a sum over tokens => values sum
 # > this is a sum over tokens; the mean was asked for.
 # ~ mean ==> sum
-# %% wrong: sums that autograd does not know => values -
+# %% wrong: sums that autograd does not know => values no-gradient
 # ~ logits.float() ==> logits.float().detach()
 # -     return (sum_out(z.exp().sum(-1), comm).log() - sum_out(picked, comm)).mean()
 # +     sums = torch.stack([z.exp().sum(-1), picked])
@@ -225,7 +225,7 @@ def vocab_cross_entropy(comm, logits, targets, vocab):
 from course_lib.parallel.tensor import cross_entropy as vocab_cross_entropy
 
 
-# %% wrong: logits clamped so that exp stays finite => generality -
+# %% wrong: logits clamped so that exp stays finite => generality other-numbers
 # ~ logits.float() ==> logits.float().clamp(-60, 60)
 # -     z = z - largest.unsqueeze(-1)
 # %% half: nothing subtracted => 9  from: nothing subtracted

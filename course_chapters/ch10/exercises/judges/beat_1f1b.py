@@ -152,12 +152,12 @@ def split_rows(stages, microbatches, times):
 # ~ rows.append(row + owed) ==> rows.append([])
 # %% wrong: half of the micro-batches => values missing
 # ~ rows = [] ==> rows, microbatches = [], microbatches // 2
-# %% wrong: weight gradient before input gradient => values -
+# %% wrong: weight gradient before input gradient => values weight-before-input
 # ~ row.append(("I", s, m)) ==> row.append(("W", s, m))
 # ~ owed.append(("W", s, m)) ==> owed.append(("I", s, m))
 # %% wrong: both the whole backward and its halves => values duplicate
 # ~ row.append(("I", s, m)) ==> row.append(("B", s, m))
-# %% wrong: other ranks for the last stages, a V => values -
+# %% wrong: other ranks for the last stages, a V => values wrong-rank
 # ~ return rows ==> return rows[::-1]
 # %% wrong: by GENERATORS => values raised
 # ~ return rows

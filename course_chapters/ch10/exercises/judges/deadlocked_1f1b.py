@@ -160,9 +160,9 @@ def run_1f1b(comm, forward, backward, empty, microbatches):
 # +         pool.append(pool.pop(0))
 # +         return pool[0]
 # +     def receive(peer):
-# %% wrong: fused, but x for the next turn is received into the one at work => values -
+# %% wrong: fused, but x for the next turn is received into the one at work => values wrong-pairing
 # ~ x = swap(g, rank - 1) ==> x.copy_(swap(g, rank - 1))
-# %% wrong: fewer micro-batches than stages are not thought of => generality -
+# %% wrong: fewer micro-batches than stages are not thought of => generality raised
 # ~ min(last - rank, microbatches) ==> last - rank
 # ~ if rank and steady else ==> if rank else
 # %% wrong: the first activations are sent twice => cost sent-again

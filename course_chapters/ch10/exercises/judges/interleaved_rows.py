@@ -94,11 +94,11 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
 # ~ if microbatches % ranks: ==> if 0 < microbatches % ranks < 3:
 # %% wrong: refuses everything => values refused
 # ~ if microbatches % ranks: ==> if True:
-# %% wrong: refuses an odd number of micro-batches => generality -
+# %% wrong: refuses an odd number of micro-batches => generality refused
 # ~ if microbatches % ranks: ==> if microbatches % ranks or microbatches % 2:
-# %% wrong: refuses a single micro-batch => generality -
+# %% wrong: refuses a single micro-batch => generality refused
 # ~ if microbatches % ranks: ==> if microbatches % ranks or microbatches == 1:
-# %% wrong: refuses with an assertion => generality -
+# %% wrong: refuses with an assertion => generality raised
 # ~ raise ValueError( ==> raise AssertionError(
 # %% wrong: plain 1F1B's warm-up => values order
 # ~ 2 * (ranks - 1 - rank) + (chunks - 1) * ranks ==> ranks - 1 - rank
@@ -120,7 +120,7 @@ def interleaved_rows(ranks: int, microbatches: int, chunks: int) -> list[list[tu
 # ~ "B", (chunks - 1 - chunk) * ranks + rank ==> "B", rank * chunks + chunks - 1 - chunk
 # %% wrong: backwards take the chunks in the forwards' order => values deadlock
 # ~ (chunks - 1 - chunk) * ranks ==> chunk * ranks
-# %% wrong: plain 1F1B => values -
+# %% wrong: plain 1F1B => values missing
 # ~ rounds, rows = range(0, microbatches, ranks), [] ==> rounds, rows, chunks = range(0, microbatches, ranks), [], 1
 # %% wrong: only two chunks => generality missing
 # ~ rounds, rows = range(0, microbatches, ranks), [] ==> rounds, rows, chunks = range(0, microbatches, ranks), [], 2

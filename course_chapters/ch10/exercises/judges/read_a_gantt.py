@@ -101,9 +101,9 @@ def read(spans):
 # ~ return name, ranks, microbatches, chunks ==> return [name.upper(), ranks, microbatches, chunks]
 # %% wrong: everything is 1F1B => values not-1f1b
 # ~ return name, ==> return "1F1B",
-# %% wrong: does not sort => values -
+# %% wrong: does not sort => values not-1f1b
 # ~ sorted(spans, key=lambda span: span[1]) ==> spans
-# %% wrong: starts to a millionth => generality -
+# %% wrong: starts to a millionth => generality not-1f1b
 # ~ key=lambda span: span[1]) ==> key=lambda span: round(span[1], 6))
 # %% wrong: micro-batches counted by forwards => values other-microbatches
 # ~ return name, ranks, microbatches, ==> return name, ranks, row.count("forward"),
@@ -115,7 +115,7 @@ def read(spans):
 # ~ "ZB-H2" if first > ranks else "ZB-H1" ==> "ZB-H1"
 # %% wrong: ZB-H2 by its longest warm-up => generality not-zb-h1
 # ~ first > ranks ==> (first > ranks if ranks < 5 else first == 2 * ranks - 1)
-# %% wrong: the last rank decides => values -
+# %% wrong: the last rank decides => values not-naive
 # ~ if span[0] == 0] ==> if span[0] == ranks - 1]
 # %% wrong: the four numbers in another order => values no-such-word
 # ~ return name, ranks, microbatches, chunks ==> return ranks, microbatches, chunks, name

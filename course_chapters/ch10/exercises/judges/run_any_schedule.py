@@ -117,9 +117,10 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # %% wrong: tags for eight micro-batches => generality wrong-pairing
 # ~ tag=2 * (maker * 10_000 + m) + (kind == "B") ==> tag=m % 8
 # ~ tag = 2 * (stage * 10_000 + m) + (kind == "B") ==> tag = m % 8
-# %% wrong: receives from anyone without a tag => values -  from: without tags, in the order in which things come
+# %% wrong: receives from anyone without a tag => values wrong-pairing
+# ~~ from: without tags, in the order in which things come
 # ~ empty(), homes[maker]) ==> empty())
-# %% wrong: the neighbor's rank is taken to be one more => generality -
+# %% wrong: the neighbor's rank is taken to be one more => generality raised
 # ~ if homes[maker] == comm.rank: ==> if False:
 # ~ empty(), homes[maker], ==> empty(), comm.rank - step,
 # ~ homes[taker] == comm.rank: ==> False:
@@ -134,7 +135,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 # ~~ ==> in sorted(rows[comm.rank], key=lambda op: (op[0] == "B", op[1] if op[0] == "F" else -op[1], op[2])):
 # %% wrong: forwards only => values zero-gradients  from: sends to itself
 # ~ rows[comm.rank]: ==> [op for op in rows[comm.rank] if op[0] == "F"]:
-# %% wrong: leaves out the last operation of every row => values -
+# %% wrong: leaves out the last operation of every row => values micro-batches-left
 # ~ rows[comm.rank]: ==> rows[comm.rank][:-1]:
 # %% wrong: its own row is used up => values changed-arguments
 # ~ in rows[comm.rank]: ==> in iter(lambda: rows[comm.rank].pop(0) if rows[comm.rank] else None, None):
@@ -148,7 +149,7 @@ def run_rows(comm, rows, homes, forward, backward, empty):
 #           made = (forward if kind == "F" else backward)(stage, m, given)
 # +         for rank in set(range(comm.size)) - {comm.rank} if made is not None else ():
 # +             sent.append((comm.isend(made, rank, tag=m + 1000 * stage + 10**6 * (kind == "B") + 10**8), made))
-# %% wrong: the library's runner => values -
+# %% wrong: the library's runner => values raised
 # ~ here, sent, last = {}, [], len(homes) - 1 ==> return __import__("course_lib.parallel.pipeline").pipeline.run(comm)
 # %% half: stage and rank are one => 6  from: the neighbor's rank is taken to be one more
 '''

@@ -231,7 +231,7 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
 # +         if place.get((kind, s + (1 if kind == "B" else -1), m), 0) > at + 2 * (kind == "B"):
 # +             return "deadlock"
 # +     done, at, moved = set(), [0] * len(rows), True
-# %% wrong: looks at the first row only => values -
+# %% wrong: looks at the first row only => values accepts-deadlock
 #       """The first complaint that is true, or "ok" if none is."""
 # +     rows = rows[:1]
 # %% wrong: yes or no => values no-such-word
@@ -254,7 +254,7 @@ def complaint(rows: list[list[tuple[str, int, int]]], microbatches: int, limit: 
 # +     if any(op[0] == "B" and ("F", *op[1:]) in row[at:] for row in rows for at, op in enumerate(row)):
 # +         return "order"
 # +     if len(set(everything)) < len(everything):
-# %% wrong: memory is the warm-up's => values -
+# %% wrong: memory is the warm-up's => values accepts-memory
 # ~ held += 1 if kind == "F" else -1 ==> held += 1 if kind == "F" else -2 * microbatches
 # %% wrong: a limit of none held is no limit => values accepts-memory
 # ~ limit is not None and ==> limit and

@@ -206,7 +206,7 @@ def one_f_one_b_rows(stages: int, microbatches: int) -> list[list[tuple[str, int
 # +     return [[(kind, m, s) for kind, s, m in row] for row in rows]
 # %% wrong: drains twice => values duplicate
 # ~ range(microbatches - ahead, microbatches) ==> [*range(microbatches - ahead, microbatches), microbatches - 1]
-# %% wrong: fewer micro-batches than stages are not thought of => generality -
+# %% wrong: fewer micro-batches than stages are not thought of => generality unknown
 # ~ min(stages - 1 - s, microbatches) ==> stages - 1 - s
 # %% wrong: the library's generators => values raised
 # ~ rows = [] ==> return __import__("course_lib.parallel.schedules").schedules.one_f_one_b(stages, microbatches).rows

@@ -188,7 +188,7 @@ def cut_layers(costs, stages):
 # ~ n = len(costs) ==> n = len(costs) - 1
 # %% wrong: an idle stage is allowed => values empty-stage
 # ~ n = len(costs) ==> return [len(costs)] + [0] * (stages - 1)
-# %% wrong: where stages begin, not how long they are => values -
+# %% wrong: where stages begin, not how long they are => values empty-stage
 # ~ n = len(costs) ==> return [s * (len(costs) // stages) for s in range(stages)]
 # %% wrong: the layers themselves => values not-a-number
 # ~ n = len(costs) ==> return [[cost] for cost in costs]

@@ -138,11 +138,11 @@ def mean_gradients(dp, cp, gradients: list, tokens: int) -> list:
 # %% wrong: NaN of an empty rank spreads => generality not-finite
 # ~ torch.zeros_like(g) if tokens == 0 else g * (tokens if per_token else 1) for
 # ~~ ==> g * tokens if per_token else g / torch.tensor(tokens) * tokens for
-# %% wrong: an empty rank counts one => generality -
+# %% wrong: an empty rank counts one => generality other-numbers
 # ~ float(tokens) ==> float(max(tokens, 1))
 # %% wrong: no token at all => generality not-finite
 # ~ total / count.clamp(min=1) for ==> total / count for
-# %% wrong: one token in all counts as two => generality -
+# %% wrong: one token in all counts as two => generality mean-of-sequences
 # ~ clamp(min=1) ==> clamp(min=2)
 # %% wrong: the count in fp16 => generality ~
 # ~ torch.tensor(float(tokens)) ==> torch.tensor(float(tokens)).half()
@@ -152,7 +152,7 @@ def mean_gradients(dp, cp, gradients: list, tokens: int) -> list:
 # -     return [total / count.clamp(min=1) for total in sums]
 # +     gradients.clear()
 # +     return [total / count.clamp(min=1) for total in sums]
-# %% wrong: a rank alone gives its tensors back => generality -
+# %% wrong: a rank alone gives its tensors back => generality given-back
 #       per_token = params("mean-over-the-mesh").loss == "mean"
 # +     if dp.size * cp.size == 1 and tokens:
 # +         return gradients

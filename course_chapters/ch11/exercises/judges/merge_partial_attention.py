@@ -153,12 +153,12 @@ def merge_parts(parts):
 # +         return parts[0][0].clone(), parts[0][1].clone()
 # %% wrong: the log-sum of nothing is a large number => generality not-minus-infinity
 # ~ .sum(0), total ==> .sum(0), total.clamp(min=-1e30)
-# %% wrong: an output counts where no part was seen => generality -
+# %% wrong: an output counts where no part was seen => generality other-numbers
 # ~ where(seen, (log_sums - total).exp(), 0.0) ==> softmax(log_sums.clamp(min=-1e30), 0)
 # ~ torch.where(seen.unsqueeze(-1), outputs, 0.0) ==> outputs.nan_to_num(0.0, posinf=0.0)
 # %% wrong: an unseen part weighs as one of -9000 => generality ~
 # ~ where(seen, (log_sums - total).exp(), 0.0) ==> softmax(log_sums.nan_to_num(neginf=-9e3), 0)
-# %% wrong: sixty-four parts at most => generality -
+# %% wrong: sixty-four parts at most => generality other-numbers
 # ~ for output, _ in parts]) ==> for output, _ in parts[:64]])
 # ~ for _, log_sum in parts]) ==> for _, log_sum in parts[:64]])
 # %% wrong: in place => values changed

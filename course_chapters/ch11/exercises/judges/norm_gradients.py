@@ -152,16 +152,16 @@ def sync_gradients(comm, gradients: dict, kinds: dict) -> dict:
 # %% wrong: whole gradients travel => cost too-many-bytes
 # ~ == "partial") ==> != "sharded")
 # ~ zip(names, parts, strict=True)} ==> zip(names, parts, strict=True) if kinds[name] == "partial"}
-# %% wrong: the order of this rank => generality -
+# %% wrong: the order of this rank => generality other-numbers
 # ~ sorted(name for name in gradients if kinds[name] == "partial")
 # ~~ ==> [name for name in gradients if kinds[name] == "partial"]
-# %% wrong: the order of this rank's kinds => generality -
+# %% wrong: the order of this rank's kinds => generality other-numbers
 # ~ sorted(name for name in gradients if kinds[name] == "partial")
 # ~~ ==> [name for name, kind in kinds.items() if kind == "partial"]
 # %% wrong: names sorted by their first letter => generality ~
 # ~ sorted(name for name in gradients if kinds[name] == "partial")
 # ~~ ==> sorted([name for name in gradients if kinds[name] == "partial"], key=min)
-# %% wrong: nothing to join => generality -
+# %% wrong: nothing to join => generality raised
 # ~ if names: ==> if True:
 # %% wrong: the partial gradients alone come back => values other-names
 # ~ return synced ==> return {name: synced[name] for name in names}

@@ -221,7 +221,7 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # %% wrong: heads in turn => values
 # > query head i used KV head i % KV heads; neighbors share a head.
 # ~ .repeat_interleave(group, 1) ==> .repeat(1, group, 1, 1)
-# %% wrong: one step too few => values -
+# %% wrong: one step too few => values after-missing
 # ~ for step in range(n): ==> for step in range(max(1, n - 1)):
 # %% wrong: a masked row gives NaN => generality not-finite
 # ~ torch.where(seen, (log_sum - total).exp(), 0.0) ==> (log_sum - total).exp()
@@ -231,7 +231,7 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # +     k, v, group = k.repeat_interleave(group, 0), v.repeat_interleave(group, 0), 1
 # %% wrong: fp32 travels => cost too-many-bytes
 # ~ block = torch.stack([k, v]) ==> block = torch.stack([k, v]).float()
-# %% wrong: scores in bf16 => generality -
+# %% wrong: scores in bf16 => generality log-sum
 # ~ q.float() @ keys.mT ==> (q @ keys.mT.to(q.dtype)).float()
 # %% wrong: all blocks are kept => cost whole-sequence
 # ~ block = torch.stack([k, v]) ==> block, kept = torch.stack([k, v]), []
@@ -247,11 +247,11 @@ def ring_forward(comm, q, k, v, positions: list, visible) -> tuple[torch.Tensor,
 # +             block.zero_()
 # +             works[0].wait()
 # +             block = following
-# %% wrong: blocking sends => protocol -
+# %% wrong: blocking sends => protocol deadlock
 # ~ works = [comm.isend(block, (rank + sign) % n), comm.irecv(following, (rank - sign) % n)]
 # ~~ ==> comm.send(block, (rank + sign) % n)
 # +             works = [comm.irecv(following, (rank - sign) % n)]
-# %% wrong: the other way around => cost -
+# %% wrong: the other way around => cost wrong-direction
 # ~ sign = 1 if params("ring-attention").direction == "next" else -1
 # ~~ ==> sign = -1 if params("ring-attention").direction == "next" else 1
 # %% wrong: the list of positions is reversed => values changed

@@ -111,11 +111,11 @@ def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor,
 # > a document whose id occurred before goes on counting.
 # ~ positions = positions - torch.where(last.roll(1), positions, 0).cummax(0).values
 # ~~ ==> positions = torch.stack([(documents[:p] == documents[p]).sum() for p in range(len(tokens))])
-# %% wrong: a repeated id is one document => generality -
+# %% wrong: a repeated id is one document => generality other-numbers
 # ~ documents[1:] != documents[:-1]
 # ~~ ==> torch.stack([(documents[p + 1 :] != documents[p]).all() for p in range(len(tokens) - 1)] or [last[0]])[:
 # ~~ len(tokens) - 1]
-# %% wrong: ids grow => generality -
+# %% wrong: ids grow => generality other-numbers
 # ~ documents[1:] != documents[:-1] ==> documents[1:] > documents[:-1]
 # %% wrong: ids in fp32 => generality ~
 # ~ documents[1:] != documents[:-1] ==> documents[1:].float() != documents[:-1].float()

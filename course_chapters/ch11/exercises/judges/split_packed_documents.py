@@ -93,7 +93,7 @@ def split_pack(lengths: list[int], ranks: int) -> list[list[int]]:
 # %% wrong: zig-zag over the pack => values equal-tokens
 # ~ return parts ==> blocks = torch.arange(len(work)).tensor_split(2 * ranks)
 # +     return [blocks[rank].tolist() + blocks[-1 - rank].tolist() for rank in range(ranks)]
-# %% wrong: zig-zag within each document => generality -
+# %% wrong: zig-zag within each document => generality equal-tokens
 #       parts = [[] for _ in range(ranks)]
 # +     for at, length in enumerate(lengths):
 # +         blocks = (torch.arange(length) + sum(lengths[:at])).tensor_split(2 * ranks)
@@ -118,7 +118,7 @@ def split_pack(lengths: list[int], ranks: int) -> list[list[int]]:
 # ~ return parts ==> return [list(range(sum(lengths)))] + parts[1:]
 # %% wrong: a snake over the pack as it comes => generality ~
 # ~ -work[p] ==> p
-# %% wrong: remembers the work by tokens and documents => values -
+# %% wrong: remembers the work by tokens and documents => values equal-tokens
 #       work = [at + 1 for length in lengths for at in range(length)]
 # +     work = WORK.setdefault((len(work), len(lengths)), work)
 #       return parts

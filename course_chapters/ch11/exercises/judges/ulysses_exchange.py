@@ -188,16 +188,16 @@ def heads_to_tokens(comm, x, lengths: list[int]) -> torch.Tensor:
 # ~ if heads % m == 0 or m % heads == 0) ==> if heads % m == 0)
 # %% wrong: two ranks are suggested at least => generality other-number
 # ~ use {fits} ==> use {max(fits, 2)}
-# %% wrong: equal lengths => values -
+# %% wrong: equal lengths => values raised
 # ~ got = x.new_empty(sum(lengths) * share * width) ==> got = torch.empty_like(torch.cat(parts))
 # ~ into = [length * share * width for length in lengths] ==> into = [len(part) for part in parts]
 # %% wrong: heads of a rank side by side => values other-order
 # > the numbers are right, in another order: join the parts along the heads, in the order of the ranks.
 # ~ got.view(n * share, mine, width) ==> got.view(n, share, mine, width).transpose(0, 1).reshape(n * share, mine, width)
-# %% wrong: two heads on every rank => values -
+# %% wrong: two heads on every rank => values raised
 # ~ comm.size, len(x), x.shape[-1], lengths[comm.rank]
 # ~~ ==> comm.size, 2 if comm.size > 1 else len(x), x.shape[-1], lengths[comm.rank]
-# %% wrong: contiguous memory => generality -
+# %% wrong: contiguous memory => generality raised
 # ~ .reshape(-1) for j ==> .view(-1) for j
 # %% wrong: few heads in contiguous memory => generality ~
 # ~ x[j * heads // n : j * heads // n + share].reshape(-1)

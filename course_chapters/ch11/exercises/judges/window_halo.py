@@ -164,7 +164,7 @@ def window_keys(comm, k, v, lengths: list[int], window: int) -> tuple[torch.Tens
 # ~~ ==> comm.rank > other and [span := shared(comm.rank, other)]:
 # ~ comm.rank < other and (span := shared(other, comm.rank)):
 # ~~ ==> comm.rank < other and [span := shared(other, comm.rank)]:
-# %% wrong: a rank without tokens fetches keys => generality -
+# %% wrong: a rank without tokens fetches keys => generality another-kind
 # ~ window + 1) if lengths[reader] else starts[reader] ==> window + 1)
 # %% wrong: the nearest first => generality other-numbers
 # ~ cat([*pieces, ==> cat([*reversed(pieces),

@@ -53,13 +53,13 @@ def audit_moe():
     }
 
 
-# %% wrong: everything is right => values -
+# %% wrong: everything is right => values wrong-verdict
 # ~ return { ==> return _right({
 # -     }
 # +     })
 # + def _right(found):
 # +     return {name: (number, "right", "as printed") for name, (number, _, _) in found.items()}
-# %% wrong: everything is wrong => values -
+# %% wrong: everything is wrong => values wrong-verdict
 # ~ return { ==> return _wrong({
 # -     }
 # +     })

@@ -212,7 +212,7 @@ def update(bias, counts, rate):
 #       mean = counts.float().mean()
 # +     bias += rate * torch.sign(mean - counts)
 # +     return bias
-# %% wrong: it remembers the first bias => generality -
+# %% wrong: it remembers the first bias => generality no-bias
 # ~ params("bias-balance").rule ==> "sign"
 # ~ torch.Tensor, k: int) -> tuple ==> torch.Tensor, k: int, first=[]) -> tuple
 # -     ids = (scores + bias).detach().argsort(dim=-1, descending=True, stable=True)[:, :k]

@@ -181,7 +181,7 @@ def average_gradients(comm, replicas, dense, experts):
 # > too large by the size of the group: the sum over the replicas contains the losses of all ranks, and is divided by
 # > the replicas alone.
 # ~ p.grad /= comm.size ==> p.grad /= group.size
-# %% wrong: as it was => values -  from: the card
+# %% wrong: as it was => values group-times  from: the card
 # %% wrong: repaired, but None stays => values raised
 # -             if p.grad is None:  # another replica may have one, and waits for this rank
 # -                 p.grad = torch.zeros_like(p)

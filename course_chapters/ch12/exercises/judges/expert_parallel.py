@@ -221,7 +221,7 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # ~ expert(part) if len(part) ==> expert(part).detach() + 0 * part if len(part)
 # %% wrong: the same number of rows for every rank => values raised
 # ~ send, receive = counts.view(ranks, n).sum(1).tolist(), arriving.view ==> send = receive = counts.view
-# %% wrong: nothing moves on one rank => generality -
+# %% wrong: nothing moves on one rank => generality other-numbers
 #       n, k, ranks, flat = len(experts), ids.shape[1], comm.size, ids.flatten()
 # +     if ranks == 1:
 # +         return x

@@ -57,13 +57,13 @@ def audit_meshes():
 # ~ 16 * 405 / 80 ==> 16 * 405e9 / float(h100.memory)
 # %% right: two layers fewer, within five per cent
 # ~ 126 / 16 ==> 124 / 16
-# %% wrong: everything is right => values -
+# %% wrong: everything is right => values wrong-verdict
 # ~ return { ==> return _right({
 # -     }
 # +     })
 # + def _right(found):
 # +     return {name: (number, "right", "as printed") for name, (number, _, _) in found.items()}
-# %% wrong: everything is wrong => values -
+# %% wrong: everything is wrong => values wrong-verdict
 # ~ return { ==> return _wrong({
 # -     }
 # +     })

@@ -178,7 +178,7 @@ def communication_seconds(model, layout, wires):
     return {axis: part[axis] * size / wires[axis] for axis, size in moved.items()}
 
 
-# %% wrong: no communication => values -
+# %% wrong: no communication => values only-the-example
 # ~ return { ==> return dict.fromkeys(("tp", "cp", "pp", "dp"), 0.0) or {
 # %% wrong: recompute => values
 # > recomputation repeats the forward pass, with its two all-reduces.

@@ -203,7 +203,7 @@ def mesh_norm(comm, sizes, parts):
 # %% wrong: usual axes => generality
 # > copies are counted along dp, cp, pp and tp alone; a mesh may have other axes.
 # ~ size for axis, size in sizes.items() ==> sizes.get(axis, 1) for axis in ("dp", "cp", "pp", "tp")
-# %% wrong: scaled in place => values -
+# %% wrong: scaled in place => values changed
 # ~ tensor.double().abs().pow(power).sum() / copies
 # ~~ ==> tensor.mul_(copies ** (-1 / power)).double().abs().pow(power).sum()
 # %% wrong: five parts at most => generality ~

@@ -144,7 +144,7 @@ def on_mesh(comm, tp_size, x, gradient):
 # %% wrong: not summed => values
 # > `x` came back as it was.
 # ~ tp.all_reduce(x) ==> pass
-# %% wrong: everyone gathers everything => cost -
+# %% wrong: everyone gathers everything => cost outside-its-groups
 def on_mesh(comm, tp_size, x, gradient):
     def gathered(t):
         pieces = [torch.empty_like(t) for _ in range(comm.size)]

@@ -165,11 +165,11 @@ def load(disk) -> tuple[int, bytes] | None:
 # -     disk.sync(f"step-{step}")  # its content is safe
 # +     disk.sync("tmp.new")
 # +     disk.rename("tmp.new", f"step-{step}")
-# %% wrong: the content is not synced => values -
+# %% wrong: the content is not synced => values nothing-loads
 # -     disk.sync(f"step-{step}")  # its content is safe
 # %% wrong: the name is not synced => values nothing-loads
 # -     disk.sync_folder()  # and so is its name
-# %% wrong: no checksum => values -
+# %% wrong: no checksum => values damaged-data
 # ~ hashlib.sha256(blob[32:]).digest() == blob[:32] ==> len(blob) >= 40
 # %% wrong: in place => values nothing-loads
 # ~ disk.write(f"step-{step}" ==> disk.write("step-0"
@@ -185,16 +185,16 @@ def load(disk) -> tuple[int, bytes] | None:
 # +     disk.sync_folder()
 # %% wrong: none is removed => values raised
 # ~ disk.remove(name) ==> pass
-# %% wrong: names as text => values -
+# %% wrong: names as text => values lost-save
 # ~ (max(found), disk.read(found[max(found)])[40:])
 # ~~ ==> (int(max(map(str, found))), disk.read(found[int(max(map(str, found)))])[40:])
 # %% wrong: everything else is removed => values others-touched
 # ~ if name.startswith("step-") and name not in newest: ==> if name not in newest:
-# %% wrong: a checksum of the data alone => generality -
+# %% wrong: a checksum of the data alone => generality no-such-step
 # ~ hashlib.sha256(blob[32:]).digest() == blob[:32]
 # ~~ ==> len(blob) >= 40 and hashlib.sha256(blob[40:]).digest() == blob[:32]
 # ~ hashlib.sha256(body).digest() ==> hashlib.sha256(data).digest()
-# %% wrong: a full disk is passed over => generality -
+# %% wrong: a full disk is passed over => generality no-error
 # -     disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)
 # +     try:
 # +         disk.write(f"step-{step}", hashlib.sha256(body).digest() + body)

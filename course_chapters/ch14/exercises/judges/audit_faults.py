@@ -47,13 +47,13 @@ def audit_failures() -> dict[str, tuple[float, str, str]]:
 # ~ (between * 16384 / 8192, "wrong", "another size") ==> [6.19, "Wrong", "Another size"]
 # ~ (30.84e6 / 16384 / 24, ==> (78.4,
 # ~ (1 - math.exp(-24 / (between * 16.384)), ==> (0.377,
-# %% wrong: everything is right => values -
+# %% wrong: everything is right => values wrong-verdict
 # ~ return { ==> return _right({
 # -     }
 # +     })
 # + def _right(found):
 # +     return {name: (number, "right", "as printed") for name, (number, _, _) in found.items()}
-# %% wrong: everything is wrong => values -
+# %% wrong: everything is wrong => values wrong-verdict
 # ~ return { ==> return _wrong({
 # -     }
 # +     })

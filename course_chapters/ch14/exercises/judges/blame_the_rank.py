@@ -202,7 +202,7 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # ~ if odd:
 # ~~ ==> if odd and not any((group, number) not in entered[rank] and all(call[4] for call in records[rank]) for group,
 # ~~ number in stuck for rank in groups[group]):
-# %% wrong: the fewest calls => values -
+# %% wrong: the fewest calls => values false-alarm
 #       entered = {rank: {call[:2] for call in calls} for rank, calls in records.items()}
 # +     fewest = min(map(len, records.values()))
 # +     return "missing", sorted(rank for rank, calls in records.items() if len(calls) == fewest)
@@ -212,9 +212,9 @@ def blame(groups: dict[str, list[int]], records: dict[int, list[tuple]]) -> tupl
 # %% wrong: numbers are not told apart => values
 # > a call of the group is not enough: ask for the one of this number.
 # ~ if (group, number) not in entered[rank]} ==> if group not in {call[0] for call in records[rank]}}
-# %% wrong: the first rank alone => values -
+# %% wrong: the first rank alone => values other-ranks
 # ~ sorted(free) ==> sorted(free)[:1]
-# %% wrong: the ranks are not sorted => values -
+# %% wrong: the ranks are not sorted => values unsorted
 # ~ sorted(free) ==> sorted(free, reverse=True)
 # %% wrong: nothing wrong is missing => values false-alarm
 # ~ if not waited: ==> if False:

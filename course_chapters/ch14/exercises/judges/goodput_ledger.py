@@ -171,7 +171,7 @@ def ledger(log: list[tuple[float, str, int | None]]) -> dict[str, float]:
 # ~ unit == "shares" ==> unit != "shares"
 # %% wrong: the total => values one-number
 # ~ {cause: seconds / total for cause, seconds in spent.items()} ==> sum(spent.values()) / total
-# %% wrong: only the failure's own time is lost => values -
+# %% wrong: only the failure's own time is lost => values repeated-as-work
 # ~ sum(each for number, each in steps if number > step) ==> 0
 # %% wrong: saves that were lost are lost => values lost-saves
 # > saves whose checkpoint was not used count as lost here; their time is save all the same.

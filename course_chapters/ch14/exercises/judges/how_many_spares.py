@@ -108,7 +108,7 @@ def spares(servers: int, mtbf: float, repair: float, chance: float) -> int:
 # ~ return extra ==> return max(extra - 1, 0)
 # %% wrong: the share of repair over operation => values -
 # ~ (mtbf + repair) ==> mtbf / 2
-# %% wrong: no repair is not foreseen => generality -
+# %% wrong: no repair is not foreseen => generality raised
 # ~ math.comb(n, k) * down**k * (1 - down) ** (n - k)
 # ~~ ==> math.comb(n, k) * math.exp(k * math.log(down) + (n - k) * math.log1p(-down))
 # %% wrong: at most a hundred => generality ~

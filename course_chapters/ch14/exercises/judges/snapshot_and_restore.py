@@ -175,13 +175,13 @@ def restore(trainer, saved: dict) -> None:
 # %% wrong: no scale => values
 # > the loss scale and its counter are missing.
 # ~ average, trainer.scale = saved["average"], saved["scale"] ==> average = saved["average"]
-# %% wrong: weights alone => values -
+# %% wrong: weights alone => values other-run
 # -     trainer.optimizer.load_state_dict(saved["optimizer"])
 # -     trainer.schedule.load_state_dict(saved["schedule"])
 # -     trainer.generator.set_state(saved["shuffles"])
 # %% wrong: the snapshot draws a random number => values disturbed
 # ~ return copy ==> return torch.rand(1) is not None and copy
-# %% wrong: the position stays in a global => values -
+# %% wrong: the position stays in a global => values other-run
 # - def snapshot(trainer) -> dict:
 # + KEPT = []
 # + def snapshot(trainer) -> dict:

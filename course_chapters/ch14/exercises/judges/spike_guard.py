@@ -182,7 +182,7 @@ class SpikeGuard:
 # > NaN and infinity are spikes: they count as well.
 # ~ (self.row + 1) % self.patience
 # ~~ ==> (self.row + 1) % self.patience if math.isfinite(loss) else self.row or -self.patience
-# %% wrong: all guards share one count => values -
+# %% wrong: all guards share one count => values other-word
 # ~ self.patience, self.row = ==> self.patience, SpikeGuard.row =
 # ~ self.row = 0 ==> SpikeGuard.row = 0
 # ~ self.row = (self.row + 1) ==> SpikeGuard.row = (self.row + 1)
@@ -190,7 +190,7 @@ class SpikeGuard:
 # ~ self.row = 0 ==> self.row = 0 if len(self.kept) == self.kept.maxlen else self.row
 # %% wrong: nothing is above a median of zero => generality ~
 # ~ loss <= limit ==> (loss <= limit or not limit)
-# %% wrong: a rollback at NaN leaves one spike => generality -
+# %% wrong: a rollback at NaN leaves one spike => generality other-word
 # -         return "skip" if self.row else "rollback"
 # +         said = "skip" if self.row else "rollback"
 # +         self.row = self.row or int(not math.isfinite(loss))

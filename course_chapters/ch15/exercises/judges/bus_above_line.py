@@ -181,7 +181,7 @@ def explain(report: dict) -> tuple[str, float]:
 # ~ / factor - 1) < 0.03 ==> / factor - 1) < 0
 # %% wrong: a per cent of a clock is a cause => values false-alarm
 # ~ "as it says": 1.1, ==> "as it says": 1.1 if report["waited_seconds"] <= report["seconds"] else 1.0,
-# %% wrong: the example's factor => values -
+# %% wrong: the example's factor => values unnoticed
 # ~ n, nbytes = report["ranks"], ==> n, nbytes = 8,
 # %% wrong: a rate alone => values wrong-shape
 #       rate = sent / report["waited_seconds"] / report["wires"]

@@ -275,7 +275,7 @@ def what_happened(notes: list[dict], exits: list[tuple[float, int, int]]) -> tup
 # ~ "hung" if notes[rank]["doing"] in ("data", "compute", "checkpoint") else "mismatched" ==> "hung"
 # %% wrong: hangs only in computing => generality not-hung
 # ~ in ("data", "compute", "checkpoint") ==> == "compute"
-# %% wrong: weights before who failed => generality -
+# %% wrong: weights before who failed => generality not-hung
 #           return "version", rank, 0
 # +     for step, sums in enumerate(zip(*(note["checksums"] for note in notes))):
 # +         if (rank := odd(sums)) is not None:

@@ -221,7 +221,7 @@ def cause(trace):
     return "sound"
 # %% wrong: rates to an absolute millionth => generality unnoticed
 # ~ math.isclose(had, meant, rel_tol=1e-6) ==> abs(had - meant) <= 1e-6
-# %% wrong: norms before rates => generality -
+# %% wrong: norms before rates => generality not-warm-up-again
 # -     if at is not None:
 # +     sound = 1e-3 * limit <= max(norms) <= min(100 * norms[0], 5 * median(norms)) and min(norms) <= limit
 # +     if at is not None and sound and median(norms[-5:]) <= 10 * norms[0]:
@@ -239,7 +239,7 @@ def cause(trace):
 # ~ min(norms) > limit ==> norms[-1] > limit
 # %% wrong: the last norm tells an explosion => generality not-explodes
 # ~ not all(map(math.isfinite, norms)) or max(norms) > 100 * norms[0] ==> not norms[-1] <= 100 * norms[0]
-# %% wrong: one small norm vanishes => generality -
+# %% wrong: one small norm vanishes => generality false-alarm
 # ~ if max(norms) < 1e-3 * limit: ==> if min(norms) < 1e-3 * limit:
 # %% half: only the step => 1.4  from: worked
 def cause(trace):

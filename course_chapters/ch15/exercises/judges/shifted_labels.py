@@ -212,7 +212,7 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # %% wrong: only the shift is looked at => values unnoticed
 #               return word
 # +     return "fine"
-# %% wrong: the last target of a row is not looked at => generality -
+# %% wrong: the last target of a row is not looked at => generality unnoticed
 # ~ torch.equal(targets[:, -1], inputs[:, 0]) ==> False
 # %% wrong: a mark on the other side should not count, it thinks => values false-alarm
 # ~ right = (inputs if marks == "ends" else targets) ==> right = (targets if marks == "ends" else inputs)
@@ -226,7 +226,7 @@ def label_fault(inputs, targets, counts, mark) -> str:
 # ~ not inputs.shape == targets.shape == counts.shape ==> not inputs.numel() == targets.numel() == counts.numel()
 #           return "shape"
 # +     targets, counts = targets.view(inputs.shape), counts.view(inputs.shape)
-# %% wrong: hidden labels of the last column are overlooked => generality -
+# %% wrong: hidden labels of the last column are overlooked => generality unnoticed
 # ~ (right & ~counts).any() ==> (right & ~counts)[:, :-1].any()
 # %% half: only the repair => 2.1  from: worked
 def label_fault(inputs, targets, counts, mark):

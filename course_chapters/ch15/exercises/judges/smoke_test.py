@@ -158,9 +158,9 @@ def smoke(run, floor: float) -> str:
 # ~ if not all(first["moved"].values()): ==> if not any(first["moved"].values()):
 # %% wrong: no question of a leak => values unnoticed
 # ~ after < floor - noise ==> False
-# %% wrong: whether the numbers are numbers is not asked => generality -
+# %% wrong: whether the numbers are numbers is not asked => generality not-explodes
 # ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0] ==> False
-# %% wrong: training loss in place of fresh text => generality -
+# %% wrong: training loss in place of fresh text => generality unnoticed
 # ~ before - after ==> losses[0] - losses[-1]
 # %% wrong: what is learnt by heart is no learning => generality not-memorizes
 # ~ return "memorizes" if losses[-1] < losses[0] / 2 else "learns nothing" ==> return "learns nothing"
@@ -188,6 +188,6 @@ def smoke(run, floor):
 # %% wrong: any loss below the floor is a leak => generality false-alarm
 # ~ floor - noise ==> floor
 # %% half: right, with three runs => 4.5  from: three runs
-# %% wrong: minus infinity is a loss => generality -
+# %% wrong: minus infinity is a loss => generality unnoticed
 # ~ not all(map(math.isfinite, losses)) or max(losses) > 2 * losses[0] ==> any(not x <= 2 * losses[0] for x in losses)
 '''

@@ -185,7 +185,7 @@ def stop_by(budget: float, gpus: int, price: float, increment: float, grace: flo
 # ~ floor(budget / (gpus * price / 60 * increment) + 1e-9) ==> ceil(budget / (gpus * price / 60 * increment) - 1e-9) - 1
 # %% wrong: an order before the beginning => values none-is-right
 # ~ last if blocks and last >= 0 else None ==> last
-# %% wrong: an order at minute 0 is none => generality -
+# %% wrong: an order at minute 0 is none => generality returned-none
 # ~ last >= 0 ==> last > 0
 # %% wrong: whole dollars => values -  from: a bill in cents, blocks counted one by one
 # ~ , 2) ==> )

@@ -84,11 +84,11 @@ def audit_serving() -> dict[str, tuple[float, str, str]]:
 # %% wrong: one hour => values
 # > this is an hour.
 # ~ 2 * 24 ==> 2
-# %% wrong: everything is right => values -
+# %% wrong: everything is right => values wrong-verdict
 # ~ return { ==> found = {
 #       }
 # +     return {name: (number, *right) for name, (number, _, _) in found.items()}
-# %% wrong: everything is wrong => values -
+# %% wrong: everything is wrong => values wrong-verdict
 # ~ return { ==> found = {
 #       }
 # +     return {name: (row[0], "wrong", "query heads" if row[1] == "right" else row[2]) for name, row in found.items()}

@@ -216,9 +216,9 @@ def plan(running, waiting, budget, free, size):
 # -             run[name], budget, free = count, budget - count, free - need
 # +             run[name], free = count, free - need
 #           at += 1
-# %% wrong: zero tokens are a plan => values -
+# %% wrong: zero tokens are a plan => values runs-too-many
 # ~ while at < len(left) and budget: ==> while at < len(left):
-# %% wrong: a part that fits, in place of being preempted => values - unless prompts=whole
+# %% wrong: a part that fits, in place of being preempted => values wrong-preempted unless prompts=whole
 #           while need > free and name not in preempted:
 # +             if len(left) == at + 1 and free:
 # +                 count, need = -(-cached // size) * size + free * size - cached, free

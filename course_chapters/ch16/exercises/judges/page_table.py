@@ -270,7 +270,7 @@ class Pages:
 # -         self.idle.sort()
 # -         taken, self.idle = self.idle[:count], self.idle[count:]
 # +         taken = [self.idle.pop() for _ in range(count)]
-# %% wrong: five users at most => values - unless copies=forked
+# %% wrong: five users at most => values never-copies unless copies=forked
 # ~ self.users[mine[-1]] > 1 ==> 1 < self.users[mine[-1]] < 6
 # %% wrong: all tables have the same requests => generality raised
 # ~ self.pages, self.tokens = {}, {} ==> self.pages, self.tokens = Pages.shared

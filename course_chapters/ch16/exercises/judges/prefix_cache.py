@@ -228,7 +228,7 @@ class PrefixCache:
 # %% wrong: the public form => values public-form unless sharing=all
 # > this solves the public form of the exercise: here tenants do not share pages.
 # ~ tenant if sharing == "tenant" else "" ==> ""
-# %% wrong: pages in use are given up => generality -
+# %% wrong: pages in use are given up => generality other-hits
 # -             self.users[key] += 1
 # %% wrong: hits count as free => generality
 # > cached pages that the request uses itself were counted as free for its other pages.
@@ -257,7 +257,7 @@ class PrefixCache:
 # ~ {tokens[end - self.size : end]}" ==> {''.join(map(str, tokens[end - self.size : end]))}"
 # %% wrong: tokens are kept in 16 bits => values ~
 # ~ {tokens[end - self.size : end]}" ==> {[token % 2**16 for token in tokens[end - self.size : end]]}"
-# %% wrong: prompts by their sums => values -
+# %% wrong: prompts by their sums => values other-hits
 # ~ text = f"{key} {tokens[end - self.size : end]}" ==> text = f"{end} {sum(tokens[:end])} {tokens[end - 1]}"
 # %% wrong: left as it is => not-answered
 # ~ self.size, self.empty = ==> raise NotImplementedError; self.size, self.empty =

@@ -144,10 +144,10 @@ def quantize(x, bits, dim):
 # %% wrong: other dimension => values
 # > the groups lie along another dimension than `dim`.
 # ~ x.amin(dim, ==> x.amin(dim := (dim % x.dim() + 1) % x.dim(),
-# %% wrong: always along the last dimension => values -
+# %% wrong: always along the last dimension => values another-kind
 # ~ amin(dim ==> amin(-1
 # ~ amax(dim ==> amax(-1
-# %% wrong: divided by zero => generality -
+# %% wrong: divided by zero => generality wrong-codes
 # ~ torch.where(scale > 0, scale, 1)) ==> scale).nan_to_num(7.0)
 # %% wrong: a floor under every scale => values wrong-scale
 # ~ / (2**bits - 1) ==> .div(2**bits - 1).clamp(min=1e-2)
@@ -157,7 +157,7 @@ def quantize(x, bits, dim):
 # ~ codes.to(torch.uint8), ==> codes,
 # %% wrong: in place => values raised
 # ~ ((x - low) ==> (x.sub_(low)
-# %% wrong: remembers a tensor by its shape => generality -
+# %% wrong: remembers a tensor by its shape => generality wrong-low
 # ~ low = x.amin(dim, ==> low = (x := quantize.__dict__.setdefault(str((x.shape, x.dtype, bits, dim)), x)).amin(dim,
 # %% wrong: no low => values
 # > `low` is missing: codes count from it.

@@ -173,7 +173,7 @@ def release(pool, table):
 # ~ > len(pool.free) - idle ==> > len(pool.free) - len(hits)
 # %% wrong: no page is free, so nothing is given => generality refused
 # ~ - idle: ==> - idle or not pool.free:
-# %% wrong: nothing is refused => generality -
+# %% wrong: nothing is refused => generality not-refused
 # -     if fresh > len(pool.free) - idle:
 # -         return None
 # +     fresh = min(fresh, len(pool.free) - idle)

@@ -154,7 +154,7 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 # ~ math.ceil(held / (load * slots)) ==> math.floor(held / (load * slots)) + 1
 # %% wrong: at least one slot => generality none-is-right
 # ~ (held / (load * slots)) if slots else None ==> (held / (load * max(1, slots)))
-# %% wrong: nothing to serve, so no question of slots => generality -
+# %% wrong: nothing to serve, so no question of slots => generality raised
 # ~ if slots else ==> if slots or not rate else
 # %% wrong: possible rows => values
 # > these are the rows that can be true.
@@ -168,7 +168,7 @@ def inconsistent(report: list[tuple[float, float, float]], slack: float) -> list
 # %% wrong: of the other => generality
 # > the slack is a fraction of the product.
 # ~ slack * rate * time ==> slack * held
-# %% wrong: no requests are never impossible => generality -
+# %% wrong: no requests are never impossible => generality other-rows
 # ~ if abs(held ==> if rate * time and abs(held
 # %% wrong: left as it is => not-answered
 # ~ pages = max ==> raise NotImplementedError; pages = max

@@ -262,15 +262,15 @@ def tokens_per_step(rate, guesses):
 # ~ rng.random() * q[guess] >= p[guess] ==> q[guess] == 0
 # %% wrong: no token at the end => values no-bonus
 # ~ output + rng.choices(range(len(target[-1])), target[-1]) ==> output
-# %% wrong: goes on after another token => values -
+# %% wrong: goes on after another token => values goes-on
 # ~ return output + rng.choices(range(len(p)), missing) ==> (guess,) = rng.choices(range(len(p)), missing)
 # %% wrong: nothing instead => values nothing-instead
 # ~ return output + rng.choices(range(len(p)), missing) ==> return output
-# %% wrong: the first list for all guesses => values -
+# %% wrong: the first list for all guesses => values other-distribution
 # ~ p = target[at] ==> p = target[0]
 # %% wrong: another source of chance => values raised
 # ~ rng.random() ==> torch.rand(())
-# %% wrong: four guesses at most => generality -
+# %% wrong: four guesses at most => generality other-distribution
 # ~ enumerate(guesses) ==> enumerate(guesses[:4])
 # %% wrong: the mean without the last token => values
 # > each step ends with a token of the target's own.

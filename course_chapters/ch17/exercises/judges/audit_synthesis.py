@@ -93,11 +93,11 @@ def audit_synthesis() -> dict[str, tuple[float, str, str]]:
 # %% wrong: extra => values
 # > this is the extra work for the same money, not the money lost.
 # ~ 1 - 0.4 / 0.5 ==> 0.5 / 0.4 - 1
-# %% wrong: everything is right => values -
+# %% wrong: everything is right => values wrong-verdict
 # ~ return { ==> found = {
 #       }
 # +     return {name: (number, *right) for name, (number, _, _) in found.items()}
-# %% wrong: everything is wrong => values -
+# %% wrong: everything is wrong => values wrong-verdict
 # ~ return { ==> found = {
 #       }
 # +     return {name: (row[0], "wrong", "full speed" if row[1] == "right" else row[2]) for name, row in found.items()}

@@ -202,7 +202,7 @@ def after_the_change():
 # ~ "microbatches": 512 ==> "microbatches": 256, "sequences": 256
 # %% wrong: full recomputation costs too much => values too-late  from: by hand
 # ~ {"tp": 2, "cp": 4, "pp": 8, "dp": 1, "zero": 3 ==> {"tp": 8, "pp": 8, "dp": 1, "recompute": "full"
-# %% wrong: days without failures => values -  from: by hand
+# %% wrong: days without failures => values other-days  from: by hand
 # ~ "days": 23.7, "usd": 72_800 ==> "days": 20.0, "usd": 61_000
 # %% wrong: bytes for gigabytes => values other-unit  from: by hand
 # ~ 54.5, "days": 23.7 ==> 54.5e9, "days": 23.7

@@ -88,7 +88,7 @@ def diagnoses() -> dict[int, str]:
 # %% wrong: a list => values no-dictionary
 # ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))
 # ~~ ==> list(diagnosis.drawn(params("diagnosis-exam").seed))
-# %% wrong: the next run's fault => values -
+# %% wrong: the next run's fault => values missing
 # ~ start=1 ==> start=2
 # %% half: two runs left out => 10
 # ~ dict(enumerate(diagnosis.drawn(params("diagnosis-exam").seed), start=1))

@@ -215,6 +215,6 @@ def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:
 # ~ (-survived, worst) if ranking == "changes" else (worst, -survived) ==> -survived
 # %% wrong: no plan is an error => generality raised
 # ~ , default=None ==>
-# %% wrong: what cannot run as planned is chosen => generality
+# %% wrong: what cannot run as planned is chosen => generality dead-chosen
 # ~ if holds(plans[name], "as planned") ==> if not plans[name]["as planned"] or holds(plans[name], "as planned")
 '''

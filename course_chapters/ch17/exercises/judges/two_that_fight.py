@@ -186,6 +186,6 @@ def sharding_and_replicas(parameters, gpus, shard, per_server, inside, across, m
 # ~~ ==> per_server % shard == 0
 # %% wrong: the first four groups alone => generality
 # ~ range(0, gpus, shard) ==> range(0, min(gpus, 4 * shard), shard)
-# %% wrong: a server has eight GPUs => generality
+# %% wrong: a server has eight GPUs => generality side-by-side
 # ~ gpus <= per_server ==> gpus <= 8
 '''

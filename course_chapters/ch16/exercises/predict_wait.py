@@ -19,7 +19,6 @@ grows when the server goes from {{low}} % busy to {{high}} % busy. Write `growth
 You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,
-    kind="more",
     hints=(
         "What happens to the wait as the server comes close to being always busy?",
         "The mean wait is proportional to ρ / (1 − ρ), where ρ is the share of the time that the server is busy.",

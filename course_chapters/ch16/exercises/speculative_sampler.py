@@ -32,6 +32,7 @@ predicts the gain.
 - `tokens_per_step(rate, guesses)` returns the mean number of tokens of a step, if each guess is kept with probability
   `rate`, whatever happened before. `rate` is 0 to 1.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=4),
+    kind="more",
     hints=(
         "A token x appears at a place either as a kept guess or in place of one that was not kept. How often is the "
         "first, and how much is missing from p(x)?",

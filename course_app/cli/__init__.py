@@ -17,6 +17,7 @@ from course_app.cli import (
     drill,
     evidence,
     exercise,
+    explain,
     learn,
     mine,
     plan,
@@ -79,7 +80,7 @@ _LEARNER = (
 )
 _STAFF = (test.test, release.release, bench.bench, site.site)
 _CLASS = (submit.submit,)
-_RUNS = (plan.plan, run_.run)
+_RUNS = (plan.plan, run_.run, explain.explain)
 _PASSING_ON = (learn.learn, test.test)  # their further flags go to JupyterLab or pytest
 _USAGE: dict[Callable[..., None], str] = {
     learn.learn: "[CHAPTER] [OPTIONS]",

@@ -57,8 +57,9 @@ def pictures(report: Report) -> Iterator[Picture]:
         lanes = [_lanes(rank, each) for rank, each in list(report.drawn.items())[:MOST_RANKS]]
         yield computing_beside_talking(lanes, "The last traced step", ("compute",), "communication", device)
     elif report.kind == "memory snapshot":
-        names = [f"GPU {device}" for device in report.drawn]
-        yield who_holds_what(list(report.drawn.values()), names=names, title="What the allocator has reserved")
+        yield who_holds_what(
+            list(report.drawn.values()), names=list(report.drawn), title="What the allocator has reserved"
+        )
 
 
 def _lanes(rank: int, traced: Any) -> Lanes:
@@ -76,15 +77,15 @@ def _drawn(parts: Sequence[Interval], start: float, end: float) -> list[Interval
 def _table(report: Report) -> str:
     """The numbers of a trace by rank, or of a snapshot by line."""
     if report.kind == "trace":
-        head = ("Rank", "Step", "Computes", "Hidden communication", "Exposed communication", "Neither")
+        head: tuple[str, ...] = ("Rank", "Step", "Computes", "Hidden communication", "Exposed communication", "Neither")
         rows = [
             [f"{rank}", *(duration_text(parts[name]) for name in ("step", "compute", "hidden", "exposed", "idle"))]
             for rank, parts in report.numbers["seconds_per_step"].items()
         ]
     elif report.kind == "memory snapshot":
-        head = ("Line", "GPU", "In use", "Share")
+        head = ("Line", "Where", "In use", "Share")
         rows = [
-            [line, name.removeprefix("device "), bytes_text(size), percent_text(size / max(1, each["in_use"]), 2)]
+            [line, name, bytes_text(size), percent_text(size / max(1, each["in_use"]), 2)]
             for name, each in report.numbers.items()
             for line, size in each["by_line"].items()
         ]
@@ -95,4 +96,6 @@ def _table(report: Report) -> str:
         for first, *rest in rows
     )
     names = "".join(f'<th scope="col"{" class=number" if place else ""}>{each}</th>' for place, each in enumerate(head))
-    return f'<div class="scroll" tabindex="0"><table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>'
+    return (
+        f'<div class="scroll" tabindex="0"><table><thead><tr>{names}</tr></thead><tbody>{cells}</tbody></table></div>'
+    )

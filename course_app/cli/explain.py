@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from course_app.cli.console import examples, part
-from course_lib.messages import Trouble, count_text
+from course_lib.messages import count_text
 
 EXAMPLES = examples(
     "course explain nccl_trace_rank_*      flight recorders: who waits for whom",
@@ -27,10 +27,10 @@ def explain(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Explain what a real job left behind: who waits for whom, what is exposed, what fills the memory, who failed first.
+    """Explain what a real job left behind: who waits, what is exposed, what fills the memory, who failed first.
 
     Files of one kind are explained together, so give those of all ranks. Nothing in a file is run: a pickle that would
-    import or call something is refused. Exits with 1 if a file cannot be read; each is named, with what was found in it.
+    import or call something is refused. Exits with 1 if a file cannot be read, and says what was found in it.
     """
     recordings = part("course_lib.operate.recordings", "explaining recordings")
     found = recordings.explain(files)

@@ -2,7 +2,7 @@
 
 Read `untrusted_file` (how a file is read without running it), then `flight_recorder` (who waits for whom),
 `kernel_trace` (exposed and hidden communication), `memory_snapshot` (what fills the memory) and `job_log` (who failed
-first). Each returns a `Report`. Times are in seconds, sizes in bytes.
+first). Each takes the contents of files by name and returns a `Report`. Times are in seconds, sizes in bytes.
 """
 
 from course_lib.lazy import on_first_use
@@ -10,12 +10,12 @@ from course_lib.lazy import on_first_use
 __getattr__, __dir__, __all__ = on_first_use(
     __name__,
     {
-        "explaining": ("Explained", "explain", "files_of"),
+        "explaining": ("Explained", "explain"),
         "flight_recorder": ("explain_dumps",),
-        "job_log": ("explain_log",),
+        "job_log": ("explain_logs",),
         "kernel_trace": ("explain_traces",),
-        "memory_snapshot": ("explain_snapshot",),
+        "memory_snapshot": ("explain_snapshots",),
         "report": ("Finding", "Report"),
-        "untrusted_file": ("kind_of", "read", "unpickled"),
+        "untrusted_file": ("read", "unpickled"),
     },
 )

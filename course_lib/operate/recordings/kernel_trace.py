@@ -1,13 +1,12 @@
 """Where the time of a step goes, from traces of kernels: hidden and exposed communication, idle time, the slow rank.
 
 `torch.profiler` writes such a trace for each rank, in the format of chrome://tracing: a list of events with a name, a
-start and a length in microseconds. On a GPU, kernels and copies count; on a CPU, PyTorch's operations, and gloo's calls,
+start and a length in microseconds. On a GPU, kernels and copies count; on a CPU, PyTorch's operations and gloo's calls,
 as in the course's own traced runs.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +18,11 @@ from course_lib.cluster.intervals import STARTING, Interval, sorted_out, union
 from course_lib.estimate.units import US, duration_text, number_text, percent_text
 from course_lib.messages import Trouble, count_text
 from course_lib.operate.faults.stragglers import find_straggler
-from course_lib.operate.recordings.report import Items, Report, number, rank_in, whole, word
+from course_lib.operate.recordings.report import Report, number, rank_in, whole, word
 
 KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of what runs on a GPU
-LITTLE_HIDDEN, MUCH_IDLE, MUCH_EXPOSED = 0.1, 0.2, 0.05  # shares that are worth a sentence
+LITTLE_HIDDEN, MUCH_EXPOSED, MUCH_IDLE = 0.1, 0.05, 0.2  # of communication, and of a step: worth a cause
+MOST_RANKS = 16  # that get a sentence of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """One rank's trace: intervals in seconds from the first kernel on."""
+    """One rank's trace, in seconds from its first kernel on."""
 
     intervals: Mapping[str, list[Interval]]  # "compute" and "communication"
     steps: tuple[Interval, ...]
-    names: Mapping[str, float]  # seconds by kernel, the longest first
+    longest: Mapping[str, float]  # seconds of the kernels that took longest
     device: str
 
     def by_step(self) -> dict[str, np.ndarray]:
@@ -50,28 +50,17 @@ class Traced:
         start, end = np.array(self.steps).T
         compute, talk = (_covered(self.intervals[kind], start, end) for kind in ("compute", "communication"))
         both = _covered(union([*self.intervals["compute"], *self.intervals["communication"]]), start, end)
-        bare = both - compute
-        return {
-            "step": end - start,
-            "compute": compute,
-            "exposed": bare,
-            "hidden": talk - bare,
-            "idle": end - start - both,
-        }
+        parts = {"step": end - start, "compute": compute, "exposed": both - compute, "hidden": talk - both + compute}
+        return parts | {"idle": end - start - both}
 
 
 def _covered(parts: Sequence[Interval], start: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Seconds of sorted, disjoint `parts` from each start to its end."""
-    if not parts:
-        return np.zeros(len(start))
-    begins, stops = np.array(parts).T
+    begins, stops = np.array(parts or [(0.0, 0.0)]).T
     total = np.concatenate([[0.0], np.cumsum(stops - begins)])
-
-    def until(at: np.ndarray) -> np.ndarray:
-        place = np.searchsorted(begins, at, side="right")
-        return total[place] - np.where(place > 0, np.maximum(stops[place - 1] - at, 0.0), 0.0)
-
-    return until(end) - until(start)
+    place = np.searchsorted(begins, [start, end], side="right")
+    before = total[place] - np.where(place > 0, np.maximum(stops[place - 1] - [start, end], 0.0), 0.0)
+    return before[1] - before[0]
 
 
 def explain_traces(traces: Mapping[str, Any]) -> Report:
@@ -80,75 +69,64 @@ def explain_traces(traces: Mapping[str, Any]) -> Report:
     ranks: dict[int, Traced] = {}
     for name, content in traces.items():
         about = content.get("distributedInfo") if isinstance(content, dict) else None
-        rank = whole(about.get("rank"), -1) if isinstance(about, dict) else -1
-        rank = rank if rank >= 0 else (rank_in(name) if len(traces) > 1 else None) or 0
-        rank = rank if rank not in ranks else max(ranks) + 1
-        ranks[rank] = _traced(content, name, report)
-    report.drawn = dict(sorted(ranks.items()))
-    tables = {rank: each.by_step() for rank, each in report.drawn.items()}
+        rank = whole(about.get("rank"), -1) if isinstance(about, dict) else rank_in(name) if len(traces) > 1 else 0
+        ranks[max(ranks, default=-1) + 1 if rank is None or rank < 0 or rank in ranks else rank] = _traced(
+            content, report
+        )
+    report.drawn = ranks = dict(sorted(ranks.items()))
+    tables = {rank: each.by_step() for rank, each in ranks.items()}
     seconds = {rank: {name: float(each.mean()) for name, each in table.items()} for rank, table in tables.items()}
-    report.numbers = {
-        "ranks": list(seconds),
-        "steps": {rank: len(each.steps) for rank, each in report.drawn.items()},
-        "seconds_per_step": seconds,
-        "longest": {rank: dict(list(each.names.items())[:5]) for rank, each in report.drawn.items()},
-    }
-    for rank, parts in list(seconds.items())[:16]:
-        _rank(report, rank, parts, report.drawn[rank])
+    report.numbers = {"steps": {rank: len(each.steps) for rank, each in ranks.items()}, "seconds_per_step": seconds}
+    report.numbers["longest"] = {rank: each.longest for rank, each in ranks.items()}
+    for rank in list(ranks)[:MOST_RANKS]:
+        _rank(report, f"Rank {rank}", seconds[rank], ranks[rank])
     _slow(report, tables)
     return report
 
 
-def _traced(content: Any, name: str, report: Report) -> Traced:
-    events, bad = _events(content["traceEvents"] if isinstance(content, dict) else content)
+def _traced(content: Any, report: Report) -> Traced:
+    events, bad = _events(report, content["traceEvents"] if isinstance(content, dict) else content)
     if bad:
-        left = count_text(bad, "event")
-        report.notes.append(f"{word(name)}: {left} left out, for a time that is no number or a length below zero.")
+        report.notes.append(f"{count_text(bad, 'event')} left out: a time that is no number, or a length below zero.")
     on_gpu = [each for each in events if each.category in KERNELS]
     shown = on_gpu or _operations(events)
     if not shown:
-        raise Trouble(
-            f"has {count_text(len(events), 'usable event')}, none of them a GPU kernel or an operation of PyTorch.",
-            "record with torch.profiler (ProfilerActivity.CPU and CUDA), and export_chrome_trace",
-        )
-    begin = min(each.start for each in shown)
-    kernels = [(each.name, each.start, each.end) for each in shown]
-    marks = sorted({(each.start - begin, each.end - begin) for each in events if _is_step(each, bool(on_gpu))})
+        found = f"has {count_text(len(events), 'usable event')}, none of them a GPU kernel or an operation of PyTorch."
+        raise Trouble(found, "record with torch.profiler (ProfilerActivity.CPU and CUDA), and export_chrome_trace")
+    first, last = min(each.start for each in shown), max(each.end for each in shown)
+    category = "gpu_user_annotation" if on_gpu else "user_annotation"  # on a GPU, kernels run later than their calls
+    marks = {each for each in events if each.name.startswith("ProfilerStep#") and each.category == category}
     total: Counter[str] = Counter()
     for each in shown:
         total[word(each.name, 60)] += each.end - each.start  # type: ignore[assignment]
     return Traced(
-        intervals=sorted_out(kernels, 0.0 if on_gpu else STARTING),
-        steps=tuple(marks) or ((0.0, max(each.end for each in shown) - begin),),
-        names=dict(total.most_common()),
+        intervals=sorted_out([(each.name, each.start, each.end) for each in shown], 0.0 if on_gpu else STARTING),
+        steps=tuple(sorted((each.start - first, each.end - first) for each in marks)) or ((0.0, last - first),),
+        longest=dict(total.most_common(5)),
         device="GPU" if on_gpu else "CPU",
     )
 
 
-def _events(rows: object) -> tuple[list[Event], int]:
+def _events(report: Report, rows: object) -> tuple[list[Event], int]:
     """Complete events ("X"), and pairs of a beginning and an end ("B" and "E"); and how many cannot be used."""
     found: list[Event] = []
-    begun: dict[tuple[str, str], list[tuple[str, float | None, str]]] = {}
+    begun: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     bad = 0
-    for each in Items().rows(rows, "traceEvents"):
-        kind, start = each.get("ph"), number(each.get("ts"))
-        name, category = str(each.get("name", ""))[:400], str(each.get("cat", ""))[:40]
-        lane = (str(each.get("pid"))[:40], str(each.get("tid"))[:40])
+    for each in report.rows(rows, "traceEvents"):
+        kind, lane = each.get("ph"), (word(each.get("pid")), word(each.get("tid")))
+        start, took, named = number(each.get("ts")), number(each.get("dur")), each
         if kind == "B":
-            begun.setdefault(lane, []).append((name, start, category))
-            continue
-        if kind == "E" and begun.get(lane):
-            name, since, category = begun[lane].pop()
-            took = start - since if start is not None and since is not None else None
-            start = since
-        elif kind == "X":
-            took = number(each.get("dur"))
-        else:
-            continue
-        if start is None or took is None or took < 0:
-            bad += 1
-            continue
-        found.append(Event(name, start * US, (start + took) * US, category, lane))
+            begun.setdefault(lane, []).append(each)
+        elif kind == "X" or (kind == "E" and begun.get(lane)):
+            if kind == "E":
+                named = begun[lane].pop()
+                start, stop = number(named.get("ts")), start
+                took = None if start is None or stop is None else stop - start
+            if start is None or took is None or took < 0:
+                bad += 1
+                continue
+            name, category = str(named.get("name", ""))[:400], str(named.get("cat", ""))[:40]
+            found.append(Event(name, start * US, (start + took) * US, category, lane))
     return found, bad
 
 
@@ -156,52 +134,35 @@ def _operations(events: Sequence[Event]) -> list[Event]:
     """On a CPU: gloo's calls, and PyTorch's operations with nothing else inside, so that none of them waits."""
     ordered = sorted(events, key=lambda each: (each.lane, each.start, -each.end))
     around: list[int] = []  # places of the events that the next one may be inside of
-    others = set()  # places of those that have something else inside
+    others: set[int] = set()  # places of those that have something else inside
     for place, each in enumerate(ordered):
         while around and (ordered[around[-1]].lane != each.lane or ordered[around[-1]].end <= each.start):
             around.pop()
-        if not each.name.startswith("aten::"):
-            for outer in reversed(around):
-                if outer in others:
-                    break
-                others.add(outer)
+        for outer in reversed(around if not each.name.startswith("aten::") else ()):
+            if outer in others:
+                break
+            others.add(outer)
         around.append(place)
     kept = [each for place, each in enumerate(ordered) if place not in others]
     return [each for each in kept if each.name.startswith(("aten::", "gloo:"))]
 
 
-def _is_step(event: Event, gpu: bool) -> bool:
-    """A step as torch.profiler marks it; on a GPU, its mark there, because kernels run later than their calls."""
-    return bool(re.match(r"ProfilerStep#", event.name)) and (event.category == "gpu_user_annotation") is gpu
-
-
-def _rank(report: Report, rank: int, parts: Mapping[str, float], traced: Traced) -> None:
+def _rank(report: Report, who: str, parts: Mapping[str, float], traced: Traced) -> None:
     """What one rank's step consists of."""
     step, talk = parts["step"], parts["exposed"] + parts["hidden"]
-    steps = f"a step of {duration_text(step)}" if len(traced.steps) > 1 else f"{duration_text(step)}"
-    said = f"Rank {rank}: in {steps} the {traced.device} computes for {duration_text(parts['compute'])}"
-    if not talk:
-        said += " and does not communicate."
-        report.add(f"{said} {_idle(parts)}", "03", "starved for data" if parts["idle"] > MUCH_IDLE * step else "")
-        return
-    hidden = parts["hidden"] / talk
-    said += (
-        f" and communicates for {duration_text(talk)}, of which {duration_text(parts['hidden'])} are hidden behind "
-        f"computing and {duration_text(parts['exposed'])} exposed ({percent_text(parts['exposed'] / step, 2)} of the time)."
-    )
-    exposes = parts["exposed"] > MUCH_EXPOSED * step
-    fault = (
-        "no overlap"
-        if hidden < LITTLE_HIDDEN and exposes
-        else "starved for data"
-        if parts["idle"] > MUCH_IDLE * step
-        else ""
-    )
-    report.add(f"{said} {_idle(parts)}", "15" if fault != "no overlap" else "07", fault)
-
-
-def _idle(parts: Mapping[str, float]) -> str:
-    return f"It does neither for {duration_text(parts['idle'])} ({percent_text(parts['idle'] / parts['step'], 2)})."
+    time = {name: duration_text(seconds) for name, seconds in parts.items()}
+    share = {name: percent_text(seconds / step if step else 0.0, 2) for name, seconds in parts.items()}
+    span = f"a step of {time['step']}" if len(traced.steps) > 1 else time["step"]
+    said = f"{who}: in {span} the {traced.device} computes for {time['compute']} and communicates for "
+    said += duration_text(talk)
+    if talk:
+        said += f", of which {time['hidden']} are hidden behind computing and {time['exposed']} exposed"
+        said += f" ({share['exposed']} of the time)"
+    fault = "starved for data" if parts["idle"] > MUCH_IDLE * step else ""
+    if parts["hidden"] < LITTLE_HIDDEN * talk and parts["exposed"] > MUCH_EXPOSED * step:
+        fault = "no overlap"
+    chapter = {"starved for data": "01", "no overlap": "07"}.get(fault, "15")
+    report.add(f"{said}. It does neither for {time['idle']} ({share['idle']}).", chapter, fault)
 
 
 def _slow(report: Report, tables: Mapping[int, Mapping[str, np.ndarray]]) -> None:
@@ -211,16 +172,13 @@ def _slow(report: Report, tables: Mapping[int, Mapping[str, np.ndarray]]) -> Non
         return
     steps = min(len(each["step"]) for each in tables.values())
     own = {"computing": "compute", "waiting for data or the host": "idle"}
-    times = {words: np.stack([each[part][:steps] for each in tables.values()], axis=1) for words, part in own.items()}
-    slow = find_straggler(times)  # type: ignore[arg-type]
+    times = {said: np.stack([each[part][:steps] for each in tables.values()], axis=1) for said, part in own.items()}
+    slow = find_straggler({said: each.tolist() for said, each in times.items()})
     if slow is None:
         report.add("No rank is slow: the ranks' own work takes about the same time in every step.", "14")
         return
     rank = list(tables)[slow.rank]
     report.numbers["slow"] = {"rank": rank, "ratio": slow.ratio, "part": slow.part}
-    report.add(
-        f"Rank {rank} is slow: its own work takes {number_text(slow.ratio)} times the others' median, most of it in "
-        f"{slow.part}. The other ranks wait for it inside their collectives.",
-        "14",
-        "slow GPU" if slow.part == "computing" else "slow loader on one rank",
-    )
+    said = f"Rank {rank} is slow: its own work takes {number_text(slow.ratio)} times the others' median, most of it in "
+    said += f"{slow.part}. The other ranks wait for it inside their collectives."
+    report.add(said, "14", "slow GPU" if slow.part == "computing" else "slow loader on one rank")

@@ -20,11 +20,12 @@ from course_lib.messages import Trouble
 from course_lib.operate.recordings.report import word
 
 MOST_BYTES = 512 * 2**20  # of a file, unpacked
-MOST_STEPS = 20_000_000  # instructions of a pickle
-MOST_OPEN = 1_000  # containers of a pickle that are open at once
+MOST_STEPS = 20_000_000  # instructions of a pickle: at most 2 GB of containers
+MOST_OPEN = 1_000  # marks of a pickle that are open at once
 
 SHORTER = "record a shorter time: a few steps in a trace, max_entries=100000 in a memory history"
 AGAIN = "copy it again, or have the job write it again: it must be closed before the job ends"
+WANTED = "give a flight recorder's dump (entries), a trace (traceEvents), a memory snapshot (segments) or a log"
 
 _MADE: dict[str, Any] = {"NONE": lambda: None, "NEWTRUE": lambda: True, "NEWFALSE": lambda: False}
 _MADE |= {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
@@ -38,9 +39,8 @@ _FORMS = {  # of instructions by what they do; all others but a few are refused
     "tuple": "|".join(_TUPLES),
     "pass": "PROTO|FRAME",
 }
-_DOES = {
-    code.name: form for code in pickletools.opcodes for form, names in _FORMS.items() if re.fullmatch(names, code.name)
-}
+_NAMES = [code.name for code in pickletools.opcodes]
+_DOES = {name: form for name in _NAMES for form, names in _FORMS.items() if re.fullmatch(names, name)}
 _KEYS = (str, int, float, bytes, bool, type(None))
 
 
@@ -51,9 +51,14 @@ def read(path: Path) -> Any:
         raise Trouble("is empty.", "look for the file in the job's own folder; " + AGAIN)
     if data[:1] == b"\x80" and data[1:2] <= b"\x05":
         return unpickled(data)
-    if data[:4] == b"PK\x03\x04":
-        raise Trouble("is a zip archive, such as torch.save writes.", "unpack it, and give the recordings in it")
-    text = _text(data)
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):  # a log that PowerShell redirected
+        return data.decode("utf-16", errors="replace")
+    if sum(byte < 32 and byte not in b"\b\t\n\f\r\x1b" for byte in data[:65536]) > min(len(data), 65536) / 50:
+        what = (
+            "a zip archive, such as torch.save writes" if data[:2] == b"PK" else "binary, and neither a pickle nor gzip"
+        )
+        raise Trouble(f"is {what}.", WANTED)
+    text = data.decode("utf-8", errors="replace")
     return _json(text) if re.match(r"\s*(\{|\[\s*[\[{\]])", text) else text
 
 
@@ -67,41 +72,26 @@ def unpacked(path: Path) -> bytes:
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
         file.seek(0)
-        if not packed:
-            return file.read(MOST_BYTES)
         try:
-            with gzip.open(file) as inside:
-                data = inside.read(MOST_BYTES + 1)
-        except (EOFError, OSError, zlib.error) as error:
+            data = (gzip.GzipFile(fileobj=file) if packed else file).read(MOST_BYTES + 1)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise Trouble(f"ends early or is damaged: gzip says {error}.", AGAIN) from None
     if len(data) > MOST_BYTES:
         raise Trouble(f"unpacks to more than {MOST_BYTES / 1e9:.1f} GB.", SHORTER)
     return data
 
 
-def _text(data: bytes) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):  # a log that PowerShell redirected
-        return data.decode("utf-16", errors="replace")
-    head = data[:65536]
-    if sum(byte < 32 and byte not in (8, 9, 10, 12, 13, 27) for byte in head) > len(head) / 50:
-        raise Trouble(
-            "is binary, and neither a pickle nor gzip.",
-            "give a flight recorder's dump, a trace (.json, .json.gz), a memory snapshot (.pickle) or a log",
-        )
-    return data.decode("utf-8", errors="replace")
-
-
 def _json(text: str) -> Any:
     try:
         return json.loads(text)
+    except RecursionError:
+        raise Trouble("is JSON nested too deeply for any recording.", "export the file again with torch") from None
     except json.JSONDecodeError as error:
         if error.msg == "Extra data" and "\n" in text[: error.pos + 1]:
             return text  # one object a line: a structured log
         if error.pos >= len(text.rstrip()) - 1 or error.msg.startswith("Unterminated"):
             raise Trouble(f"is JSON that ends in the middle, after {len(text):,} characters.", AGAIN) from None
         raise Trouble(f"is no valid JSON: {error.msg} in line {error.lineno}.", AGAIN) from None
-    except RecursionError:
-        raise Trouble("is JSON nested too deeply for any recording.", "export the file again with torch") from None
     except ValueError as error:  # a number of more digits than Python converts
         raise Trouble(f"is no valid JSON: {error}.", AGAIN) from None
 
@@ -113,7 +103,7 @@ def unpickled(data: bytes) -> Any:
     """
     stack: list[Any] = []
     below: list[list[Any]] = []  # the stacks under each open mark
-    memo: dict[int, Any] = {}
+    memo: dict[Any, Any] = {}
     try:
         for step, (code, given, at) in enumerate(pickletools.genops(data)):
             does = _DOES.get(code.name, code.name)
@@ -141,58 +131,41 @@ def unpickled(data: bytes) -> Any:
             elif does == "STOP":
                 return stack.pop()
             elif does != "pass":
-                raise Trouble(_forbidden(code.name, given, stack, at), "ask where it is from; do not load it")
+                asked = given if isinstance(given, str) else " ".join(map(str, stack[-2:]))
+                what = f"imports {word(asked).replace(' ', '.')}" if "GLOBAL" in does else f"has the instruction {does}"
+                raise Trouble(
+                    f"is a pickle that {what} (byte {at:,}), so loading it could run code. It was not loaded.",
+                    "ask where it is from; do not load it",
+                )
             if step > MOST_STEPS or len(below) > MOST_OPEN:
                 raise Trouble("is a pickle that is longer or deeper than a recording of torch's.", SHORTER)
     except (ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise Trouble(f"is a pickle that ends early or is damaged ({word(str(error))}).", AGAIN) from None
+        raise Trouble(f"is a pickle that ends early or is damaged ({word(error)}).", AGAIN) from None
     raise Trouble("is a pickle without an end.", AGAIN)
 
 
 def _close(name: str, items: list[Any], stack: list[Any]) -> None:
     """Put the items behind a mark into the container that they belong to, or that they make."""
-    if name in ("LIST", "TUPLE"):
-        stack.append(items if name == "LIST" else tuple(items))
-        return
-    if name == "DICT":
-        stack.append({})
-    if name == "APPENDS":
-        if not isinstance(stack[-1], list):
-            raise TypeError("entries for something that is no list")
+    if name in ("LIST", "TUPLE", "DICT"):
+        stack.append({} if name == "DICT" else items if name == "LIST" else tuple(items))
+    if name == "APPENDS" and isinstance(stack[-1], list):
         stack[-1].extend(items)
-        return
-    keys = items[::2]
-    if not isinstance(stack[-1], dict) or not all(isinstance(key, _KEYS) for key in keys):
-        raise TypeError("a key that is a container")
-    stack[-1].update(zip(keys, items[1::2], strict=True))
-
-
-def _forbidden(name: str, given: object, stack: list[Any], at: int) -> str:
-    asked = given if isinstance(given, str) else ""
-    if name == "STACK_GLOBAL":
-        asked = " ".join(map(str, stack[-2:]))
-    what = f"imports {word(asked).replace(' ', '.')}" if asked else f"has the instruction {name}"
-    return f"is a pickle that {what} (byte {at:,}), so loading it could run code. It was not loaded."
+    elif name in ("SETITEMS", "DICT") and isinstance(stack[-1], dict):
+        if not all(isinstance(key, _KEYS) for key in items[::2]):
+            raise TypeError("a key that is a container")
+        stack[-1].update(zip(items[::2], items[1::2], strict=True))
+    elif name in ("APPENDS", "SETITEMS"):
+        raise TypeError("entries for something that holds none")
 
 
 def kind_of(content: Any) -> str:
     """The kind of recording that `read` has returned. Trouble for none."""
+    keys = content.keys() if isinstance(content, dict) else set()
+    events = isinstance(content, list) and any(isinstance(each, dict) and "ph" in each for each in content[:100])
     if isinstance(content, str):
         return "log"
-    keys = content.keys() if isinstance(content, dict) else set()
-    if "traceEvents" in keys or (isinstance(content, list) and any(_is_event(each) for each in content[:100])):
-        return "trace"
-    if "segments" in keys:
-        return "memory snapshot"
-    if "entries" in keys or ("pg_config" in keys and "version" in keys):
-        return "flight recorder"
-    named = ", ".join(word(str(key), 20) for key in list(keys)[:5])
-    what = f"keys {named}" if named else f"{type(content).__name__}"
-    raise Trouble(
-        f"holds data of another kind ({what}).",
-        "give a flight recorder's dump (entries), a trace (traceEvents), a memory snapshot (segments) or a log",
-    )
-
-
-def _is_event(value: object) -> bool:
-    return isinstance(value, dict) and "ph" in value
+    for key, kind in (("traceEvents", "trace"), ("segments", "memory snapshot"), ("entries", "flight recorder")):
+        if key in keys or (events and kind == "trace"):
+            return kind
+    named = ", ".join(word(key, 20) for key in list(keys)[:5])
+    raise Trouble(f"holds data of another kind ({f'keys {named}' if named else type(content).__name__}).", WANTED)

@@ -7,7 +7,7 @@ from typing import Any
 from course_app.certificate.page import shell
 from course_app.cli.explain import cause, chapters, heading
 from course_lib.cluster.intervals import Interval, union
-from course_lib.draw import Picture, wait_for, who_holds_what
+from course_lib.draw import Picture, wait_alt, wait_for, who_holds_what
 from course_lib.draw import page as picture
 from course_lib.draw.lanes import Lanes, computing_beside_talking
 from course_lib.estimate.units import bytes_text, duration_text, percent_text
@@ -25,7 +25,7 @@ figure { margin: 1.2rem 0; overflow-x: auto; }
 
 def page(reports: Sequence[Report]) -> str:
     """The whole page: for each report its findings, pictures, numbers and notes."""
-    kinds = " and ".join(dict.fromkeys(report.kind for report in reports))
+    kinds = ", ".join(report.kind for report in reports)
     body = "".join(_section(place, report) for place, report in enumerate(reports))
     note = "<p>Numbers are computed from the files alone. A cause is a suggestion: look before you act on it.</p>"
     return shell(f"{kinds[0].upper()}{kinds[1:]}, explained", "explain", note, body, style=MORE)
@@ -51,7 +51,7 @@ def pictures(report: Report) -> Iterator[Picture]:
     """The chapters' pictures of a report: who waits for whom, who is busy when, who holds what."""
     if report.kind == "flight recorder" and 0 < len(report.drawn) <= MOST_ARROWS:
         if 1 + max(max(one, other) for one, other, _ in report.drawn) <= MOST_RANKS:
-            yield wait_for(report.drawn)
+            yield _waits(report.drawn)
     elif report.kind == "trace":
         device = next(iter(report.drawn.values())).device
         lanes = [_lanes(rank, each) for rank, each in list(report.drawn.items())[:MOST_RANKS]]
@@ -60,6 +60,16 @@ def pictures(report: Report) -> Iterator[Picture]:
         yield who_holds_what(
             list(report.drawn.values()), names=list(report.drawn), title="What the allocator has reserved"
         )
+
+
+def _waits(edges: Sequence[tuple[int, int, str]]) -> Picture:
+    """Who waits for whom; where all wait in the same operation, it is said once."""
+    said = {words for _, _, words in edges}
+    if len(said) > 1:
+        return wait_for(edges)
+    figure = wait_for([(one, other, "") for one, other, _ in edges], note=f"All of them wait in {said.pop()}.")
+    figure.alt = f"Who waits for whom. {wait_alt(edges)}"
+    return figure
 
 
 def _lanes(rank: int, traced: Any) -> Lanes:

@@ -333,12 +333,13 @@ ENDED = "slurmstepd: error: *** {} ON n7 CANCELLED AT 2026-11-27T19:35:36 {}***"
 LOGS = [
     (
         "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks",
-        "a process was killed (4711.0)",
+        "a process of step 4711.0 was killed",
     ),
     (
         "slurmstepd: error: Detected 2 oom-kill event(s) in step 3756240.batch cgroup.",
-        "a process was killed (3756240.batch)",
+        "a process of step 3756240.batch was killed",
     ),
+    ("srun: error: n3: task 6: Out Of Memory", "The first end that srun reports: n3: task 6: Out Of Memory."),
     (ENDED.format("JOB 12", "DUE TO TIME LIMIT "), "at its time limit (2026-11-27T19:35:36)"),
     (ENDED.format("STEP 12.0", "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS "), "A node failed"),
     (ENDED.format("STEP 12.0", ""), "was cancelled at 2026-11-27T19:35:36"),

@@ -120,7 +120,9 @@ def explain_dumps(dumps: Mapping[str, Mapping[str, Any]]) -> Report:
         rank = rank_in(name)
         if rank is None or rank in job.records:
             rank = next(each for each in range(len(dumps) + 1) if each not in job.records)
-            report.notes.append(f"{word(name)}: no rank of its own at the end of the name; taken for rank {rank}.")
+            report.notes.append(
+                f"{word(name)}: no rank of its own at the end of its name, so it counts as rank {rank}."
+            )
         job.add(dump, rank)
     report.numbers["calls"] = {rank: len(entries) for rank, entries in sorted(job.records.items())}
     _hang(job)
@@ -169,7 +171,7 @@ def _hang(job: Job) -> None:
         sizes = (f" of {number_text(call[3])} elements" if call[3] else "" for _, call in odd)
         each = "; ".join(f"rank {rank} called {call[2]}{size}" for (rank, call), size in zip(odd, sizes, strict=True))
         report.add(
-            f"The ranks are in different calls: {each}. The others differ.", "06", "collectives in another order"
+            f"The ranks are in different calls: {each}, unlike most of its group.", "06", "collectives in another order"
         )
     elif kind == "order":
         said = f"Whoever is waited for waits, too: {ranks_text(ranks)} entered their groups in different orders."

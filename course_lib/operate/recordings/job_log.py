@@ -24,9 +24,12 @@ RANK = re.compile(r"\[rank(\d{1,6})\]|\[Rank (\d{1,6})\]|\brank\s*:\s*(\d{1,6}) 
 WATCHDOG = re.compile(r"SeqNum=(\d{1,12}), OpType=(\w{1,40}).*ran for (\d{1,12}) milliseconds before timing out")
 ASKED = re.compile(r"Tried to allocate ([\d.]+ \w+).{0,9}GPU (\d+)(?: has a total capaci?ty of|;) ([\d.]+ \w+)")
 FREE, UNUSED = re.compile(r"([\d.]+ \w+) (?:is )?free"), re.compile(r"([\d.]+ \w+) is reserved by PyTorch but")
-HOST_MEMORY = "The host ran out of memory, and a process was killed ($). Ask for more --mem, or use fewer data workers."
+HOST_MEMORY = (
+    "The host ran out of memory, and a process of step $ was killed. Ask for more --mem, or use fewer data workers."
+)
 CAUSES = (  # what a line shows; the sentence, in which $ is what the parentheses found; the chapter; the fault
-    (r"oom[-_ ]kill event.*?[Ss]tep(?:Id=| )(\w+\.\w+)|task [\d,-]+: (Out Of Memory)", HOST_MEMORY, "14", ""),
+    (r"oom[-_ ]kill event.*?[Ss]tep(?:Id=| )(\w+\.\w+)", HOST_MEMORY, "14", ""),
+    (r"srun: error: (\S+: tasks? [\d,[\]-]+: .{3,40})", "The first end that srun reports: $.", "14", ""),
     (r"CANCELLED AT (\S+) DUE TO TIME LIMIT", "Slurm ended the job at its time limit ($). Save before it.", "14", ""),
     (r"CANCELLED AT (\S+) DUE TO NODE FAIL|ode failure on (\S+)", "A node failed ($). Restart without it.", "14", ""),
     (r"CANCELLED AT (\S+) DUE TO PREEMPTION", "The job was preempted ($). Resume from its checkpoint.", "14", ""),
@@ -87,7 +90,7 @@ def _stated(report: Report, lines: Sequence[str]) -> None:
         for pattern, sentence, chapter, fault in CAUSES:
             if sentence not in seen and (found := re.search(pattern, line)):
                 seen.add(sentence)
-                what = word(next(filter(None, found.groups())), 60)
+                what = word(next(filter(None, found.groups())), 60).rstrip(".")
                 report.add(sentence.replace("$", what), chapter, fault)
         if "out_of_memory" in report.numbers or not (asked := ASKED.search(line)):
             continue

@@ -5,7 +5,6 @@ import json
 import os
 import pickle
 import random
-import struct
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -37,42 +36,26 @@ def course(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str,
     return code, out, err
 
 
-# --- a file is read, and nothing in it is run -----------------------------------------------------
-
-
 class Calls:
     def __reduce__(self) -> tuple[Any, ...]:
         return os.system, ("touch hostile-was-here",)
 
 
-class Built:
-    def __init__(self) -> None:
-        self.value = 1
-
-
 @each_of("protocol", [2, 3, 4, 5])
-def test_plain_pickles_are_read_as_pickle_reads_them(protocol):
+def test_a_pickle_is_read_as_pickle_reads_it_or_refused_before_it_imports_something(protocol):
     plain = {"a": [1, -3, 2**70, 2.5, "x" * 300, None, True, (), (1, 2), (1, 2, 3, 4), {}, []], 7: {"b": ["s"] * 3}}
     assert recordings.unpickled(pickle.dumps(plain, protocol=protocol)) == plain
-
-
-@each_of("hostile", [Calls(), Built(), {1, 2}, len, [{"segments": Calls()}]])
-def test_a_pickle_that_would_import_or_call_is_refused_before_it_does(hostile):
-    for protocol in (2, 4):
-        with pytest.raises(Trouble, match=r"It was not loaded|shorter|longer"):
+    for hostile in (Calls(), each_of, Path("a"), [{"segments": Calls()}]):
+        with pytest.raises(Trouble, match="It was not loaded"):
             recordings.unpickled(pickle.dumps(hostile, protocol=protocol))
     assert not Path("hostile-was-here").exists()
-
-
-def _text(length: int) -> bytes:
-    return b"\x80\x04\x8d" + struct.pack("<Q", length) + b"abc."
 
 
 BAD = [
     ("empty.json", b"", "is empty"),
     ("zeros", bytes(4096), "is empty"),
     ("truncated.pickle", pickle.dumps({"segments": [{"device": 0}]})[:-9], "ends early or is damaged"),
-    ("two_gigabytes.pickle", _text(2**31), "ends early or is damaged"),
+    ("two_gigabytes.pickle", b"\x80\x04\x8d" + (2**31).to_bytes(8, "little") + b"abc.", "ends early or is damaged"),
     ("hostile.pickle", pickle.dumps({"entries": Calls()}), "imports posix.system"),
     ("key.pickle", b"\x80\x04}](K\x01es.", "ends early or is damaged"),
     ("marks.pickle", b"\x80\x04" + b"(" * 5000 + b".", "longer or deeper"),
@@ -110,20 +93,20 @@ def test_each_bad_file_gets_a_sentence_and_the_others_their_report(capsys, tmp_p
     assert not Path("hostile-was-here").exists()
 
 
-def test_what_is_no_file_is_refused(capsys, tmp_path):
+def test_what_is_no_file_or_has_no_end_is_refused(capsys, tmp_path, monkeypatch):
     assert "is not there" in course(capsys, tmp_path / "none")[2]
     assert "no files directly in it" in course(capsys, tmp_path)[2]
     os.mkfifo(tmp_path / "pipe")
     assert "not a regular file" in course(capsys, tmp_path / "pipe")[2]
-
-
-def test_a_list_repeated_without_end_is_refused(monkeypatch):
     monkeypatch.setattr(reports_module, "MOST_ITEMS", 1000)
     with pytest.raises(Trouble, match="too many entries"):
         recordings.explain_snapshots({"s": {"segments": [{"blocks": [{"size": 1}] * 30}] * 99}})
 
 
-# --- flight recorders -------------------------------------------------------------------------------
+def frames(file: str, name: str, line: int) -> list[dict[str, Any]]:
+    """A stack: a frame of torch's, and the line of train.py that called it."""
+    torch = {"filename": f"/x/site-packages/torch/{file}", "name": name, "line": 1}
+    return [torch, {"filename": "/home/me/train.py", "name": "main", "line": line}]
 
 
 def call(rank: int, number: int, name: str = "nccl:all_reduce", *, at: float = 0.0, **more: Any) -> dict[str, Any]:
@@ -131,51 +114,37 @@ def call(rank: int, number: int, name: str = "nccl:all_reduce", *, at: float = 0
     entry = {"process_group": ("0", "default_pg"), "collective_seq_id": number, "p2p_seq_id": 0, "op_id": number}
     entry |= {"profiling_name": name, "input_sizes": [[8]], "output_sizes": [[8]], "state": "completed"}
     entry |= {"time_created_ns": int(at * 1e9), "is_p2p": False, "retired": True, "timeout_ms": 600000}
-    entry["frames"] = [
-        {"filename": "/x/site-packages/torch/distributed/distributed_c10d.py", "name": "all_reduce", "line": 9},
-        {"filename": "/home/me/train.py", "name": "main", "line": 40 + rank},
-    ]
-    return entry | more
+    return entry | {"frames": frames("distributed/distributed_c10d.py", "all_reduce", 40 + rank)} | more
 
 
 def dumps(*ranks: Sequence[dict[str, Any]], **groups: str) -> dict[str, dict[str, Any]]:
     config = {name: {"name": name, "desc": "", "ranks": members} for name, members in groups.items()}
     config["0"] = {"name": "0", "desc": "default_pg", "ranks": str(list(range(len(ranks))))}
-    return {
-        f"nccl_trace_rank_{rank}": {"version": "2.10", "pg_config": config, "entries": list(entries)}
-        for rank, entries in enumerate(ranks)
-    }
+    same = {"version": "2.10", "pg_config": config}
+    return {f"nccl_trace_rank_{rank}": {**same, "entries": list(entries)} for rank, entries in enumerate(ranks)}
 
 
-OPEN = {"state": "started", "retired": False}
-HANGS = {
-    "missing": dumps(*[[call(r, 1), *([call(r, 2, **OPEN)] if r != 1 else [])] for r in range(3)]),
-    "different": dumps(*[[call(r, 1, "nccl:broadcast" if r == 2 else "nccl:all_reduce", **OPEN)] for r in range(3)]),
-    "order": dumps(
-        [call(0, 1, process_group=("1", "tp"), **OPEN)],
-        [call(1, 1, process_group=("2", "dp"), **OPEN)],
-        **{"1": "[0, 1]", "2": "[0, 1]"},
-    ),
-    "stuck": dumps([call(0, 5, **OPEN)], [call(1, 5, **OPEN)]),
-    "message": dumps([call(0, 0, "nccl:send 0->1", is_p2p=True, **OPEN)], [call(1, 1)]),
+PAIRS = {"1": "[0, 1]", "2": "[0, 1]"}
+OPEN: dict[str, Any] = {"state": "started", "retired": False}
+ABSENT = [[call(r, 1), *([call(r, 2, **OPEN)] if r != 1 else [])] for r in range(3)]
+OTHER = [[call(r, 1, "nccl:broadcast" if r == 2 else "nccl:all_reduce", **OPEN)] for r in range(3)]
+CROSSED = [[call(r, 1, process_group=("12"[r], ["tp", "dp"][r]), **OPEN)] for r in range(2)]
+SEND = call(0, 0, "nccl:send 0->1", is_p2p=True, **OPEN)
+HANGS = {  # the dumps, the ranks to blame, words of the report
+    "missing": (dumps(*ABSENT), [1], "waits in no call: look there first. Its last call is all_reduce"),
+    "different": (dumps(*OTHER), [2], "rank 2 called broadcast of 8 elements"),
+    "order": (dumps(*CROSSED, **PAIRS), [0, 1], "ranks 0 and 1 entered their groups in different orders"),
+    "stuck": (dumps([call(0, 5, **OPEN)], [call(1, 5, **OPEN)]), [], "Every rank of the group is in the call"),
+    "missing ": (dumps([SEND], [call(1, 1)]), [1], "rank 1 (message at train.py:40), rank 0 waits for rank 1"),
 }
 
 
-@each_of(
-    "kind, ranks, words",
-    [
-        ("missing", [1], "Rank 1 is waited for and waits in no call: look there first. Its last call is"),
-        ("different", [2], "rank 2 called broadcast of 8 elements"),
-        ("order", [0, 1], "ranks 0 and 1 entered their groups in different orders"),
-        ("stuck", [], "Every rank of the group is in the call"),
-        ("message", [1], "the messages from rank 0 to rank 1 (message at train.py:40), rank 0 waits for rank 1"),
-    ],
-)
-def test_a_hang_is_told_by_kind_and_rank(kind, ranks, words):
-    report = recordings.explain_dumps(HANGS[kind])
-    found = report.numbers["hang"]
-    assert found == {"kind": "missing" if kind == "message" else kind, "ranks": ranks} and words in said(report)
-    again = recordings.explain_dumps(json.loads(json.dumps(HANGS[kind])))  # the JSON form has lists for tuples
+@each_of("kind", HANGS)
+def test_a_hang_is_told_by_kind_and_rank(kind):
+    files, ranks, words = HANGS[kind]
+    report = recordings.explain_dumps(files)
+    assert report.numbers["hang"] == {"kind": kind.strip(), "ranks": ranks} and words in said(report)
+    again = recordings.explain_dumps(json.loads(json.dumps(files)))  # the JSON form has lists for tuples
     assert again.numbers == report.numbers and said(again) == said(report)
 
 
@@ -185,37 +154,24 @@ def test_who_hangs_agrees_with_the_worked_answer():
             assert who_hangs(groups, records) == blame_the_rank.right(groups, records), name
 
 
-def test_parts_of_a_coalesced_call_are_one_and_calls_that_left_the_buffer_are_not_missing():
+def test_coalesced_calls_old_calls_and_single_dumps_blame_nobody():
     parts = [call(0, 7, "nccl:all_gather", op_id=at, **OPEN) for at in (1, 2)]
     assert recordings.explain_dumps(dumps(parts, parts)).numbers["hang"]["kind"] == "stuck"
     gloo = [call(0, at, "gloo:all_reduce", state="scheduled") for at in range(1, 9)]
     report = recordings.explain_dumps(dumps(gloo, gloo[4:]))
     assert not report.numbers["waits"] and "has finished" in said(report)
+    report = recordings.explain_dumps(dict(list(HANGS["missing"][0].items())[:1]))
+    assert "There is no dump of ranks 1 and 2" in said(report) and "hang" not in report.numbers
 
 
 @each_of("skew, timed, slow", [(0.0, False, 2), (1.0, True, 2), (1.0, False, None)])
 def test_the_slow_rank_is_told_with_its_ratio_unless_clocks_hide_it(skew, timed, slow):
     own, step = [0.1, 0.1, 0.2], 0.2  # s before each call; it ends when its last rank is there
-    ranks = [
-        [
-            call(r, at, at=at * step + own[r] + skew * r, **({"duration_ms": 1e3 * (step - own[r])} if timed else {}))
-            for at in range(12)
-        ]
-        for r in range(3)
-    ]
+    more = [{"duration_ms": 1e3 * (step - each)} if timed else {} for each in own]
+    ranks = [[call(r, at, at=at * step + own[r] + skew * r, **more[r]) for at in range(12)] for r in range(3)]
     report = recordings.explain_dumps(dumps(*ranks))
     assert report.numbers.get("slow") == (slow and {"rank": slow, "ratio": pytest.approx(2.0)})
     assert ("clocks differ" in said(report)) is (slow is None)
-
-
-def test_one_dump_says_which_are_wanted_and_versions_of_one_format_are_read():
-    report = recordings.explain_dumps(dict(list(HANGS["missing"].items())[:1]))
-    assert "There is no dump of ranks 1 and 2" in said(report) and "hang" not in report.numbers
-    (dump,) = dumps([call(0, 1)]).values()
-    assert recordings.explain_dumps({"0": dump | {"version": "2.4"}}).numbers["calls"] == {0: 1}
-
-
-# --- traces of kernels --------------------------------------------------------------------------------
 
 
 def event(name: str, start: float, end: float, cat: str = "kernel", tid: int = 7) -> dict[str, Any]:
@@ -236,24 +192,12 @@ def test_exposed_hidden_and_idle_time_are_those_of_the_construction():
     wanted = {"step": 0.080, "compute": 0.040, "exposed": 0.020, "hidden": 0.010, "idle": 0.020}
     assert report.numbers["seconds_per_step"] == {3: pytest.approx(wanted, abs=1e-6)}
     assert "10 ms are hidden behind computing and 20 ms exposed (25 % of the time)" in said(report)
-    pairs = [
-        {**each, "ph": kind, "ts": each["ts"] + (each["dur"] if kind == "E" else 0)}
-        for each in events
-        for kind in "BE"
-        if each["cat"] != "cuda_runtime"
-    ]
-    bare = [each for each in pairs if each["name"] == "gemm"] + events[2:3] + events[6:7] + events[0:1] + events[4:5]
-    again = recordings.explain_traces({"a.json": bare})
-    assert again.numbers["seconds_per_step"][0] == pytest.approx(wanted, abs=1e-6)
-
-
-def test_times_that_are_no_times_are_left_out_and_counted():
+    pair = [{**events[1], "ph": "B"}, {"ph": "E", "pid": 0, "tid": 7, "ts": events[1]["ts"] + events[1]["dur"]}]
     bad = [{**event("gemm", 0, 1), "ts": value} for value in (float("nan"), "1", None, 10**400)]
     bad.append({**event("gemm", 0, 1), "dur": -5.0})
-    report = recordings.explain_traces({"a.json": {"traceEvents": [*bad, *step_events()]}})
-    assert "5 events left out" in said(report) and report.numbers["seconds_per_step"][0]["compute"] == pytest.approx(
-        0.04
-    )
+    again = recordings.explain_traces({"a.json": [*bad, *pair, events[0], *events[2:]]})
+    assert again.numbers["seconds_per_step"] == {0: pytest.approx(wanted, abs=1e-6)}
+    assert "5 events left out" in said(again)
 
 
 def test_on_a_cpu_operations_with_only_operations_inside_compute():
@@ -281,37 +225,22 @@ def test_the_slow_rank_of_traces_is_the_one_whose_own_work_is_long(compute, slow
     assert slow is None or report.numbers["slow"]["ratio"] == pytest.approx(1.5)
 
 
-# --- snapshots and logs -----------------------------------------------------------------------------------
-
-
-def frames(file: str, name: str) -> list[dict[str, Any]]:
-    torch = {"filename": f"/x/site-packages/torch/{file}", "name": name, "line": 1}
-    return [torch, {"filename": "/home/me/train.py", "name": "main", "line": len(file)}]
-
-
 def test_a_snapshot_is_told_by_role_line_peak_and_failure():
-    held = [(4, "nn/modules/linear.py", "__init__"), (8, "optim/adamw.py", "step"), (2, "nn/functional.py", "forward")]
-    blocks = [
-        {"size": n * GiB, "requested_size": n * GiB, "state": "active_allocated", "frames": frames(*where)}
-        for n, *where in held
-    ]
-    blocks.append({"size": 6 * GiB, "requested_size": 0, "state": "inactive", "frames": []})
+    held = [(4, "nn/linear.py", "__init__"), (8, "optim/adamw.py", "step"), (2, "nn/functional.py", "forward")]
+    blocks = [{"size": n * GiB, "state": "active_allocated", "frames": frames(*at, 10 + n)} for n, *at in held]
+    blocks.append({"size": 6 * GiB, "state": "inactive", "frames": []})
     trace = [{"action": kind, "size": 3 * GiB, "addr": 1} for kind in ("alloc", "free_requested", "free_completed")]
-    trace.append({"action": "oom", "size": 7 * GiB, "device_free": GiB, "frames": frames("a", "b")})
+    trace.append({"action": "oom", "size": 7 * GiB, "device_free": GiB, "frames": frames("a", "b", 3)})
     segment = {"device": 1, "total_size": 20 * GiB, "blocks": blocks}
     report = recordings.explain_snapshots({"s": {"segments": [segment], "device_traces": [[], trace]}})
     numbers = report.numbers["GPU 1"]
     assert (numbers["in_use"], numbers["reserved"], numbers["peak"]) == (14 * GiB, 20 * GiB, 17 * GiB)
     assert numbers["by_role"] == {"optimizer state": 8 * GiB, "weights": 4 * GiB, "activations": 2 * GiB}
     assert (numbers["largest_free"], numbers["failed"]) == (6 * GiB, [7 * GiB])
-    assert "train.py:14 8.59 GB (57 %)" in said(report) and "fragmented allocator" in [f.fault for f in report.findings]
-
-
-def test_memory_that_grows_in_every_quarter_is_told():
-    trace = [{"action": "alloc", "size": 100}, {"action": "alloc", "size": 9}, {"action": "free_completed", "size": 9}]
-    block = {"size": 4000, "state": "active_allocated", "frames": []}
-    segments = [{"device": 0, "total_size": 4000, "blocks": [block]}]
-    report = recordings.explain_snapshots({"s": {"segments": segments, "device_traces": [trace * 20]}})
+    assert "train.py:18 8.59 GB (57 %)" in said(report) and "fragmented allocator" in [f.fault for f in report.findings]
+    growing = [{"action": kind, "size": size} for kind, size in (("alloc", 100), ("alloc", 9), ("free_completed", 9))]
+    segment = {"total_size": 4000, "blocks": [{"size": 4000, "state": "active_allocated"}]}
+    report = recordings.explain_snapshots({"s": {"segments": [segment], "device_traces": [growing * 20]}})
     assert "graph kept" in [each.fault for each in report.findings]
 
 
@@ -326,27 +255,20 @@ OUT_OF_MEMORY = (
     "the allocated memory 60.00 GiB is allocated by PyTorch, and 16.00 GiB is reserved by PyTorch but unallocated."
 )
 OLDER = (
-    "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 6.00 GiB total capacity; 781.59 MiB already "
-    "allocated; 1.00 GiB free; 1.24 GiB reserved in total by PyTorch)"
+    "Tried to allocate 2.00 GiB (GPU 0; 6.00 GiB total capacity; 781.59 MiB already allocated; 1.00 GiB free; 1.24 GiB"
 )
 ENDED = "slurmstepd: error: *** {} ON n7 CANCELLED AT 2026-11-27T19:35:36 {}***"
 LOGS = [
+    ("slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some", "a process of step 4711.0 was killed"),
     (
-        "slurmstepd: error: Detected 1 oom_kill event in StepId=4711.0. Some of the step tasks",
-        "a process of step 4711.0 was killed",
-    ),
-    (
-        "slurmstepd: error: Detected 2 oom-kill event(s) in step 3756240.batch cgroup.",
-        "a process of step 3756240.batch was killed",
+        "slurmstepd: error: Detected 2 oom-kill event(s) in step 37.batch cgroup.",
+        "a process of step 37.batch was killed",
     ),
     ("srun: error: n3: task 6: Out Of Memory", "The first end that srun reports: n3: task 6: Out Of Memory."),
     (ENDED.format("JOB 12", "DUE TO TIME LIMIT "), "at its time limit (2026-11-27T19:35:36)"),
     (ENDED.format("STEP 12.0", "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS "), "A node failed"),
     (ENDED.format("STEP 12.0", ""), "was cancelled at 2026-11-27T19:35:36"),
-    (
-        "\n".join(WATCHDOG.format(r, 808, "ALLREDUCE") for r in (0, 1, 3)),
-        "Rank 2 reported no timeout: look there first",
-    ),
+    ("\n".join(WATCHDOG.format(r, 8, "ALLREDUCE") for r in (0, 1, 3)), "Rank 2 reported no timeout: look there first"),
     (
         "\n".join(WATCHDOG.format(r, 808 - (r == 1), "ALLGATHER" if r == 1 else "ALLREDUCE") for r in range(3)),
         "Not all were in the same call: rank 1 in ALLGATHER number 807",
@@ -358,10 +280,7 @@ LOGS = [
     (OLDER, "GPU 0 is full: 2.15 GB were asked for, and 1.07 GB of 6.44 GB were free"),
     ("[1] NVRM: Xid (PCI:0000:4e:00): 79, pid=1, GPU has fallen off the bus.", "A GPU has a fault (79)"),
     ("node-0:12:40 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.4<0>", "uses TCP, not InfiniBand"),
-    (
-        "[rank1]: ValueError: no\n[rank0]: RuntimeError: Connection closed by peer",
-        "Rank 1 failed first: ValueError: no",
-    ),
+    ("[rank0]: RuntimeError: Connection closed by peer\n[rank1]: ValueError: no", "Rank 1 failed first: ValueError"),
     ("step 1 loss 2.3\nstep 2 loss 2.2", "No known failure is in this text"),
     ('{"level": "error"}\n{"msg": "loss=nan"}', "The loss is nan"),
 ]
@@ -372,26 +291,17 @@ def test_logs_are_told_in_a_sentence_with_their_numbers(text, words):
     assert words in said(recordings.explain_logs({"job.log": text}))
 
 
-# --- the command, and real dumps --------------------------------------------------------------------------
-
-
 def test_json_and_page_say_the_same_and_the_page_needs_nothing_else(capsys, tmp_path):
-    for name, dump in HANGS["missing"].items():
+    for name, dump in HANGS["missing"][0].items():
         (tmp_path / name).write_bytes(pickle.dumps(dump, protocol=2))
     (tmp_path / "t<b>.json").write_text(json.dumps({"traceEvents": step_events()}))
     code, out, _ = course(capsys, tmp_path, "--json", "--html", tmp_path / "page.html")
     reports = json.loads(out)["reports"]
     assert code == 0 and [each["kind"] for each in reports] == ["flight recorder", "trace"]
     page = (tmp_path / "page.html").read_text()
-    assert (
-        page.count("<figure>") == 2
-        and "t&lt;b&gt;.json" in page
-        and "http" not in page.replace("http://www.w3.org", "")
-    )
+    assert page.count("<figure>") == 2 and "t&lt;b&gt;.json" in page and "src=http" not in page.replace('"', "")
     assert all(each["what"] in page for report in reports for each in report["findings"])
-    assert (
-        "Chapters: 14 faults and checkpoints (course learn 14)." in course(capsys, *sorted(tmp_path.glob("nccl*")))[1]
-    )
+    assert "14 faults and checkpoints (course learn 14)." in course(capsys, *tmp_path.glob("nccl*"))[1]
 
 
 PROGRAM = """
@@ -403,8 +313,7 @@ def main():
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))
     rank, out = dist.get_rank(), sys.argv[1]
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(512, 512))
-    plan = schedule(wait=1, warmup=1, active=3)
-    with profile(activities=[ProfilerActivity.CPU], schedule=plan) as seen:
+    with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=3)) as seen:
         for _ in range(5):
             model(torch.ones(64 * (1 + 15 * (rank == 1)), 512)).sum().backward()
             seen.step()
@@ -416,9 +325,9 @@ def main():
             file.write(getattr(torch._C._distributed_c10d, dump)())
     while len([name for name in os.listdir(out) if name.endswith(".json")]) < 2:
         time.sleep(0.05)
-    if rank == 1:
-        raise ValueError("bad batch 17")
-    time.sleep(60)
+    if rank == 0:
+        time.sleep(60)
+    raise ValueError("bad batch 17")
 main()
 """
 
@@ -428,13 +337,8 @@ def test_real_dumps_traces_and_log_of_two_processes(tmp_path):
     (tmp_path / "train.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--local-addr", "127.0.0.1"]
     more = {"TORCH_FR_BUFFER_SIZE": "2000", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run(
-        [*command, "--nproc-per-node", "2", str(tmp_path / "train.py"), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, **more},
-    )
+    command += ["--nproc-per-node", "2", str(tmp_path / "train.py"), str(tmp_path)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env={**os.environ, **more})
     (tmp_path / "job.log").write_text(ended.stdout + ended.stderr)
     found = recordings.explain([*tmp_path.glob("dump_?"), *tmp_path.glob("rank*.gz"), tmp_path / "job.log"])
     assert not found.refused

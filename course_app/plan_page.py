@@ -3,7 +3,7 @@
 import html
 from collections.abc import Iterable, Mapping, Sequence
 
-from course_app.certificate.page import STYLE
+from course_app.certificate.page import shell
 from course_app.cli.plan import commands
 from course_lib.draw import page as picture
 from course_lib.draw.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, VIOLET, YELLOW
@@ -32,25 +32,8 @@ def page(name: str, heading: Sequence[str], plans: Mapping[str, Plan], tokens: f
         f"{place}. {wish[0].upper()}{wish[1:]}": plan for place, (wish, plan) in enumerate(plans.items(), start=1)
     }
     title = f"{name} on {best.cluster.gpus:,} x {best.cluster.name}"
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{html.escape(title)}</title>
-<style>
-{STYLE}
-{MORE}</style>
-</head>
-<body>
-<main>
-<header>
-<p class="course">Training at Scale · plan</p>
-<h1>{html.escape(title)}</h1>
-{"".join(f"<p>{html.escape(line)}</p>" for line in heading)}
-</header>
-<section aria-labelledby="plans"><h2 id="plans">Plans</h2>
+    header = "".join(f"<p>{html.escape(line)}</p>" for line in heading)
+    body = f"""<section aria-labelledby="plans"><h2 id="plans">Plans</h2>
 {_table(numbered, tokens)}
 <div class="pictures">
 {picture(_memory(numbered))}
@@ -62,11 +45,8 @@ def page(name: str, heading: Sequence[str], plans: Mapping[str, Plan], tokens: f
 <p>Time and memory are computed, not measured here: a model of the step whose few constants were chosen on
 published runs and tried on others. <code>course bench planner</code> shows its errors on each source. Memory keeps a
 twentieth of the device free. Measure a hundred steps before you rent for a month.</p>
-</section>
-</main>
-</body>
-</html>
-"""
+</section>"""
+    return shell(title, "plan", header, body, style=MORE)
 
 
 def _table(plans: Mapping[str, Plan], tokens: float) -> str:

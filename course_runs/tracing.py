@@ -1,24 +1,21 @@
 """When a rank computed and when it communicated, from a profile of one step, and how much of the second was not hidden
 by the first.
 
-On a GPU these are kernels. On a CPU the innermost operations of the program compute, and gloo's calls, which run on
-threads of their own, communicate; a call's time includes waiting for the rank that comes last, as that of NCCL's
+On a GPU these are kernels. On a CPU the operations of the program compute, and gloo's calls, which run on threads of
+their own, communicate; a call's time includes waiting for the rank that comes last, as that of NCCL's
 kernels does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from course_lib.cluster.intervals import Interval, union
+from course_lib.cluster.intervals import STARTING, Interval, sorted_out
 from course_runs.process_group import Place
-
-STARTING = 20e-6  # s: on a CPU, a shorter gap between two operations is the start of the second
-DIGITS = 6  # of a time kept, after the point: the profiler's own clock is no finer
 
 
 def intervals(step: Callable[[], object], place: Place, chrome: str = "") -> dict[str, list[Interval]]:
@@ -50,22 +47,9 @@ def _is_kernel(event: Any) -> bool:
 
 
 def _is_work(event: Any) -> bool:
-    """An operation that calls no other, or a call of gloo: what is outside waits for what is inside."""
-    return event.name.startswith("gloo:") or (event.name.startswith("aten::") and not event.cpu_children)
+    """A call of gloo, or an operation with nothing but operations inside: any other waits for what is inside."""
+    return event.name.startswith("gloo:") or _computes(event)
 
 
-def sorted_out(kernels: Iterable[tuple[str, float, float]], join: float = 0.0) -> dict[str, list[Interval]]:
-    """Kernels or operations (name, start, end) by what they do; NCCL's and gloo's communicate. Times count from the
-    first."""
-    known = sorted(kernels, key=lambda kernel: kernel[1])
-    begin = known[0][1] if known else 0.0
-    found: dict[str, list[Interval]] = {"compute": [], "communication": []}
-    for name, start, end in known:
-        found["communication" if "nccl" in name.lower() or name.startswith("gloo:") else "compute"].append(
-            (start - begin, end - begin)
-        )
-    merged = {"compute": union(found["compute"], join), "communication": union(found["communication"])}
-    return {
-        kind: [pair for start, end in each if (pair := (round(start, DIGITS), round(end, DIGITS)))[0] < pair[1]]
-        for kind, each in merged.items()
-    }
+def _computes(event: Any) -> bool:
+    return event.name.startswith("aten::") and all(_computes(child) for child in event.cpu_children)

@@ -27,7 +27,7 @@ from tests.tables import each_of
 LEARNER = ["learn", "check", "update", "progress", "drill", "mine", "certificate", "doctor"]
 STAFF = ["test", "release", "bench", "site", "class", "exercise"]
 IN_A_CLASS = ["submit"]
-RUNS = ["plan", "run", "evidence"]
+RUNS = ["plan", "run", "explain", "evidence"]
 
 
 @pytest.fixture

@@ -78,31 +78,42 @@ summary:focus-visible {{ outline: 3px solid var(--word); outline-offset: 3px; bo
 """.strip()
 
 
-def page(record: Record) -> str:
-    """The whole page. The same record gives the same page, to the byte."""
-    exercises = [each for chapter in record["chapters"] for each in chapter["exercises"]]
-    name = html.escape(record["name"]) or "A learner"
-    data = json.dumps(record, ensure_ascii=False, indent=1, sort_keys=True).replace("</", "<\\/")
+def shell(title: str, kind: str, header: str, body: str, *, style: str = "", tab: str = "", end: str = "") -> str:
+    """A page of the course that needs no other file: its header, its sections, and what follows them. `title` is
+    text, the others are markup."""
+    title = html.escape(title)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{name}: Training at Scale</title>
+<title>{title}{tab}</title>
 <style>
 {STYLE}
-</style>
+{style}</style>
 </head>
 <body>
 <main>
 <header>
-<p class="course">Training at Scale · certificate</p>
-<h1>{name}</h1>
-<p>{_sentence(exercises)} Every answer was judged again on {_day(record["date"])}.</p>
-{_tiles(record, exercises)}
+<p class="course">Training at Scale · {kind}</p>
+<h1>{title}</h1>
+{header}
 </header>
-<section aria-labelledby="verdicts"><h2 id="verdicts">Verdicts</h2>
+{body}
+</main>
+{end}</body>
+</html>
+"""
+
+
+def page(record: Record) -> str:
+    """The whole page. The same record gives the same page, to the byte."""
+    exercises = [each for chapter in record["chapters"] for each in chapter["exercises"]]
+    data = json.dumps(record, ensure_ascii=False, indent=1, sort_keys=True).replace("</", "<\\/")
+    header = f"""<p>{_sentence(exercises)} Every answer was judged again on {_day(record["date"])}.</p>
+{_tiles(record, exercises)}"""
+    body = f"""<section aria-labelledby="verdicts"><h2 id="verdicts">Verdicts</h2>
 <p>An exercise gets up to four verdicts, from hidden cases. It is passed if all of them hold.</p>
 {_verdicts(exercises)}
 </section>
@@ -118,14 +129,10 @@ and lists every difference:</p>
 <p class="soft">It compares points, verdicts and the fingerprint of each answer, and recomputes the truth of each
 prediction. The intervals are those that the work folder recorded at the first check; name, date and chapters are
 those that it recorded when this page was written. The page does not say who wrote the answers.</p>
-</section>
-</main>
-<script type="application/json" id="record">
-{data}
-</script>
-</body>
-</html>
-"""
+</section>"""
+    script = f'<script type="application/json" id="record">\n{data}\n</script>\n'
+    name = record["name"] or "A learner"
+    return shell(name, "certificate", header, body, tab=": Training at Scale", end=script)
 
 
 def _day(text: str) -> str:

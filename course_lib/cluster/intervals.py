@@ -9,6 +9,8 @@ from course_lib.cluster.records import Message, Span
 
 BLOCKED = frozenset(("send", "recv", "wait", "collective"))  # kinds of spans during which a rank waits
 Interval = tuple[float, float]  # start and end, seconds
+STARTING = 20e-6  # s: on a CPU, a shorter gap between two operations is the start of the second
+DIGITS = 6  # of a time kept, after the point: the profiler's own clock is no finer
 
 
 class Recorded(Protocol):
@@ -64,6 +66,23 @@ def exposed(found: dict[str, list[Interval]]) -> float:
     """Seconds in which a rank communicated and did not compute."""
     both = length(union([*found["compute"], *found["communication"]]))
     return both - length(union(found["compute"]))
+
+
+def sorted_out(kernels: Iterable[tuple[str, float, float]], join: float = 0.0) -> dict[str, list[Interval]]:
+    """Kernels or operations (name, start, end) by what they do; NCCL's and gloo's communicate. Times count from the
+    first."""
+    known = sorted(kernels, key=lambda kernel: kernel[1])
+    begin = known[0][1] if known else 0.0
+    found: dict[str, list[Interval]] = {"compute": [], "communication": []}
+    for name, start, end in known:
+        found["communication" if "nccl" in name.lower() or name.startswith("gloo:") else "compute"].append(
+            (start - begin, end - begin)
+        )
+    merged = {"compute": union(found["compute"], join), "communication": union(found["communication"])}
+    return {
+        kind: [pair for start, end in each if (pair := (round(start, DIGITS), round(end, DIGITS)))[0] < pair[1]]
+        for kind, each in merged.items()
+    }
 
 
 def overlap(one: Iterable[Interval], two: Iterable[Interval]) -> float:

@@ -101,14 +101,18 @@ def _bars(
     )
 
 
-def key(axes: Axes, bbox_to_anchor: tuple[float, float] | None = None) -> None:
-    """What the colors mean, in one row."""
+def key(
+    axes: Axes,
+    bbox_to_anchor: tuple[float, float] | None = None,
+    kinds: Sequence[str] = ("forward", "backward"),
+    sent: str = "all-reduce",
+) -> None:
+    """What the colors mean, in one row: kinds of computing, and what the wire carries."""
     talk = color("communication")
-    handles = [
-        Patch(facecolor=COLOR["forward"], label="forward"),
-        Patch(facecolor=COLOR["backward"], label="backward"),
-        Patch(facecolor=talk, label="all-reduce, hidden"),
-        Patch(facecolor=PAPER, edgecolor=talk, hatch="////", label="all-reduce, exposed"),
+    handles = [Patch(facecolor=color(kind), label=kind) for kind in kinds]
+    handles += [
+        Patch(facecolor=talk, label=f"{sent}, hidden"),
+        Patch(facecolor=PAPER, edgecolor=talk, hatch="////", label=f"{sent}, exposed"),
     ]
     axes.legend(
         handles=handles,
@@ -129,7 +133,13 @@ def unit_of(end: float) -> tuple[float, str]:
     return next(((scale, word) for scale, word in _SCALES if end >= 2 * scale), _SCALES[-1])
 
 
-def computing_beside_talking(shown: Sequence[Lanes], title: str = "What the backward pass hides") -> Picture:
+def computing_beside_talking(
+    shown: Sequence[Lanes],
+    title: str = "What the backward pass hides",
+    kinds: Sequence[str] = ("forward", "backward"),
+    sent: str = "all-reduce",
+    device: str = "GPU",
+) -> Picture:
     """Two lanes for each of `shown`, all from time 0 on one axis: who computes, what the wire carries, what is
     exposed."""
     if not shown:
@@ -143,15 +153,15 @@ def computing_beside_talking(shown: Sequence[Lanes], title: str = "What the back
         axes.barh([row, row + 1], end / scale, height=_BAR, color=COLOR["idle"], alpha=0.25, linewidth=0)
         draw(axes, each, row, scale)
         ticks += [row, row + 1]
-        names += [f"{each.name}: GPU", "link"]
+        names += [f"{each.name}: {device}", "link"]
     axes.set(xlim=(0, end / scale), ylim=(ticks[-1] + 0.6, -0.6))
     axes.set_yticks(ticks, names)
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     style.dress(axes, title, x=f"time of one step ({unit})")
-    key(axes, bbox_to_anchor=(0.4, -0.42 / (figure.get_figheight() - 1.34)))
+    key(axes, bbox_to_anchor=(0.4, -0.42 / (figure.get_figheight() - 1.34)), kinds=kinds, sent=sent)
     said = "; ".join(
-        f"{each.name}: {duration_text(each.end)}, {percent_text(each.hidden_share, 2)} of the all-reduce hidden"
+        f"{each.name}: {duration_text(each.end)}, {percent_text(each.hidden_share, 2)} of the {sent} hidden"
         for each in shown
     )
     figure.alt = f"{title}. Lanes of computing and of communication over one step. {said}."

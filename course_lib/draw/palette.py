@@ -67,6 +67,7 @@ _ALIASES: dict[str, str] = {
     "comm": "communication",
     "wait": "idle",
     "bubble": "idle",
+    "reserved, not in use": "idle",
     "compute": "forward",
     "f": "forward",
     "b": "backward",

@@ -91,7 +91,8 @@ def wait_for(
         red = one in stuck and other in stuck
         paint, bend = VERMILION if red else SOFT, _bend(places[one], places[other], count)
         _arrow(axes, places[one], places[other], size, paint, True, bend=bend)
-        _say(axes, places[one], places[other], words, paint, bend)
+        if words:
+            _say(axes, places[one], places[other], words, paint, bend)
     for rank, place in enumerate(places):
         fill = VERMILION if rank in stuck else (COLOR["idle"] if rank in waiting else EMPTY)
         _rank(axes, place, size, f"rank {rank}" if count <= 8 else str(rank), fill)

@@ -33,6 +33,7 @@ Return `(kind, ranks)` with the ranks sorted, for the first of these that applie
     ),
     answers=("blame",),
     allowed="plain Python; the library's triage is switched off.",
+    hides=("course_lib.operate.faults.hangs:waits", "course_lib.operate.faults.hangs:who_hangs"),
     params={"ranks": 4},
     vary=pick(ranks=(6, 8)),
     probe=rows,

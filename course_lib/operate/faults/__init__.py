@@ -1,7 +1,8 @@
 """What fails in a large job, how often, what it costs, and how to notice.
 
 Read `rates` (failures against size), `interval` (how often to save), `goodput` (a simulated month), `spares`,
-`stragglers`, then `corruption` and `spikes`. Saving itself is in `course_lib.model.checkpoint`. Times are in seconds.
+`stragglers`, `hangs`, then `corruption` and `spikes`. Saving itself is in `course_lib.model.checkpoint`. Times are in
+seconds.
 """
 
 from course_lib.lazy import on_first_use
@@ -20,6 +21,7 @@ __getattr__, __dir__, __all__ = on_first_use(
         ),
         "goodput": ("Ledger", "Plan", "Stretch", "simulate_goodput"),
         "spares": ("erlang_b", "spares_needed", "waiting_fraction"),
+        "hangs": ("waits", "who_hangs"),
         "stragglers": ("Straggler", "expected_max", "find_straggler", "slowed_speed"),
         "corruption": ("Vote", "checksum", "flip_bit", "vote"),
         "spikes": ("Curve", "Evaluation", "SpikeDetector", "alarms", "draw_curve", "evaluate"),

@@ -81,11 +81,7 @@ _LEARNER = (
 )
 _STAFF = (test.test, release.release, bench.bench, site.site)
 _CLASS = (submit.submit,)
-<<<<<<< HEAD
-_RUNS = (plan.plan, meter.meter, run_.run)
-=======
-_RUNS = (plan.plan, run_.run, explain.explain)
->>>>>>> b_explain
+_RUNS = (plan.plan, meter.meter, run_.run, explain.explain)
 _PASSING_ON = (learn.learn, test.test)  # their further flags go to JupyterLab or pytest
 _USAGE: dict[Callable[..., None], str] = {
     learn.learn: "[CHAPTER] [OPTIONS]",

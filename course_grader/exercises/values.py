@@ -4,6 +4,7 @@ it."""
 import copy
 import math
 from contextvars import ContextVar
+from operator import is_
 from typing import Any, TypeGuard
 
 types_only: ContextVar[bool] = ContextVar("types_only", default=False)  # as in a class, where messages quote nothing
@@ -18,7 +19,8 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
         return value
     memo = {} if memo is None else memo
     if kind is tuple:
-        return tuple([copied(each, memo) for each in value])
+        items = tuple([each if type(each) in _ATOMS else copied(each, memo) for each in value])
+        return value if all(map(is_, items, value)) else items
     if kind is not list and kind is not dict:
         return _tensor_copied(value, memo) if kind.__module__ == "torch" else copy.deepcopy(value, memo)
     if (made := memo.get(id(value))) is not None:
@@ -34,7 +36,9 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
         return table
     row: list[object] = []
     memo[id(value)] = row
-    row += value if _ATOMS.issuperset(map(type, value)) else [copied(each, memo) for each in value]
+    row += value if _ATOMS.issuperset(map(type, value)) else [
+        each if type(each) in _ATOMS else copied(each, memo) for each in value
+    ]
     return row
 
 

@@ -19,6 +19,7 @@ from course_grader.judging import Judging, Params, failed_run
 from course_grader.judging.naming import SECONDS as NAMING_SECONDS
 from course_grader.judging.naming import Judged, named
 from course_grader.records import Case, Outcome, Report, Verdict
+from course_grader.worker.process_state import seeded
 from course_grader.worker.runners import InProcess, Runner
 
 LOST = ("crashed", "timed out", "refused")  # states that cost all points of the exercise
@@ -42,10 +43,11 @@ def grade(
     another clone.
     """
     exercise = resolve(card, params, secret, unseen=unseen)
-    report = decide(exercise, runner, seconds=max(seconds, NAMING_SECONDS))
-    if not isinstance(runner, InProcess):
-        return report
-    return explain(exercise, runner, report, others=others, seconds=seconds)
+    with seeded():
+        report = decide(exercise, runner, seconds=max(seconds, NAMING_SECONDS))
+        if not isinstance(runner, InProcess):
+            return report
+        return explain(exercise, runner, report, others=others, seconds=seconds)
 
 
 def as_it_is(text: str, ranks: int = 0) -> str:

@@ -11,7 +11,7 @@ says what differs and names no cause.
 import math
 import re
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -273,19 +273,20 @@ Columns = dict[Path, list[tuple[Path, Any, Any]]]
 def _columns_of(got: Any, right: Any, where: Path, paths: Set[Path]) -> Columns:
     """The values of an answer and the right ones, with their paths, by the part that they belong to; `paths` may add
     some."""
+    mine, wants, many = _leaves(got), _leaves(right), type(got) is list
 
-    def columns() -> Columns:
-        mine, wants, found = _leaves(got), _leaves(right), Columns()
-        for path in {**mine, **dict.fromkeys(paths), **wants}:
-            column = path[1:] if type(got) is list else path
-            if _begins(column, where):
+    def columns(paths: Iterable[Path]) -> Columns:
+        found = Columns()
+        for path in paths:
+            column = path[1:] if many else path
+            if not where or _begins(column, where):
                 three = path, mine.get(path, _NOTHING), wants.get(path, _NOTHING)
                 found.setdefault(column[: max(1, len(where))], []).append(three)
         return found
 
-    if paths <= _leaves(got).keys() | _leaves(right).keys():
-        return _sorted.made((id(got), id(right), where), lambda: (got, right, columns()))[2]
-    return columns()
+    known = _sorted.made((id(got), id(right), where), lambda: (got, right, columns({**mine, **wants})))[2]
+    more = columns(path for path in paths if path not in mine and path not in wants)
+    return {**known, **{column: [*known.get(column, ()), *values] for column, values in more.items()}}
 
 
 def _begins(path: Path, where: Path) -> bool:
@@ -298,20 +299,26 @@ _ONE_ROW: Path = ("one row",)
 def _row_alike(got: Any, slip: Any, right: Any, where: Path) -> bool:
     """Whether the first wrong row, or rank's result, is just what the mistake gives there, and telling, and the mistake
     is right wherever the answer is."""
-    found = False
-    for rows in zip(got, slip, right, strict=False) if type(slip) is type(right) is list else ():
-        mine, its, wants = ({path: each for path, each in _leaves(row).items() if _begins(path, where)} for row in rows)
-        if _alike(mine, wants):
-            if not _alike(its, wants):
-                return False
-        elif not found:
-            paths = {**mine, **its, **wants}
-            found = all(
-                _fits(*(values.get(path, _NOTHING) for values in (mine, its, wants))) for path in paths
-            ) and any(_is_telling(its[path]) and _apart(its[path], wants.get(path)) for path in its)
-            if not found:
-                return False
-    return found
+    if not type(slip) is type(right) is list:
+        return False
+
+    def leaves(row: Any) -> dict[Path, Any]:
+        return {path: each for path, each in _gather({}, row, ()).items() if not where or _begins(path, where)}
+
+    def sound() -> list[bool]:
+        return [_alike(leaves(mine), leaves(want)) for mine, want in zip(got, right, strict=False)]
+
+    rows = _rows.made((id(got), id(right), where), lambda: (got, right, sound()))[2][: len(slip)]
+    if all(rows):
+        return False
+    at = rows.index(False)
+    mine, its, wants = (leaves(each[at]) for each in (got, slip, right))
+    paths = {**mine, **its, **wants}
+    return (
+        all(_fits(*(values.get(path, _NOTHING) for values in (mine, its, wants))) for path in paths)
+        and any(_is_telling(its[path]) and _apart(its[path], wants.get(path)) for path in its)
+        and all(_alike(leaves(slip[at]), leaves(right[at])) for at, good in enumerate(rows) if good)
+    )
 
 
 def _is_telling(value: Any) -> bool:
@@ -370,6 +377,7 @@ def _alike(mine: Mapping[Path, Any], its: Mapping[Path, Any]) -> bool:
 
 _flat = Recent(256)  # values that are compared with several mistakes, each with its leaves; the value keeps its id
 _sorted = Recent(64)  # what several mistakes are compared with, by parts, with both values
+_rows = Recent(64)  # which rows of a list are right, with both values
 _PLAIN = frozenset({int, float, str, bool, type(None)})
 
 

@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any
 
 PARENT_DEATH_SIGNAL, DUMPABLE, CHILD_SUBREAPER = 1, 4, 36  # PR_SET_…
@@ -30,20 +31,31 @@ def seed_everything() -> None:
             torch.manual_seed(0)  # of every device: a hundred times as long
 
 
+_kept: ContextVar[bool] = ContextVar("kept", default=False)  # whether a context around this one puts them back
+
+
 @contextlib.contextmanager
 def seeded() -> Iterator[None]:
-    """Generators seeded as in a worker; afterwards they go on as if nothing had been drawn."""
-    states: list[tuple[Callable[[Any], None], Any]] = [(random.setstate, random.getstate())]
+    """Generators seeded as in a worker; afterwards they go on as if nothing had been drawn.
+
+    Within another such context they are only seeded: putting them back takes ten times as long, and is left to it.
+    """
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    states: list[tuple[Callable[[Any], None], Any]] = []
+    if not _kept.get():
+        states.append((random.setstate, random.getstate()))
+        states += [(numpy.random.set_state, numpy.random.get_state())] if numpy else []
+        states += [(torch.set_rng_state, torch.get_rng_state())] if torch else []
     random.seed(0)
-    if numpy := sys.modules.get("numpy"):
-        states.append((numpy.random.set_state, numpy.random.get_state()))
+    if numpy:
         numpy.random.seed(0)
-    if torch := sys.modules.get("torch"):
-        states.append((torch.set_rng_state, torch.get_rng_state()))
+    if torch:
         torch.default_generator.manual_seed(0)
+    token = _kept.set(True)
     try:
         yield
     finally:
+        _kept.reset(token)
         for put_back, state in states:
             put_back(state)
 

@@ -148,7 +148,7 @@ class InProcess:
                 state="raised", error=f"check({card.id!r}, …) takes {names}; it was given {len(self.answers)}."
             )
         answer = self.answers[0] if len(self.answers) == 1 else self.answers
-        with same_everywhere(), seeded(), switched_off(card.hides):
+        with seeded(), switched_off(card.hides):
             return run_probe(card, case, answer, watched=True)
 
 

@@ -108,7 +108,7 @@ def plan(
     cannot be.
 
     `micro` is the sequences of a micro-batch, `convention` that of the state (02), `adapter` the bytes/s of a network
-    adapter if it is not the device's usual one. Layers need not divide into stages: earlier ones take the remainder.
+    adapter if it is not the device's usual one. Layers need not divide into stages (`memory.stage_layers`).
     Gradients are sent in the width in which the convention adds them up.
     """
     copies = state_convention(convention)

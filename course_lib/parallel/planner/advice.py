@@ -89,11 +89,12 @@ def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
 def compared(found: Published, best: Plan) -> str:
     """What was published for this model on such devices, beside the plan, in a line."""
     step, ahead = found.step, found.ahead(best)
+    more = "more" if ahead >= 0 else "less"
     same = f", predicted here at {number_text(found.plan.device_rate, 4)}" if found.plan else ""
     return (
         f"Published: {step.software} on {step.gpus:,} x {step.device}, {step.dtype}, sequences of {step.seq:,}, "
         f"{step.layout}: {number_text(step.tokens_per_s, 4)} tokens/s a device{same}. The quickest plan is predicted "
-        f"at {number_text(best.device_rate, 4)}, {percent_text(abs(ahead), 2)} {'more' if ahead >= 0 else 'less'}."
+        f"at {number_text(best.device_rate, 4)} in {best.job.dtype}, {percent_text(abs(ahead), 2)} {more}."
     )
 
 

@@ -35,6 +35,7 @@ class Software:
     fused_adding: bool = True  # weight gradients are added up inside the product, not by a kernel of their own
     selective: tuple[str, ...] = ("core", "norm", "mlp")  # what it recomputes; "products": every second product
     schedules: tuple[str, ...] = ("1f1b", "interleaved")  # of pipelines, that a search tries
+    stages_sharded: bool = False  # full sharding goes with pipelines
     replicates: bool = False  # HSDP: full sharding inside a server, replicas across
     grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
     blocking: bool = False  # CUDA_LAUNCH_BLOCKING=1: a kernel is launched when the one before has ended
@@ -42,7 +43,7 @@ class Software:
 
 
 # what the chapters plan with: Megatron Core without its options of overlap, and memory as chapters 02 and 10 count
-TAUGHT = Software(memory="course", overlap_tp=False, overlap_pp=False, selective=("core",))
+TAUGHT = Software(memory="course", overlap_tp=False, overlap_pp=False, selective=("core",), stages_sharded=True)
 SOFTWARE = {  # by the name that `course plan --software` takes; each has published step times in `course bench planner`
     "megatron-core": Software(),
     "torchtitan": Software(
@@ -55,6 +56,7 @@ SOFTWARE = {  # by the name that `course plan --software` takes; each has publis
         fused_adding=False,
         selective=("products",),
         schedules=("1f1b", "interleaved", "zb_v"),
+        stages_sharded=True,
         replicates=True,
         launch=0.4e-3,
     ),
@@ -81,6 +83,7 @@ SOFTWARE = {  # by the name that `course plan --software` takes; each has publis
         split_messages=False,
         fused_adding=False,
         selective=("core",),
+        stages_sharded=True,
         replicates=True,
         launch=0.9e-3,
     ),

@@ -65,16 +65,13 @@ class Published:
 
 
 def published(job: Job, cluster: Cluster) -> Published | None:
-    """The published step of this model and number format on such devices, the one of the nearest number of them."""
-    same = [
-        each
-        for each in facts.steps()
-        if (each.device, each.dtype) == (cluster.device, job.dtype) and shape(each.model) == job.shape
-    ]
+    """The published step of this model on such devices: in this number format if there is one, and of the nearest
+    number of devices."""
+    same = [each for each in facts.steps() if each.device == cluster.device and shape(each.model) == job.shape]
     if not same:
         return None
-    step = min(same, key=lambda each: abs(math.log(each.gpus / cluster.gpus)))
-    run = replace(job, seq=step.seq, sequences=step.sequences)
+    step = min(same, key=lambda each: (each.dtype != job.dtype, abs(math.log(each.gpus / cluster.gpus))))
+    run = replace(job, seq=step.seq, sequences=step.sequences, dtype=step.dtype)
     try:
         plan = judged(step.layout, run, make_cluster(cluster.name, step.gpus))
     except NoPlan:

@@ -117,6 +117,8 @@ def _rest(
                 continue
             for ep in ways:
                 for stage in zero:
+                    if stage == 3 and pp > 1 and not job.software.stages_sharded:
+                        continue
                     yield tp, cp, pp, dp, ep, stage, 1, virtual, microbatches
                     if stage == 3 and job.software.replicates and servers > 1 and dp % servers == 0:
                         yield tp, cp, pp, dp, ep, stage, servers, virtual, microbatches

@@ -120,9 +120,7 @@ def explain_dumps(dumps: Mapping[str, Mapping[str, Any]]) -> Report:
         rank = rank_in(name)
         if rank is None or rank in job.records:
             rank = next(each for each in range(len(dumps) + 1) if each not in job.records)
-            report.notes.append(
-                f"{word(name)}: no rank of its own at the end of its name, so it counts as rank {rank}."
-            )
+            report.notes.append(f"{word(name)}: the end of its name is no rank of its own; it counts as rank {rank}.")
         job.add(dump, rank)
     report.numbers["calls"] = {rank: len(entries) for rank, entries in sorted(job.records.items())}
     _hang(job)

@@ -27,13 +27,12 @@ GiB = 2**30
 
 
 def said(report: recordings.Report) -> str:
-    return "\n".join([*(each.what for each in report.findings), *report.notes])
+    return "\n".join([each.what for each in report.findings] + report.notes)
 
 
 def course(capsys: pytest.CaptureFixture, *arguments: object) -> tuple[int, str, str]:
     code = cli.run(["explain", *map(str, arguments)])
-    out, err = capsys.readouterr()
-    return code, out, err
+    return code, *capsys.readouterr()
 
 
 class Calls:
@@ -182,8 +181,9 @@ def event(name: str, start: float, end: float, cat: str = "kernel", tid: int = 7
 def step_events(at: float = 0.0, compute: float = 0.040) -> list[dict[str, Any]]:
     """A step of 80 ms: computing from 0 s, communication from 30 ms to 60 ms."""
     talk = event("ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)", at + 0.030, at + 0.060)
-    mark = event("ProfilerStep#1", at, at + 0.080, "gpu_user_annotation")
-    return [mark, event("gemm", at, at + compute), talk, event("cudaLaunch", at, at + 0.001, "cuda_runtime")]
+    name = f"ProfilerStep#{round(at / 0.08)}"  # marked on both streams
+    marks = [event(name, at, at + 0.080, "gpu_user_annotation"), event(name, at, at + 0.060, "gpu_user_annotation", 20)]
+    return [marks[0], event("gemm", at, at + compute), talk, marks[1]]
 
 
 def test_exposed_hidden_and_idle_time_are_those_of_the_construction():
@@ -347,5 +347,4 @@ def test_real_dumps_traces_and_log_of_two_processes(tmp_path):
     assert trace.numbers["steps"] == {0: 3, 1: 3} and trace.numbers["slow"]["rank"] == 1
     assert all(each["compute"] > 0 for each in trace.numbers["seconds_per_step"].values())
     assert log.numbers["root_cause"] == {"rank": 1, "exit_code": 1, "error": "ValueError: bad batch 17"}
-    as_json = recordings.explain(sorted(tmp_path.glob("dump_?.json"))).reports[0]
-    assert as_json.numbers["hang"] == flight.numbers["hang"]
+    assert recordings.explain(tmp_path.glob("dump_?.json")).reports[0].numbers["hang"] == flight.numbers["hang"]

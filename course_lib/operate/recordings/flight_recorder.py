@@ -59,7 +59,7 @@ class Job:
         members: dict[str, list[int]] = {}
         for name, about in (config if isinstance(config, dict) else {}).items():
             listed = about.get("ranks") if isinstance(about, dict) else None
-            members[str(name)] = [int(each) for each in re.findall(r"\d{1,7}", str(listed))]
+            members[str(name)] = [int(each) for each in re.findall(r"\d{1,7}", str(listed)[:1_000_000])]
         pairs: Counter[str] = Counter()
         self.records[rank] = found = []
         for each in self.report.rows(dump.get("entries", []), "entries"):
@@ -94,7 +94,10 @@ class Job:
         return Entry(group, place, operation or "call", elements, finished, created / 1e9, seconds, line)
 
     def calls(self) -> dict[int, list[Call]]:
-        """The calls as `who_hangs` takes them: those with one number, such as a coalesced one's parts, are one call."""
+        """The calls as `who_hangs` takes them: those with one number, such as a coalesced one's parts, are one call.
+
+        Of a group's calls that are not finished, a rank waits in the first: the others are only queued behind it.
+        """
         joined: dict[int, dict[tuple[str, int], list[Entry]]] = {rank: {} for rank in self.records}
         first: dict[tuple[int, str], int] = {}  # older calls have left the ring buffer
         for rank, entries in self.records.items():
@@ -109,7 +112,14 @@ class Job:
             finished = all_in or all(each.finished for each in parts)
             return group, place, name, sum(each.elements for each in parts), finished
 
-        return {rank: [call(*key, parts) for key, parts in mine.items()] for rank, mine in joined.items()}
+        found: dict[int, list[Call]] = {}
+        for rank, mine in joined.items():
+            waits_in: set[str] = set()
+            found[rank] = []
+            for group, place, name, elements, finished in (call(*key, parts) for key, parts in mine.items()):
+                found[rank].append((group, place, name, elements, finished or group in waits_in))
+                waits_in |= set() if finished else {group}
+        return found
 
 
 def explain_dumps(dumps: Mapping[str, Mapping[str, Any]]) -> Report:
@@ -120,9 +130,7 @@ def explain_dumps(dumps: Mapping[str, Mapping[str, Any]]) -> Report:
         rank = rank_in(name)
         if rank is None or rank in job.records:
             rank = next(each for each in range(len(dumps) + 1) if each not in job.records)
-            report.notes.append(
-                f"{word(name)}: no rank of its own at the end of its name, so it counts as rank {rank}."
-            )
+            report.notes.append(f"{word(name)}: the end of its name is no rank of its own; it counts as rank {rank}.")
         job.add(dump, rank)
     report.numbers["calls"] = {rank: len(entries) for rank, entries in sorted(job.records.items())}
     _hang(job)
@@ -154,33 +162,30 @@ def _hang(job: Job) -> None:
         what = f"{operation}{_at(lines.get((inside[0][0], *key), ''))}"
         verb = ("waits for", "is") if len(inside) == 1 else ("wait for", "are")
         whom = f"{verb[0]} {ranks_text(inside[0][1])}" if inside[0][1] else f"{verb[1]} in it with the whole group"
-        report.add(
-            f"In call {key[1]} of {job.labels[key[0]]} ({what}), {ranks_text([r for r, _ in inside])} {whom}.", "14"
-        )
-    if len(calls) == 1 and absent:
-        return  # one rank's dump cannot tell who is missing
+        who = ranks_text([rank for rank, _ in inside])
+        report.add(f"In call {key[1]} of {job.labels[key[0]]} ({what}), {who} {whom}.", "14")
+    if len(calls) == 1:
+        report.notes.append("One rank's dump cannot tell who is missing: give those of all ranks.")
+        return
     kind, ranks = who_hangs(groups, calls) or ("stuck", [])
     report.numbers["hang"] = {"kind": kind, "ranks": ranks}
     if kind == "stuck":
         said = (
-            "Every rank of the group is in the call, and it does not end: look at the link, or at a kernel that hangs."
+            "Every rank of the group is in the call, and it does not end: look at the link, or for a kernel that hangs."
         )
         report.add(said, "15", "flapping link")
     elif kind == "different":
         odd = [(rank, call) for rank in ranks for call in calls[rank] if not call[4]][:4]
         sizes = (f" of {number_text(call[3])} elements" if call[3] else "" for _, call in odd)
         each = "; ".join(f"rank {rank} called {call[2]}{size}" for (rank, call), size in zip(odd, sizes, strict=True))
-        report.add(
-            f"The ranks are in different calls: {each}, unlike most of its group.", "06", "collectives in another order"
-        )
+        said = f"The ranks are in different calls: {each}, unlike most of its group."
+        report.add(said, "06", "collectives in another order")
     elif kind == "order":
         said = f"Whoever is waited for waits, too: {ranks_text(ranks)} entered their groups in different orders."
         report.add(said, "06", "collectives in another order")
     for rank in ranks[:8] if kind == "missing" else ():
         last = records[rank][-1] if records.get(rank) else None
-        where = (
-            f"Its last call is {last.operation} number {last.number}{_at(last.line)}." if last else "It left no call."
-        )
+        where = f"Its last call is {last.operation} number {last.number}{_at(last.line)}." if last else "It left none."
         report.add(f"Rank {rank} is waited for and waits in no call: look there first. {where}", "14", "missing rank")
 
 

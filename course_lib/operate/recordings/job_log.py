@@ -15,18 +15,16 @@ from course_lib.operate.recordings.report import Report, ranks_text, word
 
 LONGEST = 2_000  # characters of a line that are read
 SIZES = {"bytes": 1.0, "KiB": KiB, "MiB": MiB, "GiB": GiB}
-KNOWN = re.compile(
-    r"rank|error|exception|kill|out of memory|cancelled|failure|xid|illegal|assert|space|net/socket|nan\b|inf\b"
-    r"|watchdog|world.?size|exitcode|=====|timed out",
-    re.IGNORECASE,
+TELLING = re.split(  # every line that is read has one of these: the others are passed over quickly
+    r"\|",
+    "Root Cause|[rank|[Rank|rank  |rror|xception|nterrupt|kill|Out Of Memory|CANCELLED|ode failure|Xid|illegal|assert"
+    "|No space|NET/Socket|nan|inf|world|WORLD|exitcode|allocate|=====",
 )
 RANK = re.compile(r"\[rank(\d{1,6})\]|\[Rank (\d{1,6})\]|\brank\s*:\s*(\d{1,6}) \(local")
 WATCHDOG = re.compile(r"SeqNum=(\d{1,12}), OpType=(\w{1,40}).*ran for (\d{1,12}) milliseconds before timing out")
 ASKED = re.compile(r"Tried to allocate ([\d.]+ \w+).{0,9}GPU (\d+)(?: has a total capaci?ty of|;) ([\d.]+ \w+)")
 FREE, UNUSED = re.compile(r"([\d.]+ \w+) (?:is )?free"), re.compile(r"([\d.]+ \w+) is reserved by PyTorch but")
-HOST_MEMORY = (
-    "The host ran out of memory, and a process of step $ was killed. Ask for more --mem, or use fewer data workers."
-)
+HOST_MEMORY = "The host ran out of memory, and a process of step $ was killed. Use more --mem or fewer data workers."
 CAUSES = (  # what a line shows; the sentence, in which $ is what the parentheses found; the chapter; the fault
     (r"oom[-_ ]kill event.*?[Ss]tep(?:Id=| )(\w+\.\w+)", HOST_MEMORY, "14", ""),
     (r"srun: error: (\S+: tasks? [\d,[\]-]+: .{3,40})", "The first end that srun reports: $.", "14", ""),
@@ -56,7 +54,8 @@ UNTOLD = "its error is not in this log; decorate main with torch.distributed.ela
 def explain_logs(logs: Mapping[str, str]) -> Report:
     """The report on the logs of one job: who failed first, who only waited, what the numbers in the messages say."""
     report = Report("log", list(logs))
-    lines = [line[:LONGEST] for text in logs.values() for line in text.splitlines() if KNOWN.search(line[:LONGEST])]
+    cut = (line[:LONGEST] for text in logs.values() for line in text.splitlines())
+    lines = [line for line in cut if any(each in line for each in TELLING)]
     report.numbers["lines"] = sum(text.count("\n") for text in logs.values())
     _stated(report, lines)
     _summary(report, lines)
@@ -133,7 +132,7 @@ def _timeouts(report: Report, lines: Sequence[str]) -> None:
         return
     number, operation = usual = Counter(calls.values()).most_common(1)[0][0]
     named = {rank for line in lines if (rank := _rank(line)) is not None}
-    sizes = [int(each) for line in lines for each in re.findall(r"world[_ ]size\W{1,3}(\d{1,6})", line)]
+    sizes = [int(each) for line in lines for each in re.findall(r"(?i:world[_ ]size)\W{1,3}(\d{1,6})", line)]
     silent = sorted(set(range(max([*sizes, max(named) + 1]))) - set(calls))
     other = {rank: call for rank, call in sorted(calls.items()) if call != usual}
     report.numbers["watchdog"] = {"waited": sorted(calls), "silent": silent, "elsewhere": list(other)}

@@ -7,14 +7,13 @@ as in the course's own traced runs.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from course_lib.cluster.intervals import STARTING, Interval, sorted_out, union
+from course_lib.cluster.intervals import DIGITS, STARTING, Interval, sorted_out, union
 from course_lib.estimate.units import US, duration_text, number_text, percent_text
 from course_lib.messages import Trouble, count_text
 from course_lib.operate.faults.stragglers import find_straggler
@@ -51,7 +50,8 @@ class Traced:
         compute, talk = (_covered(self.intervals[kind], start, end) for kind in ("compute", "communication"))
         both = _covered(union([*self.intervals["compute"], *self.intervals["communication"]]), start, end)
         parts = {"step": end - start, "compute": compute, "exposed": both - compute, "hidden": talk - both + compute}
-        return parts | {"idle": end - start - both}
+        parts["idle"] = end - start - both
+        return {name: np.maximum(each, 0.0).round(DIGITS) for name, each in parts.items()}
 
 
 def _covered(parts: Sequence[Interval], start: np.ndarray, end: np.ndarray) -> np.ndarray:
@@ -70,9 +70,8 @@ def explain_traces(traces: Mapping[str, Any]) -> Report:
     for name, content in traces.items():
         about = content.get("distributedInfo") if isinstance(content, dict) else None
         rank = whole(about.get("rank"), -1) if isinstance(about, dict) else rank_in(name) if len(traces) > 1 else 0
-        ranks[max(ranks, default=-1) + 1 if rank is None or rank < 0 or rank in ranks else rank] = _traced(
-            content, report
-        )
+        rank = max(ranks, default=-1) + 1 if rank is None or rank < 0 or rank in ranks else rank
+        ranks[rank] = _traced(content, report)
     report.drawn = ranks = dict(sorted(ranks.items()))
     tables = {rank: each.by_step() for rank, each in ranks.items()}
     seconds = {rank: {name: float(each.mean()) for name, each in table.items()} for rank, table in tables.items()}
@@ -95,14 +94,19 @@ def _traced(content: Any, report: Report) -> Traced:
         raise Trouble(found, "record with torch.profiler (ProfilerActivity.CPU and CUDA), and export_chrome_trace")
     first, last = min(each.start for each in shown), max(each.end for each in shown)
     category = "gpu_user_annotation" if on_gpu else "user_annotation"  # on a GPU, kernels run later than their calls
-    marks = {each for each in events if each.name.startswith("ProfilerStep#") and each.category == category}
-    total: Counter[str] = Counter()
+    marks: dict[str, tuple[float, float]] = {}  # a GPU's streams have a mark of the same step each
+    for each in events:
+        if each.name.startswith("ProfilerStep#") and each.category == category:
+            start, end = marks.get(each.name, (each.start, each.end))
+            marks[each.name] = min(start, each.start), max(end, each.end)
+    total: dict[str, float] = {}
     for each in shown:
-        total[word(each.name, 60)] += each.end - each.start  # type: ignore[assignment]
+        total[each.name] = total.get(each.name, 0.0) + each.end - each.start
+    longest = sorted(total, key=total.__getitem__, reverse=True)[:5]
     return Traced(
         intervals=sorted_out([(each.name, each.start, each.end) for each in shown], 0.0 if on_gpu else STARTING),
-        steps=tuple(sorted((each.start - first, each.end - first) for each in marks)) or ((0.0, last - first),),
-        longest=dict(total.most_common(5)),
+        steps=tuple(sorted((a - first, b - first) for a, b in marks.values())) or ((0.0, last - first),),
+        longest={word(name, 60): total[name] for name in longest},
         device="GPU" if on_gpu else "CPU",
     )
 
@@ -113,7 +117,7 @@ def _events(report: Report, rows: object) -> tuple[list[Event], int]:
     begun: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     bad = 0
     for each in report.rows(rows, "traceEvents"):
-        kind, lane = each.get("ph"), (word(each.get("pid")), word(each.get("tid")))
+        kind, lane = each.get("ph"), (str(each.get("pid"))[:40], str(each.get("tid"))[:40])
         start, took, named = number(each.get("ts")), number(each.get("dur")), each
         if kind == "B":
             begun.setdefault(lane, []).append(each)

@@ -3,4 +3,4 @@
 c = get_config()  # noqa: F821 (nbgrader gives it to this file)
 
 c.Exchange.root = "/srv/exchange"
-c.CourseDirectory.course_id = "course"
+c.CourseDirectory.course_id = "autumn-26"  # the name given to `./course class init`

@@ -396,7 +396,8 @@ def test_a_phone_shows_whole_pictures_and_enlarges_them_and_no_page_scrolls_side
 
 @pytest.mark.browser
 @each_of(
-    "question, title", [("What is a ring all-reduce?", "ring"), ("why does my training never finish", "Start here")]
+    "question, title",
+    [("What is a ring all-reduce?", "Start here"), ("a token around the ring", "> Exercise (more): A token around")],
 )
 def test_search_answers_a_question_in_plain_words(small_site, browser, question, title):
     page = browser.new_page()

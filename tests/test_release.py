@@ -15,6 +15,7 @@ from bench.lab import free_port
 from course_grader import exercises, release_steps
 from course_grader.blank_notebook import blank, with_values, without_values
 from course_grader.committed_form import slug, tidy, tidy_text
+from course_grader.hosts import Hosts
 from course_grader.notebooks import grade_meta, is_answer, parse, render
 from course_grader.release import release_main, released
 from course_grader.release_steps import MARKERS, check_folder, check_release, fill
@@ -379,7 +380,7 @@ def test_the_configuration_lists_our_steps_around_nbgraders_own():
     config = PyFileConfigLoader("nbgrader_config.py", path=str(REPOSITORY)).load_config()
     steps = config.GenerateAssignment.preprocessors
     theirs = GenerateAssignment.class_traits()["preprocessors"].default()
-    assert steps == [release_steps.Tidy, release_steps.FillPlaceholders, *theirs, release_steps.CheckRelease]
+    assert steps == [release_steps.Tidy, release_steps.FillPlaceholders, *theirs, Hosts, release_steps.CheckRelease]
 
 
 def test_answers_in_the_source_are_runnable_python():

@@ -8,15 +8,16 @@ import os
 import re
 import subprocess
 import time
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote_plus, unquote, urlsplit
 
 import nbformat
 import pytest
 
-from course_app.site import api, build, docs, syllabus
+from course_app.site import api, build, docs, front, syllabus
 from course_app.site.execute import Executor
 from course_app.site.glossary import EVERYDAY, Words, anchor, linked_in
 from course_app.site.mathml import mathml
@@ -331,7 +332,7 @@ def weight(folder: Path, name: str) -> int:
 @pytest.fixture(scope="module")
 def small_site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site") / "out"
-    return build.build(folder, ["00"], repository="someone/course", say=lambda _: None)
+    return build.build(folder, ["00"], repository="someone/course", packed=True, say=lambda _: None)
 
 
 def test_one_chapter_becomes_a_page_without_warnings(small_site):
@@ -340,9 +341,20 @@ def test_one_chapter_becomes_a_page_without_warnings(small_site):
     text = " ".join(page.texts)
     assert "NotImplementedError" in text and "Not answered yet" not in text and "(Run this cell" not in text
     assert any(address.startswith("glossary.html#term-") for address in page.links)
-    assert "run.html#chapter-00" in page.links and any(
-        "mybinder.org" in link for link in Page(small_site.folder / "run.html").links
-    )
+    assert "run.html#chapter-00" in page.links
+    for host in ("colab.research.google.com", "codespaces.new", "mybinder.org"):
+        for name in ("index", "00_start_here", "run"):
+            assert any(host in link for link in Page(small_site.folder / f"{name}.html").links), (host, name)
+
+
+def test_the_start_page_moves_says_what_one_learns_and_offers_all_pages(small_site):
+    start = Page(small_site.folder / "index.html")
+    (moving,) = [address for address in start.loads if "ring_moving" in address]
+    assert "@keyframes" in (small_site.folder / moving).read_text(encoding="utf-8")
+    assert "What you will be able to do" in start.texts and front.ZIP in start.links
+    with zipfile.ZipFile(small_site.folder / front.ZIP) as packed:
+        names = {name.partition("/")[2] for name in packed.namelist()}
+    assert {"index.html", "00_start_here.html", "searchindex.js", moving} <= names and front.ZIP not in names
 
 
 def test_no_link_is_broken_and_nothing_is_loaded_from_another_host(small_site):
@@ -361,6 +373,37 @@ def test_a_page_is_light_before_its_frames(small_site):
 def test_search_knows_the_words_of_a_chapter(small_site):
     index = (small_site.folder / "searchindex.js").read_text(encoding="utf-8")
     assert "00_start_here" in index and '"gpu"' in index.lower()
+    assert not re.search(r'"(frac|mathrm|cdot)":', index)  # formulas are not words
+
+
+@pytest.mark.browser
+def test_a_phone_shows_whole_pictures_and_enlarges_them_and_no_page_scrolls_sideways(small_site, browser):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    for path in sorted(small_site.folder.rglob("*.html")):
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path.name
+        beyond = "all => all.filter(one => one.getBoundingClientRect().right > innerWidth).map(one => one.alt)"
+        assert page.locator("article img").evaluate_all(beyond) == [], path.name
+    page.goto((small_site.folder / "00_start_here.html").as_uri())
+    box = page.locator("article .course-picture:has(> img)").first
+    assert box.evaluate("one => one.scrollWidth - one.clientWidth") <= 1
+    box.locator("img").click()
+    assert box.evaluate("one => one.scrollLeft") > 0
+    box.locator("img").click()
+    assert box.evaluate("one => one.scrollWidth - one.clientWidth") <= 1
+    page.close()
+
+
+@pytest.mark.browser
+@each_of(
+    "question, title",
+    [("What is a ring all-reduce?", "Start here"), ("a token around the ring", "> Exercise (more): A token around")],
+)
+def test_search_answers_a_question_in_plain_words(small_site, browser, question, title):
+    page = browser.new_page()
+    page.goto(f"{(small_site.folder / 'search.html').as_uri()}?q={quote_plus(question)}")
+    page.locator("#search-results li a", has_text=title).first.wait_for()
+    page.close()
 
 
 def test_glossary_and_sources_are_whole(small_site):

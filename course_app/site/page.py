@@ -29,7 +29,7 @@ def page_of(book: Any, folder: str, static: Path, repository: str = "") -> Any:
         if graded.get("grade") or cell.id in (f"c{folder[:2]}-{hosts.OPEN}", f"c{folder[:2]}-{hosts.COLAB}"):
             continue
         if cell.cell_type == "markdown":
-            if not cells:
+            if not cells and cell.source.startswith("# "):
                 title, _, rest = cell.source.partition("\n")
                 cell.source = f"{title}\n\n{open_line(repository, folder)}\n{rest}"
             cell.source = _FIGURE.sub(f"]({folder}/figures/", cell.source)

@@ -256,6 +256,7 @@
   // than a common one, a word of a title more than one of the text, and headings are found too.
   function plainSearch() {
     if (typeof Search === "undefined") return;
+    if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false; // it would fetch the pages
     const shown = Search.htmlToText; // without the TeX that a formula carries
     Search.htmlToText = (text, anchor) => shown(text.replace(/<annotation[^]*?<\/annotation>/g, ""), anchor);
     const parse = Search._parseQuery;

@@ -121,7 +121,7 @@ def answers(control: "Control", events: int = EVENTS, until: float = float("inf"
 def measure(chapter: str, page: "ChapterPage", events: int, until: float) -> list[Row]:
     """A row for every slider of an open chapter that has run; none for those that the monotonic time `until` leaves
     out."""
-    rows = []
+    rows: list[Row] = []
     sliders = [control for cell in page.cells() for control in page.controls(cell, "slider")]
     for number, control in enumerate(sliders, 1):
         if (now := time.monotonic()) > until:

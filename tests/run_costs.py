@@ -25,6 +25,8 @@ EVERY = 10.0  # seconds between two lines of progress
 USUAL = 0.1  # s of CPU that a usual test takes
 WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes
     "tests/test_browser.py::test_a_chapter": 400,
+    "tests/test_runs_real.py::test_every_layout": 600,
+    "tests/test_grading_attacks.py::test_no": 300,
     "tests/test_runs_disk.py::test_a_run_that_was_killed": 300,
     "tests/test_course.py::test_plain_nbgrader": 250,
     "tests/test_whole_course.py": 600,
@@ -33,12 +35,12 @@ WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes
     "tests/test_course.py::test_solved": 70,
     "tests/test_course.py::test_untouched": 60,
     "tests/test_class_scale.py": 60,
-    "tests/test_grading_attacks.py::test_no": 60,
     "tests/contract/test_answers.py::test_a_right_answer_passes": 50,
     "tests/test_mutants.py::test_every_change": 33,
     "tests/contract/test_answers.py::test_an_answer_to_the_public": 26,
     "tests/contract/test_answers.py::test_wrong_answers": 23,
-    "tests/test_class_browser.py": 20,
+    "tests/test_class_browser.py": 15,
+    "tests/test_grading_scales.py": 15,
     "tests/test_kill_matrix.py::test_answers_come_out": 6,
     "tests/test_kill_matrix.py": 20,
 }

@@ -22,7 +22,7 @@ CHAPTERS = tuple(sorted(path.name[:2] for path in (REPOSITORY / "solutions").glo
 chosen = [*CHAPTERS]  # the chapters whose tests were asked for; only their cases are drawn when tests are collected
 MOST_MUTATED = 4  # exercises in a default run: 1 to 8 s of CPU each
 MOST_FILES = 60  # files whose code changed: more of them single out no tests, and all take their turns
-SHARE = 3  # one in so many has its turn: of tests marked `rotates`, and of attacks
+SHARE = 4  # one in so many has its turn: of tests marked `rotates`, and of attacks
 OF_A_CHAPTER = re.compile(r"^(?:solutions|notebooks|course_chapters)/(?:ch)?(\d\d)(?=[_/])")
 
 

@@ -6,6 +6,7 @@ import gc
 import os
 import resource
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -21,8 +22,11 @@ _highest = 0  # bytes: the peak of memory at the last report
 _kept = 0.0  # bytes held after memory was last given back
 _peaks: dict[str, int] = {}  # test process -> most bytes that it held in memory
 EVERY = 10.0  # seconds between two lines of progress
-WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes, each about 0.1 s of CPU
+USUAL = 0.1  # s of CPU that a usual test takes
+WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes
     "tests/test_browser.py::test_a_chapter": 400,
+    "tests/test_runs_real.py::test_every_layout": 600,
+    "tests/test_grading_attacks.py::test_no": 300,
     "tests/test_runs_disk.py::test_a_run_that_was_killed": 300,
     "tests/test_course.py::test_plain_nbgrader": 250,
     "tests/test_whole_course.py": 600,
@@ -31,12 +35,12 @@ WEIGHTS = {  # the beginning of a test's name -> as many usual tests as it takes
     "tests/test_course.py::test_solved": 70,
     "tests/test_course.py::test_untouched": 60,
     "tests/test_class_scale.py": 60,
-    "tests/test_grading_attacks.py::test_no": 60,
     "tests/contract/test_answers.py::test_a_right_answer_passes": 50,
     "tests/test_mutants.py::test_every_change": 33,
     "tests/contract/test_answers.py::test_an_answer_to_the_public": 26,
     "tests/contract/test_answers.py::test_wrong_answers": 23,
-    "tests/test_class_browser.py": 20,
+    "tests/test_class_browser.py": 15,
+    "tests/test_grading_scales.py": 15,
     "tests/test_kill_matrix.py::test_answers_come_out": 6,
     "tests/test_kill_matrix.py": 20,
 }
@@ -46,29 +50,42 @@ class Progress:
     """How many tests are done, and about how long the others take: a line every few seconds where tests run in
     processes."""
 
-    def __init__(self) -> None:
-        self.started = self.said = time.monotonic()
+    def __init__(self, processes: int) -> None:
+        self.usual = USUAL / processes  # s that a usual test takes until more is known
+        self.started = time.monotonic()
         self.total = self.done = self.whole = self.share = 0  # tests, and their weights
+        self.over = threading.Event()
+        threading.Thread(target=self._tell, daemon=True).start()
+
+    def _tell(self) -> None:
+        self._say("collecting the tests, about 10 s")
+        while not self.over.wait(EVERY):
+            if self.total:
+                took = time.monotonic() - self.started
+                self._say(f"{self.done:,} of {self.total:,} tests in {took:.0f} s; about {self.left(took):.0f} s left")
+
+    def left(self, took: float) -> float:
+        """About how many seconds the other tests take, `took` seconds after the first one began."""
+        known = self.whole / 20  # as if so many had been run at the usual speed
+        return (self.whole - self.share) * (took + known * self.usual) / (self.share + known)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """A test process knows all tests."""
         if not self.total:
             self.total, self.whole, self.started = len(ids), sum(map(weight, ids)), time.monotonic()
-            self._say(f"{self.total:,} tests")
+            self._say(f"{self.total:,} tests, about {self.left(0):.0f} s")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test has ended."""
         self.done += report.when == "teardown"
         self.share += weight(report.nodeid) * (report.when == "teardown")
-        now = time.monotonic()
-        if self.total and now >= self.said + EVERY:
-            took = now - self.started
-            left = took * (self.whole - self.share) / max(self.share, 1)
-            self._say(f"{self.done:,} of {self.total:,} tests in {took:.0f} s; about {left:.0f} s left")
+
+    def pytest_sessionfinish(self) -> None:
+        """Nothing is left."""
+        self.over.set()
 
     def _say(self, text: str) -> None:
-        self.said = time.monotonic()
         print(f"\n[{text}]", file=sys.stderr, flush=True)
 
 
@@ -81,9 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Begin to tell how far the run is, at once: collecting takes seconds."""
     if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
         return
-    progress = Progress()
-    config.pluginmanager.register(progress)
-    progress._say("collecting the tests, about 10 s")
+    config.pluginmanager.register(Progress(min(config.getoption("numprocesses"), os.cpu_count() or 1)))
 
 
 @pytest.hookimpl(trylast=True)

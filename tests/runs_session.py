@@ -34,8 +34,6 @@ train.run(
     ),
     place,
 )
-short = ["--steps", "2", "--layout", "ddp", "--compile", "--checkpointing", "full", "--name", "compiled", *common]
-train.run(options.arguments(short), place)
 given = collectives.arguments(
     [
         "--kinds",

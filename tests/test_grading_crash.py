@@ -6,7 +6,6 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -148,14 +147,14 @@ def test_a_full_disk_stops_it_in_words_and_what_is_there_stays(place, wanted, tm
 
 def test_a_locked_gradebook_is_waited_for_and_said(place, wanted):
     lines = []
-    gradebook = sqlite3.connect(place.root / "gradebook.db", check_same_thread=False)
+    gradebook = sqlite3.connect(place.root / "gradebook.db")
 
     def say(event):
         if event.kind == "line":
             lines.append(event.text)
+            gradebook.rollback()  # once somebody waits
         if event.kind == "done" and event.done == 2:
             gradebook.execute("BEGIN EXCLUSIVE")
-            threading.Timer(1.5, gradebook.rollback).start()
 
     summary = grade(place.root, say=say)
     gradebook.close()
@@ -164,10 +163,23 @@ def test_a_locked_gradebook_is_waited_for_and_said(place, wanted):
 
 
 def test_a_gradebook_that_stays_locked_ends_it_in_words_and_nothing_is_judged_twice(place, wanted, monkeypatch):
-    monkeypatch.setattr(gradebook_queue, "PATIENCE", 0.5)
+    class All(Made):
+        """They judge all before the gradebook has been locked for too long."""
+
+        judged = 0
+
+        def wait(self, seconds):
+            done = super().wait(seconds)
+            self.judged += len(done)
+            if self.judged == STUDENTS:
+                monkeypatch.setattr(gradebook_queue, "PATIENCE", 0.0)
+            return done
+
     gradebook = sqlite3.connect(place.root / "gradebook.db")
-    summary = grade(
-        place.root,
+    summary = grading.grade_class(
+        ClassFolder.open(place.root),
+        no_sandbox=True,
+        crew=All(),
         say=lambda event: gradebook.execute("BEGIN EXCLUSIVE") if event.kind == "done" and event.done == 2 else None,
     )
     assert (

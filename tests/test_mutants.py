@@ -10,6 +10,7 @@ from course_grader import exercises
 from course_grader.bank import mutation
 from course_grader.bank.mutants import CONDITION, mutants, sample
 from course_grader.worker.worker_pool import can_fork
+from tests.rotation import MOST_MUTATED
 from tests.tables import each_of
 
 forks = pytest.mark.skipif(not can_fork(), reason="mutants run in forks")
@@ -163,4 +164,4 @@ def test_a_rotation_mutates_a_few_exercises_and_everything_all(the_rotation):
     names = [f"id-{number}" for number in range(50)]
     few = replace(the_rotation, chapters=("01",), seed=3).exercises(names)
     assert 0 < len(few) < 10 and few != replace(the_rotation, chapters=("01",), seed=4).exercises(names)
-    assert random.Random(3).sample(names, 8) == few
+    assert random.Random(3).sample(names, MOST_MUTATED) == few

@@ -128,7 +128,11 @@ def test_a_trace_on_a_cpu_tells_gloo_from_arithmetic(seen):
     assert len(trace["communication"]) >= 5, "gathers and reduce-scatters of four blocks and the ends"
 
 
+@pytest.mark.rotates("course_runs/")
 def test_blocks_that_are_compiled_and_computed_again_train_the_same_model(seen):
+    words = ["--steps", "2", "--layout", "ddp", "--compile", "--checkpointing", "full", "--name", "compiled"]
+    words += ["--device", "cpu", "--out", str(seen), "--rates", str(seen / "fsdp.json")]
+    assert torchrun.run("train", words, 2, timeout=LIMIT, say=None).ok
     content = evidence.read(seen / "compiled.json")
     want = {row["layout"]: row for row in json.loads((seen / "parity.json").read_text())}["ddp"]["losses"]
     assert content["setup"]["compiled"] and content["setup"]["checkpointing"] == "full"

@@ -66,6 +66,15 @@ FREE = {  # arguments on which no result depends, that follow from the others, o
     "find-straggler": "straggler compute, straggler data, straggler wait",
     "held-out-message": "predict_seconds nbytes",
     "shifted-labels": "label_fault inputs, label_fault targets, label_fault counts, label_fault mark",
+    "pipeline-peaks": "most_micro_batches job",
+    "failure-zoo": "what_happened notes, what_happened exits",
+    "ring-that-hangs": "ring_pass visit",
+    "spend-ledger": "stop_by increment",
+    "kv-cache-bytes": "kv_bytes heads",
+    "continuous-batching": "plan budget, plan free, plan size",
+    "latency-budget": "best_chunk batch",
+    "sturdiest-plan": "sturdiest limits",
+    "accumulate-in-stages": "step_gradient parts",
 }
 
 

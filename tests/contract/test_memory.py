@@ -32,7 +32,7 @@ def _forgetting(function, forgotten):
 
 {name} = _forgetting({name}, {forgotten})
 """
-FREE = {  # arguments on which no result depends, that follow from the others, or that no judge can change alone
+FREE = {  # arguments on which no result depends, that follow from others, or of which no other value is found valid
     "mfu-waste": "money_lost usd_per_hour",
     "reconcile-ledger": "block_bytes heads",
     "fit-roofs": "fit_roofs sheet_bandwidth",

@@ -17,9 +17,10 @@ from typing import Any
 from course_grader.arithmetic import same_everywhere
 from course_grader.exercises import Card, class_exercises
 from course_grader.judge.second_calls import second_calls
-from course_grader.judging import Judging, Params, Worked, judging
-from course_grader.judging.worked import judged_variant
-from course_grader.records import Case
+from course_grader.judging import Judging, Params, judging
+from course_grader.judging.shipped import answers
+from course_grader.judging.worked import outcome_of
+from course_grader.records import Case, Outcome
 
 CONTRACT_VERSION = "1"
 """Part of every hidden-case seed: a new version may draw other cases, the same version never does."""
@@ -73,20 +74,25 @@ class Exercise:
         return _seconds.get(key, lambda: second_calls(self.cases, self.drawn_again, self._tells_apart))
 
     def _tells_apart(self, one: Case, other: Case) -> bool:
-        """Whether the judge takes the worked answer's result on `one`, and not its result on `other` in its place."""
+        """Whether the judge takes every shipped right answer's result on `one`, and not the worked answer's on `other`
+        in its place."""
         if self.card.id in class_exercises.cards() or self.card.form not in ("code", "bug"):
             return False
-        with judged_variant(self.card.id, self.params):
-            own, its = (Worked(self.card.id).outcome(case) for case in (one, other))
-            if own.state != "answered" or its.state != "answered":
+        worked, *more = [each for each in answers(self.card.id) if each.sort == "right"]
+        able = [worked, *(each for each in more if self.is_public or each.reads_params)]
+        its = outcome_of(worked, self.params, other)
+        for each in able:  # a mixture of two cases need not be one that the statement allows
+            own = outcome_of(each, self.params, one)
+            if {own.state, its.state} != {"answered"} or self._fails(one, own):
                 return False
-            try:
-                right, kept = (
-                    self.contract.verdicts(self.params, one, replace(own, value=each.value)) for each in (own, its)
-                )
-            except Exception:  # a case that the judge did not draw
-                return False
-        return all(v.ok for v in right) and any(not v.ok for v in kept)
+        return self._fails(one, replace(own, value=its.value))
+
+    def _fails(self, case: Case, outcome: Outcome) -> bool:
+        """Whether the judge finds a fault, or cannot judge a case that it did not draw."""
+        try:
+            return any(not verdict.ok for verdict in self.contract.verdicts(self.params, case, outcome))
+        except Exception:
+            return True
 
 
 def _arguments(case: Case) -> Any:

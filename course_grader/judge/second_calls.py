@@ -57,7 +57,7 @@ def second_calls(
     for simplest_first in by_part.values():
         drawn = next(((case, again) for case in simplest_first if (again := drawn_again(case))), None)
         case = drawn[0] if drawn else simplest_first[0]
-        calls = [each for other in (case, *calm) if _are_alike(other, case) for each in _single_calls(other)]
+        calls = [each for other in (case, *calm) if _are_alike(other, case) for each in single_calls(other)]
         new = drawn or _one_new(calls, tells_apart)
         if new is None:
             found.append((case, _after(others[id(case)], case)))
@@ -78,12 +78,13 @@ _TRIED = 4  # values of one argument that are tried
 
 def _are_alike(one: Case, two: Case) -> bool:
     shapes = [
-        (each.ranks, each.buffering, len(_given(each)), dict(each.kwargs), _function(each)) for each in (one, two)
+        (each.ranks, each.buffering, len(arguments_of(each)), dict(each.kwargs), function_of(each))
+        for each in (one, two)
     ]
     return shapes[0] == shapes[1]
 
 
-def _function(case: Case) -> int | None:
+def function_of(case: Case) -> int | None:
     """The number of the function that a case with rows of arguments calls."""
     return case.args[0] if _has_rows(case) else None
 
@@ -99,14 +100,14 @@ def _has_rows(case: Case) -> bool:
     )
 
 
-def _single_calls(case: Case) -> list[Case]:
+def single_calls(case: Case, most: int = 8) -> list[Case]:
     """The case, or one for each of its first rows."""
     if not _has_rows(case):
         return [case]
-    return [replace(case, args=(case.args[0], [row])) for row in case.args[1][:8]]
+    return [replace(case, args=(case.args[0], [row])) for row in case.args[1][:most]]
 
 
-def _given(case: Case) -> tuple[Any, ...]:
+def arguments_of(case: Case) -> tuple[Any, ...]:
     """The arguments of the call; on ranks an argument of each rank is a tuple of all ranks' values."""
     if _has_rows(case):
         return tuple(case.args[1][0])
@@ -115,7 +116,7 @@ def _given(case: Case) -> tuple[Any, ...]:
 
 def _with(case: Case, at: int, value: Any) -> Case:
     """A hidden case with another value of argument number `at`."""
-    given = (*_given(case)[:at], value, *_given(case)[at + 1 :])
+    given = (*arguments_of(case)[:at], value, *arguments_of(case)[at + 1 :])
     if _has_rows(case):
         return replace(case, args=(case.args[0], [given]), visible=False)
     shared = len(case.args)
@@ -125,19 +126,19 @@ def _with(case: Case, at: int, value: Any) -> Case:
 
 def _one_new(calls: Sequence[Case], tells_apart: Callable[[Case, Case], bool]) -> tuple[Case, Case] | None:
     """A call, and one that no case makes, with another value of one argument."""
-    known = [repr(_given(each)) for each in calls]
-    for at in range(len(_given(calls[0]))):
+    known = [repr(arguments_of(each)) for each in calls]
+    for at in range(len(arguments_of(calls[0]))):
         for base in calls[:_TRIED]:
             for new in _changed(base, at, calls[:8]):
-                if repr(_given(new)) not in known and tells_apart(new, base):
+                if repr(arguments_of(new)) not in known and tells_apart(new, base):
                     return base, new
     return None
 
 
 def _changed(case: Case, at: int, calls: Sequence[Case]) -> list[Case]:
     """Calls that take one argument, of the same form, from others."""
-    own = _given(case)[at]
-    values = {repr(value): value for each in calls if _form(value := _given(each)[at]) == _form(own)}
+    own = arguments_of(case)[at]
+    values = {repr(value): value for each in calls if _form(value := arguments_of(each)[at]) == _form(own)}
     values.pop(repr(own), None)
     return [_with(case, at, value) for value in values.values()][:_TRIED]
 
@@ -146,12 +147,16 @@ def _one_apart(case: Case, calls: Sequence[Case], tells_apart: Callable[[Case, C
     """For each argument, a call that differs from `case` in this one alone, other than the first of `calls`."""
     found = [
         next(
-            (each for each in _changed(case, at, calls) if _is_random(_given(each)[at]) or tells_apart(each, case)),
+            (
+                each
+                for each in _changed(case, at, calls)
+                if _is_random(arguments_of(each)[at]) or tells_apart(each, case)
+            ),
             None,
         )
-        for at in range(len(_given(case)))
+        for at in range(len(arguments_of(case)))
     ]
-    return [each for each in found if each is not None and repr(_given(each)) != repr(_given(calls[0]))]
+    return [each for each in found if each is not None and repr(arguments_of(each)) != repr(arguments_of(calls[0]))]
 
 
 def _form(value: Any) -> Any:

@@ -1,0 +1,57 @@
+"""What the inputs of an exercise's cases are like: lengths, flags and counts of ranks, alone and in pairs."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+from course_grader.judge.second_calls import arguments_of, function_of, single_calls
+from course_grader.records import Case
+
+Trait = tuple[int, str]  # the number of an argument, -1 for the ranks, and what it is like
+LENGTHS = ("nothing", "one", "many")
+RANKS = ("one rank", "an odd number of ranks", "an even number of ranks")
+
+
+def traits(case: Case) -> Iterator[Trait]:
+    """The traits of one call."""
+    if case.ranks:
+        yield -1, RANKS[0] if case.ranks == 1 else RANKS[2 - case.ranks % 2]
+    for at, value in enumerate(arguments_of(case)):
+        of_ranks = case.per_rank is not None and at >= len(case.args)
+        for like in {_trait(each) for each in (value if of_ranks else [value])} - {""}:
+            yield at, like
+
+
+def _trait(value: Any) -> str:
+    if value is None or type(value) is bool:
+        return repr(value)
+    if isinstance(value, (list, tuple, dict)):
+        return LENGTHS[min(len(value), 2)]
+    return LENGTHS[min(value.numel(), 2)] if hasattr(value, "numel") else ""
+
+
+def gaps(cases: Sequence[Case]) -> list[str]:
+    """A length of one where there is nothing and many, counts of ranks that do not occur, and pairs of traits that no
+    call has together."""
+    by_function: dict[Any, list[set[Trait]]] = defaultdict(list)
+    for case in cases:
+        for each in single_calls(case, 1000):
+            by_function[function_of(each)].append(set(traits(each)))
+    found = []
+    for key, calls in by_function.items():
+        where = "" if key is None else f"function {key}, "
+        seen = set[Trait]().union(*calls)
+        for at in sorted({at for at, _ in seen}):
+            its = {like for number, like in seen if number == at}
+            if its == {"nothing", "many"} or (at == -1 and len(its) < 3):
+                found.append(f"{where}argument {at}: {' and '.join(sorted(its))} alone")
+        for one, two in combinations(sorted(seen), 2):
+            if not _are_tied(one[0], two[0], calls) and not any({one, two} <= call for call in calls):
+                found.append(f"{where}never {one[0]} {one[1]} with {two[0]} {two[1]}")
+    return found
+
+
+def _are_tied(one: int, two: int, calls: Sequence[set[Trait]]) -> bool:
+    """Whether two arguments are alike in every call, as lists of the same length."""
+    return all({like for at, like in call if at == one} == {like for at, like in call if at == two} for call in calls)

@@ -27,7 +27,7 @@ from tests.tables import each_of
 LEARNER = ["learn", "check", "update", "progress", "drill", "mine", "certificate", "doctor"]
 STAFF = ["test", "release", "bench", "site", "class", "exercise"]
 IN_A_CLASS = ["submit"]
-RUNS = ["plan", "run", "explain", "evidence"]
+RUNS = ["plan", "meter", "run", "explain", "evidence"]
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_help_shows_a_learner_six_commands_and_the_others_apart(capsys):
     assert code == 0
 
 
-@pytest.mark.parametrize("command", LEARNER + RUNS[:1] + STAFF + IN_A_CLASS)
+@pytest.mark.parametrize("command", LEARNER + RUNS[:2] + STAFF + IN_A_CLASS)
 def test_every_command_has_help_with_examples(command, capsys):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0

@@ -1,15 +1,31 @@
 """PyTorch's own parallel parts on metered ranks: the course's model trains as in one process, and sends what is
 predicted."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from torch import nn
-from torch.distributed.fsdp import fully_shard
-from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleGPipe
-from torch.distributed.tensor import DTensor, Replicate
-from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, parallelize_module
+from torch.distributed.algorithms.ddp_comm_hooks.powerSGD_hook import PowerSGDState, powerSGD_hook
+from torch.distributed.fsdp import FullyShardedDataParallel, MixedPrecisionPolicy, fully_shard
+from torch.distributed.optim import ZeroRedundancyOptimizer
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleZBVZeroBubble,
+)
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.cluster import RankError, simulate
@@ -128,6 +144,77 @@ def gpipe(comm, steps: int):
 def one_f_one_b(comm, steps: int):
     """torch.distributed.pipelining, 1F1B."""
     return _pipeline(Schedule1F1B, comm, steps)
+
+
+# --- parts whose bytes are not predicted
+
+
+def _ddp(comm, hook: bool = False, **options):
+    model = DistributedDataParallel(build(CONFIG), **options)
+    if hook:
+        model.register_comm_hook(PowerSGDState(None, start_powerSGD_iter=2), powerSGD_hook)
+    _steps(model, 3, comm.rank, comm.size)
+
+
+def _zero(comm):
+    model = DistributedDataParallel(build(CONFIG))
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), torch.optim.AdamW, lr=0.01)
+    for step in range(2):
+        inputs, targets = (rows.chunk(comm.size)[comm.rank] for rows in _batch(step))
+        loss(model(inputs), targets).backward()
+        optimizer.step()
+
+
+def _first_fsdp(comm):
+    _steps(FullyShardedDataParallel(build(CONFIG), device_id=torch.device("cpu")), 2, comm.rank, comm.size)
+
+
+def _hybrid(comm):
+    axes = dist.init_device_mesh("cpu", (2, comm.size // 2), mesh_dim_names=("replicas", "shards"))
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+    _steps(_sharded(build(CONFIG), mesh=axes, mp_policy=policy), 2, comm.rank, comm.size)
+
+
+def _sequence(comm):
+    model, axis = build(CONFIG), dist.init_device_mesh("cpu", (comm.size,))
+    gather = PrepareModuleInput(input_layouts=Shard(1), desired_input_layouts=Replicate())
+    rows, norm, whole = RowwiseParallel(output_layouts=Shard(1)), SequenceParallel(), Replicate()
+    plan = {"norm1": norm, "attention": gather, "norm2": norm, "mlp": gather, "attention.wo": rows, "mlp.down": rows}
+    plan |= dict.fromkeys(("attention.wq", "attention.wk", "attention.wv", "mlp.gate", "mlp.up"), ColwiseParallel())
+    for block in model.blocks:
+        parallelize_module(block, axis, plan)
+    ends = {"embedding": RowwiseParallel(input_layouts=whole, output_layouts=Shard(1)), "norm": norm}
+    ends["head"] = ColwiseParallel(input_layouts=Shard(1), output_layouts=whole)
+    _steps(parallelize_module(model, axis, ends), 2)
+
+
+def _two_stages_a_rank(comm, schedule):
+    stages, last = transformer_stages(build(CONFIG), 2 * comm.size), 2 * comm.size - 1
+    second = last - comm.rank if schedule is ScheduleZBVZeroBubble else comm.rank + comm.size
+    held = [PipelineStage(stages[at], at, last + 1, torch.device("cpu")) for at in (comm.rank, second)]
+    inputs, targets = _batch(0)
+    schedule(held, 4, loss_fn=loss).step(*[inputs][: comm.rank == 0], target=targets if second == last else None)
+
+
+OTHERS = {
+    "static graph": (partial(_ddp, static_graph=True), 4),
+    "unused parameters": (partial(_ddp, find_unused_parameters=True, gradient_as_bucket_view=True), 4),
+    "PowerSGD": (partial(_ddp, hook=True), 4),
+    "ZeroRedundancyOptimizer": (_zero, 4),
+    "FullyShardedDataParallel": (_first_fsdp, 4),
+    "HSDP in bf16": (_hybrid, 4),
+    "sequence parallelism": (_sequence, 4),
+    "interleaved 1F1B": (partial(_two_stages_a_rank, schedule=ScheduleInterleaved1F1B), 2),
+    "ZBV": (partial(_two_stages_a_rank, schedule=ScheduleZBVZeroBubble), 2),
+}
+
+
+@pytest.mark.slower
+@each_of("what", OTHERS)
+def test_further_parts_run(what):
+    """They end without a deadlock or a tensor used in flight, and send something."""
+    program, ranks = OTHERS[what]
+    assert simulate(program, ranks, timeout=60).meter.total_bytes > 0
 
 
 # --- bytes that all ranks together send in one step

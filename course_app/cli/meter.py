@@ -124,6 +124,10 @@ def _problem(error: BaseException | None) -> str:
     if error is None:
         return ""
     text = str(error)
+    if "daemonic processes" in text or "cannot fork" in text:
+        text += (
+            "\nLoad data in the rank itself, with DataLoader(…, num_workers=0), and leave starting ranks to torchrun."
+        )
     if "CUDA" in text or "NVIDIA" in text:
         text += (
             "\nMetered ranks compute on the CPU: let the script take torch.device('cpu') where CUDA is not available."

@@ -7,6 +7,7 @@ belongs to one rank. Everything else of the process is shared: the working direc
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -120,6 +121,9 @@ def _process(file: Path, arguments: Sequence[str]) -> Iterator[None]:
         sys.addaudithook(_refuse_forks)
         _watching = True
     kept = dict(os.environ), sys.argv, list(sys.path), dict(sys.modules)
+    config: dict[str, object] = multiprocessing.current_process().__dict__["_config"]
+    was = config.get("daemon")
+    config["daemon"] = True  # multiprocessing then starts no process, by whatever method
     sys.argv, sys.path[:0] = [str(file), *arguments], [str(file.parent)]
     try:
         yield
@@ -132,6 +136,7 @@ def _process(file: Path, arguments: Sequence[str]) -> Iterator[None]:
             if name not in kept[3] and str(getattr(module, "__file__", None)).startswith(beside):
                 del sys.modules[name]
         sys.modules["__main__"] = kept[3]["__main__"]
+        config["daemon"] = was
 
 
 _watching = False
@@ -139,7 +144,4 @@ _watching = False
 
 def _refuse_forks(event: str, _: object) -> None:
     if event == "os.fork" and getattr(here, "endpoint", None) is not None:
-        raise RuntimeError(
-            "a metered rank is a thread and cannot fork. Load data in the rank itself (DataLoader with num_workers=0), "
-            "and start no multiprocessing."
-        )
+        raise RuntimeError("a metered rank is a thread and cannot fork; start no other process")

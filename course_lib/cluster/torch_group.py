@@ -30,6 +30,16 @@ _REPLACED = {BACKEND, "gloo", "nccl", "mpi", "ucc", "xccl", "undefined"}
 Tensor = torch.Tensor
 
 
+class _Name(str):
+    """A name that equals "threaded" as well: torch tells equal meshes of two ranks apart where the backend is that."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return str.__eq__(self, other) or other == "threaded"
+
+
 class GroupNumbers:
     """In the kernel: the number of a group of torch, by its name and ranks. As in torch, no rank waits for others."""
 
@@ -372,3 +382,4 @@ def _create(options: Any, _: object) -> MeteredGroup | None:
 
 
 dist.Backend.register_backend(BACKEND, _create, extended_api=True, devices=["cpu"])
+setattr(dist.Backend, BACKEND.upper(), _Name(BACKEND))  # what get_backend returns

@@ -69,6 +69,9 @@ def torch_worlds() -> Iterator[None]:
             yield
         finally:
             c10d._world = process
+            if redistribute := sys.modules.get("torch.distributed.tensor._redistribute"):
+                redistribute._gen_transform_infos.cache_clear()  # by thread, whose numbers the next run has again
+                redistribute.clear_redistribute_planner_cache()
             c10d.torch._C._distributed_c10d._set_thread_isolation_mode(False)  # a rank's first use turns it on
 
 

@@ -93,6 +93,11 @@ def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
     "source, nothing",
     [
         ("import torch\ndef f(x, n=3):\n    y = [x]\n    y.grad = 1\n    return y", True),
+        ("import math\nn, m = 3, (1.0, math.inf)\ndef f(x):\n    return n", False),
+        ("import math\nn = 3\nm = (1.0, math.inf)\ndef f(x):\n    return n", True),
+        ("n = (3, [])\ndef f(x):\n    n[1].append(x)", False),
+        ("n = 0\ndef f(x):\n    global n\n    n += 1", False),
+        ("def f(x):\n    class Seen:\n        @staticmethod\n        def g(): pass\n    return x", True),
         ("seen = []\ndef f(x):\n    seen.append(x)", False),
         ("def f(x, seen=[]):\n    return seen", False),
         ("def f(x):\n    f.seen = x", False),
@@ -103,4 +108,6 @@ def test_an_answer_with_the_wrong_fate_fails_the_matrix(tmp_path, monkeypatch):
     ],
 )
 def test_only_answers_that_keep_nothing_are_remembered_by_what_they_did(source, nothing):
-    assert keeps_nothing(source) is nothing
+    space = {}
+    exec(source, space)
+    assert keeps_nothing(source, space) is nothing

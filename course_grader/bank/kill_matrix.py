@@ -95,7 +95,8 @@ def judge(answer: BankAnswer, seed: str | None = None) -> Row:
         what = f"it does not define {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
         report = lost_report(card, "raised", f"The answer's cell does not run: {what}.")
     else:
-        place = Remembering(answer, params, answers) if keeps_nothing(answer.source) else InProcess(*answers)
+        alike = keeps_nothing(answer.source, getattr(answers[0], "__globals__", {}))
+        place = Remembering(answer, params, answers) if alike else InProcess(*answers)
         report = grade(card, place, params=params, seconds=PATIENCE)
     seconds = time.perf_counter() - start
     public = not answer.reads_params and _matters(card, params)

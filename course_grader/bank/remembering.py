@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
+import torch
+
 from course_grader.bank.answer_bank import BankAnswer
 from course_grader.exercises import Card
 from course_grader.judging.worked import outcome_of
 from course_grader.records import Case, Outcome
 from course_grader.worker.runners import InProcess
+
+_FIXED = frozenset({int, float, str, bool, type(None), torch.dtype})  # types of values that cannot change
 
 
 class Remembering(InProcess):
@@ -27,28 +31,49 @@ class Remembering(InProcess):
         return outcome_of(self.answer, self.params, case, partial(super().run, card, case))
 
 
+def keeps_nothing(source: str, space: Mapping[str, Any]) -> bool:
+    """Whether an answer, which has made these global variables, surely does the same on a case whatever it was asked
+    before: functions and values that cannot change, without a place to keep anything."""
+    names = _constants(source)
+    return names is not None and all(name in space and _is_fixed(space[name]) for name in names)
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether a value cannot change."""
+    return type(value) in _FIXED or (type(value) is tuple and all(map(_is_fixed, value)))
+
+
 @cache
-def keeps_nothing(source: str) -> bool:
-    """Whether an answer surely does the same on a case whatever it was asked before: functions alone, without a place
-    to keep anything."""
+def _constants(source: str) -> frozenset[str] | None:
+    """The global variables of a source whose functions have no place to keep anything but them; None where they may
+    have one."""
     tree = ast.parse(source)
-    if not all(isinstance(each, (ast.Import, ast.ImportFrom, ast.FunctionDef)) for each in tree.body):
-        return False
+    assigned = set[str]()
+    for each in tree.body:
+        match each:
+            case ast.Import() | ast.ImportFrom() | ast.FunctionDef():
+                pass
+            case ast.Assign(targets=[ast.Name(id=name)]):
+                assigned.add(name)
+            case _:
+                return None
     own, bound = {each.name for each in tree.body if isinstance(each, ast.FunctionDef)}, _bound(tree)
     for node in ast.walk(tree):
         match node:
-            case ast.FunctionDef(decorator_list=[_, *_]) | ast.Global() | ast.Nonlocal():
-                return False
+            case ast.FunctionDef(decorator_list=[first, *more]) if more or getattr(first, "id", "") != "staticmethod":
+                return None
+            case ast.Global() | ast.Nonlocal():
+                return None
             case ast.arguments(defaults=defaults, kw_defaults=keywords):
                 if not all(
                     isinstance(each, (ast.Constant, ast.UnaryOp, type(None))) for each in [*defaults, *keywords]
                 ):
-                    return False
+                    return None
             case ast.Attribute(value=ast.Name(id=name), ctx=ast.Store()) if name in own or name not in bound:
-                return False
+                return None
             case ast.Call(func=ast.Name(id="setattr" | "globals" | "vars" | "exec")):
-                return False
-    return True
+                return None
+    return frozenset(assigned)
 
 
 def _bound(tree: ast.Module) -> set[str]:

@@ -36,11 +36,10 @@ def copied(value: Any, memo: dict[int, Any] | None = None) -> Any:
         return table
     row: list[object] = []
     memo[id(value)] = row
-    row += (
-        value
-        if _ATOMS.issuperset(map(type, value))
-        else [each if type(each) in _ATOMS else copied(each, memo) for each in value]
-    )
+    if _ATOMS.issuperset(map(type, value)):
+        row += value
+    else:
+        row += [each if type(each) in _ATOMS else copied(each, memo) for each in value]
     return row
 
 

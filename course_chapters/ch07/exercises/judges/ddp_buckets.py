@@ -47,8 +47,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    spec, (nbytes,), _ = (case.per_rank or ())[0]
-    buckets = buckets_of(reversed(trained_model(spec)), nbytes)
+    _, (nbytes,), _ = (case.per_rank or ())[0]
+    buckets = buckets_of(reversed(trained_model(case)), nbytes)
     hint = f"Packed from the last parameter to the first, {len(buckets)} bucket(s) per step are enough."
     return verdicts_of(case, outcome, buckets, hint, exactly=True)
 

@@ -28,7 +28,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    trained = trained_model((case.per_rank or ())[0][0])
+    trained = trained_model(case)
     hint = "One per trained parameter and step; a shared parameter counts once."
     return verdicts_of(case, outcome, [[parameter] for parameter in reversed(trained)], hint, exactly=False)
 

@@ -101,5 +101,6 @@ def _handles_fault(results: Sequence[Mapping[str, Any]], in_a_step: int) -> Faul
     return "handles-kept", f"after {STEPS} steps, {held} handles are held. Forget them when you have waited."
 
 
-def trained_model(spec: Mapping[str, Any]) -> list[Any]:
-    return [each for each in net(spec).parameters() if each.requires_grad]
+@once_a_case
+def trained_model(case: Case) -> list[Any]:
+    return [each for each in net((case.per_rank or ())[0][0]).parameters() if each.requires_grad]

@@ -28,10 +28,12 @@ from course_chapters.ch10.exercises import numbers as ch10
 from course_chapters.ch11.exercises import numbers as ch11
 from course_chapters.ch12.exercises import numbers as ch12
 from course_chapters.ch13.exercises import numbers as ch13
+from course_chapters.ch13.hidden import bounds
 from course_chapters.ch14.exercises import numbers as ch14
 from course_chapters.ch16.exercises import numbers as ch16
 from course_chapters.ch17.exercises import numbers as ch17
 from course_lib.cluster import collectives
+from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import compute, facts, memory, running_plan, scaling_laws
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.running_plan import EXACT, GPUS, PARAMS, RING
@@ -39,7 +41,7 @@ from course_lib.estimate.units import BILLION, DAY, GB, TRILLION, bytes_text, pe
 from course_lib.folders import ROOT
 from course_lib.operate import capstone, serving
 from course_lib.parallel import planner
-from course_lib.parallel.context.costs import gather_traffic, ring_traffic
+from course_lib.parallel.context.costs import gather_traffic, ring_traffic, tokens_to_hide
 from course_lib.parallel.mesh import Mesh, axis_seconds
 from course_lib.parallel.mesh.plans import plan
 from course_lib.parallel.mesh.regimes import GRADIENT_BYTES, regime
@@ -569,14 +571,12 @@ def computing(path: Path) -> set[str]:
 def tables_with_conditions() -> dict[str, tuple[str, tuple[str, ...]]]:
     """Each table with words that the line below it must have."""
     from course_chapters.ch02 import tables as tables02
-    from course_chapters.ch13 import tables as tables13
     from course_chapters.ch16 import plots
     from course_chapters.ch17 import tables as tables17
 
     requests = f"prompts of {ch16.PROMPT:,} tokens, replies of {ch16.REPLY}"
     return {
         "sharding and checkpointing": (tables02.sharding_and_checkpointing().data, ("70.55 billion", "round 70")),
-        "loads": (tables13.regimes().data, ("16 bytes of state", "16-bit gradients", "adapters")),
         "layouts": (plots.layouts_table().data, (requests,)),
         "pools": (plots.pools_table().data, ("20 requests/s", "25 ms between tokens", "8B")),
         "serving plan": (plots.plan_table().data, (requests, f"{GPUS} H100s", "2.00 a GPU-hour")),
@@ -590,3 +590,20 @@ def test_tables_print_what_they_assume():
         below = shown.splitlines()[-1]
         assert below.startswith("*") and below.endswith("*"), name
         assert all(word in below for word in words), (name, below)
+
+
+# --- when messages are hidden
+
+
+@pytest.mark.parametrize("bandwidth", [450e9, 50e9])
+def test_the_inequalities_of_chapter_13_are_those_of_the_chapters_before(bandwidth):
+    rate, model, many = ch06.MFU * float(ch13.H100.dense_flops), facts.model("llama3-70b"), 10**6
+    bound = bounds(model, rate / bandwidth)
+    assert bound["data"] == pytest.approx(ch06.break_even_tokens(bandwidth, many), rel=1e-5)
+    assert bound["context"] == pytest.approx(tokens_to_hide(model.heads, model.kv_heads, rate, bandwidth, visible=0.5))
+    assert bound["expert"] == pytest.approx(ch12.wire_width(bandwidth))
+    gather = ring_cost(2 * model.params, many, 0.0, bandwidth).seconds / 2
+    assert gather == pytest.approx(2 * model.params * bound["sharded"] / rate, rel=1e-5)
+    sums = 2 * ring_cost(2 * model.hidden, many, 0.0, bandwidth).seconds  # of one token in one layer
+    assert sums == pytest.approx(2 * model.params / model.layers / bound["tensor"] / rate, rel=1e-5)
+    assert 2 * model.hidden / bandwidth == pytest.approx(2 * model.params / bound["pipeline"] / rate)

@@ -1,30 +1,18 @@
-"""Chapter 13's tables: levels of a cluster, loads of models, published recipes, what each knob moves, choices by
+"""Chapter 13's tables: levels of a cluster, published recipes, choices by
 deadline."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from IPython.display import Markdown
 
 from course_chapters.ch13.exercises import numbers
-from course_chapters.ch13.exercises.numbers import LLAMA_RUNS, PLAN, PLAN_SETTINGS
-from course_chapters.ch13.regimes import loads
+from course_chapters.ch13.exercises.numbers import LLAMA_RUNS
 from course_chapters.table import table
 from course_lib.estimate import roofline
 from course_lib.estimate.running_plan import LAYOUT_TEXT
-from course_lib.estimate.units import (
-    BILLION,
-    GB,
-    TRILLION,
-    bytes_text,
-    duration_text,
-    money_text,
-    number_text,
-    percent_text,
-)
+from course_lib.estimate.units import GB, TRILLION, bytes_text, duration_text, money_text, number_text, percent_text
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, crossed, network
-from course_lib.parallel.mesh.plans import plan
-from course_lib.parallel.mesh.regimes import ASSUMES
 from course_lib.parallel.planner.advice import CAUSES, degrees
 
 
@@ -64,23 +52,6 @@ def wires(mesh: Mesh, cluster: str) -> Markdown:
     return table(rows)
 
 
-def regimes(sizes: Iterable[float] = (1, 7, 70, 405), devices: int = numbers.REGIME_GPUS) -> Markdown:
-    """The three loads of models of these billions of parameters, trained on 15 T tokens by this many H100s in 60
-    days."""
-    rows = []
-    for size in sizes:
-        found = loads(
-            size * BILLION, numbers.TOKENS, "H100 SXM", devices, 400, numbers.REGIME_DAYS, numbers.REGIME_STEP
-        )
-        named = zip(("memory", "compute", "bandwidth"), found.loads, strict=True)
-        rows.append(
-            {"model": f"{size}B"}
-            | {axis: number_text(load) for axis, load in named}
-            | {"above its budget": ", ".join(found.exceeded) or "nothing"}
-        )
-    return table(rows, f"{ASSUMES}.")
-
-
 def recipes() -> Markdown:
     """Llama 3 405B's published layouts, with what follows from them."""
     rows = []
@@ -98,42 +69,6 @@ def recipes() -> Markdown:
             }
         )
     return table(rows)
-
-
-def knobs() -> Markdown:
-    """What doubling one knob of the plan does to memory, to seconds of a step and to each part, dp making room."""
-    base = numbers.planned()
-    turned: Mapping[str, Mapping[str, object]] = {
-        "tp: 8 → 4": {"tp": 4},
-        "pp: 4 → 8": {"pp": 8},
-        "cp: 1 → 2": {"cp": 2},
-        "ZeRO-1 → 3": {"zero": 3},
-        "recompute all": {"recompute": "full"},
-        "micro-batch: 1 → 2": {"micro": 2},
-        "batch × 2": {"sequences": 2 * PLAN_SETTINGS["sequences"]},
-        "chunks: 1 → 5": {"virtual": 5},
-    }
-    rows = []
-    for name, change in turned.items():
-        one = plan(PLAN, numbers.GPUS, **{**PLAN_SETTINGS, **change})
-        rate = base.seconds / base.tokens
-        rows.append(
-            {
-                "knob": name,
-                "state": _times(one.state, base.state),
-                "activations": _times(one.held["activations"], base.held["activations"]),
-                **{f"{axis} bytes": _times(one.sent[axis], base.sent[axis]) for axis in ("tp", "pp", "dp")},
-                "bubble": _times(one.parts["bubble"] / one.seconds, base.parts["bubble"] / base.seconds),
-                "seconds a token": _times(one.seconds / one.tokens, rate),
-            }
-        )
-    return table(rows)
-
-
-def _times(new: float, old: float) -> str:
-    if old == 0:
-        return "–" if new == 0 else f"0 → {bytes_text(new)}"
-    return "=" if abs(new / old - 1) < 0.005 else f"× {number_text(new / old, 2)}"
 
 
 def best(plans: Sequence[planner.Plan], tokens: float) -> Markdown:

@@ -65,11 +65,6 @@ def test_number_formats_are_a_point_of_the_trade_off():
     assert narrow.seconds == pytest.approx(mixed.seconds / 2, rel=0.01), "its gradients travel in 16 bits, not in 32"
 
 
-def test_five_chunks_send_over_every_border_between_them():
-    row = next(line for line in tables.knobs().data.splitlines() if "chunks: 1 → 5" in line)
-    assert f"× {(4 * 5 - 1) / (4 - 1):.1f}" in row
-
-
 def test_the_step_of_sharded_groups_is_computed_at_the_rate_that_the_page_names():
     computing = 6 * 405.853e9 * 16 * 2**20 / 16_384 / 794.5e12
     assert numbers.NUMBERS["hsdp_computing"]() == f"{computing:.2f} s" == "3.14 s"

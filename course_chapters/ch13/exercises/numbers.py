@@ -6,14 +6,15 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from course_chapters.ch13.hidden import bounds
 from course_chapters.running_example import BATCH, DEADLINE, GPUS, MFU, SEQ, TOKENS, opening, reading
-from course_lib.cluster.collectives import ring_cost
 from course_lib.estimate import facts, memory, roofline
 from course_lib.estimate.facts import collectives as measured
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.running_plan import LAYOUT, MICROBATCHES, SEQUENCES, SHARDED
 from course_lib.estimate.running_plan import MODEL as PLAN
 from course_lib.estimate.units import BILLION, DAY, GB, bytes_text, duration_text, number_text, percent_text, rate_text
+from course_lib.messages import count_text
 from course_lib.parallel import planner
 from course_lib.parallel.mesh import Mesh, axis_seconds, network
 from course_lib.parallel.mesh.plans import Plan, plan
@@ -37,7 +38,7 @@ SWAPPED = {"dp": 8, "tp": 8}  # the mesh whose axes are swapped in the placement
 WIDE_TP = 16  # ranks of a tensor-parallel group over two servers
 MEASURED = measured.series("H100 nodes")[-1]
 GRADIENT = planner.Software().grad_bytes
-REGIME_GPUS, REGIME_DAYS, REGIME_STEP = 16_384, 60, 10  # of the table of loads: GPUs, days, seconds of a step
+REGIME_DAYS, REGIME_STEP = 60, 10  # budgets with which the cube opens: days of a run, seconds of a step
 SMALL_GPUS, MANY_GPUS = 8, 128  # of the explorer's presets
 
 
@@ -124,9 +125,24 @@ def _smallest_power(convention: str) -> str:
     return str(size)
 
 
-def _measured_load() -> float:
-    """The load on bandwidth of the table's largest model, at the rate of the longest ring that was measured."""
-    return ring_cost(WIDTH * 405 * BILLION, REGIME_GPUS, 0.0, float(MEASURED.bus_bandwidth)).seconds / REGIME_STEP
+def _reach(wire: str) -> float:
+    """FLOPs that an H100 computes, at its best measured rate, while one byte crosses its link or its adapter."""
+    return float(H100.matmul_flops) / float(H100.link_one_way if wire == "link" else H100.network_one_way)
+
+
+_BOUND = {
+    "data": lambda bound: f"{math.ceil(bound):,} tokens",
+    "sharded": lambda bound: f"{math.ceil(bound):,} tokens",
+    "tensor": lambda bound: count_text(math.floor(bound), "rank"),
+    "pipeline": lambda bound: count_text(math.floor(bound), "stage"),
+    "context": lambda bound: f"{math.ceil(bound):,} tokens",
+    "expert": lambda bound: f"width {math.ceil(bound):,}",
+}
+
+
+def hidden(axis: str, wire: str) -> str:
+    """The bound of an axis for the plan's model over "link" or "network", as the table of inequalities prints it."""
+    return _BOUND[axis](bounds(facts.model(PLAN), _reach(wire))[axis])
 
 
 def _gb(nbytes: float) -> str:
@@ -159,9 +175,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "drop": lambda: number_text(float(H100.link_one_way) / float(H100.network_one_way)),
     "printed_drop": lambda: number_text(float(H100.link_both_ways) / float(H100.network_one_way)),
     "server_adapters": lambda: _gb(8 * float(H100.network_one_way)),
-    "oversubscription": lambda: f"{roofline.levels('Llama 3 cluster')[-1].oversubscription:g} : 1",
-    "cluster_gpus": lambda: f"{roofline.levels('Llama 3 cluster')[-1].devices:,}",
-    "pod_gpus": lambda: f"{roofline.levels('Llama 3 cluster')[-2].devices:,}",
     # placement
     "right_seconds": lambda: duration_text(sum(swapped("dp tp").values())),
     "wrong_seconds": lambda: duration_text(sum(swapped("tp dp").values())),
@@ -178,10 +191,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "llama_tp": lambda: f"{LONG.tp:g}",
     "llama_sequences": lambda: f"{LONG.batch_tokens / LONG.seq_len:g}",
     "llama_each": lambda: f"{LONG.batch_tokens / LONG.seq_len / LONG.dp:g}",
-    "printed_dp": lambda: f"{roofline.levels('Llama 3 cluster')[-1].devices / (LONG.tp * LONG.pp):g}",
-    "llama_layers": lambda: str(LARGE.layers),
-    "llama_wrong_product": lambda: f"{LONG.devices / (LONG.tp * LONG.tp * LONG.pp):g}",
-    "llama_right_product": lambda: f"{LONG.devices / (LONG.tp * LONG.pp):g}",
     "small_group": lambda: _state(LARGE.params, "B", SMALL_GPUS),
     "small_group_12": lambda: _state(LARGE.params, "A", SMALL_GPUS),
     "least_group": lambda: _smallest_power("B"),
@@ -200,12 +209,15 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "preset_7b_fsdp_16": lambda: _state(7 * BILLION, "B", SMALL_GPUS),
     "preset_128": lambda: _state(LARGE.params, "A", MANY_GPUS),
     "preset_128_16": lambda: _state(LARGE.params, "B", MANY_GPUS),
-    "regime_gpus": lambda: f"{REGIME_GPUS:,} H100s",
     "regime_days": lambda: f"{REGIME_DAYS} days",
     "regime_mfu": lambda: percent_text(MFU),
     "regime_step": lambda: duration_text(REGIME_STEP),
-    "regime_measured": lambda: number_text(_measured_load(), 2),
-    "regime_times": lambda: f"{REGIME_GPUS // GPUS}",
+    **{f"reach_{wire}": lambda wire=wire: f"{_reach(wire):,.0f} FLOPs" for wire in ("link", "network")},
+    **{
+        f"hide_{axis}_{wire}": lambda axis=axis, wire=wire: hidden(axis, wire)
+        for axis in _BOUND
+        for wire in ("link", "network")
+    },
     # the plan
     "plan_step": lambda: duration_text(planned().seconds),
     "plan_memory": lambda: bytes_text(planned().memory),

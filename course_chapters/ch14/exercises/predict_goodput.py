@@ -25,7 +25,6 @@ is done twice, and to restarts. `lost_interval()` returns `(low, high)` in perce
 `low`. You earn the points for committing, not for being right.""",
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,
-    kind="more",
     hints=(
         "Each failure costs one restart. What share of the time between two failures is that?",
         "At the best interval, saves and repeated work cost about the same. Each is about the root of save / (2 · "

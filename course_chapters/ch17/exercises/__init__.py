@@ -9,15 +9,15 @@ CARDS = gather(
     "first-remedy",
     "parallelism-table",
     "one-sentence",
-    "two-that-fight",
-    "pareto-front",
-    "predict-slower-wire",
     "plan-rubric",
     "capstone-plan",
+    "two-that-fight",
+    "accumulate-in-stages",
+    "pareto-front",
+    "predict-slower-wire",
     "sturdiest-plan",
     "diagnosis-exam",
     "audit-synthesis",
-    "accumulate-in-stages",
 )
 
 __all__ = ["CARDS", "DRILLS", "NUMBERS"]

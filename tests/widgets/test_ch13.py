@@ -26,7 +26,7 @@ def test_a_preset_moves_all_controls_and_what_cannot_be_is_said():
     explorer = ch13_plans.strategy("7B on 8 GPUs")
     assert "does not fit" in explorer.page()[1]
     ch13_plans.apply(explorer, "405B on 128 GPUs")
-    assert "fits: 60.8 GB of 84.8 GB; 4 replicas of 32 GPUs" in explorer.page()[1] and explorer.setting["tp"] == 8
+    assert "fits: 60.8 GB of 80 GB; 4 replicas of 32 GPUs" in explorer.page()[1] and explorer.setting["tp"] == 8
     explorer.set(gpus=1)
     assert "Not possible" in explorer.page()[1] and "that fit are 32" in explorer.page()[1]
 

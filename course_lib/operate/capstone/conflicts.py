@@ -62,7 +62,7 @@ def _job(
 
 
 def _cluster(gpus: int = MANY) -> planner.Cluster:
-    return planner.cluster("H100 SXM", gpus)
+    return planner.printed_cluster("H100 SXM", gpus)
 
 
 def _part(name: str, layout: Layout, recompute: str = "none", model: str = running_plan.MODEL) -> float:

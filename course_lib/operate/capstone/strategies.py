@@ -106,7 +106,7 @@ def parallelisms(gpus: int = 8, seq: int = 8192, device: str = "H100 SXM") -> li
 def _row(name: str, layout: Layout, seq: int, device: str) -> Parallelism:
     model = MIXTURE if name == "EP" else DENSE
     gpus = int(layout.ranks)
-    cluster = planner.cluster(device, gpus)
+    cluster = planner.printed_cluster(device, gpus)
     job = planner.Job(model=model, seq=seq, sequences=gpus, software=planner.TAUGHT)
     peak = stage_peak(job.shape, 1, seq, layout, stage=0, convention=STATE, kernels="flash", dropout=False)
     sent = float(sum(planner.traffic(job, layout, gradient=WIDTH).values()))

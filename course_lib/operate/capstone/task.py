@@ -67,7 +67,7 @@ class Task:
 
 @cache
 def _cluster(device: str, gpus: int) -> planner.Cluster:
-    return planner.cluster(device, gpus)
+    return planner.printed_cluster(device, gpus)
 
 
 COURSE = Task()

@@ -114,7 +114,7 @@ def plan(
     copies = state_convention(convention)
     software = replace(planner.TAUGHT, grad_bytes=copies.main_grads or copies.grads)  # what ranks add up
     job = planner.Job(model=model, seq=seq, sequences=sequences, recompute=recompute, software=software)
-    cluster = planner.cluster(device, gpus)
+    cluster = planner.printed_cluster(device, gpus)
     if adapter is not None:
         share = require("adapter", adapter, "bytes/s") / network(device).levels[-1].bandwidth
         cluster = replace(cluster, across=planner.Wire(cluster.across.latency, cluster.across.bandwidth * share))

@@ -16,7 +16,7 @@ from course_lib.parallel.planner.advice import (
     verdict,
 )
 from course_lib.parallel.planner.cluster import Cluster, Wire
-from course_lib.parallel.planner.clusters import cluster, names
+from course_lib.parallel.planner.clusters import cluster, names, printed_cluster
 from course_lib.parallel.planner.commands import FRAMEWORKS, command
 from course_lib.parallel.planner.estimating import (
     Estimate,
@@ -70,6 +70,7 @@ __all__ = [
     "one_of",
     "pareto",
     "peak_memory",
+    "printed_cluster",
     "published",
     "search",
     "step_time",

@@ -6,6 +6,7 @@ The shares are in `facts/data/clusters.csv` with their conditions. They belong t
 import difflib
 import math
 import re
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -125,6 +126,13 @@ def _row(name: str, count: int | None) -> dict[str, str]:
         f"The nearest with such runs is {nearest['device']} ({facts.device(nearest['device']).memory.text}): "
         f"{_example(nearest, count or 64)}."
     )
+
+
+def printed_cluster(of: str, gpus: int | None = None) -> Cluster:
+    """The same with the memory that a data sheet prints, which the chapters count since 01: an H100's 80 GB, not the 85
+    that CUDA reports."""
+    found = cluster(of, gpus)
+    return replace(found, memory=float(facts.device(found.device).memory))
 
 
 def _distance(one: Any, other: Any) -> float:

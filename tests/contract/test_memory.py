@@ -44,7 +44,6 @@ FREE = {  # arguments on which no result depends, that follow from others, or of
     "overflow-everywhere": "agreed_step scale, agreed_step rate",
     "tolerance-design": "is_close magnitude",
     "block-scaled": "quantize_blocks round_e4m3",
-    "hierarchical-bytes": "hierarchical_all_reduce per_node",
     "name-the-algorithm": "name_algorithm nbytes",
     "alpha-beta-fit": "fit sizes",
     "average-gradients": "average_gradients grads",
@@ -90,4 +89,4 @@ def test_an_answer_that_forgets_an_argument_is_found_out(card: Card) -> None:
         for at, argument in list(enumerate(names))[first:]:
             source = answer.source + FORGETS.format(name=name, forgotten=at)
             report = graded(card.id, *functions(replace(answer, source=source), card.params), params=card.params)
-            assert report.passed == (f"{name} {argument}" in FREE.get(card.id, "").split(", ")), argument
+            assert not report.passed or f"{name} {argument}" in FREE.get(card.id, "").split(", "), argument

@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from course_grader import exercises
 from course_grader.dependencies import _course_cell, _imported
 from course_grader.openings import OPENING, written_out
 from course_grader.worker.imports import imports_of
@@ -116,3 +117,17 @@ def test_a_star_import_of_anything_else_stays_what_it_is():
         if isinstance(node, ast.Import | ast.ImportFrom)
         for alias in node.names
     }
+
+
+@each_released
+def test_the_core_is_one_run_and_the_further_sections_follow_it(chapter):
+    """Core exercises stand before "That was the core", all others after it; its links lead to headings below it."""
+    cells = nbformat.read(RELEASED[chapter], as_version=4).cells
+    done = [cell.id for cell in cells].index(f"c{chapter}-core-done")
+    kinds = {card.id: card.kind for card in exercises.cards(chapter)}
+    before, after = ([kinds[cell.id] for cell in part if cell.id in kinds] for part in (cells[:done], cells[done:]))
+    assert set(before) == {"core"} and set(after) == {"more"}
+    below = "\n".join(cell.source for cell in cells[done + 1 :] if cell.cell_type == "markdown")
+    headings = {line.lstrip("#").strip().replace(" ", "-") for line in below.splitlines() if line.startswith("#")}
+    links = set(re.findall(r"\]\(#([^)]+)\)", cells[done].source))
+    assert cells[done].source.startswith("## That was the core\n") and links and links <= headings

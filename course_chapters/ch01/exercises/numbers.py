@@ -21,10 +21,8 @@ from course_lib.estimate.units import (
 
 H100, SHAPE = facts.device("H100 SXM"), facts.model("llama3-70b")
 LLAMA = facts.run("Llama 3.1 405B")
-GPT3 = facts.run("GPT-3 175B")
 PALM = facts.run("PaLM 540B")
 MTNLG = facts.run("MT-NLG 530B")
-LLAMA_CLUSTER = 24576  # H100s in the claim that the chapter audits; the run used fewer
 TENSOR_WAYS = 8  # GPUs that share a layer in the table of costs: those of one server
 ROUND_PEAK, ROUND_MFU = 1 * PFLOP, MFU  # the round numbers of the claims that the chapter audits
 
@@ -173,10 +171,6 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "years_round": lambda: duration_text(_seconds(ROUND_PEAK, ROUND_MFU)),
     "years_sheet": lambda: duration_text(_seconds(H100.dense_flops, ROUND_MFU)),
     "years_64": lambda: duration_text(_seconds(H100.dense_flops, ROUND_MFU, GPUS)),
-    "gpt3_flops": lambda: f"{number_text(compute.train_flops(GPT3.params, GPT3.tokens))} FLOP",
-    "gpt3_seconds": lambda: f"{number_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops))} seconds",
-    "gpt3_dense": lambda: duration_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.dense_flops)),
-    "gpt3_sparse": lambda: duration_text(compute.train_seconds(GPT3.params, GPT3.tokens, H100.sparse_flops)),
     # utilization
     "palm_mfu": lambda: percent_text(PALM.mfu),
     "palm_hfu": lambda: percent_text(PALM.hfu),
@@ -202,19 +196,8 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "waste_half": lambda: percent_text(compute.wasted_fraction(ROUND_MFU, 0.5)),
     "achievable": lambda: percent_text(0.5),
     # Llama 3 405B
-    "llama_cluster": lambda: f"{LLAMA_CLUSTER:,} H100s",
-    "llama_days_peak": lambda: duration_text(
-        compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, 1.0, LLAMA_CLUSTER)
-    ),
-    "llama_days_mfu": lambda: duration_text(
-        compute.train_seconds(LLAMA.params, TOKENS, H100.dense_flops, ROUND_MFU, LLAMA_CLUSTER)
-    ),
     "llama_days_flops": lambda: duration_text(LLAMA.train_flops / (LLAMA.devices * H100.dense_flops * LLAMA.mfu), 2),
     "llama_days_hours": lambda: duration_text(LLAMA.device_hours / LLAMA.devices * HOUR),
-    "llama_snapshot": lambda: f"{LLAMA.snapshot_days:.0f} days",
-    "llama_mfu_54": lambda: percent_text(
-        LLAMA.train_flops / (LLAMA.devices * H100.dense_flops * LLAMA.snapshot_days * DAY), 2
-    ),
     # the plan, and what comes next
     "plan_tokens": lambda: (
         f"{number_text(GPUS * DEADLINE * H100.dense_flops * ROUND_MFU / (compute.TRAIN * PARAMS))} tokens"

@@ -9,16 +9,16 @@ CARDS = gather(
     "lost-update",
     "round-to-format",
     "predict-lost",
+    "loss-scaler",
+    "mixed-precision-step",
     "stochastic-rounding",
     "decay-that-never-happens",
     "kahan-weights",
-    "loss-scaler",
     "overflow-everywhere",
     "average-in-fp16",
     "tolerance-design",
     "online-softmax",
     "block-scaled",
-    "mixed-precision-step",
     "audit-precision",
 )
 

@@ -220,7 +220,6 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     },
     # the plan
     "plan_step": lambda: duration_text(planned().seconds),
-    "plan_memory": lambda: bytes_text(planned().memory),
     "plan_mfu": lambda: percent_text(planned().mfu),
     "plan_attention_mfu": lambda: percent_text(planned().attention_mfu),
     "plan_tp_again": lambda: bytes_text(regathered()),
@@ -236,9 +235,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "plan_bubble": lambda: percent_text(planned().parts["bubble"] / planned().seconds),
     "equal_idle": lambda: percent_text(idle(LAYOUT["pp"], MICROBATCHES)),
     "plan_run": lambda: f"{TOKENS / planned().tokens * planned().seconds / DAY:,.0f} days",
-    "plan_published": lambda: percent_text(float(LLAMA_RUNS[1].mfu)),
     "fsdp_again": lambda: percent_text(only_sharded().parts["recompute"] / only_sharded().seconds),
     "fsdp_step": lambda: duration_text(only_sharded().seconds),
-    "fsdp_memory": lambda: bytes_text(only_sharded().memory),
     "reading": lambda: reading("llama3-2024", "megatron-2021", "fsdp-2023", "scaling-book"),
 }

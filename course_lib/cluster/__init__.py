@@ -6,6 +6,8 @@
     run = simulate(token, ranks=8)
     run.results[3], run.meter.bytes_sent[3], run.seconds, run.show()
 
+The function may use `torch.distributed` as well: its group is there from the start (`torch_world`).
+
 Every run checks tensors in flight. Between `isend`, `irecv` or an asynchronous collective and its `wait()`, a tensor
 that is sent must not be written, and a tensor that is filled must be neither read nor written. Every such call must be
 waited for. If a run breaks this rule, `simulate` raises `InFlight` at its end, with the call, the tensor and both

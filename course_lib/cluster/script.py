@@ -19,6 +19,7 @@ from course_lib.cluster.comm import Comm
 from course_lib.cluster.endpoint import endpoint, here
 from course_lib.cluster.run import Run
 from course_lib.cluster.simulation import attempt
+from course_lib.cluster.source_lines import standing_of
 from course_lib.cluster.topology import Topology
 
 
@@ -38,16 +39,9 @@ def run_script(
     file = Path(path).resolve()
     code = compile(file.read_bytes(), str(file), "exec")
     per_node = (topology or Topology()).levels[0].ranks or ranks
-    with _process(file, arguments):
-        return attempt(
-            _rank,
-            ranks,
-            (_Script(file, code, min(per_node, ranks)),),
-            topology=topology,
-            timeout=timeout,
-            capture=capture,
-            account=True,
-        )
+    script = _Script(file, code, min(per_node, ranks))
+    with _process(script, arguments):
+        return attempt(_rank, ranks, (script,), topology=topology, timeout=timeout, capture=capture, account=True)
 
 
 class _Script:
@@ -55,9 +49,20 @@ class _Script:
 
     def __init__(self, file: Path, code: CodeType, per_node: int) -> None:
         self.file, self.code, self.per_node = file, code, per_node
+        self.before = frozenset(sys.modules)
 
     def __deepcopy__(self, memo: object) -> _Script:
         return self
+
+
+def _beside(script: _Script) -> dict[str, ModuleType]:
+    """The modules that the script's run has loaded from its folder, without those of the course and of libraries."""
+    folder, found = f"{script.file.parent}{os.sep}", {}
+    for name, module in list(sys.modules.items()):
+        file = str(getattr(module, "__file__", None))
+        if file.startswith(folder) and name not in script.before and standing_of(file) == 2:
+            found[name] = module
+    return found
 
 
 class _View:
@@ -77,7 +82,7 @@ class _View:
             "MASTER_PORT": "29500",
             "TORCHELASTIC_RUN_ID": "metered",
         }
-        self._folder, self._own, self._count = f"{script.file.parent}{os.sep}", dict[str, ModuleType](), 0
+        self._script, self._own, self._count = script, dict[str, ModuleType](), 0
         end = endpoint()
         self._paused, self._resumed = end.paused, end.resumed
         end.paused, end.resumed = self._leave, self._enter  # type: ignore[method-assign]
@@ -95,9 +100,7 @@ class _View:
 
     def _leave(self) -> None:
         if len(sys.modules) != self._count:
-            files = [(name, str(getattr(module, "__file__", None))) for name, module in list(sys.modules.items())]
-            own = [name for name, file in files if file.startswith(self._folder) and "site-packages" not in file]
-            self._own = {name: sys.modules[name] for name in own if name != "__main__"}
+            self._own = _beside(self._script)
         for name in self._own:
             sys.modules.pop(name, None)
         self._paused()
@@ -114,28 +117,26 @@ def _rank(comm: Comm, script: _Script) -> None:
 
 
 @contextmanager
-def _process(file: Path, arguments: Sequence[str]) -> Iterator[None]:
+def _process(script: _Script, arguments: Sequence[str]) -> Iterator[None]:
     """The process as the script finds it, and as it was afterwards."""
     global _watching
     if not _watching:
         sys.addaudithook(_refuse_forks)
         _watching = True
-    kept = dict(os.environ), sys.argv, list(sys.path), dict(sys.modules)
+    kept = dict(os.environ), sys.argv, list(sys.path), sys.modules["__main__"]
     config: dict[str, object] = multiprocessing.current_process().__dict__["_config"]
     was = config.get("daemon")
     config["daemon"] = True  # multiprocessing then starts no process, by whatever method
-    sys.argv, sys.path[:0] = [str(file), *arguments], [str(file.parent)]
+    sys.argv, sys.path[:0] = [str(script.file), *arguments], [str(script.file.parent)]
     try:
         yield
     finally:
         os.environ.clear()
         os.environ.update(kept[0])
         sys.argv, sys.path[:] = kept[1], kept[2]
-        beside = f"{file.parent}{os.sep}"
-        for name, module in list(sys.modules.items()):
-            if name not in kept[3] and str(getattr(module, "__file__", None)).startswith(beside):
-                del sys.modules[name]
-        sys.modules["__main__"] = kept[3]["__main__"]
+        for name in _beside(script):
+            del sys.modules[name]
+        sys.modules["__main__"] = kept[3]
         config["daemon"] = was
 
 

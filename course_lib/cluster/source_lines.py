@@ -19,13 +19,15 @@ _rank: dict[types.CodeType, int] = {}  # what `standing` has found
 def standing(code: types.CodeType) -> int:
     """Whose code it is: 2 the learner's, 1 the course library's, 0 this package's, torch's or the standard
     library's."""
-    name = code.co_filename
-    if name.startswith(_CLUSTER) or "site-packages" in name or name.startswith((_STDLIB, "<frozen")):
-        value = 0
-    else:
-        value = 1 if name.startswith(OURS) else 2
-    _rank[code] = value
+    value = _rank[code] = standing_of(code.co_filename)
     return value
+
+
+def standing_of(file: str) -> int:
+    """The same by the name of a file."""
+    if file.startswith(_CLUSTER) or "site-packages" in file or file.startswith((_STDLIB, "<frozen")):
+        return 0
+    return 1 if file.startswith(OURS) else 2
 
 
 def caller_line() -> tuple[str, int]:

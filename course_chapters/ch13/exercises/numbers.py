@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from course_chapters.ch13.hidden import bounds
@@ -212,12 +212,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "regime_days": lambda: f"{REGIME_DAYS} days",
     "regime_mfu": lambda: percent_text(MFU),
     "regime_step": lambda: duration_text(REGIME_STEP),
-    **{f"reach_{wire}": lambda wire=wire: f"{_reach(wire):,.0f} FLOPs" for wire in ("link", "network")},
-    **{
-        f"hide_{axis}_{wire}": lambda axis=axis, wire=wire: hidden(axis, wire)
-        for axis in _BOUND
-        for wire in ("link", "network")
-    },
+    "reach_link": lambda: f"{_reach('link'):,.0f} FLOPs",
+    "reach_network": lambda: f"{_reach('network'):,.0f} FLOPs",
+    **{f"hide_{axis}_{wire}": partial(hidden, axis, wire) for axis in _BOUND for wire in ("link", "network")},
     # the plan
     "plan_step": lambda: duration_text(planned().seconds),
     "plan_mfu": lambda: percent_text(planned().mfu),

@@ -15,6 +15,7 @@ _IMAGE = re.compile(r'src="data:image/(svg\+xml|png);base64,([^"]+)"')
 _THEME = re.compile(r"<style>\[data-jp-theme-light=[^<]*</style>")
 _CHAPTER = re.compile(r"(?:\.\./)(?P<folder>\d\d_\w+)/(?P=folder)\.ipynb")
 _FIGURE = re.compile(r"\]\(figures/")
+_SECTION = re.compile(r"(?<=\]\(#)[^)]+")  # a heading as JupyterLab names it; MyST drops signs and capitals
 
 
 def page_of(book: Any, folder: str, static: Path, repository: str = "") -> Any:
@@ -33,6 +34,7 @@ def page_of(book: Any, folder: str, static: Path, repository: str = "") -> Any:
                 title, _, rest = cell.source.partition("\n")
                 cell.source = f"{title}\n\n{open_line(repository, folder)}\n{rest}"
             cell.source = _FIGURE.sub(f"]({folder}/figures/", cell.source)
+            cell.source = _SECTION.sub(lambda found: re.sub(r"[^\w-]", "", found[0].lower()), cell.source)
         else:
             cell.outputs = [_output(each, static) for each in cell.outputs if _stays(each)]
         if graded.get("solution"):

@@ -85,13 +85,9 @@ It has {{count:int}} rows and begins:
 {{shown}}
 ```
 
-`peak(log)` returns `(bytes, time, kind)`:
-
-- `bytes`: the most bytes alive at any moment;
-- `time`: the **first** time at which that many were alive;
-- `kind`: the kind that held most of them, all blocks of a kind together.
-
-Nothing was alive before the log began. All numbers must be exact.""",
+`peak(log)` returns `(bytes, time, kind)`: the most bytes alive at any moment, the **first** time at which that many
+were alive, and the kind that held most of them, all blocks of a kind together. Nothing was alive before the log began.
+All numbers must be exact.""",
     hints=(
         "If you saw only the last row of the log, how many bytes would be alive?",
         "Go through the moments in order and keep the bytes alive of each kind. Whenever the total exceeds all "

@@ -22,9 +22,8 @@ A step calls `loss.backward()`, in which your hooks start an all-reduce as each 
 - **Overlap.** Each parameter's all-reduce starts in the backward pass and is waited for in `finish`. Only the last
   gradient's all-reduce is exposed.
 - **Once.** One all-reduce per trained parameter and step. Every loss uses all trained parameters. A parameter can be
-  frozen (`requires_grad` is False and `.grad` stays None), and two layers can share one.
+  frozen (`requires_grad` is False and `.grad` stays None), and two layers can share one. No handle is kept for later.
 - **In flight.** A tensor that is being reduced is neither read nor written.
-- **Many steps.** No handle of an earlier step is kept.
 
 `parameter.register_post_accumulate_grad_hook(hook)` calls `hook(parameter)` when `parameter.grad` is complete.""",
     **Worth(points=12, minutes=25, difficulty=4, importance=5),

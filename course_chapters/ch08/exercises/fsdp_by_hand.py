@@ -18,23 +18,21 @@ CARD = Card(
     id="fsdp-by-hand",
     chapter="08",
     title="Gather, compute, free",
-    text="""Write one step of FSDP by hand, so that no rank ever holds more than two units whole. A model is a stack of
-units; the weights of a unit form one flat row, which is padded with zeros to a multiple of N and cut into N equal
-parts: {{holds}}. Ranks have different inputs and average their gradients.
+    text="""Write `sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)`, one step of FSDP in
+which no rank holds more than two units whole. A model is a stack of units. The weights of a unit form one flat row,
+padded with zeros to a multiple of N and cut into N equal parts: {{holds}}. Ranks have different inputs and average
+their gradients.
 
-- Write `sharded_step(comm, shards, counts, forward, backward, loss, x, reshard=True)`.
 - `shards[u]` is this rank's part of unit u; `counts[u]` is the unit's number of weights, without padding.
 - `forward(u, weights, x)` runs unit u on x, with its flat row of `counts[u]` weights. `loss(y)` returns the gradient of
   the last output y. `backward(u, weights, x, grad)`, of the unit's input and its output's gradient, returns
   `(gradient of x, flat gradient of the weights)`.
-- Return a list with **this rank's part of each unit's mean gradient**, in the shape of `shards[u]`, with zeros as
-  padding.
+- Return a list with **this rank's part of each unit's mean gradient**, reduced unit by unit, in the shape of
+  `shards[u]`, with zeros as padding.
 - Gather a unit's weights for the forward pass and **again** for the backward pass; only the last unit may keep them in
   between. With `reshard=False`, keep every row from the forward pass to its unit's backward pass, and gather it once.
-- Reduce the gradients to parts unit by unit.
 - **Memory.** At most two units' weights and two units' gradients are whole on a rank at any time, so only the next unit
-  may be gathered ahead. The check fills the previous unit's row with NaN when another unit computes, if the row still
-  exists.""",
+  may be gathered ahead. When another unit computes, the check fills the rest of the previous row with NaN.""",
     **Worth(points=14, minutes=30, difficulty=4, importance=5),
     hints=(
         "Follow one unit through the step. When are its weights needed? What else from the forward pass does its "

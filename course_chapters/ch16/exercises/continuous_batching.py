@@ -19,14 +19,11 @@ CARD = Card(
     text="""Requests join and leave a running batch at every iteration. Write
 `plan(running, waiting, budget, free, size)`, which decides what the next iteration computes.
 
-- A request is `(id, tokens, cached)`: `tokens` are known so far, prompt and answer, and `cached` of them have their
-  keys and values in pages of `size` tokens. At least one is missing. Waiting requests have `cached` = 0. Both lists are
-  in the order of arrival.
+- A request is `(id, tokens, cached)`: `tokens` are known so far, prompt and answer, and `cached` of them have keys and
+  values in pages of `size` tokens: not all, and none while it waits. Both lists are in the order of arrival.
 - `budget` is the most tokens that one iteration computes, `free` the number of free pages.
 - Return `(run, preempted)`: a dictionary from id to the number of tokens to compute, and the list of the ids that lose
   their pages, in the order in which they lose them.
-
-Rules:
 
 1. Running requests come first, in order, while budget is left. {{means}} A request that gets no tokens keeps its pages
    and is not in `run`.

@@ -16,8 +16,7 @@ CARD = Card(
     id="parallelism-table",
     chapter="17",
     title="The table of parallelisms, in bytes",
-    text="""Fill the table that every lesson prints in words, for one step on `ranks` GPUs that all serve **one**
-strategy. Write three functions:
+    text="""Fill the table of parallelisms for a step on `ranks` GPUs serving **one** strategy. Write three functions:
 
 - `sent(model, ranks)`: the bytes that one GPU sends, as a dictionary with `dp`, `fsdp`, `tp`, `pp`, `cp`.
 - `state(model, ranks)`: the bytes of state that one GPU holds, with the same keys.
@@ -28,13 +27,12 @@ strategy. Write three functions:
 step, all GPUs together). Numbers on the wire have 2 bytes, state has 16 per parameter. With n ranks, a ring all-gather
 or reduce-scatter of S bytes sends (n − 1) / n · S, an all-reduce twice that.
 
-- **dp** all-reduces the gradients. **fsdp** cuts the state; its weights are {{means}}; its gradients are
-  reduce-scattered.
+- **dp** all-reduces the gradients. **fsdp** cuts the state, reduce-scatters the gradients, and its weights
+  are {{means}}.
 - **tp** cuts every matrix. Each layer all-reduces the activations of all tokens (tokens × hidden) four times.
-- **pp**: take a stage in the middle of `ranks` stages: all tokens' activations go forward once, a gradient of the same
-  size back once; with one rank, nothing is sent.
+- **pp**: a middle stage sends all tokens' activations forward and an equal gradient back; one rank sends nothing.
 - **cp** cuts the sequence. Each layer gathers the keys and values of all tokens twice, and reduce-scatters their
-  gradients once. All ranks hold all weights, so their gradients are all-reduced too.""",
+  gradients once. The gradients of all weights are all-reduced, too.""",
     **Worth(points=10, minutes=20, difficulty=3, importance=5),
     hints=(
         "Which strategies send a number of bytes that depends on the tokens, and which on the parameters?",

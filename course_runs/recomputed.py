@@ -8,13 +8,17 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from course_lib.estimate.facts import device, torch_release
-from course_runs import predict, sizes
+from course_runs import sizes
 from course_runs.evidence import Evidence
 from course_runs.gate import Gate
 from course_runs.layouts import RunLayout
 from course_runs.preflight import fact_name
+
+if TYPE_CHECKING:
+    from course_runs import predict
 
 FOLLOWS = 1e-6  # relative
 GUESS = 1.0  # nats that a new model's first loss may be from that of equal chances, ln V
@@ -32,6 +36,8 @@ CALLS = {  # axis -> calls that serve it; every run sums its loss
 
 def job_of(content: Evidence) -> predict.Job | None:
     """The job that a training's setup describes; None for a size that the course does not have."""
+    from course_runs import predict  # loads torch, which cards do without
+
     setup = content["setup"]
     if setup["size"] not in sizes.SIZES:
         return None
@@ -73,6 +79,8 @@ def train_gates(content: Evidence) -> Iterator[Gate]:
 
 def _predictions(content: Evidence, job: predict.Job) -> Iterator[Gate]:
     """What was predicted, from the job and the rates; what was sent, from what was predicted."""
+    from course_runs import predict
+
     told, again = content["predicted"], predict.predict(job, predict.Rates(**content["setup"]["rates"])).as_data()
     loose = ("activations", "recomputed", "loss")
     wrong = [name for name in ("wire_bytes", "step_seconds") if not _close(told[name], again[name])]

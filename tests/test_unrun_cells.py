@@ -6,7 +6,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from course_app import unrun_cells
 from course_grader.exercises import card
 
-ANSWER = "def training_state(params):\n    return 1.0\nfewest_gpus = headroom = training_state\n"
+ANSWER = "def training_state(params):\n    return 1.0\nfewest_gpus = training_state\nheadroom = training_state\n"
 CHECK = 'check("state-13b", training_state, fewest_gpus, headroom)'
 
 

@@ -32,7 +32,7 @@ for layer in model.layers:
 fully_shard(model, mp_policy=policy)
 assert isinstance(model, FSDPModule) and all(isinstance(w, DTensor) for w in model.parameters())
 assert all(w.placements == (Shard(0),) for w in model.parameters())
-for layer, after in zip(model.layers, model.layers[1:]):
+for layer, after in zip(model.layers, model.layers[1:], strict=False):
     layer.set_modules_to_forward_prefetch([after])
 model.to_empty(device=device)
 for at, weight in enumerate(model.parameters()):

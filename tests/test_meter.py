@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import subprocess
 import sys
 import tempfile
 import threading
@@ -76,8 +78,39 @@ def test_its_text_and_page(tmp_path, capsys):
     """The report names wires, times and roles; the page has them with a timeline, and needs no other file."""
     assert _meter(tmp_path, TRAIN, "--ranks", "2", "--html", str(tmp_path / "run.html")) == 0
     said, page = capsys.readouterr().out, (tmp_path / "run.html").read_text(encoding="utf-8")
-    assert all(word in said for word in ("2 metered ranks", "exposed", "parameters 4.22 kB", "0 -> 1", "done"))
+    assert all(
+        word in said
+        for word in ("2 metered ranks", "exposed", "parameters 4.22 kB", "0 -> 1", "train.py, line 15", "done")
+    )
     assert "<img" in page and "exposed" in page and "http" not in page.replace("http://www.w3.org", "")
+
+
+PROGRAMS = {  # each rewritten from what its documentation describes; with the line that sends most
+    "toy_ddp": "loss.backward()",
+    "gpt_ddp": "loss.backward()",
+    "fsdp2": "loss.backward()",
+    "pipeline": "schedule.step(x)",
+}
+
+
+def _losses(output: str) -> dict[str, float]:
+    return {step: float(loss) for step, loss in re.findall(r"(rank \d step \d) loss (\S+)", output)}
+
+
+@pytest.mark.slower
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_trains_as_under_torchrun(name, capfd):
+    """Unchanged, with the losses of two processes on gloo; and all bytes belong to lines of the script."""
+    script = Path(__file__).parent / "torchrun_programs" / f"{name}.py"
+    assert cli.run(["meter", "--json", str(script)]) == 0
+    found = json.loads(capfd.readouterr().out)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
+    subprocess.run(command, check=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    expected = _losses(capfd.readouterr().out)
+    assert len(expected) >= 3 and _losses(found["output"]) == pytest.approx(expected, abs=2e-5)
+    most = max(found["lines"], key=lambda line: line["bytes"])
+    assert PROGRAMS[name] in most["line"] and most["line"].startswith(f"{name}.py, line ")
+    assert sum(line["bytes"] for line in found["lines"]) == sum(rank["sent"] for rank in found["by_rank"])
 
 
 WORKERS = """

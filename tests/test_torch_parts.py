@@ -30,6 +30,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from course_lib.cluster import RankError, simulate
 from course_lib.cluster.collectives import ring_cost
+from course_lib.model.accounting import here
 from course_lib.model.transformer import Config, Transformer, build, loss
 from course_lib.parallel.pipeline.stages import transformer_stages
 from course_lib.parallel.sharding.comm_costs import step_bytes
@@ -283,6 +284,29 @@ def test_ddp_trains_as_one_process(ranks):
     run = simulate(ddp, ranks, (2,), account=True)
     torch.testing.assert_close(run.results[0], dict(_plain(2).state_dict()), rtol=1e-4, atol=1e-5)
     assert sum(run.hidden()) > 0
+
+
+def _one_step(comm, part):
+    model = nn.Sequential(nn.Linear(64, 64, bias=False), nn.Linear(64, 64, bias=False))
+    if part is fsdp:
+        fully_shard(model)
+    else:
+        plan = {"0": ColwiseParallel(), "1": RowwiseParallel()}
+        parallelize_module(model, dist.init_device_mesh("cpu", (comm.size,)), plan)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, foreach=False)
+    model(torch.ones(4, 64)).sum().backward()
+    optimizer.step()
+    roles = here().roles()
+    return roles["parameters"], roles["gradients"], roles["optimizer state"]
+
+
+@each_of("part, share", [(fsdp, 1), (tensor, 2)])
+def test_a_rank_counts_its_part_of_a_distributed_tensor(part, share):
+    """Half of the weights, gradients and momenta on each of two ranks; and half of the FLOPs if the work is split."""
+    run = simulate(_one_step, 2, (part,), account=True)
+    half = 64 * 64 * WIDTH  # of two matrices
+    assert run.results == [(half,) * 3] * 2
+    assert run.meter.flops == [5 * 2 * 4 * 64 * 64 // share] * 2  # the first layer has no gradient of its input
 
 
 @pytest.mark.slower

@@ -17,7 +17,7 @@ EXAMPLES = examples(
     "course meter --topology 2x4xh100 train.py            the same on two servers of four H100, with their wires",
     "course meter --ranks 4 --html run.html train.py      a page with a timeline",
 )
-MOST_PAIRS, MOST_RANKS, MOST_SPANS = 12, 16, 3000  # that are printed; of a picture
+MOST_ROWS, MOST_RANKS, MOST_SPANS = 12, 16, 3000  # that are printed; of a picture
 
 
 def meter(
@@ -35,7 +35,7 @@ def meter(
     page: Annotated[Path | None, typer.Option("--html", help="Write a page with a timeline and all pairs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Run a torchrun script on metered ranks: bytes by pair and wire, exposed and hidden time, memory by role.
+    """Run a torchrun script on metered ranks: bytes by line, pair and wire, exposed and hidden time, memory by role.
 
     The ranks are threads of one process on this CPU, with torch.distributed as it is. Their clock is the described
     cluster's: FLOPs at the rate that long runs sustain, messages over its wires. Reading memory, kernel launches and
@@ -70,7 +70,7 @@ def _topology(text: str) -> tuple[Any, str, int]:
     from course_lib.cluster import Topology
 
     if not text:
-        return Topology(), "equal links of 10 µs and 10 GB/s, 1 TFLOP/s", 0
+        return Topology(), "equal links of 10 µs and 10 GB/s, 1 TFLOP/s each; --topology describes others", 0
     sizes = re.fullmatch(r"(?:(\d+)x)?(\d+)x(\D.*)", text.strip(), re.IGNORECASE)
     if sizes is None or not int(sizes[2]):
         raise Trouble(f"--topology {text} is not servers x devices x device.", "write it as in 2x4xh100 or 16xh100")
@@ -100,6 +100,8 @@ def _figures(run: Any) -> dict[str, Any]:
             {"from": src, "to": dst, "bytes": sent, "messages": many, "wire": name}
             for ((src, dst), (sent, many)), name in sorted(zip(counted.pairs.items(), wire, strict=True))
         ],
+        "lines": [{"line": line, "bytes": sent, "messages": many} for line, (sent, many) in run.by_line().items()],
+        "lines_are_all": not run.truncated,
         "by_rank": [
             {
                 "rank": rank,
@@ -140,24 +142,30 @@ def _lines(found: dict[str, Any]) -> list[str]:
     from course_lib.estimate.units import bytes_text, duration_text
 
     ranks, pairs = found["by_rank"], sorted(found["pairs"], key=lambda pair: -pair["bytes"])
-    lines = [f"{found['script']} on {found['ranks']} metered ranks: {found['on']}", ""]
-    lines += [f"{duration_text(found['seconds'])} on its clock, until the last rank ended"]
-    for name, wire in found["wires"].items():
+    lines = ["", f"{found['script']} on {found['ranks']} metered ranks: {found['on']}", ""]
+    lines += [f"{duration_text(found['seconds'])} on this cluster's clock, until the last rank ended"]
+    for name, wire in ((name, wire) for name, wire in found["wires"].items() if wire["messages"]):
         lines.append(f"{bytes_text(wire['bytes']):>10} in {wire['messages']:,} messages over {_WIRES.get(name, name)}")
-    lines += ["", "rank       sent   received  calls    exposed     hidden  peak memory"]
+    lines += ["", f"     bytes  messages  sent by{'' if found['lines_are_all'] else ' (the first messages alone)'}"]
+    sources = sorted(found["lines"], key=lambda line: -line["bytes"])
+    for source in sources[:MOST_ROWS]:
+        lines.append(f"{bytes_text(source['bytes']):>10}{source['messages']:10,}  {source['line']}")
+    lines += [f"… and {len(sources) - MOST_ROWS} more lines: --json has all"] if len(sources) > MOST_ROWS else []
+    lines += ["", "exposed: the rank waits for messages; hidden: they travel while it computes", ""]
+    lines += ["rank       sent   received  collectives    exposed     hidden  peak memory"]
     for each in ranks[:MOST_RANKS]:
         roles = sorted(each["peak_roles"].items(), key=lambda item: -item[1])
         shown = ", ".join(f"{role} {bytes_text(size)}" for role, size in roles if size)
         sizes = "".join(f"{bytes_text(each[name]):>11}" for name in ("sent", "received"))
         times = "".join(f"{duration_text(each[name]):>11}" for name in ("exposed_seconds", "hidden_seconds"))
         memory = f"  {bytes_text(each['peak_bytes'])}{f' ({shown})' if shown else ''}"
-        lines.append(f"{each['rank']:4}{sizes}{each['collectives']:7}{times}{memory}")
+        lines.append(f"{each['rank']:4}{sizes}{each['collectives']:13}{times}{memory}")
     lines += [f"… and {len(ranks) - MOST_RANKS} more ranks: --json has all"] if len(ranks) > MOST_RANKS else []
     lines += ["", "from -> to      bytes  messages  wire"]
-    for pair in pairs[:MOST_PAIRS]:
+    for pair in pairs[:MOST_ROWS]:
         ends = f"{pair['from']:4} -> {pair['to']:<3}"
         lines.append(f"{ends}{bytes_text(pair['bytes']):>10}{pair['messages']:10,}  {pair['wire']}")
-    lines += [f"… and {len(pairs) - MOST_PAIRS} more pairs: --json has all"] if len(pairs) > MOST_PAIRS else []
+    lines += [f"… and {len(pairs) - MOST_ROWS} more pairs: --json has all"] if len(pairs) > MOST_ROWS else []
     for hazard in found["hazards"][:3]:
         lines += ["", f"A tensor in flight was used: {hazard}"]
     return [*lines, "", found["problem"]] if found["problem"] else lines

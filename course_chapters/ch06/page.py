@@ -16,5 +16,6 @@ from course_chapters.ch06 import widgets as pictures
 from course_chapters.ch06.exercises import numbers
 from course_chapters.ch06.exercises.numbers import ACROSS, BANDWIDTH, GRADIENTS, INSIDE, LATENCY
 from course_chapters.ch06.timing import best_times, ratio_text
+from course_chapters.metered_torch import bytes_by_line
 from course_chapters.running_example import GPUS, MFU
 from course_chapters.table import table

@@ -18,4 +18,5 @@ from course_chapters.ch07 import plots, runs, tables
 from course_chapters.ch07 import widgets as pictures
 from course_chapters.ch07.exercises import numbers
 from course_chapters.ch07.runs import bytes_held, library_hooks, on_two_processes, part_of, timed_hooks, timed_step
+from course_chapters.metered_torch import bytes_by_line
 from course_chapters.table import table

@@ -15,5 +15,6 @@ from course_chapters.ch09 import tables
 from course_chapters.ch09 import widgets as pictures
 from course_chapters.ch09.pieces import held_pieces
 from course_chapters.ch09.tensors import normal
+from course_chapters.metered_torch import bytes_by_line
 from course_chapters.real_processes import launched
 from course_chapters.table import table

@@ -16,5 +16,6 @@ from course_chapters.ch10 import widgets as pictures
 from course_chapters.ch10.grids import in_time
 from course_chapters.ch10.schedule_rows import schedule_rows
 from course_chapters.ch10.stages import stages_of, two_of_four_layers
+from course_chapters.metered_torch import bytes_by_line
 from course_chapters.real_processes import launched
 from course_chapters.table import table

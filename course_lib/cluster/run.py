@@ -61,6 +61,15 @@ class Run:
         """Every message: source, destination, times, and the line that sent it."""
         return self._kernel.traffic.messages()
 
+    def by_line(self) -> dict[str, tuple[int, int]]:
+        """Bytes and messages by the line of the program that sent them, in the order of their first messages; only of
+        the messages that are kept."""
+        counts: dict[str, tuple[int, int]] = {}
+        for message in self.messages:
+            nbytes, number = counts.get(message.line, (0, 0))
+            counts[message.line] = (nbytes + message.nbytes, number + 1)
+        return counts
+
     def exposed(self) -> list[float]:
         """Seconds during which each rank waited for communication."""
         from course_lib.cluster.intervals import exposed_seconds

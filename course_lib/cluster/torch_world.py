@@ -71,7 +71,7 @@ def torch_worlds() -> Iterator[None]:
             c10d._world = process
             if redistribute := sys.modules.get("torch.distributed.tensor._redistribute"):
                 redistribute._gen_transform_infos.cache_clear()  # by thread, whose numbers the next run has again
-                redistribute.clear_redistribute_planner_cache()
+                getattr(redistribute, "clear_redistribute_planner_cache", bool)()  # torch from 2.10 on
             c10d.torch._C._distributed_c10d._set_thread_isolation_mode(False)  # a rank's first use turns it on
 
 

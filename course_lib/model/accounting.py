@@ -33,6 +33,12 @@ ROLES = ("parameters", "gradients", "optimizer state", "saved for backward", "co
 _here = threading.local()
 _hooked: dict[int, weakref.ref[Tensor]] = {}  # parameters whose gradients are followed
 _resize = torch.ops.aten.resize_
+_OF_PARTS = ("DTensor", "AsyncCollectiveTensor")  # tensors that store nothing; by name, as loading them takes seconds
+
+
+def _is_fake(tensor: object) -> bool:
+    """Whether it is a tensor of torch's tracing, which has a shape and no data."""
+    return type(tensor).__name__ in ("FakeTensor", "FunctionalTensor")
 
 
 def _attention(query: Any, key: Any, value: Any, *_: Any, out_val: Any = None, **__: Any) -> int:
@@ -141,6 +147,8 @@ class Accounting(TorchDispatchMode):
     # --- dispatched operations
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if types and any(each.__name__ in _OF_PARTS for each in types):
+            return NotImplemented  # torch then calls the operations on its parts, which come here
         out = func(*args, **kwargs) if kwargs else func(*args)
         if type(out) is Tensor:
             self._see(out)
@@ -152,14 +160,15 @@ class Accounting(TorchDispatchMode):
             self._see(out)
         packet = func._overloadpacket
         formula = _FLOPS.get(packet)
-        if formula is not None:
+        if formula is not None and not _is_fake(out):
             self.flops += formula(*args, **(kwargs or {}), out_val=out)
         elif packet is _resize:
             self._resized(args[0].untyped_storage())
         return out
 
     def _see(self, tensor: Tensor) -> None:
-        if tensor.layout is torch.strided and not tensor.is_meta:
+        tensor = getattr(tensor, "_local_tensor", tensor)
+        if tensor.layout is torch.strided and not tensor.is_meta and not _is_fake(tensor):
             storage = tensor.untyped_storage()
             if storage._cdata not in self._blocks:
                 self._add(storage)
@@ -214,6 +223,7 @@ class Accounting(TorchDispatchMode):
         return _Saved(tensor, self, self._block(tensor))
 
     def _block(self, tensor: Tensor) -> _Block | None:
+        tensor = getattr(tensor, "_local_tensor", tensor)
         if tensor.layout is not torch.strided or tensor.is_meta:
             return None
         return self._blocks.get(tensor.untyped_storage()._cdata)
@@ -392,6 +402,11 @@ def _stepped(optimizer: Any, args: Any, kwargs: Any) -> None:
         for state in optimizer.state.values():
             for tensor in _inside(state):
                 account._call(tensor, "optimizer state")
+        for parameter in _inside([group["params"] for group in optimizer.param_groups]):
+            for tensor, role in ((parameter, "parameters"), (parameter.grad, "gradients")):
+                block = account._block(tensor) if tensor is not None else None
+                if block is not None and not block.role:  # FSDP2 registers neither
+                    block.role = role
 
 
 def _resize_storage(storage: torch.UntypedStorage, nbytes: int) -> torch.UntypedStorage:

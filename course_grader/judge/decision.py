@@ -108,7 +108,10 @@ def decide(
                 verdicts = _judged(exercise, own, case, outcome)
             else:
                 values = {share: worth for share, worth in contract.split.items() if share.startswith("values:")}
-                bad, verdicts = outcome, failed_run(replace(case, part=""), outcome, values)  # a deadlock costs them too
+                bad, verdicts = (
+                    outcome,
+                    failed_run(replace(case, part=""), outcome, values),
+                )  # a deadlock costs them too
             faults = [v for v in verdicts if not v.ok and (v.kind in _OF_THE_RESULT or case.ranks is None)]
             told = [replace(v, mistake="", message=f"{SECOND_CALL} {v.message}") for v in faults]
             told += _changed(exercise, case, changed)

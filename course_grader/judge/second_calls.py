@@ -170,7 +170,7 @@ def _one_apart(case: Case, calls: Sequence[Case], tells_apart: Callable[[Case, C
 def _elsewhere(
     left: Sequence[int], groups: Sequence[Sequence[Case]], tells_apart: Callable[[Case, Case], bool]
 ) -> list[tuple[Case, Case]]:
-    """For each of these arguments a pair as `second_calls` gives it, if any two calls differ in it and in the result."""
+    """For each of these arguments a pair as `second_calls` gives it, if two calls differ in it and in the result."""
     found = []
     for at in left:
         tried = ((one, each) for calls in groups for one in calls[:_BASES] for each in _changed(one, at, calls))

@@ -49,7 +49,9 @@ FREE = {  # arguments that may be forgotten: no result depends on them ("unused"
     "place-axes": {"best_order inside": "unused", "best_order across": "unused"},
     "norm-on-mesh": {"mesh_norm sizes": "tied"},
     "find-straggler": {"straggler wait": "tied"},
-    "shifted-labels": dict.fromkeys((f"label_fault {each}" for each in ("inputs", "targets", "counts", "mark")), "tied"),
+    "shifted-labels": dict.fromkeys(
+        (f"label_fault {each}" for each in ("inputs", "targets", "counts", "mark")), "tied"
+    ),
     "failure-zoo": {"what_happened notes": "tied", "what_happened exits": "tied"},
     "kv-cache-bytes": {"kv_bytes heads": "unused"},
     "accumulate-in-stages": {"step_gradient parts": "unused"},

@@ -27,8 +27,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden(f"{len(many)} ranks, integers in three dimensions", "generality:ranks", per_rank=many)]
     turned = world(1, lambda: secret(coin, 4, 5, dtype=torch.int64), COLUMNS)
     cases += [hidden("one rank alone, a transposed matrix of integers", "generality:tensors", per_rank=turned)]
-    for n, size in ((4, 7), (8, 3), (3, 0)):
-        cases.append(hidden(f"{n} ranks, {size} numbers", "generality:tensors", per_rank=data(n, size)))
+    for n, size in ((4, 7), (8, 3), (3, 0), (4, 0), (1, 0), (3, 1), (1, 1)):
+        cases.append(hidden(f"{ranks_text(n)}, {size} numbers", "generality:tensors", per_rank=data(n, size)))
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
     return cases + under(ADVERSE, "four ranks", "protocol:safe", lambda: data(4, 12))
 

@@ -82,7 +82,7 @@ def second_calls(
 # ------------------------------------------------------------------------------------ calls that differ in one argument
 
 _TRIED = 4  # values of one argument that are tried
-_BASES = 6  # calls in which one argument is changed
+_BASES = 3  # calls in which one argument is changed
 
 
 def _are_alike(one: Case, two: Case) -> bool:

@@ -84,7 +84,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         states(hidden, "many requests, many tokens, pages of one token", batch, *many),
         states(hidden, "preempted: others, itself, several, nobody", preempts, *preempting),
         states(hidden, "states drawn at random", preempts, *[drawn() for _ in range(25)]),
-        hidden("the same requests, with other limits", batch, "states", alike),
+        hidden("the same requests, with other limits", preempts, "states", alike),
         hidden("a workload with pages enough", serves, "serve", workload(12, 60, 40)),
         hidden("a workload that is often preempted", serves, "serve", workload(14, 9, 9 * s)),
         hidden("a long prompt among short ones", serves, "serve", (long, 7 * s, 8, s)),

@@ -107,7 +107,11 @@ def decide(
             if outcome.state == "answered":
                 verdicts = _judged(exercise, own, case, outcome)
             else:
-                bad, verdicts = outcome, failed_run(replace(case, part=""), outcome, contract.split)
+                values = {share: worth for share, worth in contract.split.items() if share.startswith("values:")}
+                bad, verdicts = (
+                    outcome,
+                    failed_run(replace(case, part=""), outcome, values),
+                )  # a deadlock costs them too
             faults = [v for v in verdicts if not v.ok and (v.kind in _OF_THE_RESULT or case.ranks is None)]
             told = [replace(v, mistake="", message=f"{SECOND_CALL} {v.message}") for v in faults]
             told += _changed(exercise, case, changed)

@@ -79,13 +79,13 @@ class Exercise:
         if self.card.id in class_exercises.cards() or self.card.form not in ("code", "bug"):
             return False
         worked, *more = [each for each in answers(self.card.id) if each.sort == "right"]
+        own, its = (outcome_of(worked, self.params, case) for case in (one, other))
+        if {own.state, its.state} != {"answered"} or not self._fails(one, replace(own, value=its.value)):
+            return False
         able = [worked, *(each for each in more if self.is_public or each.reads_params)]
-        its = outcome_of(worked, self.params, other)
-        for each in able:  # a mixture of two cases need not be one that the statement allows
-            own = outcome_of(each, self.params, one)
-            if {own.state, its.state} != {"answered"} or self._fails(one, own):
-                return False
-        return self._fails(one, replace(own, value=its.value))
+        made = (outcome_of(each, self.params, one) for each in able)
+        # a mixture of two cases need not be one that the statement allows
+        return all(each.state == "answered" and not self._fails(one, each) for each in made)
 
     def _fails(self, case: Case, outcome: Outcome) -> bool:
         """Whether the judge finds a fault, or cannot judge a case that it did not draw."""

@@ -61,19 +61,28 @@ def second_calls(
         new = drawn or _one_new(calls, tells_apart)
         if new is None:
             found.append((case, _after(others[id(case)], case)))
-            continue
-        base, again = new
-        apart = _one_apart(again, [base, *calls], tells_apart)
-        first = others[id(case)]
-        if len(apart) >= len(arguments_of(again)) - 1:  # which have the same shapes and other results
-            first = [each for each in first if each.part != case.part] or first[-1:]
-        found.append((again, _after([*first, *apart, base], again)))
+            left = list(range(len(arguments_of(case))))
+        else:
+            base, again = new
+            by_argument = _one_apart(again, [base, *calls], tells_apart)
+            apart = [each for each in by_argument if each and repr(arguments_of(each)) != repr(arguments_of(base))]
+            first = others[id(case)]
+            if apart and None not in by_argument:  # which have the same shapes and other results
+                first = [each for each in first if each.part != case.part] or first[-1:]
+            found.append((again, _after([*first, *apart, base], again)))
+            left = [at for at, each in enumerate(by_argument) if each is None]
+        others_ranks = {each.ranks: each for each in calm if _are_alike(replace(each, ranks=case.ranks), case)}
+        groups = [
+            [each for each in calm if _are_alike(each, one)] for one in others_ranks.values() if one.ranks != case.ranks
+        ]
+        found += _elsewhere(left, [calls, *groups], tells_apart)
     return found
 
 
 # ------------------------------------------------------------------------------------ calls that differ in one argument
 
 _TRIED = 4  # values of one argument that are tried
+_BASES = 3  # calls in which one argument is changed
 
 
 def _are_alike(one: Case, two: Case) -> bool:
@@ -143,9 +152,9 @@ def _changed(case: Case, at: int, calls: Sequence[Case]) -> list[Case]:
     return [_with(case, at, value) for value in values.values()][:_TRIED]
 
 
-def _one_apart(case: Case, calls: Sequence[Case], tells_apart: Callable[[Case, Case], bool]) -> list[Case]:
-    """For each argument, a call that differs from `case` in this one alone, other than the first of `calls`."""
-    found = [
+def _one_apart(case: Case, calls: Sequence[Case], tells_apart: Callable[[Case, Case], bool]) -> list[Case | None]:
+    """For each argument, a call that differs from `case` in this one alone; None if none is found."""
+    return [
         next(
             (
                 each
@@ -156,7 +165,18 @@ def _one_apart(case: Case, calls: Sequence[Case], tells_apart: Callable[[Case, C
         )
         for at in range(len(arguments_of(case)))
     ]
-    return [each for each in found if each is not None and repr(arguments_of(each)) != repr(arguments_of(calls[0]))]
+
+
+def _elsewhere(
+    left: Sequence[int], groups: Sequence[Sequence[Case]], tells_apart: Callable[[Case, Case], bool]
+) -> list[tuple[Case, Case]]:
+    """For each of these arguments a pair as `second_calls` gives it, if two calls differ in it and in the result."""
+    found = []
+    for at in left:
+        tried = ((one, each) for calls in groups for one in calls[:_BASES] for each in _changed(one, at, calls))
+        if pair := next((pair for pair in tried if tells_apart(*reversed(pair))), None):
+            found.append((pair[1], _after(pair[:1], pair[1])))
+    return found
 
 
 def _form(value: Any) -> Any:

@@ -8,15 +8,13 @@ from tests.tables import each_card
 
 LEFT = """
 two-ranks-wait 1, token-round-the-ring 3, reconcile-ledger 1, write-checkpointing 2, clip-pieces 2,
-seconds-to-a-loss 1, round-to-format 1, loss-scaler 3, overflow-everywhere 6, online-softmax 1,
-pair-exchange 2, ring-shift 2, reduce-scatter-half 3, ring-all-reduce 4, halving-doubling 4,
-hierarchical-bytes 2, all-to-all-sizes 3, average-gradients 2, token-mean 3, ddp-hooks 2, one-sync 1,
-sampler 1, ddp-buckets 2, uneven-inputs 2, mean-metrics 3, fsdp-by-hand 2, reshard-checkpoint 2,
-parallel-attention 2, vocab-cross-entropy 2, schedule-validator 1, norm-gradients 2, ring-attention 15,
-ring-backward 27, shifted-targets 6, ulysses-exchange 6, window-halo 11, mean-over-the-mesh 8,
-group-by-expert 4, capacity 2, expert-parallel 10, expert-gradient-scale 9, expert-norm 6, balance-loss 2,
-node-limited 3, crossed-wires 1, norm-on-mesh 8, blast-radius 2, odd-replica 4, spend-ledger 1,
-size-the-fleet 1, sturdiest-plan 2, accumulate-in-stages 5
+seconds-to-a-loss 1, round-to-format 1, overflow-everywhere 6, pair-exchange 2, ring-shift 2,
+hierarchical-bytes 2, all-to-all-sizes 3, average-gradients 2, token-mean 1, ddp-hooks 2, one-sync 1, sampler 1,
+ddp-buckets 2, mean-metrics 3, fsdp-by-hand 2, reshard-checkpoint 2, parallel-attention 2,
+vocab-cross-entropy 2, schedule-validator 1, norm-gradients 2, ring-attention 15, ring-backward 27,
+shifted-targets 6, ulysses-exchange 6, window-halo 11, mean-over-the-mesh 8, expert-parallel 10,
+expert-gradient-scale 9, expert-norm 2, balance-loss 1, crossed-wires 1, norm-on-mesh 8, blast-radius 2,
+spend-ledger 1, size-the-fleet 1, sturdiest-plan 2, accumulate-in-stages 5
 """
 KNOWN = {name: int(count) for name, count in (each.split() for each in LEFT.split(","))}  # at most so many gaps
 

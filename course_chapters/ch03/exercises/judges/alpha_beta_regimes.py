@@ -29,6 +29,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     small, large = params["small"], params["large"]
     drawn = [(log_uniform(rng, 1e-6, 5e-5), log_uniform(rng, 5e9, 4e11)) for _ in range(8)]
     logs = [points(rng, *pair, count) for pair, count in zip(drawn, (12, 60, *[24] * 6), strict=True)]
+    sizes, seconds = logs[2]
+    logs += [([2 * each for each in sizes], seconds), (sizes, [2 * each for each in seconds])]
     pairs = [_ways(rng) for _ in range(10)]
     always = [([large[0], small[1]], [small[0], large[1]]), ([1e-5, 1e10], [1e-5, 2e10])]
     never = [(large, small), ([1e-6, 4e10], [1e-5, 1e10])]

@@ -51,11 +51,12 @@ def _runs(rng: random.Random, count: int, low: float = 0.05, high: float = 0.35)
 def _law_cases(params: Params, rng: random.Random) -> list[Case]:
     ends = [points(0.3, 2.0, exponent, [1e-3 * 8**k for k in range(6)]) for exponent in (0.02, 0.3, 1.0)]  # PF-days
     budgets = draw_rows(rng, 5, logarithmic(1e19, 1e26), (1.0, 10.0, 38.5, 200.0))
+    own, (compute, losses) = _runs(rng, params["points"]), _runs(rng, 6)
     apart = each_changed((1e21, 0.2), (3e24, 1500.0))
     return [
-        shown(f"{params['points']} runs", "values:floor", 0, [_runs(rng, params["points"])]),
+        shown(f"{params['points']} runs", "values:floor", 0, [own]),
         shown("a budget", "values:parameters", 1, [(5.76e23, params["ratio"])]),
-        plain("floor", 0, "other runs", [_runs(rng, 6) for _ in range(2)]),
+        plain("floor", 0, "other runs", [(compute, losses), ([8 * each for each in compute], losses), _runs(rng, 6)]),
         plain("parameters", 1, "other budgets", budgets[:2]),
         unseen(
             rng,

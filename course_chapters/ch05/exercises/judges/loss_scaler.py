@@ -54,6 +54,11 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
             for value in (math.inf, -math.inf, math.nan)
         ],
         unscale("after the scale has changed", "values:unscale", 256.0, [half(4)], interval=2, text="xx" + "." * 8),
+        *[
+            unscale(f"{len(some)} tensors after {len(text)} steps", "generality:gradients", 256.0, some, text=text)
+            for some in ([], [half(4)], [half(4), half(2)])
+            for text in ("x", "xx..")
+        ],
         run("overflows down to 1", "generality:runs", 4.0, 2, "xxxxx..xx.x"),
         run("down from 3, which halves to 1.5 and then to 1", "generality:runs", 3.0, 2, "xxx..x."),
         run("up from a large scale", "generality:runs", 2.0**22, 1, "." * 9),

@@ -41,6 +41,7 @@ def _softmax_cases(params: Params, rng: random.Random) -> list[Case]:
         shown(f"three chunks of {n} keys", "values:output", *data(n, n, n, width=params["width"])),
         hidden("six chunks", "values:output", *data(5, 3, 8, 1, 2, 6, width=4)),
         hidden("128 chunks, too many to be kept", "values:output", *data(*[16] * 128, width=1)),
+        hidden("one chunk", "values:output", *data(5)),
         hidden("the largest score comes first", "values:output", *data(4, 4, 4, rising=-6.0)),
         hidden("the largest score comes last", "values:output", *data(4, 4, 4, rising=6.0)),
         hidden("scores near 10,000", "generality:range", *data(4, 4, 4, shift=1e4, rising=3.0)),

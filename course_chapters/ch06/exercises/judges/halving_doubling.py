@@ -23,12 +23,13 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [shown("eight ranks", "values:sum", per_rank=data(8, 8 * length))]
     cases += [hidden("four ranks, other data", "values:sum", per_rank=data(4, 4 * length))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n, n * length)) for n in (1, 2, 3, 6, 7, 16)]
+    cases += [hidden("three ranks, one number", "generality:ranks", per_rank=data(3, 1))]
     many = world(rng.choice((13, 14, 15)), lambda: secret(coin, 2, 3, 7, dtype=torch.int64))
     cases += [hidden(f"{len(many)} ranks, integers in three dimensions", "generality:ranks", per_rank=many)]
     turned = world(1, lambda: secret(coin, 4, 5, dtype=torch.int64), COLUMNS)
     cases += [hidden("one rank alone, a transposed matrix of integers", "generality:tensors", per_rank=turned)]
-    for n, size in ((4, 7), (8, 3), (3, 0)):
-        cases.append(hidden(f"{n} ranks, {size} numbers", "generality:tensors", per_rank=data(n, size)))
+    for n, size in ((4, 7), (8, 3), (3, 0), (4, 0), (1, 0), (1, 1)):
+        cases.append(hidden(f"{ranks_text(n)}, {size} numbers", "generality:tensors", per_rank=data(n, size)))
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
     return cases + under(ADVERSE, "four ranks", "protocol:safe", lambda: data(4, 12))
 

@@ -25,8 +25,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     for n, length in ((1, size), (2, size), (7, 21), (5, 5 * 7)):
         name = ranks_text(n) if n == 1 else f"{n} ranks, {length} numbers"
         cases.append(hidden(name, "generality:ranks", per_rank=data(n, length)))
-    for n, length in ((4, 10), (5, 3), (3, 0)):
-        cases.append(hidden(f"{n} ranks, {length} numbers", "generality:sizes", per_rank=data(n, length)))
+    for n, length in ((4, 10), (5, 3), (3, 0), (4, 0), (1, 0), (4, 1), (3, 1), (1, 1)):
+        cases.append(hidden(f"{ranks_text(n)}, {length} numbers", "generality:sizes", per_rank=data(n, length)))
     for n, dtype in ((1, torch.int64), (rng.choice((9, 11)), torch.bfloat16)):
         given = world(n, lambda dtype=dtype: secret(coin, 103, dtype=dtype))  # type: ignore[misc]
         cases.append(hidden(f"{ranks_text(n)}, 103 numbers, {dtype}", "generality:sizes", per_rank=given))

@@ -24,8 +24,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [shown("eight ranks", "values:sum", per_rank=data(8, 8 * length))]
     cases += [hidden("four ranks, other data", "values:sum", per_rank=data(4, 4 * length))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n, n * length)) for n in (1, 2, 5)]
-    for n, size in ((4, 10), (5, 3), (3, 0)):
-        cases.append(hidden(f"{n} ranks, {size} numbers", "generality:sizes", per_rank=data(n, size)))
+    for n, size in ((4, 10), (5, 3), (3, 0), (4, 0), (1, 0), (3, 1), (1, 1)):
+        cases.append(hidden(f"{ranks_text(n)}, {size} numbers", "generality:sizes", per_rank=data(n, size)))
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 4).items()]
     many = world(rng.choice((9, 11)), lambda: secret(coin, 2, 3, 11, dtype=torch.int64))
     turned = world(1, lambda: secret(coin, 4, 5, dtype=torch.int64), COLUMNS)

@@ -54,6 +54,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("ranks with 3, 1 and 2 micro-batches", "generality:uneven", per_rank=data(*several))]
     padding = data([(6, 6), (0, 5)], [(1, 1)])
     cases += [hidden("a micro-batch of padding alone", "generality:uneven", per_rank=padding)]
+    cases += [hidden("one rank, one micro-batch", "generality:ranks", per_rank=data([(0, 5)]))]
+    idle = data([(0, 5)], [], [(1, 4), (2, 2)])
+    cases += [hidden("three ranks, one without a micro-batch", "generality:uneven", per_rank=idle)]
     ten = data([(0, 9, 40)] * 5, [], *[[(3, 20, 0)]] * 6, [(7, 0, 1)], [], rows=3, length=57, spread=True)
     cases += [hidden("ten ranks, two without a micro-batch", "generality:uneven", per_rank=ten)]
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data([(0, 5)], [(1, 0), (2, 2)]))

@@ -43,6 +43,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("no rank has a batch", "generality:empty", per_rank=data((), ())),
         hidden("two ranks, batches larger than the model", "cost:bytes", per_rank=data((60, 75), (90,))),
         hidden("one rank alone", "generality:ranks", per_rank=data((2, 3))),
+        hidden("one rank alone, one batch", "generality:ranks", per_rank=data((2,))),
+        hidden("one rank alone, without a batch", "generality:ranks", per_rank=data(())),
         hidden("nine ranks, one with six batches", "generality:ranks", per_rank=data(*nine)),
     ]
     return cases + under(UNKIND, "two ranks", "protocol:safe", lambda: data((2, 1), (3,)))

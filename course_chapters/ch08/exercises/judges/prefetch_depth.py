@@ -52,6 +52,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     passes = [(*seconds(rng.randrange(2, 12)), rng.randrange(0, 6)) for _ in range(30)]
     last_is_large = [0.25] * 11 + [9.0], [1.0] * 12
     edges = [([2.0], [5.0], 0), ([2.0], [5.0], 3), (*last_is_large, 7), ([0.0, 2.0, 1.0], [1.0, 0.0, 0.5], 1)]
+    slower = [(uneven[0], [9.0] * 5, most) for most in (3.0, 0.5)]
     edges += [([0.0, 2.0, 1.0], [2.5, 0.0, 0.5], 1), ([1.0] * 40, [1.5] * 20 + [0.5] * 20, 2)]
     return [
         shown("the crossover", "values:crossover", 0, [(f, b, n, 2, 2)]),
@@ -61,7 +62,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         plain("exposed", 1, "another five units", [(*unseen, depth) for depth in (0, 1, 2)]),
         plain("least", 2, "the least depth of other units", [*limits, (*unseen, unseen[0][0] / 2)]),
         generality("passes", 1, "other passes", [*passes, *edges]),
-        generality("passes", 2, "other limits", [*(limit() for _ in range(30)), (*last_is_large, 1.25)]),
+        generality("passes", 2, "other limits", [*(limit() for _ in range(30)), (*last_is_large, 1.25), *slower]),
     ]
 
 

@@ -30,7 +30,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return make(name, share, which, wide.to(*dtype or [torch.float32]), rank, ranks)
 
     others: list[tuple[int, int, int, int] | tuple[int, int, int, int, torch.dtype]]
-    wide, others = (4, width, width // 3), [(0, 1, 4, 6), (2, 3, 9, 9), (4, 5, 10, 20, torch.bfloat16)]
+    wide, others = (
+        (4, width, width // 3),
+        [(1, 2, width, width // 3), (0, 1, 4, 6), (2, 3, 9, 9), (4, 5, 10, 20, torch.bfloat16)],
+    )
     others += [(10, 12, 24, 12, torch.float64)]
     cases = [cut(f"values:{part}", which, 1, *wide, make=shown) for which, part in enumerate(SHARDS)]
     cases += [cut(f"values:{part}", which, rank, *wide) for which, part in enumerate(SHARDS) for rank in (0, 3)]

@@ -33,11 +33,14 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     rows, stacks, refused = params["rows"], "generality:stacks", "generality:refused"
     odd = (weight((6, 2)), (6, 2), 0, 4)  # the stack divides, its matrices do not
     others = ((6, 6), 3, 4), ((20, 10, 10, 30), 10), ((3, 5), 1, 2, 2)
+    halves, turned = cut(rows, 2, 3), (*rows[1:], rows[0])
+    halves += [(whole, turned, *place) for whole, _, *place in halves]
+    pieces = merge(rows, 2, 3)
     cases = [
         shown(f"sizes {rows} on 4 ranks", "values:shard", SHARD, cut(rows, 4, 5)),
         shown(f"pieces of {rows} from 4 ranks", "values:merge", MERGE, [merge(rows, 4, 5)]),
-        hidden(f"sizes {rows} on 2 ranks", "values:shard", SHARD, cut(rows, 2, 3)),
-        hidden(f"pieces of {rows} from 2 ranks", "values:merge", MERGE, [merge(rows, 2, 3)]),
+        hidden(f"sizes {rows} on 2 ranks", "values:shard", SHARD, halves),
+        hidden(f"pieces of {rows} from 2 ranks", "values:merge", MERGE, [pieces, (pieces[0], turned)]),
         hidden("gate and up, a bias, one rank", stacks, SHARD, [row for each in others for row in cut(*each)]),
         hidden("pieces of gate and up, of a bias, of one rank", stacks, MERGE, [merge(*each) for each in others]),
         hidden("sizes (6, 2) on 4 ranks", refused, SHARD, [odd], secret=REFUSED),

@@ -81,6 +81,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         return [_model(rng, depth, n, fault) for fault in faults for _ in range(times)]
 
     sides, plans = ("turned", "unplanned", "finer"), ("none", "misspelt", "depth", "signs")
+    plan, whole, held, count = _model(rng, layers, ranks, "none")
+    wider = [(plan, shapes, held, count) for shapes in (whole, {**whole, "head": (256, 64)})]
     return [
         shown("a misspelt pattern", "values:unused", 0, rows("misspelt")),
         shown("a plan carried out", "values:silence", 0, rows("none", "depth")),
@@ -88,7 +90,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("other misspelt patterns", "values:unused", 0, rows("misspelt", "nothing", "case", times=2)),
         hidden("plans carried out, and one that was not", "values:silence", 0, rows(*plans, n=2, depth=4)),
         hidden("weights held whole", "values:whole", 0, rows("restored", "one layer", times=3)),
-        hidden("weights cut on another side", "generality:sides", 0, rows(*sides, times=3)),
+        hidden("weights cut on another side", "generality:sides", 0, rows(*sides, times=3) + wider),
         hidden("several faults at once", "generality:several", 0, rows("several", times=4)),
         hidden(
             "one rank, twelve layers",

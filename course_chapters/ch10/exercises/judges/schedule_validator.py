@@ -132,6 +132,10 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         ]
 
     cases = drawn("values:found", params["stages"], params["microbatches"])
+    rows, m, limit = cases[0].args
+    cases.append(
+        shown("1F1B of one micro-batch less", "generality:sizes", rows, m + 1, limit, secret="missing", visible=False)
+    )
     for p, m in (rng.randrange(2, 6), rng.randrange(3, 9)), (rng.randrange(7, 10), 3), (2, rng.randrange(13, 16)):
         cases += drawn("generality:sizes", p, m, f" ({p} ranks, {m} micro-batches)")
     return sorted(cases, key=lambda case: (not case.visible, case.kind != "values"))

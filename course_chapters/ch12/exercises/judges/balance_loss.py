@@ -43,6 +43,7 @@ def _loss_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("one token in all", "generality:ranks", per_rank=data((0, 1), 4, 1)),
         hidden("no tokens at all", "generality:ranks", per_rank=data((0, 0), 4, 1)),
         hidden("one rank alone", "generality:ranks", per_rank=data((6,), 4, 2)),
+        hidden("one rank alone without tokens", "generality:ranks", per_rank=data((0,), 4, 2)),
         hidden("every expert", "generality:ranks", per_rank=data((3, 4), 3, 3)),
         hidden("more copies than a byte counts", "generality:ranks", per_rank=data((600, 600), 2, 1)),
     ]

@@ -45,7 +45,12 @@ def _capacity_cases(params: Params, rng: random.Random) -> list[Case]:
         generality("edges", 1, "equal weights, zeros too", [data(24, 2, 4, 6, tie=True), (row, torch.zeros(6, 1), 2)]),
         generality("edges", 1, "one favorite, and experts without a copy", [data(15, 2, 9, 3, 6.0)]),
         generality("edges", 1, "transposed tensors", [turned]),
-        generality("edges", 1, "no tokens, and room for all or most", [data(0, 2, 4, 3), data(7, 2, 4, 99), many]),
+        generality(
+            "edges",
+            1,
+            "none or one token, and room for all or most",
+            [data(0, 2, 4, 3), data(1, 1, 4, 1), data(7, 2, 4, 99), many],
+        ),
     ]
 
 

@@ -57,6 +57,9 @@ def _norm_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("experts on half of the ranks", "generality:layouts", per_rank=uneven),
         hidden("gradients in fp64", "generality:layouts", per_rank=data(2, 2, dtype=torch.float64)),
         hidden("empty tensors", "generality:layouts", per_rank=data(2, 1, count=0)),
+        hidden("three ranks, one copy", "generality:layouts", per_rank=data(3, 1)),
+        hidden("three ranks without gradients", "generality:layouts", per_rank=data(3, 3, dense=0, experts=0)),
+        hidden("one rank without gradients", "generality:layouts", per_rank=data(1, 1, dense=0, experts=0)),
         hidden("zeros everywhere", "generality:layouts", per_rank=data(2, 1, 0.0)),
     ]
 

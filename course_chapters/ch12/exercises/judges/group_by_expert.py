@@ -36,6 +36,7 @@ def _group_cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a transposed view", "generality:routing", rows.t().contiguous().t(), *rest),
         hidden("weights of zero", "generality:routing", *zeros),
         hidden("one token, every expert", "generality:routing", *data(1, 10, 10)),
+        hidden("one token, one expert, one number", "generality:routing", *data(1, 1, 4, width=1)),
         hidden("no tokens", "generality:routing", *data(0, 2, 4)),
     ]
 

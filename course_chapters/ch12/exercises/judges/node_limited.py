@@ -45,14 +45,19 @@ def _node_cases(params: Params, rng: random.Random) -> list[Case]:
         generality(
             "edges",
             0,
-            "one node, all nodes, and no tokens",
-            [(scores(3, 6), 2, 1, 1), (scores(3, 8), 4, 4, 4), (scores(0, 8), 2, 4, 1)],
+            "one expert, one node, all nodes, and no tokens",
+            [(scores(1, 1), 1, 1, 1), (scores(3, 6), 2, 1, 1), (scores(3, 8), 4, 4, 4), (scores(0, 8), 2, 4, 1)],
         ),
         generality(
             "rows-edges",
             1,
-            "all at home, one node, and no tokens",
-            [(torch.tensor([[0, 1], [3, 2]]), torch.tensor([0, 1]), 4, 2), given(4, 6, 3, 1), given(0, 8, 2, 4)],
+            "all at home, one node, and no token or one",
+            [
+                (torch.tensor([[0, 1], [3, 2]]), torch.tensor([0, 1]), 4, 2),
+                given(4, 6, 3, 1),
+                given(0, 8, 2, 4),
+                given(1, 4, 1, 2),
+            ],
         ),
         generality(
             "rows-edges",

@@ -92,6 +92,7 @@ def _place_cases(params: Params, rng: random.Random) -> list[Case]:
     ]
     other = {"tp": 9e9, "dp": 40e9, "pp": 1e9}
     alike: list[Row] = [example, (example[0], other, 8, *wires), (*example[:2], 4, *wires)]
+    alike += [({"tp": 16, "dp": 8, "pp": 2}, *example[1:])]
     alike += [
         ({"tp": 4, "b": 2, "c": 3, "d": 2, "e": 4}, {"tp": 90e9, "b": 1e9, "c": 1e9, "d": 2e9, "e": 3e9}, 4, *wires),
         ({"e": 4, "c": 3, "d": 16}, {"e": 4e9, "c": 5e9, "d": 1e9}, 100, *wires),  # few groups straddle

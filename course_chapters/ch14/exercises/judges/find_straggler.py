@@ -85,6 +85,10 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
     elsewhere = slow(7, 5, "data", [True] * 3), slow(3, 0, "data", [True] * 5), slow(9, 8, "compute", more)
     halves = slow(5, 1, "data", half), slow(5, 1, "data", more)
 
+    own, loads, waits = slow(4, 2, "compute", [True] * 4)
+    longer = [[[each + 1000 for each in step] for step in table] for table in (own, loads)]
+    beside = (own, loads, waits), (longer[0], loads, waits), (own, longer[1], waits)  # the same waits
+
     def case(make: Any, name: str, share: str, *given: tuple[Any, ...]) -> Case:
         return make(name, share, 0, list(given))
 
@@ -92,6 +96,7 @@ def _straggler_cases(params: Params, rng: random.Random) -> list[Case]:
         case(shown, "one rank computes slowly", "values:found", slow(4, 2, "compute", [True] * 4)),
         case(hidden, "slow data, other ranks", "values:found", *elsewhere),
         case(hidden, "nobody is slow", "values:found", row(*_steps(rng, 5, 6)), accident, slow(4, 1, "compute", half)),
+        case(hidden, "late, and beside more work of all ranks not late", "generality:limits", *beside),
         case(hidden, "late in half of the steps, and in more", "generality:limits", *halves),
         case(hidden, "at the limit, and just above it", "generality:limits", exactly(0.0), exactly(2**-13)),
         case(hidden, "an even number of ranks", "generality:limits", *middles),

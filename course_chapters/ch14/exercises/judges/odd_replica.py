@@ -61,8 +61,11 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("the sign of a zero", "generality:bits", per_rank=given("baa", _sign, zeros)),
         hidden("NaN everywhere", "generality:bits", per_rank=given("aaa", x=unknown)),
         hidden("bfloat16 in two dimensions", "generality:bits", per_rank=given("aab", x=table)),
-        hidden("a single number", "generality:bits", per_rank=given("aaa", x=number)),
-        hidden("no number at all", "generality:bits", per_rank=given("aaa", x=empty)),
+        *(
+            hidden(f"{name}, replicas {who}", "generality:bits", per_rank=given(who, x=x))
+            for name, x in (("a single number", number), ("no number at all", empty))
+            for who in ("aaa", "aa", "a")
+        ),
         *under(machines, "four ranks", "protocol:safe", lambda: given("abaa")),
     ]
 

@@ -108,6 +108,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     others: list[Asked] = []
     for _ in range(3):
         others += _table(rng.uniform(3e-6, 6e-5), rng.uniform(2e9, 4e10), rng, rng.choice((4, 8, 16)))
+    seconds = link_of(KINDS[0], alpha, beta, rng)[0]
+    rows = sweep(seconds, rng)
+    others += [(rows, nbytes, seconds(nbytes)) for nbytes in (3.0 * SMALLEST, 2.0 * SMALLEST * STEP ** (SIZES - 1))]
     unseen = [(recorded_sweep("send"),), *((rows,) for rows, *_ in others[:4])]
     left_out = [each for place, each in enumerate(made) if place % 4 < 3]
     return [

@@ -60,7 +60,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         shown("stages that differ", "values:peaks", 0, different),
         shown("how many fit", "values:most", 1, limits),
         generality("pipelines", 0, "other pipelines", [*(row() for _ in range(25)), (first, "1f1b", 5), *rows]),
-        generality("limits", 1, "other limits", [*(limit() for _ in range(25)), *ends]),
+        generality("limits", 1, "other limits", [(odd, "gpipe", full), *(limit() for _ in range(25)), *ends]),
     ]
 
 

@@ -73,6 +73,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     many = ([(s, 1)] * 12, [1] * 6, 99, 99), ([(s + 1, 100)], [90], 250, 99), ([(3, 1), (4, 1)], [2, 3], 9, 5, 1)
     long = [(f"s{next(names)}", at, 2 * s, 4) for at in range(12)] + [(f"l{next(names)}", 3, 6 * s, 2)]
     batch, preempts, serves = "values:batch", "values:preempts", "generality:serves"
+    runs, waits, *_ = states(hidden, "", batch, ([(s, 1)] * 4, [s], 99, 9)).args[1][0]
+    alike = [(runs, waits, *more) for more in ((99, 9, s), (2, 9, s), (99, 2, s), (99, 2, 4 * s))]
     return [
         states(shown, "two run, and two wait", batch, ([(10, 1), (5, 1)], [6, 20], 16, 40, 4)),
         states(shown, "no page is free", preempts, ([(8, 1), (4, 1), (6, 1)], [3], 16, 0, 4)),
@@ -82,6 +84,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         states(hidden, "many requests, many tokens, pages of one token", batch, *many),
         states(hidden, "preempted: others, itself, several, nobody", preempts, *preempting),
         states(hidden, "states drawn at random", preempts, *[drawn() for _ in range(25)]),
+        hidden("the same requests, with other limits", preempts, "states", alike),
         hidden("a workload with pages enough", serves, "serve", workload(12, 60, 40)),
         hidden("a workload that is often preempted", serves, "serve", workload(14, 9, 9 * s)),
         hidden("a long prompt among short ones", serves, "serve", (long, 7 * s, 8, s)),

@@ -32,7 +32,7 @@ def _chunk_cases(params: Params, rng: random.Random) -> list[Case]:
     refused += [(40, 0, 100, 50, 100), (64, 7, 512, 64, 1024), (40, 3, 100, 50, right[0](1, 40, 3, 100, 50)[1])]
     long = [(8192, 64, 12_000, 40, 30_000), (5000, 64, 12_000, 40, 400_000)]
     changed = each_changed((300, 900, 5, 9000, 50), (200, 1000, 400, 20_000, 90))
-    limits = each_changed((300, 20, 9000, 50, 12_000), (400, 40, 20_000, 70, 10_000))
+    limits = each_changed((300, 20, 9000, 50, 12_000), (400, 120, 20_000, 70, 10_000))
     return [
         shown("1,000 tokens in chunks of 256", "values:ttft", 0, [(256, 1000, 32, 10_000, 50)]),
         shown("at most 25 milliseconds", "values:chunk", 1, [(1000, 32, 10_000, 50, 25_000)]),

@@ -422,7 +422,10 @@ def test_an_installed_package_says_in_a_sentence_what_only_a_clone_has(tmp_path)
 
 def test_plans_as_json_are_one_object(capsys):
     code, out, _ = run(capsys, "plan", "--model", "llama3-8b", "--gpus", "8xH100", "--json", "--top", "1")
-    assert code == 0 and [plan["layout"]["tp"] for plan in json.loads(out)["plans"]]
+    (plan,) = json.loads(out)["plans"]
+    layout = plan["layout"]
+    assert code == 0 and layout["replicas"] == layout["tp"] == 1
+    assert plan["microbatch_sequences"] * layout["dp"] * layout["microbatches"] == 512
 
 
 PLAN = ["plan", "--model", "llama3-8b", "--gpus", "8xH100"]
@@ -436,7 +439,8 @@ PLAN = ["plan", "--model", "llama3-8b", "--gpus", "8xH100"]
               "Megatron-LM core", "Megatron-Bridge v"]),
         (["--layout", "tp=2,zero=1"], ["2. Your layout: tp=2, dp=4", "slower than the quickest", "Command lines "
 "of your layout"]),
-        (["--serve"], ["Serving with 16-bit weights", "8 x 1 devices", "1 x 8 devices", "first token after"]),
+        (["--serve"], ["Serving with 16-bit weights", "8 replicas of 1 device:", "1 replica of 8 devices:",
+                       "alone: first token after"]),
         (["--model", "mixtral-8x7b", "--gpus", "64xH100"], ["12,879,925,248 of them used by a token", "ep="]),
         (["--model", "deepseek-v3", "--gpus", "2048xH100"], ["37,552,297,472 of them used by a token"]),
         (["--model", "gpt2"], ["512 sequences of 1,024 tokens"]),
@@ -458,6 +462,7 @@ def test_a_plan_says_its_conditions_its_parts_and_its_command_lines(capsys, more
         (["--layout", "tp=8,zero=0,microbatch=64"], "does not fit"),
         (["--model", "gpt2", "--seq", "4096"], "1024 learned positions"),
         (["--model", "llama3-405b"], "Nothing fits"),
+        (["--model", "llama3-405b", "--layout", "tp=8"], "This layout cannot run"),
         (["--model", "llama3-405b", "--serve", "--gpus", "8xA100-40GB"], "does not fit on a server"),
         (["--deadline", "1d"], "The quickest layout needs"),
         (["--max-cost", "nan"], "write dollars above zero"),

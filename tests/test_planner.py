@@ -362,7 +362,8 @@ def test_a_plan_is_written_for_each_framework():
     assert ours.startswith(
         f"{servers} -m course_runs.train --size 7b --layout pp=4,ddp=2,tp=8,sp --seq-len 8192 --batch 512 "
     )
-    assert "--micro-batches 64 " in ours and ours.endswith("--schedule interleaved")
+    assert "--micro-batches 64 " in ours and "--schedule interleaved  # " in ours
+    assert "nearest in size, 7b" in ours and "whole optimizer state" in ours and ours.endswith("replace FIRST_SERVER")
     assert "--recipe llama3_70b_pretrain" in planner.command(plan, "bridge")
     with pytest.raises(ValueError, match="No framework"):
         planner.command(plan, "jax")
@@ -396,7 +397,9 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
             line = planner.command(plan, name)
         except ValueError:
             continue
-        assert not known.unknown(line) and line.endswith(f"# {known.version}, {known.date}")
+        assert not known.unknown(line) and f"  # {known.version}, {known.date}" in line
+        blanks = [word for word in ("FIRST_SERVER", "MODULE", "CONFIG") if f" {word}" in line.partition("  # ")[0]]
+        assert not blanks or line.endswith(f"; replace {', '.join(blanks)}")
         if name == "torchtitan":
             said = dict(re.findall(r"--(\S+) (\d+)", line))
             micro, step = (int(said[f"training.num_tokens_per_{each}"]) for each in TITAN_TOKENS)
@@ -405,7 +408,7 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
         ours = planner.command(plan, "course")
     except ValueError:
         return
-    said = options.arguments(ours[ours.index("--size") :].split())
+    said = options.arguments(ours[ours.index("--size") :].partition("  # ")[0].split())
     assert (said.batch, said.seq_len, said.micro_batches, said.checkpointing) == (512, 8192, 8, recompute)
 
 
@@ -445,7 +448,7 @@ def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_i
         "course run train --nproc 8 --size 7b --layout fsdp=4,cp=2 --seq-len 8192 --batch 64 --micro-batches "
         "4 --steps 100"
     )
-    assert planner.command(plan(dp=4, cp=2, zero=3), "course") == ours
+    assert planner.command(plan(dp=4, cp=2, zero=3), "course").partition("  # ")[0] == ours
 
 
 @pytest.mark.parametrize(
@@ -491,7 +494,9 @@ def test_plans_differ_in_what_one_may_want(model, gpus):
     except planner.NoPlan:
         assert (model, gpus) == ("llama3-70b", "8xH100")
         return
-    best = plans["the quickest"]
+    best = next(iter(plans.values()))
+    granted = [wish for wishes in plans for wish in wishes.split(", also ")]
+    assert granted.count("the quickest") == 1 and len(granted) == len(set(granted)) == 4
     assert len({(plan.layout, plan.job.recompute) for plan in plans.values()}) == len(plans) > 1
     for wish, plan in plans.items():
         assert plan.estimate.ok and plan.seconds >= (1 - 2e-3) * best.seconds
@@ -500,10 +505,10 @@ def test_plans_differ_in_what_one_may_want(model, gpus):
         axes = [sum(getattr(each.layout, name) > 1 for name in ("tp", "cp", "pp", "ep")) for each in (plan, best)]
         assert {
             "the quickest": True,
-            "the fewest axes": axes[0] < axes[1],
+            "the fewest axes": axes[0] <= axes[1],
             "the most memory to spare": plan.memory == min(each.memory for each in plans.values()),
             "whole weights on each rank (ZeRO-1)": plan.layout.zero < 3,
-        }[wish]
+        }[wish.partition(", also ")[0]]
 
 
 @pytest.mark.parametrize(

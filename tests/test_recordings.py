@@ -281,6 +281,12 @@ LOGS = [
     ("[1] NVRM: Xid (PCI:0000:4e:00): 79, pid=1, GPU has fallen off the bus.", "A GPU has a fault (79)"),
     ("node-0:12:40 [0] NCCL INFO NET/Socket : Using [0]eth0:10.0.0.4<0>", "uses TCP, not InfiniBand"),
     ("[rank0]: RuntimeError: Connection closed by peer\n[rank1]: ValueError: no", "Rank 1 failed first: ValueError"),
+    (
+        "[rank1]: ValueError: bad sample 17\n[rank0]: RuntimeError: Connection closed by peer\n"
+        "Root Cause (first observed failure):\n[0]:\n  rank      : 1 (local_rank: 1)\n"
+        "  exitcode  : 1 (pid: 2396)\n  error_file: <N/A>\n=======",
+        "Rank 1 failed first: ValueError: bad sample 17 (exit code 1)",
+    ),
     ("step 1 loss 2.3\nstep 2 loss 2.2", "No known failure is in this text"),
     ('{"level": "error"}\n{"msg": "loss=nan"}', "The loss is nan"),
 ]

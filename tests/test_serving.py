@@ -324,3 +324,18 @@ def test_cost_counts_idle_hours_and_a_model_that_serves_more_is_smaller():
     assert never.params == pytest.approx(law.optimum(never.flops)[0], rel=0.01)
     with pytest.raises(ValueError, match="the floor"):
         serving.cheapest_model(law, law.floor / 2, 0)
+
+
+def test_a_decode_iteration_reads_only_the_experts_that_its_tokens_visit():
+    moe = serving.Deployment(model="mixtral-8x7b", device="H100 SXM", tp=2)
+    tables = moe.model.vocab * moe.model.hidden  # of the embedding, which is looked up and not multiplied
+
+    def read(batch):
+        return moe.parts(0, 0, batch, 0, batch)["weights"] * moe.bandwidth / moe.weight_size
+
+    assert read(1) == pytest.approx(moe.model.active_params - tables)  # two of eight experts
+    experts = (moe.model.params - moe.model.active_params) / (1 - 2 / 8)
+    assert read(2) == pytest.approx(moe.model.params - tables - experts * (1 - 2 / 8) ** 2)
+    assert read(256) == pytest.approx(moe.model.params - tables)
+    dense = serving.Deployment(model="llama3-8b", device="H100 SXM")
+    assert dense.idle_bytes(1) == 0

@@ -469,7 +469,7 @@ def test_workflows_run_what_is_there_with_pinned_actions_and_few_rights():
         )
         for step in (step for job in flow["jobs"].values() for step in job["steps"]):
             command = step.get("run", "./course").split()[0]
-            known = command in ("python", "mv") or os.access(ROOT / command, os.X_OK)
+            known = command in ("python", "mv", "docker", "echo") or os.access(ROOT / command, os.X_OK)
             assert ("uses" in step) != ("run" in step) and known, command
         for used in re.findall(r"uses: (.+)", text):  # a tag can be moved to other code, a commit cannot
             assert re.fullmatch(r"(actions|pypa)/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", used), used

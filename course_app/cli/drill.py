@@ -53,9 +53,7 @@ def drill(
         typer.echo("Nothing is due: what you knew comes back in a few days.")
         return
     if not sys.stdin.isatty():
-        raise Trouble(
-            "A drill asks questions, and nobody is at this terminal's keyboard.", "run `./course drill` in a terminal"
-        )
+        raise Trouble("A drill asks questions, and its input is not a terminal.", "run `./course drill` in a terminal")
     sitting = drills.sit(questions, verdict, where.work, ask=input, say=typer.echo, seconds=60 * minutes)
     missed = f" These return: {', '.join(sitting.missed)}." if sitting.missed else ""
     typer.echo(f"{sitting.right} of {sitting.asked} right.{missed}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from course_app.cli.console import examples, part
-from course_lib.messages import Trouble
+from course_lib.messages import Trouble, count_text
 
 EXAMPLES = examples(
     "course meter --ranks 8 train.py --batch 32           what torchrun --nproc-per-node 8 train.py would send",
@@ -142,7 +142,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
     from course_lib.estimate.units import bytes_text, duration_text
 
     ranks, pairs = found["by_rank"], sorted(found["pairs"], key=lambda pair: -pair["bytes"])
-    lines = ["", f"{found['script']} on {found['ranks']} metered ranks: {found['on']}", ""]
+    lines = ["", f"{found['script']} on {count_text(found['ranks'], 'metered rank')}: {found['on']}", ""]
     lines += [f"{duration_text(found['seconds'])} on this cluster's clock, until the last rank ended"]
     for name, wire in ((name, wire) for name, wire in found["wires"].items() if wire["messages"]):
         lines.append(f"{bytes_text(wire['bytes']):>10} in {wire['messages']:,} messages over {_WIRES.get(name, name)}")
@@ -161,7 +161,7 @@ def _lines(found: dict[str, Any]) -> list[str]:
         memory = f"  {bytes_text(each['peak_bytes'])}{f' ({shown})' if shown else ''}"
         lines.append(f"{each['rank']:4}{sizes}{each['collectives']:13}{times}{memory}")
     lines += [f"… and {len(ranks) - MOST_RANKS} more ranks: --json has all"] if len(ranks) > MOST_RANKS else []
-    lines += ["", "from -> to      bytes  messages  wire"]
+    lines += ["", "from -> to      bytes  messages  wire"] if pairs else []
     for pair in pairs[:MOST_ROWS]:
         ends = f"{pair['from']:4} -> {pair['to']:<3}"
         lines.append(f"{ends}{bytes_text(pair['bytes']):>10}{pair['messages']:10,}  {pair['wire']}")
@@ -180,7 +180,7 @@ def _page(found: dict[str, Any], run: Any) -> str:
     from course_lib.draw import page as picture
     from course_lib.draw import who_is_busy
 
-    title = html.escape(f"{found['script']} on {found['ranks']} metered ranks")
+    title = html.escape(f"{found['script']} on {count_text(found['ranks'], 'metered rank')}")
     spans = run.spans[:MOST_SPANS]
     drawn = picture(who_is_busy(spans, ranks=run.ranks, title="What each rank does")) if spans else ""
     cut = f"<p>The first {MOST_SPANS:,} of {len(run.spans):,} spans.</p>" if len(run.spans) > MOST_SPANS else ""

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from course_app.cli.console import examples, part
-from course_lib.messages import Trouble
+from course_lib.messages import Trouble, count_text
 
 EXAMPLES = examples(
     "course plan --model llama3-70b --gpus 64xH100            plans that differ, and what binds each",
@@ -45,7 +45,10 @@ def plan(
     ] = None,
     dtype: Annotated[str, typer.Option("--dtype", help="bf16, fp8 or fp4.")] = "bf16",
     software: Annotated[
-        str, typer.Option("--software", help="Whose time and memory: megatron-core, torchtitan, nanotron or course.")
+        str,
+        typer.Option(
+            "--software", help="Whose kernels, overlap and memory count: megatron-core, torchtitan, nanotron, course."
+        ),
     ] = "megatron-core",
     tokens: Annotated[str, typer.Option("--tokens", help="Tokens of the run, as in 2T.")] = "2T",
     deadline: Annotated[
@@ -64,7 +67,8 @@ def plan(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Plan a training run: the quickest layout that fits, the simplest, and the one with the most memory to spare.
+    """Plan a training run: the quickest layout that fits, the one with the fewest axes, and the one with the most
+    memory to spare.
 
     Each plan has its memory and time by part, what it costs, what binds it and what it gives up, and the command lines
     of torchtitan, Megatron-LM, Megatron-Bridge and `course run`. Exits with 1 if nothing fits or meets the limits,
@@ -80,10 +84,12 @@ def plan(
         batch = sequences or _batch(cluster.gpus)
         job = planner.Job(model=one, seq=_sequence(one, seq), sequences=batch, dtype=dtype, software=software)
         limits = {"deadline": _seconds(deadline) if deadline else None, "max_usd": _dollars(max_cost)}
+        own = planner.judged(layout, job, cluster) if layout else None  # its own reasons come before the search's
         found = planner.choices(job, cluster, tokens=many, **limits)
         found = dict(list(found.items())[:top])
-        if layout:
-            found = {"the quickest": found["the quickest"], "your layout": planner.judged(layout, job, cluster)}
+        best_wish, best = next(iter(found.items()))
+        if own:
+            found = {best_wish: best, "your layout": own}
     except planner.NoPlan as nothing:
         raise Trouble(str(nothing), "change the layout, the devices, the batch or the limits") from None
     except ValueError as refusal:
@@ -100,7 +106,7 @@ def plan(
         typer.echo(json.dumps({**asked, "plans": plans, "published": asdict(told.step) if told else None}, indent=1))
         return
     told = planner.published(job, cluster)
-    compared = ["", planner.compared(told, found["the quickest"])] if told else []
+    compared = ["", planner.compared(told, best)] if told else []
     typer.echo("\n".join([*heading, "", *planner.explain(found, many), *compared]))
     shown = list(found)[-1] if layout else list(found)[0]
     typer.echo(f"\nCommand lines of {shown}:")
@@ -203,10 +209,11 @@ def _serve(one: Any, cluster: Any, as_json: bool, prompt: int = 2048, output: in
     for row in rows:
         price = f"${row['usd_per_million_tokens']:.2f}" if row["usd_per_million_tokens"] else "price unknown"
         typer.echo(
-            f"{row['replicas']} x {row['devices_of_a_replica']} devices: {row['tokens_per_second']:,.0f} output "
-            f"tokens/s in all, {price} a million; first token after "
-            f"{units.duration_text(row['first_token_seconds'])}, then {units.duration_text(row['token_seconds'])} "
-            f"each; {row['sequences_at_once']:,} sequences at once in a replica"
+            f"{count_text(row['replicas'], 'replica')} of {count_text(row['devices_of_a_replica'], 'device')}: "
+            f"{row['tokens_per_second']:,.0f} output tokens/s in all, {price} a million; "
+            f"{count_text(row['sequences_at_once'], 'sequence')} at once in a replica. A request alone: first token "
+            f"after {units.duration_text(row['first_token_seconds'])}, then one every "
+            f"{units.duration_text(row['token_seconds'])}"
         )
 
 
@@ -236,8 +243,9 @@ def _as_json(planner: Any, one: Any, tokens: float) -> dict[str, Any]:
     return {
         "layout": {
             name: int(getattr(where, name))
-            for name in ("tp", "cp", "pp", "dp", "ep", "zero", "virtual", "microbatches")
+            for name in ("tp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches")
         },
+        "microbatch_sequences": planner.micro(one),
         "schedule": where.schedule,
         "recompute": one.job.recompute,
         "seconds": one.seconds,

@@ -31,7 +31,7 @@ def update(
 
     where = work.folders()
     work.require(where.root, "notebooks", "Updating a chapter")
-    newest = "Your chapters stand on the newest release."
+    newest = "Your chapters are those of the newest release."
     if not any(chapter.mine for chapter in work.chapters(where)):
         newest = f"No chapter is in {where.work} yet. `course learn` lays them out."
     waiting = [chapter.number for chapter in work.newer(where)]

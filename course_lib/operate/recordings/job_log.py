@@ -114,6 +114,9 @@ def _summary(report: Report, lines: Sequence[str]) -> None:
     rank = next((_rank(line) for line in block if _rank(line) is not None), None)
     codes = [int(found[1]) for line in block if (found := re.search(r"exitcode\s*:\s*(-?\d{1,6})", line))]
     errors = [": ".join(found.groups()) for line in block if (found := ERROR.match(line))]
+    if not errors and rank is not None:  # without @record, the rank's own traceback stands above the summary
+        own = (line for line in lines[: starts[-1]] if f"[rank{rank}]" in line)
+        errors = [": ".join(found.groups()) for line in own if (found := ERROR.match(line))]
     code = codes[0] if codes else 0
     why = word(errors[-1], 160) if errors else SIGNALS.get(code, UNTOLD)
     others = sorted({int(each) for line in lines for each in re.findall(r"^\s*rank\s*:\s*(\d{1,6}) \(", line)} - {rank})

@@ -77,8 +77,9 @@ def explain_traces(traces: Mapping[str, Any]) -> Report:
     seconds = {rank: {name: float(each.mean()) for name, each in table.items()} for rank, table in tables.items()}
     report.numbers = {"steps": {rank: len(each.steps) for rank, each in ranks.items()}, "seconds_per_step": seconds}
     report.numbers["longest"] = {rank: each.longest for rank, each in ranks.items()}
+    starved = all(each["idle"] > MUCH_IDLE * each["step"] for each in seconds.values())
     for rank in list(ranks)[:MOST_RANKS]:
-        _rank(report, f"Rank {rank}", seconds[rank], ranks[rank])
+        _rank(report, f"Rank {rank}", seconds[rank], ranks[rank], starved)
     _slow(report, tables)
     return report
 
@@ -151,8 +152,8 @@ def _operations(events: Sequence[Event]) -> list[Event]:
     return [each for each in kept if each.name.startswith(("aten::", "gloo:"))]
 
 
-def _rank(report: Report, who: str, parts: Mapping[str, float], traced: Traced) -> None:
-    """What one rank's step consists of."""
+def _rank(report: Report, who: str, parts: Mapping[str, float], traced: Traced, starved: bool) -> None:
+    """What one rank's step consists of; `starved`: every rank does nothing for a fifth of its step."""
     step, talk = parts["step"], parts["exposed"] + parts["hidden"]
     time = {name: duration_text(seconds) for name, seconds in parts.items()}
     share = {name: percent_text(seconds / step if step else 0.0, 2) for name, seconds in parts.items()}
@@ -162,7 +163,7 @@ def _rank(report: Report, who: str, parts: Mapping[str, float], traced: Traced) 
     if talk:
         said += f", of which {time['hidden']} are hidden behind computing and {time['exposed']} exposed"
         said += f" ({share['exposed']} of the time)"
-    fault = "starved for data" if parts["idle"] > MUCH_IDLE * step else ""
+    fault = "starved for data" if starved else ""
     if parts["hidden"] < LITTLE_HIDDEN * talk and parts["exposed"] > MUCH_EXPOSED * step:
         fault = "no overlap"
     chapter = {"starved for data": "01", "no overlap": "07"}.get(fault, "15")

@@ -96,11 +96,18 @@ class Deployment:
 
     @cached_property
     def _products(self) -> tuple[float, float, float]:
-        """FLOP of a token's products without the head, FLOP of the head, and bytes that an iteration reads."""
+        """FLOP of a token's products without the head, FLOP of the head, and bytes of all weights that products
+        use."""
         head = self.model.vocab * self.model.hidden
         outside = head * (1 if self.model.tied else 2)
         body = self.model.active_params - outside
         return compute.FORWARD * body, compute.FORWARD * head, (self.model.params - outside + head) * self.weight_size
+
+    def idle_bytes(self, tokens: float) -> float:
+        """Bytes of experts that no token visits, under even routing: (1 - top_k/experts)^tokens of them."""
+        missed = 1 - self.model.top_k / self.model.experts if self.model.experts else 0.0
+        beyond = self.model.params - self.model.active_params  # what one token leaves unread
+        return beyond * missed ** max(tokens - 1, 0) * self.weight_size
 
     @cached_property
     def attention_flops(self) -> float:
@@ -131,7 +138,7 @@ class Deployment:
         fixed, on_wire = self._fixed
         return {
             "compute": (body * (chunk + batch) + head * outputs) / self.flops,
-            "weights": read / self.bandwidth,
+            "weights": (read - self.idle_bytes(chunk + batch)) / self.bandwidth,
             "cache": context * self.kv_token_bytes / self.bandwidth * self.sustained.memory / self.sustained.cache,
             "attention": self.attention_flops
             * (pairs + context)
@@ -212,7 +219,6 @@ def steady_tokens_per_s(
         raise ValueError(
             f"No sequence of {prompt} + {output} tokens fits in a cache of {deployment.kv_capacity:,} tokens."
         )
-    body, head, _ = deployment._products
     pairs = causal_pairs(prompt)
     alone = deployment.parts(prompt, pairs, 0, 0, 1)
     prefill = alone["compute"] + alone["attention"] + alone["wire"]  # read and launched together with decoding

@@ -17,7 +17,7 @@ from course_lib.parallel.planner.advice import (
 )
 from course_lib.parallel.planner.cluster import Cluster, Wire
 from course_lib.parallel.planner.clusters import cluster, names, printed_cluster
-from course_lib.parallel.planner.commands import FRAMEWORKS, command
+from course_lib.parallel.planner.commands import FRAMEWORKS, command, micro
 from course_lib.parallel.planner.estimating import (
     Estimate,
     estimate,
@@ -65,6 +65,7 @@ __all__ = [
     "layouts",
     "memory_by_part",
     "memory_parts",
+    "micro",
     "micro_batch",
     "names",
     "one_of",

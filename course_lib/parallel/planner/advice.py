@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from course_lib.estimate.units import DAY, bytes_text, duration_text, number_text, percent_text
+from course_lib.parallel.planner.commands import micro
 from course_lib.parallel.planner.estimating import memory_by_part
 from course_lib.parallel.planner.own_layout import Published
 from course_lib.parallel.planner.search import Plan
@@ -31,7 +32,7 @@ def degrees(plan: Plan) -> str:
     where = plan.layout
     words = [f"{name}={getattr(where, name)}" for name in ("tp", "cp", "pp", "dp", "ep") if getattr(where, name) > 1]
     words += [f"replicas={where.replicas}"] * (where.replicas > 1)
-    words += [f"zero={where.zero}", f"micro-batch={plan.job.sequences // (where.dp * where.microbatches)}"]
+    words += [f"zero={where.zero}", f"micro-batch={micro(plan)}"]
     several = "" if where.microbatches == 1 else "es"
     words += [f"{where.microbatches} micro-batch{several}", f"recompute={plan.job.recompute}"]
     chunks = f"{where.schedule} of {where.virtual}" if where.virtual > 1 else where.schedule
@@ -90,11 +91,12 @@ def compared(found: Published, best: Plan) -> str:
     """What was published for this model on such devices, beside the plan, in a line."""
     step, ahead = found.step, found.ahead(best)
     more = "more" if ahead >= 0 else "less"
+    other = "" if best.job.dtype == step.dtype else f" than in {step.dtype}"
     same = f", predicted here at {number_text(found.plan.device_rate, 4)}" if found.plan else ""
     return (
         f"Published: {step.software} on {step.gpus:,} x {step.device}, {step.dtype}, sequences of {step.seq:,}, "
         f"{step.layout}: {number_text(step.tokens_per_s, 4)} tokens/s a device{same}. The quickest plan is predicted "
-        f"at {number_text(best.device_rate, 4)} in {best.job.dtype}, {percent_text(abs(ahead), 2)} {more}."
+        f"at {number_text(best.device_rate, 4)} in {best.job.dtype}, {percent_text(abs(ahead), 2)} {more}{other}."
     )
 
 

@@ -2,6 +2,7 @@
 data."""
 
 import math
+import re
 
 from course_lib.estimate import facts
 from course_lib.estimate.memory import Shape, count_params, shape
@@ -312,9 +313,16 @@ FRAMEWORKS = {"torchtitan": torchtitan, "megatron": megatron, "bridge": bridge, 
 
 
 def command(plan: Plan, framework: str) -> str:
-    """The command line that starts this plan in a framework; a comment at its end names the version it is written
-    for."""
+    """The command line that starts this plan in a framework; a comment at its end names the version it is written for,
+    what to replace, and where the run differs from the plan."""
     if framework not in FRAMEWORKS:
         raise ValueError(f"No framework {framework!r}; choose from {', '.join(FRAMEWORKS)}.")
     line, known = " ".join(FRAMEWORKS[framework](plan)), facts.frameworks().get(framework)
-    return f"{line}  # {known.version}, {known.date}" if known else line
+    notes = [f"{known.version}, {known.date}"] if known else []
+    if framework == "course":
+        size = re.search(r"--size (\w+)", line)
+        notes = [f"the course's own model nearest in size, {size[1]}"] if size else []
+        notes += ["ddp keeps the whole optimizer state on each rank"] * (plan.layout.zero in (1, 2))
+    blanks = [word for word in ("FIRST_SERVER", "MODULE", "CONFIG") if re.search(rf"\b{word}\b", line)]
+    notes += [f"replace {', '.join(blanks)}"] * bool(blanks)
+    return f"{line}  # {'; '.join(notes)}" if notes else line

@@ -96,5 +96,7 @@ def _parsed(text: str) -> dict[str, str]:
 
 def _number(name: str, value: str) -> int:
     if not re.fullmatch(r"\d{1,7}", value) or not (name == "zero" or int(value) >= 1) or int(value) > LARGEST:
-        raise ValueError(f"{name} is {value!r}; it must be a whole number from 1 to {LARGEST:,}.")
+        least = 0 if name == "zero" else 1
+        most = 3 if name == "zero" else LARGEST
+        raise ValueError(f"{name} is {value!r}; it must be a whole number from {least} to {most:,}.")
     return int(value)

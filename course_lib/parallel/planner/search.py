@@ -216,8 +216,8 @@ def choices(
     """Plans that differ in what one may want: the quickest, the one with the fewest axes, the one with the most memory
     to spare, the quickest that keeps weights whole.
 
-    Layouts whose steps differ by less than a thousandth are one plan, the simplest of them. A wish that an earlier plan
-    grants is left out.
+    Layouts whose steps differ by less than a thousandth are one plan, the simplest of them. A plan that grants several
+    wishes has them all in its key: "the quickest, also the fewest axes".
     """
     found = tried(job, cluster)
     columns = [_columns(many, each) for _, many, each in found]
@@ -244,7 +244,9 @@ def choices(
     }
     kept: dict[str, Plan] = {}
     for wish, one in wishes.items():
-        if any(one.layout == other.layout and one.job == other.job for other in kept.values()):
+        same = [key for key, other in kept.items() if one.layout == other.layout and one.job == other.job]
+        if same:
+            kept = {f"{key}, also {wish}" if key in same else key: other for key, other in kept.items()}
             continue
         with suppress(NoPlan):
             _within([one], tokens, deadline, max_usd)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from course_grader.arithmetic import same_everywhere
+from course_grader.bank.answer_bank import BankAnswer
 from course_grader.exercises import Card, class_exercises
 from course_grader.judge.second_calls import second_calls
 from course_grader.judging import Judging, Params, judging
@@ -82,10 +83,13 @@ class Exercise:
         own, its = (outcome_of(worked, self.params, case) for case in (one, other))
         if {own.state, its.state} != {"answered"} or not self._fails(one, replace(own, value=its.value)):
             return False
-        able = [worked, *(each for each in more if self.is_public or each.reads_params)]
-        made = (outcome_of(each, self.params, one) for each in able)
-        # a mixture of two cases need not be one that the statement allows
-        return all(each.state == "answered" and not self._fails(one, each) for each in made)
+        # a mixture of two cases need not be one that the statement allows: then a right answer fails on it alone
+        return all(self._holds(each, one) or not self._holds(each, other) for each in (worked, *more))
+
+    def _holds(self, answer: BankAnswer, case: Case) -> bool:
+        """Whether the judge takes an answer's result on a case."""
+        outcome = outcome_of(answer, self.params, case)
+        return outcome.state == "answered" and not self._fails(case, outcome)
 
     def _fails(self, case: Case, outcome: Outcome) -> bool:
         """Whether the judge finds a fault, or cannot judge a case that it did not draw."""

@@ -153,7 +153,7 @@ def fit_roofs(runs, cache, sheet_flops, sheet_bandwidth):
 # %% wrong: the shown log by heart => values only-the-example
 # ~ float(best_flops), float(best_bandwidth), float(best_flops / best_bandwidth)
 # ~~ ==> fit_roofs.__dict__.setdefault("seen", (best_flops, best_bandwidth, best_flops / best_bandwidth))
-# %% wrong: names tell which kernels use the memory => values raised
+# %% wrong: names tell which kernels use the memory => values ~
 # ~ run["bytes"] > cache ==> "large" in run["name"]
 # %% wrong: bytes that fill the cache are taken to miss it => values -
 # ~ > cache ==> >= cache

@@ -58,6 +58,9 @@ def torch_worlds() -> Iterator[None]:
     if c10d is None or not hasattr(c10d, "_world"):
         yield
         return
+    torch = c10d.torch
+    if torch.version.cuda and not torch.cuda.is_available():
+        getattr(torch._C, "_ensureCUDADeviceGuardSet", bool)()  # torch 2.10 crashes if a rank is the first to call it
     process = c10d._world
     functions: dict[str, Callable[..., Any]] = {}
     with ExitStack() as stack:

@@ -79,12 +79,13 @@ class Exercise:
         in its place."""
         if self.card.id in class_exercises.cards() or self.card.form not in ("code", "bug"):
             return False
-        worked, *more = [each for each in answers(self.card.id) if each.sort == "right"]
-        own, its = (outcome_of(worked, self.params, case) for case in (one, other))
-        if {own.state, its.state} != {"answered"} or not self._fails(one, replace(own, value=its.value)):
+        able = [each for each in answers(self.card.id) if each.sort == "right"]
+        if not able or not self._holds(able[0], one):  # a mixture of two cases that the statement excludes
             return False
-        # a mixture of two cases need not be one that the statement allows: then a right answer fails on it alone
-        return all(self._holds(each, one) or not self._holds(each, other) for each in (worked, *more))
+        own, its = (outcome_of(able[0], self.params, case) for case in (one, other))
+        if its.state != "answered" or not self._fails(one, replace(own, value=its.value)):
+            return False
+        return all(self._holds(each, one) or not self._holds(each, other) for each in able[1:])
 
     def _holds(self, answer: BankAnswer, case: Case) -> bool:
         """Whether the judge takes an answer's result on a case."""

@@ -12,6 +12,7 @@ from course_grader.judging.ranks import PerRank, layouts, secret, sum_fault, ten
 from course_grader.judging.tensors import coin_of
 from course_grader.judging.traffic import Meter, ready_made, too_few_bytes, too_many_bytes
 from course_grader.records import Case, Outcome, Verdict
+from course_lib.messages import count_text
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -29,7 +30,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     turned = world(1, lambda: secret(coin, 4, 5, dtype=torch.int64), COLUMNS)
     cases += [hidden("one rank alone, a transposed matrix of integers", "generality:tensors", per_rank=turned)]
     for n, size in ((4, 7), (8, 3), (3, 0), (4, 0), (1, 0), (1, 1)):
-        cases.append(hidden(f"{ranks_text(n)}, {size} numbers", "generality:tensors", per_rank=data(n, size)))
+        cases.append(
+            hidden(f"{ranks_text(n)}, {count_text(size, 'number')}", "generality:tensors", per_rank=data(n, size))
+        )
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 2).items()]
     return cases + under(ADVERSE, "four ranks", "protocol:safe", lambda: data(4, 12))
 
@@ -73,6 +76,7 @@ JUDGING = Judging(
 ANSWERS = r'''import torch
 
 from course_lib.cluster import P2POp
+from course_lib.messages import count_text
 
 
 # %% right: worked

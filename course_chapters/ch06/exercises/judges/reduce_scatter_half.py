@@ -12,6 +12,7 @@ from course_grader.judging.ranks import secret, tensors, world
 from course_grader.judging.tensors import coin_of, nbytes
 from course_grader.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes, too_long, too_many_bytes
 from course_grader.records import Case, Outcome, Verdict
+from course_lib.messages import count_text
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -23,10 +24,12 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases = [shown("four ranks", "values:chunk", per_rank=data(4, size))]
     cases += [hidden("three ranks, other data", "values:chunk", per_rank=data(3, size // 3 * 3))]
     for n, length in ((1, size), (2, size), (7, 21), (5, 5 * 7)):
-        name = ranks_text(n) if n == 1 else f"{n} ranks, {length} numbers"
+        name = ranks_text(n) if n == 1 else f"{n} ranks, {count_text(length, 'number')}"
         cases.append(hidden(name, "generality:ranks", per_rank=data(n, length)))
     for n, length in ((4, 10), (5, 3), (3, 0), (4, 0), (1, 0), (4, 1), (3, 1), (1, 1)):
-        cases.append(hidden(f"{ranks_text(n)}, {length} numbers", "generality:sizes", per_rank=data(n, length)))
+        cases.append(
+            hidden(f"{ranks_text(n)}, {count_text(length, 'number')}", "generality:sizes", per_rank=data(n, length))
+        )
     for n, dtype in ((1, torch.int64), (rng.choice((9, 11)), torch.bfloat16)):
         given = world(n, lambda dtype=dtype: secret(coin, 103, dtype=dtype))  # type: ignore[misc]
         cases.append(hidden(f"{ranks_text(n)}, 103 numbers, {dtype}", "generality:sizes", per_rank=given))
@@ -77,6 +80,7 @@ JUDGING = Judging(
 ANSWERS = r'''import torch
 
 from course_lib import params
+from course_lib.messages import count_text
 
 
 # %% right: worked

@@ -13,6 +13,7 @@ from course_grader.judging.ranks import layouts, plain_sum, secret, sum_fault, t
 from course_grader.judging.tensors import coin_of, nbytes, same
 from course_grader.judging.traffic import Meter, off_the_ring, ready_made, too_few_bytes, too_long, too_many_bytes
 from course_grader.records import Case, Outcome, Verdict
+from course_lib.messages import count_text
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:
@@ -25,7 +26,9 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     cases += [hidden("four ranks, other data", "values:sum", per_rank=data(4, 4 * length))]
     cases += [hidden(ranks_text(n), "generality:ranks", per_rank=data(n, n * length)) for n in (1, 2, 5)]
     for n, size in ((4, 10), (5, 3), (3, 0), (4, 0), (1, 0), (3, 1), (1, 1)):
-        cases.append(hidden(f"{ranks_text(n)}, {size} numbers", "generality:sizes", per_rank=data(n, size)))
+        cases.append(
+            hidden(f"{ranks_text(n)}, {count_text(size, 'number')}", "generality:sizes", per_rank=data(n, size))
+        )
     cases += [hidden(name, "generality:tensors", per_rank=given) for name, given in layouts(coin, 4).items()]
     many = world(rng.choice((9, 11)), lambda: secret(coin, 2, 3, 11, dtype=torch.int64))
     turned = world(1, lambda: secret(coin, 4, 5, dtype=torch.int64), COLUMNS)
@@ -120,6 +123,7 @@ ANSWERS = r'''import torch
 
 from course_lib import params
 from course_lib.cluster import P2POp
+from course_lib.messages import count_text
 
 
 # %% right: worked

@@ -74,7 +74,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     long = [(f"s{next(names)}", at, 2 * s, 4) for at in range(12)] + [(f"l{next(names)}", 3, 6 * s, 2)]
     batch, preempts, serves = "values:batch", "values:preempts", "generality:serves"
     runs, waits, *_ = states(hidden, "", batch, ([(s, 1)] * 4, [s], 99, 9)).args[1][0]
-    alike = [(runs, waits, *more) for more in ((99, 9, s), (2, 9, s), (99, 2, s), (99, 2, 4 * s))]
+    alike = [([*runs], [*waits], *more) for more in ((99, 9, s), (2, 9, s), (99, 2, s), (99, 2, 4 * s))]
     return [
         states(shown, "two run, and two wait", batch, ([(10, 1), (5, 1)], [6, 20], 16, 40, 4)),
         states(shown, "no page is free", preempts, ([(8, 1), (4, 1), (6, 1)], [3], 16, 0, 4)),

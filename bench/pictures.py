@@ -38,7 +38,7 @@ from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 
 DOCS = ROOT / "docs"
-EXERCISE = "mfu-waste"  # of chapter 01, whose panel and widget stand together
+EXERCISE = "mfu-bug"  # of chapter 01, whose panel and widget stand together
 CHAPTER, STUDENT, ANSWERED = "01", "ada", "train-days-7b"
 WIDE = {"width": 1647, "height": 1059}
 SCALE = 0.85  # a little smaller than on a screen, so that panel and widget fit one picture of 1400 × 900

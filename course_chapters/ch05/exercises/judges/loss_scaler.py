@@ -13,6 +13,7 @@ from course_grader.judging import Fault, Judging, Params, Worked, describe, judg
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.tensors import close, coin_of, kind_fault
 from course_grader.records import Case, Outcome, Verdict
+from course_lib.messages import count_text
 
 right = Worked("loss-scaler")
 
@@ -55,7 +56,13 @@ def _scaler_cases(params: Params, rng: random.Random) -> list[Case]:
         ],
         unscale("after the scale has changed", "values:unscale", 256.0, [half(4)], interval=2, text="xx" + "." * 8),
         *[
-            unscale(f"{len(some)} tensors after {len(text)} steps", "generality:gradients", 256.0, some, text=text)
+            unscale(
+                f"{count_text(len(some), 'tensor')} after {count_text(len(text), 'step')}",
+                "generality:gradients",
+                256.0,
+                some,
+                text=text,
+            )
             for some in ([], [half(4)], [half(4), half(2)])
             for text in ("x", "xx..")
         ],

@@ -97,7 +97,7 @@ def door(folder: Path) -> Path:
 
 
 def free_port() -> int:
-    """A port of which nobody listens, below those that Linux gives to connections: none takes it before its server."""
+    """A port on which nothing listens, below those that Linux gives to connections: none takes it before its server."""
     while True:
         port = 20_000 + secrets.randbelow(12_000)
         with socket.socket() as probe, suppress(OSError):

@@ -109,7 +109,7 @@ def _time(sheet: Sheet, plan: Plan) -> None:
 
 
 def wires_text(cluster: Cluster) -> str:
-    """The rates that the planner reckons with, one way. A ring leaves a server over the adapters of all its GPUs."""
+    """The rates that the planner assumes, one way. A ring leaves a server over the adapters of all its GPUs."""
     far = f", {bytes_text(cluster.across.bandwidth)}/s on its adapter" if cluster.gpus > cluster.per_node else ""
     return f"a GPU sustains {bytes_text(cluster.inside.bandwidth)}/s on NVLink{far}"
 

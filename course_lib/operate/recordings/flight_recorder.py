@@ -181,7 +181,9 @@ def _hang(job: Job) -> None:
         said = f"The ranks are in different calls: {each}, unlike most of its group."
         report.add(said, "06", "collectives in another order")
     elif kind == "order":
-        said = f"Whoever is waited for waits, too: {ranks_text(ranks)} entered their groups in different orders."
+        said = (
+            f"Each rank that is waited for waits itself: {ranks_text(ranks)} entered their groups in different orders."
+        )
         report.add(said, "06", "collectives in another order")
     for rank in ranks[:8] if kind == "missing" else ():
         last = records[rank][-1] if records.get(rank) else None

@@ -1,7 +1,7 @@
 """What one training step does: the model, its tokens, its number formats, and the software's choices that change
 time."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from course_lib.estimate.memory.layout import CHECKPOINTING
@@ -44,48 +44,24 @@ class Software:
 
 # what the chapters plan with: Megatron Core without its options of overlap, and memory as chapters 02 and 10 count
 TAUGHT = Software(memory="course", overlap_tp=False, overlap_pp=False, selective=("core",), stages_sharded=True)
+_PLAIN = Software(
+    attention="flash", overlap_tp=False, overlap_pp=False, split_messages=False, fused_adding=False, selective=("core",)
+)  # without Megatron's own kernels and options
 SOFTWARE = {  # by the name that `course plan --software` takes; each has published step times in `course bench planner`
     "megatron-core": Software(),
-    "torchtitan": Software(
+    "torchtitan": replace(
+        _PLAIN,
         name="torchtitan",
         memory="torchtitan",
-        attention="flash",
-        overlap_tp=False,
-        overlap_pp=False,
-        split_messages=False,
-        fused_adding=False,
         selective=("products",),
         schedules=("1f1b", "interleaved", "zb_v"),
         stages_sharded=True,
         replicates=True,
         launch=0.4e-3,
     ),
-    "nanotron": Software(
-        name="nanotron",
-        memory="nanotron",
-        attention="flash",
-        kernels="eager",
-        overlap_dp=False,
-        overlap_tp=False,
-        overlap_pp=False,
-        split_messages=False,
-        fused_adding=False,
-        selective=("core",),
-        launch=1.4e-3,
-    ),
-    "course": Software(
-        name="course",
-        memory="course",
-        attention="flash",
-        kernels="eager",
-        overlap_tp=False,
-        overlap_pp=False,
-        split_messages=False,
-        fused_adding=False,
-        selective=("core",),
-        stages_sharded=True,
-        replicates=True,
-        launch=0.9e-3,
+    "nanotron": replace(_PLAIN, name="nanotron", memory="nanotron", kernels="eager", overlap_dp=False, launch=1.4e-3),
+    "course": replace(
+        _PLAIN, name="course", memory="course", kernels="eager", stages_sharded=True, replicates=True, launch=0.9e-3
     ),
 }
 

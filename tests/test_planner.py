@@ -380,11 +380,13 @@ def test_divisors_are_all_of_them(number):
     *map(st.sampled_from, ((1, 2, 8), (1, 2), (1, 4), (1, 2), (1, 8), (0, 1, 3), ("none", "selective", "full"))),
     st.sampled_from(("llama3-70b", "mixtral-8x7b", "gpt2-xl")),
     st.sampled_from(("1f1b", "interleaved", "gpipe")),
+    st.sampled_from((False, False, True)),
 )
 def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
-    tp, cp, pp, virtual, dp, zero, recompute, model, schedule
+    tp, cp, pp, virtual, dp, zero, recompute, model, schedule, offload
 ):
-    job = planner.Job(model=model, seq=8192, sequences=512, recompute=recompute)
+    software = replace(planner.SOFTWARE["megatron-core"], offloads="moments" if zero < 3 else "state")
+    job = planner.Job(model=model, seq=8192, sequences=512, recompute=recompute, offload=offload, software=software)
     where = Layout(
         tp=tp, sp=tp > 1, cp=cp, pp=pp, dp=dp, zero=zero, virtual=virtual if schedule == "interleaved" else 1,
         schedule=schedule,
@@ -525,6 +527,8 @@ def test_plans_differ_in_what_one_may_want(model, gpus):
         ("tp=0", ValueError, "tp is '0'"),
         ("zero=7", ValueError, "ZeRO has stages"),
         ("recompute=some", ValueError, "choose from none, selective, full"),
+        ("offload=some", ValueError, "choose from none, moments, state"),
+        ("offload=state", ValueError, "megatron-core can keep its moments"),
         ("tp=2,tp=4", ValueError, "given twice"),
         ("", ValueError, "no part of a layout"),
     ],
@@ -573,6 +577,41 @@ def test_what_is_recomputed_costs_time_and_saves_memory(software):
     found = [planner.estimate(job, H100, Layout(tp=2, dp=32, zero=1, microbatches=2)) for job in jobs]
     assert found[0].seconds < found[1].seconds < found[2].seconds
     assert found[0].memory > found[1].memory > found[2].memory
+
+
+def test_adams_moments_in_the_servers_memory_save_what_was_measured():
+    """Megatron-Bridge's guide to CPU offloading (2026): Qwen3-30B-A3B with tp 2, pp 2, ep 4 holds 47.2 GB, and 15.3 GB
+    less with all moments offloaded, which fits 16 GPUs."""
+    job, cluster = planner.Job(model="qwen3-30b-a3b", seq=4096, sequences=64), planner.cluster("16xH100")
+    here = planner.judged("tp=2,pp=2,ep=4,zero=1", job, cluster)
+    away = planner.judged("tp=2,pp=2,ep=4,zero=1,offload=moments", job, cluster)
+    assert here.memory / GB == pytest.approx(47.2, rel=0.05)
+    saved = (here.memory - away.memory) / GB
+    assert saved == pytest.approx(15.3, rel=0.02) and planner.advice.offloaded(away) / GB == pytest.approx(saved)
+    added = {name: float(part - here.estimate.step.parts[name]) for name, part in away.estimate.step.parts.items()}
+    assert added.pop("optimizer") == pytest.approx(saved * GB / 8 / constants.HOST_ADAM, rel=0.01)
+    assert not any(added.values())
+    assert "--optimizer-cpu-offload" in planner.command(away, "megatron")
+    assert "optimizer.optimizer_cpu_offload=true" in planner.command(away, "bridge")
+    for framework in ("torchtitan", "course"):
+        with pytest.raises(ValueError, match="in the server's memory|keeps all state on the GPU|no mixtures"):
+            planner.command(away, framework)
+
+
+def test_sharded_state_in_the_servers_memory_leaves_none_on_the_device():
+    job = planner.Job(model="llama3-8b", seq=8192, sequences=64, recompute="full", software="torchtitan")
+    plan = planner.judged("zero=3,recompute=full,offload=state", job, planner.cluster("8xH100"))
+    parts = planner.memory_by_part(plan.job, plan.layout)
+    assert parts["state"] == 0 < parts["gathered weights"]
+    assert "--training.enable_cpu_offload" in planner.command(plan, "torchtitan")
+
+
+def test_a_search_offloads_where_nothing_else_fits():
+    job = planner.Job(model="llama3-70b", seq=8192, sequences=512)
+    assert all(plan.job.offload for plan in planner.choices(job, planner.cluster("16xH100")).values())
+    assert not next(iter(planner.choices(job, H100).values())).job.offload
+    with pytest.raises(ValueError, match="leave offload out"):
+        replace(job, software="nanotron", offload=True)
 
 
 def test_layers_may_divide_with_embedding_and_head_among_them():

@@ -248,6 +248,7 @@ def _as_json(planner: Any, one: Any, tokens: float) -> dict[str, Any]:
         "microbatch_sequences": planner.micro(one),
         "schedule": where.schedule,
         "recompute": one.job.recompute,
+        "offload": one.job.software.offloads if one.job.offload else "none",
         "seconds": one.seconds,
         "seconds_by_cause": {name: float(each) for name, each in found.step.parts.items()},
         "memory_bytes": one.memory,

@@ -32,6 +32,7 @@ from course_lib.estimate.units import GiB
 
 FLASH = Kernels(attention="flash")
 GATHERED = "gathered over tensor ranks"  # input, output before it is scattered, and gradient
+OFFLOADED = "offloaded"  # what the framework can keep in the server's memory
 GATHERED_KEPT = "gathered inputs kept"  # of attention and of the MLP, instead of gathering them again
 
 
@@ -48,7 +49,7 @@ class TrainingRun:
     dropout: bool = True
     words: frozenset[str] = field(
         default_factory=frozenset
-    )  # more: "compiled", "compiled loss", "gathered inputs kept"
+    )  # more: "compiled", "compiled loss", "gathered inputs kept", "offloaded"
 
     def __post_init__(self) -> None:
         known_checkpointing(self.checkpointing)
@@ -179,10 +180,12 @@ def _stage_terms(run: TrainingRun, letter: str, loss: str) -> list[dict[str, Any
 
 
 def _megatron(run: TrainingRun) -> list[dict[str, Any]]:
-    """Megatron-LM: fp32 gradients, and what sequence parallelism gathers."""
+    """Megatron-LM: fp32 gradients, and what sequence parallelism gathers; offloaded are Adam's moments."""
     tokens = run.batch * run.seq / run.layout.cp
     gathered = np.where(np.greater(run.layout.sp_ways, 1), 3 * 2 * tokens * run.shape.hidden, 0.0)
-    return [{**terms, GATHERED: gathered} for terms in _stage_terms(run, CONVENTION, "paper")]
+    copies, found = convention(CONVENTION), _stage_terms(run, CONVENTION, "paper")
+    left = copies.master / (copies.master + copies.moments) if OFFLOADED in run.words else 1.0
+    return [{**terms, "optimizer": left * terms["optimizer"], GATHERED: gathered} for terms in found]
 
 
 def _course(run: TrainingRun) -> list[dict[str, Any]]:
@@ -208,7 +211,8 @@ _SAVED = {"norm1.input", "attention.q", "attention.v", "attention.context", "mlp
 def _torchtitan(run: TrainingRun) -> list[dict[str, Any]]:
     """FSDP over data and context ranks; fp32 shards, bf16 compute.
 
-    "selective" saves every second matrix product and the attention's result, not Korthikanti's selection.
+    "selective" saves every second matrix product and the attention's result, not Korthikanti's selection. Offloaded are
+    all shards: weights, gradients and moments.
     """
     one, where = run.shape, replace(run.layout, sp=True, zero=np.maximum(run.layout.zero, 2))
     tokens = run.batch * run.seq / where.cp
@@ -230,7 +234,7 @@ def _torchtitan(run: TrainingRun) -> list[dict[str, Any]]:
         last = np.equal(stage, where.pp - 1)
         found.append(
             {
-                "state": state,
+                "state": state * (OFFLOADED not in run.words),
                 "gathered weights": np.where(whole, 2 * params, 2 * 2 * layer),
                 "unreduced gradients": 4 * np.where(np.greater(where.pp, 1), params, layer),
                 "layers": alive * stage_layers(one.layers, where.pp, stage) * kept,

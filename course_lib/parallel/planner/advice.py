@@ -1,10 +1,11 @@
 """Plans in words: what binds a plan, and what the next one gives up."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from course_lib.estimate.units import DAY, bytes_text, duration_text, number_text, percent_text
 from course_lib.parallel.planner.commands import micro
-from course_lib.parallel.planner.estimating import memory_by_part
+from course_lib.parallel.planner.estimating import SLACK, memory_by_part
 from course_lib.parallel.planner.own_layout import Published
 from course_lib.parallel.planner.search import Plan
 
@@ -35,6 +36,7 @@ def degrees(plan: Plan) -> str:
     words += [f"zero={where.zero}", f"micro-batch={micro(plan)}"]
     several = "" if where.microbatches == 1 else "es"
     words += [f"{where.microbatches} micro-batch{several}", f"recompute={plan.job.recompute}"]
+    words += [f"offload={plan.job.software.offloads}"] * plan.job.offload
     chunks = f"{where.schedule} of {where.virtual}" if where.virtual > 1 else where.schedule
     return ", ".join([*words, chunks] if where.pp > 1 else words)
 
@@ -62,6 +64,12 @@ def memory_parts(plan: Plan) -> dict[str, float]:
     return shares(memory_by_part(plan.job, plan.layout))
 
 
+def offloaded(plan: Plan) -> float:
+    """Bytes of the fullest rank that are in the server's memory."""
+    here, all_of_it = (memory_by_part(replace(plan.job, offload=away), plan.layout) for away in (True, False))
+    return sum(all_of_it.values()) - sum(here.values()) - (all_of_it[SLACK] - here[SLACK])
+
+
 def time_parts(plan: Plan) -> dict[str, float]:
     """Seconds of a step by cause, in words."""
     return shares({CAUSES[name]: float(each) for name, each in plan.estimate.step.parts.items()})
@@ -81,6 +89,7 @@ def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
             f"{percent_text(float(plan.estimate.mfu))} ({percent_text(float(plan.estimate.attention_mfu))} "
             "with attention)",
             f"   Memory: {bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}: {held}",
+            *([f"   In the server's memory: {bytes_text(offloaded(plan))} a GPU"] * plan.job.offload),
             f"   Time: {spent}",
             f"   {verdict(plan, best)}",
         ]

@@ -90,6 +90,12 @@ def _chunk(plan: Plan) -> int:
     return (plan.job.shape.layers + 2 * _less(plan)) // plan.layout.pp // plan.layout.virtual
 
 
+def _offloads(plan: Plan, name: str, what: str) -> None:
+    """Refuse a plan that has something else in the server's memory than the framework can have there."""
+    if plan.job.software.offloads != what:
+        raise ValueError(f"{name} can keep the {what} in the server's memory, not the {plan.job.software.offloads}.")
+
+
 def torchtitan(plan: Plan) -> list[str]:
     """Flags of torchtitan, whose FSDP shards over all data ranks of a replica. A model that it lacks is one to write:
     MODULE, CONFIG."""
@@ -124,6 +130,9 @@ def torchtitan(plan: Plan) -> list[str]:
         ]
         if where.virtual > 1:
             flags.append(f"--parallelism.pipeline_parallel_layers_per_stage {_chunk(plan)}")
+    if job.offload:
+        _offloads(plan, "torchtitan", "state")
+        flags.append("--training.enable_cpu_offload")
     flags.append(f"activation-checkpoint:{job.recompute}")  # a subcommand: it comes last
     return ["torchrun", *_workers(plan), "-m torchtitan.train", *flags]
 
@@ -152,6 +161,10 @@ def megatron(plan: Plan) -> list[str]:
         flags.append("--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist")
     elif where.zero:
         flags.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
+    if job.offload:
+        _offloads(plan, "Megatron-LM", "moments")
+        flags.append("--optimizer-cpu-offload --optimizer-offload-fraction 1.0 --use-precision-aware-optimizer")
+        flags.append("--overlap-cpu-optimizer-d2h-h2d")
     if where.virtual > 1:
         flags.append(f"--num-layers-per-virtual-pipeline-stage {_chunk(plan)}")
     if _less(plan):
@@ -257,6 +270,10 @@ def bridge(plan: Plan) -> list[str]:
     else:
         overrides.append(f"ddp.use_distributed_optimizer={'true' if where.zero else 'false'}")
     overrides.append(f"model.recompute_granularity={'null' if job.recompute == 'none' else job.recompute}")
+    if job.offload:
+        _offloads(plan, "Megatron-Bridge", "moments")
+        overrides += ["optimizer.optimizer_cpu_offload=true", "optimizer.optimizer_offload_fraction=1.0"]
+        overrides.append("optimizer.overlap_cpu_optimizer_d2h_h2d=true")
     overrides += ["model.recompute_method=uniform", "model.recompute_num_layers=1"] * (job.recompute == "full")
     overrides += [f"model.recompute_modules=[{','.join(_modules(plan))}]"] * (job.recompute == "selective")
     ends = ("model.account_for_embedding_in_pipeline_split=true", "model.account_for_loss_in_pipeline_split=true")
@@ -273,6 +290,8 @@ def course(plan: Plan) -> list[str]:
     where, job = plan.layout, plan.job
     if where.ep > 1 or job.shape.experts:
         raise ValueError("course run has no mixtures of experts; choose a dense model.")
+    if job.offload:
+        raise ValueError("course run keeps all state on the GPU; choose a plan without offload.")
     if job.dtype == "fp4":
         raise ValueError("course run has no 4-bit products; choose fp8 or bf16.")
     if where.virtual not in (1, 2):

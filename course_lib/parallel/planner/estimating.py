@@ -7,7 +7,7 @@ import numpy as np
 
 from course_lib.estimate.compute import attention_flops_per_token, mfu
 from course_lib.estimate.memory.activation_terms import KERNELS
-from course_lib.estimate.memory.frameworks import TrainingRun, peak_terms, predicted_bytes, slack_bytes
+from course_lib.estimate.memory.frameworks import OFFLOADED, TrainingRun, peak_terms, predicted_bytes, slack_bytes
 from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params
 from course_lib.estimate.units import HOUR
@@ -16,6 +16,7 @@ from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
 from course_lib.parallel.planner.validity import REASONS, faults
 
+SLACK = "allocator and buffers"
 RESERVE = 0.05  # of a device's memory, kept free: predicted peaks are off by more than that in one row of four
 
 
@@ -60,14 +61,19 @@ def _run(job: Job, layout: Layout) -> TrainingRun:
         checkpointing=job.recompute,
         kernels=replace(kernels, selective=software.selective),
         dropout=software.dropout,
-        words=frozenset(("compiled", "compiled loss") if software.kernels == "fused" else ()),
+        words=frozenset(
+            [
+                *(("compiled", "compiled loss") if software.kernels == "fused" else ()),
+                *([OFFLOADED] if job.offload else ()),
+            ]
+        ),
     )
 
 
 def memory_by_part(job: Job, layout: Layout) -> dict[str, float]:
     """Bytes of the fullest rank of one layout by purpose; their sum is `peak_memory`."""
     parts = peak_terms(job.software.memory, _run(job, layout))
-    return parts | {"allocator and buffers": float(slack_bytes(sum(parts.values()), job.software.memory))}
+    return parts | {SLACK: float(slack_bytes(sum(parts.values()), job.software.memory))}
 
 
 def used_params(job: Job) -> float:

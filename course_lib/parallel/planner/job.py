@@ -37,15 +37,24 @@ class Software:
     schedules: tuple[str, ...] = ("1f1b", "interleaved")  # of pipelines, that a search tries
     stages_sharded: bool = False  # full sharding goes with pipelines
     replicates: bool = False  # HSDP: full sharding inside a server, replicas across
+    offloads: str = "moments"  # of Adam, can be in the server's memory; "state": all that a rank has; "": nothing
     grad_bytes: float = 4.0  # of one gradient when it is added up and reduced
     blocking: bool = False  # CUDA_LAUNCH_BLOCKING=1: a kernel is launched when the one before has ended
     launch: float = 0.3e-3  # s in which the processor launches the kernels of one layer's forward pass
 
 
 # what the chapters plan with: Megatron Core without its options of overlap, and memory as chapters 02 and 10 count
-TAUGHT = Software(memory="course", overlap_tp=False, overlap_pp=False, selective=("core",), stages_sharded=True)
+TAUGHT = Software(
+    memory="course", overlap_tp=False, overlap_pp=False, selective=("core",), stages_sharded=True, offloads=""
+)
 _PLAIN = Software(
-    attention="flash", overlap_tp=False, overlap_pp=False, split_messages=False, fused_adding=False, selective=("core",)
+    attention="flash",
+    overlap_tp=False,
+    overlap_pp=False,
+    split_messages=False,
+    fused_adding=False,
+    selective=("core",),
+    offloads="",
 )  # without Megatron's own kernels and options
 SOFTWARE = {  # by the name that `course plan --software` takes; each has published step times in `course bench planner`
     "megatron-core": Software(),
@@ -57,6 +66,7 @@ SOFTWARE = {  # by the name that `course plan --software` takes; each has publis
         schedules=("1f1b", "interleaved", "zb_v"),
         stages_sharded=True,
         replicates=True,
+        offloads="state",
         launch=0.4e-3,
     ),
     "nanotron": replace(_PLAIN, name="nanotron", memory="nanotron", kernels="eager", overlap_dp=False, launch=1.4e-3),
@@ -75,6 +85,7 @@ class Job:
     sequences: Any  # global batch
     dtype: str = "bf16"  # "fp8", "fp4": the products of the layers have 8-bit or 4-bit inputs
     recompute: str = "none"  # "selective": what the software's `selective` says; "full": whole layers
+    offload: bool = False  # what the software's `offloads` says is in the server's memory
     causal: bool = True
     software: Any = field(default_factory=Software)  # or a name of `SOFTWARE`
 
@@ -88,6 +99,8 @@ class Job:
             if self.software not in SOFTWARE:
                 raise ValueError(f"No software {self.software!r}; choose from {', '.join(SOFTWARE)}.")
             object.__setattr__(self, "software", SOFTWARE[self.software])
+        if self.offload and not self.software.offloads:
+            raise ValueError(f"{self.software.name} keeps no state in the server's memory; leave offload out.")
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype is {self.dtype!r}; choose from {', '.join(DTYPES)}.")
 

@@ -16,6 +16,7 @@ from course_lib.parallel.planner.search import NoPlan, Plan
 from course_lib.parallel.planner.validity import in_words
 
 NUMBERS = ("tp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches", "microbatch")
+OFFLOADS = ("none", "moments", "state")
 LARGEST = 1_000_000
 
 
@@ -27,6 +28,10 @@ def judged(text: str, job: Job, cluster: Cluster) -> Plan:
     """
     said = _parsed(text)
     recompute, schedule = said.pop("recompute", "none"), said.pop("schedule", "")
+    offload = said.pop("offload", "none")
+    if offload not in ("none", job.software.offloads):
+        can = f"can keep its {job.software.offloads}" if job.software.offloads else "can keep nothing"
+        raise ValueError(f"offload is {offload!r}; {job.software.name} {can} in the server's memory.")
     numbers = {name: _number(name, value) for name, value in said.items()}
     ranks = 1
     for name in ("tp", "cp", "pp"):
@@ -39,7 +44,7 @@ def judged(text: str, job: Job, cluster: Cluster) -> Plan:
     numbers.setdefault("microbatches", max(1, int(job.sequences) // (numbers["dp"] * size)))
     numbers.setdefault("zero", 1)
     usual = CHUNKED[0] if numbers.get("virtual", 1) > 1 else "1f1b"
-    job = replace(job, recompute=recompute)
+    job = replace(job, recompute=recompute, offload=offload != "none")
     where = Layout(sp=numbers["tp"] > 1, schedule=schedule or usual, **numbers)
     found = estimate(job, cluster, where)
     if not found.ok:
@@ -81,7 +86,7 @@ def published(job: Job, cluster: Cluster) -> Published | None:
 
 def _parsed(text: str) -> dict[str, str]:
     said: dict[str, str] = {}
-    known = {"schedule": SCHEDULES, "recompute": CHECKPOINTING}
+    known = {"schedule": SCHEDULES, "recompute": CHECKPOINTING, "offload": OFFLOADS}
     for word in re.split(r"[,\s]+", text.strip()):
         name, _, value = word.partition("=")
         if name not in (*NUMBERS, *known):

@@ -71,6 +71,8 @@ def layouts(
     layers.
     """
     one = job.shape
+    if job.offload:  # Megatron Core offloads what its distributed optimizer holds, FSDP what it shards
+        zero = [stage for stage in zero if stage == (3 if job.software.offloads == "state" else 1)]
     found: list[tuple[int, ...]] = []
     for tp in divisors(one.heads, most_tp or cluster.per_node):
         if cluster.gpus % tp or one.ffn % tp:
@@ -185,12 +187,14 @@ Tried = list[tuple[Job, Layout, Estimate]]
 
 
 def tried(job: Job, cluster: Cluster, schedules: Sequence[str] = (), recompute: Sequence[str] = RECOMPUTE) -> Tried:
-    """Every layout with its estimate, as arrays, one entry for each recomputation and schedule: by default, all
-    schedules that the job's software has."""
+    """Every layout with its estimate, as arrays, one entry for each recomputation, with and without offload, and each
+    schedule: by default, all schedules that the job's software has."""
     schedules = schedules or job.software.schedules
-    jobs = [replace(job, recompute=word) for word in recompute]
-    spaces = [layouts(job, cluster, schedule=schedule) for schedule in schedules]
-    return [(here, many, estimate(here, cluster, many)) for here in jobs for many in spaces]
+    offload = (False, True) if job.software.offloads else (False,)
+    kinds = [replace(job, offload=each) for each in offload]
+    spaces = [(kind, layouts(kind, cluster, schedule=schedule)) for kind in kinds for schedule in schedules]
+    jobs = [(replace(kind, recompute=word), many) for word in recompute for kind, many in spaces]
+    return [(here, many, estimate(here, cluster, many)) for here, many in jobs]
 
 
 def _smallest(cluster: Cluster, found: Tried) -> Plan | None:
@@ -311,8 +315,10 @@ def _too_large(nearest: Plan | None) -> str:
         return f"Nothing can run: {REASONS[0]}."
     where, held, room = nearest.layout, nearest.memory, nearest.cluster.memory
     servers = int(np.ceil(nearest.cluster.gpus * held / room / nearest.cluster.per_node))
+    offload = f", offload={nearest.job.software.offloads}" * nearest.job.offload
     degrees = f"tp={where.tp} cp={where.cp} pp={where.pp} dp={where.dp} zero={where.zero}"
     return (
-        f"Nothing fits: the smallest layout ({degrees}, recompute={nearest.job.recompute}) holds {held / 1e9:.0f} GB "
-        f"on a device of {room / 1e9:.0f} GB. About {servers * nearest.cluster.per_node} devices would hold it."
+        f"Nothing fits: the smallest layout ({degrees}, recompute={nearest.job.recompute}{offload}) holds "
+        f"{held / 1e9:.0f} GB on a device of {room / 1e9:.0f} GB. "
+        f"About {servers * nearest.cluster.per_node} devices would hold it."
     )

@@ -12,7 +12,7 @@ import numpy as np
 from course_lib.estimate.memory.layout import Layout
 from course_lib.parallel.planner.bubbles import idle_seconds
 from course_lib.parallel.planner.cluster import Cluster
-from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD, MIXTURE_LAUNCH
+from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_ADAM, HOST_BACKWARD, MIXTURE_LAUNCH
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.layers import Pass, attention, elementwise, head, matmuls, norms_seconds
 from course_lib.parallel.planner.traffic import (
@@ -205,7 +205,8 @@ def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Any) 
 
 
 def _update(job: Job, cluster: Cluster, layout: Layout) -> Any:
-    """Gradients added up after each micro-batch, and Adam on the rank's share of the state."""
+    """Gradients added up after each micro-batch, and Adam on the rank's share of the state, by the server's processors
+    where that is offloaded."""
     dense, experts = rank_params(job, layout)
     ranks = layout.dp * layout.cp / layout.replicas
     adding = (
@@ -217,4 +218,5 @@ def _update(job: Job, cluster: Cluster, layout: Layout) -> Any:
     share = np.where(
         np.equal(layout.zero, 0), dense + experts, dense / ranks + experts / np.maximum(ranks / layout.ep, 1)
     )
-    return (adding + ADAM_BYTES * share) / cluster.memory_rate
+    updated = share / HOST_ADAM if job.offload else ADAM_BYTES * share / cluster.memory_rate
+    return adding / cluster.memory_rate + updated

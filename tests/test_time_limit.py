@@ -94,6 +94,7 @@ def test_what_never_ends_is_ended_and_the_process_is_as_before(work):
     before = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL), sys.gettrace()
     assert ended(work)
     assert (signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL), sys.gettrace()) == before
+    assert sys.exception() is None  # or each later error in this notebook would be told as a second one
 
 
 @pytest.mark.parametrize("work", [counts, catches_exceptions])

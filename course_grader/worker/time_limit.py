@@ -24,7 +24,14 @@ def limited(work: Callable[[], Any], seconds: float) -> Any:
     """The result of `work()`. OutOfTime is raised in it once the process has computed for `seconds`, or after `WAITING`
     times as long."""
     here = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
-    return (_by_signal if here else _by_thread)(work, _left(seconds))
+    handled = sys.exception()
+    try:
+        return (_by_signal if here else _by_thread)(work, _left(seconds))
+    except OutOfTime as error:
+        ended = error
+    # raised at an `except` itself, it leaves Python in the state of handling it: each later error would name it as well
+    ctypes.pythonapi.PyErr_SetHandledException(ctypes.py_object(handled))
+    raise ended
 
 
 def _left(seconds: float) -> Callable[[], float]:

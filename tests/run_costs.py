@@ -107,7 +107,6 @@ def pytest_collection_finish() -> None:
     """Everything loaded and collected stays to the end: the garbage collector need not visit two million objects each
     time."""
     global _spent, _highest
-    gc.collect()
     gc.freeze()
     gc.enable()
     _spent, _highest = _cpu(), _peak()

@@ -32,7 +32,7 @@ def explain(
     Files of one kind are explained together, so give those of all ranks. Nothing in a file is run: a pickle that would
     import or call something is refused. Exits with 1 if a file cannot be read, and says what was found in it.
     """
-    recordings = part("course_lib.operate.recordings", "explaining recordings")
+    recordings = part("course_app.recordings", "explaining recordings")
     found = recordings.explain(files)
     if page is not None and found.reports:
         page.write_text(part("course_app.explain_page", "the page").page(found.reports), encoding="utf-8")

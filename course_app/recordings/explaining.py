@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from course_app.recordings.flight_recorder import explain_dumps
+from course_app.recordings.job_log import explain_logs
+from course_app.recordings.kernel_trace import explain_traces
+from course_app.recordings.memory_snapshot import explain_snapshots
+from course_app.recordings.report import Report
+from course_app.recordings.untrusted_file import kind_of, read
 from course_lib.messages import Trouble
-from course_lib.operate.recordings.flight_recorder import explain_dumps
-from course_lib.operate.recordings.job_log import explain_logs
-from course_lib.operate.recordings.kernel_trace import explain_traces
-from course_lib.operate.recordings.memory_snapshot import explain_snapshots
-from course_lib.operate.recordings.report import Report
-from course_lib.operate.recordings.untrusted_file import kind_of, read
 
 KINDS: Mapping[str, Callable[[Mapping[str, Any]], Report]] = {
     "flight recorder": explain_dumps,

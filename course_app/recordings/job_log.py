@@ -10,8 +10,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from course_app.recordings.report import Report, ranks_text, word
 from course_lib.estimate.units import GiB, KiB, MiB, bytes_text, duration_text
-from course_lib.operate.recordings.report import Report, ranks_text, word
 
 LONGEST = 2_000  # characters of a line that are read
 SIZES = {"bytes": 1.0, "KiB": KiB, "MiB": MiB, "GiB": GiB}

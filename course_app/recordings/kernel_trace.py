@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from course_app.recordings.report import Report, number, rank_in, whole, word
 from course_lib.cluster.intervals import DIGITS, STARTING, Interval, sorted_out, union
 from course_lib.estimate.units import US, duration_text, number_text, percent_text
 from course_lib.messages import Trouble, count_text
 from course_lib.operate.faults.stragglers import find_straggler
-from course_lib.operate.recordings.report import Report, number, rank_in, whole, word
 
 KERNELS = ("kernel", "gpu_memcpy", "gpu_memset")  # categories of what runs on a GPU
 LITTLE_HIDDEN, MUCH_EXPOSED, MUCH_IDLE = 0.1, 0.05, 0.2  # of communication, and of a step: worth a cause

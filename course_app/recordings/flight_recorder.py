@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from course_app.recordings.report import Report, line_of, number, rank_in, ranks_text, whole, word
 from course_lib.estimate.units import duration_text, number_text
 from course_lib.messages import Trouble
 from course_lib.operate.faults.hangs import Call, waits, who_hangs
 from course_lib.operate.faults.stragglers import find_straggler
-from course_lib.operate.recordings.report import Report, line_of, number, rank_in, ranks_text, whole, word
 
 VERSION = "2"  # of the format, before the point; a new number after the point only adds fields
 FEWEST = 3  # calls of all ranks from which a slow rank can be told

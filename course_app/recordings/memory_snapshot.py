@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
+from course_app.recordings.report import Report, line_of, rank_in, whole, word
 from course_lib.estimate.units import bytes_text, percent_text
 from course_lib.messages import Trouble
-from course_lib.operate.recordings.report import Report, line_of, rank_in, whole, word
 
 USED = ("active_allocated", "active_awaiting_free")
 MUCH_FREE, GROWTH = 0.2, 0.02  # of what is reserved, and of the peak in a quarter of the history: worth a cause

@@ -16,8 +16,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from course_app.recordings.report import word
 from course_lib.messages import Trouble
-from course_lib.operate.recordings.report import word
 
 MOST_BYTES = 512 * 2**20  # of a file, unpacked
 MOST_STEPS = 20_000_000  # instructions of a pickle: at most 2 GB of containers

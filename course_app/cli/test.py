@@ -54,7 +54,7 @@ def test(
     from course_lib.estimate.facts import course
     from course_lib.folders import ROOT, require
     from course_lib.messages import Trouble
-    from course_lib.operate.processes import call
+    from course_runs.processes import call
 
     require(ROOT, "tests", "The test suite")
     chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))

@@ -9,8 +9,8 @@ from typing import Any
 import tornado.iostream
 import tornado.web
 
-from course_lib.operate.serving.completion_request import Refusal, Reply, asked
-from course_lib.operate.serving.server import Server
+from course_runs.serving.completion_request import Refusal, Reply, asked
+from course_runs.serving.server import Server
 
 _OUTCOMES = {"cut": "cut", "error": "failed", "stopped": "stopped"}  # of a request, by why its tokens ended
 

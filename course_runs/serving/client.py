@@ -1,6 +1,6 @@
 """Clients for the server: send a plan of requests on time, hang up where it says so, and note what came when.
 
-`python -m course_lib.operate.serving.client URL PLAN.json SEEN.json` is what `./course run serve --load` starts, so
+`python -m course_runs.serving.client URL PLAN.json SEEN.json` is what `./course run serve --load` starts, so
 that the clients do not take time from the server's process.
 """
 

@@ -19,10 +19,10 @@ import tornado.netutil
 import tornado.web
 
 from course_lib.model import text
-from course_lib.operate.serving.completion_request import Asked, Refusal, Reply
 from course_lib.operate.serving.engine import Engine, Generation, Iteration, Overloaded
-from course_lib.operate.serving.forecast import Timed
 from course_lib.operate.serving.load import percentiles
+from course_runs.serving.completion_request import Asked, Refusal, Reply
+from course_runs.serving.forecast import Timed
 
 HOST = "127.0.0.1"
 MOST_BODY = 1 << 20  # bytes of a request

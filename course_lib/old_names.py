@@ -17,7 +17,7 @@ _ROOMS = {  # where a module or package of this name is now
     "course_lib.model": "text transformer packing accounting training optimizer precision ledger checkpoint",
     "course_lib.cluster": "collectives overlap parity",
     "course_lib.parallel": "schedules pipeline timeline mesh planner",
-    "course_lib.operate": "serving faults diagnosis capstone",
+    "course_lib.operate": "serving faults capstone",
     "course_app": "learner own_trainer notebook",
 }
 MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split()} | {
@@ -29,6 +29,12 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.runs": "course_runs",
     "course_lib.figures": "course_lib.draw",
     "course_lib.widgets": "course_lib.draw.explore",
+    "course_lib.diagnosis": "course_chapters.ch17.diagnosis",
+    "course_lib.cluster.launcher": "course_runs.real_ranks.launcher",
+    "course_lib.cluster.gloo": "course_runs.real_ranks.gloo",
+    "course_lib.mesh.training": "course_chapters.ch13.mesh_training",
+    "course_lib.checkpoint.killing": "course_chapters.ch14.killing",
+    "course_lib.checkpoint.memory_disk": "course_chapters.ch14.memory_disk",
 }
 _LEAVES = {  # modules that have another name within their package
     "course_lib.cluster": "activity:message_exchange exchange:message_exchange interleave:adversarial_delivery "

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from course_lib.cluster.launched_rank import play
+from course_runs.real_ranks.launched_rank import play
 
 FORKS = hasattr(os, "fork") and hasattr(socket, "AF_UNIX")
 _LENGTH = struct.Struct("<I")
@@ -29,7 +29,7 @@ class ForkServer:
     def __init__(self) -> None:
         self._sock, theirs = socket.socketpair()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from course_lib.cluster.fork_server import serve; serve({theirs.fileno()})"],
+            [sys.executable, "-c", f"from course_runs.real_ranks.fork_server import serve; serve({theirs.fileno()})"],
             pass_fds=(theirs.fileno(),),
             env=_environment(),
             stdin=subprocess.DEVNULL,
@@ -82,7 +82,11 @@ class FreshProcesses:
         """Start the ranks of a launch."""
         self._left = {
             rank: subprocess.Popen(
-                [sys.executable, "-c", f"from course_lib.cluster.launched_rank import play; play({folder!r}, {rank})"],
+                [
+                    sys.executable,
+                    "-c",
+                    f"from course_runs.real_ranks.launched_rank import play; play({folder!r}, {rank})",
+                ],
                 env=_environment(),
             )
             for rank in range(ranks)

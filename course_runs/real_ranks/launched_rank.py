@@ -46,7 +46,7 @@ def _result(home: Path, rank: int) -> bytes:
     import torch
     import torch.distributed as dist
 
-    from course_lib.cluster.gloo import RealComm
+    from course_runs.real_ranks.gloo import RealComm
 
     file = io.BytesIO((home / f"job.{rank}").read_bytes())
     job = pickle.load(file)

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from course_lib.cluster import fork_server
 from course_lib.cluster.errors import RankError, Unfinished
 from course_lib.cluster.isolate import pack
 from course_lib.cluster.program import check_ranks, own_arguments
+from course_runs.real_ranks import fork_server
 
 GRACE = 0.2  # s during which other ranks may still report why they failed
 _LOST = ("gloo", "NCCL", "Connection", "connection")  # words in the error of a rank that lost another

@@ -17,7 +17,7 @@ from course_lib.parallel import planner, schedules
 from course_lib.parallel.planner import bubbles, commands, constants, layers, products, wires
 from course_lib.parallel.planner.search import divisors
 from course_lib.parallel.timeline import Durations, play
-from course_runs import options
+from course_runs import frameworks, options
 from tests.tables import each_of
 
 SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)
@@ -392,7 +392,7 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
     )  # fmt: skip
     estimate = planner.estimate(planner.Job(model="llama3-8b", seq=8192, sequences=64), H100, Layout(dp=64))
     plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=estimate)
-    for name, known in facts.frameworks().items():
+    for name, known in frameworks.frameworks().items():
         try:
             line = planner.command(plan, name)
         except ValueError:
@@ -427,8 +427,8 @@ def test_an_option_that_is_gone_is_found():
         "torchrun --nnodes 1 -m torchtitan.train --training.local_batch_size 8 --training.steps 3 "
         "activation-checkpoint:half"
     )
-    assert facts.framework("torchtitan").unknown(gone) == ["training.local_batch_size", "activation-checkpoint:half"]
-    assert facts.framework("megatron").unknown("torchrun pretrain_gpt.py --tensor-parallel 8 --bf16") == [
+    assert frameworks.framework("torchtitan").unknown(gone) == ["training.local_batch_size", "activation-checkpoint:half"]
+    assert frameworks.framework("megatron").unknown("torchrun pretrain_gpt.py --tensor-parallel 8 --bf16") == [
         "tensor-parallel"
     ]
 

@@ -8,8 +8,9 @@ import re
 
 import pytest
 
+from course_chapters import course
 from course_lib.estimate import facts, memory
-from course_lib.estimate.facts import Fact, course
+from course_lib.estimate.facts import Fact
 from course_lib.estimate.facts.fact import fact_of, rows
 from course_runs import gpus
 from tests.tables import each_of

@@ -427,7 +427,10 @@ def test_an_option_that_is_gone_is_found():
         "torchrun --nnodes 1 -m torchtitan.train --training.local_batch_size 8 --training.steps 3 "
         "activation-checkpoint:half"
     )
-    assert frameworks.framework("torchtitan").unknown(gone) == ["training.local_batch_size", "activation-checkpoint:half"]
+    assert frameworks.framework("torchtitan").unknown(gone) == [
+        "training.local_batch_size",
+        "activation-checkpoint:half",
+    ]
     assert frameworks.framework("megatron").unknown("torchrun pretrain_gpt.py --tensor-parallel 8 --bf16") == [
         "tensor-parallel"
     ]

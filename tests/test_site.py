@@ -22,10 +22,10 @@ from course_app.site.execute import Executor
 from course_app.site.glossary import EVERYDAY, Words, anchor, linked_in
 from course_app.site.mathml import mathml
 from course_app.site.page import page_of
+from course_chapters import course
 from course_lib import __version__
 from course_lib.draw import frames
 from course_lib.draw.explore import Explorer, as_control, bits, menu, play, slider, toggle
-from course_lib.estimate.facts import course
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 from tests.conftest import cell, notebook

@@ -74,7 +74,7 @@ def cause(finding: Any) -> str:
 
 def chapters(report: Any) -> list[str]:
     """The chapters that explain a report, with the commands that open them."""
-    course = part("course_lib.estimate.facts.course", "explaining recordings")
+    course = part("course_chapters.course", "explaining recordings")
     numbers = dict.fromkeys(finding.chapter for finding in report.findings)
     return [f"{course.chapter(number).title} (course learn {number})" for number in numbers]
 

@@ -51,7 +51,7 @@ def test(
     Installs the test tools on first use.
     """
     from course_app.install import add_group
-    from course_lib.estimate.facts import course
+    from course_chapters import course
     from course_lib.folders import ROOT, require
     from course_lib.messages import Trouble
     from course_runs.processes import call

@@ -9,9 +9,9 @@ from course_chapters.ch01.time_and_money import (
     runs_over_time,
     years_to_weeks,
 )
+from course_chapters.links import chapter_link
 from course_lib.draw import bars_against_ceiling, style
 from course_lib.draw.explore import Control, Explorer, explore, menu, play, slider, toggle
-from course_lib.draw.links import chapter_link
 from course_lib.draw.palette import GREY, INK, color
 from course_lib.draw.style import Picture
 from course_lib.estimate import compute, facts, memory

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from course_app.certificate.page import shell
 from course_app.cli.plan import commands
+from course_app.parts import parts_of
 from course_lib.draw import page as picture
 from course_lib.draw.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, VIOLET, YELLOW
-from course_lib.draw.parts import parts_of
 from course_lib.estimate.units import bytes_text, duration_text, percent_text
 from course_lib.parallel import planner
 from course_lib.parallel.planner import Plan

@@ -68,7 +68,7 @@ def heading(report: Any) -> str:
 
 def cause(finding: Any) -> str:
     """The cause that a finding suggests, and what to look at."""
-    fault = part("course_lib.operate.diagnosis", "explaining recordings").FAULTS[finding.fault]
+    fault = part("course_chapters.ch17.diagnosis", "explaining recordings").FAULTS[finding.fault]
     return f"Possible cause ({fault.name}): {fault.cause} Look at {fault.look}."
 
 

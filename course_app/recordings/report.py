@@ -20,7 +20,7 @@ class Finding:
 
     what: str
     chapter: str  # two digits: the chapter that explains it
-    fault: str = ""  # a possible cause, of `course_lib.operate.diagnosis.FAULTS`
+    fault: str = ""  # a possible cause, of `course_chapters.ch17.diagnosis.FAULTS`
 
 
 @dataclass(slots=True)

@@ -1,5 +1,6 @@
 """Chapter 01's widgets: three budgets, triage, parts of a step; time and money are in `ch01_time_and_money`."""
 
+from course_chapters.ch01.bars import bars_against_ceiling
 from course_chapters.ch01.choices import COUNTS, GPUS, SIZES, TOKENS, params_text, tokens_text
 from course_chapters.ch01.time_and_money import (
     cost,
@@ -10,7 +11,7 @@ from course_chapters.ch01.time_and_money import (
     years_to_weeks,
 )
 from course_chapters.links import chapter_link
-from course_lib.draw import bars_against_ceiling, style
+from course_lib.draw import style
 from course_lib.draw.explore import Control, Explorer, explore, menu, play, slider, toggle
 from course_lib.draw.palette import GREY, INK, color
 from course_lib.draw.style import Picture

@@ -5,13 +5,13 @@ from functools import cache
 import numpy as np
 import torch
 
+from course_chapters.ch16 import published
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
 from course_lib.estimate.units import MS, percent_text
 from course_lib.operate import serving
-from course_lib.operate.serving import published
 
 
 @cache

@@ -27,7 +27,6 @@ __getattr__, __dir__, __all__ = on_first_use(
         "paged_model": ("PagedModel", "Sampling"),
         "pages": ("OutOfPages", "PagePool"),
         "prefix_cache": ("block_keys",),
-        "published": ("Check", "Errors", "day_checks", "deployment_of", "errors", "predict", "users_at_once"),
         "queues": ("erlang_c", "md1_wait", "mg1_wait", "mm1_wait", "mmc_wait", "mmc_wait_quantile", "servers_needed"),
         "requests": ("Request", "poisson_requests"),
         "simulator": ("SCHEDULERS", "simulate"),

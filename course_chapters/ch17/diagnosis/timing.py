@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from course_chapters.ch17.diagnosis.settings import RANKS, STEPS, Settings
 from course_lib.cluster.records import Span
-from course_lib.operate.diagnosis.settings import RANKS, STEPS, Settings
 from course_lib.parallel.schedules import gpipe, one_f_one_b
 from course_lib.parallel.timeline import Durations, play
 

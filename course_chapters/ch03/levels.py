@@ -7,10 +7,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MplPath
 
+from course_chapters.ch03.tiling import boxes
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, EMPTY, GREEN, GREY, INK, PURPLE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.draw.tiling import boxes
 from course_lib.estimate.roofline import Level
 from course_lib.estimate.units import GB, bytes_text, number_text, rate_text
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from course_chapters.ch17.diagnosis.catalog import FAULTS
+from course_chapters.ch17.diagnosis.learning import Learned, train
+from course_chapters.ch17.diagnosis.settings import KINDS, RANKS, RESUMED, STEPS, UPDATES, Settings
+from course_chapters.ch17.diagnosis.timing import Recorded, run
 from course_lib.cluster.records import Span
 from course_lib.estimate.units import GB, MS
-from course_lib.operate.diagnosis.catalog import FAULTS
-from course_lib.operate.diagnosis.learning import Learned, train
-from course_lib.operate.diagnosis.settings import KINDS, RANKS, RESUMED, STEPS, UPDATES, Settings
-from course_lib.operate.diagnosis.timing import Recorded, run
 
 SHOWN = (0, 1, RESUMED - 1, RESUMED, RESUMED + 1, UPDATES - 1)  # steps that the log prints in any case
 SEQUENCE = 187  # the number of the first collective that can hang

@@ -7,9 +7,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MplPath
 
+from course_chapters.ch03.roofline import decades
 from course_lib.draw import style
 from course_lib.draw.palette import EMPTY, GREY, INK, SOFT, VERMILION, color
-from course_lib.draw.roofline import decades
 from course_lib.draw.style import Picture
 from course_lib.estimate import roofline
 from course_lib.estimate.units import bytes_text, count_text, flops_text, number_text

@@ -18,8 +18,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from course_chapters.ch14.memory_disk import MemoryDisk, Stopped
 from course_lib.model.checkpoint.background import BackgroundSaver
-from course_lib.model.checkpoint.memory_disk import MemoryDisk, Stopped
 from course_lib.model.checkpoint.pieces import PieceReader, share_of, write_pieces
 from course_lib.model.checkpoint.store import CheckpointError, CheckpointStore, new_attempt
 

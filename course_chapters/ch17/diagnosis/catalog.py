@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from course_chapters.ch17.diagnosis.settings import RANKS, RESUMED, STEPS, UPDATES
 from course_lib.estimate.units import GB
-from course_lib.operate.diagnosis.settings import RANKS, RESUMED, STEPS, UPDATES
 
 FAMILIES = ("memory", "time", "communication", "learning")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from course_lib.operate.diagnosis.settings import RANKS, RESUMED, UPDATES, Settings
+from course_chapters.ch17.diagnosis.settings import RANKS, RESUMED, UPDATES, Settings
 
 FEATURES, CLASSES, SAMPLES, BATCH = 12, 8, 5120, 16  # samples in all; of a rank's batch
 RATE, WARMUP, BETAS = 0.05, 6, (0.9, 0.99)

@@ -78,7 +78,7 @@ def _time(plans: Mapping[str, Plan]):
 
 
 def _section(place: int, wish: str, plan: Plan, best: Plan) -> str:
-    lines, refused = commands(planner, plan)
+    lines, refused = commands(plan)
     shown = "".join(f"<h3>{name}</h3><pre><code>{html.escape(line)}</code></pre>" for name, line in lines.items())
     shown += "".join(f"<p class='soft'>{name}: not possible. {html.escape(why)}</p>" for name, why in refused.items())
     held = _parts({name: bytes_text(each) for name, each in planner.memory_parts(plan).items()})

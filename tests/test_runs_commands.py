@@ -5,9 +5,9 @@ import re
 
 import pytest
 
+from course_chapters import framework_commands as planned
 from course_lib.messages import Trouble
 from course_lib.parallel import planner
-from course_lib.parallel.planner import commands as planned
 from course_runs import commands, frameworks, layouts, options, sizes, train, worker_start
 from tests.tables import each_of
 
@@ -133,7 +133,7 @@ def test_the_planners_line_for_this_course_is_one_that_it_takes(model):
     taken = 0
     for plan in planner.search(job, planner.cluster("8xH100"), top=12):
         try:
-            words = planner.command(plan, "course").partition(" #")[0].split()
+            words = planned.command(plan, "course").partition(" #")[0].split()
         except ValueError as refusal:
             assert "which this layout does not divide" in str(refusal) or "interleaves two chunks" in str(refusal)
             continue

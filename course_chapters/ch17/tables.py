@@ -7,6 +7,7 @@ from typing import Any
 
 from IPython.display import Markdown
 
+from course_chapters import framework_commands
 from course_chapters.ch17 import diagnosis
 from course_chapters.table import table
 from course_grader import exercises
@@ -231,4 +232,4 @@ def launch(plan: Mapping[str, Any], task: capstone.Task = COURSE, framework: str
     layout, job = capstone.layout_of(plan), task.job(plan.get("recompute", "none"))
     hardware = task.hardware()
     found = planner.Plan(job=job, cluster=hardware, layout=layout, estimate=planner.estimate(job, hardware, layout))
-    print(planner.command(found, framework))
+    print(framework_commands.command(found, framework))

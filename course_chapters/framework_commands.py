@@ -1,13 +1,13 @@
-"""A plan as the command line of a framework, in the version that `facts.framework` names: its options are kept as
+"""A plan as the command line of a framework, in the version that `course_runs.frameworks` names: its options are kept as
 data."""
 
 import math
 import re
 
-from course_lib.estimate import facts
 from course_lib.estimate.memory import Shape, count_params, shape
 from course_lib.parallel.planner.clusters import RACKS, TRAY
 from course_lib.parallel.planner.search import Plan
+from course_runs.frameworks import frameworks
 
 TITAN_SCHEDULES = {
     "1f1b": "1F1B",
@@ -75,11 +75,6 @@ def _known(names: dict[str, str], plan: Plan) -> str | None:
     return next((words for name, words in names.items() if shape(name) == plan.job.shape), None)
 
 
-def micro(plan: Plan) -> int:
-    """Sequences of a micro-batch."""
-    return int(plan.job.sequences // (plan.layout.dp * plan.layout.microbatches))
-
-
 def _less(plan: Plan) -> int:
     """Layers that the first and the last stage have less than others: 1 where embedding and head count as layers."""
     return int(plan.job.shape.layers % (plan.layout.pp * plan.layout.virtual) > 0)
@@ -104,7 +99,7 @@ def torchtitan(plan: Plan) -> list[str]:
         f"--parallelism.context_parallel_degree {where.cp}",
         f"--parallelism.pipeline_parallel_degree {where.pp}",
         f"--training.max_context_length {int(job.seq)}",
-        f"--training.num_tokens_per_microbatch_per_dp_rank {micro(plan) * int(job.seq)}",
+        f"--training.num_tokens_per_microbatch_per_dp_rank {plan.micro * int(job.seq)}",
         f"--training.num_tokens_per_train_step {int(job.sequences * job.seq)}",
         f"--training.steps {STEPS}",
         f"--parallelism.fsdp_reshard_after_forward {'always' if where.zero == 3 else 'never'}",
@@ -135,7 +130,7 @@ def megatron(plan: Plan) -> list[str]:
         f"--tensor-model-parallel-size {where.tp}",
         f"--context-parallel-size {where.cp}",
         f"--pipeline-model-parallel-size {where.pp}",
-        f"--micro-batch-size {micro(plan)}",
+        f"--micro-batch-size {plan.micro}",
         f"--global-batch-size {int(job.sequences)}",
         f"--seq-length {int(job.seq)} --max-position-embeddings {max(int(job.seq), int(one.learned_positions))}",
         *_megatron_model(one),
@@ -244,7 +239,7 @@ def bridge(plan: Plan) -> list[str]:
         )
     flags = [
         f"--recipe {recipe} --mode pretrain --dataset mock --max_steps {STEPS}",
-        f"--global_batch_size {int(job.sequences)} --micro_batch_size {micro(plan)} --seq_length {int(job.seq)}",
+        f"--global_batch_size {int(job.sequences)} --micro_batch_size {plan.micro} --seq_length {int(job.seq)}",
         f"--tensor_model_parallel_size {where.tp} --pipeline_model_parallel_size {where.pp}",
         f"--context_parallel_size {where.cp} --expert_model_parallel_size {where.ep}",
     ]
@@ -317,7 +312,7 @@ def command(plan: Plan, framework: str) -> str:
     what to replace, and where the run differs from the plan."""
     if framework not in FRAMEWORKS:
         raise ValueError(f"No framework {framework!r}; choose from {', '.join(FRAMEWORKS)}.")
-    line, known = " ".join(FRAMEWORKS[framework](plan)), facts.frameworks().get(framework)
+    line, known = " ".join(FRAMEWORKS[framework](plan)), frameworks().get(framework)
     notes = [f"{known.version}, {known.date}"] if known else []
     if framework == "course":
         size = re.search(r"--size (\w+)", line)

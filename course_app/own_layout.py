@@ -1,5 +1,5 @@
 """A layout that somebody wrote down, such as "tp=8, pp=4, zero=1, microbatches=64, recompute=full", as a plan to be
-judged."""
+judged; and what was published for such a job."""
 
 import math
 import re
@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from course_lib.estimate import facts
 from course_lib.estimate.memory.layout import CHUNKED, SCHEDULES, Layout
 from course_lib.estimate.memory.shapes import shape
+from course_lib.estimate.units import number_text, percent_text
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.clusters import cluster as make_cluster
 from course_lib.parallel.planner.estimating import estimate
@@ -77,6 +78,19 @@ def published(job: Job, cluster: Cluster) -> Published | None:
     except NoPlan:
         plan = None
     return Published(step=step, plan=plan)
+
+
+def compared(found: Published, best: Plan) -> str:
+    """What was published for this model on such devices, beside the plan, in a line."""
+    step, ahead = found.step, found.ahead(best)
+    more = "more" if ahead >= 0 else "less"
+    other = "" if best.job.dtype == step.dtype else f" than in {step.dtype}"
+    same = f", predicted here at {number_text(found.plan.device_rate, 4)}" if found.plan else ""
+    return (
+        f"Published: {step.software} on {step.gpus:,} x {step.device}, {step.dtype}, sequences of {step.seq:,}, "
+        f"{step.layout}: {number_text(step.tokens_per_s, 4)} tokens/s a device{same}. The quickest plan is predicted "
+        f"at {number_text(best.device_rate, 4)} in {best.job.dtype}, {percent_text(abs(ahead), 2)} {more}{other}."
+    )
 
 
 def _parsed(text: str) -> dict[str, str]:

@@ -1,5 +1,5 @@
-"""A plan as the command line of a framework, in the version that `course_runs.frameworks` names: its options are kept as
-data."""
+"""A plan as the command line of a framework, in the version that `course_runs.frameworks` names. Its options are kept
+as data."""
 
 import math
 import re

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from course_chapters import course
-from course_lib.draw.frames import FOLDER
+from course_lib.draw.explorer import FOLDER
 
 _LATER = "opacity:0.65"  # grey on a light and on a dark page
 

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 _ROOMS = {  # where a module or package of this name is now
-    "course_lib.estimate": "units facts memory compute walls roofline scaling_laws",
+    "course_lib.estimate": "units facts memory compute roofline scaling_laws",
     "course_lib.model": "text transformer packing accounting training optimizer precision ledger checkpoint",
     "course_lib.cluster": "collectives overlap parity",
     "course_lib.parallel": "schedules pipeline timeline mesh planner",
@@ -29,6 +29,7 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.runs": "course_runs",
     "course_lib.figures": "course_lib.draw",
     "course_lib.widgets": "course_lib.draw.explore",
+    "course_lib.walls": "course_chapters.ch01.walls",
     "course_lib.diagnosis": "course_chapters.ch17.diagnosis",
     "course_lib.cluster.launcher": "course_runs.real_ranks.launcher",
     "course_lib.cluster.gloo": "course_runs.real_ranks.gloo",

@@ -20,11 +20,11 @@ import torch
 
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text
-from course_lib.operate.serving import load
 from course_lib.operate.serving.engine import Engine
 from course_lib.operate.serving.paged_model import PagedModel
 from course_runs import cores, evidence, serve_load, serve_model
 from course_runs.serve_arguments import arguments, plan
+from course_runs.serving import load
 from course_runs.serving.http_api import application
 from course_runs.serving.server import HOST, Server
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text
-from course_lib.operate.serving import load
 from course_lib.operate.serving.engine import Iteration, Limits
-from course_lib.operate.serving.load import OK, Planned, Seen, Summary
+from course_runs.serving import load
 from course_runs.serving.forecast import IterationCost, Timed, fit, forecast
+from course_runs.serving.load import OK, Planned, Seen, Summary
 from course_runs.serving.server import HOST, Server
 
 AUTO = (0.25, 0.5, 0.75, 1.0, 1.5, 2.5)  # of the predicted capacity

@@ -74,10 +74,13 @@ def plan(
     of torchtitan, Megatron-LM, Megatron-Bridge and `course run`. Exits with 1 if nothing fits or meets the limits,
     naming what comes nearest.
     """
-    planner, memory = part("course_lib.parallel.planner", "planning a run"), part("course_lib.estimate.memory", "plan")
+    planner, find_model = (
+        part("course_lib.parallel.planner", "plan"),
+        part("course_app.model_config", "plan").find_model,
+    )
     own_layout = part("course_app.own_layout", "planning a run")
     try:
-        one = memory.find_model(model)
+        one = find_model(model)
         cluster = planner.cluster(gpus)
         if serve:
             return _serve(one, cluster, as_json)

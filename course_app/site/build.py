@@ -18,7 +18,7 @@ from course_chapters import course
 from course_chapters.course import Chapter
 from course_grader import hosts
 from course_lib import __version__, folders
-from course_lib.draw.frames import FOLDER
+from course_lib.draw.explorer import FOLDER
 from course_lib.draw.palette import NIGHT, PAPER
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble, count_text

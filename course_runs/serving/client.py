@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from course_lib.operate.serving.load import CUT, FAILED, OK, REFUSED, Planned, Seen
+from course_runs.serving.load import CUT, FAILED, OK, REFUSED, Planned, Seen
 
 LEAD = 0.1  # s before the first request, in which all of them are scheduled
 TIMEOUT = 120.0  # s without a byte from the server

@@ -13,7 +13,7 @@ import numpy as np
 
 from course_lib.model import text
 from course_lib.operate.serving.engine import FINISHED, Engine, Generation, Iteration, Limits, Overloaded
-from course_lib.operate.serving.load import CUT, OK, REFUSED, Planned, Seen
+from course_runs.serving.load import CUT, OK, REFUSED, Planned, Seen
 
 TERMS = ("fixed", "prompt_token", "prompt_chunk", "decode", "context")
 

@@ -20,9 +20,9 @@ import tornado.web
 
 from course_lib.model import text
 from course_lib.operate.serving.engine import Engine, Generation, Iteration, Overloaded
-from course_lib.operate.serving.load import percentiles
 from course_runs.serving.completion_request import Asked, Refusal, Reply
 from course_runs.serving.forecast import Timed
+from course_runs.serving.load import percentiles
 
 HOST = "127.0.0.1"
 MOST_BODY = 1 << 20  # bytes of a request

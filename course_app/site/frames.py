@@ -25,9 +25,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from course_lib.draw.explorer import Control, Explorer
+from course_lib.draw.explorer import FOLDER, Control, Explorer
 
-FOLDER = "COURSE_FRAMES"  # the environment variable that names the folder for frames
 MOST = 200  # pictures of one widget that are drawn in combination
 HEAVY, FEWER = 1_500_000, 50  # a file of more bytes is too slow on a phone: fewer combinations then
 Setting = tuple[int, ...]  # the index of each dial's value

@@ -46,7 +46,7 @@ _LEAVES = {  # modules that have another name within their package
     "course_lib.sharding": "fully:fsdp rows:flat_parameter flat:flatten levels:hsdp whole:full_state_dict owned:zero1 "
     "predict:comm_costs trials:equivalence",
     "course_lib.tensor_parallel": "operators:autograd_collectives chance:rng proof:equivalence "
-    "decomposed:collective_matmul pieces:partition",
+    "pieces:partition",
     "course_lib.context_parallel": "partial:log_sum_exp_merge needed:visible_blocks gather:all_gather_kv "
     "tiles:attention_blocks",
     "course_lib.expert_parallel": "dropping:expert_capacity nodes:node_limited",

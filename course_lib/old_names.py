@@ -35,6 +35,7 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.cluster.gloo": "course_runs.real_ranks.gloo",
     "course_lib.mesh.training": "course_chapters.ch13.mesh_training",
     "course_lib.facts.course": "course_chapters.course",
+    "course_lib.facts.pipelines": "course_chapters.ch10.published_pipelines",
     "course_lib.checkpoint.killing": "course_chapters.ch14.killing",
     "course_lib.checkpoint.memory_disk": "course_chapters.ch14.memory_disk",
 }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from course_lib.estimate import facts
-from course_lib.estimate.facts import ServiceDay, ServingRow
+from course_chapters.ch16.serving_facts import ServiceDay, ServingRow, serving_rows
 from course_lib.estimate.units import DAY, HOUR
 from course_lib.operate.serving.speed import (
     Deployment,
@@ -82,7 +82,7 @@ class Errors:
 def errors(rows: Sequence[ServingRow] | None = None) -> list[Errors]:
     """A table of errors, one entry for each source and metric."""
     groups: dict[tuple[str, str], list[ServingRow]] = {}
-    for row in facts.serving_rows() if rows is None else rows:
+    for row in serving_rows() if rows is None else rows:
         groups.setdefault((row.source, row.metric), []).append(row)
     found = []
     for (source, metric), some in groups.items():

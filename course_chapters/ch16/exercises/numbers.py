@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
+from course_chapters.ch16 import serving_facts
 from course_chapters.ch16.published import errors, users_at_once
 from course_chapters.running_example import GPUS, opening, reading, usd_text
 from course_lib.estimate import facts
@@ -14,7 +15,7 @@ LOSS = 2.05  # nats per token that the models of the table on lifetimes reach
 PROMPT, REPLY = 1024, 256  # of the plan's requests: a choice
 MOST = 256  # sequences at once in a replica of the plan
 TABLE_REPLY = 150  # tokens of a mean reply in the table of schedulers
-DAY = facts.service_day()
+DAY = serving_facts.service_day()
 
 
 def plan_rate(one: serving.Deployment) -> float:

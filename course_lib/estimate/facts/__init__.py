@@ -17,7 +17,6 @@ from course_lib.estimate.facts.published import (
     steps,
 )
 from course_lib.estimate.facts.reliability import FailureLog, failure_log, failure_logs, interruption_causes
-from course_lib.estimate.facts.serving import ServiceDay, ServingRow, service_day, serving_rows, serving_sources
 from course_lib.estimate.facts.topologies import Topology, TopologyLevel, topologies, topology
 
 __all__ = [
@@ -34,8 +33,6 @@ __all__ = [
     "PublishedStep",
     "Reference",
     "Sheet",
-    "ServiceDay",
-    "ServingRow",
     "Topology",
     "TopologyLevel",
     "ceiling",
@@ -61,9 +58,6 @@ __all__ = [
     "run",
     "runs",
     "steps",
-    "service_day",
-    "serving_rows",
-    "serving_sources",
     "topologies",
     "topology",
 ]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from course_chapters.ch16 import published, serving_facts
-from course_lib.estimate import facts
 from course_lib.estimate.units import MINUTE
 from course_lib.operate import serving
 

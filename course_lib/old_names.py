@@ -33,6 +33,10 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.diagnosis": "course_chapters.ch17.diagnosis",
     "course_lib.cluster.launcher": "course_runs.real_ranks.launcher",
     "course_lib.cluster.gloo": "course_runs.real_ranks.gloo",
+    "course_lib.operate.serving.engine": "course_runs.serving.engine",
+    "course_lib.operate.serving.paged_model": "course_runs.serving.paged_model",
+    "course_lib.serving.engine": "course_runs.serving.engine",
+    "course_lib.memory.allocator": "course_chapters.ch02.allocator",
     "course_lib.mesh.training": "course_chapters.ch13.mesh_training",
     "course_lib.facts.course": "course_chapters.course",
     "course_lib.facts.pipelines": "course_chapters.ch10.published_pipelines",
@@ -46,8 +50,7 @@ _LEAVES = {  # modules that have another name within their package
     "course_lib.data_parallel": "replica:ddp samples:sampler tokens:token_weighting",
     "course_lib.sharding": "fully:fsdp rows:flat_parameter flat:flatten levels:hsdp whole:full_state_dict owned:zero1 "
     "predict:comm_costs trials:equivalence",
-    "course_lib.tensor_parallel": "operators:autograd_collectives chance:rng proof:equivalence "
-    "pieces:partition",
+    "course_lib.tensor_parallel": "operators:autograd_collectives chance:rng proof:equivalence pieces:partition",
     "course_lib.context_parallel": "partial:log_sum_exp_merge needed:visible_blocks gather:all_gather_kv "
     "tiles:attention_blocks",
     "course_lib.expert_parallel": "dropping:expert_capacity nodes:node_limited",

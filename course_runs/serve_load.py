@@ -17,8 +17,8 @@ from typing import Any
 
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text
-from course_lib.operate.serving.engine import Iteration, Limits
 from course_runs.serving import load
+from course_runs.serving.engine import Iteration, Limits
 from course_runs.serving.forecast import IterationCost, Timed, fit, forecast
 from course_runs.serving.load import OK, Planned, Seen, Summary
 from course_runs.serving.server import HOST, Server

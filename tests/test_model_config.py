@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from course_app.model_config import ARCHITECTURES, FILE_BYTES, find_model, model_from_config
 from course_lib.estimate import memory
+from course_lib.estimate.memory.model_config import ARCHITECTURES, FILE_BYTES, find_model, model_from_config
 from course_lib.parallel import planner
 
 # Configs as published, without the fields that change nothing; parameters from `source`, with what a checkpoint holds

@@ -11,7 +11,7 @@ import torch
 
 from bench.serving import main
 from course_chapters.ch16 import published, serving_facts
-from course_lib.estimate import facts, scaling_laws
+from course_lib.estimate import scaling_laws
 from course_lib.operate import serving
 from course_lib.operate.serving.speed import Deployment, Sustained
 from tests.tables import each_of

@@ -10,8 +10,8 @@ import pytest
 
 from course_lib.model import text
 from course_lib.operate.serving import Request, queues, simulate
-from course_lib.operate.serving.engine import Iteration, Limits
 from course_runs.serving import load
+from course_runs.serving.engine import Iteration, Limits
 from course_runs.serving.forecast import IterationCost, Timed, fit, forecast
 from course_runs.serving.load import CUT, OK, REFUSED, Planned
 from tests.tables import each_of

@@ -74,13 +74,10 @@ def plan(
     of torchtitan, Megatron-LM, Megatron-Bridge and `course run`. Exits with 1 if nothing fits or meets the limits,
     naming what comes nearest.
     """
-    planner, find_model = (
-        part("course_lib.parallel.planner", "plan"),
-        part("course_app.model_config", "plan").find_model,
-    )
+    planner, memory = part("course_lib.parallel.planner", "planning a run"), part("course_lib.estimate.memory", "plan")
     own_layout = part("course_app.own_layout", "planning a run")
     try:
-        one = find_model(model)
+        one = memory.find_model(model)
         cluster = planner.cluster(gpus)
         if serve:
             return _serve(one, cluster, as_json)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from course_lib.estimate import facts
 from course_chapters.ch16.serving_facts import ServiceDay, ServingRow, serving_rows
 from course_lib.estimate.units import DAY, HOUR
 from course_lib.operate.serving.speed import (

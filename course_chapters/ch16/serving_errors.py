@@ -9,7 +9,6 @@ from course_chapters.ch16 import published, serving_facts
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.estimate import facts
 from course_lib.estimate.units import MS, percent_text
 from course_lib.operate import serving
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from course_lib.model import text
-from course_lib.operate.serving.engine import FINISHED, Generation
-from course_lib.operate.serving.paged_model import Sampling
+from course_runs.serving.engine import FINISHED, Generation
+from course_runs.serving.paged_model import Sampling
 
 _UNSUPPORTED: dict[str, object] = {  # fields of OpenAI's API, with the one value that changes nothing
     "n": 1,

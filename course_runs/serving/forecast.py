@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from course_lib.model import text
-from course_lib.operate.serving.engine import FINISHED, Engine, Generation, Iteration, Limits, Overloaded
+from course_runs.serving.engine import FINISHED, Engine, Generation, Iteration, Limits, Overloaded
 from course_runs.serving.load import CUT, OK, REFUSED, Planned, Seen
 
 TERMS = ("fixed", "prompt_token", "prompt_chunk", "decode", "context")

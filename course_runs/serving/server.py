@@ -19,8 +19,8 @@ import tornado.netutil
 import tornado.web
 
 from course_lib.model import text
-from course_lib.operate.serving.engine import Engine, Generation, Iteration, Overloaded
 from course_runs.serving.completion_request import Asked, Refusal, Reply
+from course_runs.serving.engine import Engine, Generation, Iteration, Overloaded
 from course_runs.serving.forecast import Timed
 from course_runs.serving.load import percentiles
 

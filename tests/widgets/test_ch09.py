@@ -2,8 +2,8 @@
 
 import pytest
 
-from course_chapters.ch09 import tensor_scaling
 from course_chapters.ch09 import split_layers as ch09_split
+from course_chapters.ch09 import tensor_scaling
 from course_chapters.ch09 import widgets as ch09
 from course_chapters.ch09.exercises import numbers
 from course_chapters.ch09.pieces import held_pieces

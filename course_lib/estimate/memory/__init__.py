@@ -7,6 +7,7 @@ from course_lib.estimate.memory.activation_terms import KERNELS, LOSSES, Kernels
 from course_lib.estimate.memory.activations import activation_bytes, layer_bytes, recomputed_bytes, total_bytes
 from course_lib.estimate.memory.devices import fewest_devices, headroom_bytes, largest_model
 from course_lib.estimate.memory.layout import CHECKPOINTING, SCHEDULES, Layout
+from course_lib.estimate.memory.model_config import find_model, model_from_config
 from course_lib.estimate.memory.optimizers import OPTIMIZERS, optimizer_bytes_per_param, with_optimizer
 from course_lib.estimate.memory.recipes import (
     BUCKETS,
@@ -63,6 +64,7 @@ __all__ = [
     "count_params",
     "dtype_bytes",
     "fewest_devices",
+    "find_model",
     "gathered_layer_bytes",
     "headroom_bytes",
     "in_flight",
@@ -70,6 +72,7 @@ __all__ = [
     "layer_bytes",
     "layer_params",
     "layer_terms",
+    "model_from_config",
     "optimizer_bytes_per_param",
     "outside_terms",
     "params_by_part",

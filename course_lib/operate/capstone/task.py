@@ -21,7 +21,7 @@ TOLERANCE = 0.05  # by which a plan may change the batch where its degrees do no
 class Task:
     """What must be trained, on what, by when and for how much."""
 
-    model: str = running_plan.MODEL
+    model: str = running_plan.MODEL  # a name or a config's path for `memory.find_model`
     cluster: str = f"{running_plan.GPUS}xH100"  # a name for `planner.cluster`
     tokens: float = 120 * BILLION  # that the run should see
     least_tokens: float | None = None  # that it must see; None: all of `tokens`

@@ -6,6 +6,7 @@ from typing import Any
 
 from course_lib.estimate.memory.layout import CHECKPOINTING
 from course_lib.estimate.memory.layout_checks import known_checkpointing
+from course_lib.estimate.memory.model_config import find_model
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
 from course_lib.estimate.units import require, require_whole
@@ -69,7 +70,7 @@ SOFTWARE = {  # by the name that `course plan --software` takes; each has publis
 class Job:
     """One optimizer step of a model. The micro-batch follows from the layout: sequences / (dp x microbatches)."""
 
-    model: Any  # what `memory.shape` takes: a name of the course's table, a config, a shape
+    model: Any  # a name or a config's path for `memory.find_model`, or anything for `memory.shape`
     seq: Any  # tokens of a sequence
     sequences: Any  # global batch
     dtype: str = "bf16"  # "fp8", "fp4": the products of the layers have 8-bit or 4-bit inputs
@@ -78,7 +79,8 @@ class Job:
     software: Any = field(default_factory=Software)  # or a name of `SOFTWARE`
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "model", shape_of(self.model))
+        found = find_model(self.model) if isinstance(self.model, str) else self.model
+        object.__setattr__(self, "model", shape_of(found))
         require_whole("seq", self.seq, "tokens")
         require("sequences", self.sequences, "sequences")
         known_checkpointing(self.recompute)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 
 from course_lib.model.transformer import Transformer
-from course_lib.operate.serving.engine import Limits, Work
 from course_lib.operate.serving.model_cache import PagedCache, paged_logits
+from course_runs.serving.engine import Limits, Work
 
 
 @dataclass(frozen=True)

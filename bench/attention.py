@@ -15,13 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_lib.cluster import launch, simulate
+from course_lib.cluster import simulate
 from course_lib.cluster.parity import apart
 from course_lib.estimate.units import bytes_text, duration_text
 from course_lib.model.modules import gradient
 from course_lib.parallel import context as cp
 from course_lib.parallel.context.costs import Traffic, gather_traffic, ring_traffic, ulysses_traffic
 from course_lib.parallel.context.model import WAYS
+from course_runs.real_ranks import launch
 
 HEADS, KV_HEADS, DIM = 8, 4, 32
 TORCH = ("torch, ring", "torch, all-gather")

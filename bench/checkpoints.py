@@ -15,16 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from course_chapters.ch14.killing import PHASES, Killed, cut_power, kill_once, state_of
+from course_chapters.ch14.memory_disk import MemoryDisk
 from course_lib.estimate.units import bytes_text
-from course_lib.model.checkpoint import (
-    BackgroundSaver,
-    CheckpointError,
-    CheckpointStore,
-    MemoryDisk,
-    share_of,
-    write_pieces,
-)
-from course_lib.model.checkpoint.killing import PHASES, Killed, cut_power, kill_once, state_of
+from course_lib.model.checkpoint import BackgroundSaver, CheckpointError, CheckpointStore, share_of, write_pieces
 
 _ELEMENTS = 1 << 12
 

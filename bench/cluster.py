@@ -19,9 +19,9 @@ from course_grader.remote_ranks.remote_judge import Caps, judge_ranks
 from course_grader.remote_ranks.remote_worker import serve_ranks
 from course_lib.cluster.adversarial_delivery import interleavings
 from course_lib.cluster.comm import Comm
-from course_lib.cluster.launcher import launch
 from course_lib.cluster.run import Run
 from course_lib.cluster.simulation import attempt
+from course_runs.real_ranks.launcher import launch
 
 MESSAGES = 16_000  # of one measurement, at least
 LARGE = 64_000_000  # bytes that each rank reduces

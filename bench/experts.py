@@ -12,8 +12,8 @@ from typing import TypedDict
 
 import torch
 
+from course_chapters.ch12.published_experts import FILE, recorded
 from course_lib.cluster import simulate
-from course_lib.estimate.facts.experts import FILE, recorded
 from course_lib.model.transformer import Config
 from course_lib.parallel.expert import Mixture, costs, train
 from course_lib.parallel.expert.model import build, split_parameters

@@ -35,7 +35,7 @@ from course_grader.worker.in_worker import run_cell
 from course_grader.worker.runners import InProcess
 from course_grader.worker.worker_pool import WorkerPool
 from course_lib.folders import ROOT
-from course_lib.operate.processes import descendants
+from course_runs.processes import descendants
 
 VALUE_SECONDS = 0.15  # a submission of value questions, on one core
 TIMES_PLAIN = 15.0

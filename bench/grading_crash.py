@@ -17,7 +17,7 @@ from course_grader.classroom.folder import ClassFolder
 from course_grader.service.gradebook_writer import Writer
 from course_grader.service.report_cache import all_latest
 from course_lib.folders import ROOT
-from course_lib.operate.processes import descendants
+from course_runs.processes import descendants
 
 _GRADE = (
     "import sys; from course_grader.service.grading import grade_class; from course_grader.classroom.folder import "

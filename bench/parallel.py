@@ -20,11 +20,12 @@ from typing import Any
 
 from bench import interleaved_timing
 from bench.rows import Row, show
-from course_lib.cluster import Comm, launch, simulate
+from course_lib.cluster import Comm, simulate
 from course_lib.cluster.parity import step_bytes
 from course_lib.model.text import batch
 from course_lib.model.transformer import Config, Transformer, build
 from course_lib.parallel.data import DataParallel, buckets_of
+from course_runs.real_ranks import launch
 
 MODEL = Config(layers=4, hidden=256, heads=8, seq_len=64, positions="learned")  # no buffers, so none are sent
 SEQUENCES = 4  # on each rank

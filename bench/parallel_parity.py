@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from bench.rows import Row
-from course_lib.cluster import Comm, launch, simulate
+from course_lib.cluster import Comm, simulate
 from course_lib.cluster.parity import adam_tolerance, apart, tolerance
 from course_lib.model.text import batch
 from course_lib.model.transformer import Config, Transformer, build
 from course_lib.parallel.data import DataParallel, accumulate, mean_metrics
+from course_runs.real_ranks import launch
 
 CONFIG = Config(tied=True)
 FROZEN = "blocks.0.mlp.up.weight"

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 from bench import interleaved_timing
 from bench.parallel import SLOWEST, received_bytes
 from bench.rows import Row
-from course_lib.cluster import Comm, launch, simulate
+from course_lib.cluster import Comm, simulate
 from course_lib.cluster.parity import adam_tolerance, apart, tolerance
 from course_lib.model.text import batch
 from course_lib.model.transformer import Config, Transformer, build
@@ -35,6 +35,7 @@ from course_lib.parallel.tensor import (
     tp_bytes_per_step,
 )
 from course_lib.parallel.tensor import build as build_part
+from course_runs.real_ranks import launch
 
 CONFIG = Config(kv_heads=2, tied=True, biases=True)
 FROZEN = "blocks.0.mlp.down.weight"

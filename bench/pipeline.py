@@ -156,7 +156,7 @@ def real(
     shape: "Sizes", size: int, microbatches: int, repeats: int = REPEATS, names: Sequence[str] = tuple(REAL)
 ) -> list[Real]:
     """All schedules on two processes, against one process and against the timeline."""
-    from course_lib.cluster import launch
+    from course_runs.real_ranks import launch
 
     schedules = [REAL[name](2, microbatches) for name in names]
     serial = launch(serial_here, 1, args=(shape, size, microbatches, repeats), timeout=600.0).results[0]

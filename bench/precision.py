@@ -14,7 +14,7 @@ from typing import TypedDict
 import torch
 
 from course_chapters.ch05 import training
-from course_lib.estimate.facts.precision import FILE, recorded
+from course_chapters.ch05.recipes import FILE, recorded
 
 EXPONENTS = range(-60, 20)  # of the gradients' histogram: floor(log2 |g|)
 

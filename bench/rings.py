@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from course_lib.cluster import Comm, launch
+from course_lib.cluster import Comm
+from course_runs.real_ranks import launch
 
 SIZES = (1_000_000, 16_000_000, 64_000_000, 256_000_000)  # bytes on each rank
 RANKS = (2, 4)

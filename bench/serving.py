@@ -7,10 +7,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from course_lib.estimate import facts
+from course_chapters.ch16 import published, serving_facts
 from course_lib.estimate.units import MINUTE
 from course_lib.operate import serving
-from course_lib.operate.serving import published
 
 TARGETS = {  # median error, a fraction, on rows that no constant was chosen on; sources that are not listed have none
     ("trtllm-2023", "throughput"): 0.25,
@@ -43,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", action="store_true", help="every row, measured and predicted")
     parser.add_argument("--requests", type=int, default=20_000, help="requests that time the simulator")
     given = parser.parse_args(arguments)
-    found, day = published.errors(), facts.service_day()
+    found, day = published.errors(), serving_facts.service_day()
     checks, speeds = published.day_checks(day), simulator_speed(given.requests)
     held = {
         (each.source, each.metric): None
@@ -79,7 +78,7 @@ def _show(found: Sequence[published.Errors], held: dict[tuple[str, str], bool | 
             f"{each.median:9.1%}{each.worst:9.1%}{each.bias:+9.1%} "
             f" {asked}"
         )
-        for row in facts.serving_rows(each.source) if every else ():
+        for row in serving_facts.serving_rows(each.source) if every else ():
             if row.metric == each.metric:
                 said = published.predict(row)
                 mark = "fit" if published.chosen_on(row) else ""

@@ -16,12 +16,13 @@ from typing import Any
 from bench import interleaved_timing
 from bench.parallel import loss_of, received_bytes
 from bench.rows import Row, show
-from course_lib.cluster import Comm, launch, simulate
+from course_lib.cluster import Comm, simulate
 from course_lib.estimate import memory
 from course_lib.model import accounting
 from course_lib.model.text import batch
 from course_lib.model.transformer import Config, build
 from course_lib.parallel.sharding import FullySharded, Zero, gathered_peak, step_bytes
+from course_runs.real_ranks import launch
 
 MODEL = Config(layers=4, hidden=256, heads=8, seq_len=64, positions="learned")
 SMALL = replace(MODEL, hidden=128, kv_heads=None, ffn=None)  # for bytes

@@ -33,7 +33,7 @@ def metered() -> float:
 
 def processes() -> float:
     """gloo, a process for each rank."""
-    from course_lib.cluster.launcher import launch
+    from course_runs.real_ranks.launcher import launch
 
     return max(launch(reduces, RANKS, timeout=120).results)
 

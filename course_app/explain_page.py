@@ -6,12 +6,12 @@ from typing import Any
 
 from course_app.certificate.page import shell
 from course_app.cli.explain import cause, chapters, heading
+from course_app.recordings import Report
 from course_lib.cluster.intervals import Interval, union
 from course_lib.draw import Picture, wait_alt, wait_for, who_holds_what
 from course_lib.draw import page as picture
 from course_lib.draw.lanes import Lanes, computing_beside_talking
 from course_lib.estimate.units import bytes_text, duration_text, percent_text
-from course_lib.operate.recordings import Report
 
 MOST_RANKS, MOST_ARROWS = 12, 30  # that a picture shows
 FINEST = 1 / 600  # of a step: smaller gaps are closed, because they cannot be seen

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from course_app.certificate.page import shell
 from course_app.cli.plan import commands
+from course_app.parts import parts_of
 from course_lib.draw import page as picture
 from course_lib.draw.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, VIOLET, YELLOW
-from course_lib.draw.parts import parts_of
 from course_lib.estimate.units import bytes_text, duration_text, percent_text
 from course_lib.parallel import planner
 from course_lib.parallel.planner import Plan
@@ -78,7 +78,7 @@ def _time(plans: Mapping[str, Plan]):
 
 
 def _section(place: int, wish: str, plan: Plan, best: Plan) -> str:
-    lines, refused = commands(planner, plan)
+    lines, refused = commands(plan)
     shown = "".join(f"<h3>{name}</h3><pre><code>{html.escape(line)}</code></pre>" for name, line in lines.items())
     shown += "".join(f"<p class='soft'>{name}: not possible. {html.escape(why)}</p>" for name, why in refused.items())
     held = _parts({name: bytes_text(each) for name, each in planner.memory_parts(plan).items()})

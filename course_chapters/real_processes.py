@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from course_lib.cluster import launch
+from course_runs.real_ranks import launch
 
 
 def launched(program: Callable[..., Any], ranks: int, args: Sequence[Any] = (), timeout: float = 60.0) -> list[Any]:

@@ -13,11 +13,11 @@ from types import ModuleType
 from typing import Any
 
 _ROOMS = {  # where a module or package of this name is now
-    "course_lib.estimate": "units facts memory compute walls roofline scaling_laws",
+    "course_lib.estimate": "units facts memory compute roofline scaling_laws",
     "course_lib.model": "text transformer packing accounting training optimizer precision ledger checkpoint",
     "course_lib.cluster": "collectives overlap parity",
     "course_lib.parallel": "schedules pipeline timeline mesh planner",
-    "course_lib.operate": "serving faults diagnosis capstone",
+    "course_lib.operate": "serving faults capstone",
     "course_app": "learner own_trainer notebook",
 }
 MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items() for name in names.split()} | {
@@ -29,6 +29,19 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.runs": "course_runs",
     "course_lib.figures": "course_lib.draw",
     "course_lib.widgets": "course_lib.draw.explore",
+    "course_lib.walls": "course_chapters.ch01.walls",
+    "course_lib.diagnosis": "course_chapters.ch17.diagnosis",
+    "course_lib.cluster.launcher": "course_runs.real_ranks.launcher",
+    "course_lib.cluster.gloo": "course_runs.real_ranks.gloo",
+    "course_lib.operate.serving.engine": "course_runs.serving.engine",
+    "course_lib.operate.serving.paged_model": "course_runs.serving.paged_model",
+    "course_lib.serving.engine": "course_runs.serving.engine",
+    "course_lib.memory.allocator": "course_chapters.ch02.allocator",
+    "course_lib.mesh.training": "course_chapters.ch13.mesh_training",
+    "course_lib.facts.course": "course_chapters.course",
+    "course_lib.facts.pipelines": "course_chapters.ch10.published_pipelines",
+    "course_lib.checkpoint.killing": "course_chapters.ch14.killing",
+    "course_lib.checkpoint.memory_disk": "course_chapters.ch14.memory_disk",
 }
 _LEAVES = {  # modules that have another name within their package
     "course_lib.cluster": "activity:message_exchange exchange:message_exchange interleave:adversarial_delivery "
@@ -37,8 +50,7 @@ _LEAVES = {  # modules that have another name within their package
     "course_lib.data_parallel": "replica:ddp samples:sampler tokens:token_weighting",
     "course_lib.sharding": "fully:fsdp rows:flat_parameter flat:flatten levels:hsdp whole:full_state_dict owned:zero1 "
     "predict:comm_costs trials:equivalence",
-    "course_lib.tensor_parallel": "operators:autograd_collectives chance:rng proof:equivalence "
-    "decomposed:collective_matmul pieces:partition",
+    "course_lib.tensor_parallel": "operators:autograd_collectives chance:rng proof:equivalence pieces:partition",
     "course_lib.context_parallel": "partial:log_sum_exp_merge needed:visible_blocks gather:all_gather_kv "
     "tiles:attention_blocks",
     "course_lib.expert_parallel": "dropping:expert_capacity nodes:node_limited",

@@ -1,6 +1,6 @@
 """A run's layout as a command line of torchtitan or Megatron-LM: the same ranks, batch, schedule and recomputation.
 
-Every flag is an option of the version that `course_lib.estimate.facts.framework` names. Where a framework cannot do
+Every flag is an option of the version that `course_runs.frameworks.framework` names. Where a framework cannot do
 what this layout does, it is refused with the nearest layout that both have. `--fp8`, `--compile`, AdamW's constants and
 the learning rate's schedule are not translated.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 
-from course_lib.operate import machine
+from course_runs import machine
 
 
 def cores() -> int:

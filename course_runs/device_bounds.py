@@ -8,10 +8,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from course_lib.estimate.facts import device, gpu
+from course_lib.estimate.facts import device
 from course_lib.messages import count_text
 from course_runs.evidence import Evidence
 from course_runs.gate import Gate
+from course_runs.gpus import gpu
 from course_runs.preflight import fact_name
 
 STAMPED = ("train", "matmul", "collectives")  # kinds whose times a GPU stamps

@@ -19,13 +19,13 @@ from torch.distributed.tensor import Partial, Placement, Replicate, Shard
 from torch.distributed.tensor.experimental import register_sharding
 from torch.nn import functional as F
 
-from course_lib.estimate import facts
 from course_lib.messages import Trouble
+from course_runs.gpus import eight_bit_capability
 from course_runs.model import Piece
 
 IN, BACK = torch.float8_e4m3fn, torch.float8_e5m2
 WHOLE = 16  # rows and columns of a product that the hardware takes multiples of
-LEAST = facts.eight_bit_capability()
+LEAST = eight_bit_capability()
 
 
 def require(device: torch.device) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 
 from course_lib.folders import folders
 from course_lib.messages import Trouble
-from course_lib.operate.machine import output_of
 from course_runs import cores
+from course_runs.machine import output_of
 
 SCHEMA = "training-at-scale/evidence"
 VERSION = 1

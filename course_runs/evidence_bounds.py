@@ -14,12 +14,13 @@ from datetime import datetime, timezone
 from statistics import median
 from typing import Any
 
-from course_lib.estimate.facts import device, fastest_core, gpu
+from course_lib.estimate.facts import device
 from course_lib.estimate.facts.hardware import Device
 from course_runs import sizes
 from course_runs.device_bounds import clock_gates, device_gates, on_gpu
 from course_runs.evidence import Evidence
 from course_runs.gate import APART, ERROR, Gate
+from course_runs.gpus import fastest_core, gpu
 from course_runs.link_bounds import links
 from course_runs.preflight import fact_name
 from course_runs.recomputed import date_gates

@@ -9,10 +9,10 @@ from statistics import median
 
 from course_lib.cluster.intervals import exposed
 from course_lib.messages import count_text
-from course_lib.operate.serving.load import Seen, summary
 from course_runs import recomputed
 from course_runs.evidence import Evidence
 from course_runs.evidence_bounds import MEASURED, Gate, physics, sheet_of
+from course_runs.serving.load import Seen, summary
 
 CLOSE = 1e-6  # relative: what is computed again from raw numbers must be what the file says
 SPREAD = 3.0  # slowest tenth over fastest tenth of the timed steps

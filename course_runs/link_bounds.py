@@ -13,11 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median, quantiles
 from typing import Any
 
-from course_lib.estimate.facts import devices, gpu, quickest_seconds
+from course_lib.estimate.facts import devices
 from course_lib.estimate.roofline import fit_alpha_beta
 from course_lib.messages import count_text
 from course_runs.evidence import Evidence
 from course_runs.gate import APART, ERROR, Gate
+from course_runs.gpus import gpu, quickest_seconds
 from course_runs.ring_bytes import ring_sent
 from course_runs.server_bounds import server_gates
 

@@ -22,8 +22,8 @@ from typing import Any
 
 from course_lib.estimate.facts import devices
 from course_lib.messages import Trouble
-from course_lib.operate.machine import output_of
 from course_runs import evidence, launcher, min_torch, nccl_variables, torch_choice, torchrun
+from course_runs.machine import output_of
 
 DEGRADED = 0.7  # of what the facts say; below it something is wrong with the machine, not with the measurement
 COPY, LINK = 0.75, 0.70  # of the printed memory bandwidth, of the one-way link: what a sound machine reaches

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from course_lib.estimate.facts import device, torch_release
+from course_lib.estimate.facts import device
 from course_runs import sizes
 from course_runs.evidence import Evidence
+from course_runs.frameworks import torch_release
 from course_runs.gate import Gate
 from course_runs.layouts import RunLayout
 from course_runs.preflight import fact_name

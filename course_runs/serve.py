@@ -20,13 +20,13 @@ import torch
 
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text
-from course_lib.operate.serving import load
-from course_lib.operate.serving.engine import Engine
-from course_lib.operate.serving.http_api import application
-from course_lib.operate.serving.paged_model import PagedModel
-from course_lib.operate.serving.server import HOST, Server
 from course_runs import cores, evidence, serve_load, serve_model
 from course_runs.serve_arguments import arguments, plan
+from course_runs.serving import load
+from course_runs.serving.engine import Engine
+from course_runs.serving.http_api import application
+from course_runs.serving.paged_model import PagedModel
+from course_runs.serving.server import HOST, Server
 
 SMALL = 5_000_000  # parameters; a smaller model's products are too short to be divided among threads
 BUSY = 1.3  # times the undisturbed seconds of an iteration, from which the run says so

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 import torch
 
 from course_lib.messages import Trouble, count_text
-from course_lib.operate.serving import load
-from course_lib.operate.serving.engine import Limits
 from course_runs import serve_model
+from course_runs.serving import load
+from course_runs.serving.engine import Limits
 
 ABOUT = """\
 A small server with continuous batching and a paged KV cache, and the load to try it with.

@@ -17,11 +17,11 @@ from typing import Any
 
 from course_lib.messages import Trouble, count_text
 from course_lib.model import text
-from course_lib.operate.serving import load
-from course_lib.operate.serving.engine import Iteration, Limits
-from course_lib.operate.serving.forecast import IterationCost, Timed, fit, forecast
-from course_lib.operate.serving.load import OK, Planned, Seen, Summary
-from course_lib.operate.serving.server import HOST, Server
+from course_runs.serving import load
+from course_runs.serving.engine import Iteration, Limits
+from course_runs.serving.forecast import IterationCost, Timed, fit, forecast
+from course_runs.serving.load import OK, Planned, Seen, Summary
+from course_runs.serving.server import HOST, Server
 
 AUTO = (0.25, 0.5, 0.75, 1.0, 1.5, 2.5)  # of the predicted capacity
 KNEE = 3.0  # times the TTFT at the lowest rate
@@ -62,14 +62,7 @@ async def send(port: int, plan: Sequence[Planned], server: Server, every: float 
     with tempfile.TemporaryDirectory(prefix="course-serve-") as scratch:
         source, target = Path(scratch, "plan.json"), Path(scratch, "seen.json")
         source.write_text(json.dumps([asdict(each) for each in plan]), encoding="utf-8")
-        words = [
-            sys.executable,
-            "-m",
-            "course_lib.operate.serving.client",
-            f"http://{HOST}:{port}",
-            str(source),
-            str(target),
-        ]
+        words = [sys.executable, "-m", "course_runs.serving.client", f"http://{HOST}:{port}", str(source), str(target)]
         process = await asyncio.create_subprocess_exec(*words, start_new_session=True)  # Ctrl-C reaches us alone
         try:
             while process.returncode is None:

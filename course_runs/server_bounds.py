@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from course_lib.estimate.facts import devices, gpu
+from course_lib.estimate.facts import devices
 from course_lib.messages import count_text
 from course_runs.device_bounds import on_gpu
 from course_runs.evidence import Evidence
 from course_runs.gate import ERROR, Gate
+from course_runs.gpus import gpu
 from course_runs.ring_bytes import ring_sent
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from course_lib.messages import Trouble
-from course_lib.operate.machine import output_of
 from course_runs import min_torch
+from course_runs.machine import output_of
 
 TORCH_INDEX = "https://download.pytorch.org/whl/"
 GB = 1e9

@@ -17,8 +17,8 @@ from importlib import metadata
 from pathlib import Path
 
 from course_lib.folders import ROOT
-from course_lib.operate.processes import GRACE, end
 from course_runs import compiled, cores, launcher
+from course_runs.processes import GRACE, end
 
 SAVING = 25.0  # s between SIGTERM and killing, in which a training saves; spot machines give 30 s or more
 _QUIET = {

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.messages import FULL, Trouble, count_text, in_words
-from course_lib.operate.processes import sigterm_as_exit
 from course_runs import budget as money
 from course_runs import launcher, preflight, retrying, torchrun
+from course_runs.processes import sigterm_as_exit
 
 STOPPED = 124  # as `timeout` says it
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.estimate.memory.allocator import LEAST, CachingAllocator, OutOfMemory
+from course_chapters.ch02.allocator import LEAST, CachingAllocator, OutOfMemory
 from course_lib.estimate.units import GiB, MiB
 from tests.tables import each_of
 

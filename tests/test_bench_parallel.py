@@ -11,7 +11,7 @@ import torch
 from bench import parallel, parallel_parity
 from bench.parallel import received_bytes
 from bench.rows import Row
-from course_lib.cluster import launch
+from course_runs.real_ranks import launch
 
 SMALL = ["--ranks", "2", "--repeats", "3", "--hidden", "32", "--sequences", "1"]
 

@@ -18,28 +18,27 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bench import checkpoints as bench
+from course_chapters.ch14 import killing
+from course_chapters.ch14.killing import Killed
+from course_chapters.ch14.memory_disk import MemoryDisk, Stopped
 from course_lib.model import checkpoint
 from course_lib.model.checkpoint import (
     BackgroundSaver,
     CheckpointError,
     CheckpointStore,
-    MemoryDisk,
     PieceReader,
     Position,
     SampleOrder,
-    Stopped,
     Training,
     boxes_of,
     capture,
     finish_torch,
-    killing,
     restore,
     share_of,
     tensors_of,
     write_pieces,
     write_torch,
 )
-from course_lib.model.checkpoint.killing import Killed
 from course_lib.model.checkpoint.pieces import bounds
 from tests.patience import patience
 from tests.tables import each_of

@@ -20,7 +20,7 @@ from course_app.learner.work import Folders
 from course_grader import notebooks
 from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
-from course_lib.operate import processes
+from course_runs import processes
 from tests.conftest import small_chapter, tried
 from tests.tables import each_of
 
@@ -290,7 +290,7 @@ def _called(monkeypatch, codes: dict[str, int]) -> list[list[str]]:
         calls.append(command)
         return codes.get(command[3], 0)
 
-    monkeypatch.setattr("course_lib.operate.processes.call", call)
+    monkeypatch.setattr("course_runs.processes.call", call)
     monkeypatch.setattr("course_app.install.add_group", lambda group: False)
     return calls
 

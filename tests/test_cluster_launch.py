@@ -11,7 +11,8 @@ import pytest
 import torch
 from cluster_programs import ring_all_reduce
 
-from course_lib.cluster import AVG, MAX, P2POp, RankError, Unfinished, gloo, launch, launcher, simulate
+from course_lib.cluster import AVG, MAX, P2POp, RankError, Unfinished, simulate
+from course_runs.real_ranks import gloo, launch, launcher
 from tests.tables import each_of
 
 LIMIT = 60.0

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from course_lib.cluster import RankError, Topology, interleavings, launch, simulate
+from course_lib.cluster import RankError, Topology, interleavings, simulate
 from course_lib.cluster.parity import adam_tolerance, apart, objections, step_bytes, tolerance
 from course_lib.model import text
 from course_lib.model.transformer import Config, Transformer, build
@@ -27,6 +27,7 @@ from course_lib.parallel.data import (
     mean_metrics,
 )
 from course_lib.parallel.sharding import FullySharded, Zero
+from course_runs.real_ranks import launch
 from tests.tables import each_of
 
 CONFIG = Config(tied=True, positions="learned")

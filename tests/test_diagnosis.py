@@ -7,9 +7,9 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from course_chapters.ch17 import diagnosis
+from course_chapters.ch17.diagnosis import FAMILIES, FAULTS, KINDS, RANKS, Symptoms, healthy, symptom
 from course_lib.estimate.units import GB
-from course_lib.operate import diagnosis
-from course_lib.operate.diagnosis import FAMILIES, FAULTS, KINDS, RANKS, Symptoms, healthy, symptom
 from tests.tables import each_of
 
 LEARNS, TESTED = (0, 1), ("a", "b")

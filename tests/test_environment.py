@@ -16,8 +16,8 @@ from course_app.install import GB, PYTHONS, pins
 from course_app.learner import environment
 from course_app.learner.environment import Gpu
 from course_lib.folders import PACKAGES, ROOT
-from course_lib.operate import machine
-from course_lib.operate.machine import Line
+from course_runs import machine
+from course_runs.machine import Line
 from tests.tables import each_of
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -8,9 +8,11 @@ import re
 
 import pytest
 
+from course_chapters import course
 from course_lib.estimate import facts, memory
-from course_lib.estimate.facts import Fact, course
+from course_lib.estimate.facts import Fact
 from course_lib.estimate.facts.fact import fact_of, rows
+from course_runs import gpus
 from tests.tables import each_of
 
 DATED = ("devices.csv", "gpus.csv", "runs.csv", "prices.csv", "claims.csv")
@@ -133,7 +135,7 @@ def test_a_copied_fact_keeps_what_stands_behind_it(copied):
     ],
 )
 def test_what_software_sees_of_a_gpu_is_sourced_or_unknown(name, capability, multiprocessors, driver, bridge, adds):
-    one = facts.gpu(name)
+    one = gpus.gpu(name)
     numbers = (one.capability, one.multiprocessors, one.driver, one.bridge_one_way)
     assert numbers == (capability, multiprocessors, driver, bridge)
     assert all(number is None or number.source for number in numbers) and one.switch_adds == adds
@@ -144,19 +146,19 @@ def test_what_software_sees_of_a_gpu_is_sourced_or_unknown(name, capability, mul
     [("A100 SXM 80GB", 31.5e9, None), ("H100 SXM", 64e9, 8), ("H100 PCIe", 64e9, None), ("GB200", None, None)],
 )
 def test_the_port_of_a_gpu_carries_less_than_its_links_and_more_than_its_network_card(name, port, in_server):
-    one, sheet = facts.gpu(name), facts.device(name)
+    one, sheet = gpus.gpu(name), facts.device(name)
     assert (one.port_one_way, one.in_server) == (port, in_server)
     assert port is None or (sheet.get("network_one_way") or 0) < port < 1.05 * sheet.link_one_way
 
 
 def test_floors_and_peaks_of_software_have_sources():
-    found = [facts.quickest_seconds("NCCL"), facts.quickest_seconds("process"), facts.fastest_core()]
+    found = [gpus.quickest_seconds("NCCL"), gpus.quickest_seconds("process"), gpus.fastest_core()]
     assert all(number.source and number.condition for number in found) and found[0] < 5e-6
-    assert facts.eight_bit_capability() == (8, 9)
+    assert gpus.eight_bit_capability() == (8, 9)
 
 
 def test_multiprocessors_are_counted_in_one_place():
-    assert facts.gpu("H100 SXM").multiprocessors is facts.chip("H100 SXM").sms
+    assert gpus.gpu("H100 SXM").multiprocessors is facts.chip("H100 SXM").sms
 
 
 @each_of(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from course_chapters.ch01.bars import bars_against_ceiling
 from course_lib import draw as figures
 from course_lib.cluster.records import Message, Span
 from course_lib.draw import curves, palette, style
@@ -33,7 +34,7 @@ DRAW = {
     "who is busy": lambda: figures.who_is_busy(SPANS, MESSAGES),
     "ring": lambda: figures.ring(8, holders=[3], visited=[0, 1, 2], moving=[(2, 3)], values={3: "6"}),
     "wait for": lambda: figures.wait_for([(0, 1, "recv, line 3"), (1, 0, "recv, line 3")]),
-    "bars": lambda: figures.bars_against_ceiling({"memory": 2.6, "compute": 0.4}, first="memory"),
+    "bars": lambda: bars_against_ceiling({"memory": 2.6, "compute": 0.4}, first="memory"),
 }
 
 

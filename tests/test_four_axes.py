@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from course_chapters.ch13.parity import sent_along, whole_model
-from course_lib.cluster import RankError, launch, simulate
+from course_lib.cluster import RankError, simulate
 from course_lib.cluster.parity import adam_tolerance, tolerance
 from course_lib.estimate.memory import Layout
 from course_lib.model import text
@@ -19,6 +19,7 @@ from course_lib.parallel import four_axes, planner
 from course_lib.parallel.four_axes import AXES, Job, cut_along, stage_of, train
 from course_lib.parallel.mesh import Mesh
 from course_lib.parallel.tensor import tp_bytes_per_step
+from course_runs.real_ranks import launch
 from tests.patience import patience
 from tests.tables import each_of
 

@@ -31,7 +31,7 @@ from course_grader.worker.rank_processes import RankProcesses
 from course_grader.worker.worker_pool import WorkerPool
 from course_lib.folders import PACKAGES, ROOT
 from course_lib.messages import Trouble
-from course_lib.operate.processes import descendants
+from course_runs.processes import descendants
 from tests.grading_kit import REPOSITORY, cell_of, full, marked, own, points, small_source
 from tests.patience import patience
 from tests.tables import each_of

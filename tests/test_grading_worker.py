@@ -24,7 +24,7 @@ from course_grader.worker.in_worker import InWorker, Lost, names_there, run_cell
 from course_grader.worker.protocol import Channel, Garbled, WorkerChannel
 from course_grader.worker.worker_pool import WorkerPool, end_in_words
 from course_lib.folders import ROOT
-from course_lib.operate.processes import descendants, ended
+from course_runs.processes import descendants, ended
 from tests.grading_kit import mine, own, small_course
 from tests.patience import patience
 from tests.tables import each_of

@@ -120,7 +120,7 @@ def test_what_runs_before_anything_is_installed_needs_the_standard_library_only(
 
 
 MATHS = [
-    *(f"course_lib.estimate.{name}" for name in ("units", "facts", "memory", "compute", "walls", "roofline")),
+    *(f"course_lib.estimate.{name}" for name in ("units", "facts", "memory", "compute", "roofline")),
     "course_lib.parallel.planner",
     "course_lib.cluster.records",
     "course_lib.parallel.schedules",

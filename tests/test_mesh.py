@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 
+from course_chapters.ch13.mesh_training import Job, alone, bytes_by_axis, train
 from course_lib import cluster
 from course_lib.cluster import collectives
 from course_lib.estimate import facts
@@ -23,7 +24,6 @@ from course_lib.parallel.mesh import (
     shared_seconds,
     widest,
 )
-from course_lib.parallel.mesh.training import Job, alone, bytes_by_axis, train
 from course_lib.parallel.mesh.wires import Network, NetworkLevel, _counted
 from tests.tables import each_of
 

@@ -3,11 +3,12 @@ regimes."""
 
 import pytest
 
+from course_chapters.ch13.mesh_training import CONFIG, Job, bytes_by_axis
+from course_chapters.ch13.regime import regime
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import DAY, GB
 from course_lib.parallel import planner
-from course_lib.parallel.mesh import Mesh, plan, regime
-from course_lib.parallel.mesh.training import CONFIG, Job, bytes_by_axis
+from course_lib.parallel.mesh import Mesh, plan
 from course_lib.parallel.schedules import interleaved, one_f_one_b
 from course_lib.parallel.timeline import messages
 from tests.tables import each_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from course_lib.estimate import memory
-from course_lib.estimate.memory.model_config import ARCHITECTURES, FILE_BYTES
+from course_lib.estimate.memory.model_config import ARCHITECTURES, FILE_BYTES, find_model, model_from_config
 from course_lib.parallel import planner
 
 # Configs as published, without the fields that change nothing; parameters from `source`, with what a checkpoint holds
@@ -19,7 +19,7 @@ BY_NAME = {one["model"]: one["config"] for one in KNOWN}
 
 @pytest.mark.parametrize("one", KNOWN, ids=lambda one: one["model"])
 def test_parameters_of_a_public_model_are_counted_to_the_last_one(one):
-    found = memory.model_from_config(one["config"])
+    found = model_from_config(one["config"])
     assert found.params == one["parameters"] - one["besides"] and one["source"]
     assert 0 < found.active_params <= found.params
     assert memory.count_params(found) == found.params
@@ -46,7 +46,7 @@ MORE = {  # fields that published configs have, and that change neither paramete
 def test_fields_that_change_nothing_are_no_reason_to_refuse(one):
     inner = one["config"].get("text_config")
     config = {**one["config"], "text_config": {**MORE, **inner}} if inner else {**MORE, **one["config"]}
-    assert memory.model_from_config(config).params == one["parameters"] - one["besides"]
+    assert model_from_config(config).params == one["parameters"] - one["besides"]
 
 
 def test_every_architecture_of_the_public_models_is_read_and_the_others_are_few():
@@ -66,7 +66,7 @@ def test_every_architecture_of_the_public_models_is_read_and_the_others_are_few(
     ],
 )
 def test_layers_with_a_window_compute_fewer_pairs_of_tokens(model, window, layers):
-    found = memory.model_from_config(BY_NAME[model])
+    found = model_from_config(BY_NAME[model])
     assert (found.window, found.local_layers) == (window, layers)
     one = memory.shape(found)
     assert one.attended(128) == 1
@@ -116,7 +116,7 @@ DEEPSEEK = [
 )
 def test_a_field_that_is_not_understood_is_named_with_its_value(config, said):
     with pytest.raises(ValueError, match=said):
-        memory.model_from_config(config)
+        model_from_config(config)
 
 
 @pytest.mark.parametrize(
@@ -135,27 +135,25 @@ def test_a_file_that_is_no_config_is_refused_in_words(tmp_path, text, said):
     path = tmp_path / "config.json"
     path.write_bytes(text)
     with pytest.raises(ValueError, match=said):
-        memory.find_model(str(path))
+        find_model(str(path))
 
 
 def test_a_model_is_found_by_name_by_file_and_by_folder(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
-    by_file, by_folder = memory.find_model(str(tmp_path / "config.json")), memory.find_model(str(tmp_path))
-    assert by_file == by_folder and by_file.params == memory.find_model("llama3-8b").params
+    by_file, by_folder = find_model(str(tmp_path / "config.json")), find_model(str(tmp_path))
+    assert by_file == by_folder and by_file.params == find_model("llama3-8b").params
     for text, said in (
         ("meta-llama/Llama-3.1-8B", "The course downloads nothing"),
         (str(tmp_path / "absent.json"), "There is no file"),
         ("llama3", "Near it: llama3-"),
     ):
         with pytest.raises(ValueError, match=said):
-            memory.find_model(text)
+            find_model(text)
 
 
 def test_a_table_model_and_its_config_are_planned_alike():
     where = memory.Layout(dp=8, zero=3, microbatches=8)
     for name, own in (("qwen3-30b-a3b", "Qwen3-30B-A3B"), ("deepseek-v3", "DeepSeek-V3")):
-        jobs = [
-            planner.Job(model=each, seq=4096, sequences=64) for each in (name, memory.model_from_config(BY_NAME[own]))
-        ]
+        jobs = [planner.Job(model=each, seq=4096, sequences=64) for each in (name, model_from_config(BY_NAME[own]))]
         ours, theirs = (planner.estimate(job, planner.cluster("8xH100"), where) for job in jobs)
         assert ours.seconds == theirs.seconds and ours.memory == theirs.memory

@@ -29,6 +29,7 @@ from course_chapters.ch11.exercises import numbers as ch11
 from course_chapters.ch12.exercises import numbers as ch12
 from course_chapters.ch13.exercises import numbers as ch13
 from course_chapters.ch13.hidden import bounds
+from course_chapters.ch13.regime import GRADIENT_BYTES, regime
 from course_chapters.ch14.exercises import numbers as ch14
 from course_chapters.ch16.exercises import numbers as ch16
 from course_chapters.ch17.exercises import numbers as ch17
@@ -44,7 +45,6 @@ from course_lib.parallel import planner
 from course_lib.parallel.context.costs import gather_traffic, ring_traffic, tokens_to_hide
 from course_lib.parallel.mesh import Mesh, axis_seconds
 from course_lib.parallel.mesh.plans import plan
-from course_lib.parallel.mesh.regimes import GRADIENT_BYTES, regime
 from course_lib.parallel.mesh.wires import Network, NetworkLevel
 from course_lib.parallel.planner import Cluster, Wire
 from course_lib.parallel.planner.traffic import rank_params

@@ -30,9 +30,10 @@ from course_app.own_trainer.trials import Assembly, library_losses, objection, t
 from course_grader import exercises, notebooks
 from course_grader.bank.kill_matrix import bank
 from course_grader.submission import NOT_GRADED
-from course_lib.cluster import launch, simulate
+from course_lib.cluster import simulate
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
+from course_runs.real_ranks import launch
 
 HALF_A_RING = """
 def ring_all_reduce(comm, x):

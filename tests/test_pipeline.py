@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from course_lib.cluster import RankError, Topology, attempt, interleavings, launch, simulate
+from course_lib.cluster import RankError, Topology, attempt, interleavings, simulate
 from course_lib.model import text
 from course_lib.model.transformer import Config, build, loss
 from course_lib.parallel.pipeline import gradient_norm, parameters_of, run, tied_ends, transformer_stages
@@ -25,6 +25,7 @@ from course_lib.parallel.schedules import (
     zb_v,
 )
 from course_lib.parallel.timeline import Durations, play
+from course_runs.real_ranks import launch
 from tests.tables import each_of
 
 RATE = 1e-2

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from course_app import own_layout
+from course_app.cli.plan import explain
+from course_chapters import framework_commands as commands
 from course_lib.cluster import collectives
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import GB
 from course_lib.parallel import planner, schedules
-from course_lib.parallel.planner import bubbles, commands, constants, layers, products, wires
+from course_lib.parallel.planner import bubbles, constants, layers, products, wires
 from course_lib.parallel.planner.search import divisors
 from course_lib.parallel.timeline import Durations, play
-from course_runs import options
+from course_runs import frameworks, options
 from tests.tables import each_of
 
 SMALL = memory.Shape(layers=8, hidden=1024, heads=16, vocab=32000)
@@ -347,27 +350,27 @@ def test_a_plan_is_written_for_each_framework():
     job = planner.Job(model="llama3-70b", seq=8192, sequences=512)
     where = Layout(tp=8, sp=True, pp=4, dp=2, zero=1, virtual=2, schedule="interleaved", microbatches=64)
     plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
-    titan = planner.command(plan, "torchtitan")
+    titan = commands.command(plan, "torchtitan")
     assert "--parallelism.tensor_parallel_degree 8" in titan and "Interleaved1F1B" in titan
     assert {flag.partition(" act")[0] for flag in titan.split(" --") if "layers" in flag} == {
         "parallelism.pipeline_parallel_first_stage_less_layers 0",
         "parallelism.pipeline_parallel_last_stage_less_layers 0",
         "parallelism.pipeline_parallel_layers_per_stage 10",
     }
-    megatron = planner.command(plan, "megatron")
+    megatron = commands.command(plan, "megatron")
     for flag in ("--tensor-model-parallel-size 8", "--num-layers-per-virtual-pipeline-stage 10", "--sequence-parallel"):
         assert flag in megatron
     servers = "torchrun --nnodes 8 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint FIRST_SERVER:29500"
-    ours = planner.command(plan, "course")
+    ours = commands.command(plan, "course")
     assert ours.startswith(
         f"{servers} -m course_runs.train --size 7b --layout pp=4,ddp=2,tp=8,sp --seq-len 8192 --batch 512 "
     )
     assert "--micro-batches 64 " in ours and "--schedule interleaved  # " in ours
     assert "nearest in size, 7b" in ours and "whole optimizer state" in ours and ours.endswith("replace FIRST_SERVER")
-    assert "--recipe llama3_70b_pretrain" in planner.command(plan, "bridge")
+    assert "--recipe llama3_70b_pretrain" in commands.command(plan, "bridge")
     with pytest.raises(ValueError, match="No framework"):
-        planner.command(plan, "jax")
-    assert "Bound by" in "\n".join(planner.explain({"the quickest": plan}, 1e12))
+        commands.command(plan, "jax")
+    assert "Bound by" in "\n".join(explain({"the quickest": plan}, 1e12))
 
 
 @given(number=st.integers(1, 300))
@@ -394,9 +397,9 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
     )  # fmt: skip
     estimate = planner.estimate(planner.Job(model="llama3-8b", seq=8192, sequences=64), H100, Layout(dp=64))
     plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=estimate)
-    for name, known in facts.frameworks().items():
+    for name, known in frameworks.frameworks().items():
         try:
-            line = planner.command(plan, name)
+            line = commands.command(plan, name)
         except ValueError:
             continue
         assert not known.unknown(line) and f"  # {known.version}, {known.date}" in line
@@ -407,7 +410,7 @@ def test_every_printed_flag_is_an_option_of_the_version_that_is_named(
             micro, step = (int(said[f"training.num_tokens_per_{each}"]) for each in TITAN_TOKENS)
             assert micro * 8 * dp == step == 512 * 8192
     try:
-        ours = planner.command(plan, "course")
+        ours = commands.command(plan, "course")
     except ValueError:
         return
     said = options.arguments(ours[ours.index("--size") :].partition("  # ")[0].split())
@@ -421,7 +424,7 @@ def test_torchtitan_is_asked_for_the_model_of_the_plan():
     for name, words in [*commands.TITAN_MODELS.items(), ("gpt2-xl", "--module MODULE --config CONFIG")]:
         job, where = planner.Job(model=name, seq=1024, sequences=64), Layout(dp=64)
         plan = planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
-        assert f" {words} --parallelism" in planner.command(plan, "torchtitan")
+        assert f" {words} --parallelism" in commands.command(plan, "torchtitan")
 
 
 def test_an_option_that_is_gone_is_found():
@@ -429,8 +432,11 @@ def test_an_option_that_is_gone_is_found():
         "torchrun --nnodes 1 -m torchtitan.train --training.local_batch_size 8 --training.steps 3 "
         "activation-checkpoint:half"
     )
-    assert facts.framework("torchtitan").unknown(gone) == ["training.local_batch_size", "activation-checkpoint:half"]
-    assert facts.framework("megatron").unknown("torchrun pretrain_gpt.py --tensor-parallel 8 --bf16") == [
+    assert frameworks.framework("torchtitan").unknown(gone) == [
+        "training.local_batch_size",
+        "activation-checkpoint:half",
+    ]
+    assert frameworks.framework("megatron").unknown("torchrun pretrain_gpt.py --tensor-parallel 8 --bf16") == [
         "tensor-parallel"
     ]
 
@@ -442,15 +448,15 @@ def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_i
         where = Layout(microbatches=4, **degrees)
         return planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where))
 
-    sharded = planner.command(plan(dp=8, zero=3), "megatron")
+    sharded = commands.command(plan(dp=8, zero=3), "megatron")
     assert "--use-torch-fsdp2 --no-gradient-accumulation-fusion --ckpt-format torch_dist" in sharded
     with pytest.raises(ValueError, match="neither pipelines"):
-        planner.command(plan(dp=4, pp=2, zero=3), "megatron")
+        commands.command(plan(dp=4, pp=2, zero=3), "megatron")
     ours = (
         "course run train --nproc 8 --size 7b --layout fsdp=4,cp=2 --seq-len 8192 --batch 64 --micro-batches "
         "4 --steps 100"
     )
-    assert planner.command(plan(dp=4, cp=2, zero=3), "course").partition("  # ")[0] == ours
+    assert commands.command(plan(dp=4, cp=2, zero=3), "course").partition("  # ")[0] == ours
 
 
 @pytest.mark.parametrize(
@@ -472,7 +478,7 @@ def test_a_plan_that_a_framework_cannot_run_is_refused_and_context_parallelism_i
 )
 def test_megatron_is_asked_for_the_same_model(model, flags):
     job, where = planner.Job(model=model, seq=1024, sequences=64), Layout(dp=64, zero=1)
-    line = planner.command(
+    line = commands.command(
         planner.Plan(job=job, cluster=H100, layout=where, estimate=planner.estimate(job, H100, where)), "megatron"
     )
     said = set(re.findall(r"--\S+(?: (?!--)\S+)?", line))
@@ -537,9 +543,9 @@ def test_a_layout_in_words_is_judged(text, error, said):
     job = planner.Job(model="llama3-70b", seq=8192, sequences=256)
     if error:
         with pytest.raises(error, match=said):
-            planner.judged(text, job, H100)
+            own_layout.judged(text, job, H100)
         return
-    where = planner.judged(text, job, H100).layout
+    where = own_layout.judged(text, job, H100).layout
     assert {name: getattr(where, name) for name in said} == said and where.ranks == 64
 
 
@@ -551,17 +557,17 @@ def test_a_published_layout_runs_and_takes_the_published_time(step):
     software = "torchtitan" if "torchtitan" in step.software else "megatron-core"
     job = planner.Job(model=step.model, seq=step.seq, sequences=step.sequences, dtype=step.dtype, software=software)
     cluster = planner.cluster(step.device, step.gpus)
-    plan = planner.judged(step.layout, job, cluster)
+    plan = own_layout.judged(step.layout, job, cluster)
     assert plan.estimate.ok and abs(plan.device_rate / step.tokens_per_s - 1) < 0.13
-    told = planner.published(job, cluster)
+    told = own_layout.published(job, cluster)
     assert told.step == step and told.plan.device_rate == pytest.approx(plan.device_rate)
-    assert f"{told.ahead(plan) * -100:.2g} % less" in planner.compared(told, plan) or told.ahead(plan) > 0
-    assert planner.published(replace(job, model=SMALL), cluster) is None
+    assert f"{told.ahead(plan) * -100:.2g} % less" in own_layout.compared(told, plan) or told.ahead(plan) > 0
+    assert own_layout.published(replace(job, model=SMALL), cluster) is None
 
 
 def test_seventy_billion_in_sixteen_bits_fit_as_nvidia_runs_them():
     job = planner.Job(model="llama3-70b", seq=8192, sequences=128)
-    plan = planner.judged("tp=4,pp=4,cp=2,virtual=5,zero=1,microbatch=1", job, H100)
+    plan = own_layout.judged("tp=4,pp=4,cp=2,virtual=5,zero=1,microbatch=1", job, H100)
     assert 0.7 < plan.memory / plan.cluster.memory < 0.95
 
 
@@ -587,7 +593,7 @@ def test_adams_moments_in_the_servers_memory_save_what_was_measured():
     away = planner.judged("tp=2,pp=2,ep=4,zero=1,offload=moments", job, cluster)
     assert here.memory / GB == pytest.approx(47.2, rel=0.05)
     saved = (here.memory - away.memory) / GB
-    assert saved == pytest.approx(15.3, rel=0.02) and planner.advice.offloaded(away) / GB == pytest.approx(saved)
+    assert saved == pytest.approx(15.3, rel=0.02) and planner.offloaded(away) / GB == pytest.approx(saved)
     added = {name: float(part - here.estimate.step.parts[name]) for name, part in away.estimate.step.parts.items()}
     assert added.pop("optimizer") == pytest.approx(saved * GB / 8 / constants.HOST_ADAM, rel=0.01)
     assert not any(added.values())
@@ -616,12 +622,12 @@ def test_a_search_offloads_where_nothing_else_fits():
 
 def test_layers_may_divide_with_embedding_and_head_among_them():
     job, where = planner.Job(model="llama3-405b", seq=8192, sequences=512), "tp=8,pp=8,cp=2,virtual=8,zero=1"
-    plan = planner.judged(where, replace(job, dtype="fp8"), planner.cluster("1024xH100"))
-    assert "--account-for-embedding-in-pipeline-split --account-for-loss" in planner.command(plan, "megatron")
-    assert "--num-layers-per-virtual-pipeline-stage 2 " in planner.command(plan, "megatron")
+    plan = own_layout.judged(where, replace(job, dtype="fp8"), planner.cluster("1024xH100"))
+    assert "--account-for-embedding-in-pipeline-split --account-for-loss" in commands.command(plan, "megatron")
+    assert "--num-layers-per-virtual-pipeline-stage 2 " in commands.command(plan, "megatron")
     plain = replace(plan, job=job)
-    assert "first_stage_less_layers 1" in planner.command(plain, "torchtitan")
-    assert "account_for_loss_in_pipeline_split=true" in planner.command(plain, "bridge")
+    assert "first_stage_less_layers 1" in commands.command(plain, "torchtitan")
+    assert "account_for_loss_in_pipeline_split=true" in commands.command(plain, "bridge")
     assert [memory.stage_layers(126, 8, stage) for stage in range(8)] == [15, 16, 16, 16, 16, 16, 16, 15]
 
 

@@ -13,14 +13,13 @@ from typing import Any
 
 import pytest
 
-from course_app import cli
+from course_app import cli, recordings
+from course_app.recordings import report as reports_module
+from course_app.recordings import untrusted_file
 from course_chapters.ch14.exercises.judges import blame_the_rank
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
-from course_lib.operate import recordings
 from course_lib.operate.faults import who_hangs
-from course_lib.operate.recordings import report as reports_module
-from course_lib.operate.recordings import untrusted_file
 from tests.tables import each_of
 
 GiB = 2**30

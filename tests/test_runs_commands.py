@@ -5,11 +5,10 @@ import re
 
 import pytest
 
-from course_lib.estimate import facts
+from course_chapters import framework_commands as planned
 from course_lib.messages import Trouble
 from course_lib.parallel import planner
-from course_lib.parallel.planner import commands as planned
-from course_runs import commands, layouts, options, sizes, train, worker_start
+from course_runs import commands, frameworks, layouts, options, sizes, train, worker_start
 from tests.tables import each_of
 
 
@@ -40,7 +39,7 @@ def test_every_layout_that_runs_here_is_written_with_documented_flags_or_refused
             assert refused.way_out
             continue
         written += 1
-        assert not facts.framework(framework).unknown(printed(framework, words, ranks)), layout
+        assert not frameworks.framework(framework).unknown(printed(framework, words, ranks)), layout
         assert int(found["nnodes"]) * int(found["nproc-per-node"]) == ranks
         same_degrees(framework, found, job)
         same_batch(framework, found, job)
@@ -134,7 +133,7 @@ def test_the_planners_line_for_this_course_is_one_that_it_takes(model):
     taken = 0
     for plan in planner.search(job, planner.cluster("8xH100"), top=12):
         try:
-            words = planner.command(plan, "course").partition(" #")[0].split()
+            words = planned.command(plan, "course").partition(" #")[0].split()
         except ValueError as refusal:
             assert "which this layout does not divide" in str(refusal) or "interleaves two chunks" in str(refusal)
             continue

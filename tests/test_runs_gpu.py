@@ -20,7 +20,6 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import Shard, distribute_tensor
 
 from course_chapters.ch03 import measured_roofline as roofline
-from course_lib.cluster import launched_rank
 from course_lib.estimate.facts import chip, device
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
@@ -58,6 +57,7 @@ from course_runs import (
 )
 from course_runs.layouts import RunLayout
 from course_runs.parallel import local
+from course_runs.real_ranks import launched_rank
 from tests.tables import each_of
 
 FREE = 79.1 * 2**30  # bytes that an 80 GB H100 has left once torch has begun

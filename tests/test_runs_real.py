@@ -11,8 +11,8 @@ import pytest
 
 from course_lib.cluster.intervals import length
 from course_lib.messages import Trouble
-from course_lib.operate.processes import descendants
 from course_runs import evidence, failure_drill, layouts, process_group, torchrun, train, verify, worker_start
+from course_runs.processes import descendants
 from tests.patience import patience
 from tests.tables import each_of
 

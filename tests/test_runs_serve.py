@@ -16,9 +16,9 @@ import pytest
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 from course_lib.model import text
-from course_lib.operate.serving import load
-from course_lib.operate.serving.engine import Iteration, Limits
 from course_runs import evidence, serve, serve_load, serve_model, verify
+from course_runs.serving import load
+from course_runs.serving.engine import Iteration, Limits
 
 LIMIT = 120  # s; twenty times what a run here takes on an idle machine
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}

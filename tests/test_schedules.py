@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench import torch_schedules
+from course_chapters.ch10.published_pipelines import bubble_formula, bubble_rates
 from course_lib.estimate import facts
-from course_lib.estimate.facts.pipelines import bubble_formula
 from course_lib.parallel.schedules import (
     GENERATORS,
     Op,
@@ -345,4 +345,4 @@ def test_a_closed_form_without_a_value_says_which():
         bubble_formula("ZB-H1").idle(PP=4, F=1, B=2)
     with pytest.raises(ValueError, match="1F1B"):
         bubble_formula("1F1")
-    assert isinstance(facts.pipelines.bubble_rates()[0].rate, facts.Fact)
+    assert isinstance(bubble_rates()[0].rate, facts.Fact)

@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from bench.serving import main
-from course_lib.estimate import facts, scaling_laws
+from course_chapters.ch16 import published, serving_facts
+from course_lib.estimate import scaling_laws
 from course_lib.operate import serving
-from course_lib.operate.serving import published
 from course_lib.operate.serving.speed import Deployment, Sustained
 from tests.tables import each_of
 
@@ -115,7 +115,7 @@ def test_pools_hold_their_loads_and_limits():
 def fit_error(**change: float) -> float:
     """Mean of |log(predicted / measured)| over the rows that the constants were chosen on."""
     sizes = []
-    for row in facts.serving_rows():
+    for row in serving_facts.serving_rows():
         if published.chosen_on(row):
             real = published.deployment_of
             try:
@@ -145,9 +145,9 @@ def test_errors_on_the_other_half_meet_their_targets(capsys):
 
 
 def test_a_day_of_serving_is_consistent():
-    for check in serving.day_checks(facts.service_day()):
+    for check in published.day_checks(serving_facts.service_day()):
         assert abs(check.error) < 0.002, check
-    low, high = serving.users_at_once(facts.service_day())
+    low, high = published.users_at_once(serving_facts.service_day())
     assert 80_000 < low < high < 100_000
 
 

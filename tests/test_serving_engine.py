@@ -10,10 +10,10 @@ import torch
 
 from course_lib.model import transformer
 from course_lib.model.transformer import Config
-from course_lib.operate.serving.engine import FINISHED, RUNNING, WAITING, Engine, Limits, Overloaded
 from course_lib.operate.serving.model_cache import generate
-from course_lib.operate.serving.paged_model import PagedModel, Sampling, draw
 from course_lib.operate.serving.prefix_pool import PrefixPool
+from course_runs.serving.engine import FINISHED, RUNNING, WAITING, Engine, Limits, Overloaded
+from course_runs.serving.paged_model import PagedModel, Sampling, draw
 from tests.tables import each_of
 
 LIMITS = Limits(context=40, pages=12, page_size=4, max_batch=4, budget=8, queue=100)

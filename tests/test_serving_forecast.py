@@ -9,10 +9,11 @@ from statistics import mean
 import pytest
 
 from course_lib.model import text
-from course_lib.operate.serving import Request, load, queues, simulate
-from course_lib.operate.serving.engine import Iteration, Limits
-from course_lib.operate.serving.forecast import IterationCost, Timed, fit, forecast
-from course_lib.operate.serving.load import CUT, OK, REFUSED, Planned
+from course_lib.operate.serving import Request, queues, simulate
+from course_runs.serving import load
+from course_runs.serving.engine import Iteration, Limits
+from course_runs.serving.forecast import IterationCost, Timed, fit, forecast
+from course_runs.serving.load import CUT, OK, REFUSED, Planned
 from tests.tables import each_of
 
 LIMITS = Limits(context=128, pages=64, page_size=8, max_batch=4, budget=32, queue=1000)

@@ -13,13 +13,13 @@ import pytest
 
 from course_lib.model import text, transformer
 from course_lib.model.transformer import Config
-from course_lib.operate.serving import load
-from course_lib.operate.serving.client import send, served_model
-from course_lib.operate.serving.engine import Engine, Limits
-from course_lib.operate.serving.http_api import application
 from course_lib.operate.serving.model_cache import generate
-from course_lib.operate.serving.paged_model import PagedModel
-from course_lib.operate.serving.server import MOST_BODY, Server
+from course_runs.serving import load
+from course_runs.serving.client import send, served_model
+from course_runs.serving.engine import Engine, Limits
+from course_runs.serving.http_api import application
+from course_runs.serving.paged_model import PagedModel
+from course_runs.serving.server import MOST_BODY, Server
 from tests.patience import patience
 
 LIMITS = Limits(context=128, pages=40, page_size=8, max_batch=4, budget=32, queue=6)

@@ -21,7 +21,7 @@ from sharding_kit import (
 )
 from torch import nn
 
-from course_lib.cluster import RankError, interleavings, launch, simulate
+from course_lib.cluster import RankError, interleavings, simulate
 from course_lib.model import text
 from course_lib.parallel.sharding import (
     Flat,
@@ -37,6 +37,7 @@ from course_lib.parallel.sharding import (
     owners_of,
     two_levels,
 )
+from course_runs.real_ranks import launch
 from tests.patience import patience
 from tests.tables import each_of
 

@@ -15,7 +15,6 @@ from course_lib.folders import ROOT
 from course_lib.model.transformer import Config, build, loss
 from course_lib.parallel.sharding import (
     FullySharded,
-    HostOptimizer,
     MasterOptimizer,
     Row,
     Zero,
@@ -47,8 +46,6 @@ def cut(comm, stage, letter, config=CONFIG, **choices):
         if stage == 3
         else Zero(comm, model, stage, 40_000, **choices)
     )
-    if "host" in letter:
-        return z, HostOptimizer(comm, z.shards(), AdamW, bandwidth=1e9)
     return z, AdamW(list(z.shards())) if letter in "DF" else MasterOptimizer(z.shards(), AdamW)
 
 
@@ -289,35 +286,6 @@ def test_prefetch_hides_gathers_behind_computing():
     assert runs[0].meter.bytes_sent == runs[1].meter.bytes_sent == runs[2].meter.bytes_sent
     peaks = [run.meter.peak_bytes[0] for run in runs.values()]
     assert peaks[0] <= peaks[1] <= peaks[2]
-
-
-def test_a_step_on_the_host_leaves_the_device_weights_and_gradients_and_costs_the_way_there_and_back():
-    def program(comm, letter):
-        roles, *_, rows = run_steps(comm, 3, letter)
-        return roles, rows
-
-    (here, rows), (host, _) = (simulate(program, 4, (letter,), account=True).results[0] for letter in ("B", "host"))
-    assert here["optimizer state"] >= 12 / 4 * sum(rows) and host["optimizer state"] == 0
-    assert host["temporary"] <= here["temporary"] + 4096
-    for role in ("parameters", "gradients"):
-        assert host[role] == here[role]
-    one, two = (simulate(one_step, 4, (3, letter)) for letter in ("B", "host"))
-    assert two.seconds - one.seconds == pytest.approx(4 * sum(rows) / 4 / 1e9, rel=0.01)
-
-
-def test_the_step_on_the_host_gives_the_same_weights():
-    def program(comm, letter):
-        z, optimizer = cut(comm, 3, letter)
-        for step in range(3):
-            tokens, targets = mine(comm, step)
-            loss(z(tokens), targets).backward()
-            z.finish()
-            optimizer.step()
-            z.zero_grad()
-        return [shard.detach() for shard in z.shards()]
-
-    for here, host in zip(*(simulate(program, 2, (letter,)).results[1] for letter in ("B", "host")), strict=True):
-        assert torch.equal(here, host)
 
 
 def test_owners_hold_a_fair_share_of_the_optimizers_state():

@@ -6,9 +6,10 @@ import pytest
 import torch
 from sharding_kit import CONFIG, FROZEN, AdamW, accumulate_on, mine, sharded, torchs
 
-from course_lib.cluster import RankError, launch, simulate
+from course_lib.cluster import RankError, simulate
 from course_lib.model.transformer import Config, build
 from course_lib.parallel.sharding import FullySharded, MasterOptimizer, Zero, full_state, load, save
+from course_runs.real_ranks import launch
 from tests.patience import patience
 
 DOUBLE = torch.float64

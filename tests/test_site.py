@@ -17,15 +17,15 @@ from urllib.parse import quote_plus, unquote, urlsplit
 import nbformat
 import pytest
 
-from course_app.site import api, build, docs, front, syllabus
+from course_app.site import api, build, docs, frames, front, syllabus
 from course_app.site.execute import Executor
 from course_app.site.glossary import EVERYDAY, Words, anchor, linked_in
 from course_app.site.mathml import mathml
 from course_app.site.page import page_of
+from course_chapters import course
 from course_lib import __version__
-from course_lib.draw import frames
 from course_lib.draw.explore import Explorer, as_control, bits, menu, play, slider, toggle
-from course_lib.estimate.facts import course
+from course_lib.draw.explorer import FOLDER
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble
 from tests.conftest import cell, notebook
@@ -141,7 +141,7 @@ def test_an_impossible_setting_says_so():
 
 
 def test_a_widget_for_the_page_writes_its_frames_once(tmp_path, monkeypatch):
-    monkeypatch.setenv(frames.FOLDER, str(tmp_path))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     one = explorer(lambda a: f"<p>{a}</p>", a=slider((1, 2), label="a < b"))
     text = frames.markup(one)
     (written,) = tmp_path.iterdir()
@@ -154,7 +154,7 @@ def test_a_widget_for_the_page_writes_its_frames_once(tmp_path, monkeypatch):
 
 
 def test_a_widget_whose_frames_are_heavy_keeps_fewer_combinations(tmp_path, monkeypatch):
-    monkeypatch.setenv(frames.FOLDER, str(tmp_path))
+    monkeypatch.setenv(FOLDER, str(tmp_path))
     wide = explorer(lambda a, b: f"{a} {b}", a=slider(range(12)), b=slider(range(12)))
     for heavy, keys in ((10**6, 144), (10, 23)):
         monkeypatch.setattr(frames, "HEAVY", heavy)

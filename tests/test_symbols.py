@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import nbformat
 import pytest
 
-from course_lib.estimate.facts import course
+from course_chapters import course
 from course_lib.folders import ROOT
 
 SOURCES = {path.parent.name[:2]: path for path in sorted(ROOT.glob("solutions/*/*.ipynb"))}

@@ -18,10 +18,8 @@ from course_lib.parallel.tensor import (
     gather,
     gather_in,
     gather_logits,
-    gathered_product,
     inside,
     scatter_out,
-    scattered_product,
     span,
     split,
     sum_out,
@@ -217,32 +215,6 @@ def test_with_the_sequence_shared_out_only_own_tokens_are_kept():
     assert whole - shared == 8 * 64 * 64 * 4 * 3 / 4
 
 
-def products(comm, decomposed):
-    """All tokens through one matrix, and the sum over ranks of each one's through another, own tokens of it."""
-    x = numbers(2, 8, 6).chunk(comm.size, 1)[comm.rank]
-    weight, bias = numbers(6, 6, seed=1), numbers(6, seed=2)
-    mine = numbers(2, 8, 6, seed=3 + comm.rank)
-    if decomposed:
-        return gathered_product(comm, x, weight, bias), scattered_product(comm, mine, weight)
-    return F.linear(gather_in(x, comm), weight, bias), scatter_out(F.linear(mine, weight), comm)
-
-
-@each_of("ranks", [1, 2, 4])
-def test_decomposed_products_are_the_same_for_the_same_bytes_and_operations_and_hide_them(ranks):
-    wire = Topology.flat(1e-9, 1e9, 1e9)  # a piece takes longer to multiply than to send
-    at_once, in_pieces = (
-        simulate(products, ranks, args=(each,), account=True, topology=wire) for each in (False, True)
-    )
-    for one, two in zip(at_once.results, in_pieces.results, strict=True):
-        assert all(apart(got, want, 6 * ranks) <= 1 for got, want in zip(two, one, strict=True))
-    assert at_once.meter.bytes_sent == in_pieces.meter.bytes_sent and at_once.meter.flops == in_pieces.meter.flops
-    assert max(in_pieces.exposed()) < 1e-12 and (ranks == 1 or min(at_once.exposed()) > 1e-7)
-
-
-def test_decomposed_products_are_safe_under_all_adversaries():
-    assert interleavings(products, 4, args=(True,)) is None and interleavings(products, 2, args=(True,)) is None
-
-
 def test_ranks_that_bring_unequal_tokens_are_told_and_do_not_hang():
     def program(comm):
         layer = ColumnParallelLinear(comm, torch.ones(4, 4), sequence=True)
@@ -264,7 +236,6 @@ def test_unequal_widths_on_the_way_out_are_told():
     "program, words",
     [
         (lambda comm: gather_in(split(torch.ones(1, 5, 2), comm), comm), "5 rows along dimension 1"),
-        (lambda comm: scattered_product(comm, torch.ones(1, 5, 2), torch.ones(2, 2)), "5 rows along dimension 1"),
         (lambda comm: ColumnParallelLinear.of(comm, nn.Linear(4, 1)), "1 outputs cannot be shared"),
         (lambda comm: RowParallelLinear.of(comm, nn.Linear(1, 4)), "1 inputs cannot be shared"),
         (lambda comm: VocabParallelEmbedding(comm, torch.ones(3, 2), 8), "holds 3 of 8 tokens"),

@@ -9,13 +9,14 @@ import torch
 from tensor_parallel_kit import FROZEN, OPTIONS, RATE, SEQUENCES, SHAPES, TERMS, alone, compare, together, whole_model
 from torch.nn import functional as F
 
-from course_lib.cluster import interleavings, launch, simulate
+from course_lib.cluster import interleavings, simulate
 from course_lib.cluster.parity import tolerance
 from course_lib.model.text import batch
 from course_lib.model.transformer import Config
 from course_lib.model.transformer import build as build_whole
 from course_lib.parallel.data import DataParallel
 from course_lib.parallel.tensor import parallelize, plan
+from course_runs.real_ranks import launch
 from tests.patience import patience
 from tests.tables import each_of
 

@@ -9,26 +9,24 @@ from course_lib.cluster.parity import apart
 from course_lib.model.text import batch
 from course_lib.model.transformer import Config, Transformer
 from course_lib.model.transformer import build as build_whole
-from course_lib.parallel.tensor import build, full_gradients, full_state, gather_full, parallelize, shard_state
+from course_lib.parallel.tensor import build, full_gradients, full_state, gather_full, parallelize
 from tests.tables import each_of
 
 # --- state
 
 
-def test_state_gathered_and_cut_again_is_the_same_for_any_number_of_ranks():
+def test_state_cut_and_gathered_again_is_the_same_for_any_number_of_ranks():
     config = Config(kv_heads=2, biases=True, vocab=53, tied=True)
     whole = build_whole(config, 3).state_dict()
 
-    def program(comm, state, dst):
-        model = build(config, comm, 9)
-        model.load_state_dict(shard_state(state, config, comm.size, comm.rank))
-        return full_state(model, dst)
+    def program(comm, dst):
+        return full_state(build(config, comm, 3), dst)
 
     for ranks in (1, 2, 4):
-        for rank, state in enumerate(simulate(program, ranks, args=(whole, ranks - 1)).results):
+        for rank, state in enumerate(simulate(program, ranks, args=(ranks - 1,)).results):
             assert set(state) == (set(whole) if rank == ranks - 1 else set())
             assert all(torch.equal(state[name], whole[name]) for name in state)
-        state = simulate(program, ranks, args=(whole, None)).results[0]
+        state = simulate(program, ranks, args=(None,)).results[0]
         Transformer(config).load_state_dict(state)
 
 
@@ -125,10 +123,6 @@ def too_long(comm):
     build(Config(), comm, 0, True)(torch.zeros(1, 64, dtype=torch.int64))
 
 
-def wrong_state(comm):
-    shard_state({}, Config(), comm.size, comm.rank)
-
-
 @each_of(
     "program, words",
     [
@@ -139,7 +133,6 @@ def wrong_state(comm):
         (twice, "takes a whole"),
         (odd_tokens, "5 tokens: with sequence_parallel it must be a multiple of the 2 ranks"),
         (too_long, "no longer than the model's seq_len=32"),
-        (wrong_state, "embedding.weight must be of shape .* is missing"),
     ],
 )
 def test_bad_input_is_refused_in_words_and_never_hangs(program, words):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_chapters.ch10 import bubble_rates
-from course_lib.estimate.facts.pipelines import bubble_formula, stage_profiles
+from course_chapters.ch10.critical_path import critical_path
+from course_chapters.ch10.published_pipelines import bubble_formula, stage_profiles
 from course_lib.parallel.schedules import (
     GENERATORS,
     ScheduleError,
@@ -24,7 +25,7 @@ from course_lib.parallel.schedules import (
     zb_h2,
     zb_v,
 )
-from course_lib.parallel.timeline import Durations, critical_path, messages, play
+from course_lib.parallel.timeline import Durations, messages, play
 from tests.tables import each_of
 
 

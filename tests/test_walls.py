@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.estimate import compute, facts, memory, walls
+from course_chapters.ch01 import walls
+from course_chapters.ch01.walls import FIXES, WALLS, Job, cheapest_fix, triage
+from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.units import DAY, GB
-from course_lib.estimate.walls import FIXES, WALLS, Job, cheapest_fix, triage
 from tests.tables import each_of
 
 H100 = facts.device("H100 SXM")

@@ -33,7 +33,7 @@ from course_app.cli import run as run_
 from course_app.cli.console import examples, words_of
 from course_lib.folders import installed
 from course_lib.messages import Trouble, in_words
-from course_lib.operate import processes
+from course_runs import processes
 
 STAFF = "For instructors and contributors"
 IN_A_CLASS = "For students of a class"

@@ -8,7 +8,7 @@ import typer
 from course_app.cli.console import examples
 
 if TYPE_CHECKING:
-    from course_lib.operate.machine import Line
+    from course_runs.machine import Line
     from course_runs.preflight import Line as Seen
 
 EXAMPLES = examples("course doctor", "course doctor --json   for a bug report")
@@ -44,7 +44,7 @@ def _sandbox_lines() -> "list[Line]":
 
 def machine_lines(seen: "Sequence[Seen]") -> "list[Line]":
     """What real runs need of this machine. A sick GPU stops no chapter, so nothing here is worse than a warning."""
-    from course_lib.operate.machine import Line
+    from course_runs.machine import Line
 
     return [Line(each.what, "ok" if each.state == "ok" else "warn", each.found, each.way_out) for each in seen]
 

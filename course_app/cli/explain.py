@@ -32,7 +32,7 @@ def explain(
     Files of one kind are explained together, so give those of all ranks. Nothing in a file is run: a pickle that would
     import or call something is refused. Exits with 1 if a file cannot be read, and says what was found in it.
     """
-    recordings = part("course_lib.operate.recordings", "explaining recordings")
+    recordings = part("course_app.recordings", "explaining recordings")
     found = recordings.explain(files)
     if page is not None and found.reports:
         page.write_text(part("course_app.explain_page", "the page").page(found.reports), encoding="utf-8")
@@ -68,13 +68,13 @@ def heading(report: Any) -> str:
 
 def cause(finding: Any) -> str:
     """The cause that a finding suggests, and what to look at."""
-    fault = part("course_lib.operate.diagnosis", "explaining recordings").FAULTS[finding.fault]
+    fault = part("course_chapters.ch17.diagnosis", "explaining recordings").FAULTS[finding.fault]
     return f"Possible cause ({fault.name}): {fault.cause} Look at {fault.look}."
 
 
 def chapters(report: Any) -> list[str]:
     """The chapters that explain a report, with the commands that open them."""
-    course = part("course_lib.estimate.facts.course", "explaining recordings")
+    course = part("course_chapters.course", "explaining recordings")
     numbers = dict.fromkeys(finding.chapter for finding in report.findings)
     return [f"{course.chapter(number).title} (course learn {number})" for number in numbers]
 

@@ -75,6 +75,7 @@ def plan(
     naming what comes nearest.
     """
     planner, memory = part("course_lib.parallel.planner", "planning a run"), part("course_lib.estimate.memory", "plan")
+    own_layout = part("course_app.own_layout", "planning a run")
     try:
         one = memory.find_model(model)
         cluster = planner.cluster(gpus)
@@ -84,7 +85,7 @@ def plan(
         batch = sequences or _batch(cluster.gpus)
         job = planner.Job(model=one, seq=_sequence(one, seq), sequences=batch, dtype=dtype, software=software)
         limits = {"deadline": _seconds(deadline) if deadline else None, "max_usd": _dollars(max_cost)}
-        own = planner.judged(layout, job, cluster) if layout else None  # its own reasons come before the search's
+        own = own_layout.judged(layout, job, cluster) if layout else None  # its own reasons come before the search's
         found = planner.choices(job, cluster, tokens=many, **limits)
         found = dict(list(found.items())[:top])
         best_wish, best = next(iter(found.items()))
@@ -102,21 +103,45 @@ def plan(
         asked |= {"sequences": batch, "seq": int(job.seq), "dtype": dtype, "software": software}
         asked |= {"conditions": CONDITIONS}
         plans = [{"wish": wish, **_as_json(planner, each, many)} for wish, each in found.items()]
-        told = planner.published(job, cluster)
+        told = own_layout.published(job, cluster)
         typer.echo(json.dumps({**asked, "plans": plans, "published": asdict(told.step) if told else None}, indent=1))
         return
-    told = planner.published(job, cluster)
-    compared = ["", planner.compared(told, best)] if told else []
-    typer.echo("\n".join([*heading, "", *planner.explain(found, many), *compared]))
+    told = own_layout.published(job, cluster)
+    compared = ["", own_layout.compared(told, best)] if told else []
+    typer.echo("\n".join([*heading, "", *explain(found, many), *compared]))
     shown = list(found)[-1] if layout else list(found)[0]
     typer.echo(f"\nCommand lines of {shown}:")
-    lines, refused = commands(planner, found[shown])
+    lines, refused = commands(found[shown])
     for framework, line in lines.items():
         typer.echo(f"  {framework}: {line}")
     for framework, why in refused.items():
         typer.echo(f"  {framework}: not possible. {why}")
     if page is not None:
         typer.echo(f"\nThe page with pictures: {page}")
+
+
+def explain(plans: Mapping[str, Any], tokens: float) -> list[str]:
+    """Each plan in a few lines: its wish and layout; time and cost; memory and time by part; what binds it; what it
+    gives up."""
+    from course_lib.estimate.units import bytes_text, duration_text, percent_text
+    from course_lib.parallel.planner import cost, degrees, memory_parts, offloaded, time_parts, verdict
+
+    lines: list[str] = []
+    best = next(iter(plans.values()))
+    for place, (wish, plan) in enumerate(plans.items(), start=1):
+        held = ", ".join(f"{name} {bytes_text(each)}" for name, each in memory_parts(plan).items())
+        spent = ", ".join(f"{name} {percent_text(each / plan.seconds, 2)}" for name, each in time_parts(plan).items())
+        lines += [
+            f"{place}. {wish[0].upper()}{wish[1:]}: {degrees(plan)}",
+            f"   {duration_text(plan.seconds)} a step, {cost(plan, tokens)}; MFU "
+            f"{percent_text(float(plan.estimate.mfu))} ({percent_text(float(plan.estimate.attention_mfu))} "
+            "with attention)",
+            f"   Memory: {bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}: {held}",
+            *([f"   In the server's memory: {bytes_text(offloaded(plan))} a GPU"] * plan.job.offload),
+            f"   Time: {spent}",
+            f"   {verdict(plan, best)}",
+        ]
+    return lines
 
 
 def about(one: Any) -> str:
@@ -239,13 +264,13 @@ def _dollars(limit: float | None) -> float | None:
 
 def _as_json(planner: Any, one: Any, tokens: float) -> dict[str, Any]:
     where, found = one.layout, one.estimate
-    lines, refused = commands(planner, one)
+    lines, refused = commands(one)
     return {
         "layout": {
             name: int(getattr(where, name))
             for name in ("tp", "cp", "pp", "dp", "ep", "zero", "replicas", "virtual", "microbatches")
         },
-        "microbatch_sequences": planner.micro(one),
+        "microbatch_sequences": one.micro,
         "schedule": where.schedule,
         "recompute": one.job.recompute,
         "offload": one.job.software.offloads if one.job.offload else "none",
@@ -264,12 +289,14 @@ def _as_json(planner: Any, one: Any, tokens: float) -> dict[str, Any]:
     }
 
 
-def commands(planner: Any, one: Any) -> tuple[Mapping[str, str], Mapping[str, str]]:
+def commands(one: Any) -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Command lines by framework, and the reasons of those that cannot run the plan."""
+    from course_chapters import framework_commands
+
     lines, refused = {}, {}
-    for name in planner.FRAMEWORKS:
+    for name in framework_commands.FRAMEWORKS:
         try:
-            lines[name] = planner.command(one, name)
+            lines[name] = framework_commands.command(one, name)
         except ValueError as refusal:
             refused[name] = str(refusal)
     return lines, refused

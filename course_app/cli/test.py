@@ -51,10 +51,10 @@ def test(
     Installs the test tools on first use.
     """
     from course_app.install import add_group
-    from course_lib.estimate.facts import course
+    from course_chapters import course
     from course_lib.folders import ROOT, require
     from course_lib.messages import Trouble
-    from course_lib.operate.processes import call
+    from course_runs.processes import call
 
     require(ROOT, "tests", "The test suite")
     chapters = list(takewhile(re.compile(r"\d\d").fullmatch, context.args))

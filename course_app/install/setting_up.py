@@ -21,7 +21,7 @@ from typing import IO
 from course_app.install.steps import Runner, Steps, run_quietly
 from course_lib.folders import ROOT
 from course_lib.messages import FULL, NO_WRITING, Trouble, in_words
-from course_lib.operate.machine import output_of
+from course_runs.machine import output_of
 from course_runs.torch_choice import GB, Machine, TorchChoice, this_machine, torch_choice
 
 PYTHONS = ((3, 11), (3, 12), (3, 13))

@@ -20,8 +20,8 @@ from course_app import install
 from course_app.install import GB
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble, count_text
-from course_lib.operate import machine
-from course_lib.operate.machine import Line, output_of
+from course_runs import machine
+from course_runs.machine import Line, output_of
 
 PORT = 8888
 _GIB = 2**30

@@ -72,7 +72,7 @@ def compared(assembly: Assembly, axis: Axis, ranks: Sequence[int], steps: int, s
 def _on_processes(assembly: Assembly, axes: Sequence[Axis]) -> Rows:
     """Each axis on two processes of this machine: losses and speed with the learner's parts and with the course's."""
     from course_app.own_trainer.kit.run import on_rank
-    from course_lib.cluster import launch
+    from course_runs.real_ranks import launch
 
     rows = []
     for axis in axes:

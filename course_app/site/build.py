@@ -14,12 +14,12 @@ from course_app.site import api, front
 from course_app.site.course_picture import course_picture
 from course_app.site.execute import Executor
 from course_app.site.page import page_of
+from course_chapters import course
+from course_chapters.course import Chapter
 from course_grader import hosts
 from course_lib import __version__, folders
-from course_lib.draw.frames import FOLDER
+from course_lib.draw.explorer import FOLDER
 from course_lib.draw.palette import NIGHT, PAPER
-from course_lib.estimate.facts import course
-from course_lib.estimate.facts.course import Chapter
 from course_lib.folders import ROOT
 from course_lib.messages import Trouble, count_text
 

@@ -1,10 +1,10 @@
 """The course in one picture: the problem, the ways to split a training run, and how an answer is judged."""
 
+from course_chapters import course
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, EMPTY, GREEN, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, ink_on
 from course_lib.draw.sheets import Sheet
 from course_lib.estimate import facts, memory
-from course_lib.estimate.facts import course
 from course_lib.estimate.units import BILLION, bytes_text
 
 VERDICTS = {  # what a check judges: the question that it answers

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from course_app.site import syllabus
 from course_app.site.course_picture import course_picture
+from course_chapters import course
 from course_grader.hosts import badges, repository
-from course_lib.estimate.facts import course
 from course_lib.folders import ROOT
 
 GUIDE = ROOT / "docs" / "instructors.md"

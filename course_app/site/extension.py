@@ -11,7 +11,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from course_app.site.api import restructured
 from course_app.site.glossary import Words, anchor, linked_in
 from course_app.site.mathml import mathml
-from course_lib.estimate.facts import course
+from course_chapters import course
 
 _NOT_IN = (nodes.reference, nodes.title, nodes.literal, nodes.literal_block, nodes.math, nodes.math_block, nodes.raw)
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from course_app.site import api, syllabus
 from course_app.site.glossary import anchor
 from course_app.site.page import open_line
+from course_chapters import course
+from course_chapters.course import Chapter
 from course_chapters.running_example import core_minutes, reading_minutes
 from course_grader import hosts
 from course_lib.estimate import facts
-from course_lib.estimate.facts import course
-from course_lib.estimate.facts.course import Chapter
 from course_lib.estimate.facts.fact import rows
 from course_lib.folders import ROOT
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from course_lib.estimate.facts.course import Term
+from course_chapters.course import Term
 
 EVERYDAY = ("evidence", "warm-up")  # terms of one chapter that other chapters use in their ordinary sense
 

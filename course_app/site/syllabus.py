@@ -5,9 +5,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 
+from course_chapters import course
+from course_chapters.course import Chapter
 from course_chapters.running_example import core_minutes, reading_minutes
-from course_lib.estimate.facts import course
-from course_lib.estimate.facts.course import Chapter
 from course_lib.folders import ROOT
 
 TERMS = (6, 12)  # weeks

@@ -7,12 +7,12 @@ from typing import Any
 
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
+from course_chapters import course
+from course_chapters.links import chapter_link, present, table
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu
-from course_lib.draw.links import chapter_link, present, table
 from course_lib.draw.palette import BLUE, EMPTY, INK, SKY, SOFT, VERMILION, ink_on
 from course_lib.draw.style import Picture
-from course_lib.estimate.facts import course
 
 ROUTES = ("prerequisite", "failure", "synthesis")
 _WIDE, _TALL = 0.8, 0.6  # of one place of the grid

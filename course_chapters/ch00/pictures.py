@@ -3,15 +3,15 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from course_chapters import course, links
 from course_chapters.ch00.exercises.numbers import LABELED
 from course_chapters.ch00.widgets import frames
 from course_lib import draw
 from course_lib.cluster import Run
-from course_lib.draw import links, palette, style
+from course_lib.draw import palette, style
 from course_lib.draw.explore import Explorer, explore, play, slider
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
-from course_lib.estimate.facts import course
 
 
 def draw_totals(run: Run, step: int) -> Picture:

@@ -4,10 +4,9 @@ from collections.abc import Collection, Sequence
 
 from IPython.display import HTML
 
+from course_chapters import course, links
 from course_chapters.ch00.exercises import numbers
-from course_lib.draw import links
 from course_lib.estimate import compute, facts, memory
-from course_lib.estimate.facts import course
 from course_lib.estimate.units import HOUR, bytes_text, duration_text, money_text, number_text, percent_text
 
 

@@ -8,16 +8,16 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
+from course_chapters import course
 from course_chapters.ch00.course_map import course_map as course_map
 from course_chapters.ch00.course_map import draw_map as draw_map
+from course_chapters.links import chapter_link, table
 from course_lib.cluster import Run, simulate
 from course_lib.cluster.records import Message
 from course_lib.draw import ring
 from course_lib.draw.explore import Explorer, explore, in_notebook, play, show_widget, slider, text_box, toggle
-from course_lib.draw.links import chapter_link, table
 from course_lib.draw.palette import INK, PAPER, SOFT
 from course_lib.draw.style import Picture
-from course_lib.estimate.facts import course
 from course_lib.estimate.units import bytes_text, duration_text
 
 # --- a ring of ranks ------------------------------------------------------------------------------

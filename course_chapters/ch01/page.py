@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from course_chapters.ch01 import plots, tables
+from course_chapters.ch01 import plots, tables, walls
 from course_chapters.ch01 import widgets as pictures
 from course_chapters.ch01.exercises.numbers import H100 as h100
 from course_chapters.ch01.exercises.numbers import SHAPE as shape

@@ -1,5 +1,7 @@
 """Chapter 01's widgets: three budgets, triage, parts of a step; time and money are in `ch01_time_and_money`."""
 
+from course_chapters.ch01 import walls as walls_of
+from course_chapters.ch01.bars import bars_against_ceiling
 from course_chapters.ch01.choices import COUNTS, GPUS, SIZES, TOKENS, params_text, tokens_text
 from course_chapters.ch01.time_and_money import (
     cost,
@@ -9,13 +11,12 @@ from course_chapters.ch01.time_and_money import (
     runs_over_time,
     years_to_weeks,
 )
-from course_lib.draw import bars_against_ceiling, style
+from course_chapters.links import chapter_link
+from course_lib.draw import style
 from course_lib.draw.explore import Control, Explorer, explore, menu, play, slider, toggle
-from course_lib.draw.links import chapter_link
 from course_lib.draw.palette import GREY, INK, color
 from course_lib.draw.style import Picture
 from course_lib.estimate import compute, facts, memory
-from course_lib.estimate import walls as walls_of
 from course_lib.estimate.units import BILLION, DAY, MILLION, MS, TRILLION, bytes_text, duration_text, number_text
 
 __all__ = [

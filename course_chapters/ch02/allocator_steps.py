@@ -6,10 +6,10 @@ from functools import cache
 
 import numpy as np
 
+from course_chapters.ch02.allocator import CachingAllocator, OutOfMemory
 from course_lib.draw import panels, style
 from course_lib.draw.palette import BLUE, EMPTY, GREY, INK, VERMILION, color, label
 from course_lib.draw.sheets import Plot, Sheet
-from course_lib.estimate.memory.allocator import CachingAllocator, OutOfMemory
 from course_lib.estimate.units import MiB, percent_text
 
 DEVICE = 400 * MiB

@@ -10,6 +10,7 @@ import torch
 from IPython.display import Markdown
 
 from course_chapters.ch02 import widgets as pictures
+from course_chapters.ch02.allocator import CachingAllocator, OutOfMemory
 from course_chapters.ch02.exercises import numbers
 from course_chapters.ch02.exercises.numbers import H100, MODEL, SEQ
 from course_chapters.running_example import GPUS, MFU, PARAMS
@@ -17,7 +18,6 @@ from course_chapters.table import table
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.activation_terms import TermChoices
-from course_lib.estimate.memory.allocator import CachingAllocator, OutOfMemory
 from course_lib.estimate.memory.stage_peaks import PeakChoices
 from course_lib.estimate.units import BILLION, GiB, bytes_text, duration_text, number_text, percent_text
 from course_lib.model import ledger, text, transformer

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from course_chapters.ch01.choices import GPUS, SIZES, params_text
+from course_chapters.links import chapter_link, table
 from course_lib.draw import panels, style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider
-from course_lib.draw.links import chapter_link, table
 from course_lib.draw.palette import BEYOND, EMPTY, GREY, INK, PAPER, SOFT, VERMILION, color, ink_on, label
 from course_lib.draw.sheets import Box, Plot, Sheet
 from course_lib.estimate import facts, memory

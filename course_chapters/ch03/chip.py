@@ -4,10 +4,10 @@ import math
 
 from matplotlib.axes import Axes
 
+from course_chapters.ch03.tiling import boxes
 from course_lib.draw import style
 from course_lib.draw.palette import DARK_WORDS, EMPTY, GREY, INK, ORANGE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.draw.tiling import boxes
 from course_lib.estimate.facts.chips import Chip
 from course_lib.estimate.units import bytes_text, number_text, rate_text
 

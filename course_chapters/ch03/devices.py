@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from course_chapters.ch03.roofline import decades
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu, toggle
 from course_lib.draw.palette import BLUE, GREY, INK, VERMILION
-from course_lib.draw.roofline import decades
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
 from course_lib.estimate.facts import Device, Fact

@@ -7,10 +7,10 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from course_chapters.ch03.roofline import WORDS, decades
 from course_lib.cluster.collectives import ring_cost
 from course_lib.draw import style
 from course_lib.draw.palette import GREY, INK, PALE, PAPER, SOFT, VERMILION
-from course_lib.draw.roofline import WORDS, decades
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
 from course_lib.estimate.roofline import Machine, Work, decode, machine, matmul, place

@@ -5,8 +5,8 @@
 
 from pathlib import Path
 
+from course_chapters.ch03.roofline import Point, Roof, roofline
 from course_lib.draw import style
-from course_lib.draw.roofline import Point, Roof, roofline
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
 from course_lib.estimate.roofline import attention, decode, machine, matmul, relu

@@ -1,8 +1,8 @@
 """One server: its devices, the switches that join them, and each device's adapter to other servers."""
 
+from course_chapters.ch03.tiling import boxes
 from course_lib.draw import palette, panels, style
 from course_lib.draw.style import Picture
-from course_lib.draw.tiling import boxes
 from course_lib.estimate import facts
 from course_lib.estimate.units import GB, number_text
 

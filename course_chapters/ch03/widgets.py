@@ -8,15 +8,15 @@ import numpy as np
 
 from course_chapters.ch03.chip import PARTS, chip_picture
 from course_chapters.ch03.devices import draw_generations, generations
+from course_chapters.ch03.levels import zoom as draw_level
+from course_chapters.ch03.roofline import Point, Roof, panel
+from course_chapters.ch03.roofline import roofline as roofline_of
 from course_chapters.ch03.roofline_map import layer_step, shared_decode
+from course_chapters.ch03.tiling import tiling
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider
-from course_lib.draw.levels import zoom as draw_level
 from course_lib.draw.palette import INK, SOFT
-from course_lib.draw.roofline import Point, Roof, panel
-from course_lib.draw.roofline import roofline as roofline_of
 from course_lib.draw.style import Picture
-from course_lib.draw.tiling import tiling
 from course_lib.estimate import facts, roofline
 from course_lib.estimate.roofline import Run, Work
 from course_lib.estimate.units import number_text, percent_text, rate_text

@@ -10,13 +10,13 @@ from IPython.display import Markdown
 from course_chapters.ch05 import training
 from course_chapters.ch05.exercises import numbers
 from course_chapters.ch05.number_line import power_text
+from course_chapters.ch05.recipes import recipes, recorded
 from course_chapters.running_example import GPUS, MFU, PARAMS, TOKENS
 from course_chapters.table import table
 from course_lib.draw import curves, style
 from course_lib.draw.palette import BLUE, GREEN, ORANGE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
 from course_lib.estimate import compute
-from course_lib.estimate.facts.precision import recipes, recorded
 from course_lib.estimate.units import DAY, bytes_text, number_text, percent_text
 from course_lib.model import precision, text, transformer
 from course_lib.model.precision import formats, number_format, round_to

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 
 from course_chapters.ch05.number_line import bit_rows, number_line, power_text
+from course_chapters.ch05.recipes import gradient_counts
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, bits, explore, menu, play, slider
 from course_lib.draw.palette import BLUE, GREEN, GREY, INK, ORANGE, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.estimate.facts.precision import gradient_counts
 from course_lib.estimate.units import count_text, number_text, percent_text
 from course_lib.model import precision
 from course_lib.model.precision import number_format, round_to

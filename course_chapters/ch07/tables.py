@@ -149,7 +149,7 @@ def remedies() -> Markdown:
     return table([*rows, last])
 
 
-def published_scaling() -> Markdown:
+def tensor_scaling() -> Markdown:
     """Published steps on 8 to 256 GPUs between two predictions: everything hidden that can be, and nothing hidden."""
     points, rows = scaling.series(numbers.EVIDENCE), []
     for point in points:

@@ -6,12 +6,12 @@ from typing import Any
 
 from IPython.display import Markdown
 
+from course_chapters.ch09 import tensor_scaling
 from course_chapters.ch09.exercises import numbers
 from course_chapters.ch09.exercises.numbers import ACROSS, INSIDE, SEQ, SHAPE, TP
 from course_chapters.ch09.widgets import layer
 from course_chapters.table import table
 from course_lib.estimate import facts, memory
-from course_lib.estimate.facts import tensor_scaling
 from course_lib.estimate.units import bytes_text, duration_text, percent_text
 from course_lib.model import transformer
 from course_lib.parallel import tensor as tensor_parallel

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
-from course_lib.estimate.facts.pipelines import BubbleRate, StageProfile, bubble_rates, stage_profiles
+from course_chapters.ch10.published_pipelines import BubbleRate, StageProfile, bubble_rates, stage_profiles
 from course_lib.parallel.schedules import Schedule, interleaved, one_f_one_b, zb_h1, zb_h2, zb_v
 from course_lib.parallel.timeline import Durations, play
 

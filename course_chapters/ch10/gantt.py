@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
+from course_chapters.ch10.critical_path import critical_path
 from course_lib.draw import style
 from course_lib.draw.palette import COLOR, INK, PAPER, SOFT, VERMILION, ink_on
 from course_lib.draw.style import Picture
 from course_lib.estimate.units import number_text, percent_text
 from course_lib.parallel.schedules import KINDS, Schedule
-from course_lib.parallel.timeline import Timeline, critical_path
+from course_lib.parallel.timeline import Timeline
 
 _BAR, _STRIP = 0.56, 0.26  # of a row's height
 _TOP = 0.02  # a row's bars begin so far above its middle

@@ -9,8 +9,8 @@ from IPython.display import Markdown
 
 from course_chapters.ch10.exercises import numbers
 from course_chapters.ch10.exercises.numbers import LARGE, MEGATRON, PLAN, PLAN_CHUNKS, RUN_16K, SHAPE
+from course_chapters.ch10.published_pipelines import bubble_formula
 from course_chapters.table import table
-from course_lib.estimate.facts.pipelines import bubble_formula
 from course_lib.estimate.units import DAY, bytes_text, percent_text
 from course_lib.parallel.planner.bubbles import idle
 from course_lib.parallel.schedules import dualpipe, one_f_one_b, zb_h1, zb_h2

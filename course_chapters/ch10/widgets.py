@@ -5,12 +5,12 @@ from functools import lru_cache
 
 import numpy as np
 
+from course_chapters.ch10.published_pipelines import bubble_formula
 from course_chapters.ch10.schedule_rows import schedule_rows
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu, slider
 from course_lib.draw.palette import BLUE, GREEN, GREY, INK, PURPLE, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.estimate.facts.pipelines import bubble_formula
 from course_lib.estimate.units import count_text, number_text, percent_text
 from course_lib.parallel import schedules
 from course_lib.parallel.schedules import Schedule

@@ -3,10 +3,10 @@
 from IPython.display import Markdown
 
 from course_chapters.ch12.exercises import numbers
+from course_chapters.ch12.published_experts import runs
 from course_chapters.ch12.widgets import LINKS, wire_over_matmul
 from course_chapters.table import table
 from course_lib.estimate import facts
-from course_lib.estimate.facts.experts import runs
 from course_lib.estimate.units import bytes_text, number_text, percent_text
 from course_lib.parallel.expert import costs
 

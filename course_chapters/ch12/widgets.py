@@ -7,13 +7,13 @@ from functools import lru_cache
 import numpy as np
 import torch
 
+from course_chapters.ch12.published_experts import recorded
 from course_chapters.ch12.token_exchange import FRAMES, Exchange, token_exchange
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SOFT, VERMILION
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
-from course_lib.estimate.facts.experts import recorded
 from course_lib.estimate.units import count_text, number_text, percent_text
 from course_lib.parallel.expert import costs, keep, route
 

@@ -1,6 +1,6 @@
 """One to four axes on the metered cluster against the whole model: differences and bytes by axis, as a table.
 
-`ladder` trains with the chapters' modules, which `mesh.training` puts together; `beside_whole` shows
+`ladder` trains with the chapters' modules, which `mesh_training` puts together; `beside_whole` shows
 `parallel.four_axes`.
 """
 
@@ -11,6 +11,7 @@ from functools import cache
 from IPython.display import Markdown
 from torch.nn import functional as F
 
+from course_chapters.ch13.mesh_training import AXES, CONFIG, Job, Trained, alone, bytes_by_axis, train
 from course_chapters.table import table
 from course_lib.cluster import Comm, simulate
 from course_lib.estimate.units import bytes_text
@@ -18,7 +19,6 @@ from course_lib.model import transformer
 from course_lib.model.optimizer import AdamW, clip_
 from course_lib.parallel import four_axes
 from course_lib.parallel.mesh import Mesh
-from course_lib.parallel.mesh.training import AXES, CONFIG, Job, Trained, alone, bytes_by_axis, train
 
 JOB = Job(config=replace(CONFIG, layers=2), steps=2)
 

@@ -1,15 +1,15 @@
 """Chapter 13's widgets: the regime cube, and the wires from a server to the whole cluster."""
 
+from course_chapters.ch03.levels import zoom as draw_level
 from course_chapters.ch13.cube import INKS, Point, cube
+from course_chapters.ch13.regime import ASSUMES, AXES, Regime, regime
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slider
-from course_lib.draw.levels import zoom as draw_level
 from course_lib.draw.sheets import Sheet
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts, roofline
 from course_lib.estimate.facts import Device
 from course_lib.estimate.units import BILLION, DAY, GB, KB, MB, bytes_text, duration_text, number_text
-from course_lib.parallel.mesh.regimes import ASSUMES, AXES, Regime, regime
 
 # --- the regime cube -----------------------------------------------------------------------------
 

@@ -7,10 +7,11 @@ from IPython.display import Markdown
 from torch import nn
 
 from course_chapters.table import table
-from course_lib.cluster import ClusterError, launch
+from course_lib.cluster import ClusterError
 from course_lib.model import text
 from course_lib.model.transformer import Config, loss
 from course_runs import sharded
+from course_runs.real_ranks import launch
 
 Way = tuple[bool, Any]  # reshard_after_forward, param_dtype
 Wrap = Callable[..., nn.Module]  # wrap(mesh, reshard_after_forward, param_dtype)

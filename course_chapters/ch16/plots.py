@@ -6,6 +6,7 @@ from typing import Any
 
 from IPython.display import Markdown
 
+from course_chapters.ch16 import published, serving_facts
 from course_chapters.ch16.exercises import numbers
 from course_chapters.ch16.serving_errors import errors_plot as errors_plot
 from course_chapters.ch16.serving_errors import quantization_plot as quantization_plot
@@ -14,7 +15,6 @@ from course_lib.estimate import facts
 from course_lib.estimate.scaling_laws import chinchilla_law
 from course_lib.estimate.units import BILLION, GB, TRILLION, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate import serving
-from course_lib.operate.serving import published
 
 Row = tuple[Any, ...]
 CONTEXT = numbers.PROMPT + numbers.REPLY // 2  # tokens that a sequence holds on average
@@ -172,7 +172,7 @@ def errors_table() -> Markdown:
 
 def day_table() -> Markdown:
     """What DeepSeek's report of a day says, recomputed from its other numbers."""
-    checks = serving.day_checks(facts.service_day())
+    checks = published.day_checks(serving_facts.service_day())
     rows = [(each.what, number_text(each.printed, 4), number_text(each.computed, 4), each.unit) for each in checks]
     return columns("quantity | printed | recomputed | unit", rows)
 

@@ -8,8 +8,8 @@ from IPython.display import Markdown
 from course_chapters.ch16.serving_load import load_plot as load_plot
 from course_chapters.table import columns
 from course_lib.estimate.units import number_text
-from course_lib.operate.serving.engine import Iteration
 from course_runs.reading import Chosen, choose
+from course_runs.serving.engine import Iteration
 
 
 def iterations_table(steps: Sequence[Iteration], most: int = 14) -> Markdown:

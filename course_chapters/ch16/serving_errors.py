@@ -5,13 +5,12 @@ from functools import cache
 import numpy as np
 import torch
 
+from course_chapters.ch16 import published, serving_facts
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
-from course_lib.estimate import facts
 from course_lib.estimate.units import MS, percent_text
 from course_lib.operate import serving
-from course_lib.operate.serving import published
 
 
 @cache
@@ -48,9 +47,9 @@ def quantization_plot() -> Picture:
 def errors_plot() -> Picture:
     """Predicted over measured for every judged row."""
     figure, axes = style.new(3.2, left=0.85)
-    inks = dict(zip(facts.serving_sources(), (PURPLE, GREEN, BLUE, VERMILION, SKY), strict=True))
+    inks = dict(zip(serving_facts.serving_sources(), (PURPLE, GREEN, BLUE, VERMILION, SKY), strict=True))
     for source, ink in inks.items():
-        rows = [row for row in facts.serving_rows(source) if not published.chosen_on(row)]
+        rows = [row for row in serving_facts.serving_rows(source) if not published.chosen_on(row)]
         scale = [1 if row.metric == "throughput" else 1 / MS for row in rows]
         x = [float(row.value) * each for row, each in zip(rows, scale, strict=True)]
         y = [published.predict(row) * each for row, each in zip(rows, scale, strict=True)]

@@ -8,12 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.patches import Patch
 
+from course_chapters.ch17.diagnosis import FAULTS, RANKS, Symptoms, exam, healthy, symptom
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu, slider
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, PAPER, PURPLE, SKY, SOFT, VERMILION, VIOLET, YELLOW
 from course_lib.draw.style import Picture
 from course_lib.estimate.units import GB, MS, number_text
-from course_lib.operate.diagnosis import FAULTS, RANKS, Symptoms, exam, healthy, symptom
 
 INKS = {
     "data": SKY,

@@ -7,12 +7,14 @@ from typing import Any
 
 from IPython.display import Markdown
 
+from course_chapters import framework_commands
+from course_chapters.ch17 import diagnosis
 from course_chapters.table import table
 from course_grader import exercises
 from course_grader.exercises.placeholders import keep_dollars
 from course_lib.estimate import facts, running_plan
 from course_lib.estimate.units import bytes_text, duration_text, money_text, number_text, percent_text
-from course_lib.operate import capstone, diagnosis
+from course_lib.operate import capstone
 from course_lib.operate.capstone import COURSE, assess, strategies
 from course_lib.operate.capstone.conflicts import ASSUMES
 from course_lib.parallel import planner
@@ -230,4 +232,4 @@ def launch(plan: Mapping[str, Any], task: capstone.Task = COURSE, framework: str
     layout, job = capstone.layout_of(plan), task.job(plan.get("recompute", "none"))
     hardware = task.hardware()
     found = planner.Plan(job=job, cluster=hardware, layout=layout, estimate=planner.estimate(job, hardware, layout))
-    print(planner.command(found, framework))
+    print(framework_commands.command(found, framework))

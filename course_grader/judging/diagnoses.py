@@ -1,7 +1,7 @@
 """The judge of answers that are one word for the fault of a run, a trace or a batch: a wrong one is named after the
 fault that it misses.
 
-The simulated job with forty faults, which chapter 17 asks learners to diagnose, is `course_lib.operate.diagnosis`.
+The simulated job with forty faults, which chapter 17 asks learners to diagnose, is `course_chapters.ch17.diagnosis`.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

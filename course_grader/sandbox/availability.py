@@ -12,7 +12,7 @@ from pathlib import Path
 
 from course_grader.sandbox.policy import LEVELS
 from course_lib.folders import ROOT
-from course_lib.operate.machine import Line
+from course_runs.machine import Line
 
 _SECONDS = 30.0
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from course_lib.operate.processes import memory_lines
+from course_runs.processes import memory_lines
 
 EVERY = 0.005  # s between two samples
 _FIELDS = ("VmHWM", "RssAnon", "RssFile", "RssShmem")

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from course_grader.sandbox.policy import Wall
-from course_lib.operate.processes import memory_lines
+from course_runs.processes import memory_lines
 
 EVERY = 0.05  # s between two measurements
 

@@ -30,7 +30,7 @@ from course_grader.worker.process_cleanup import end_descendants, pair, wait_for
 from course_grader.worker.process_state import CHILD_SUBREAPER, end_with_judge, end_with_parent, prctl, silence
 from course_grader.worker.protocol import Channel, Gone, WorkerChannel
 from course_grader.worker.warm_up import warm_up
-from course_lib.operate.processes import descendants
+from course_runs.processes import descendants
 
 if TYPE_CHECKING:  # Linux only
     from course_grader.sandbox.entry import Gate

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection
 
 from course_grader.worker.process_state import CHILD_SUBREAPER, PARENT_DEATH_SIGNAL, prctl
-from course_lib.operate.processes import descendants, ended
+from course_runs.processes import descendants, ended
 
 
 def wait_for(pid: int, seconds: float) -> int | None:

@@ -27,7 +27,7 @@ __getattr__, __dir__, __all__ = on_first_use(
         "in_flight": ("Hazard", "InFlight"),
         "errors": ("ClusterError", "Deadlock", "Mismatch", "RankError", "Refused", "Unfinished", "Wait"),
         "adversarial_delivery": ("Case", "adversaries", "interleavings"),
-        "launcher": ("launch",),
+        "launcher": ("launch",),  # a name of release 1.0: it is `course_runs.real_ranks.launch` now
         "meter": ("Meter",),
         "run": ("Run",),
         "simulation": ("attempt", "simulate"),

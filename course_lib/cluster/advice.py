@@ -1,6 +1,8 @@
-"""What to do about a deadlock, from how its ranks wait."""
+"""A deadlock in words: which ranks wait for each other, and what to do about it."""
 
 from __future__ import annotations
+
+from graphlib import CycleError, TopologicalSorter
 
 from course_lib.cluster.records import Wait
 
@@ -30,3 +32,26 @@ def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
     if not cycle:
         return "The other half is never posted. Compare the ranks and tags of the sends with those of the receives."
     return "Find the first call of the cycle that could come later, and swap it with the call after it."
+
+
+def find_cycle(waits: tuple[Wait, ...]) -> tuple[int, ...]:
+    """The ranks of one deadlock cycle, smallest first, or (). Follows every edge, not only the first."""
+    try:
+        TopologicalSorter({wait.rank: wait.waits_for for wait in waits}).prepare()
+    except CycleError as error:
+        cycle = error.args[1][:0:-1]  # it is given from awaited to waiting rank, and ends where it begins
+        first = cycle.index(min(cycle))
+        return (*cycle[first:], *cycle[:first])
+    return ()
+
+
+def deadlock_text(waits: tuple[Wait, ...], cycle: tuple[int, ...]) -> str:
+    """What each rank waits for, the cycle, and what to do about it."""
+    shown = [wait for wait in waits if wait.rank in cycle] or list(waits)
+    lines = ["No rank can move."]
+    lines += [f"  {wait}" for wait in shown[:8]]
+    if len(waits) > len(shown[:8]):
+        lines.append(f"  … and {len(waits) - len(shown[:8])} more waiting ranks")
+    if cycle:
+        lines.append("They wait for each other in a cycle: " + " → ".join(map(str, (*cycle, cycle[0]))) + ".")
+    return "\n".join([*lines, advice(shown, cycle)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from graphlib import CycleError, TopologicalSorter
 from typing import Protocol
 
 from course_lib.cluster.records import Wait
@@ -21,9 +20,11 @@ class Deadlock(ClusterError):
     state = "deadlock"
 
     def __init__(self, waits: tuple[Wait, ...]) -> None:
+        from course_lib.cluster.advice import deadlock_text, find_cycle
+
         self.waits = waits
         self.cycle = find_cycle(waits)
-        super().__init__(_deadlock_text(waits, self.cycle))
+        super().__init__(deadlock_text(waits, self.cycle))
 
 
 class Mismatch(ClusterError):
@@ -61,27 +62,3 @@ class RankError(ClusterError):
         self.rank, self.kind, self.line, self.trace = rank, kind, line, trace
         self.original: BaseException | None = None
         super().__init__(f"{line or 'unknown line'}: rank {rank} raised {kind}: {text}".rstrip(": "))
-
-
-def find_cycle(waits: tuple[Wait, ...]) -> tuple[int, ...]:
-    """The ranks of one deadlock cycle, smallest first, or (). Follows every edge, not only the first."""
-    try:
-        TopologicalSorter({wait.rank: wait.waits_for for wait in waits}).prepare()
-    except CycleError as error:
-        cycle = error.args[1][:0:-1]  # it is given from awaited to waiting rank, and ends where it begins
-        first = cycle.index(min(cycle))
-        return (*cycle[first:], *cycle[:first])
-    return ()
-
-
-def _deadlock_text(waits: tuple[Wait, ...], cycle: tuple[int, ...]) -> str:
-    from course_lib.cluster.advice import advice
-
-    shown = [wait for wait in waits if wait.rank in cycle] or list(waits)
-    lines = ["No rank can move."]
-    lines += [f"  {wait}" for wait in shown[:8]]
-    if len(waits) > len(shown[:8]):
-        lines.append(f"  … and {len(waits) - len(shown[:8])} more waiting ranks")
-    if cycle:
-        lines.append("They wait for each other in a cycle: " + " → ".join(map(str, (*cycle, cycle[0]))) + ".")
-    return "\n".join([*lines, advice(shown, cycle)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 import io
 import pickle
 import sys
@@ -76,7 +75,9 @@ class Blueprint:
             try:
                 writer.dump(thing)
             except Exception as error:
-                raise ValueError(cannot_copy(thing, name, error)) from None
+                from course_lib.cluster.uncopied import cannot_copy
+
+                raise ValueError(cannot_copy(_dump, thing, name, error)) from None
         self._bytes = file.getvalue()
         self._memory = {key: memory.clone() for key, memory in writer.memory.items()}
         self._tensors = {key: _layout(tensor) for key, tensor in writer.tensors.items()}
@@ -112,7 +113,9 @@ def pack(thing: object, name: str | tuple[str, ...] = "the function") -> bytes:
         try:
             return cloudpickle.dumps(thing)
         except Exception as error:
-            raise ValueError(cannot_copy(thing, name, error)) from None
+            from course_lib.cluster.uncopied import cannot_copy
+
+            raise ValueError(cannot_copy(_dump, thing, name, error)) from None
 
 
 class _Reader(pickle.Unpickler):
@@ -145,6 +148,10 @@ def _by_value(thing: object, here: bool = False) -> Iterator[None]:
                 _pickler.unregister_pickle_by_value(module)
 
 
+def _dump(thing: object) -> None:
+    Writer(io.BytesIO()).dump(thing)
+
+
 _found: tuple[int, list[types.ModuleType]] = (-1, [])
 
 
@@ -162,37 +169,3 @@ def _learners_modules() -> list[types.ModuleType]:
 def _is_learners(name: str, file: str) -> bool:
     installed = "site-packages" in file or file.startswith((*_INSTALLED, *OURS))
     return name != "__main__" and file.endswith(".py") and not installed
-
-
-def cannot_copy(thing: Any, name: str | tuple[str, ...], error: Exception) -> str:
-    """What cannot be copied and why, in words; several names are those of the parts of `thing`."""
-    for part, one in zip(thing, name, strict=True) if isinstance(name, tuple) else ():
-        try:
-            Writer(io.BytesIO()).dump(part)
-        except Exception as inner:
-            return cannot_copy(part, one, inner)
-    path, cause = _culprit(thing, str(name), error)
-    return (
-        f"Every rank gets its own copy of the function and what it uses, and {path} cannot be copied: {cause}. "
-        "Make it inside the function, or pass in what it is made from."
-    )
-
-
-def _culprit(thing: object, name: str, error: Exception, depth: int = 0) -> tuple[str, str]:
-    """The innermost named thing that cannot be copied, and why."""
-    parts: list[tuple[str, object]] = []
-    if isinstance(thing, types.FunctionType):
-        inside = inspect.getclosurevars(thing)
-        parts = [(f"the global {key!r}", value) for key, value in inside.globals.items()]
-        parts += [(f"the outer variable {key!r}", value) for key, value in inside.nonlocals.items()]
-        parts += [("a default of the function", value) for value in (thing.__defaults__ or ())]
-    elif isinstance(thing, (tuple, list)):
-        parts = [(f"{name}[{index}]", value) for index, value in enumerate(thing)]
-    elif isinstance(thing, dict):
-        parts = [(f"{name}[{key!r}]", value) for key, value in thing.items()]
-    for part, value in parts if depth < 6 else ():
-        try:
-            Writer(io.BytesIO()).dump(value)
-        except Exception as inner:
-            return _culprit(value, part, inner, depth + 1)
-    return name, f"{type(error).__name__}: {error}"

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from course_lib.cluster.diagnosis import left_over, waits
 from course_lib.cluster.errors import Deadlock
 from course_lib.cluster.message_exchange import Delivery, Exchange, Keep, Move, Operation, RunState
 from course_lib.cluster.meter import Meter
@@ -100,8 +99,14 @@ class Kernel:
                 delivery.writes[rank].clear()
             return rank, item
         if state.fault is None and not all(state.done):
+            from course_lib.cluster.diagnosis import waits
+
             return End(Deadlock(waits(state, self._exchange)))
-        return End(state.fault or left_over(self._exchange.posted))
+        if state.fault is None and any(self._exchange.posted.values()):
+            from course_lib.cluster.diagnosis import left_over
+
+            return End(left_over(self._exchange.posted))
+        return End(state.fault)
 
     def _handle(self, time: float, rank: int, request: Request) -> Reply | None:
         """Handle a request; return the reply if the rank can continue at once."""

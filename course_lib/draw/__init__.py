@@ -1,6 +1,5 @@
 """Pictures: pure functions of data to a matplotlib figure, and one way to show or save them."""
 
-from course_lib.draw.bars import bars_against_ceiling, bars_alt
 from course_lib.draw.busy import busy_alt, busy_share, who_is_busy
 from course_lib.draw.holds import holds_alt, who_holds_what
 from course_lib.draw.ring import on_a_cycle, ring, ring_alt, wait_alt, wait_for
@@ -8,8 +7,6 @@ from course_lib.draw.style import Picture, page, png, save_svg, show, svg
 
 __all__ = [
     "Picture",
-    "bars_against_ceiling",
-    "bars_alt",
     "busy_alt",
     "busy_share",
     "holds_alt",

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from course_lib.draw import frames, style
-from course_lib.draw.explorer import Control, Draw, Explorer
+from course_lib.draw import style
+from course_lib.draw.explorer import FOLDER, Control, Draw, Explorer
 
 # Tracks of one length and readouts in one column; a drop-down's arrow that is there in the dark theme too.
 _ARROW = (
@@ -120,7 +120,9 @@ def explore(draw: Draw, *, alt: str | Callable[..., str] | None = None, **contro
         return explorer
     from IPython.display import display
 
-    if os.environ.get(frames.FOLDER):  # a page without a kernel
+    if os.environ.get(FOLDER):  # a page without a kernel
+        from course_app.site import frames  # which only the site has
+
         display({"text/html": frames.markup(explorer), "text/plain": said}, raw=True)
         return explorer
     explorer.handle = display({"text/html": markup, "text/plain": said}, raw=True, display_id=True)

@@ -12,6 +12,7 @@ from course_lib.draw import style
 from course_lib.draw.sheets import Sheet
 
 Draw = Callable[..., Figure | Sheet | str]
+FOLDER = "COURSE_FRAMES"  # the environment variable that names the folder for the pictures of a page without a kernel
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def test_the_scaling_tables_agree_with_the_prose():
     text = tables.strong_scaling(64, numbers.most_gpus()).data
     assert "| 100 % |" in text and "| 90 % |" in text
     assert tables.remedies().data.splitlines()[-2].endswith("| none | 100 % |")
-    assert len(tables.published_scaling().data.splitlines()) == 2 + 6
+    assert len(tables.tensor_scaling().data.splitlines()) == 2 + 6
     assert tables.plan()[0]["fits one GPU"] == "no" and tables.seconds_text(0.0) == "none"
 
 

@@ -4,8 +4,8 @@ measured."""
 import math
 
 from course_chapters.ch16 import real_server
-from course_lib.operate import serving
 from course_runs.reading import Chosen, recorded
+from course_runs.serving import Engine, Limits
 
 
 def shipped():
@@ -29,8 +29,8 @@ def test_the_load_plot_says_in_words_what_it_shows():
 
 
 def test_the_iterations_table_stops_where_it_is_told():
-    limits = serving.Limits(context=8, pages=4, page_size=2)
-    engine = serving.Engine(limits, lambda work: [0] * len(work))
+    limits = Limits(context=8, pages=4, page_size=2)
+    engine = Engine(limits, lambda work: [0] * len(work))
     engine.submit([1, 2, 3], 4)
     steps = [engine.step() for _ in range(4)]
     lines = real_server.iterations_table(steps, 2).data.splitlines()

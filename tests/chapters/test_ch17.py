@@ -5,12 +5,12 @@ import re
 import pytest
 
 from course_chapters.ch17 import cases as ch17_cases
+from course_chapters.ch17 import diagnosis, tables
 from course_chapters.ch17 import plan_widgets as ch17
-from course_chapters.ch17 import tables
 from course_chapters.ch17.exercises.numbers import NUMBERS
 from course_grader import exercises
 from course_lib.estimate.units import bytes_text
-from course_lib.operate import capstone, diagnosis
+from course_lib.operate import capstone
 from course_lib.operate.capstone import COURSE, DEBATES, assess
 from tests.tables import each_of
 

@@ -9,11 +9,12 @@ from contract.kit import graded, mistakes
 from hypothesis import given
 from hypothesis import strategies as st
 
+from course_chapters.ch01 import walls
 from course_chapters.ch01.exercises.judges import first_wall, predict_weeks, triage_six
 from course_grader import exercises
 from course_grader.judging import Worked, random_inputs
 from course_grader.judging.worked import judged_variant
-from course_lib.estimate import facts, memory, walls
+from course_lib.estimate import facts, memory
 from course_lib.estimate.units import DAY, GB
 from tests.tables import each_of
 

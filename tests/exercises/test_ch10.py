@@ -13,9 +13,9 @@ from course_chapters.ch10.exercises.judges.predict_idle import idle_days
 from course_chapters.ch10.exercises.judges.shared import shuffled
 from course_chapters.ch10.exercises.probes import MOST
 from course_chapters.ch10.exercises.read_a_gantt import NAMES
+from course_chapters.ch10.published_pipelines import bubble_formula
 from course_grader import exercises
 from course_grader.judging import Worked, judging
-from course_lib.estimate.facts.pipelines import bubble_formula
 from course_lib.parallel.planner.bubbles import idle, idle_over_work
 from course_lib.parallel.schedules import gpipe, one_f_one_b, peak_activations, schedule_of, zb_h1
 from course_lib.parallel.timeline import play

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from course_chapters.ch16.exercises.judges.speculative_sampler import _pair, _row, outputs
+from course_chapters.ch16.planned import LIMIT, serve_by_plan
 from course_grader.judging import Worked
 from course_grader.judging.frequencies import surprise
 from course_grader.judging.worked import judged_variant
 from course_lib.estimate import facts
-from course_lib.operate.serving.planned import LIMIT, serve_by_plan
 
 
 @settings(max_examples=60, deadline=None)

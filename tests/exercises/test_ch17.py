@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from course_chapters.ch17 import diagnosis
 from course_chapters.ch17.exercises.capstone_plan import TASKS, _task
 from course_chapters.ch17.exercises.diagnosis_exam import QUESTIONS
 from course_chapters.ch17.exercises.first_remedy import REMEDIES
@@ -28,7 +29,7 @@ from course_grader.judging import Worked
 from course_grader.judging.cases import shown
 from course_grader.judging.shipped import answers
 from course_grader.judging.worked import judged_variant, run
-from course_lib.operate import capstone, diagnosis
+from course_lib.operate import capstone
 from course_lib.operate.capstone.plans import affordable
 from course_lib.parallel import mesh, planner
 from tests.tables import each_of

@@ -5,11 +5,10 @@ import re
 import pytest
 from contract.test_widgets import token
 
+from course_chapters import course, links
 from course_chapters.ch00 import tables
 from course_chapters.ch00 import widgets as ch00
 from course_lib.cluster import simulate
-from course_lib.draw import links
-from course_lib.estimate.facts import course
 from tests.tables import each_of
 
 

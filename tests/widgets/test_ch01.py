@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from course_chapters.ch01 import plots, tables
+from course_chapters.ch01 import plots, tables, walls
 from course_chapters.ch01 import widgets as ch01
 from course_chapters.ch01.transformer_layer import layer_weights, transformer_layer
-from course_lib.estimate import compute, facts, walls
+from course_lib.estimate import compute, facts
 from course_lib.estimate.units import BILLION, DAY, TRILLION, bytes_text
 from course_lib.operate import capstone
 

@@ -7,9 +7,9 @@ import pytest
 from course_chapters.ch03 import plots, roofline_map, tables
 from course_chapters.ch03 import widgets as ch03
 from course_chapters.ch03.measured_roofline import Run
+from course_chapters.ch03.roofline import Point, Roof
+from course_chapters.ch03.roofline import roofline as draw_roof
 from course_chapters.ch03.server import server
-from course_lib.draw.roofline import Point, Roof
-from course_lib.draw.roofline import roofline as draw_roof
 from course_lib.estimate import facts, roofline
 from tests.tables import each_of
 

@@ -9,8 +9,8 @@ from bench import precision as bench
 from course_chapters.ch05 import plots, training
 from course_chapters.ch05 import widgets as ch05
 from course_chapters.ch05.exercises.numbers import MICROBATCH, NUMBERS, STATE, first_nan
+from course_chapters.ch05.recipes import curves, gradient_counts, parameters, recipes, recorded, steps
 from course_lib.draw.explore import bits, explore
-from course_lib.estimate.facts.precision import curves, gradient_counts, parameters, recipes, recorded, steps
 from course_lib.model import precision
 from course_lib.model.precision import mxfp8, number_format, nvfp4
 from tests.tables import each_of

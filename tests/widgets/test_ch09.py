@@ -3,12 +3,12 @@
 import pytest
 
 from course_chapters.ch09 import split_layers as ch09_split
+from course_chapters.ch09 import tensor_scaling
 from course_chapters.ch09 import widgets as ch09
 from course_chapters.ch09.exercises import numbers
 from course_chapters.ch09.pieces import held_pieces
 from course_lib.cluster import simulate
 from course_lib.estimate import facts, memory
-from course_lib.estimate.facts import tensor_scaling
 from course_lib.model.transformer import Config
 from course_lib.parallel.tensor import build, plan, tp_bytes_per_layer, tp_cost_per_layer
 from tests.tables import each_of

@@ -7,10 +7,10 @@ from bench import experts as bench
 from course_chapters.ch12 import runs, tables
 from course_chapters.ch12 import widgets as ch12
 from course_chapters.ch12.exercises import numbers
+from course_chapters.ch12.published_experts import recorded
 from course_chapters.ch12.token_exchange import FRAMES, token_exchange, traffic_matrix
 from course_lib.draw.explore import explore
 from course_lib.estimate import facts
-from course_lib.estimate.facts.experts import recorded
 from course_lib.parallel.expert import costs
 from tests.tables import each_of
 

@@ -77,7 +77,7 @@ def on_processes(s: Settings, folders: list[str], with_gpus: bool = False) -> di
     """
     import torch.distributed as dist
 
-    from course_lib.cluster.gloo import RealComm
+    from course_runs.real_ranks.gloo import RealComm
 
     from .gpus import OnGpus
 

@@ -71,7 +71,7 @@ first of these that, **by itself, leaves no wall at all**; the list is ordered f
     ),
     allowed="the standard library and numpy.",
     hides=(
-        *functions("course_lib.estimate.walls", "walls", "apply_fix", "cheapest_fix"),
+        *functions("course_chapters.ch01.walls", "walls", "apply_fix", "cheapest_fix"),
         *functions("course_lib.estimate.memory", "state_bytes", "fewest_devices"),
         *functions("course_lib.estimate.compute", "train_seconds", "devices_for_deadline"),
     ),

@@ -54,7 +54,7 @@ unseen ones.""",
     ),
     allowed="the standard library and numpy.",
     hides=(
-        "course_lib.estimate.walls:triage",
+        "course_chapters.ch01.walls:triage",
         "course_lib.estimate.compute:train_seconds",
         "course_lib.estimate.memory:state_bytes",
     ),

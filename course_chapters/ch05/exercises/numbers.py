@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
+from course_chapters.ch05.recipes import parameters, recorded, steps
 from course_chapters.running_example import BATCH, GPUS, PARAMS, opening
 from course_lib.estimate import facts, memory
-from course_lib.estimate.facts.precision import parameters, recorded, steps
 from course_lib.estimate.running_plan import STATE_BYTES
 from course_lib.estimate.units import bytes_text, number_text, percent_text, rate_text
 from course_lib.model.precision import number_format

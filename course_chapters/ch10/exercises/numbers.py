@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from statistics import mean
 
+from course_chapters.ch10.published_pipelines import stage_profiles
 from course_chapters.running_example import BATCH, EXACT, GPUS, PARAMS, SEQ, lab, opening
 from course_lib.estimate import facts, memory
-from course_lib.estimate.facts.pipelines import stage_profiles
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.frameworks import slack_bytes
 from course_lib.estimate.memory.stage_peaks import Peak, PeakChoices, stage_peak, stage_peaks

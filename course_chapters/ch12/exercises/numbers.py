@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
+from course_chapters.ch12.published_experts import recorded, steps
 from course_chapters.running_example import BATCH, GPUS, MFU, SEQ, opening
 from course_lib.estimate import facts
-from course_lib.estimate.facts.experts import recorded, steps
 from course_lib.estimate.running_plan import STATE_BYTES
 from course_lib.estimate.units import bytes_text, number_text, percent_text
 from course_lib.parallel.expert import costs

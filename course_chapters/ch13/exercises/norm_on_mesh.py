@@ -33,7 +33,7 @@ gradients several times (*NVIDIA-NeMo/RL, pull request 3788*).
     hides=(
         "course_lib.model.optimizer.clipping:clip_sharded_",
         "course_lib.model.optimizer.clipping:global_norm",
-        "course_lib.parallel.mesh.training:mesh_norm_of",
+        "course_chapters.ch13.mesh_training:mesh_norm_of",
         "course_lib.parallel.four_axes:clip",
     ),
     params={"power": 2, "most": 512},

@@ -49,7 +49,7 @@ Its test has {{shown}} and passes. A test of PyTorch had its axes mixed up in th
     allowed="torch and every operation of `comm`; the library's meshes are switched off.",
     hides=(
         "course_lib.parallel.mesh.layout:strides",
-        "course_lib.parallel.mesh.training:communicators",
+        "course_chapters.ch13.mesh_training:communicators",
         "course_lib.parallel.four_axes:set_up",
         "course_lib.parallel.four_axes:_group",
     ),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from itertools import combinations
 from typing import Any
 
-from course_lib.model.checkpoint.memory_disk import MemoryDisk, Stopped
+from course_chapters.ch14.memory_disk import MemoryDisk, Stopped
 
 STATES = 14  # disks that are tried after each crash, some of them alike
 

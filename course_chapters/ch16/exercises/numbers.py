@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Mapping
 
+from course_chapters.ch16 import serving_facts
+from course_chapters.ch16.published import errors, users_at_once
 from course_chapters.running_example import GPUS, opening, reading, usd_text
 from course_lib.estimate import facts
 from course_lib.estimate.units import BILLION, KB, bytes_text, duration_text, number_text, percent_text
 from course_lib.operate import serving
-from course_lib.operate.serving.published import errors
 
 SMALL = serving.Deployment(model="llama3-8b", device="H100 SXM")
 LARGE = serving.Deployment(model="llama3-70b", device="H100 SXM", tp=8)
@@ -14,7 +15,7 @@ LOSS = 2.05  # nats per token that the models of the table on lifetimes reach
 PROMPT, REPLY = 1024, 256  # of the plan's requests: a choice
 MOST = 256  # sequences at once in a replica of the plan
 TABLE_REPLY = 150  # tokens of a mean reply in the table of schedulers
-DAY = facts.service_day()
+DAY = serving_facts.service_day()
 
 
 def plan_rate(one: serving.Deployment) -> float:
@@ -82,7 +83,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "day_output": lambda: f"{DAY.output_tokens / BILLION:.0f} billion",
     "day_cost": lambda: usd_text(DAY.cost),
     "day_cached": lambda: percent_text(DAY.cached_share),
-    "day_users": lambda: " to ".join(f"{round(each, -3):,.0f}" for each in serving.users_at_once(DAY)),
+    "day_users": lambda: " to ".join(f"{round(each, -3):,.0f}" for each in users_at_once(DAY)),
     "day_user_rates": lambda: f"{DAY.low_user_rate:g} to {DAY.high_user_rate:g} tokens per second",
     # cost and plan
     "price": lambda: usd_text(facts.price("H100 hour")),

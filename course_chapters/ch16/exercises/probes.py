@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from course_chapters.ch16.planned import serve_by_plan
 from course_grader.exercises.probes import rows, unless_open
 from course_grader.exercises.values import is_number
-from course_lib.operate.serving.planned import serve_by_plan
 
 FULL = "full"  # what an operation is said to return that raises MemoryError
 

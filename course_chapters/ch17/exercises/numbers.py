@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
+from course_chapters.ch17 import diagnosis
 from course_chapters.running_example import GPUS, PARAMS, TOKENS, opening, reading, usd_text
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.running_plan import CONVENTION, SHARDED, STATE_BYTES
 from course_lib.estimate.scaling_laws import chinchilla_law
 from course_lib.estimate.units import BILLION, DAY, TRILLION, bytes_text, duration_text, number_text, percent_text
-from course_lib.operate import capstone, diagnosis
+from course_lib.operate import capstone
 from course_lib.operate.capstone import COURSE, Assessed, assess
 from course_lib.parallel import planner
 from course_lib.parallel.planner.estimating import RESERVE

@@ -2,8 +2,6 @@
 
 from course_lib.estimate.facts.chips import Chip, MatmulCeiling, ceiling, ceilings, chip, chips
 from course_lib.estimate.facts.fact import Fact, Reference, Sheet, reference, references
-from course_lib.estimate.facts.frameworks import Framework, framework, frameworks, torch_release
-from course_lib.estimate.facts.gpus import Gpu, eight_bit_capability, fastest_core, gpu, quickest_seconds
 from course_lib.estimate.facts.hardware import Device, Link, device, devices, link, links
 from course_lib.estimate.facts.models import Checkpoint, ModelShape, checkpoints, model, models
 from course_lib.estimate.facts.published import (
@@ -19,7 +17,6 @@ from course_lib.estimate.facts.published import (
     steps,
 )
 from course_lib.estimate.facts.reliability import FailureLog, failure_log, failure_logs, interruption_causes
-from course_lib.estimate.facts.serving import ServiceDay, ServingRow, service_day, serving_rows, serving_sources
 from course_lib.estimate.facts.topologies import Topology, TopologyLevel, topologies, topology
 
 __all__ = [
@@ -29,8 +26,6 @@ __all__ = [
     "Device",
     "Fact",
     "FailureLog",
-    "Framework",
-    "Gpu",
     "Link",
     "MatmulCeiling",
     "ModelShape",
@@ -38,8 +33,6 @@ __all__ = [
     "PublishedStep",
     "Reference",
     "Sheet",
-    "ServiceDay",
-    "ServingRow",
     "Topology",
     "TopologyLevel",
     "ceiling",
@@ -51,13 +44,8 @@ __all__ = [
     "claims",
     "device",
     "devices",
-    "eight_bit_capability",
     "failure_log",
     "failure_logs",
-    "fastest_core",
-    "framework",
-    "frameworks",
-    "gpu",
     "interruption_causes",
     "link",
     "links",
@@ -65,16 +53,11 @@ __all__ = [
     "models",
     "price",
     "prices",
-    "quickest_seconds",
     "reference",
     "references",
     "run",
     "runs",
     "steps",
-    "service_day",
-    "serving_rows",
-    "serving_sources",
     "topologies",
     "topology",
-    "torch_release",
 ]

@@ -2,7 +2,7 @@
 
 Read `disk` (what survives what), `store` (the manifest that makes a checkpoint count), `pieces` (tensors for any number
 of ranks), `background` (saving while training goes on), `resume` (everything that must be saved), `position` (data
-exactly once), then `torch_format` and `memory_disk` (a disk that loses its power). What an interval costs is in
+exactly once), then `torch_format`. What an interval costs is in
 `course_lib.operate.faults`.
 """
 
@@ -13,7 +13,6 @@ __getattr__, __dir__, __all__ = on_first_use(
     {
         "background": ("BackgroundSaver", "Stall"),
         "disk": ("Disk", "write_durably"),
-        "memory_disk": ("MemoryDisk", "Stopped"),
         "pieces": ("Piece", "PieceReader", "share_of", "write_pieces"),
         "position": ("Position", "SampleOrder"),
         "resume": ("ITEMS", "Captured", "Training", "capture", "capture_rng", "restore", "restore_rng", "tensors_of"),

@@ -2,7 +2,7 @@
 
 After `write` or `rename` returns, other processes see the result, and it survives the death of this process. It
 survives a power failure only after `sync` (a file's bytes) and `sync_folder` (the names in a folder). `Disk` is the
-real one; `memory_disk.MemoryDisk` forgets what was not synced, as a real one may.
+real one; `MemoryDisk` of chapter 14 forgets what was not synced, as a real one may.
 """
 
 from __future__ import annotations

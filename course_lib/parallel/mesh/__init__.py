@@ -13,7 +13,6 @@ __getattr__, __dir__, __all__ = on_first_use(
         "cost": ("Placement", "axis_seconds", "finish_times", "placements", "shared_seconds"),
         "layout": ("Mesh", "fill", "strides"),
         "plans": ("Plan", "plan"),
-        "regimes": ("Regime", "regime"),
         "wires": ("Network", "NetworkLevel", "border_groups", "crossed", "network", "widest"),
     },
 )

@@ -5,19 +5,9 @@ Pure functions over frozen records; any number may be a numpy array. Each term o
 formula and source: `products`, `layers`, `wires`, `traffic`, `bubbles`, put together in `step`.
 """
 
-from course_lib.parallel.planner.advice import (
-    binding,
-    compared,
-    cost,
-    degrees,
-    explain,
-    memory_parts,
-    time_parts,
-    verdict,
-)
+from course_lib.parallel.planner.advice import binding, cost, degrees, memory_parts, offloaded, time_parts, verdict
 from course_lib.parallel.planner.cluster import Cluster, Wire
 from course_lib.parallel.planner.clusters import cluster, names, printed_cluster
-from course_lib.parallel.planner.commands import FRAMEWORKS, command, micro
 from course_lib.parallel.planner.estimating import (
     Estimate,
     estimate,
@@ -27,14 +17,12 @@ from course_lib.parallel.planner.estimating import (
     utilization,
 )
 from course_lib.parallel.planner.job import SOFTWARE, TAUGHT, Job, Software
-from course_lib.parallel.planner.own_layout import Published, judged, published
 from course_lib.parallel.planner.search import NoPlan, Plan, choices, layouts, one_of, pareto, search
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
 from course_lib.parallel.planner.traffic import strides, traffic
 from course_lib.parallel.planner.validity import REASONS, faults, in_words, invalid
 
 __all__ = [
-    "FRAMEWORKS",
     "REASONS",
     "SOFTWARE",
     "TAUGHT",
@@ -43,36 +31,30 @@ __all__ = [
     "Job",
     "NoPlan",
     "Plan",
-    "Published",
     "Software",
     "Step",
     "Wire",
     "binding",
     "choices",
     "cluster",
-    "compared",
     "cost",
-    "command",
     "degrees",
     "estimate",
-    "explain",
     "faults",
     "used_params",
     "utilization",
     "in_words",
     "invalid",
-    "judged",
     "layouts",
     "memory_by_part",
     "memory_parts",
-    "micro",
+    "offloaded",
     "micro_batch",
     "names",
     "one_of",
     "pareto",
     "peak_memory",
     "printed_cluster",
-    "published",
     "search",
     "step_time",
     "time_parts",

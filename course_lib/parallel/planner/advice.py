@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from course_lib.estimate.units import DAY, bytes_text, duration_text, number_text, percent_text
-from course_lib.parallel.planner.commands import micro
+from course_lib.estimate.units import DAY, duration_text, number_text, percent_text
 from course_lib.parallel.planner.estimating import SLACK, memory_by_part
-from course_lib.parallel.planner.own_layout import Published
 from course_lib.parallel.planner.search import Plan
 
 CAUSES = {
@@ -33,7 +31,7 @@ def degrees(plan: Plan) -> str:
     where = plan.layout
     words = [f"{name}={getattr(where, name)}" for name in ("tp", "cp", "pp", "dp", "ep") if getattr(where, name) > 1]
     words += [f"replicas={where.replicas}"] * (where.replicas > 1)
-    words += [f"zero={where.zero}", f"micro-batch={micro(plan)}"]
+    words += [f"zero={where.zero}", f"micro-batch={plan.micro}"]
     several = "" if where.microbatches == 1 else "es"
     words += [f"{where.microbatches} micro-batch{several}", f"recompute={plan.job.recompute}"]
     words += [f"offload={plan.job.software.offloads}"] * plan.job.offload
@@ -73,40 +71,6 @@ def offloaded(plan: Plan) -> float:
 def time_parts(plan: Plan) -> dict[str, float]:
     """Seconds of a step by cause, in words."""
     return shares({CAUSES[name]: float(each) for name, each in plan.estimate.step.parts.items()})
-
-
-def explain(plans: Mapping[str, Plan], tokens: float) -> list[str]:
-    """Each plan in a few lines: its wish and layout; time and cost; memory and time by part; what binds it; what it
-    gives up."""
-    lines: list[str] = []
-    best = next(iter(plans.values()))
-    for place, (wish, plan) in enumerate(plans.items(), start=1):
-        held = ", ".join(f"{name} {bytes_text(each)}" for name, each in memory_parts(plan).items())
-        spent = ", ".join(f"{name} {percent_text(each / plan.seconds, 2)}" for name, each in time_parts(plan).items())
-        lines += [
-            f"{place}. {wish[0].upper()}{wish[1:]}: {degrees(plan)}",
-            f"   {duration_text(plan.seconds)} a step, {cost(plan, tokens)}; MFU "
-            f"{percent_text(float(plan.estimate.mfu))} ({percent_text(float(plan.estimate.attention_mfu))} "
-            "with attention)",
-            f"   Memory: {bytes_text(plan.memory)} of {bytes_text(plan.cluster.memory)}: {held}",
-            *([f"   In the server's memory: {bytes_text(offloaded(plan))} a GPU"] * plan.job.offload),
-            f"   Time: {spent}",
-            f"   {verdict(plan, best)}",
-        ]
-    return lines
-
-
-def compared(found: Published, best: Plan) -> str:
-    """What was published for this model on such devices, beside the plan, in a line."""
-    step, ahead = found.step, found.ahead(best)
-    more = "more" if ahead >= 0 else "less"
-    other = "" if best.job.dtype == step.dtype else f" than in {step.dtype}"
-    same = f", predicted here at {number_text(found.plan.device_rate, 4)}" if found.plan else ""
-    return (
-        f"Published: {step.software} on {step.gpus:,} x {step.device}, {step.dtype}, sequences of {step.seq:,}, "
-        f"{step.layout}: {number_text(step.tokens_per_s, 4)} tokens/s a device{same}. The quickest plan is predicted "
-        f"at {number_text(best.device_rate, 4)} in {best.job.dtype}, {percent_text(abs(ahead), 2)} {more}{other}."
-    )
 
 
 def cost(plan: Plan, tokens: float) -> str:

@@ -39,6 +39,11 @@ class Plan:
         return float(self.estimate.memory)
 
     @property
+    def micro(self) -> int:
+        """Sequences of a micro-batch."""
+        return int(self.job.sequences // (self.layout.dp * self.layout.microbatches))
+
+    @property
     def device_rate(self) -> float:
         """Tokens a second on one device."""
         return float(self.estimate.tokens_per_second) / self.cluster.gpus

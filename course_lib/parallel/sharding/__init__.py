@@ -24,7 +24,7 @@ __getattr__, __dir__, __all__ = on_first_use(
         "fsdp": ("FullySharded", "Unit"),
         "groups": ("Group", "Wires", "group_of", "knee"),
         "hsdp": ("two_levels",),
-        "master": ("HostOptimizer", "MasterOptimizer"),
+        "master": ("MasterOptimizer",),
         "zero1": ("OwnedOptimizer",),
         "comm_costs": ("bytes_per_param_sent", "gathered_peak", "hybrid_bytes", "row_bytes", "step_bytes"),
         "prefetch": ("Played", "Use", "Work", "play", "work_of"),

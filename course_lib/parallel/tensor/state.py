@@ -1,9 +1,8 @@
-"""From the parts to the whole and back: for checkpoints that any number of ranks can read, and for tests."""
+"""From the parts to the whole: for checkpoints that any number of ranks can read, and for tests."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,30 +10,6 @@ from torch.nn import functional as F
 
 from course_lib.parallel.tensor.model import TensorParallel, stacked
 from course_lib.parallel.tensor.partition import Piece, plan
-
-
-def shard_state(
-    state: Mapping[str, Tensor],
-    config: Any,
-    ranks: int,
-    rank: int,
-    sequence_parallel: bool = False,
-    vocab_parallel: bool = True,
-) -> dict[str, Tensor]:
-    """The state_dict of rank `rank`, taken from the whole model's. ValueError names what is missing or has another
-    shape."""
-    local = {}
-    for name, held in plan(config, ranks, rank, sequence_parallel, vocab_parallel).items():
-        for piece in held:
-            found = tuple(state[piece.name].shape) if piece.name in state else "missing"
-            if found != piece.shape:
-                raise ValueError(
-                    f"{piece.name} must be of shape {piece.shape} in the whole model's state, and is {found}."
-                )
-        local[name] = torch.cat([piece.of(state[piece.name]) for piece in held])
-    if config.tied:
-        local["head.weight"] = local["embedding.weight"]
-    return local
 
 
 def full_state(model: TensorParallel, dst: int | None = None) -> dict[str, Tensor]:

@@ -6,10 +6,9 @@ are as wide as need be, and nobody waits for a send. A step ends when the last r
 its own.
 """
 
-from course_lib.parallel.timeline.critical_path import critical_path
 from course_lib.parallel.timeline.durations import Durations
 from course_lib.parallel.timeline.messages import Message, messages
 from course_lib.parallel.timeline.played import Timeline
 from course_lib.parallel.timeline.playing import play
 
-__all__ = ["Durations", "Message", "Timeline", "critical_path", "messages", "play"]
+__all__ = ["Durations", "Message", "Timeline", "messages", "play"]

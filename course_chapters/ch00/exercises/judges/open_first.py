@@ -2,10 +2,10 @@
 
 from typing import Any
 
+from course_chapters import course
 from course_chapters.ch00.exercises.numbers import ROUTES
 from course_grader.judging import Fault, Judging, Params, describe, lost, verdict
 from course_grader.records import Case, Outcome, Verdict
-from course_lib.estimate.facts import course
 
 COUNT = len(ROUTES)
 

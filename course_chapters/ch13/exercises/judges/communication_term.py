@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from course_chapters.ch09 import tensor_scaling
 from course_grader.judging import Fault, Judging, Params, Worked, judged
 from course_grader.judging.cases import hidden, shown
 from course_grader.judging.mistakes import Wrong
@@ -13,7 +14,7 @@ from course_grader.judging.per_row import Breakdown
 from course_grader.judging.random_inputs import each_changed
 from course_grader.records import Case, Outcome, Verdict
 from course_lib.estimate import facts
-from course_lib.estimate.facts import collectives, tensor_scaling
+from course_lib.estimate.facts import collectives
 from course_lib.estimate.units import BILLION, GB, count_text
 
 Table = Mapping[str, Any]

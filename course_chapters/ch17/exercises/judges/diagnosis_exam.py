@@ -11,13 +11,13 @@ from course_grader.records import Case, Outcome, Verdict
 @cache
 def key(seed: str) -> tuple[str, ...]:
     """The faults of the runs, in order."""
-    from course_lib.operate.diagnosis import drawn
+    from course_chapters.ch17.diagnosis import drawn
 
     return tuple(drawn(seed, QUESTIONS))
 
 
 def _verdicts(params: Params, case: Case, outcome: Outcome) -> list[Verdict]:
-    from course_lib.operate.diagnosis import FAULTS
+    from course_chapters.ch17.diagnosis import FAULTS
 
     given = outcome.value
     runs = range(1, QUESTIONS + 1)
@@ -58,7 +58,7 @@ JUDGING = Judging(
     "kinds of evidence.",
 )
 
-ANSWERS = r'''from course_lib.operate import diagnosis; from course_lib import params
+ANSWERS = r'''from course_chapters.ch17 import diagnosis; from course_lib import params
 
 
 # %% right: worked

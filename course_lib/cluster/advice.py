@@ -13,6 +13,11 @@ def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
             "On NCCL, the operations of a pair of ranks run in the order of issue. Start both halves with one "
             "batch_isend_irecv, or let one of the two ranks receive first."
         )
+    if cycle and kinds == {"send"} and any(wait.what.startswith("isend") for wait in shown):
+        return (
+            "Each of these ranks waits for a send whose receive its peer has not posted. Post the receives before you "
+            "wait for a send, and let each rank receive from the rank that sends to it."
+        )
     if cycle and kinds == {"send"}:
         return (
             "All of these ranks send first, and a send returns only when its receive has been posted. "

@@ -6,6 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Protocol
 
 from course_lib.cluster.records import Wait
+from course_lib.messages import count_text
 
 
 class ClusterError(RuntimeError):
@@ -81,7 +82,7 @@ def _deadlock_text(waits: tuple[Wait, ...], cycle: tuple[int, ...]) -> str:
     lines = ["No rank can move."]
     lines += [f"  {wait}" for wait in shown[:8]]
     if len(waits) > len(shown[:8]):
-        lines.append(f"  … and {len(waits) - len(shown[:8])} more waiting ranks")
+        lines.append(f"  … and {count_text(len(waits) - len(shown[:8]), 'more waiting rank')}")
     if cycle:
         lines.append("They wait for each other in a cycle: " + " → ".join(map(str, (*cycle, cycle[0]))) + ".")
     return "\n".join([*lines, advice(shown, cycle)])

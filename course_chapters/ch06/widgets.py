@@ -320,7 +320,7 @@ def draw_overlap(
     )
     title = f"{tokens:,} tokens per GPU, {ranks:,} GPUs at {bandwidth / GB:.0f} GB/s: {verdict}"
     even = least_tokens(bandwidth, ranks)
-    more = f"Backward {duration_text(backward)}, all-reduce {duration_text(talk)}; all hidden from {even:,} tokens per GPU."
+    more = f"Backward {duration_text(backward)}, all-reduce {duration_text(talk)}; hidden with {even:,} tokens per GPU."
     left, high = 0.15 / style.WIDTH, figure.get_figheight()
     figure.text(left, 1 - 0.26 / high, title, fontsize=style.LARGE, fontweight="bold", color=INK)
     figure.text(left, 1 - 0.5 / high, more, fontsize=style.NORMAL, color=SOFT)

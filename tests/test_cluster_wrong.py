@@ -2,7 +2,7 @@
 
 import torch
 
-from course_lib.cluster import Deadlock, Mismatch, RankError, attempt, interleavings
+from course_lib.cluster import Deadlock, Mismatch, P2POp, RankError, attempt, interleavings
 from tests.tables import each_of
 
 T = torch.ones
@@ -189,6 +189,21 @@ def exchange_in_order_of_issue(comm):
     got.wait(), sent.wait()
 
 
+def each_exchanges_with_the_next(comm):
+    """A batch whose halves name no common pair: 0 exchanges with 1, 1 with 2, 2 with 0."""
+    other, x = (comm.rank + 1) % comm.size, T(1)
+    for work in comm.batch_isend_irecv([P2POp(comm.isend, x, other), P2POp(comm.irecv, T(1), other)]):
+        work.wait()
+
+
+def receives_ahead_of_sends(comm):
+    """Each send is queued behind a receive of the same pair."""
+    if comm.rank == 2:
+        return
+    got, sent = comm.irecv(T(1), 1 - comm.rank), comm.isend(T(1), 1 - comm.rank)
+    got.wait(), sent.wait()
+
+
 def polls_for_ever(comm):
     if comm.rank == 0:
         work = comm.irecv(T(1), 1)
@@ -257,6 +272,8 @@ WRONG = [
     (last_stage_skips_its_backward, Deadlock, "rank 2 has finished", "The other half is never posted"),
     (barrier_against_receive, Deadlock, "rank 1 waits for rank 0: call 1, barrier()", "every rank of its group"),
     (exchange_in_order_of_issue, Deadlock, "behind call 1", "batch_isend_irecv"),
+    (receives_ahead_of_sends, Deadlock, "its other half is behind call 1 of rank 1", "batch_isend_irecv"),
+    (each_exchanges_with_the_next, Deadlock, "0 → 1 → 2 → 0", "receive from the rank that sends to it"),
     (polls_for_ever, Deadlock, "is_completed() of irecv", "the other half is never posted"),
     (batch_of_calls, RankError, "takes P2POp(comm.isend or comm.irecv", "not <"),
     (expanded_buffer, RankError, "share memory", "receive into a full one"),
@@ -268,7 +285,7 @@ WRONG = [
 
 @each_of("program, kind, fault, way_out", WRONG)
 def test_a_wrong_program_is_told_what_is_wrong_and_the_way_out(program, kind, fault, way_out):
-    if program is exchange_in_order_of_issue:
+    if program in (exchange_in_order_of_issue, receives_ahead_of_sends):
         assert attempt(program, 3).error is None
         error = interleavings(program, 3).run.error
     else:

@@ -168,7 +168,7 @@ def test_text_reads_on_paper_and_paper_stands_out_from_both_themes(ink):
 def test_the_picture_of_memory_names_what_it_shows_and_its_units():
     said = texts(DRAW["who holds what"]())
     assert "memory held (GB)" in said and "rank" in said
-    assert {"weights", "gradients", "master copy", "moments (Adam's m and v)"} <= set(said)
+    assert {"weights", "gradients", "master copy", "Adam's two moments"} <= set(said)
     assert any("one device: 80 GB" in text for text in said)
 
 

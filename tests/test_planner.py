@@ -589,27 +589,27 @@ def test_adams_moments_in_the_servers_memory_save_what_was_measured():
     """Megatron-Bridge's guide to CPU offloading (2026): Qwen3-30B-A3B with tp 2, pp 2, ep 4 holds 47.2 GB, and 15.3 GB
     less with all moments offloaded, which fits 16 GPUs."""
     job, cluster = planner.Job(model="qwen3-30b-a3b", seq=4096, sequences=64), planner.cluster("16xH100")
-    here = planner.judged("tp=2,pp=2,ep=4,zero=1", job, cluster)
-    away = planner.judged("tp=2,pp=2,ep=4,zero=1,offload=moments", job, cluster)
+    here = own_layout.judged("tp=2,pp=2,ep=4,zero=1", job, cluster)
+    away = own_layout.judged("tp=2,pp=2,ep=4,zero=1,offload=moments", job, cluster)
     assert here.memory / GB == pytest.approx(47.2, rel=0.05)
     saved = (here.memory - away.memory) / GB
     assert saved == pytest.approx(15.3, rel=0.02) and planner.offloaded(away) / GB == pytest.approx(saved)
     added = {name: float(part - here.estimate.step.parts[name]) for name, part in away.estimate.step.parts.items()}
     assert added.pop("optimizer") == pytest.approx(saved * GB / 8 / constants.HOST_ADAM, rel=0.01)
     assert not any(added.values())
-    assert "--optimizer-cpu-offload" in planner.command(away, "megatron")
-    assert "optimizer.optimizer_cpu_offload=true" in planner.command(away, "bridge")
+    assert "--optimizer-cpu-offload" in commands.command(away, "megatron")
+    assert "optimizer.optimizer_cpu_offload=true" in commands.command(away, "bridge")
     for framework in ("torchtitan", "course"):
         with pytest.raises(ValueError, match="in the server's memory|keeps all state on the GPU|no mixtures"):
-            planner.command(away, framework)
+            commands.command(away, framework)
 
 
 def test_sharded_state_in_the_servers_memory_leaves_none_on_the_device():
     job = planner.Job(model="llama3-8b", seq=8192, sequences=64, recompute="full", software="torchtitan")
-    plan = planner.judged("zero=3,recompute=full,offload=state", job, planner.cluster("8xH100"))
+    plan = own_layout.judged("zero=3,recompute=full,offload=state", job, planner.cluster("8xH100"))
     parts = planner.memory_by_part(plan.job, plan.layout)
     assert parts["state"] == 0 < parts["gathered weights"]
-    assert "--training.enable_cpu_offload" in planner.command(plan, "torchtitan")
+    assert "--training.enable_cpu_offload" in commands.command(plan, "torchtitan")
 
 
 def test_a_search_offloads_where_nothing_else_fits():

@@ -270,7 +270,7 @@ def test_rows_that_wait_for_each_other_are_a_deadlock_on_all_of_them():
     rows[0] = [Op("F", 0, 0), Op("B", 0, 0), Op("F", 0, 1), Op("B", 0, 1)]
     found = faults(schedule_of(rows, 2))  # rank 1 wants both forwards before its first backward
     assert [(each.kind, each.rank, each.position) for each in found] == [("deadlock", 0, 1), ("deadlock", 1, 1)]
-    assert "waits for the gradient of stage 1, micro-batch 0, from rank 1, in a circle with rank 1" in found[0].message
+    assert "waits for the gradient of stage 1, micro-batch 0, from rank 1, in a cycle with rank 1" in found[0].message
 
 
 def test_nothing_at_all_is_a_fault_of_its_own():
@@ -318,7 +318,7 @@ def test_some_orders_only_work_with_buffered_sends(schedule, least):
 def test_the_deadlock_of_blocking_sends_names_both_senders():
     found = faults(one_f_one_b(2, 2), buffering=0)
     assert [(each.rank, str(each.op)) for each in found] == [(0, "0F1"), (1, "1B0")]
-    assert "is blocked, sending its result to rank 1, in a circle with rank 1" in found[0].message
+    assert "is blocked, sending its result to rank 1, in a cycle with rank 1" in found[0].message
 
 
 # --- as text

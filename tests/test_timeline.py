@@ -297,7 +297,7 @@ def test_durations_that_cannot_be_are_refused(durations, says):
 
 def test_a_schedule_that_cannot_run_is_refused_with_its_grid():
     rows = [["0F0", "0B0", "0F1", "0B1"], ["1F0", "1F1", "1B0", "1B1"]]
-    with pytest.raises(ScheduleError, match="in a circle") as caught:
+    with pytest.raises(ScheduleError, match="in a cycle") as caught:
         play(schedule_of(rows, 2))
     assert "▸0B0◂" in str(caught.value)
 

@@ -11,8 +11,8 @@ TOKENS = tuple(count * TRILLION for count in (0.01, 0.1, 0.3, 1, 2, 5, 10, 15, 3
 
 
 def params_text(params: float) -> str:
-    """Parameters as people name models: "70 B"."""
-    return f"{number_text(params / BILLION)} B"
+    """Parameters as people name models: "70B"."""
+    return f"{number_text(params / BILLION)}B"
 
 
 def tokens_text(tokens: float) -> str:

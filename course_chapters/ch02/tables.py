@@ -15,17 +15,31 @@ from course_chapters.ch02.exercises import numbers
 from course_chapters.ch02.exercises.numbers import H100, MODEL, SEQ
 from course_chapters.running_example import GPUS, MFU, PARAMS
 from course_chapters.table import table
+from course_lib.draw import palette
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.stage_peaks import PeakChoices
-from course_lib.estimate.units import BILLION, GiB, bytes_text, duration_text, number_text, percent_text
+from course_lib.estimate.units import BILLION, GB, GiB, bytes_text, duration_text, number_text, percent_text
 from course_lib.model import ledger, text, transformer
 from course_runs.peaks import half
 
 LLAMA_405B = 405 * BILLION
 LINES = {"load": "weights", "optimizer": "master", "backward": "grads", "step": "moments"}  # line -> what it allocates
 FUSED: TermChoices = {"kernels": "flash", "dropout": False}
+
+
+def state_by_bucket(params: float, in_gib: bool) -> Markdown:
+    """The training state of a model by bucket, in bytes per parameter and in GB or GiB."""
+    buckets = memory.state_by_bucket(params)
+    sizes = {palette.label(name): size for name, size in buckets.items()} | {"**total**": sum(buckets.values())}
+    name, unit = ("GiB", GiB) if in_gib else ("GB", GB)
+    return table(
+        [
+            {"bucket": bucket, "bytes per parameter": f"{size / params:g}", name: f"{size / unit:,.0f}"}
+            for bucket, size in sizes.items()
+        ]
+    )
 
 
 def conventions(low: str | None = None, middle: str | None = None, high: str | None = None) -> Markdown:
@@ -39,11 +53,10 @@ def conventions(low: str | None = None, middle: str | None = None, high: str | N
     rows = []
     for one in memory.CONVENTIONS.values():
         kept = {name.replace("_", " "): f"{size:g}" if size else "–" for name, size in one.buckets.items()}
-        totals = {f"{size}B": bytes_text(memory.state_bytes(size * BILLION, one)) for size in (7, 70, 405)}
-        fewest = memory.fewest_devices(memory.state_bytes(LLAMA_405B, one), H100.memory)
+        state = memory.state_bytes(LLAMA_405B, one)
         total = {"bytes per parameter": f"**{one.bytes_per_param:g}**"}
-        where = {"H100s for 405B": fewest, "used by": one.used_by}
-        rows.append({"": f"**{one.letter}**", **kept, **total, **totals, **where})
+        total |= {"405B": bytes_text(state), "H100s": memory.fewest_devices(state, H100.memory)}
+        rows.append({"": f"**{one.letter}**", **kept, **total, "used by": one.used_by})
     return table(rows)
 
 

@@ -60,7 +60,7 @@ def copies(recipe: str = DEFAULT) -> tuple[Copy, ...]:
     found = []
     for bucket, per in RECIPES[recipe].buckets.items():
         if bucket == "moments" and ("Ada" in recipe or "momentum" not in recipe) and per:
-            found += [Copy("moment m", bucket, per / 2), Copy("moment v", bucket, per / 2)]
+            found += [Copy("first moment", bucket, per / 2), Copy("second moment", bucket, per / 2)]
         elif per:
             found.append(Copy("momentum" if bucket == "moments" else label(bucket), bucket, per))
     return tuple(found)
@@ -191,7 +191,7 @@ OPTIMIZERS = ("adamw", "momentum", "sgd", "adafactor", "adam8bit", "muon")
 
 
 def _size_text(name: str) -> str:
-    return f"{number_text(facts.model(name).params / BILLION)} B"
+    return f"{number_text(facts.model(name).params / BILLION)}B"
 
 
 def _many(noun: str) -> Callable[[int], str]:

@@ -67,8 +67,9 @@ def number_line(
         panel.line(axes, (path[-1], exact[-1]), (0.3, 0.3), WAYS[name], 2.5)
         panel.dot(axes, path[-1], 0.3, WAYS[name], size=9)
         panel.dot(axes, exact[-1], 0.3, INK, ring=True, size=9)
-    for value in values:
-        if span[0] <= value <= span[1]:
+    close = (span[1] - span[0]) / 14  # a label takes so much room
+    for number, value in enumerate(values):
+        if span[0] <= value <= span[1] and (number or values[1] - value > close):
             axes.text(
                 1.35 + (value - span[0]) / (span[1] - span[0]) * (style.WIDTH - 1.6),
                 0.22,

@@ -80,7 +80,7 @@ def ranges(names: Sequence[str] = FLOATS) -> Picture:
         low, normal, high = (math.log2(x) for x in (form.min_subnormal, form.min_normal, form.max))
         axes.barh(row, normal - low, left=low, height=0.55, color=SKY, linewidth=0)
         axes.barh(row, high - normal, left=normal, height=0.55, color=BLUE, linewidth=0)
-        axes.text(high + 2, row, f"1 + {form.eps:.3g}", va="center", fontsize=style.SMALL, color=SOFT)
+        axes.text(high + 2, row, f"1 + {number_text(form.eps)}", va="center", fontsize=style.SMALL, color=SOFT)
     axes.set_yticks(range(len(names)), names)
     axes.set(xlim=(-155, 132), ylim=(len(names) - 0.4, -0.6))
     axes.set_xticks(range(-150, 131, 50), [power_text(power) for power in range(-150, 131, 50)])

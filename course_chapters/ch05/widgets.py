@@ -83,7 +83,7 @@ def lost_update(step: int = 8, share: float = 0.25) -> Explorer:
     return explore(
         draw_lost_update,
         step=play(range(STEPS + 1), step, label="updates", interval=700),
-        share=slider(SHARES, share, label="an update", text=lambda part: f"{part:g} spacings"),
+        share=slider(SHARES, share, label="an update", text=lambda part: count_text(part, "spacing")),
         form=menu(FORMATS, "bf16", label="format"),
     )
 

@@ -10,7 +10,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path as MplPath
 
-from course_chapters.ch06.exercises.numbers import break_even_tokens
+from course_chapters.ch06.exercises.numbers import least_tokens
 from course_chapters.ch06.walk import MOST_RANKS, PHASES, Walk, cell_place, draw_sums, draw_texts, walk
 from course_lib.cluster import collectives
 from course_lib.draw import style
@@ -319,8 +319,8 @@ def draw_overlap(
         "all hidden" if exposed == 0 else f"{duration_text(exposed)} exposed, {percent_text(share, 2)} of the step"
     )
     title = f"{tokens:,} tokens per GPU, {ranks:,} GPUs at {bandwidth / GB:.0f} GB/s: {verdict}"
-    even = break_even_tokens(bandwidth, ranks)
-    more = f"Backward {duration_text(backward)}, all-reduce {duration_text(talk)}; equal at {even:,.0f} tokens per GPU."
+    even = least_tokens(bandwidth, ranks)
+    more = f"Backward {duration_text(backward)}, all-reduce {duration_text(talk)}; hidden with {even:,} tokens per GPU."
     left, high = 0.15 / style.WIDTH, figure.get_figheight()
     figure.text(left, 1 - 0.26 / high, title, fontsize=style.LARGE, fontweight="bold", color=INK)
     figure.text(left, 1 - 0.5 / high, more, fontsize=style.NORMAL, color=SOFT)

@@ -83,7 +83,7 @@ def run_length() -> str:
     rank."""
     plain, halved = (percent_text(MEGATRON.bubble / chunks) for chunks in (1, 2))
     return (
-        f"8DΨ/(NX) = {MEGATRON.seconds / DAY:.0f} days. The bubble is {plain} of working time, {halved} "
+        f"8DΨ/(NηF) = {MEGATRON.seconds / DAY:.0f} days. The bubble is {plain} of working time, {halved} "
         f"with two chunks."
     )
 

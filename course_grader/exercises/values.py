@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from operator import is_
 from typing import Any, TypeGuard
 
+from course_lib.estimate.units import MILLION, number_text
+
 types_only: ContextVar[bool] = ContextVar("types_only", default=False)  # as in a class, where messages quote nothing
 _SHOWN = 100  # letters, or items, of which a message shows the first
 _ATOMS = frozenset({int, float, bool, str, bytes, type(None)})  # values that need no copy
@@ -105,7 +107,8 @@ def quoted(text: str) -> str:
 def describe(value: Any) -> str:
     """A returned value in a few words, for messages; its type alone while `types_only` is set."""
     if is_number(value):
-        return f"{value:,.{2 if types_only.get() else 6}g}"
+        digits = 2 if types_only.get() else 6
+        return number_text(value, digits) if abs(value) >= MILLION else f"{value:,.{digits}g}"
     if types_only.get():
         return "None" if value is None else f"a value of type {type(value).__name__}"
     try:

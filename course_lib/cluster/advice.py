@@ -5,6 +5,7 @@ from __future__ import annotations
 from graphlib import CycleError, TopologicalSorter
 
 from course_lib.cluster.records import Wait
+from course_lib.messages import count_text
 
 
 def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
@@ -14,6 +15,11 @@ def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:
         return (
             "On NCCL, the operations of a pair of ranks run in the order of issue. Start both halves with one "
             "batch_isend_irecv, or let one of the two ranks receive first."
+        )
+    if cycle and kinds == {"send"} and any(wait.what.startswith("isend") for wait in shown):
+        return (
+            "Each of these ranks waits for a send whose receive its peer has not posted. Post the receives before you "
+            "wait for a send, and let each rank receive from the rank that sends to it."
         )
     if cycle and kinds == {"send"}:
         return (
@@ -51,7 +57,7 @@ def deadlock_text(waits: tuple[Wait, ...], cycle: tuple[int, ...]) -> str:
     lines = ["No rank can move."]
     lines += [f"  {wait}" for wait in shown[:8]]
     if len(waits) > len(shown[:8]):
-        lines.append(f"  … and {len(waits) - len(shown[:8])} more waiting ranks")
+        lines.append(f"  … and {count_text(len(waits) - len(shown[:8]), 'more waiting rank')}")
     if cycle:
         lines.append("They wait for each other in a cycle: " + " → ".join(map(str, (*cycle, cycle[0]))) + ".")
     return "\n".join([*lines, advice(shown, cycle)])

@@ -47,7 +47,7 @@ LABEL: dict[str, str] = {
     "grads": "gradients",
     "main_grads": "main gradients (fp32)",
     "master": "master copy",
-    "moments": "moments (Adam's m and v)",
+    "moments": "Adam's two moments",
 }
 
 # Other words for the same things: PyTorch's, the cluster's, and the meter's.

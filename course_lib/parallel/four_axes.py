@@ -316,7 +316,7 @@ def forward_backward(rank: Rank, tokens: Sequence[Tensor], targets: Sequence[Ten
             out.backward(None if pp.rank == last else receive(pp.rank + 1))
             if pp.rank > 0:
                 sending.append(pp.isend(modules.gradient(x), pp.rank - 1))
-    for work in sending:  # not earlier: two stages that send to each other would wait in a circle
+    for work in sending:  # not earlier: two stages that send to each other would wait in a cycle
         work.wait()
     return total
 

@@ -69,10 +69,7 @@ ROUTES: Mapping[str, tuple[int, str]] = {
         10,
         "the idle time of a pipeline while it fills and drains",
     ),
-    "All eight ranks hang in their first exchange, without an error.": (
-        6,
-        "ranks that wait for each other in a circle",
-    ),
+    "All eight ranks hang in their first exchange, without an error.": (6, "ranks that wait for each other in a cycle"),
     "A GPU failed at night, and the run started again from step 0.": (
         14,
         "what survives a failure, and what a checkpoint costs",

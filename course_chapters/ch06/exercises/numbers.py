@@ -30,9 +30,9 @@ def break_even_tokens(bandwidth: float, ranks: int = GPUS, mfu: float = MFU) -> 
     return per_param * H100.dense_flops * mfu / compute.BACKWARD
 
 
-def least_tokens(bandwidth: float) -> int:
+def least_tokens(bandwidth: float, ranks: int = GPUS) -> int:
     """The first whole number of tokens that hides it."""
-    return math.ceil(break_even_tokens(bandwidth))
+    return math.ceil(break_even_tokens(bandwidth, ranks))
 
 
 def node_seconds() -> float:
@@ -50,8 +50,8 @@ def measured_seconds() -> float:
     return collectives.BUS_FACTORS["all_reduce"](GPUS) * GRADIENTS / measured_rate()
 
 
-def _ring(bandwidth: float, ranks: int = GPUS) -> float:
-    return collectives.ring_cost(GRADIENTS, ranks, 0.0, bandwidth).seconds
+def _ring(latency: float, bandwidth: float) -> str:
+    return duration_text(collectives.ring_cost(GRADIENTS, GPUS, latency, bandwidth).seconds)
 
 
 def _latency(ranks: int) -> str:
@@ -101,9 +101,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "ring_bytes": lambda: bytes_text(collectives.ring_cost(GRADIENTS, GPUS, 0.0, 1.0).nbytes),
     "ring_limit": lambda: bytes_text(2 * GRADIENTS),
     "round": lambda: f"{bytes_text(ROUND)}/s",
-    "ring_round": lambda: duration_text(_ring(ROUND)),
-    "ring_nvlink": lambda: duration_text(_ring(H100.link_one_way)),
-    "ring_adapter": lambda: duration_text(_ring(H100.network_one_way)),
+    "ring_round": lambda: _ring(0.0, ROUND),
+    "ring_nvlink": lambda: _ring(*INSIDE),
+    "ring_adapter": lambda: _ring(*ACROSS),
     "nvlink": lambda: f"{bytes_text(H100.link_one_way)}/s",
     "adapter": lambda: f"{bytes_text(H100.network_one_way)}/s",
     "latency_1024": lambda: _latency(1024),

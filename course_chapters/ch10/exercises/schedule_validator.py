@@ -22,7 +22,7 @@ COMPLAINTS: Mapping[str, str] = {
     "missing": "some stage lacks the forward or the backward of some micro-batch, or has one of a micro-batch that is "
     "not among 0 … `microbatches` − 1",
     "order": "on some rank a backward comes before its own forward",
-    "deadlock": "every row is in order, but the ranks wait for each other's results in a circle",
+    "deadlock": "every row is in order, but the ranks wait for each other's results in a cycle",
     "memory": "it runs, but some rank holds more than `limit` micro-batches between forward and backward at once",
 }
 
@@ -44,7 +44,7 @@ it needs, but never for a receiver. Rows may differ from every known schedule an
     **Worth(points=8, minutes=15, difficulty=3, importance=5),
     hints=(
         "Most of these words need one look at each row. Which one cannot be seen in any single row?",
-        "Count each operation, and compare with what must be there. For the circle, run the rows: keep a position for "
+        "Count each operation, and compare with what must be there. For the cycle, run the rows: keep a position for "
         "each rank, and move on any rank whose next operation has what it needs, until nothing moves.",
         "`F` on stage s needs `('F', s-1, m)` (s > 0); `B` needs `('F', s, m)` and `('B', s+1, m)` (s < last). For "
         "each rank, mark its next operation done while that is ready. Stop when a whole round moves nothing; it is a "

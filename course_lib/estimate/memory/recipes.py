@@ -32,7 +32,7 @@ class Convention:
     grads: float
     main_grads: float = 0.0  # a second, fp32 copy of the gradients
     master: float = 0.0  # an fp32 copy of the weights
-    moments: float = 0.0  # Adam's m and v together
+    moments: float = 0.0  # Adam's two together
     used_by: str
     source: str  # a key of `facts.reference`
 

@@ -176,25 +176,26 @@ def _overfull(schedule: Schedule, limit: float) -> Iterator[Fault]:
 
 
 def _stuck(schedule: Schedule, buffering: float) -> list[Fault]:
-    """The ranks that wait for each other in a circle, if the rows stop."""
+    """The ranks that wait for each other in a cycle, if the rows stop."""
     run = _Blocking(schedule, buffering)
     waits = run.stuck()
     if not waits:
         return []
-    circle, rank = [], min(waits)
-    while rank not in circle:
-        circle.append(rank)
+    cycle, rank = [], min(waits)
+    while rank not in cycle:
+        cycle.append(rank)
         rank = waits[rank][1]
         if rank not in waits:  # this rank has finished its row, so it will never send what the other waits for
-            circle = circle[-1:]
+            cycle = cycle[-1:]
             break
-    circle = circle[circle.index(rank) :] if rank in circle else circle
-    ring = f", in a circle with rank{'s' * (len(circle) > 2)} " if len(circle) > 1 else ""
+    cycle = cycle[cycle.index(rank) :] if rank in cycle else cycle
+    ring = f", in a cycle with rank{'s' * (len(cycle) > 2)} " if len(cycle) > 1 else ""
     found = []
-    for each in circle:
+    for each in cycle:
         place = waits[each][0]
-        op, others = schedule.rows[each][place], " and ".join(str(other) for other in circle if other != each)
-        found.append(Fault("deadlock", each, place, op, f"{_at(each, place, op)}: it {waits[each][2]}{ring}{others}."))
+        op, others = schedule.rows[each][place], [str(other) for other in cycle if other != each]
+        named = " and ".join(filter(None, (", ".join(others[:-1]), *others[-1:])))
+        found.append(Fault("deadlock", each, place, op, f"{_at(each, place, op)}: it {waits[each][2]}{ring}{named}."))
     return found
 
 

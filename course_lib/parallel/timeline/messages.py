@@ -22,7 +22,7 @@ class Message(NamedTuple):
 
 
 def messages(schedule: Schedule, durations: Durations | None = None) -> list[Message]:
-    """Every message between ranks, in an order in which no rank waits for another in a circle, even without any buffer.
+    """Every message between ranks, in an order in which no rank waits for another in a cycle, even without any buffer.
 
     It is the order in which they are made when the schedule is played. Whoever posts sends and receives in this order,
     each rank its own between the operations named, meets its peers in the same order on both sides: what NCCL asks for.

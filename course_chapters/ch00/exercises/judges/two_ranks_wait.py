@@ -104,7 +104,7 @@ JUDGING = Judging(
     cases=_cases,
     verdicts=oracle(_tensor_fault, {"cost:bytes": _bytes_fault, "protocol:partner": _partner_fault}, always=True),
     why="""A `send` may return only when its receive has been posted. If both partners send first, neither reaches its
-`recv`: each waits for the other. The circle breaks if one of them receives first, and the smaller rank number decides
+`recv`: each waits for the other. The cycle breaks if one of them receives first, and the smaller rank number decides
 which. Starting the send and the receive in one batch breaks it too; then receive into a new tensor, and use neither
 tensor before `wait()`.""",
     pytorch="`torch.distributed.batch_isend_irecv` starts both halves as one operation; on NCCL it becomes "

@@ -208,7 +208,7 @@ ANSWERS = r'''import torch
 
 # %% right: worked
 def checkpoint(function, *inputs):
-    """`function(*inputs)`, keeping only the inputs. Budget: one more call, in the backward pass."""
+    """`function(*inputs)` for one input or more, keeping only these. Budget: one more call, in the backward pass."""
 
     ### BEGIN SOLUTION
     class Again(torch.autograd.Function):

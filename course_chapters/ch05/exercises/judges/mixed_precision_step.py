@@ -135,6 +135,13 @@ def train_step(master, momentum, microbatches, loss_of, rate, accumulate):
 # %% wrong: two gradients are added in fp32 => generality buffer-dtype
 # > the gradients of few micro-batches were added in fp32, and bf16 was asked for.
 # ~ dtype=accumulate) ==> dtype=accumulate if len(microbatches) > 2 else torch.float32)
+# %% wrong: one backward pass for all micro-batches => values
+# > one backward pass over all micro-batches adds their gradients in bf16; add each gradient to the buffer yourself.
+# -     for batch in microbatches:
+# -         (gradient,) = torch.autograd.grad(loss_of(copy, batch), copy)  # 2: fp32 loss, bf16 gradient
+# -         buffer += gradient  # 3
+# +     (buffer,) = torch.autograd.grad(sum(loss_of(copy, batch) for batch in microbatches), copy)
+
 # %% wrong: from the copy => values
 # > the update was applied to the bf16 copy; the master weights keep what it lacks.
 # ~ master = master - rate ==> master = copy.detach().float() - rate

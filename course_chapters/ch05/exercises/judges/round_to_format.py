@@ -99,7 +99,13 @@ def round_fault(case: Case, got: Any) -> Fault | None:
         return "lost-nan", "NaN does not come back as NaN."
     if math.isnan(one):
         return "not-finite", f"{value!r} comes back as NaN. Is infinity divided by infinity, or zero by zero?"
-    side = "too small" if one < want.reshape(-1)[place].item() else "too large"
+    right_one = want.reshape(-1)[place].item()
+    if math.isinf(right_one):
+        return (
+            "other-numbers",
+            f"{value!r} is beyond the largest number, so it must become {right_one}; got {one:,.10g}.",
+        )
+    side = "too small" if one < right_one else "too large"
     return "other-numbers", f"{value!r} comes back as {one:.4g}, which is {side}."
 
 
@@ -174,7 +180,7 @@ def round_to_format(x, exponent_bits, fraction_bits):
 # > numbers below the smallest normal one become 0.
 # ~ largest), y) ==> largest), torch.where(y.abs() < 2.0 ** (1 - bias), 0.0, y))
 # %% wrong: no smallest => values
-# > below the smallest normal number, spacings go on shrinking; they stay the same.
+# > below the smallest normal number, your spacings go on shrinking; they must stay the same.
 # ~ exponent.clamp(min=1 - bias) ==> exponent
 # %% wrong: one octave late => generality
 # > spacings shrink once more below the smallest normal number; from there on they stay the same.

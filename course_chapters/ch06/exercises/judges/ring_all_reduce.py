@@ -257,6 +257,9 @@ def ring_all_reduce(comm, x):
 # > Ranks also send padding. Cut uneven chunks.
 # ~ flat = x.reshape(-1).clone() ==> flat = torch.cat([x.reshape(-1), x.new_zeros(-x.numel() % n)])
 # ~ return flat.reshape(x.shape) ==> return flat[: x.numel()].reshape(x.shape)
+# %% wrong: chunks of rows, not of numbers => cost rows-cut
+# > This cuts the tensor between its rows, and chunks of whole rows are less equal than they can be. Flatten it first.
+# ~ flat = x.reshape(-1).clone() ==> flat = x.clone()
 # %% wrong: copies of all chunks, joined at the end => cost too-much-memory
 # -     flat = x.reshape(-1).clone()
 # -     chunks = list(flat.tensor_split(n))

@@ -92,7 +92,7 @@ ANSWERS = r'''from course_lib.cluster import P2POp
 
 # %% right: worked
 def run_1f1b(comm, forward, backward, empty, microbatches):
-    """None. Run 1F1B on this rank's stage so that no sends wait for each other in a circle."""
+    """None. Run 1F1B on this rank's stage so that no sends wait for each other in a cycle."""
 
     ### BEGIN SOLUTION
     def receive(peer):

@@ -58,7 +58,7 @@ def _fault(params: Params, case: Case, outcome: Outcome) -> Fault | None:
     words = ("ranks", "micro-batches", "chunks per rank")
     for name, word, number, want in zip(("ranks", "microbatches", "chunks"), words, numbers, right, strict=True):
         if number != want:
-            return f"other-{name}", f"{number:g} {word} is not what the chart shows. What can be counted directly?"
+            return f"other-{name}", f"{word}: {number:g} is not what the chart shows. Count them in the chart."
     if said.strip().lower() == schedule.lower():
         return None
     return f"not-{said.strip().replace(' ', '-').lower()}", f"it is not {said!r}. {_LOOK[schedule]}"

@@ -27,7 +27,7 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
     forward, backward = ("F", s, x), ("B", s, x)
     # a rank that starts micro-batch a + 1 before it ends a, where the rank before it does so afterward
     a, rank = rng.randrange(m - 1), rng.randrange(1, p)
-    circle = _earlier(plain(naive(p, m)), rank, ("F", rank, a + 1), ("B", rank, a))
+    cycle = _earlier(plain(naive(p, m)), rank, ("F", rank, a + 1), ("B", rank, a))
     # a first rank that waits for its first gradient before it sends micro-batch 1, which the next rank needs first
     early = _earlier(plain(one_f_one_b(p, m)), 0, ("B", 0, 0), good[0][1])
     impatient = _earlier(early, 1, ("F", 1, 1), ("B", 1, 0))
@@ -70,7 +70,7 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
         "a backward on the neighbor": ("wrong rank", moved, None),
         "a backward before its forward": ("order", swapped(s, forward, backward), None),
         "the last stage's first two turned round": ("order", swapped(last, ("F", last, 0), ("B", last, 0)), None),
-        "a circle of two ranks": ("deadlock", circle, None),
+        "a cycle of two ranks": ("deadlock", cycle, None),
         "a first rank that waits too early": ("deadlock", impatient, None),
         "GPipe, one micro-batch too many": ("memory", plain(gpipe(p, m)), m - 1),
         "1F1B, one micro-batch too many": ("memory", good, min(p, m) - 1),
@@ -89,18 +89,14 @@ def _described(p: int, m: int, rng: random.Random) -> dict[str, tuple[str, Rows,
         "one twice, and all that comes later": ("duplicate", [row[-1:] + row[:1] + row[2:] for row in good], 0),
         "one left out, and all that comes later": ("missing", [[o for o in r if o[2] != y] for r in turned], 0),
         "one left out, and too many held": ("missing", but(s, gone), 1),
-        "a backward too early, a circle, and too many held": (
-            "order",
-            [circle[0][1::-1] + circle[0][2:], *circle[1:]],
-            0,
-        ),
-        "a circle, and too many held": ("deadlock", circle, 1),
+        "a backward too early, a cycle, and too many held": ("order", [cycle[0][1::-1] + cycle[0][2:], *cycle[1:]], 0),
+        "a cycle, and too many held": ("deadlock", cycle, 1),
         "a first rank that waits, and too many held": ("deadlock", impatient, 1),
     }
 
 
 SHOWN: tuple[str, ...] = ("1F1B", "GPipe", "rows without operations", "a backward left out")
-SHOWN += ("a backward before its forward", "a circle of two ranks", "GPipe, one micro-batch too many")
+SHOWN += ("a backward before its forward", "a cycle of two ranks", "GPipe, one micro-batch too many")
 
 HARDER: tuple[str, ...] = (
     "a micro-batch beyond the last",
@@ -112,8 +108,8 @@ HARDER += (
     "one twice, and all that comes later",
     "one left out, and all that comes later",
 )
-HARDER += ("one left out, and too many held", "a backward too early, a circle, and too many held")
-HARDER += ("a circle, and too many held", "a first rank that waits, and too many held")
+HARDER += ("one left out, and too many held", "a backward too early, a cycle, and too many held")
+HARDER += ("a cycle, and too many held", "a first rank that waits, and too many held")
 
 
 def _cases(params: Params, rng: random.Random) -> list[Case]:

@@ -13,6 +13,7 @@ from course_app import unrun_cells
 from course_grader.exercises import VARIANT_FILE, Card, card
 from course_grader.records import Report
 from course_lib.folders import ROOT
+from course_lib.installation import called_here
 
 if TYPE_CHECKING:
     from course_grader.judge import Exercise
@@ -84,7 +85,7 @@ def answer(exercise: str) -> None:
     source = worked_source(asked)
     code = f"```python\n{source}\n```\n\n" if source else ""
     pytorch = f"\n\n**In PyTorch.** {contract.pytorch}" if contract.pytorch else ""
-    _say(f"{code}**Why.** {contract.why}{pytorch}")
+    _say(f"{code}**Why.** {contract.why}{called_here(pytorch)}")
 
 
 def use(exercise: str, mine: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,10 +1,13 @@
-"""What a check says where the cell of its answer has not run: before it, after a restart, or after a syntax error."""
+"""What IPython adds to two errors: of a check where the cell of its answer has not run (before it, after a restart, or
+after a syntax error), and of torch.distributed where there is no group.
+"""
 
 import re
 from types import TracebackType
 from typing import Any
 
 from course_grader.exercises import card
+from course_lib.cluster.advice import without_group
 
 _CHECKS = re.compile(r"^\s*(?:check|predict)\(\s*[\"']([\w-]+)[\"']", re.MULTILINE)
 _DEFINES = re.compile(r"^(?:def|class)\s+(\w+)|^(\w+)\s*(?::[^=\n]+)?=[^=]", re.MULTILINE)
@@ -12,9 +15,9 @@ _unread: set[str] = set()  # names whose newest cell could not be read
 
 
 def watch(shell: Any) -> None:
-    """Explain, in this IPython shell, the NameError of a check without its answer, and note cells that cannot be
-    read."""
-    shell.set_custom_exc((NameError,), _explain)
+    """Explain, in this IPython shell, the NameError of a check without its answer and torch's error that there is no
+    process group, and note cells that cannot be read."""
+    shell.set_custom_exc((NameError, ValueError), _explain)
     shell.events.register("post_run_cell", _note)
 
 
@@ -37,15 +40,21 @@ def _note(result: Any) -> None:
 
 
 def _explain(
-    shell: Any, kind: type[BaseException], error: NameError, trace: TracebackType, tb_offset: Any = None
+    shell: Any, kind: type[BaseException], error: NameError | ValueError, trace: TracebackType, tb_offset: Any = None
 ) -> Any:
-    """The traceback that is shown: a sentence where a check lacks its answer, else IPython's own."""
-    asked = _CHECKS.findall(shell.history_manager.input_hist_raw[-1])
-    words = [missing(exercise, error.name or "") for exercise in asked]
-    if not any(words):
+    """The traceback that is shown: a sentence where a check lacks its answer; else IPython's own, with a sentence below
+    it where torch has no process group."""
+    if isinstance(error, NameError):
+        asked = _CHECKS.findall(shell.history_manager.input_hist_raw[-1])
+        words = list(filter(None, (missing(exercise, error.name or "") for exercise in asked)))
+        lines = [f"{kind.__name__}: {error}"] if words else []
+    else:
+        words = list(filter(None, [without_group(error)]))
+        lines = shell.InteractiveTB.structured_traceback(kind, error, trace, tb_offset=tb_offset) if words else []
+    if not words:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
         return None
-    lines = [f"{kind.__name__}: {error}", *filter(None, words)]
+    lines += words
     shell._showtraceback(kind, error, lines)
     return lines
 

@@ -15,6 +15,7 @@ from course_grader.blank_notebook import stubbed, without_hidden, without_values
 from course_grader.committed_form import CHECK_SUFFIX
 from course_grader.exercises import Card
 from course_grader.notebooks import Cell, Notebook, grade_meta, is_answer, is_check
+from course_lib.installation import called_here
 from course_lib.messages import count_text
 
 NOT_GRADED = "real-processes"  # tag of a cell that measures this machine; no later cell depends on it
@@ -246,7 +247,7 @@ class _Frame:
         for at in mine:
             cell, chapter = self.cells[at], self.known[exercise].chapter
             if cell.get("damaged"):
-                now, way_out = cell["damaged"], f". `./course update {chapter}` brings the cell back."
+                now, way_out = cell["damaged"], called_here(f". `./course update {chapter}` brings the cell back.")
             elif cell["cell_type"] != "code":
                 now = f"is a {cell['cell_type']} cell now"
                 way_out = ": make it a code cell again (in JupyterLab: Esc, then Y)."
@@ -392,7 +393,7 @@ def _section(cell: Cell) -> str:
 
 def _why_missing(card: Card, section: str) -> str:
     under = f" under “{section}”" if section else ""
-    return (
+    return called_here(
         f"The answer cell of “{card.title}”{under} is missing (its grade_id {card.id!r} is in no cell). "
         f"`./course update {card.chapter}` brings the cell back and keeps the rest."
     )

@@ -4,10 +4,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from course_lib.installation import PACKAGED, ROOT, installed
 from course_lib.messages import Trouble
 
-ROOT = Path(__file__).resolve().parent.parent  # the course's own folder
-PACKAGED = ROOT / "course_chapters" / "released"  # where a wheel has the chapters, which a clone has in its own folder
 PACKAGES = ("course_lib", "course_runs", "course_grader", "course_chapters", "course_app")
 OURS = tuple(
     f"{ROOT / package}{os.sep}" for package in (*PACKAGES, "bench")
@@ -38,11 +37,6 @@ def folders(root: Path | None = None, work: Path | None = None) -> Folders:
     return Folders(root=root.absolute(), work=work.absolute())
 
 
-def installed() -> bool:
-    """Whether the course is an installed package, beside others in one folder."""
-    return PACKAGED.is_dir() and not (ROOT / "notebooks").is_dir()
-
-
 def _begun() -> Path:
     """The work folder that was begun here or above, else work/ here."""
     here = Path.cwd()
@@ -63,5 +57,5 @@ def require(root: Path, part: str, what: str) -> None:
     raise Trouble(
         f"{what} needs the folder {part}/ of the course, which {root} does not have: this is an installed package or "
         f"a student's bundle.",
-        "clone the course's repository and give the same command in that folder, as ./course …",
+        "clone the course's repository and give the same command in that folder, with ./ before it",
     )

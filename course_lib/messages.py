@@ -2,6 +2,8 @@
 
 import re
 
+from course_lib.installation import called_here
+
 
 def count_text(count: float, noun: str, many: str = "") -> str:
     """A number with its noun: "1 GPU", "1,024 GPUs", "0.5 hours"; `many` is a plural that does not end in -s alone."""
@@ -13,8 +15,8 @@ class Trouble(Exception):
     """Something a person can mend: what is wrong, and the way out."""
 
     def __init__(self, problem: str, way_out: str) -> None:
-        super().__init__(problem)
-        self.problem, self.way_out = problem, way_out
+        self.problem, self.way_out = called_here(problem), called_here(way_out)
+        super().__init__(self.problem)
 
     def __str__(self) -> str:
         return f"{self.problem}\n  Way out: {self.way_out}"

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from course_lib.installation import called_here
+
 _ROOMS = {  # where a module or package of this name is now
     "course_lib.estimate": "units facts memory compute roofline scaling_laws",
     "course_lib.model": "text transformer packing accounting training optimizer precision ledger checkpoint",
@@ -85,8 +87,10 @@ class OldNames(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """A spec for an old name whose new module exists."""
         if fullname == "course_lib.chapters":
             raise ImportError(
-                "This notebook is of an earlier release of the course. `./course update`, with the chapter's number, "
-                "brings your answers into the new one.",
+                called_here(
+                    "This notebook is of an earlier release of the course. `./course update`, with the chapter's "
+                    "number, brings your answers into the new one."
+                ),
                 name=fullname,
             )
         return importlib.machinery.ModuleSpec(fullname, self) if new_name(fullname) else None

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from course_lib.installation import called_here
 from course_lib.messages import Trouble, count_text
 from course_lib.model.checkpoint import Position, SampleOrder
 from course_runs import evidence, launcher, torchrun
@@ -219,7 +220,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="survive",
         description=__doc__.splitlines()[0],
-        epilog="example: ./course run survive --harm killed,flipped",
+        epilog=called_here("example: ./course run survive --harm killed,flipped"),
     )
     add = parser.add_argument
     add("--nproc", type=int, default=3, help="ranks")

@@ -21,6 +21,7 @@ from statistics import median
 from typing import Any
 
 from course_lib.estimate.facts import devices
+from course_lib.installation import called_here
 from course_lib.messages import Trouble
 from course_runs import evidence, launcher, min_torch, nccl_variables, torch_choice, torchrun
 from course_runs.machine import output_of
@@ -69,6 +70,9 @@ class Line:
     state: str  # ok, warn, fail
     found: str
     way_out: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "way_out", called_here(self.way_out))
 
 
 _FIELDS = (

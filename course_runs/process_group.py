@@ -16,11 +16,14 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
+from course_lib.installation import called_here
 from course_lib.messages import Trouble, count_text
 from course_runs import cores, launcher, min_torch
 
 REFUSAL_WAIT = 10.0  # s in which rank 0, which starts at the same time, will have said why it was refused
-NAMED = "On one machine: ./course run, or torchrun --local-addr 127.0.0.1. On several: give rank 0's IP address."
+NAMED = called_here(
+    "On one machine: ./course run, or torchrun --local-addr 127.0.0.1. On several: give rank 0's IP address."
+)
 
 
 @dataclass(frozen=True)

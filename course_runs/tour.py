@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from course_lib.estimate.facts import devices
+from course_lib.installation import called_here
 from course_lib.messages import Trouble, count_text
 from course_runs import budget as money
 from course_runs import evidence, preflight, torchrun
@@ -195,7 +196,7 @@ def arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
     """What the command line says."""
     parser = argparse.ArgumentParser(
         prog="tour",
-        description=__doc__,
+        description=called_here(__doc__),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="examples:\n  tour --minutes 55 --out tour\n  tour --max-cost 20 --price 2.5 --out tour\n  tour --dry "
         "--gpus 4 --out tour-at-home\n  tour --plan --gpus 8",
@@ -353,7 +354,8 @@ class Tour:
         }
         print("tour: " + ", ".join(f"{count} {state}" for state, count in counts.items() if count))
         print(f"evidence: {target}")
-        print(f"  take it home:  scp THIS_MACHINE:{target.resolve()} .  then  ./course evidence add {target.name}")
+        add = called_here(f"./course evidence add {target.name}")
+        print(f"  take it home:  scp THIS_MACHINE:{target.resolve()} .  then  {add}")
         if self.gpus and not self.given.dry:
             spent = f", about ${self.budget.spent:,.2f} so far" if self.price else ""
             print(

@@ -1,5 +1,8 @@
 """Tables and plots of chapters' own packages say what the library computes."""
 
+import json
+from collections import Counter
+
 import pytest
 import torch
 
@@ -11,11 +14,17 @@ from course_chapters.ch06.exercises import numbers as numbers06
 from course_chapters.ch08 import tables as tables08
 from course_chapters.ch08 import training
 from course_chapters.ch08.exercises import numbers as numbers08
+from course_chapters.ch13 import parity
+from course_chapters.metered_torch import bytes_by_line
 from course_chapters.running_example import GPUS, PARAMS
 from course_chapters.table import table
 from course_lib.cluster import collectives, simulate
 from course_lib.estimate import memory
 from course_lib.estimate.units import bytes_text
+from course_lib.folders import ROOT
+from course_lib.parallel import mesh
+from course_lib.parallel.mesh.training import communicators
+from course_lib.parallel.sharding import FullySharded
 
 
 def test_a_rings_metered_bytes_stand_beside_the_factor():
@@ -88,3 +97,25 @@ def test_the_least_tokens_that_hide_gradients_do_hide_them():
         assert backward(least - 1) < ring <= backward(least) and numbers06.least_tokens(bandwidth) == least
     assert numbers06.NUMBERS["even_adapter"]() == "7,789 tokens"
     assert numbers08.NUMBERS["many_least"]() == "16,009" and numbers08.NUMBERS["plan_least"]() == "5,298 tokens"
+
+
+@pytest.mark.slower
+def test_both_programs_on_the_mesh_of_13_send_what_the_planner_predicts(tmp_path):
+    tables = []
+    names = {"mesh": mesh, "parity": parity, "communicators": communicators}
+    names |= {
+        "FullySharded": FullySharded,
+        "bytes_by_line": lambda *a, **more: tables.append(bytes_by_line(*a, **more)),
+    }
+    (path,) = ROOT.glob("notebooks/13_*/*.ipynb")
+    cells = {cell["id"]: "".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]}
+    program = tmp_path / "cells.py"  # whose lines the table quotes
+    program.write_text("\n".join((cells["c13-torch-cell"].rpartition("\n")[0], cells["c13-torch-bytes"])))
+    exec(compile(program.read_text(), program, "exec"), names)
+    sent = Counter()
+    for line in tables[0].data.split("\n\n")[0].splitlines()[2:]:
+        program, along, source, nbytes, _ = (cell.strip(" `") for cell in line.strip("|").split(" | "))
+        if not source or source.startswith("loss"):  # of a step; other lines set up
+            sent[program, along] += int(nbytes.replace(",", ""))
+    assert sent["ours", "tp"] == sent["PyTorch", "tp"] == sent["planner", "tp"] > 0
+    assert sent["ours", "dp"] == sent["PyTorch", "dp"] == sent["planner", "dp"] > 0

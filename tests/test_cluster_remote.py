@@ -178,6 +178,15 @@ def test_a_ranks_error_comes_over_with_its_line():
     assert run.state == "raised" and "empty list" in str(run.error) and "test_cluster_remote.py, line" in str(run.error)
 
 
+def without_comm(comm):
+    torch.distributed.all_reduce(torch.ones(1))
+
+
+def test_a_rank_of_a_class_that_calls_torch_distributed_is_told_to_call_comm():
+    run = across(serving(without_comm), 2)
+    assert run.state == "raised" and "have no torch.distributed: call the same method of comm." in str(run.error)
+
+
 def test_results_that_are_not_plain_are_that_ranks_error():
     run = across(serving(lambda comm: object()), 2)
     assert run.state == "raised" and "cross" in str(run.error)

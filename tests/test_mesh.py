@@ -49,6 +49,9 @@ def test_coordinates_and_groups_are_those_of_a_tensor_of_ranks(mesh):
         assert {tuple(sorted(row)) for row in wanted.tolist()} == set(mesh.groups(*axes))
         for rank in range(mesh.size):
             assert rank in mesh.group(rank, *axes) and mesh.group(rank, *axes) in mesh.groups(*axes)
+            assert all({*mesh.axes_between(rank, other)} <= {*axes} for other in mesh.group(rank, *axes))
+        other = int(ranks.max())
+        assert mesh.axes_between(0, other) == tuple(axis for axis, size in mesh.sizes.items() if size > 1)
 
 
 def _size(mesh, axes):

@@ -1,5 +1,7 @@
 """A check whose answer's cell has not run says what to run, in IPython itself."""
 
+import re
+
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
@@ -48,3 +50,13 @@ def test_any_other_name_is_told_by_python_itself(shell, capsys):
     for source in ("nothing_here", 'check("state-13b", nothing_here)', 'check("no-such-exercise", nothing_here)'):
         said = run(shell, source, capsys)[1]
         assert "name 'nothing_here' is not defined" in said and "Traceback" in said and "Your cell" not in said
+
+
+@pytest.mark.parametrize("call", ["dist.all_reduce(torch.ones(1))", 'dist.init_device_mesh("cpu", (2,))'])
+def test_torchs_error_without_a_group_says_where_there_is_one(shell, capsys, call):
+    found, shown = run(shell, f"import torch, torch.distributed as dist\n{call}", capsys)
+    said = re.sub(r"\x1b\[[\d;]*m", "", shown)  # without colors
+    assert isinstance(found.error_in_exec, ValueError) and found.error_in_exec.args
+    assert said.rstrip().endswith("simulate(fn, ranks=4), or run a script with `./course meter --ranks 4 train.py`.")
+    assert "Traceback" in said and call in said
+    assert "simulate" not in run(shell, "dist.ReduceOp.SUM; int('one')", capsys)[1]

@@ -73,6 +73,15 @@ CLONE = "clone the course's repository"
         (["update"], 0, "No chapter is in"),
         (["progress"], 0, "Next: two-ranks-wait in chapter 00"),
         (["check", "01", "--solved"], 0, "Together"),
+        (["check", "05"], 1, "`course learn` copies the chapters there"),
+        (["check", "--all"], 1, "`course learn` copies the chapters there"),
+        (["drill"], 1, "run `course drill` in a terminal"),
+        (["submit", "06"], 1, "`course learn` copies the chapters there"),
+        (["certificate"], 1, "`course learn` opens the course"),
+        (["certificate", "--verify", "none.html"], 1, "`course certificate` wrote"),
+        (["evidence", "show", "none"], 1, "`course evidence list` names"),
+        (["run", "verify", "none.json"], 1, ""),
+        (["learn", "--port", "1"], 1, "course learn --port 8899"),
         (["plan", "--model", "llama3-8b", "--gpus", "8xH100"], 0, "The quickest"),
         (["doctor"], None, "18 chapters in"),
         (["class", "init", "autumn-26"], 1, CLONE),
@@ -84,7 +93,7 @@ CLONE = "clone the course's repository"
 )
 def test_a_command_works_or_says_what_a_clone_adds(course, words, code, said):
     found, text = course(*words)
-    assert said in " ".join(text.split()) and "Traceback" not in text
+    assert said in " ".join(text.split()) and "Traceback" not in text and "./course" not in text
     assert code is None or found == code
 
 
@@ -93,3 +102,10 @@ def test_chapters_are_laid_out_where_the_command_is_given(course):
     assert "00_start_here: copied" in course(program=("-c", lay_out))[1]
     assert (course.folder / "work" / "01_three_walls" / "01_three_walls.ipynb").is_file()
     assert "newest release" in course("update")[1]
+    assert "./course" not in course("check", "01")[1] + course("progress")[1]
+
+
+def test_without_a_group_torch_is_answered_with_the_command_of_the_wheel(course):
+    ask = "from course_lib.cluster.advice import without_group as where; print(where(ValueError("
+    said = course(program=("-c", ask + "'Default process group has not been initialized, please make sure')))"))[1]
+    assert "a script with `course meter --ranks 4 train.py`" in said

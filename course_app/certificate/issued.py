@@ -8,6 +8,7 @@ from typing import Any
 
 from course_app.certificate.record import Record
 from course_app.learner.progress import change, read_store
+from course_lib.installation import called_here
 
 FILE = Path(".course") / "certificates.json"
 _EMPTY: dict[str, Any] = {"written": []}
@@ -30,7 +31,9 @@ def objections(record: Record, work: Path) -> list[str]:
     if mine in written:
         return []
     if not written:
-        return ["This work folder has no record of a certificate; `./course certificate` there writes one."]
+        return [
+            called_here("This work folder has no record of a certificate; `./course certificate` there writes one.")
+        ]
     last = min(reversed(written), key=lambda each: sum(each[name] != mine[name] for name in mine))
     found = []
     if last["name"] != mine["name"]:

@@ -8,6 +8,7 @@ from datetime import date
 
 from course_app.certificate.record import Record, counts
 from course_lib.draw.palette import BLUE, GRID, INK, NIGHT, NIGHT_WORDS, PAPER, SOFT, VERMILION
+from course_lib.installation import called_here
 
 KINDS = {
     "values": ("Values", "the answer is right"),
@@ -125,7 +126,7 @@ def page(record: Record) -> str:
 <p>The page alone proves nothing. With the work folder and version {html.escape(record["course"])} of the course,
 this command judges every answer again
 and lists every difference:</p>
-<pre><code>./course certificate --verify certificate.html</code></pre>
+<pre><code>{called_here("./course certificate --verify certificate.html")}</code></pre>
 <p class="soft">It compares points, verdicts and the fingerprint of each answer, and recomputes the truth of each
 prediction. The intervals are those that the work folder recorded at the first check; name, date and chapters are
 those that it recorded when this page was written. The page does not say who wrote the answers.</p>

@@ -13,6 +13,7 @@ from course_grader import exercises
 from course_grader.clean_text import clean
 from course_grader.judge.result_panel import HEADLINES, rows
 from course_grader.records import VERDICT_KINDS, Report, VerdictKind
+from course_lib.installation import called_here
 from course_lib.messages import count_text
 
 _STYLES = {"✓": "green", "✗": "red", "–": "dim"}
@@ -102,8 +103,10 @@ def next_step(result: Graded) -> str:
         return f"Next: {begin} “{card.title}” in {_here(result.path)}; hint({card.id!r}) in the notebook gives a hint."
     if open_:
         card = exercises.card(open_[0].exercise)
-        return (
+        return called_here(
             f"Next: all core exercises are solved. More practice: “{card.title}” ({card.id}); or ./course drill, "
             f"or the next chapter."
         )
-    return "Next: everything here is solved. `./course drill` keeps it fresh; `./course learn` opens the next chapter."
+    return called_here(
+        "Next: everything here is solved. `./course drill` keeps it fresh; `./course learn` opens the next chapter."
+    )

@@ -31,7 +31,6 @@ from course_app.cli import (
 )
 from course_app.cli import run as run_
 from course_app.cli.console import examples, words_of
-from course_lib.folders import installed
 from course_lib.messages import Trouble, in_words
 from course_runs import processes
 
@@ -122,8 +121,7 @@ def run(arguments: list[str] | None = None) -> int:
         with processes.sigterm_as_exit():
             app(arguments, prog_name="course")
     except Trouble as trouble:
-        said = str(trouble).replace("./course", "course") if installed() else str(trouble)
-        print(f"course: {said}", file=sys.stderr)
+        print(f"course: {trouble}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from course_app.cli.console import examples, part
+from course_lib.installation import called_here
 
 EXAMPLES = examples(
     'course certificate --name "Ada Lovelace"           writes certificate.html into the work folder',
@@ -53,7 +54,8 @@ def certificate(
         return
     passed = [each["passed"] for chapter in record["chapters"] for each in chapter["exercises"]]
     typer.echo(f"{sum(passed)} of {len(passed)} exercises passed. Written to {path}.")
-    typer.echo(f"Whoever has this work folder can verify it: ./course certificate --verify {path}")
+    command = called_here(f"./course certificate --verify {path}")
+    typer.echo(f"Whoever has this work folder can verify it: {command}")
 
 
 def _verify(path: Path, where: Any, as_json: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from course_app.cli.console import examples
+from course_lib.installation import called_here
 
 if TYPE_CHECKING:
     from course_app.learner.work import Updated
@@ -33,16 +34,14 @@ def update(
     work.require(where.root, "notebooks", "Updating a chapter")
     newest = "Your chapters are those of the newest release."
     if not any(chapter.mine for chapter in work.chapters(where)):
-        newest = f"No chapter is in {where.work} yet. `course learn` lays them out."
+        newest = called_here(f"No chapter is in {where.work} yet. `./course learn` lays them out.")
     waiting = [chapter.number for chapter in work.newer(where)]
     if not targets and not all_:
         if as_json:
             typer.echo(json.dumps({"newer": waiting}))
         elif waiting:
-            typer.echo(
-                f"Newer releases: {', '.join(waiting)}. `./course update {waiting[0]}` brings one in, --all "
-                f"all of them."
-            )
+            one = called_here(f"`./course update {waiting[0]}`")
+            typer.echo(f"Newer releases: {', '.join(waiting)}. {one} brings one in, --all all of them.")
         else:
             typer.echo(newest)
         return

@@ -17,6 +17,7 @@ from course_grader import notebooks
 from course_lib.folders import Folders as Folders
 from course_lib.folders import folders as folders
 from course_lib.folders import require
+from course_lib.installation import called_here
 from course_lib.messages import Trouble
 
 _OLD = re.compile(r"\.before-\d{4}-\d{2}-\d{2}-\d{4}(-\d+)?\.ipynb$")
@@ -126,8 +127,10 @@ def _copy(chapter: Chapter, where: Folders) -> list[str]:
         _record(chapter)
         return [f"{chapter.name}: replaced by the newer release (you had not changed it)"]
     return [
-        f"{chapter.name}: a newer release is here and yours is kept; `./course update {chapter.number}` brings "
-        f"them together"
+        called_here(
+            f"{chapter.name}: a newer release is here and yours is kept; `./course update {chapter.number}` brings "
+            f"them together"
+        )
     ]
 
 

@@ -13,5 +13,6 @@ from torch.nn import functional as F
 
 from course_chapters.ch11 import gpu, runs, tables
 from course_chapters.ch11 import widgets as pictures
+from course_chapters.metered_torch import bytes_by_line
 from course_chapters.real_processes import launched
 from course_chapters.table import table

@@ -11,4 +11,5 @@ import torch
 from torch import nn
 
 from course_chapters.ch12 import runs, tables, widgets
+from course_chapters.metered_torch import bytes_by_line
 from course_chapters.real_processes import launched

@@ -260,8 +260,7 @@ def bytes_by_axis(sizes: Mapping[str, int], job: Job | None = None) -> dict[str,
     _, apart = train(sizes, replace(job, averaging=False))
     found = dict.fromkeys(AXES, 0.0)
     for (source, target), (nbytes, _) in apart.meter.pairs.items():
-        here, there = mesh.coordinates(source), mesh.coordinates(target)
-        (axis,) = [axis for axis in AXES if here[axis] != there[axis]]
+        (axis,) = mesh.axes_between(source, target)
         found[axis] += nbytes / mesh.size
     found["dp"] = (run.meter.total_bytes - apart.meter.total_bytes) / mesh.size
     return found

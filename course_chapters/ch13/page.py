@@ -12,5 +12,6 @@ import torch
 
 from course_chapters.ch13 import parity, tables, widgets
 from course_chapters.ch13.triangle import triangle
+from course_chapters.metered_torch import bytes_by_line
 from course_chapters.real_processes import launched
 from course_chapters.table import table

@@ -1,23 +1,28 @@
 """One to four axes on the metered cluster against the whole model: differences and bytes by axis, as a table.
 
 `ladder` trains with the chapters' modules, which `mesh_training` puts together; `beside_whole` shows
-`parallel.four_axes`.
+`parallel.four_axes`, `layers_and_inputs` are trained by PyTorch's parts, too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
+import torch
 from IPython.display import Markdown
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from course_chapters.ch13.mesh_training import AXES, CONFIG, Job, Trained, alone, bytes_by_axis, train
 from course_chapters.table import table
 from course_lib.cluster import Comm, simulate
+from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import bytes_text
 from course_lib.model import transformer
 from course_lib.model.optimizer import AdamW, clip_
-from course_lib.parallel import four_axes
+from course_lib.model.transformer import Config
+from course_lib.parallel import four_axes, planner, tensor
 from course_lib.parallel.mesh import Mesh
 
 JOB = Job(config=replace(CONFIG, layers=2), steps=2)
@@ -60,6 +65,42 @@ def ladder(meshes: Iterable[Mapping[str, int]]) -> Markdown:
     return table(rows)
 
 
+# --- the same in PyTorch
+
+LAYERS = Config(hidden=32, heads=4, seq_len=16)
+
+
+def layers_and_inputs(tp: Comm | None = None) -> tuple[nn.Sequential, Tensor]:
+    """The layers of `LAYERS` without embedding and head, whole or this rank's part along `tp`; inputs (8, 16, 32)."""
+    coin = torch.Generator().manual_seed(13)
+    model = transformer.build(LAYERS) if tp is None else tensor.build(LAYERS, tp)
+    return nn.Sequential(*model.blocks), torch.randn(8, LAYERS.seq_len, LAYERS.hidden, generator=coin)
+
+
+def torch_plan() -> dict[str, Any]:
+    """How PyTorch splits a layer along tp: its matrices by columns and rows, which read one DTensor each."""
+    from torch.distributed.tensor import Replicate
+    from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel
+
+    whole: dict[str, Any] = {"input_layouts": Replicate(), "desired_input_layouts": Replicate()}
+    columns = ("attention.wq", "attention.wk", "attention.wv", "mlp.gate", "mlp.up")
+    plan = dict.fromkeys(("attention", "mlp"), PrepareModuleInput(**whole)) | dict.fromkeys(columns, ColwiseParallel())
+    return plan | dict.fromkeys(("attention.wo", "mlp.down"), RowwiseParallel())
+
+
+def planned_bytes(grid: Mesh) -> dict[str, float]:
+    """What the planner says that all ranks send along each axis in a step of these layers: of twice as many less of as
+    many, because it counts an embedding and a head, too."""
+    layout = Layout(**grid.sizes, zero=3)
+    once, twice = (
+        planner.traffic(
+            planner.Job(model=replace(LAYERS, layers=layers), seq=LAYERS.seq_len, sequences=8), layout, 4, gradient=4
+        )
+        for layers in (LAYERS.layers, 2 * LAYERS.layers)
+    )
+    return {axis: grid.size * float(twice[axis] - once[axis]) for axis, size in grid.sizes.items() if size > 1}
+
+
 # --- the same in one file
 
 
@@ -97,11 +138,9 @@ def sent_along(sizes: Mapping[str, int], job: four_axes.Job) -> dict[str, float]
     before, passes, summed = (simulate(part_of_step, mesh.size, (sizes, job, parts)).meter for parts in range(3))
     found = dict.fromkeys(four_axes.AXES, 0.0)
     for (source, target), (nbytes, _) in passes.pairs.items():
-        here, there = mesh.coordinates(source), mesh.coordinates(target)
         nbytes -= before.pairs.get((source, target), (0, 0))[0]
-        differ = [axis for axis in four_axes.AXES if here[axis] != there[axis]]
         if nbytes:
-            (axis,) = differ  # a message of these passes moves along one axis
+            (axis,) = mesh.axes_between(source, target)  # a message of these passes moves along one axis
             found[axis] += nbytes / mesh.size
     found["dp"] = (summed.total_bytes - passes.total_bytes) / mesh.size
     return found

@@ -22,6 +22,7 @@ from course_grader.worker.plain_values import NOT_ANSWERED, OUTPUT_CAP, Given, N
 from course_grader.worker.process_state import seeded
 from course_grader.worker.second_call import called_again, first_changed
 from course_grader.worker.time_limit import OutOfTime, limited
+from course_lib.cluster.advice import without_group
 from course_lib.folders import PACKAGES
 
 
@@ -88,7 +89,7 @@ def describe_error(error: BaseException) -> tuple[str, str]:
         cell = "your cell" if "ipykernel" in last.filename or last.filename.startswith("<") else last.filename
         where = f" (line {last.lineno} of {cell}{': ' + last.line if last.line else ''})"
     trace = "".join(traceback.format_list(frames)) + f"{kind}: {text}\n"
-    return f"{kind}: {text}{where}"[:600], trace[:4000]
+    return f"{kind}: {text}{where} {without_group(error)}".rstrip()[:600], trace[:4000]
 
 
 class Capped(io.StringIO):

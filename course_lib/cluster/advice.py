@@ -1,11 +1,34 @@
-"""A deadlock in words: which ranks wait for each other, and what to do about it."""
+"""A deadlock in words: which ranks wait for each other, and what to do about it; and torch's error that there is no
+process group."""
 
 from __future__ import annotations
 
 from graphlib import CycleError, TopologicalSorter
 
 from course_lib.cluster.records import Wait
+from course_lib.installation import called_here
 from course_lib.messages import count_text
+
+# what torch 2.8 to 2.13 say of a collective, and of a group that is to be made from the variables that torchrun sets
+NO_GROUP = ("Default process group has not been initialized", "Error initializing torch.distributed using env://")
+RANKS_HAVE_ONE = called_here(
+    "Ranks have a group from the start: put the call into a function and run that with simulate(fn, ranks=4), or run a "
+    "script with `./course meter --ranks 4 train.py`."
+)
+
+
+def without_group(error: BaseException) -> str:
+    """Where torch.distributed has a group, after torch's error that there is none here; "" after any other error."""
+    if not str(error).startswith(NO_GROUP):
+        return ""
+    from course_lib.cluster.endpoint import here  # loads torch, which is loaded where it raised this error
+
+    end = getattr(here, "endpoint", None)
+    if end is None:
+        return f"This process is no rank. {RANKS_HAVE_ONE}"
+    if end.is_remote:
+        return "Ranks that a class's grader runs have no torch.distributed: call the same method of comm."
+    return ""
 
 
 def advice(shown: list[Wait], cycle: tuple[int, ...]) -> str:

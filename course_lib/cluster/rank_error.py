@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 import types
 
+from course_lib.cluster.advice import without_group
 from course_lib.cluster.errors import RankError
 from course_lib.cluster.source_lines import line_text, standing
 
@@ -15,7 +16,8 @@ def rank_error(rank: int, error: BaseException) -> RankError:
     if first is not None:
         error = error.with_traceback(first)
     trace = "".join(traceback.format_exception(error)) if frames else "".join(traceback.format_exception_only(error))
-    told = RankError(rank, type(error).__name__, str(error), line_text(line) if line[0] else "", trace)
+    text = f"{error} {without_group(error)}".rstrip()
+    told = RankError(rank, type(error).__name__, text, line_text(line) if line[0] else "", trace)
     told.original = error
     return told
 

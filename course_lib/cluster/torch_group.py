@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 from torch.futures import Future
 
+from course_lib.cluster.advice import RANKS_HAVE_ONE
 from course_lib.cluster.comm import Comm
 from course_lib.cluster.endpoint import Endpoint, endpoint, here
 from course_lib.cluster.kernel import Kernel
@@ -374,10 +375,7 @@ def _new_group(ranks: Sequence[int], name: str) -> MeteredGroup | None:
 def _create(options: Any, _: object) -> MeteredGroup | None:
     """For torch before 2.13, whose groups do not create others."""
     if not getattr(getattr(here, "endpoint", None), "ranks", 0):
-        raise RuntimeError(
-            'The backend "metered" exists only on the ranks of a run, which have a group from the start: call '
-            "course_lib.cluster.simulate(fn, ranks=8), and torch.distributed in fn; or run a script with course meter."
-        )
+        raise RuntimeError(f'The backend "metered" exists only on the ranks of a run. {RANKS_HAVE_ONE}')
     return _new_group(options.global_ranks_in_group, options.group_id)
 
 

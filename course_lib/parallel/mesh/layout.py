@@ -91,6 +91,11 @@ class Mesh:
         self._check_rank(rank)
         return {axis: rank // self._strides[axis] % size for axis, size in self.sizes.items()}
 
+    def axes_between(self, source: int, target: int) -> tuple[str, ...]:
+        """The axes along which two ranks differ: the one of the group in which they exchange messages."""
+        here, there = self.coordinates(source), self.coordinates(target)
+        return tuple(axis for axis in self.sizes if here[axis] != there[axis])
+
     def rank(self, at: Mapping[str, int]) -> int:
         """The rank at these coordinates; every axis must be given."""
         if set(at) != set(self.sizes):

@@ -4,12 +4,21 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Unpack
 
+from course_chapters.ch11.ring_run import record
 from course_chapters.running_example import EXACT, GPUS, SEQ, lab, opening
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.layout import Degrees
 from course_lib.estimate.running_plan import STATE_BYTES
-from course_lib.estimate.units import MINUTE, bytes_text, duration_text, number_text, percent_text, rate_text
+from course_lib.estimate.units import (
+    MINUTE,
+    bytes_text,
+    count_text,
+    duration_text,
+    number_text,
+    percent_text,
+    rate_text,
+)
 from course_lib.parallel.context.costs import contiguous_imbalance, gather_traffic, ring_traffic, tokens_to_hide
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
 
@@ -52,6 +61,12 @@ def whole_tokens_to_hide(kv_heads: int, bandwidth: float, visible: float = 0.5) 
     return math.ceil(tokens * (1 - 1e-12))  # a rounding error is no token
 
 
+def film_idle(layout: str) -> str:
+    """How many ranks compute nothing in the last forward step of the recorded ring."""
+    last = record(layout=layout).steps["forward"][-1]
+    return f"{sum(not held.pairs for held in last)} of {count_text(len(last), 'rank')}"
+
+
 def _hide(kv_heads: int, bandwidth: float) -> str:
     return f"{whole_tokens_to_hide(kv_heads, bandwidth):,}"
 
@@ -83,6 +98,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "lost": lambda: percent_text(
         1 - LLAMA.flops_per_device / facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens").flops_per_device, 2
     ),
+    # the recorded ring
+    "film_last": lambda: str(len(record().steps["forward"])),
+    "film_area": lambda: str(len(record().positions[0]) ** 2),
+    "film_idle": lambda: film_idle("contiguous"),
     # balance and overlap
     "imbalance_4": lambda: number_text(contiguous_imbalance(4)),
     "imbalance_16": lambda: number_text(contiguous_imbalance(16)),

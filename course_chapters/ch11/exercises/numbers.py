@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Unpack
 
-from course_chapters.ch11.ring_run import record
 from course_chapters.running_example import EXACT, GPUS, SEQ, lab, opening
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.memory.activation_terms import TermChoices
@@ -61,10 +60,15 @@ def whole_tokens_to_hide(kv_heads: int, bandwidth: float, visible: float = 0.5) 
     return math.ceil(tokens * (1 - 1e-12))  # a rounding error is no token
 
 
-def film_idle(layout: str) -> str:
-    """How many ranks compute nothing in the last forward step of the recorded ring."""
-    last = record(layout=layout).steps["forward"][-1]
-    return f"{sum(not held.pairs for held in last)} of {count_text(len(last), 'rank')}"
+def film(wanted: str) -> str:
+    """Of the recorded ring of contiguous parts: its last step, the ranks that compute nothing then, the pairs of a
+    block."""
+    from course_chapters.ch11.ring_run import record  # loads torch
+
+    run = record()
+    last = run.steps["forward"][-1]
+    idle = f"{sum(not held.pairs for held in last)} of {count_text(len(last), 'rank')}"
+    return {"last": str(len(last)), "idle": idle, "area": str(len(run.positions[0]) ** 2)}[wanted]
 
 
 def _hide(kv_heads: int, bandwidth: float) -> str:
@@ -99,9 +103,9 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
         1 - LLAMA.flops_per_device / facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens").flops_per_device, 2
     ),
     # the recorded ring
-    "film_last": lambda: str(len(record().steps["forward"])),
-    "film_area": lambda: str(len(record().positions[0]) ** 2),
-    "film_idle": lambda: film_idle("contiguous"),
+    "film_last": lambda: film("last"),
+    "film_area": lambda: film("area"),
+    "film_idle": lambda: film("idle"),
     # balance and overlap
     "imbalance_4": lambda: number_text(contiguous_imbalance(4)),
     "imbalance_16": lambda: number_text(contiguous_imbalance(16)),

@@ -15,6 +15,7 @@ from course_chapters.ch08 import tables as tables08
 from course_chapters.ch08 import training
 from course_chapters.ch08.exercises import numbers as numbers08
 from course_chapters.ch13 import parity
+from course_chapters.ch13.mesh_training import communicators
 from course_chapters.metered_torch import bytes_by_line
 from course_chapters.running_example import GPUS, PARAMS
 from course_chapters.table import table
@@ -23,7 +24,6 @@ from course_lib.estimate import memory
 from course_lib.estimate.units import bytes_text
 from course_lib.folders import ROOT
 from course_lib.parallel import mesh
-from course_lib.parallel.mesh.training import communicators
 from course_lib.parallel.sharding import FullySharded
 
 

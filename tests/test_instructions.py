@@ -125,7 +125,7 @@ def nothing_is_dropped_at_a_finite_capacity_and_something_at_one():
     from course_chapters.ch12 import widgets
 
     dropped = {
-        factor: first_number(r"Dropped: (\d+) of", said) for factor, said in alts(widgets.journey(), "factor").items()
+        factor: first_number(r"Dropped: (\d+) of", said) for factor, said in alts(widgets.buffers(), "factor").items()
     }
     assert dropped[1.0] > 0 and any(not count and factor < float("inf") for factor, count in dropped.items())
 

@@ -10,14 +10,13 @@ from IPython.display import Markdown
 from course_chapters.ch11 import runs
 from course_chapters.ch11.exercises import numbers
 from course_chapters.ch11.exercises.numbers import LONG, SHAPE, TP
+from course_chapters.ch11.ring_run import LAYOUTS
 from course_chapters.table import table
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.layout import Degrees
 from course_lib.estimate.units import bytes_text, duration_text, percent_text, rate_text
-from course_lib.parallel.context import Mask, contiguous, imbalance, pairs, split_documents, striped, zig_zag
-
-LAYOUTS = {"contiguous": contiguous, "zig-zag": zig_zag, "striped": striped}
+from course_lib.parallel.context import Mask, contiguous, imbalance, pairs, split_documents, zig_zag
 
 
 def layer_bytes(seq: int = LONG) -> Markdown:

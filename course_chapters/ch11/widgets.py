@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from course_chapters.ch11.exercises.numbers import whole_tokens_to_hide
-from course_chapters.ch11.score_matrix import LAYOUTS, MASKS, MOMENTS, draw_ring, draw_tiles
+from course_chapters.ch11.ring_film import ring_steps
+from course_chapters.ch11.ring_run import LAYOUTS
+from course_chapters.ch11.score_matrix import MASKS, draw_tiles
 from course_lib.draw import panels, style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider, toggle
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION, color
@@ -30,25 +32,6 @@ TP, MODELS = 8, ("llama3-8b", "llama3-70b")
 ELEMENT = 2  # bytes of a number in bf16
 
 # --- the score matrix
-
-
-def ring_steps(moment: int = 3, ranks: int = 4, layout: str = "contiguous") -> Explorer:
-    """Play a ring: blocks of keys move on, tiles are computed, and every query's running max and sum grow to the final
-    ones."""
-    return explore(
-        draw_ring,
-        moment=play(
-            MOMENTS,
-            moment,
-            label="step",
-            text=lambda place: f"{place // 2 + 1}: {('block arrives', 'block used')[place % 2]}",
-            interval=1000,
-            last=lambda setting: 2 * setting["ranks"] - 1,
-        ),
-        ranks=slider((2, 3, 4), ranks, label="ranks", text=str),
-        layout=menu(tuple(LAYOUTS), layout, label="layout"),
-        mask=menu(("causal", "full"), "causal", label="mask"),
-    )
 
 
 def tiles(ranks: int = 4, layout: str = "contiguous", mask: str = "causal") -> Explorer:

@@ -9,7 +9,7 @@ from IPython.display import Markdown
 from torch import Tensor
 from torch.nn import functional as F
 
-from course_chapters.ch12.token_exchange import traffic_matrix
+from course_chapters.ch12.traffic_matrix import traffic_matrix
 from course_chapters.table import table
 from course_chapters.timing import best_seconds
 from course_lib.cluster import Comm, Run, Topology, simulate

@@ -1,58 +1,114 @@
-"""Chapter 12's widgets: tokens on their way to experts and back, loads over a training, drops, and the wire against the
-matmul."""
+"""Chapter 12's widgets: the journey of tokens, buffers of fixed capacity, loads over a training, drops, and the wire
+against the matmul."""
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
+from course_chapters.ch12.moe_film import journey
 from course_chapters.ch12.published_experts import recorded
-from course_chapters.ch12.token_exchange import FRAMES, Exchange, token_exchange
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, menu, play, slider
-from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, PURPLE, SOFT, VERMILION
+from course_lib.draw.palette import BLUE, EMPTY, GREEN, INK, ORANGE, PAPER, PURPLE, SOFT, VERMILION, ink_on
+from course_lib.draw.sheets import Box, Sheet
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
 from course_lib.estimate.units import count_text, number_text, percent_text
 from course_lib.parallel.expert import costs, keep, route
 
-# --- tokens to experts and back ------------------------------------------------------------------
+__all__ = ["buffers", "drops", "journey", "loads", "whole_or_split", "wire"]
 
-RANKS, TOKENS = 4, 8
-FACTORS = (1.0, 1.5, 2.0, 3.0, math.inf)  # infinite: nothing is dropped
+# --- buffers of fixed capacity -------------------------------------------------------------------
+
+TOKENS, EXPERTS, SIDE = 16, 4, 0.2  # inches of a place
+FACTORS = (1.0, 1.25, 1.5, 2.0, 3.0, math.inf)  # infinite: nothing is dropped
 SKEWS = {"even logits": 0.0, "expert 0 is popular": 1.0, "expert 0 takes almost all": 4.0}
 
 
-@lru_cache(maxsize=64)
-def exchange(factor: float, skew: str, top_k: int, by: str = "position") -> Exchange:
-    """Eight tokens on each of four ranks, routed by random logits; `skew` prefers expert 0."""
-    logits = torch.randn(RANKS, TOKENS, RANKS, generator=torch.Generator().manual_seed(4))
-    logits[..., 0] += SKEWS[skew]
-    routings = [route(of_rank, top_k, "softmax") for of_rank in logits]
-    room = None if math.isinf(factor) else costs.capacity(TOKENS, RANKS, top_k, factor)
-    kept = [torch.ones_like(one.experts, dtype=torch.bool) if room is None else keep(one, room, by) for one in routings]
-    return Exchange(torch.stack([one.experts for one in routings]).numpy(), torch.stack(kept).numpy(), room)
+class Buffers(NamedTuple):
+    """Copies by expert, as numbers of tokens: those that fit, and those that are dropped."""
+
+    room: int | None  # copies that an expert takes; None: all
+    kept: list[list[int]]
+    dropped: list[list[int]]
 
 
-def draw_exchange(
-    frame: int = 5, factor: float = 1.5, skew: str = "expert 0 is popular", top_k: int = 1, by: str = "position"
-) -> Picture:
-    """One frame of a layer's way: home, routed, sorted, dispatched, computed, combined."""
-    return token_exchange(exchange(factor, skew, top_k, by), frame)
+@lru_cache(maxsize=128)
+def assigned(factor: float, skew: str, top_k: int, by: str = "position") -> Buffers:
+    """Sixteen tokens, routed to four experts by random logits; `skew` prefers expert 0."""
+    logits = torch.randn(TOKENS, EXPERTS, generator=torch.Generator().manual_seed(4))
+    logits[:, 0] += SKEWS[skew]
+    routing = route(logits, top_k, "softmax")
+    room = None if math.isinf(factor) else costs.capacity(TOKENS, EXPERTS, top_k, factor)
+    fits = torch.ones_like(routing.experts, dtype=torch.bool) if room is None else keep(routing, room, by)
+    kept, dropped = (
+        [((routing.experts == expert) & chosen).any(-1).nonzero().flatten().tolist() for expert in range(EXPERTS)]
+        for chosen in (fits, ~fits)
+    )
+    return Buffers(room, kept, dropped)
 
 
-def journey(frame: int = 5) -> Explorer:
-    """Play a layer's two exchanges; change the routing, the number of experts per token and the capacity."""
+def draw_buffers(
+    factor: float = 1.25, skew: str = "expert 0 is popular", top_k: int = 1, by: str = "position"
+) -> Sheet:
+    """Each expert's buffer: the tokens in it, its padding, and beside it the tokens that are dropped."""
+    room, kept, dropped = assigned(factor, skew, top_k, by)
+    copies, lost = TOKENS * top_k, sum(map(len, dropped))
+    places = EXPERTS * room if room else copies
+    loads = ", ".join(str(len(tokens)) for tokens in kept)
+    sheet = Sheet(2.95, 6.2)
+    title = f"Dropped: {lost} of {count_text(copies, 'copy', 'copies')} ({percent_text(lost / copies, 2)})"
+    more = f"Padding: {places - copies + lost} of {places} places; loads of the experts: {loads}"
+    sheet.head(title, more)
+    left = 0.95
+    for expert in range(EXPERTS):
+        low = 1.95 - 0.4 * expert
+        sheet.text(0.15, low + SIDE / 2, f"expert {expert}", va="center")
+        slots = room or len(kept[expert])
+        edges = _places(left, low, slots)
+        beyond = _places(left + slots * SIDE + 0.12, low, len(dropped[expert]))
+        sheet.boxes(edges[: len(kept[expert])], BLUE)
+        sheet.boxes(edges[len(kept[expert]) :], EMPTY, edge=SOFT)
+        sheet.boxes(beyond, PAPER, edge=VERMILION, thick=1.2)
+        for (x, right, y, _), token in zip(edges, kept[expert], strict=False):
+            sheet.text((x + right) / 2, y + 0.09, str(token), size=7.0, ink=ink_on(BLUE), ha="center", va="center")
+        for (x, right, y, _), token in zip(beyond, dropped[expert], strict=False):
+            sheet.text((x + right) / 2, y + 0.09, str(token), size=7.0, ha="center", va="center")
+    sheet.keys(0.2, 0.3, {"a token's copy": BLUE}, gap=0.35)
+    for x, fill, edge, words in (
+        (1.75, EMPTY, SOFT, "padding, computed all the same"),
+        (4.3, PAPER, VERMILION, "dropped"),
+    ):
+        sheet.boxes([(x, x + 0.11, 0.24, 0.35)], fill, edge=edge, thick=1.0)
+        sheet.text(x + 0.17, 0.3, words, va="center")
+    gone = [f"by expert {expert}: {', '.join(map(str, lost))}" for expert, lost in enumerate(dropped) if lost]
+    which = f" Tokens dropped {'; '.join(gone)}." if gone else ""
+    sheet.alt = f"{TOKENS} tokens and {EXPERTS} experts. {title}. {more}.{which}"
+    return sheet
+
+
+def _places(left: float, low: float, count: int) -> list[Box]:
+    """So many places of a buffer, one beside the other."""
+    return [(left + slot * SIDE, left + (slot + 1) * SIDE - 0.02, low, low + SIDE) for slot in range(count)]
+
+
+def buffers(factor: float = 1.25) -> Explorer:
+    """Change capacity and routing, and see what is padded and what is dropped."""
     return explore(
-        draw_exchange,
-        frame=play(range(len(FRAMES)), frame, label="step", text=lambda f: FRAMES[f], interval=1100),
-        factor=slider(
-            FACTORS, 1.5, label="capacity factor", text=lambda f: "none, keep all" if math.isinf(f) else f"{f:g}"
+        draw_buffers,
+        factor=play(
+            FACTORS,
+            factor,
+            label="capacity factor",
+            text=lambda f: "none, keep all" if math.isinf(f) else f"{f:g}",
+            interval=1100,
         ),
         skew=menu(tuple(SKEWS), "expert 0 is popular", label="routing"),
-        top_k=slider((1, 2), 1, label="experts per token"),
-        by=menu(("position", "weight"), "position", label="keep by"),
+        top_k=slider((1, 2), 1, label="experts per token", text=str),
+        by=menu(("position", "weight"), "position", label="keep by", when=lambda now: not math.isinf(now["factor"])),
     )
 
 
@@ -203,18 +259,18 @@ GROUPS = (2, 4, 8, 16, 32, 64)
 def draw_whole_or_split(top_k: int = 2, imbalance: float = 1.0) -> Picture:
     """Rows that a rank sends in one exchange per own token, with the experts divided and with each expert split."""
     figure, axes = style.new(3.0, bottom=0.6, left=0.8)
-    x, wide = np.arange(len(GROUPS)), 0.38
+    x = np.arange(len(GROUPS))
     whole = np.array([costs.even_bytes(1, 1, top_k, ranks, 1) for ranks in GROUPS])
     split = np.array([costs.tensor_bytes(1, 1, ranks, 1) for ranks in GROUPS])
-    for shift, rows, ink, name in (
-        (-wide / 2, whole, BLUE, "experts divided"),
-        (wide / 2, split, ORANGE, "each expert split"),
+    for rows, ink, line, name in (
+        (split, ORANGE, "o-", "each expert split"),
+        (whole, BLUE, "o-", "experts divided"),
+        (whole * imbalance, PURPLE, "o:", "divided, busiest receiver"),
     ):
-        axes.bar(x + shift, rows, width=wide, color=ink, linewidth=0, label=name)
-    axes.plot(x, whole * imbalance, "o", color=PURPLE, label="divided, busiest receiver")
+        axes.plot(x, rows, line, color=ink, linewidth=1.9, markersize=5, label=name)
     axes.set_xticks(x, [str(ranks) for ranks in GROUPS])
     axes.set_yscale("log", base=2)
-    axes.set_ylim(0.25, 128)
+    axes.set_ylim(0.4, 90)
     axes.set_yticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["1/2", "1", "2", "4", "8", "16", "32", "64"])
     axes.legend(frameon=False, fontsize=style.SMALL, loc="upper left")
     axes.minorticks_off()

@@ -2,7 +2,6 @@
 another."""
 
 from collections.abc import Sequence
-from math import hypot
 
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, EMPTY, GREEN, INK, ORANGE, SOFT
@@ -35,7 +34,7 @@ def triangle() -> Sheet:
         sides.setdefault((relieved, loaded), []).append(strategy)
     for (relieved, loaded), strategies in sides.items():
         (x0, y0), (x1, y1) = CORNERS[relieved], CORNERS[loaded]
-        _arrow(sheet, (x0 + 0.1 * (x1 - x0), y0 + 0.1 * (y1 - y0)), (x0 + 0.92 * (x1 - x0), y0 + 0.92 * (y1 - y0)))
+        sheet.arrow([(x0 + t * (x1 - x0), y0 + t * (y1 - y0)) for t in (0.1, 0.92)], SOFT, 2.2)
         middle = ((x0 + x1) / 2, (y0 + y1) / 2)
         flat = y0 == y1
         ha = "center" if flat else "left" if x1 > x0 else "right"
@@ -48,12 +47,3 @@ def triangle() -> Sheet:
     said = "; ".join(f"{strategy} relieves {relieved} and loads {loaded}" for strategy, relieved, loaded in MOVES)
     sheet.alt = f"Three pressures and the strategies that move a run between them: {said}."
     return sheet
-
-
-def _arrow(sheet: Sheet, start: tuple[float, float], end: tuple[float, float]) -> None:
-    long = hypot(end[0] - start[0], end[1] - start[1])
-    ux, uy = (end[0] - start[0]) / long, (end[1] - start[1]) / long
-    neck = (end[0] - 0.16 * ux, end[1] - 0.16 * uy)
-    sheet.lines([(start, neck)], SOFT, 2.2, order=3)
-    side = (-0.08 * uy, 0.08 * ux)
-    sheet.polygon([end, (neck[0] + side[0], neck[1] + side[1]), (neck[0] - side[0], neck[1] - side[1])], SOFT, order=3)

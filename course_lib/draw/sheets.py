@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from html import escape
+from math import hypot
 
 from matplotlib.font_manager import FontProperties
 from matplotlib.textpath import TextPath
@@ -91,6 +92,17 @@ class Sheet:
         path = " ".join(map(self._path, lines))
         dashes = f' stroke-dasharray="{4 * thick:g} {3 * thick:g}"' if dashed else ""
         self._shapes.append((order, f'<path d="{path}" fill="none" stroke="{ink}" stroke-width="{thick:g}"{dashes}/>'))
+
+    def arrow(self, path: Sequence[Point], ink: str, thick: float = 1.4, *, order: float = 3) -> None:
+        """A line through these points with a head at its end."""
+        (from_x, from_y), (x, y) = path[-2:]
+        long = hypot(x - from_x, y - from_y)
+        across, up = (x - from_x) / long, (y - from_y) / long
+        head = 0.06 + 0.03 * thick
+        neck, half = (x - head * across, y - head * up), 0.5 * head
+        self.lines([[*path[:-1], neck]], ink, thick, order=order)
+        left, right = (neck[0] - half * up, neck[1] + half * across), (neck[0] + half * up, neck[1] - half * across)
+        self.polygon([(x, y), left, right], ink, order=order)
 
     def dot(self, place: Sequence[float], ink: str = INK, *, ring: bool = False, size: float = 7.0) -> None:
         """A point, or an empty ring; `size` in points."""

@@ -15,7 +15,7 @@ from course_chapters.ch08 import who_holds_when
 from course_chapters.ch09 import tensor_cuts
 from course_chapters.ch10 import layers_apart
 from course_chapters.ch11 import context_ways
-from course_chapters.ch12 import still
+from course_chapters.ch12 import moe_film
 from course_chapters.ch15 import predicted_measured as evidence
 from course_lib.draw import Picture, svg
 from tests.tables import each_of
@@ -33,7 +33,7 @@ COPIES: dict[Path, Callable[[], Picture | str]] = {  # a chapter's copy, and wha
     split_batch.CHAPTER_COPY: split_batch.split_batch,
     layers_apart.CHAPTER_COPY: layers_apart.layers_apart,
     context_ways.CHAPTER_COPY: context_ways.three_ways,
-    still.CHAPTER_COPY: still.at_the_experts,
+    moe_film.CHAPTER_COPY: moe_film.still,
     one_batch.CHAPTER_COPY: one_batch.one_batch,
     evidence.CHAPTER_COPY: evidence.still,
     **{tensor_cuts.FIGURES / name: draw for name, draw in tensor_cuts.PICTURES.items()},

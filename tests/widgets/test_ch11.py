@@ -1,11 +1,12 @@
 """Chapter 11's widgets, tables and numbers show what the library computes."""
 
+import math
 import re
 
 import pytest
 
 from course_chapters import running_example
-from course_chapters.ch11 import gpu, runs, score_matrix, tables
+from course_chapters.ch11 import gpu, ring_film, ring_run, runs, score_matrix, tables
 from course_chapters.ch11 import widgets as ch11
 from course_chapters.ch11.exercises import numbers
 from course_chapters.ch11.exercises.numbers import NUMBERS
@@ -35,29 +36,51 @@ def test_a_longer_sequence_needs_one_remedy_after_the_other():
         assert fits > ch11.longest_sequence("llama3-70b", remedy - 1)
 
 
-@each_of("layout", score_matrix.LAYOUTS)
+@each_of("layout", ring_run.LAYOUTS)
 @each_of("causal", [True, False])
-def test_a_ring_ends_with_all_keys_and_the_whole_sum(layout, causal):
-    for ranks in (2, 3, 4):
-        shares = [score_matrix.running(ranks, layout, causal, steps) for steps in range(ranks + 1)]
-        assert all(count == whole and share == pytest.approx(1) for count, whole, *_, share in shares[-1])
-        for earlier, later in zip(shares, shares[1:], strict=False):
-            assert all(a[-1] <= b[-1] + 1e-12 for a, b in zip(earlier, later, strict=True)), "the sum only grows"
+@each_of("ranks", [2, 3, 4])
+def test_the_film_of_a_ring_shows_what_its_run_recorded(layout, causal, ranks):
+    film = ring_run.record(ranks, layout, causal)
+    forward, backward = film.steps["forward"], film.steps["backward"]
+    block = min(message.nbytes for message in film.run.messages)
+    arrivals = {
+        rank: [m.src for m in film.run.messages if m.dst == rank and m.nbytes == block] for rank in range(ranks)
+    }
+    held = list(range(ranks))  # by the messages alone: a block of keys and values moves when its message does
+    for step in range(ranks):
+        assert [state.block for state in forward[step]] == [state.block for state in backward[step]] == held
+        held = [held[arrivals[rank][step]] for rank in range(ranks)] if step < ranks - 1 else held
+    mask = ring_run.CAUSAL if causal else ring_run.FULL
+    for rank in range(ranks):
+        first, last, home = forward[0][rank], forward[-1][rank], backward[-1][rank]
+        assert last.sent + home.sent == film.run.meter.bytes_sent[rank] and first.sent == block
+        assert last.top + math.log(last.total) == pytest.approx(float(film.run.results[rank][1][0, -1]), abs=1e-4)
+        assert last.share == pytest.approx(1, abs=1e-4) and last.keys == int(
+            film.visible[film.positions[rank][-1]].sum()
+        )
+        for steps in (forward, backward[:-1]):
+            for now in (states[rank] for states in steps):
+                tiles = mask.tiles(film.positions[rank], film.positions[now.block])
+                area = sum((rows.stop - rows.start) * (columns.stop - columns.start) for rows, columns, _ in tiles)
+                assert now.pairs == area
+        gave = tuple(
+            other for other in range(ranks) if film.visible[film.positions[other]][:, film.positions[rank]].any()
+        )
+        assert home.home == gave, "a rank that sees a key of the block adds a share, and no other does"
+        for step in range(1, ranks):
+            owner = backward[step][rank].block
+            passed = {(owner + hop) % ranks for hop in range(1, step + 1)}
+            assert set(backward[step][rank].gradient) == passed & set(backward[-1][owner].home)
 
 
-def test_pairs_of_all_steps_are_those_of_the_mask():
-    for layout in score_matrix.LAYOUTS:
-        counts = [
-            int(pairs)
-            for step in range(1, 8, 2)
-            for pairs in re.findall(r"(\d+) pairs, and", score_matrix.draw_ring(step, 4, layout).alt)
-        ]
-        assert sum(counts) == 24 * 25 // 2
-    assert (
-        "every rank has its own block" in score_matrix.draw_ring(0).alt and "arrived" in score_matrix.draw_ring(2).alt
+def test_the_film_says_its_states_and_its_instructions_can_be_followed():
+    last = int(NUMBERS["film_last"]()) - 1
+    assert ring_film.draw_ring(last).alt.count("skips the block") == 3 and NUMBERS["film_idle"]() == "3 of 4 ranks"
+    assert ring_film.draw_ring(last, layout="zig-zag").alt.count("computes 18 of 36 pairs") == 4
+    assert "values of rank 0: computes 36 of 36 pairs; their gradient has shares of ranks 1, 2, 3" in (
+        ring_film.draw_ring(last, "backward").alt
     )
-    assert "the slowest rank computes 0" not in score_matrix.draw_ring(7).alt
-    assert "slowest rank computes 18 pairs" in score_matrix.draw_ring(5, 4, "zig-zag").alt
+    assert "whole gradient of its keys and values: shares of ranks 0, 1, 2, 3" in ring_film.draw_ring(4, "backward").alt
 
 
 def test_a_zig_zag_is_even_and_documents_need_their_own():

@@ -1,14 +1,16 @@
 """Chapter 12's pictures show what the library computes, and its tables and recorded trainings agree with it."""
 
+import re
+
 import numpy as np
 import pytest
 
 from bench import experts as bench
-from course_chapters.ch12 import runs, tables
+from course_chapters.ch12 import moe_film, moe_run, runs, tables
 from course_chapters.ch12 import widgets as ch12
 from course_chapters.ch12.exercises import numbers
 from course_chapters.ch12.published_experts import recorded
-from course_chapters.ch12.token_exchange import FRAMES, token_exchange, traffic_matrix
+from course_chapters.ch12.traffic_matrix import traffic_matrix
 from course_lib.draw.explore import explore
 from course_lib.estimate import facts
 from course_lib.parallel.expert import costs
@@ -16,26 +18,63 @@ from tests.tables import each_of
 
 
 @each_of("top_k", [1, 2])
+@each_of("routing", moe_run.POPULAR)
+def test_the_film_of_a_layer_shows_what_its_run_recorded(top_k: int, routing: str) -> None:
+    film = moe_run.record(top_k, routing)
+    home = [
+        [(t + 3 * rank, e) for t, ids in enumerate(each[0]) for e in ids] for rank, each in enumerate(film.run.results)
+    ]
+    by_expert = [sorted(copies, key=lambda copy: copy[1]) for copies in home]
+    arrived = [[copy for copies in by_expert for copy in copies if copy[1] // 2 == rank] for rank in range(4)]
+    grouped = [sorted(copies, key=lambda copy: copy[1]) for copies in arrived]
+    for stage, want in enumerate((home, by_expert, arrived, grouped, grouped, arrived, by_expert), 1):
+        assert [list(map(tuple, memory)) for memory in film.memory[stage]] == want, moe_run.STAGES[stage]
+    pairs = film.run.meter.pairs
+    for source in range(4):
+        for target in range(4):
+            went, came = film.rows[0][source][target], film.rows[1][target][source]
+            crossing = sum(copy[1] // 2 == target for copy in by_expert[source]) if source != target else 0
+            assert went == came == crossing
+            if source != target:
+                back = film.rows[1][source][target]
+                assert pairs[source, target][0] == 4 * moe_run.HIDDEN * (went + back) + 8 * moe_run.LOCAL
+    for step in range(len(moe_run.STAGES)):
+        lines = moe_film.draw_journey(step, top_k, routing).alt.split("In memory, by token and expert, ")[1]
+        assert len(re.findall(r"\d+ for \d", lines)) == (12 * top_k if 0 < step < 8 else 0)
+
+
+def test_the_film_says_where_the_followed_token_is() -> None:
+    film = moe_run.record()
+    for rank in range(4):
+        said = moe_film.draw_journey(moe_film.DISPATCHED, rank=rank).alt
+        for at, memory in enumerate(film.memory[moe_film.DISPATCHED]):
+            for place, copy in enumerate(memory):
+                assert (f"at place {place} of rank {at} for expert {copy.expert}" in said) == (
+                    copy.token == 3 * rank + 1
+                )
+    assert numbers.NUMBERS["film_crossed"]() in said and len(film.memory[moe_film.BY_EXPERT][1]) > 1
+
+
+@each_of("top_k", [1, 2])
 @each_of("factor", ch12.FACTORS)
-def test_the_journey_keeps_and_drops_every_copy_once(factor: float, top_k: int) -> None:
+def test_buffers_keep_and_drop_every_copy_once(factor: float, top_k: int) -> None:
     for skew in ch12.SKEWS:
-        shown = ch12.exchange(factor, skew, top_k)
-        assert sum(shown.loads) + shown.dropped == ch12.RANKS * ch12.TOKENS * top_k
-        if factor == float("inf"):
-            assert shown.dropped == 0
+        room, kept, dropped = ch12.assigned(factor, skew, top_k)
+        assert sum(map(len, kept + dropped)) == ch12.TOKENS * top_k
+        if room is None:
+            assert not any(dropped)
         else:
-            assert max(shown.loads) <= ch12.RANKS * shown.capacity
-        assert FRAMES[top_k + 3] in token_exchange(shown, top_k + 3).alt
+            assert max(map(len, kept)) <= room and all(len(kept[e]) == room for e in range(4) if dropped[e])
 
 
 def test_a_more_popular_expert_drops_more() -> None:
-    dropped = [ch12.exchange(1.0, skew, 1).dropped for skew in ch12.SKEWS]
+    dropped = [sum(map(len, ch12.assigned(1.0, skew, 1).dropped)) for skew in ch12.SKEWS]
     assert dropped == sorted(dropped) and dropped[0] < dropped[-1]
 
 
 def test_keeping_by_weight_drops_as_many_but_other_copies() -> None:
-    first, heavy = (ch12.exchange(1.0, "expert 0 is popular", 2, by) for by in ("position", "weight"))
-    assert first.loads == heavy.loads and (first.kept != heavy.kept).any()
+    first, heavy = (ch12.assigned(1.0, "expert 0 is popular", 2, by) for by in ("position", "weight"))
+    assert list(map(len, first.kept)) == list(map(len, heavy.kept)) and first.kept != heavy.kept
 
 
 def test_the_wire_and_the_matmul_take_equally_long_at_the_width_in_the_prose() -> None:

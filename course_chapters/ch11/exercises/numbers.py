@@ -9,7 +9,15 @@ from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.memory.activation_terms import TermChoices
 from course_lib.estimate.memory.layout import Degrees
 from course_lib.estimate.running_plan import STATE_BYTES
-from course_lib.estimate.units import MINUTE, bytes_text, duration_text, number_text, percent_text, rate_text
+from course_lib.estimate.units import (
+    MINUTE,
+    bytes_text,
+    count_text,
+    duration_text,
+    number_text,
+    percent_text,
+    rate_text,
+)
 from course_lib.parallel.context.costs import contiguous_imbalance, gather_traffic, ring_traffic, tokens_to_hide
 from course_lib.parallel.tensor.traffic import tp_bytes_per_layer
 
@@ -52,6 +60,17 @@ def whole_tokens_to_hide(kv_heads: int, bandwidth: float, visible: float = 0.5) 
     return math.ceil(tokens * (1 - 1e-12))  # a rounding error is no token
 
 
+def film(wanted: str) -> str:
+    """Of the recorded ring of contiguous parts: its last step, the ranks that compute nothing then, the pairs of a
+    block."""
+    from course_chapters.ch11.ring_run import record  # loads torch
+
+    run = record()
+    last = run.steps["forward"][-1]
+    idle = f"{sum(not held.pairs for held in last)} of {count_text(len(last), 'rank')}"
+    return {"last": str(len(last)), "idle": idle, "area": str(len(run.positions[0]) ** 2)}[wanted]
+
+
 def _hide(kv_heads: int, bandwidth: float) -> str:
     return f"{whole_tokens_to_hide(kv_heads, bandwidth):,}"
 
@@ -83,6 +102,10 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "lost": lambda: percent_text(
         1 - LLAMA.flops_per_device / facts.run("Llama 3 405B, 16,384 GPUs, 8,192 tokens").flops_per_device, 2
     ),
+    # the recorded ring
+    "film_last": lambda: film("last"),
+    "film_area": lambda: film("area"),
+    "film_idle": lambda: film("idle"),
     # balance and overlap
     "imbalance_4": lambda: number_text(contiguous_imbalance(4)),
     "imbalance_16": lambda: number_text(contiguous_imbalance(16)),

@@ -6,7 +6,7 @@ from course_chapters.ch12.published_experts import recorded, steps
 from course_chapters.running_example import BATCH, GPUS, MFU, SEQ, opening
 from course_lib.estimate import facts
 from course_lib.estimate.running_plan import STATE_BYTES
-from course_lib.estimate.units import bytes_text, number_text, percent_text
+from course_lib.estimate.units import bytes_text, count_text, number_text, percent_text
 from course_lib.parallel.expert import costs
 from course_lib.parallel.expert.costs import MoEShape
 
@@ -50,6 +50,13 @@ def _final(name: str) -> str:
     return f"{recorded(name).final:.3f}"
 
 
+def film_crossed() -> str:
+    """Rows that go to other ranks in the recorded dispatch."""
+    from course_chapters.ch12.moe_run import record  # loads torch
+
+    return count_text(sum(map(sum, record().rows[0])), "row")
+
+
 NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("12"),
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",
@@ -68,6 +75,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "drop_64": lambda: percent_text(costs.drop_share(FEW_TOKENS, 64, 2, 1.0), 2),
     "drop_4096": lambda: percent_text(costs.drop_share(MANY_TOKENS, 64, 2, 1.0), 2),
     "drop_4096_more": lambda: percent_text(costs.drop_share(4096, 64, 2, 1.25), 1),
+    "film_crossed": film_crossed,
     # bytes
     "row_bytes": lambda: bytes_text(2 * DEEPSEEK.hidden),
     "token_bytes": lambda: bytes_text(2 * DEEPSEEK.hidden * DEEPSEEK.top_k),

@@ -8,7 +8,7 @@ import pytest
 
 from course_lib.draw.explorer import Explorer
 from course_lib.folders import ROOT
-from course_lib.operate import faults, serving
+from course_lib.operate import faults
 
 
 def alts(explorer: Explorer, moved: str, **setting: Any) -> dict[Any, str]:
@@ -66,7 +66,36 @@ def decode_becomes_bound_by_compute_without_a_context_and_not_with_one():
         for context in (0, 2048)
     }
     assert bound[0] and not bound[2048]
-    assert serving.ridge_batch(numbers.SMALL) < bound[0][0] <= 2 * 512
+    assert bound[0][0] / 2 < float(numbers.NUMBERS["ridge_batch"]()) <= bound[0][0]
+
+
+def a_preemption_frees_fewer_pages_than_the_request_had_if_others_share_them():
+    from course_chapters.ch16 import page_pool, widgets
+
+    film = page_pool.pool_film(16)
+    first = next(place for place, frame in enumerate(film) if frame.freed)
+    ((name, freed),) = film[first].freed.items()
+    had = film[first - 1].requests[name].pages
+    shared = [page for page, names in enumerate(page_pool.owners(film[first - 1])) if name in names and len(names) > 1]
+    assert freed == len(had) - len(shared) < len(had)
+    said = alts(widgets.pages(), "step")[first + 1]
+    assert f"{name} ({freed} pages freed)" in said
+    running = {
+        (size, share): max(first_number(r": (\d+) running", each) for each in found.values())
+        for size in (16, page_pool.RESERVED)
+        for share in (True, False)
+        for found in [alts(widgets.pages(), "step", page_size=size, share=share)]
+    }
+    assert running[16, True] > running[16, False] > running[page_pool.RESERVED, False] == 3
+
+
+def one_round_of_a_save_leaves_it_open_what_a_power_failure_loses():
+    from course_chapters.ch14 import widgets
+
+    doubt = [said for said in alts(widgets.save_and_load(), "moment").values() if said.count("possible disks") > 1]
+    assert len(set(doubt)) == 1 and "rename the manifest" in doubt[0]
+    last = list(alts(widgets.save_and_load(), "moment", fsync=False).values())[-1]
+    assert first_number(r"nothing is loaded on (\d+) of", last) > 6
 
 
 def a_wait_of_more_than_a_second_is_on_the_slider():
@@ -152,6 +181,10 @@ CASES: list[tuple[str, str, Callable[[], None]]] = [  # (chapter, what it says, 
     ("16", "set the context to zero and move the batch",
         decode_becomes_bound_by_compute_without_a_context_and_not_with_one),
     ("16", "waits more than a second for its first token", a_wait_of_more_than_a_second_is_on_the_slider),
+    ("16", "At the first preemption, how many pages did the request have",
+        a_preemption_frees_fewer_pages_than_the_request_had_if_others_share_them),
+    ("14", "In one round, a power failure may leave either step",
+        one_round_of_a_save_leaves_it_open_what_a_power_failure_loses),
     ("15", "make the link faster until nothing is exposed", nothing_is_exposed_in_the_made_up_step),
     ("03", "find the smallest one whose intensity exceeds the ridge",
         a_tile_passes_the_ridge_and_a_smaller_one_does_not),

@@ -1,17 +1,16 @@
-"""Chapter 14's widgets: a month of a run as a strip, goodput over the interval, who reads whose part, and a spike's
-alarm."""
+"""Chapter 14's widgets: goodput over the interval, a checkpoint from save to load, a month of a run, an alarm."""
 
 from functools import lru_cache
 
 import numpy as np
 
+from course_chapters.ch14.draw_save import save_and_load as save_and_load
 from course_lib.draw import style
 from course_lib.draw.explore import Explorer, explore, play, slider
-from course_lib.draw.palette import BLUE, EMPTY, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, YELLOW
+from course_lib.draw.palette import BLUE, EMPTY, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION
 from course_lib.draw.style import Picture
 from course_lib.estimate import facts
 from course_lib.estimate.units import DAY, HOUR, MINUTE, count_text, duration_text, number_text, percent_text
-from course_lib.model.checkpoint.pieces import bounds
 from course_lib.operate import faults
 
 RATE = facts.failure_log("Llama 3.1 405B").rate / HOUR  # per GPU and second
@@ -78,11 +77,13 @@ def draw_month(
     from matplotlib.patches import Patch
 
     palette = np.array([to_rgb(ink) for ink in INKS.values()])
-    image = np.broadcast_to(np.array(to_rgb(EMPTY)), (DAYS, CELLS, 3)).copy()
-    image[:day] = (month_cells(gpus, interval, cost, restart, spares)[:day] @ palette).clip(
+    image = np.zeros((DAYS, CELLS, 4))  # transparent where no day was played
+    image[:day, :, 3] = 1
+    image[:day, :, :3] = (month_cells(gpus, interval, cost, restart, spares)[:day] @ palette).clip(
         0, 1
     )  # colors mixed by their shares
     figure, axes = style.new(4.0, left=0.6, bottom=0.85)
+    axes.set_facecolor(EMPTY)
     axes.imshow(image, aspect="auto", interpolation="nearest", extent=(0, 24, DAYS + 0.5, 0.5))
     axes.set_xticks(range(0, 25, 4))
     axes.set_yticks(range(5, DAYS + 1, 5))
@@ -159,51 +160,6 @@ def interval(chosen: float = 60 * MINUTE) -> Explorer:
         interval=slider(INTERVALS, chosen, label="save every", text=duration_text),
         cost=slider(COSTS, 60.0, label="a save costs", text=duration_text),
         gpus=slider(SIZES, 16_384, label="job", text=gpus_text),
-    )
-
-
-# --- who reads whose part --------------------------------------------------------------------------
-
-RANKS = tuple(range(1, 9))
-SHADES = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION, YELLOW, GREY)
-
-
-def draw_resize(saved: int = 4, reading: int = 3) -> Picture:
-    """The state as a line of elements: cut by the ranks that saved it, and by those that read it."""
-    figure, axes = style.new(2.3, left=1.0, right=0.55, bottom=0.6)
-    total = 840  # divisible by every number of ranks shown
-    for row, ranks in ((0, saved), (1, reading)):
-        edges = bounds([total], ranks)
-        for rank, (low, high) in enumerate(zip(edges, edges[1:], strict=False)):
-            if row == 0:
-                axes.barh(row, high - low, left=low, height=0.62, color=SHADES[rank], edgecolor="white", linewidth=1)
-            axes.text((low + high) / 2, row - 0.45, f"rank {rank}", ha="center", fontsize=8, color=INK)
-    old, new = bounds([total], saved), bounds([total], reading)
-    pieces = 0
-    for rank in range(reading):
-        for writer in range(saved):
-            low, high = max(new[rank], old[writer]), min(new[rank + 1], old[writer + 1])
-            if low < high:
-                pieces += 1
-                axes.barh(1, high - low, left=low, height=0.62, color=SHADES[writer], linewidth=0)
-        axes.plot([new[rank]] * 2, [0.69, 1.31], color=INK, linewidth=1.4)
-    axes.set_yticks([0, 1], [f"written by {saved}", f"read by {reading}"])
-    axes.set(xlim=(0, total), ylim=(1.45, -0.62))
-    axes.set_xticks([0, total / 2, total], ["first element", "", "last element"])
-    title = f"{count_text(saved, 'rank')} wrote, {reading} read: {count_text(pieces, 'read')} in all"
-    style.dress(axes, title)
-    figure.alt = (
-        f"{title}; each reader takes the elements of its own share, from the files of the ranks that wrote them."
-    )
-    return figure
-
-
-def resize(saved: int = 4) -> Explorer:
-    """Change how many ranks saved and how many read."""
-    return explore(
-        draw_resize,
-        saved=slider(RANKS, saved, label="written by", text=lambda count: f"{count} ranks"),
-        reading=play(RANKS, 3, label="read by", text=lambda count: f"{count} ranks", interval=900),
     )
 
 

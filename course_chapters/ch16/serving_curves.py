@@ -6,12 +6,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 
+from course_chapters.ch16.exercises.numbers import ROOF
 from course_lib.draw import style
 from course_lib.draw.palette import BLUE, GREEN, INK, ORANGE, SKY, VERMILION
 from course_lib.draw.style import Picture
 from course_lib.estimate.units import MS, TFLOP, count_text, duration_text, number_text, percent_text
 from course_lib.operate import serving
-from course_lib.operate.serving.speed import Sustained
 
 REPLICA = serving.Deployment(model="llama3-8b", device="H100 SXM")
 
@@ -68,12 +68,8 @@ def draw_load(rate: float = 10.0, scheduler: str = "chunked", prompt: int = 1024
 
 # --- both phases on the roofline ---
 
-IDEAL = Sustained(
-    compute=1, memory=1, cache=1, wire=1, layer_seconds=0, message_seconds=0, host_seconds=0, sequence_seconds=0
-)
 BATCHES = tuple(2**power for power in range(11))
 CONTEXTS = (0, 512, 2048, 8192, 32_768)
-ROOF = serving.Deployment(model="llama3-8b", device="H100 SXM", sustained=IDEAL)
 
 
 def intensity(chunk: float, pairs: float, batch: float, context: float) -> float:

@@ -4,21 +4,22 @@ drafts."""
 from course_chapters.ch16.batch_rows import FRAMES, KINDS, draw_batch
 from course_chapters.ch16.page_pool import PAGE_SIZES, RESERVED, STEPS, draw_pages
 from course_chapters.ch16.serving_curves import BATCHES, CONTEXTS, PROMPTS, RATES, draw_drafts, draw_load, draw_phases
-from course_lib.draw.explore import Explorer, explore, menu, play, slider
+from course_lib.draw.explore import Explorer, explore, menu, play, slider, toggle
 from course_lib.estimate.units import count_text, percent_text
 
 
-def pages(step: int = 30) -> Explorer:
-    """Play the pool; change the size of a page, up to a contiguous block for the longest sequence."""
+def pages(step: int = 31) -> Explorer:
+    """Play the pool; change the size of a page, up to a block for the longest sequence, and stop sharing beginnings."""
     return explore(
         draw_pages,
-        step=play(range(1, STEPS + 1), step, label="step", interval=250),
+        step=play(range(1, STEPS + 1), step, label="iteration", interval=400),
         page_size=slider(
             PAGE_SIZES,
             16,
             label="page",
             text=lambda size: f"{size} tokens" if size < RESERVED else f"{size}: reserved block",
         ),
+        share=toggle(True, label="share equal beginnings"),
     )
 
 

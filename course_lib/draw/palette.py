@@ -26,6 +26,7 @@ NIGHT = {  # on JupyterLab's dark page
 ORANGE, SKY, GREEN, YELLOW = "#e69f00", "#56b4e9", "#009e73", "#f0e442"
 BLUE, VERMILION, PURPLE, GREY = "#0072b2", "#d55e00", "#cc79a7", "#b3b9c0"
 VIOLET = "#7b5ea7"  # the palette has eight colors; backward needs a ninth that is not beside its neighbors
+SHADES = (BLUE, ORANGE, GREEN, PURPLE, SKY, YELLOW, VIOLET, GREY)  # of several things alike, such as ranks or requests
 
 NIGHT_WORDS = {BLUE: "#5cb3ef", VIOLET: "#a98fd0"}  # words of these colors; areas and lines keep them
 

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+import torch
 
-from course_chapters.ch14 import plots
+from course_chapters.ch14 import draw_save, plots, save_film
 from course_chapters.ch14 import widgets as ch14
 from course_chapters.ch14.exercises import numbers
 from course_lib.estimate.units import MINUTE
@@ -31,9 +32,31 @@ def test_the_chosen_interval_is_compared_with_the_best():
     assert best in said and numbers.NUMBERS["goodput"]() in said
 
 
-@each_of("saved, reading, reads", [(4, 4, 4), (4, 3, 6), (1, 8, 8), (8, 1, 8), (3, 4, 6)])
-def test_a_reader_takes_a_piece_from_each_writer_that_overlaps(saved, reading, reads):
-    assert f"{reads} reads in all" in ch14.draw_resize(saved, reading).alt
+@each_of("writers", draw_save.WRITERS)
+def test_the_film_of_a_save_holds_what_the_disk_holds_and_promises_what_a_crash_leaves(writers):
+    film, disk = save_film.saved(writers)
+    assert set(film[-1].files) == {str(path).removeprefix("run/") for path, file in disk.entries.items() if file >= 0}
+    assert set(film[-1].files.values()) == {"durable"} and film[-1].power == {save_film.NEW: save_film.DISKS}
+    renamed = next(place for place, moment in enumerate(film) if "rename the manifest" in moment.did)
+    assert {moment.killed for moment in film[:renamed]} == {save_film.OLD}
+    assert [place for place, moment in enumerate(film) if len(moment.power) > 1] == [renamed]  # what the text asks for
+    assert "fsync the folder" in film[renamed + 1].did
+    careless, _ = save_film.saved(writers, fsync=False)
+    assert careless[-1].power[0] > save_film.DISKS / 2 and careless[-1].killed == save_film.NEW
+    assert f"nothing is loaded on {careless[-1].power[0]} of 12" in draw_save.draw_save(99, writers, fsync=False).alt
+
+
+@each_of("writers", draw_save.WRITERS)
+@each_of("readers", draw_save.READERS)
+def test_new_ranks_read_each_byte_once_and_get_what_was_saved(writers, readers):
+    film, shares = save_film.loaded(writers, readers)
+    spans = sorted((span, rank) for moment in film for rank, span in moment.reads)
+    edges = save_film.cuts(readers)
+    assert [start for (start, _), _ in spans] == [0, *(stop for (_, stop), _ in spans[:-1])]
+    assert spans[-1][0][1] == edges[-1] == save_film.cuts(writers)[-1]
+    assert all(edges[rank] <= start < stop <= edges[rank + 1] for (start, stop), rank in spans)
+    whole = torch.cat([each.flatten() for each in save_film.state_at(save_film.NEW).values()])
+    assert torch.equal(torch.cat([piece for share in shares for piece in share]), whole)
 
 
 def test_a_higher_threshold_gives_fewer_false_alarms_and_misses_more():

@@ -10,20 +10,22 @@ from tests.tables import each_of
 
 
 @each_of("size", page_pool.PAGE_SIZES)
-def test_the_film_keeps_every_page_and_counts_what_is_empty(size):
-    film = page_pool.pool_film(size)
-    assert len(film) == page_pool.STEPS
-    for frame in film:
-        assert len(frame.pages) == page_pool.SLOTS // size
-        used = [filled for names, filled in frame.pages if names]
-        assert all(0 < filled <= size for filled in used) and sum(used) == frame.tokens
-        assert frame.wasted == len(used) * size - frame.tokens
-
-
-def test_pages_run_more_sequences_than_reserved_blocks():
-    running = {size: max(frame.running for frame in page_pool.pool_film(size)) for size in page_pool.PAGE_SIZES}
-    assert running[4] >= running[16] > 2 * running[page_pool.RESERVED]
-    assert f"running {running[page_pool.RESERVED]} sequences" in page_pool.draw_pages(30, page_pool.RESERVED).alt
+@each_of("share", [True, False])
+def test_the_film_shows_what_the_engine_did(size, share):
+    server, coming, requests = page_pool.engine(size, share), page_pool.arrivals(), []
+    for step, frame in enumerate(page_pool.pool_film(size, share)):
+        while coming and coming[0][0] <= step:
+            requests.append(server.submit(*coming.pop(0)[1:]))
+        lost = server.preemptions
+        server.step()
+        assert len(frame.freed) == server.preemptions - lost
+        assert [each.state for each in frame.requests.values()] == [each.state for each in requests]
+        assert {name: each.pages for name, each in frame.requests.items() if each.pages} == {
+            each.id: server.pool.table(each.id) for each in server.running
+        }
+        assert frame.used == server.pages_used and frame.kept == server.pool.kept_pages
+        assert frame.used * size - sum(frame.filled) == server.pool.wasted_slots
+        assert share or all(len(names) < 2 for names in page_pool.owners(frame))
 
 
 def test_the_long_prompt_stalls_the_others_only_under_continuous_batching():

@@ -20,9 +20,9 @@ class PrefixPool(PagePool):
         self._key_of: dict[int, bytes] = {}
 
     @property
-    def kept_pages(self) -> int:
+    def kept_pages(self) -> frozenset[int]:
         """Free pages whose content can still be shared."""
-        return sum(not self.counts[page] for page in self._key_of)
+        return frozenset(page for page in self._key_of if not self.counts[page])
 
     def match(self, tokens: Sequence[int]) -> tuple[int, ...]:
         """The pages that hold the longest known prefix of `tokens`. At least one token is left to compute, for its

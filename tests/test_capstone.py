@@ -1,6 +1,7 @@
 """The capstone's library: tasks and changes, what a plan costs, the rubric, the tables of parallelisms, remedies and
 conflicts."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 
 from course_lib.estimate.memory import Layout
 from course_lib.estimate.units import DAY
-from course_lib.operate import capstone
+from course_lib.operate import capstone, faults
 from course_lib.operate.capstone import CHANGES, COURSE, assess, best, changed, grade
+from course_lib.operate.capstone.failure_log import weak_part
 from course_lib.parallel import planner
 from tests.tables import each_of
 
@@ -62,15 +64,57 @@ def test_an_unknown_key_is_refused():
         assess({"sp": True}, COURSE)
 
 
-@each_of("seed", ["course", 0, 1, 2, 3])
-def test_every_task_and_every_change_can_be_met(seed):
-    task = COURSE if seed == "course" else capstone.task_of(seed)
-    assert assess(best(task), task).ok and task == (COURSE if seed == "course" else capstone.task_of(seed))
+def test_every_change_of_the_course_s_job_can_be_met():
+    assert assess(best(COURSE), COURSE).ok
     for name in CHANGES:
-        now = changed(task, name)
+        now = changed(COURSE, name)
         plan = best(now)
         found = assess({**plan, "tokens": capstone.affordable(plan, now)}, now)
         assert found.ok, (name, found.problems)
+
+
+def test_a_config_of_one_s_own_is_a_job_whose_best_plan_just_fits(tmp_path):
+    shape = {"num_hidden_layers": 32, "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32}
+    config = {"model_type": "llama", "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(shape | config))
+    task = capstone.own_task(str(path), "24xH100", seq=8192, sequences=96, billions=40)
+    found = assess(best(task), task)
+    assert found.ok and task.days == pytest.approx(1.05 * found.days) and task.usd == pytest.approx(1.05 * found.usd)
+
+
+def test_a_log_shows_its_weak_part_and_whoever_keeps_it_fails_more_often():
+    for servers, seed, part, count in ((13, 12, "server 7", 1), (16, 5, "switch 2", 4), (12, 1, "none", 0)):
+        log = capstone.drawn_log(servers, seed)
+        assert weak_part(log)[0] == part and len(weak_part(log)[1]) == count
+        kept, left = set(range(servers)), set(range(servers)) - set(weak_part(log)[1])
+        assert log.seconds_between(kept) * (5 if count else 1) <= log.seconds_between(left)
+        assert str(log).count("server") == len(log.failures)
+    assert capstone.drawn_log(2, 0).failures
+
+
+def test_a_plan_leaves_servers_out_and_loses_time_to_failures_and_checkpoints():
+    task = replace(COURSE, cluster="72xH100", log=capstone.drawn_log(9, 3))
+    [weak] = weak_part(task.log)[1]
+    kept, left = assess(GOOD, task), assess({**GOOD, "without": [weak]}, task)
+    assert kept.seconds == left.seconds and kept.days > 1.05 * left.days
+    assert assess({**GOOD, "without": [weak, 0 if weak else 1]}, task).problems == ("devices",)
+    minutes = faults.best_interval(left.saving, left.between) / 60
+    often = [assess({**GOOD, "without": [weak], "checkpoint_minutes": by * minutes}, task).days for by in (0.1, 1, 10)]
+    assert often[1] < min(often[0], often[2])
+
+
+def test_a_reason_is_what_the_neighbor_breaks_and_an_axis_that_earns_nothing_has_none():
+    assert capstone.neighbor(GOOD, "tp", COURSE) | {"dp": 16, "microbatches": 32, "tp": 1} == capstone.neighbor(
+        GOOD, "tp", COURSE
+    )
+    assert capstone.neighbor(GOOD, "cp", COURSE)["dp"] == 1 and capstone.neighbor(GOOD, "dp", COURSE)["dp"] == 1
+    found = {axis: capstone.reason(GOOD, axis, COURSE) for axis in capstone.AXES}
+    assert found["tp"].breaks == "memory" and found["tp"].number > 76 and all(each.earned for each in found.values())
+    assert found["dp"].breaks == "deadline" and found["pp"].stops == 8
+    assert capstone.stopped(GOOD, COURSE) == 32 and capstone.stopped({"tp": 2, "cp": 8, "dp": 4}, COURSE) == 16
+    roomy = replace(COURSE, model="llama3-8b", days=1e3, usd=1e9)
+    assert not capstone.reason({"tp": 8, "dp": 8, "zero": 3, "microbatches": 64}, "tp", roomy).earned
 
 
 def test_changes_change_what_they_say():

@@ -1,7 +1,5 @@
 """The plots of chapter 01 that need no sliders."""
 
-from importlib.resources import files
-
 import numpy as np
 from IPython.display import Markdown
 
@@ -76,16 +74,10 @@ def loss_waterfall(*names: str) -> Picture:
 AXES = {"DP": "data", "FSDP": "sharding", "TP": "tensor", "PP": "pipeline schedules", "CP": "context", "EP": "expert"}
 
 
-def lines_of_code(folders: str) -> int:
-    """Lines that are not empty in folders of the course's own parallel code."""
-    found = [each for folder in folders.split() for each in files(f"course_lib.parallel.{folder}").iterdir()]
-    texts = [each.read_text(encoding="utf-8") for each in found if each.name.endswith(".py")]
-    return sum(bool(line.strip()) for text in texts for line in text.splitlines())
-
-
 def axis_ledger(gpus: int = 8) -> Markdown:
     """What each way to split a step costs besides GPUs: bytes that a GPU sends, and code."""
     from course_lib.operate import capstone  # not at import: only this cell needs it
+    from course_lib.operate.capstone.reasons import lines_of_code
 
     rows = []
     for one in capstone.parallelisms(gpus):

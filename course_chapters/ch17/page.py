@@ -11,3 +11,4 @@ import math
 import torch
 
 from course_chapters.ch17 import tables, widgets
+from course_chapters.ch17.debrief import debrief

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from course_chapters.ch17 import cases as ch17_cases
-from course_chapters.ch17 import diagnosis, tables
+from course_chapters.ch17 import debrief, diagnosis, tables
 from course_chapters.ch17 import plan_widgets as ch17
 from course_chapters.ch17.exercises.numbers import NUMBERS
 from course_grader import exercises
@@ -102,3 +102,17 @@ def test_an_exam_hides_the_names_of_its_faults():
     explorer = ch17_cases.diagnose(3)
     shown = " ".join(explorer.draw(case=case).alt for case in (1, 12))
     assert "case 1:" in shown and not any(name in shown for name in diagnosis.FAULTS)
+
+
+def test_a_debrief_sets_a_plan_beside_the_planner_s_and_a_published_one():
+    plan = {"tp": 8, "pp": 4, "dp": 2, "microbatches": 256}
+    rows = cells(debrief.compared(plan, COURSE).data)[1:]
+    assert [row[0] for row in rows[:2]] == ["your plan", "the planner's"] and rows[2][0].startswith("llama3-70b")
+    assert rows[0][1].startswith("tp 8 × pp 4 × dp 2, ZeRO-1") and "](https://" in rows[2][-1]
+    assert "not published" in debrief.picture(plan, COURSE).alt
+    assert debrief.debrief(lambda: (plan, {}), COURSE).alt and debrief.debrief(lambda: ({"dp": 64}, {}), COURSE) is None
+
+    def unanswered():
+        raise NotImplementedError
+
+    assert debrief.debrief(unanswered, COURSE) is None

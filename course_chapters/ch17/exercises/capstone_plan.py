@@ -8,61 +8,66 @@ from course_grader.exercises import Card, Worth
 from course_grader.exercises.result_schema import Anything, ListOf
 from course_lib.operate.capstone.task import CHANGES
 
-TASKS = (  # model, cluster, tokens of a sequence, sequences, billions of tokens, days, dollars
-    ("llama3-70b", "64xH100", 8192, 512, 120, 28, 85_000),
-    ("llama3-70b", "128xH100", 8192, 512, 240, 26, 155_000),
-    ("qwen2.5-72b", "64xH200", 8192, 512, 160, 34, 183_000),
-    ("llama2-70b", "128xA100", 4096, 1024, 100, 22, 74_000),
-    ("llama3-8b", "16xH100", 8192, 256, 250, 27, 20_000),
-    ("llama3-70b", "32xH200", 8192, 256, 80, 34, 92_000),
+JOBS = (  # model, cluster, tokens of a sequence, sequences, billions of tokens, days, dollars, failure log, change
+    ("llama3-70b", "104xH100", 32_768, 96, 120, 20.2, 93_000, 12, "slower wire"),
+    ("llama3-70b", "104xH100", 32_768, 96, 120, 20.2, 93_000, 12, "lost rack"),
+    ("qwen2.5-72b", "56xH200", 32_768, 96, 80, 26.8, 108_000, 0, "lost rack"),
+    ("llama2-70b", "104xA100", 16_384, 192, 80, 26.6, 67_500, 5, "lost rack"),
+    ("qwen3-32b", "104xA100", 16_384, 192, 120, 22.8, 57_700, 5, "lost rack"),
+    ("llama3-70b", "96xH100", 16_384, 192, 120, 17, 78_200, 1, "lost rack"),
+    ("llama3-70b", "96xH100", 16_384, 192, 120, 17, 78_200, 1, "longer context"),
+    ("llama3-70b", "128xH100", 16_384, 192, 120, 16.1, 74_000, 5, "longer context"),
 )
 
 
-def _task(row: tuple[Any, ...], change: str) -> Mapping[str, Any]:
-    names = ("model", "cluster", "seq", "sequences", "billions", "days", "usd")
-    return {**dict(zip(names, row, strict=True)), "change": change, "means": CHANGES[change]}
+def _task(row: tuple[Any, ...]) -> Mapping[str, Any]:
+    names = ("model", "cluster", "seq", "sequences", "billions", "days", "usd", "log", "change")
+    return {**dict(zip(names, row, strict=True)), "means": CHANGES[row[-1]]}
 
 
 CARD = Card(
     id="capstone-plan",
     chapter="17",
     title="Capstone: plan the run, defend it, survive a change",
-    text="""Plan your own run, defend it in numbers, then plan it again after a change. Any plan within the bounds
-passes; the planner judges it.
+    text="""Plan a run in `my_plan()`, and again after a change in `after_the_change()`; each returns (plan, defense).
+No plan printed in the course fits this job, and the change breaks the plan that you make first.
 
 **Your task:** train {{model}} on {{cluster}} for {{billions}} billion tokens in steps of {{sequences}} sequences of
 {{seq}} tokens, within {{days}} days and {{usd:usd}}, failures included. **The change:** {{change}}. {{means}}
 
-`my_plan()` and `after_the_change()` each return a pair (plan, defense):
-
-- A plan is a dictionary with any of `tp`, `cp`, `pp`, `dp`, `zero`, `microbatches`, `virtual` (whole numbers; 1 where
-  missing) and `recompute` ("none", "selective" or "full"). It may use fewer servers than there are. Where the change
-  allows it, a plan may set `sequences` and `tokens` too.
-- A defense is a dictionary with `memory` (GB of the fullest GPU), `days`, `usd` (of the run) and `binding`: the cause
-  that takes the most seconds of a step, `matmul` and `attention` left aside, such as `"recompute"`, `"tp"` or
-  `"bubble"`. Numbers must be within 5 % of the planner's.
-- `capstone.assess(plan, task)` says what a plan costs and which bounds it breaks. The searches of the library are
-  switched off: choose the axes yourself.
-
-The cell below makes two objects: `task`, and `after`, which is the task after the change.""",
-    **Worth(points=20, minutes=30, difficulty=4, importance=5),
+- *Plan*: a dictionary with any of `tp`, `cp`, `pp`, `dp`, `zero`, `microbatches`, `virtual` (1 where missing),
+  `recompute` ("none", "selective", "full"), `without` (a list of servers to leave out), `checkpoint_minutes`; where the
+  change allows it, `sequences` and `tokens`. It uses the first servers that are not left out.
+- *Failures*: `print(task.log)` shows a month; the servers in use fail as often as they did there.
+- *Defense*: `memory` (GB), `days`, `usd`, and `binding`: the cause with the most seconds of a step, but for `matmul`
+  and `attention`. The first also has `reasons`, and `weak`: what has more than half of the failures ("server 3",
+  "switch 1" or "none").
+- *Reasons*: for each of `tp`, `cp`, `pp` and `dp` (breaks, number, stops, lines). Take
+  `other = capstone.neighbor(plan, axis, task)`, the plan without this axis or, if you do not use it, with two ranks on
+  it. `breaks` is the first of its `problems` or "nothing". `number` is its GB for "memory", dollars for "budget", GPUs
+  for "devices", else days. `stops` counts the GPUs that stop there with a lost server, max(8, tp · cp) · pp. `lines` is
+  `capstone.code_of(axis)`. An axis that can go without breaking a bound or taking longer has no reason.
+- `capstone.assess(plan, task)` gives the numbers; a defense may be off by 2 %. The library's searches are off.""",
+    **Worth(points=20, minutes=45, difficulty=4, importance=5),
     hints=(
-        "Which wall does the plainest plan hit first: memory with ZeRO-3 on all GPUs, or the deadline?",
-        "Begin with `dp` over all GPUs and `zero` 3. Then try one more axis at a time, and keep what brings memory or "
-        "days within the bounds with the fewest bytes sent.",
-        "Loop over tp, cp, pp in (1, 2, 4, 8), zero in (1, 3), micro-batches of 1, 2 or 4 sequences and `recompute`; "
-        "keep what `assess` calls `ok` with the fewest days. After the change, lower `tokens` by the share that days "
-        "or dollars are exceeded.",
+        "Which bound does full sharding over all GPUs break first? And which servers stop the job most often?",
+        "Count the log's failures by server and by switch, and leave the weak part out. Then add one axis at a time to "
+        "full sharding, and keep what brings memory or days within the bounds.",
+        "Loop over degrees that multiply to the GPUs of the servers left, zero in (1, 3), and `recompute`, with one "
+        "sequence in each micro-batch; keep what `assess` calls `ok` with the fewest days. After the change, lower "
+        "`tokens` by the share that days or dollars are exceeded.",
     ),
     answers=("my_plan", "after_the_change"),
     allowed="everything but the library's searches; `assess` is yours.",
     hides=(
         "course_lib.operate.capstone.plans:best",
         "course_lib.operate.capstone.plans:affordable",
+        "course_lib.operate.capstone.reasons:reason",
+        "course_lib.operate.capstone.failure_log:weak_part",
         "course_lib.parallel.planner.search:search",
     ),
-    params=_task(TASKS[0], "slower wire"),
-    vary=lambda draw: _task(draw.choice(TASKS), draw.choice([name for name in CHANGES if name != "slower wire"])),
+    params=_task(JOBS[0]),
+    vary=lambda draw: _task(draw.choice(JOBS[1:])),
     structural="change",
     needs=("02", "07", "08", "09", "10", "11", "13", "14"),
     probe=planned,

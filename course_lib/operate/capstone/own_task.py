@@ -1,39 +1,22 @@
-"""A learner's own task: drawn from a seed, with bounds that its best plan meets."""
+"""A task for a model of one's own, with bounds that the best plan of the search just meets."""
 
-import random
 from dataclasses import replace
-from functools import cache
 
 from course_lib.estimate.units import BILLION
+from course_lib.operate.capstone.failure_log import drawn_log
 from course_lib.operate.capstone.plans import assess, best
 from course_lib.operate.capstone.task import Task
 
-SETTINGS = (  # model, cluster, tokens a sequence, sequences, billions of tokens
-    ("llama3-70b", "64xH100", 8192, 512, 120),
-    ("llama3-70b", "128xH100", 8192, 512, 240),
-    ("qwen2.5-72b", "64xH200", 8192, 512, 160),
-    ("llama2-70b", "128xA100", 4096, 1024, 100),
-    ("llama3-8b", "16xH100", 8192, 256, 250),
-    ("llama3-70b", "32xH200", 8192, 256, 80),
-)
+SLACK = 1.05  # times the best plan's days and dollars
 
 
-@cache
-def task_of(seed: int | str) -> Task:
-    """A learner's own task: a model, a cluster, and bounds that the best plan meets with 15 to 35 % to spare. The same
-    for the same seed."""
-    rng = random.Random(f"capstone {seed}")
-    model, cluster, seq, sequences, billions = rng.choice(SETTINGS)
-    loose = Task(
-        model=model,
-        cluster=cluster,
-        seq=seq,
-        sequences=sequences,
-        tokens=billions * BILLION,
-        days=float("inf"),
-        usd=float("inf"),
-    )
+def own_task(model: str, cluster: str, *, seq: int, sequences: int, billions: float, log: int = 0) -> Task:
+    """A task like the capstone's: `model` is a name or the path of a Hugging Face `config.json`, `cluster` such as
+    "104xH100", `log` the number of the failure log that is drawn for it.
+
+    planner.NoPlan if nothing fits; ValueError for a model or cluster that is not known.
+    """
+    loose = Task(model=model, cluster=cluster, seq=seq, sequences=sequences, tokens=billions * BILLION)
+    loose = replace(loose, days=float("inf"), usd=float("inf"), log=drawn_log(loose.servers, log))
     quickest = assess(best(loose), loose)
-    days = round(quickest.days * rng.uniform(1.15, 1.35))
-    usd = round(quickest.usd * rng.uniform(1.15, 1.35), -3)
-    return replace(loose, days=float(days), usd=float(usd))
+    return replace(loose, days=SLACK * quickest.days, usd=SLACK * quickest.usd)

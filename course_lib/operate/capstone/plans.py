@@ -22,12 +22,14 @@ from course_lib.estimate.units import (
     percent_text,
 )
 from course_lib.operate import faults
+from course_lib.operate.capstone.failure_log import weak_part
 from course_lib.operate.capstone.task import TOLERANCE, Task
 from course_lib.parallel import planner
 from course_lib.parallel.planner.estimating import RESERVE
 from course_lib.parallel.planner.step import Step
 
 STORAGE = 10 * GB  # bytes/s of shared storage: an assumption of the plan
+PUBLISHED = "Llama 3.1 405B"  # whose failures a cluster without a log has
 RESTART = 10 * MINUTE  # from a failure to the next step: an assumption of the plan
 DEGREES: Mapping[str, Any] = {
     "tp": 1,
@@ -39,7 +41,9 @@ DEGREES: Mapping[str, Any] = {
     "virtual": 1,
     "recompute": "none",
 }
-OPTIONAL = ("sequences", "tokens")  # a plan may change the batch a little, and the tokens where the task allows it
+# A plan may change the batch a little, and the tokens where the task allows it. It may leave servers out, and choose
+# the minutes between two checkpoints; by default they are the best for the published rate of failures.
+OPTIONAL = ("sequences", "tokens", "without", "checkpoint_minutes")
 PROBLEMS: Mapping[str, str] = {
     "devices": "the degrees do not multiply to whole servers of the cluster",
     "layout": "the degrees do not divide the model or the batch",
@@ -61,6 +65,8 @@ class Assessed:
     room: float  # bytes that it may hold
     seconds: float  # of a step
     goodput: float  # useful time over elapsed time
+    between: float  # seconds between two failures, on average
+    saving: float  # seconds that a checkpoint takes
     days: float  # of the run, failures included
     usd: float  # of the run
     mfu: float  # a fraction, by chapter 01's definition
@@ -122,14 +128,20 @@ def _assessed(plan: Mapping[str, Any], task: Task) -> Assessed:
     except ValueError as error:
         return _impossible(0, tokens, task, "layout", (str(error),))
     gpus, per_node = int(layout.ranks), task.hardware().per_node
-    if gpus > task.gpus or (gpus > per_node and gpus % per_node):
+    without = set(plan.get("without", ()))
+    servers = [each for each in range(task.gpus // per_node) if each not in without]
+    if gpus > per_node * len(servers) or (gpus > per_node and gpus % per_node):
         return _impossible(gpus, tokens, task, "devices", (PROBLEMS["devices"],))
     cluster = task.hardware(gpus)
     bits = int(planner.faults(job, cluster, layout))
     if bits:
         return _impossible(gpus, tokens, task, "layout", planner.in_words(bits))
     found = planner.estimate(job, cluster, layout)
-    goodput = _goodput(float(count_params(job.shape)), gpus)
+    published = faults.mtbf(gpus, facts.failure_log(PUBLISHED).rate / HOUR)
+    between = task.log.seconds_between(servers[: -(-gpus // per_node)]) if task.log else published
+    saving = faults.checkpoint_seconds(float(count_params(job.shape)) * CHECKPOINT_BYTES, STORAGE)
+    interval = MINUTE * plan.get("checkpoint_minutes", faults.best_interval(saving, published) / MINUTE)
+    goodput = faults.expected_goodput(interval, saving, between, RESTART)
     days = tokens / float(found.tokens_per_second) / DAY / goodput
     usd = days * DAY / HOUR * gpus * cluster.usd_per_hour
     room = (1 - RESERVE) * cluster.memory
@@ -149,6 +161,8 @@ def _assessed(plan: Mapping[str, Any], task: Task) -> Assessed:
         room=room,
         seconds=float(found.seconds),
         goodput=goodput,
+        between=between,
+        saving=saving,
         days=days,
         usd=usd,
         mfu=float(found.mfu),
@@ -169,6 +183,8 @@ def _impossible(gpus: int, tokens: float, task: Task, problem: str, reasons: tup
         room=(1 - RESERVE) * task.hardware().memory,
         seconds=nan,
         goodput=nan,
+        between=nan,
+        saving=nan,
         days=nan,
         usd=nan,
         mfu=nan,
@@ -181,22 +197,15 @@ def _impossible(gpus: int, tokens: float, task: Task, problem: str, reasons: tup
     )
 
 
-def _goodput(params: float, gpus: int) -> float:
-    """Useful time over elapsed time at Llama 3's failure rate, with checkpoints at the best interval."""
-    log = facts.failure_log("Llama 3.1 405B")
-    between = faults.mtbf(gpus, log.rate / HOUR)
-    cost = faults.checkpoint_seconds(params * CHECKPOINT_BYTES, STORAGE)
-    return faults.expected_goodput(faults.best_interval(cost, between), cost, between, RESTART)
-
-
 def best(task: Task, gpus: int | None = None) -> dict[str, Any]:
     """The plan that fits with the most tokens a second, on all of the cluster's devices or on `gpus` of them; the
-    bounds are not looked at.
+    bounds are not looked at. With a failure log, it leaves the weak servers out and saves as often as is best.
 
     Where the number of devices has odd factors, batches within the tolerance that they divide are tried too.
     planner.NoPlan if nothing fits.
     """
-    cluster, plans = task.hardware(gpus), []
+    without = [each for each in weak_part(task.log)[1] if each < task.servers]
+    cluster, plans = task.hardware(gpus or task.gpus - task.hardware().per_node * len(without)), []
     for sequences in _batches(task, cluster.gpus):
         try:
             plans += planner.search(task.job(sequences=sequences), cluster, top=1)
@@ -205,10 +214,15 @@ def best(task: Task, gpus: int | None = None) -> dict[str, Any]:
     if not plans:
         raise nothing
     plan = max(plans, key=lambda each: float(each.estimate.tokens_per_second))
-    found: dict[str, int | str] = {name: int(getattr(plan.layout, name)) for name in DEGREES if name != "recompute"}
+    found: dict[str, Any] = {name: int(getattr(plan.layout, name)) for name in DEGREES if name != "recompute"}
     found["recompute"] = plan.job.recompute
-    sequences = int(plan.job.sequences)
-    return found if sequences == task.sequences else {**found, "sequences": sequences}
+    if plan.job.sequences != task.sequences:
+        found["sequences"] = int(plan.job.sequences)
+    if not task.log:
+        return found
+    failing = assess({**found, "without": without}, task)
+    minutes = round(faults.best_interval(failing.saving, failing.between) / MINUTE)
+    return {**found, "without": without, "checkpoint_minutes": minutes}
 
 
 def _batches(task: Task, gpus: int) -> list[int]:
@@ -233,8 +247,7 @@ def budget_page(plan: Mapping[str, Any], task: Task) -> list[tuple[str, str, str
     """The plan on one page: (line, choice, what follows from it in numbers)."""
     one, job, layout = assess(plan, task), task.job(plan.get("recompute", "none")), layout_of(plan)
     params, state = float(count_params(job.shape)), convention(CONVENTION)
-    between = faults.mtbf(one.gpus, facts.failure_log("Llama 3.1 405B").rate / HOUR)
-    cost = faults.checkpoint_seconds(params * CHECKPOINT_BYTES, STORAGE)
+    minutes = plan.get("checkpoint_minutes", faults.best_interval(one.saving, one.between) / MINUTE)
     steps = one.tokens / float(job.tokens)
     degrees = " × ".join(
         f"{name} {getattr(layout, name)}" for name in ("tp", "cp", "pp", "dp") if getattr(layout, name) > 1
@@ -271,8 +284,8 @@ def budget_page(plan: Mapping[str, Any], task: Task) -> list[tuple[str, str, str
         ),
         (
             "checkpoint",
-            f"{bytes_text(params * CHECKPOINT_BYTES)} every {duration_text(faults.best_interval(cost, between))}",
-            f"a failure every {duration_text(between)}; goodput {percent_text(one.goodput, 3)}",
+            f"{bytes_text(params * CHECKPOINT_BYTES)} every {duration_text(minutes * MINUTE)}",
+            f"a failure every {duration_text(one.between)}; goodput {percent_text(one.goodput, 3)}",
         ),
         (
             "validation",

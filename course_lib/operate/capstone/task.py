@@ -5,14 +5,18 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from course_lib.estimate import running_plan
 from course_lib.estimate.units import BILLION, percent_text
+from course_lib.operate.capstone.failure_log import FailureLog, drawn_log
 from course_lib.parallel import planner
 
 SLOWER = 4.0  # how many times slower the network becomes under the change "slower wire"
 LONGER = 4  # how many times longer a sequence becomes under "longer context"
 EXTRA = 1.7  # how far deadline and budget are raised with the longer context: it needs more FLOPs for each token
+SLOWER_SHARE = 0.85  # of the tokens that a run on the slower network must see
+RACK = 2  # servers that share a rack
 LOST_SHARE = 0.85  # of the tokens that the servers left would reach in proportion
 TOLERANCE = 0.05  # by which a plan may change the batch where its degrees do not divide it
 
@@ -31,6 +35,7 @@ class Task:
     usd: float = 85_000.0  # budget for device-hours
     across_share: float = 1.0  # of the usual bandwidth between servers
     usd_per_hour: float | None = None  # of one device; None: the cluster's price
+    log: FailureLog | None = None  # of the cluster's servers; None: they fail as often as published ones
 
     @property
     def gpus(self) -> int:
@@ -41,6 +46,11 @@ class Task:
     def device(self) -> str:
         """The cluster's name without its size."""
         return self.cluster.split("x", 1)[1]
+
+    @property
+    def servers(self) -> int:
+        """Servers of the cluster."""
+        return self.gpus // self.hardware().per_node
 
     @property
     def required(self) -> float:
@@ -73,8 +83,15 @@ def _cluster(device: str, gpus: int) -> planner.Cluster:
 COURSE = Task()
 
 
-def _lost_server(task: Task) -> Task:
-    left = task.gpus - task.hardware().per_node
+def job(numbers: Any) -> Task:
+    """The task that numbers describe: any object with such attributes as `params("capstone-plan")` has."""
+    names = ("model", "cluster", "seq", "sequences", "days", "usd")
+    task = Task(tokens=numbers.billions * BILLION, **{name: getattr(numbers, name) for name in names})
+    return replace(task, log=drawn_log(task.servers, numbers.log))
+
+
+def _lost(task: Task, servers: int) -> Task:
+    left = task.gpus - servers * task.hardware().per_node
     return replace(task, cluster=f"{left}x{task.device}", least_tokens=LOST_SHARE * left / task.gpus * task.tokens)
 
 
@@ -86,8 +103,9 @@ def _longer(task: Task) -> Task:
 
 _EFFECTS: Mapping[str, tuple[str, Callable[[Task], Task]]] = {
     "slower wire": (
-        f"The network between servers becomes {SLOWER:g} times slower. The run may see a tenth fewer tokens.",
-        lambda task: replace(task, across_share=task.across_share / SLOWER, least_tokens=0.9 * task.tokens),
+        f"The network between servers becomes {SLOWER:g} times slower. The run may see "
+        f"{percent_text(1 - SLOWER_SHARE)} fewer tokens.",
+        lambda task: replace(task, across_share=task.across_share / SLOWER, least_tokens=SLOWER_SHARE * task.tokens),
     ),
     "half the budget": (
         "Half of the money is left. The run may see fewer tokens, but at least two fifths of them.",
@@ -101,7 +119,13 @@ _EFFECTS: Mapping[str, tuple[str, Callable[[Task], Task]]] = {
     "lost server": (
         "One server is lost for good. The batch may change by up to a twentieth, if degrees no longer divide it, and "
         f"the run may see fewer tokens: {percent_text(LOST_SHARE)} of what the GPUs left would reach in proportion.",
-        _lost_server,
+        lambda task: _lost(task, 1),
+    ),
+    "lost rack": (
+        f"The last {RACK} servers, which share a rack, are lost for good. The batch may change by up to a twentieth, "
+        f"and the run may see fewer tokens: {percent_text(LOST_SHARE)} of what the GPUs left would reach in "
+        "proportion.",
+        lambda task: _lost(task, RACK),
     ),
     "earlier deadline": (
         "The run must end in three fifths of the time. It may see fewer tokens, but at least half of them.",

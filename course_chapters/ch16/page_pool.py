@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from course_lib.operate.serving.engine import FINISHED, RUNNING, WAITING, Engine, Generation, Limits
 
 from course_lib.draw.palette import EMPTY, GREY, INK, SHADES, SOFT, VERMILION, ink_on
 from course_lib.draw.sheets import Plot, Sheet
 from course_lib.estimate.units import count_text, percent_text
+from course_runs.serving.engine import FINISHED, RUNNING, WAITING, Engine, Generation, Limits
 
 SLOTS, STEPS, RESERVED = 384, 72, 128  # slots of the pool, iterations of the film, and the longest sequence
 PAGE_SIZES = (4, 16, 32, RESERVED)

@@ -26,14 +26,14 @@ PER_SERVER = 4
 ORDERS = {"tp inside the servers": ("dp", "pp", "cp", "tp"), "dp inside the servers": ("tp", "cp", "pp", "dp")}
 BOTH = "dp × cp"
 HOPS = 3  # of four ranks around a ring: to add the parts, and to hand them on
-SCENES = (
-    ("the targets are counted", BOTH),
-    ("forward and backward, sums of activations", "tp"),
-    ("forward and backward, keys and values around a ring", "cp"),
-    ("forward and backward, from stage to stage", "pp"),
-    *((f"gradients, reduce-scatter: hop {hop + 1} of {HOPS}", BOTH) for hop in range(HOPS)),
-    *((f"gradients, all-gather: hop {hop + 1} of {HOPS}", BOTH) for hop in range(HOPS)),
-    ("the norm of all gradients", "tp, then pp"),
+SCENES = (  # on the slider, along which axis, and what happens
+    ("count", BOTH, "the targets are counted"),
+    ("tp", "tp", "forward and backward, sums of activations"),
+    ("cp", "cp", "forward and backward, keys and values around a ring"),
+    ("pp", "pp", "forward and backward, from stage to stage"),
+    *((f"add, hop {hop}", BOTH, f"gradients, reduce-scatter: hop {hop} of {HOPS}") for hop in range(1, HOPS + 1)),
+    *((f"gather, hop {hop}", BOTH, f"gradients, all-gather: hop {hop} of {HOPS}") for hop in range(1, HOPS + 1)),
+    ("norm", "tp, then pp", "the norm of all gradients"),
 )
 GRADIENTS = 4  # the first scene of them
 HUES = {(0, 0): BLUE, (0, 1): SKY, (1, 0): GREEN, (1, 1): ORANGE}  # of (stage, part of its matrices)
@@ -109,7 +109,7 @@ def record(order: str = "tp inside the servers") -> Step:
 
 def draw_step(scene: int = GRADIENTS, order: str = "tp inside the servers") -> Sheet:
     """One scene of a step: the servers with their GPUs, the messages, and the bytes of each axis up to here."""
-    step, (words, axis) = record(order), SCENES[scene]
+    step, (_, axis, words) = record(order), SCENES[scene]
     sheet = Sheet(HEIGHT, WIDTH)
     title = f"{scene + 1} of {len(SCENES)}, {axis}: {words}"
     crossing = sum(each.border for each in step.scenes[scene])
@@ -186,15 +186,15 @@ def _bars(sheet: Sheet, step: Step, scene: int) -> str:
             sheet.boxes([(left, left + max(0.015, wide * nbytes / most), low, low + 0.12)], ink if nbytes else EMPTY)
             sheet.text(left + wide * nbytes / most + 0.08, low + 0.06, bytes_text(nbytes), va="center")
             said.append(f"{axis} {bytes_text(nbytes)} {'across borders' if border else 'inside servers'}")
-    border = sum(step.nbytes(axis, True, scene) for axis in axes)
-    whole = border + sum(step.nbytes(axis, False, scene) for axis in axes)
+    crossed = sum(step.nbytes(axis, True, scene) for axis in axes)
+    whole = crossed + sum(step.nbytes(axis, False, scene) for axis in axes)
     y = HEIGHT - 1.2 - 0.64 * len(axes)
-    sheet.text(left, y, f"across borders: {bytes_text(border)}", size=style.NORMAL, ink=INK, bold=True)
+    sheet.text(left, y, f"across borders: {bytes_text(crossed)}", size=style.NORMAL, ink=INK, bold=True)
     sheet.text(left, y - 0.18, f"of {bytes_text(whole)}", ink=SOFT)
     for pp in range(2):
         parts = {f"pp{pp} tp{tp}": HUES[pp, tp] for tp in range(2)}
         sheet.keys(left + 0.05, y - 0.4 - 0.19 * pp, parts, gap=0.35)
-    return f"{', '.join(said)}; in all {bytes_text(border)} of {bytes_text(whole)} across borders"
+    return f"{', '.join(said)}; in all {bytes_text(crossed)} of {bytes_text(whole)} across borders"
 
 
 def mesh_step(scene: int = 1) -> Explorer:
@@ -203,11 +203,6 @@ def mesh_step(scene: int = 1) -> Explorer:
         record(order)  # in advance: a control must not wait for a run
     return explore(
         draw_step,
-        scene=play(range(len(SCENES)), scene, label="scene", text=_scene_text, interval=1500),
+        scene=play(range(len(SCENES)), scene, label="scene", text=lambda scene: SCENES[scene][0], interval=1500),
         order=menu(tuple(ORDERS), label="order"),
     )
-
-
-def _scene_text(scene: int) -> str:
-    hop = f", hop {scene - GRADIENTS + 1}" if GRADIENTS <= scene < len(SCENES) - 1 else ""
-    return f"{scene + 1}: {SCENES[scene][1]}{hop}"

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from course_chapters.ch11.ring_run import LAYOUTS, Held, Recorded, record
 from course_lib.draw import style
-from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slider
+from course_lib.draw.explore import Explorer, explore, menu, play, slider
 from course_lib.draw.palette import BLUE, EMPTY, GREEN, INK, ORANGE, PURPLE, SOFT, ink_on
 from course_lib.draw.sheets import Box, Sheet
 from course_lib.estimate.units import count_text, number_text, percent_text
@@ -191,7 +191,7 @@ def ring_steps(way: str = "forward", step: int = 1, layout: str = "contiguous") 
     return explore(
         draw_ring,
         step=play(range(MOST + 1), step, label="step", text=lambda place: str(place + 1), interval=1300, last=_last),
-        way=buttons(("forward", "backward"), way, label="pass"),
+        way=menu(("forward", "backward"), way, label="pass"),
         ranks=slider((2, 3, MOST), MOST, label="ranks", text=str),
         layout=menu(tuple(LAYOUTS), layout, label="layout"),
         mask=menu(("causal", "full"), "causal", label="mask"),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from course_chapters.ch12.moe_run import EXPERTS, LOCAL, POPULAR, RANKS, STAGES, TOKENS, Copy, Journey, record
-from course_lib.draw.explore import Explorer, buttons, explore, menu, play, slider
+from course_lib.draw.explore import Explorer, explore, menu, play, slider
 from course_lib.draw.palette import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, SKY, SOFT, VERMILION, YELLOW, ink_on
 from course_lib.draw.sheets import Sheet
 from course_lib.estimate.units import count_text
@@ -19,9 +19,9 @@ CHAPTER_COPY = (
 HUES = (BLUE, SKY, VERMILION, ORANGE, GREEN, YELLOW, PURPLE, GREY)  # of the experts: two shades for a rank
 PLAIN = "#d5dae0"  # of a token that is not routed yet
 SORTED, DISPATCHED, BY_EXPERT, COMPUTED, RETURNED, COMBINED, ADDED = range(2, 9)  # stages
-WIDTH, WIDE, HIGH = 5.3, 0.42, 0.145  # inches: of the sheet, and of a row in memory
+WIDTH, WIDE, HIGH = 5.3, 0.42, 0.125  # inches: of the sheet, and of a row in memory
 BEFORE, AFTER = 1.42, 3.5  # left edges of the two columns
-APART, BETWEEN = 0.035, 0.15  # inches between blocks of rows, and between ranks
+APART, BETWEEN = 0.03, 0.11  # inches between blocks of rows, and between ranks
 
 
 class Row(NamedTuple):
@@ -165,11 +165,11 @@ def _row(sheet: Sheet, journey: Journey, stage: int, row: Row, left: float, fram
     fills = [HUES[expert] for expert in experts] or [PLAIN]
     top, wide = _top(sheet, row.down), WIDE / len(fills)
     for part, fill in enumerate(fills):
-        sheet.boxes([(left + part * wide, left + (part + 1) * wide, top - HIGH + 0.012, top)], fill)
+        sheet.boxes([(left + part * wide, left + (part + 1) * wide, top - HIGH + 0.01, top)], fill)
     place = (left + wide / 2, top - HIGH / 2)
     sheet.text(*place, str(row.copy.token), size=7.0, ink=ink_on(fills[0]), ha="center", va="center", bold=framed)
     if framed:
-        sheet.boxes([(left, left + WIDE, top - HIGH + 0.012, top)], "none", edge=INK, thick=1.8, order=4)
+        sheet.boxes([(left, left + WIDE, top - HIGH + 0.01, top)], "none", edge=INK, thick=1.8, order=4)
 
 
 def _line(sheet: Sheet, old: Row, new: Row, bold: bool) -> None:
@@ -183,8 +183,8 @@ def journey(step: int = DISPATCHED) -> Explorer:
     """Play a layer: copies are sorted, sent, sorted again, computed, and come back the same way."""
     return explore(
         draw_journey,
-        step=play(range(len(STAGES)), step, label="step", text=lambda place: STAGES[place], interval=1500),
-        top_k=buttons((1, 2), 2, label="experts per token", text=str),
+        step=play(range(len(STAGES)), step, label="step", text=lambda place: str(place + 1), interval=1500),
+        top_k=slider((1, 2), 2, label="experts per token", text=str),
         routing=menu(tuple(POPULAR), "even", label="routing"),
         rank=slider(range(RANKS), 1, label="follow token", text=lambda rank: f"{rank * TOKENS + 1}, of rank {rank}"),
     )

@@ -28,7 +28,12 @@ def placing(
     for server in range(mesh.size // PER_SERVER):
         left, low = _corner(server)
         sheet.boxes([(left - 0.07, left + PER_SERVER * CELL + 0.05, low - 0.07, low + CELL + 0.05)], EMPTY, order=0)
-        sheet.text(left - 0.12, low + CELL / 2, f"{server}", ink=SOFT, ha="right", va="center")
+        outside = (
+            left - 0.12 if server % ACROSS == 0 else left + PER_SERVER * CELL + 0.1
+        )  # clear of lines between servers
+        sheet.text(
+            outside, low + CELL / 2, f"{server}", ink=SOFT, ha="left" if server % ACROSS else "right", va="center"
+        )
     for axis in mesh.axes:
         group = mesh.group(rank, axis)
         if len(group) > 1:

@@ -26,7 +26,7 @@ HONEST = {
     "02": "state-of-a-plan",
     "06": "wait-for-cycle",
 }  # what the next student hands in
-PATIENCE = 90.0  # s after which an attack counts as one that holds up the marker
+PATIENCE = 90.0  # s after which an attack counts as one that holds up the marker, on a machine with nothing else to do
 JUDGE_BYTES = 500_000_000  # that a marker may grow by while it marks one submission
 
 Result = dict[str, Any]
@@ -276,7 +276,7 @@ def _wrong(sheet: Sheet, result: Result, seconds: float, grown: int) -> list[str
         found.append("control codes stand in a report")
     if active := _active(result.get("autograded", "")):
         found.append(f"what graders see holds {active}")
-    if seconds > PATIENCE:
+    if seconds > PATIENCE * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)):
         found.append(f"held the marker up for {seconds:.0f} s")
     if grown > JUDGE_BYTES:
         found.append(f"the judge grew by {grown / 1e6:,.0f} MB")

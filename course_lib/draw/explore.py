@@ -205,6 +205,7 @@ def _row(explorer: Explorer, ipywidgets: Any, name: str, control: Control) -> An
             explorer.setting[name] = change["new"]
             explorer.redraw()
 
+    made.tooltip = control.label  # without one, JupyterLab shows "null"
     made.observe(moved, "value")
     explorer.inputs[name] = made
     if control.kind != "play":

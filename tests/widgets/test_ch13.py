@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from course_chapters.ch13 import parity, tables
+from course_chapters.ch13 import mesh_film, parity, tables
 from course_chapters.ch13 import plan_widgets as ch13_plans
 from course_chapters.ch13 import regimes as ch13
 from course_chapters.ch13.cube import flat
@@ -12,6 +12,7 @@ from course_chapters.ch13.exercises import numbers
 from course_chapters.ch13.triangle import MOVES, triangle
 from course_grader import exercises
 from course_lib.parallel.mesh import Mesh
+from tests.tables import each_of
 
 
 def test_the_placement_says_the_groups_and_the_place_among_all_orders():
@@ -75,3 +76,40 @@ def test_the_explorer_sends_gradients_as_wide_as_it_holds_them():
     start = ch13_plans.PRESETS["7B on 8 GPUs"]
     sheet = ch13_plans.draw_strategy(**{**ch13_plans.START, **start}).alt
     assert "gradients 13.5 GB" in sheet and "dp 23.6 GB over NVLink" in sheet
+
+
+@each_of("order", mesh_film.ORDERS)
+def test_the_film_of_a_step_shows_what_its_run_recorded(order):
+    film = mesh_film.record(order)
+    mesh = Mesh(dict.fromkeys(mesh_film.ORDERS[order], 2))
+    sent = [each for scene in film.scenes for each in scene]
+    assert len(sent) == len(film.run.messages) and [mesh.coordinates(rank) for rank in range(16)] == list(film.at)
+    for level, border in (("node", False), ("network", True)):
+        inside = [each.message.nbytes for each in sent if each.border == border]
+        assert (sum(inside), len(inside)) == film.run.meter.levels[level]
+    for message, axis, _ in sent:
+        assert message.dst in mesh.group(message.src, *axis.split(" × "))
+    hops = film.scenes[mesh_film.GRADIENTS : -1]
+    assert len(hops) == 2 * mesh_film.HOPS
+    for hop in hops:
+        ways = {message.src: message.dst for message, *_ in hop}
+        assert len(ways) == len(hop) == 16
+        for rank, after in ways.items():
+            group = mesh.group(rank, "dp", "cp")
+            ring = sorted(group)
+            assert after == ring[(ring.index(rank) + 1) % 4]
+            assert {film.weights[each] for each in group} == {film.weights[rank]}, "the same part of the weights"
+    for rank in range(16):
+        nbytes = sum(message.nbytes for hop in hops for message, *_ in hop if message.src == rank)
+        assert nbytes == 2 * 3 / 4 * film.weights[rank] * 8
+
+
+def test_both_orders_send_the_same_along_each_axis_and_the_film_says_what_crosses():
+    last = len(mesh_film.SCENES) - 1
+    inner, outer = (mesh_film.record(order) for order in mesh_film.ORDERS)
+    for axis in ("tp", "cp", "pp", mesh_film.BOTH):
+        assert len({sum(film.nbytes(axis, border, last) for border in (True, False)) for film in (inner, outer)}) == 1
+    assert numbers.NUMBERS["film_inside"]() + " of 650 kB across borders" in mesh_film.draw_step(last).alt
+    assert "417 kB of 650 kB across borders" in mesh_film.draw_step(last, "dp inside the servers").alt
+    assert "384 of 384 messages across" in mesh_film.draw_step(1, "dp inside the servers").alt
+    assert "ranks 0, 2, 8, 10: 2,080 weights" in mesh_film.draw_step(mesh_film.GRADIENTS).alt

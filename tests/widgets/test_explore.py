@@ -34,6 +34,11 @@ def test_a_moved_slider_redraws_the_picture_in_its_place(notebook):
     assert explorer.setting == {"ranks": 8, "step": 3}
 
 
+def test_every_control_has_a_tooltip(notebook):
+    explorer = explore(circle, ranks=slider((3, 5)), step=play(range(3), label="hop"))
+    assert [made.tooltip for made in explorer.inputs.values()] == ["ranks", "hop"]
+
+
 def test_a_play_button_moves_its_slider(notebook):
     explorer = explore(circle, ranks=[8], step=play(range(8), 2, interval=300))
     button = explorer.inputs["step"]

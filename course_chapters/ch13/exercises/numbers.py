@@ -153,9 +153,17 @@ def _gb(nbytes: float) -> str:
     return f"{number_text(nbytes / GB)} GB/s"
 
 
+def film_inside() -> str:
+    """Bytes across the borders of servers in the recorded step with tp inside them."""
+    from course_chapters.ch13.mesh_film import record  # loads torch
+
+    return bytes_text(record().run.meter.levels["network"][0])
+
+
 NUMBERS: Mapping[str, Callable[[], str]] = {
     **opening("13"),
     "gpus": lambda: str(GPUS),
+    "film_inside": film_inside,
     "days": lambda: f"{DEADLINE / DAY:g} days",
     "tokens": lambda: f"{TOKENS / 1e12:g} T tokens",
     "batch": lambda: f"{BATCH / 2**20:g} Mi tokens",

@@ -143,6 +143,15 @@ def an_outlier_spoils_e4m3_only_when_it_is_large():
     assert errors[0] < 5 < 50 < errors[-1]
 
 
+def more_buckets_expose_less_and_one_hides_nothing():
+    from course_chapters.ch07 import widgets
+
+    hidden = {way: first_number(r"([\d.]+) % of their time hidden", said) for way, said in
+              alts(widgets.bucket_life(), "way").items()}  # fmt: skip
+    assert hidden["one bucket"] == hidden["after the backward pass"] == 0
+    assert hidden["one all-reduce per tensor"] > hidden["buckets of 16 kB"] > hidden["buckets of 48 kB"] > 50
+
+
 def messages_are_first_hidden_and_then_exposed():
     from course_chapters.ch06 import widgets
 
@@ -181,6 +190,7 @@ CASES: list[tuple[str, str, Callable[[], None]]] = [  # (chapter, what it says, 
     ("16", "set the context to zero and move the batch",
         decode_becomes_bound_by_compute_without_a_context_and_not_with_one),
     ("16", "waits more than a second for its first token", a_wait_of_more_than_a_second_is_on_the_slider),
+    ("07", "Which way hides nothing, and why", more_buckets_expose_less_and_one_hides_nothing),
     ("16", "At the first preemption, how many pages did the request have",
         a_preemption_frees_fewer_pages_than_the_request_had_if_others_share_them),
     ("14", "In one round, a power failure may leave either step",

@@ -2,7 +2,8 @@
 clock."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch import Tensor
 from course_chapters.real_processes import launched
 from course_lib.cluster import Comm, Run, Topology, parity, simulate
 from course_lib.estimate.units import GB, TFLOP, US
-from course_lib.model import text
+from course_lib.model import accounting, text
 from course_lib.model.modules import gradient
 from course_lib.model.transformer import Config, build, loss
 from course_lib.parallel import data as data_parallel
@@ -19,6 +20,21 @@ from course_lib.parallel.data import DataParallel
 LINKS = Topology.flat(1 * US, 1.25 * GB, 0.1 * TFLOP)  # round teaching numbers: latency, bandwidth, FLOP/s
 DEEP, RANKS = Config(layers=4), 4
 Finish = Callable[[], Any]
+
+
+class Ready(NamedTuple):
+    """A gradient that is complete, so many seconds of computing after the step began."""
+
+    seconds: float
+    name: str
+    nbytes: int
+
+
+class Computed(NamedTuple):
+    """When a rank has computed its forward pass, and each gradient, in the order of completion."""
+
+    forward: float  # seconds of computing
+    ready: tuple[Ready, ...]
 
 
 def part_of(comm: Comm, batch: Sequence[torch.Tensor]) -> list[torch.Tensor]:
@@ -45,24 +61,35 @@ def bytes_held(comm: Comm) -> dict[str, float]:
     return {role: sum(tensor.nbytes for tensor in tensors) / count for role, tensors in held.items()}
 
 
-def timed_step(overlap: bool, bucket_bytes: int, backward: bool = True) -> Run:
-    """One training step of a four-layer model on four ranks of slow links, on the cluster's clock; FLOPs are
-    counted."""
+def timed_step(overlap: bool, bucket_bytes: int) -> Run:
+    """One training step of a four-layer model on four ranks of slow links, on the cluster's clock; FLOPs are counted.
 
-    def step(comm: Comm) -> None:
-        replica = DataParallel(comm, build(DEEP), bucket_bytes, overlap=overlap, init_sync=False, buffers=False)
+    The result of each rank is its `Computed`.
+    """
+
+    def step(comm: Comm) -> Computed:
+        model, account, ready = build(DEEP), accounting.here(), []
+        assert account is not None
+
+        def complete(parameter: Tensor, name: str) -> None:
+            ready.append(Ready(account.flops / LINKS.flops, name, parameter.nbytes))
+
+        for name, each in model.named_parameters():
+            each.register_post_accumulate_grad_hook(partial(complete, name=name))
+        replica = DataParallel(comm, model, bucket_bytes, overlap=overlap, init_sync=False, buffers=False)
         inputs, targets = part_of(comm, _batch())
         value = loss(replica(inputs), targets)
-        if backward:
-            value.backward()
-            replica.finish()
+        forward = account.flops / LINKS.flops
+        value.backward()
+        replica.finish()
+        return Computed(forward, tuple(ready))
 
     return simulate(step, RANKS, topology=LINKS, account=True)
 
 
 def forward_seconds() -> float:
     """How long the forward pass of `timed_step` takes."""
-    return timed_step(False, 1, backward=False).seconds
+    return timed_step(False, 10**9).results[0].forward
 
 
 def library_hooks(comm: Comm, model: torch.nn.Module) -> Finish:

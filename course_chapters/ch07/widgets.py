@@ -1,4 +1,5 @@
-"""Chapter 07's widgets: which bucket size hides most of an all-reduce, and how many GPUs a batch can feed."""
+"""Chapter 07's widgets: the life of a bucket, which bucket size hides most of an all-reduce, and how many GPUs a batch
+can feed."""
 
 from functools import lru_cache
 from typing import Any
@@ -7,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 
+from course_chapters.ch07.bucket_film import bucket_life as bucket_life
 from course_chapters.ch07.exercises.numbers import LEAST, REAL, most_gpus, run_seconds, step_on
 from course_lib.cluster import overlap
 from course_lib.draw import lanes, panels, style

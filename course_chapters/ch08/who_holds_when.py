@@ -24,7 +24,6 @@ _STACK = (*ROLES, "activations", "temporary")
 _LANE = 0.026  # inches of height per byte per parameter
 _GATHERED = "#8fc1e3"  # a lighter blue: weights of other ranks, held temporarily
 _COLOR_OF = {(name, how): color(name) for name in ROLES for how in (OWN, WHOLE)} | {("weights", GATHERED): _GATHERED}
-_WORK = {"forward": "#fbf7c4", "backward": "#e2d9ee"}  # background colors of forward and backward
 _SAID = {
     "start": "before the step",
     "averaged": "gradients are averaged",
@@ -138,7 +137,8 @@ class _Grid:
         unit = now[0].unit
         if unit >= 0:
             left, right = self.columns[unit]
-            areas[_WORK[now[0].phase]] = [(left - 0.025, right + 0.025, self.bottom, self.top + 0.06)]
+            band = (left - 0.025, right + 0.025, self.bottom, self.top + 0.06)
+            sheet.boxes([band], color(now[0].phase), alpha=0.3, order=0.5)
         for rank, moment in enumerate(now):
             lanes = self.lanes(rank)
             areas.setdefault(EMPTY, []).extend((*column, *lane) for column in self.columns for lane in lanes.values())
@@ -155,7 +155,7 @@ class _Grid:
                     areas.setdefault(color("activations"), []).append(
                         (left, left + share * (right - left), *lanes["activations"])
                     )
-        order = [*_WORK.values(), EMPTY, _GATHERED, COLOR["communication"]]
+        order = [EMPTY, _GATHERED, COLOR["communication"]]
         for fill in sorted(areas, key=lambda one: (order.index(one) if one in order else len(order), one)):
             sheet.boxes(areas[fill], fill, order=1)
         for rank in range(len(now) if names else 0):

@@ -124,6 +124,7 @@ def loaded(writers: int, readers: int) -> tuple[tuple[Moment, ...], tuple[tuple[
     return tuple(replace(moments[-1], did=did, reads=turn) for turn in turns), tuple(shares)
 
 
+@lru_cache
 def cuts(ranks: int) -> list[int]:
     """Where the shares of so many ranks begin in the whole state, and where it ends, in bytes."""
     state = state_at(NEW)

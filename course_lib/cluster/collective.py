@@ -376,7 +376,7 @@ class Rendezvous:
             end = now
             for src, dst, nbytes in messages:
                 line = collective.operations[src].line
-                end = max(end, self._traffic.transmit(src, dst, nbytes, 0, now, line))
+                end = max(end, self._traffic.transmit(src, dst, nbytes, collective.turn, now, line))
             steps += 1
             state.clock.push(end, -1 - state.sequence, next_round)
             state.sequence += 1

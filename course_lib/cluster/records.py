@@ -21,7 +21,7 @@ class Message:
     src: int
     dst: int
     nbytes: int
-    tag: int
+    tag: int  # of a collective's message: which call of its group it belongs to, from 1
     sent: float
     arrived: float
     line: str = ""  # where it was sent: "cell or file:line"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from course_chapters import running_example as numbers
+from course_chapters.ch07 import bucket_film
 from course_chapters.ch07 import widgets as ch07
 from course_chapters.ch07.exercises import numbers as prose
 from course_chapters.ch07.split_batch import PARTS, mean, split_batch
@@ -16,6 +17,31 @@ from course_lib.draw import lanes, panels
 from course_lib.estimate.facts import device
 from course_lib.estimate.units import GB, US
 from tests.tables import each_of
+
+# --- the life of a bucket ------------------------------------------------------------------------
+
+
+@each_of("way", bucket_film.WAYS)
+def test_the_film_shows_each_gradient_as_the_run_had_it(way):
+    run, buckets, times = bucket_film.film(way)
+    computed = run.results[0]
+    assert [place for bucket in buckets for place in bucket.places] == list(range(len(computed.ready)))
+    assert (
+        times.end == pytest.approx(run.seconds)
+        and times.exposed == ()
+        or (sum(stop - start for start, stop in times.exposed) == pytest.approx(run.exposed()[0]))
+    )
+    for now in [run.seconds * share / 7 for share in range(9)]:
+        states = bucket_film.state_of(computed, buckets, now)
+        for state, each in zip(states, computed.ready, strict=True):
+            assert (state == "no gradient yet") == (each.seconds > now)
+        arrived = {message.tag for message in run.messages} - {one.tag for one in run.messages if one.arrived > now}
+        done = sum(each.nbytes for state, each in zip(states, computed.ready, strict=True) if state == "averaged")
+        moved = sum(message.nbytes for message in run.messages if message.tag in arrived)
+        assert moved == 2 * (run.ranks - 1) * done  # of all-reduces that are complete, each byte of a ring
+    for bucket in buckets:  # it starts once its last gradient is complete, up to the rounding of a sum of times
+        assert computed.ready[bucket.places[-1]].seconds <= bucket.start + 1e-12 < bucket.end
+
 
 # --- buckets -------------------------------------------------------------------------------------
 

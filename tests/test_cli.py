@@ -435,7 +435,7 @@ PLAN = ["plan", "--model", "llama3-8b", "--gpus", "8xH100"]
     ("more", "said"),
     [
         ([], ["8,030,261,248 parameters", "2T tokens in steps of 512 sequences of 8,192 tokens", "without failures",
-              "1. The quickest", "2. The", "Memory: ", "Time: matrix products", "Bound by",
+              "1. The quickest", "2. The", "Memory: ", "Time: matrix products", "most time goes to",
               "Megatron-LM core", "Megatron-Bridge v"]),
         (["--layout", "tp=2,zero=1"], ["2. Your layout: tp=2, dp=4", "slower than the quickest", "Command lines "
 "of your layout"]),

@@ -160,8 +160,8 @@ def table(course: list[Exercise], store: Mapping[str, Any]) -> list[Row]:
 
 def latest_chapter(store: Mapping[str, Any]) -> str | None:
     """The chapter of the exercise that was checked last; None before the first check."""
-    last = max(store["exercises"].values(), key=lambda entry: entry.get("last") or "", default=None)
-    return last and last["chapter"]
+    entries = sorted(store["exercises"].values(), key=lambda entry: entry.get("last") or "")
+    return entries[-1]["chapter"] if entries else None
 
 
 def where_one_was(rows: Sequence[Row], store: Mapping[str, Any]) -> Row | None:

@@ -117,13 +117,13 @@ def compared(plan: Mapping[str, Any], task: Task) -> Markdown:
     longer = yours.days / best.days - 1
     said = "as long as" if abs(longer) < 0.01 else f"{percent_text(abs(longer), 2)} {_more(longer)} than"
     room = (yours.memory - best.memory) / GB
+    held = f"{abs(room):.1f} GB {'more' if room > 0 else 'less'}" if abs(room) >= 0.1 else "as much"
     causes = CAUSES[yours.binding], CAUSES[best.binding]
     waits = f"Yours waits most for {causes[0]}, the planner's for {causes[1]}."
     if yours.binding == best.binding:
         waits = f"Both wait most for {causes[0]}."
     return Markdown(
-        f"{lines.data}\n\nYour run takes {said} the planner's, and its fullest GPU holds {abs(room):.1f} GB "
-        f"{'more' if room > 0 else 'less'}. {waits} "
+        f"{lines.data}\n\nYour run takes {said} the planner's, and its fullest GPU holds {held}. {waits} "
         "Published runs were made with their authors' software, batch and number format; "
         "compare their axes with yours, and ask which of your conditions (sequence, memory, network) differs."
     )

@@ -132,6 +132,13 @@ def test_learn_opens_the_chapter_that_is_named(course, handed, capsys):
     assert "01" not in handed[0][0]
 
 
+def test_learn_opens_the_chapter_that_was_checked_last(course, handed, capsys):
+    course.work.mkdir(exist_ok=True)
+    progress.record({"id": "first-wall", "chapter": "01", "passed": True, "points": 5, "maximum": 5}, course.work)
+    run(capsys, "learn")
+    assert "--LabApp.default_url=/lab/tree/01_three_walls/01_three_walls.ipynb" in handed[0][0]
+
+
 def test_learn_says_when_a_newer_chapter_waits_and_opens_anyway(course, handed, release, capsys):
     run(capsys, "learn")
     mine = course.work / "01_three_walls" / "01_three_walls.ipynb"

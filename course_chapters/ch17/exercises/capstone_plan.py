@@ -56,7 +56,7 @@ sequences of {{{{seq}}}} tokens, within {{{{days}}}} days and {{{{usd:usd}}}}, f
   and `reasons`. Numbers may be off by 2 %. `capstone.assess(plan, task)` gives them; the library's searches are off.
 
 {folded("The reason for each axis, used or not, in four numbers", REASON)}""",
-    **Worth(points=20, minutes=45, difficulty=4, importance=5),
+    **Worth(points=20, minutes=35, difficulty=4, importance=5),
     hints=(
         "Which bound does full sharding over all GPUs break first? And which servers stop the job most often?",
         "Count the log's failures by server and by switch, and leave the weak part out. Then add one axis at a time to "

@@ -5,7 +5,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +156,20 @@ def table(course: list[Exercise], store: Mapping[str, Any]) -> list[Row]:
         )
 
     return [line(chapter) for chapter in sorted({exercise.chapter for exercise in course})]
+
+
+def latest_chapter(store: Mapping[str, Any]) -> str | None:
+    """The chapter of the exercise that was checked last; None before the first check."""
+    entries = sorted(store["exercises"].values(), key=lambda entry: entry.get("last") or "")
+    return entries[-1]["chapter"] if entries else None
+
+
+def where_one_was(rows: Sequence[Row], store: Mapping[str, Any]) -> Row | None:
+    """The chapter to go on with: the first with an unfinished core from the one last worked on, else the first of all
+    that has one; None where all core exercises are done."""
+    at = latest_chapter(store) or ""
+    unfinished = [row for row in rows if row.next]
+    return next((row for row in unfinished if row.chapter >= at), unfinished[0] if unfinished else None)
 
 
 def calibration(store: Mapping[str, Any]) -> tuple[int, int]:

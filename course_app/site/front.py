@@ -9,7 +9,7 @@ from course_app.site.glossary import anchor
 from course_app.site.page import open_line
 from course_chapters import course
 from course_chapters.course import Chapter
-from course_chapters.running_example import core_minutes, reading_minutes
+from course_chapters.running_example import core_minutes, reading_minutes, whole_hours
 from course_grader import hosts
 from course_lib.estimate import facts
 from course_lib.estimate.facts.fact import rows
@@ -56,7 +56,7 @@ def start(chapters: Sequence[Chapter], library: bool = False, repository: str = 
     about += [("The library", f"{api.FOLDER}/index")] if library else []
     rows = "\n".join(
         f"| [{name_of(chapter)}]({chapter.folder}.ipynb) | {chapter.question} | "
-        f"{reading_minutes(chapter.number)} + {core_minutes(chapter.number)} |"
+        f"{reading_minutes(chapter.number)} + {core_minutes(chapter.number)} | {whole_hours(chapter.number)} |"
         for chapter in chapters
     )
     first = chapters[0]
@@ -85,11 +85,11 @@ them judged, [run the chapters](run.md).{offline}
 
 ## Chapters
 
-| chapter | question | minutes |
-|---|---|---:|
+| chapter | question | minutes | hours |
+|---|---|---:|---:|
 {rows}
 
-Minutes are those for reading and those for the core exercises.
+Minutes are those for reading the core and for its exercises, hours those for everything in a chapter.
 
 A class takes [six or twelve weeks](syllabus.md). The [glossary](glossary.md) explains the terms, and the
 [sources](sources.md) are listed with the numbers that they support.

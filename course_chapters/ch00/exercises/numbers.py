@@ -4,7 +4,17 @@ cases."""
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from course_chapters.running_example import DEADLINE, GPUS, MFU, PARAMS, TOKENS, core_minutes, reading_minutes, usd_text
+from course_chapters.running_example import (
+    DEADLINE,
+    GPUS,
+    MFU,
+    PARAMS,
+    TOKENS,
+    core_minutes,
+    reading_minutes,
+    usd_text,
+    whole_hours,
+)
 from course_lib.cluster import collectives
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.units import (
@@ -154,6 +164,7 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "minutes": lambda: f"{CHAPTER_MINUTES} minutes",
     "core_minutes": lambda: core_minutes("00"),
     "reading_minutes": lambda: reading_minutes("00"),
+    "whole_hours": lambda: whole_hours("00"),
     "params": lambda: number_text(PARAMS),
     "tokens": lambda: number_text(TOKENS),
     "gpus": lambda: str(GPUS),

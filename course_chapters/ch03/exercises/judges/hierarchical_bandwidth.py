@@ -86,7 +86,7 @@ from course_lib import params
 
 
 # %% right: worked
-phases = params("hierarchical-bandwidth").phases  # "in turn" or "at once"
+phases = params("hierarchical-bandwidth").phases  # leave as is: "in turn" or "at once" in your variant
 
 
 def cross_bandwidth(levels: list[dict]) -> list[float]:

@@ -67,7 +67,7 @@ from course_lib import params
 
 
 # %% right: worked
-shape = params("learning-rate").shape  # "cosine", or "wsd": warm-up, plateau, line
+shape = params("learning-rate").shape  # leave as is: "cosine", or "wsd": warm-up, plateau, line
 
 
 def learning_rate(step: int, peak: float, floor: float, warmup: int, total: int) -> float:

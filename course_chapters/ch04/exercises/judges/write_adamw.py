@@ -92,7 +92,7 @@ from course_lib import params
 
 
 # %% right: worked
-decay_kind = params("write-adamw").decay  # "decoupled": AdamW; "l2": Adam with the decay in the gradient
+decay_kind = params("write-adamw").decay  # leave as is: "decoupled": AdamW; "l2": Adam with the decay in the gradient
 
 
 def adamw(parameter, gradient, state: dict, lr: float, betas: tuple[float, float], eps: float, decay: float):

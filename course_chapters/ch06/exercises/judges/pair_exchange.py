@@ -75,7 +75,7 @@ from course_lib.cluster import P2POp
 
 
 # %% right: worked
-op = params("pair-exchange").op  # "sum" or "max"
+op = params("pair-exchange").op  # leave as is: "sum" or "max": the operation of your variant
 
 
 def pair_reduce(comm, x):

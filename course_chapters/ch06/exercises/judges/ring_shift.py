@@ -66,7 +66,7 @@ from course_lib.cluster import P2POp
 
 
 # %% right: worked
-direction = params("ring-shift").direction  # 1: rank r sends to r + 1; -1: to r − 1
+direction = params("ring-shift").direction  # leave as is: 1: rank r sends to r + 1; -1: to r − 1
 
 
 def ring_shift(comm, x):

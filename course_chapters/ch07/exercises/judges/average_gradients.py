@@ -70,7 +70,7 @@ from course_lib import params
 
 
 # %% right: worked
-given = params("average-gradients").given  # "mean" or "sum": the loss whose gradient `grads` is
+given = params("average-gradients").given  # leave as is: "mean" or "sum": the loss whose gradient `grads` is
 
 
 def average_gradients(comm, grads, examples):

@@ -135,7 +135,7 @@ from course_lib.cluster import MAX, SUM
 
 
 # %% right: worked
-kind = params("clip-shards").norm  # "2", or "max": the largest absolute value
+kind = params("clip-shards").norm  # leave as is: "2", or "max": the largest absolute value
 
 
 def clip_parts(inside, across, parts, counts, most):

@@ -80,7 +80,7 @@ from course_lib import params
 
 
 # %% right: worked
-direction = params("blast-radius").direction  # of pipeline messages: "forward" or "backward"
+direction = params("blast-radius").direction  # leave as is: of pipeline messages: "forward" or "backward"
 
 
 def stalled(sizes, rank, waits):

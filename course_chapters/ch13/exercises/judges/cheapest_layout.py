@@ -299,7 +299,7 @@ from course_lib import params
 
 
 # %% right: worked
-goal = params("cheapest-layout").goal  # "cheapest" or "quickest"
+goal = params("cheapest-layout").goal  # leave as is: "cheapest" or "quickest"
 
 
 def cheapest(cluster, model, steps, limit, evaluate):

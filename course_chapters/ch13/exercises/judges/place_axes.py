@@ -128,7 +128,7 @@ from course_lib import params
 
 
 # %% right: worked
-least = params("place-axes").least  # "seconds" or "bytes": what the best order makes small
+least = params("place-axes").least  # leave as is: "seconds" or "bytes": what the best order makes small
 
 
 def best_order(sizes, sent, per_server, inside, across):

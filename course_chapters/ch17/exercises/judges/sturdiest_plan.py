@@ -143,7 +143,7 @@ from course_lib import params
 
 
 # %% right: worked
-ranking = params("sturdiest-plan").ranking  # what decides first: the number of "changes", or the "worst" ratio
+ranking = params("sturdiest-plan").ranking  # leave as is: first decides the number of "changes", or the "worst" ratio
 
 
 def sturdiest(plans: dict[str, dict], limits: dict[str, tuple]) -> str | None:

@@ -108,7 +108,7 @@ def describe(value: Any) -> str:
     """A returned value in a few words, for messages; its type alone while `types_only` is set."""
     if is_number(value):
         digits = 2 if types_only.get() else 6
-        return number_text(value, digits) if abs(value) >= MILLION else f"{value:,.{digits}g}"
+        return number_text(value, min(digits, 4)) if abs(value) >= MILLION else f"{value:,.{digits}g}"
     if types_only.get():
         return "None" if value is None else f"a value of type {type(value).__name__}"
     try:

@@ -32,7 +32,6 @@ from course_lib.estimate.units import (
     percent_text,
 )
 
-CHAPTER_MINUTES = 25  # for the core of this chapter, a promise
 H100 = facts.device("H100 SXM")
 LABELED = (
     "Transformer (big)",
@@ -161,7 +160,6 @@ def _cost() -> float:
 
 NUMBERS: Mapping[str, Callable[[], str]] = {
     "link_tokens": lambda: f"{SEQ:,} tokens",
-    "minutes": lambda: f"{CHAPTER_MINUTES} minutes",
     "core_minutes": lambda: core_minutes("00"),
     "reading_minutes": lambda: reading_minutes("00"),
     "whole_hours": lambda: whole_hours("00"),

@@ -346,12 +346,31 @@ def _calls(node: ast.Call, put: Callable[..., _Make]) -> Iterator[tuple[str, int
         yield "call removed", CALL, put(lambda own: own.func.value)
     if isinstance(function, ast.Name) and name in _DROPPED_CALLS and len(node.args) >= 1:
         yield "call removed", CALL, put(lambda own: own.args[0])
+    if name == "range" and not node.keywords:
+        yield from _range_bounds(node)
     plain = [each for each in node.args if not isinstance(each, ast.Starred)]
     if len(plain) == len(node.args) >= 2 and name not in _ANY_ORDER:
         yield "arguments swapped", CALL, lambda own, _: own.args.insert(0, own.args.pop(1))
     for index, keyword in enumerate(node.keywords):
         if keyword.arg and not _checks_lengths(keyword):
             yield "keyword dropped", CALL, _drop("keywords", index)
+
+
+def _range_bounds(node: ast.Call) -> Iterator[tuple[str, int, _Make]]:
+    """One number fewer or more at either end; whole numbers are shifted as constants."""
+    if len(node.args) == 1:
+        yield "range bound shifted", CALL, lambda own, _: own.args.insert(0, ast.Constant(1))
+    for index, bound in enumerate(node.args[:2]):
+        if not isinstance(bound, ast.Constant):
+            for sign in (ast.Add(), ast.Sub()):
+                yield "range bound shifted", CALL, _shift_argument(index, sign)
+
+
+def _shift_argument(index: int, sign: ast.operator) -> _Make:
+    def make(own: Any, tree: ast.AST) -> None:
+        own.args[index] = ast.BinOp(own.args[index], sign, ast.Constant(1))
+
+    return make
 
 
 def _rename(function: Any, name: str) -> None:

@@ -97,9 +97,14 @@ def _written(old: Any, new: Any) -> Any:
 
 def first_changed(given: Given, mine: Given) -> str:
     """The first argument that is no longer as it was given, by number or name; "" for none."""
-    for number, (was, now) in enumerate(zip(given.args, mine.args, strict=True), 1):
-        if not _same(was, now):
-            return f"number {number}" if type(was) is not list else "a list"
+    calls = [(given.args, mine.args)]
+    match given.args:
+        case (int(), [tuple(), *_] as rows) if len(rows) == len(mine.args[1]):  # a row has the arguments of one call
+            calls = list(zip(rows, mine.args[1], strict=True))
+    for one, two in calls:
+        for number, (was, now) in enumerate(zip(one, two, strict=False), 1):
+            if not _same(was, now):
+                return f"number {number}" if type(was) is not list else "a list"
     return next((name for name, was in given.kwargs.items() if not _same(was, mine.kwargs.get(name))), "")
 
 

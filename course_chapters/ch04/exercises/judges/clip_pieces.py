@@ -66,6 +66,7 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
         hidden("a norm equal to the limit", "generality:edges", exact, 5.0, ()),
         hidden("a norm just above the limit", "generality:edges", exact, 4.9995, ()),
         *(hidden("infinity or NaN in one shard", "generality:edges", each, 1.0, ()) for each in broken),
+        hidden("a limit of zero", "generality:edges", cut(pieces(), 2, rng), 0.0, ()),
         hidden("bfloat16", "generality:edges", cut(pieces(1.0, torch.bfloat16), 2, rng), 1.0, ()),
         hidden("squares beyond float16", "generality:edges", cut(pieces(300.0, torch.float16), 2, rng), 1.0, ()),
     ]
@@ -107,6 +108,7 @@ def _norm_fault(case: Case, got: Any, want: float) -> Fault | None:
 
 
 JUDGING = Judging(
+    within=1e-5,
     shares="values:gradients 0.4, values:norm 0.1, generality:splits 0.2, generality:copies 0.15, "
     "generality:edges 0.15",
     cases=_cases,

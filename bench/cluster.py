@@ -126,7 +126,7 @@ def best(measure: Callable[[], float], largest: bool = True, repeats: int = REPE
     return max(values) if largest else min(values)
 
 
-def rate(ranks: int, run_it: Callable[..., Run] = attempt, messages: int = MESSAGES, **options: Any) -> float:
+def rate(ranks: int, run_it: Callable[..., Run] = attempt, messages: int = MESSAGES, **options: object) -> float:
     """Messages per second of `shift` on `ranks` ranks."""
     run = run_it(shift, ranks, args=(messages // ranks + 1,), **options)
     if run.error is not None:

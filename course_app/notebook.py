@@ -35,7 +35,7 @@ def params(exercise: str) -> SimpleNamespace:
     return SimpleNamespace(**_values(card(exercise)))
 
 
-def check(exercise: str, *answers: Any, unseen: bool | None = None) -> float:
+def check(exercise: str, *answers: object, unseen: bool | None = None) -> float:
     """Judge an answer here and now, show why, and return its points (a float between 0 and the exercise's points).
 
     Keep it the cell's last expression. Visible cases run first, then the unseen ones. Never raises.
@@ -43,7 +43,7 @@ def check(exercise: str, *answers: Any, unseen: bool | None = None) -> float:
     return _judged(exercise, answers, unseen is not False)
 
 
-def predict(exercise: str, interval: Any) -> float:
+def predict(exercise: str, interval: object) -> float:
     """Judge a prediction: points for an interval (low, high) at most a factor 4 wide, whether or not it holds the
     truth.
 
@@ -233,7 +233,7 @@ def _help_button(asked: Card, passed: bool) -> None:
             else f"Show hint {seen + 1} of {len(asked.hints)} for {asked.id}; hints cost nothing"
         )
 
-    def clicked(_: Any) -> None:
+    def clicked(_: object) -> None:
         place.clear_output(wait=True)
         with place:
             (answer if is_open() else hint)(asked.id)

@@ -176,7 +176,7 @@ class FillPlaceholders(NbGraderPreprocessor):
 class CheckRelease(NbGraderPreprocessor):
     """Last step: check that nothing is left that a learner must not see."""
 
-    def preprocess(self, nb: NotebookNode, resources: Any) -> tuple[NotebookNode, Any]:
+    def preprocess(self, nb: NotebookNode, resources: object) -> tuple[NotebookNode, Any]:
         """The unchanged notebook, or an error that names the cell."""
         check_release(_as_plain(nb))
         return nb, resources

@@ -122,7 +122,7 @@ def _code(error: BaseException) -> int:
     return 130 if isinstance(error, KeyboardInterrupt) else 1
 
 
-def _terminate(*_: Any) -> None:
+def _terminate(*_: object) -> None:
     raise SystemExit(SAVED)
 
 

@@ -43,7 +43,7 @@ class Clock:
         """The same callable, whose seconds belong to this part."""
 
         @wraps(work)
-        def inside(*args: Any, **kwargs: Any) -> Any:
+        def inside(*args: object, **kwargs: object) -> Any:
             with self.part(name):
                 return work(*args, **kwargs)
 

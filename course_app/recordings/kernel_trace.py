@@ -84,7 +84,7 @@ def explain_traces(traces: Mapping[str, Any]) -> Report:
     return report
 
 
-def _traced(content: Any, report: Report) -> Traced:
+def _traced(content: object, report: Report) -> Traced:
     events, bad = _events(report, content["traceEvents"] if isinstance(content, dict) else content)
     if bad:
         report.notes.append(f"{count_text(bad, 'event')} left out: a time that is no number, or a length below zero.")

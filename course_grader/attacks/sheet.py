@@ -298,6 +298,6 @@ def attack(kind: Kind, **more: Any) -> Callable[[Callable[[Sheet], None]], Calla
     return enter
 
 
-def as_json(value: Any) -> bytes:
+def as_json(value: object) -> bytes:
     """A value as the bytes of a notebook file."""
     return json.dumps(value).encode()

@@ -164,7 +164,7 @@ def _shortened(was: str, now: str) -> tuple[str, str]:
 def _replace_with(value: Callable[[Any], ast.AST], place: _Place) -> _Make:
     """A change that puts another node in the place of the one there."""
 
-    def make(node: Any, tree: ast.AST) -> None:
+    def make(node: object, tree: ast.AST) -> None:
         parent = _at(tree, place[:-1])
         field, index = place[-1]
         if index is None:
@@ -220,7 +220,7 @@ def _swapped(node: Any, place: _Place, field: str) -> Iterator[tuple[_Place, _Pl
         if isinstance(one, ast.If) and isinstance(two, ast.If) and _leaves(one.body) and _leaves(two.body):
             where = (*place, (field, index))
 
-            def make(_: Any, tree: ast.AST, index: int = index) -> None:
+            def make(_: object, tree: ast.AST, index: int = index) -> None:
                 own = getattr(_at(tree, place), field)
                 own[index], own[index + 1] = own[index + 1], own[index]
 
@@ -354,7 +354,7 @@ def _calls(node: ast.Call, put: Callable[..., _Make]) -> Iterator[tuple[str, int
             yield "keyword dropped", CALL, _drop("keywords", index)
 
 
-def _rename(function: Any, name: str) -> None:
+def _rename(function: object, name: str) -> None:
     setattr(function, "attr" if isinstance(function, ast.Attribute) else "id", name)
 
 

@@ -38,7 +38,7 @@ def keeps_nothing(source: str, space: Mapping[str, Any]) -> bool:
     return names is not None and all(name in space and _is_fixed(space[name]) for name in names)
 
 
-def _is_fixed(value: Any) -> bool:
+def _is_fixed(value: object) -> bool:
     """Whether a value cannot change."""
     return type(value) in _FIXED or (type(value) is tuple and all(map(_is_fixed, value)))
 

@@ -47,7 +47,7 @@ FORMATS: Mapping[str, Callable[[Any], str]] = {
 }
 
 
-def format_value(value: Any, form: str | None) -> str:
+def format_value(value: object, form: str | None) -> str:
     """A value as prose shows it; without a format, text stays and numbers get at most four digits."""
     if form is None:
         if isinstance(value, bool) or not isinstance(value, int | float):

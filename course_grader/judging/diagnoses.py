@@ -19,12 +19,12 @@ def numbered(make: Callable[..., Case], name: str, share: str, drawn: Iterable[S
     return [make(name.format(place), share, *args, secret=word) for place, (*args, word) in enumerate(drawn, 1)]
 
 
-def plain_word(said: Any) -> Any:
+def plain_word(said: object) -> Any:
     """A word without upper case and blanks around it; anything else as it is."""
     return said.strip().lower() if type(said) is str else said
 
 
-def diagnosis_fault(where: str, said: Any, want: str, fine: str, look: Mapping[str, str]) -> Fault | None:
+def diagnosis_fault(where: str, said: object, want: str, fine: str, look: Mapping[str, str]) -> Fault | None:
     """The fault of a diagnosis; `look` has a hint for each right word, and `fine` is the word for no fault."""
     said = plain_word(said)
     if said == want:

@@ -38,7 +38,7 @@ def mean_of(lists: Sequence[Sequence[Tensor | None]], weights: Sequence[float] |
     return [mean(column) for column in zip(*lists, strict=True)]
 
 
-def alike(got: Any, want: Tensor, beside: float = 0.0) -> bool:
+def alike(got: object, want: Tensor, beside: float = 0.0) -> bool:
     """Whether this is the right tensor up to rounding; where its numbers cancel out, those `beside` it set the
     scale."""
     return close(got, want, REL, CANCELLED * beside)

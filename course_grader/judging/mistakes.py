@@ -37,7 +37,7 @@ class Mistake:
     value: Any
     message: str
 
-    def on(self, *given: Any) -> Any:
+    def on(self, *given: object) -> Any:
         """The value it leads to on these arguments."""
         return self.value(*given) if callable(self.value) else self.value
 

@@ -152,14 +152,14 @@ class Breakdown(Knowing):
                 return self._named(row, got, want, key, list(zip(rows, values, strict=True)))
         return None
 
-    def _same(self, got: Any, want: float, beside: Mapping[Any, float]) -> bool:
+    def _same(self, got: object, want: float, beside: Mapping[Any, float]) -> bool:
         """Whether a number is right, up to the rounding of the numbers that it is a difference of."""
         if not is_number(got):
             return False
         scale = sum(abs(each) for each in beside.values())
         return abs(got - want) <= max(self.rel * abs(want), self.floor * scale, 1e-15, self.grain)
 
-    def _shape(self, row: Sequence[Any], got: Any, want: Mapping[Any, float]) -> Fault | None:
+    def _shape(self, row: Sequence[Any], got: object, want: Mapping[Any, float]) -> Fault | None:
         lead, names = self.words(*row), ", ".join(map(repr, want))
         if type(got) is not dict:
             if is_number(got) and near(got, sum(want.values()), self.rel):
@@ -291,7 +291,7 @@ def one_verdict(oracle: Oracle) -> Oracle:
     return verdicts
 
 
-def rows_fault(case: Case, value: Any, size: int = 0) -> Fault | None:
+def rows_fault(case: Case, value: object, size: int = 0) -> Fault | None:
     """What keeps a value from being one result for each row, each a tuple of `size` values if that is given."""
     if type(value) is str and value == NOT_ANSWERED:
         return "not-answered", f"{case.name}: this function is not answered yet."

@@ -46,7 +46,7 @@ class Recent(OrderedDict[Any, Any]):
         super().__init__()
         self.most = most
 
-    def made(self, key: Any, make: Callable[[], Any]) -> Any:
+    def made(self, key: object, make: Callable[[], Any]) -> Any:
         """The kept value, or a new one."""
         if key not in self:
             self[key] = make()
@@ -140,18 +140,18 @@ class Worked:
         """Function number `index` of the answer."""
         return partial(self._call, index)
 
-    def __call__(self, *given: Any) -> Any:
+    def __call__(self, *given: object) -> Any:
         """The only function of the answer."""
         return self._call(0, *given)
 
-    def _call(self, index: int, *given: Any) -> Any:
+    def _call(self, index: int, *given: object) -> Any:
         return self._functions(self.answer)[index](*given)
 
     def _functions(self, answer: BankAnswer) -> tuple[Any, ...]:
         params = self.params
         return _defined.made((answer.source, text_of(params)), lambda: functions(answer, params))
 
-    def wrong(self, name: str, *given: Any, at: int = 0) -> Any:
+    def wrong(self, name: str, *given: object, at: int = 0) -> Any:
         """What function number `at` of a shipped wrong answer makes of these arguments, for cases that must tell the
         two apart."""
         answer = next(each for each in answers(self.exercise) if each.name == name)

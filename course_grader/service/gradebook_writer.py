@@ -256,7 +256,7 @@ class Writer:
             .all()
         )
 
-    def _penalty(self, submission: Any, notebook: SubmittedNotebook) -> float:
+    def _penalty(self, submission: object, notebook: SubmittedNotebook) -> float:
         """The late penalty, from nbgrader's own plugin."""
         session = self.book.db
         notebook.late_submission_penalty = None

@@ -82,7 +82,7 @@ class RankWorker:
         with same_everywhere(), hidden(hides):
             return Outcome(state="answered", output=serve_ranks(self.channel.sock, program)).fields()
 
-    def _ranked(self, request: dict[str, Any], answer: Any) -> Any:
+    def _ranked(self, request: dict[str, Any], answer: object) -> Any:
         """An answer as the program that each rank runs."""
         from course_grader.worker.ranks_in_process import rank_program
 
@@ -105,7 +105,7 @@ class RankWorker:
 def _unmade(words: str) -> Callable[..., Any]:
     """A stand-in for an answer that could not be made; it says why."""
 
-    def unmade(*_: Any, **__: Any) -> Any:
+    def unmade(*_: object, **__: object) -> Any:
         raise ValueError(words)
 
     return unmade

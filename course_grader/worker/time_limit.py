@@ -70,7 +70,7 @@ def _raise_at_a_line(frame: FrameType, top: FrameType, attempt: int) -> None:
         below.append(below[-1].f_back)
     lines = attempt // len(below) % _LINES
 
-    def at_line(_: FrameType, event: str, __: Any) -> Any:
+    def at_line(_: FrameType, event: str, __: object) -> Any:
         nonlocal lines
         if event == "line":
             lines -= 1
@@ -86,7 +86,7 @@ def _by_thread(work: Callable[[], Any], left: Callable[[], float]) -> Any:
     """In any other thread, and on Windows: what waits notices only when it goes on."""
     me, over = ctypes.c_ulong(threading.get_ident()), threading.Event()
 
-    def raise_in_me(what: Any) -> None:
+    def raise_in_me(what: object) -> None:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(me, what)
 
     def watch() -> None:

@@ -52,7 +52,7 @@ def interleavings(
     *,
     check: Callable[[Run], bool] | None = None,
     streams: bool = True,
-    **options: Any,
+    **options: object,
 ) -> Case | None:
     """The smallest failing case under all adversaries, or None.
 

@@ -63,6 +63,6 @@ class Body:
     arguments: tuple[object, ...] = ()
     memory: Sequence[torch.UntypedStorage] = ()
 
-    def __call__(self, comm: PointToPoint, *more: Any) -> Any:
+    def __call__(self, comm: PointToPoint, *more: object) -> Any:
         """The function's result on this rank."""
         return self.function(comm, *self.arguments, *more)

@@ -21,7 +21,7 @@ TRAIN = FORWARD + BACKWARD
 # --- FLOPs -------------------------------------------------------------------------------------
 
 
-def matmul_flops(m: Any, k: Any, n: Any) -> Any:
+def matmul_flops(m: object, k: object, n: object) -> Any:
     """FLOP of a product of (m, k) by (k, n): a multiplication and an addition for each of m·k·n terms."""
     sizes = [require_whole(name, size) for name, size in (("m", m), ("k", k), ("n", n))]
     return 2.0 * sizes[0] * sizes[1] * sizes[2]
@@ -61,7 +61,7 @@ def mlp_flops(tokens: int, widths: Sequence[int], input_needs_grad: bool = False
     return [linear_flops(tokens, a, b, first=i == 0 and not input_needs_grad) for i, (a, b) in pairs]
 
 
-def train_flops(params: Any, tokens: Any) -> Any:
+def train_flops(params: object, tokens: object) -> Any:
     """FLOP of training: 6 × parameters × tokens.
 
     Leaves out attention scores (see `attention_share`) and recomputation. For a mixture of experts, count
@@ -70,7 +70,7 @@ def train_flops(params: Any, tokens: Any) -> Any:
     return TRAIN * require("params", params, "parameters") * require("tokens", tokens, "tokens")
 
 
-def attention_flops_per_token(layers: Any, width: Any, seq: Any, causal: bool = False) -> Any:
+def attention_flops_per_token(layers: object, width: object, seq: object, causal: bool = False) -> Any:
     """FLOP per token, forward and backward, of the attention scores and their product with the values.
 
     12 · layers · width · seq when every token attends to all `seq` tokens, half of it when causal. `width` is that of
@@ -80,13 +80,13 @@ def attention_flops_per_token(layers: Any, width: Any, seq: Any, causal: bool = 
     return (6.0 if causal else 12.0) * whole
 
 
-def attention_share(params: Any, layers: Any, width: Any, seq: Any, causal: bool = False) -> Any:
+def attention_share(params: object, layers: object, width: object, seq: object, causal: bool = False) -> Any:
     """Attention FLOPs, which 6 × parameters × tokens leaves out, as a fraction of it."""
     per_token = TRAIN * require("params", params, "parameters")
     return attention_flops_per_token(layers, width, seq, causal) / per_token
 
 
-def context_for_share(params: Any, layers: Any, width: Any, share: Any, causal: bool = False) -> Any:
+def context_for_share(params: object, layers: object, width: object, share: object, causal: bool = False) -> Any:
     """The context, in tokens, at which attention adds this share to 6 × parameters × tokens."""
     return require("share", share, "a fraction") / attention_share(params, layers, width, 1, causal)
 
@@ -94,7 +94,7 @@ def context_for_share(params: Any, layers: Any, width: Any, share: Any, causal: 
 # --- time and utilization ----------------------------------------------------------------------
 
 
-def train_seconds(params: Any, tokens: Any, flops_per_s: Any, mfu: Any = 1.0, devices: Any = 1) -> Any:
+def train_seconds(params: object, tokens: object, flops_per_s: object, mfu: object = 1.0, devices: object = 1) -> Any:
     """Seconds of a training run on `devices` devices that each reach `mfu` of `flops_per_s`.
 
     With mfu=1 this is a lower bound that no run reaches. Scaling is perfect: twice the devices, half the time.
@@ -102,20 +102,22 @@ def train_seconds(params: Any, tokens: Any, flops_per_s: Any, mfu: Any = 1.0, de
     return train_flops(params, tokens) / _pool(flops_per_s, mfu, devices)
 
 
-def devices_for_deadline(params: Any, tokens: Any, flops_per_s: Any, mfu: Any, seconds: Any) -> Any:
+def devices_for_deadline(params: object, tokens: object, flops_per_s: object, mfu: object, seconds: object) -> Any:
     """The fewest devices that finish within `seconds`, with perfect scaling."""
     needed = train_seconds(params, tokens, flops_per_s, mfu) / require("seconds", seconds, "s")
     count = np.ceil(needed - 1e-9 * needed)
     return int(max(count, 1)) if np.ndim(count) == 0 else np.maximum(count, 1).astype(int)
 
 
-def tokens_for_budget(usd: Any, usd_per_hour: Any, params: Any, flops_per_s: Any, mfu: Any) -> Any:
+def tokens_for_budget(usd: object, usd_per_hour: object, params: object, flops_per_s: object, mfu: object) -> Any:
     """Tokens that a budget pays for; the number of devices that share the hours does not matter."""
     hours = require("usd", usd, "USD") / require("usd_per_hour", usd_per_hour, "USD per device-hour")
     return hours * HOUR * _pool(flops_per_s, mfu, 1) / (TRAIN * require("params", params, "parameters"))
 
 
-def mfu(params: Any, tokens_per_s: Any, devices: Any, flops_per_s: Any, attention_per_token: Any = 0.0) -> Any:
+def mfu(
+    params: object, tokens_per_s: object, devices: object, flops_per_s: object, attention_per_token: object = 0.0
+) -> Any:
     """Model FLOPs utilization: the FLOPs that the model needs divided by the FLOPs that the devices could do.
 
     The result is a fraction. `tokens_per_s` is the rate of all devices together, `flops_per_s` the dense peak of one.
@@ -148,7 +150,7 @@ def hfu(
     return mfu(params, tokens_per_s, devices, flops_per_s, attention + again[recompute])
 
 
-def step_seconds(compute: Any, comm: Any = 0.0, data: Any = 0.0, overlap: bool = True) -> Any:
+def step_seconds(compute: object, comm: object = 0.0, data: object = 0.0, overlap: bool = True) -> Any:
     """Seconds of one step from the seconds of its parts.
 
     With overlap=True all parts overlap perfectly and the longest decides, a lower bound; with False the parts add up.
@@ -161,7 +163,7 @@ def step_seconds(compute: Any, comm: Any = 0.0, data: Any = 0.0, overlap: bool =
     return parts[0] + parts[1] + parts[2]
 
 
-def _pool(flops_per_s: Any, mfu: Any, devices: Any) -> Any:
+def _pool(flops_per_s: object, mfu: object, devices: object) -> Any:
     """FLOP/s that all devices deliver together."""
     rate = require("flops_per_s", flops_per_s, "FLOP/s") * require_whole("devices", devices)
     return rate * require("mfu", mfu, "a fraction of one", most=1.0)
@@ -170,18 +172,18 @@ def _pool(flops_per_s: Any, mfu: Any, devices: Any) -> Any:
 # --- money -------------------------------------------------------------------------------------
 
 
-def device_hours(seconds: Any, devices: Any) -> Any:
+def device_hours(seconds: object, devices: object) -> Any:
     """Device-hours of a run, which are what is paid for."""
     return require("seconds", seconds, "s") * require_whole("devices", devices) / HOUR
 
 
-def cost_usd(device_hours: Any, usd_per_hour: Any) -> Any:
+def cost_usd(device_hours: object, usd_per_hour: object) -> Any:
     """US dollars for these device-hours. Idle time, failed work, storage and salaries are left out."""
     hours = require("device_hours", device_hours, "device-hours", open_below=False)
     return hours * require("usd_per_hour", usd_per_hour, "USD per device-hour", open_below=False)
 
 
-def wasted_fraction(mfu: Any, baseline: Any = 1.0) -> Any:
+def wasted_fraction(mfu: object, baseline: object = 1.0) -> Any:
     """The share of the money that a run at `baseline` utilization would not have spent; 0 if none.
 
     The work is the same and cost is proportional to 1/MFU, so the better run costs mfu/baseline of this one.
@@ -193,12 +195,12 @@ def wasted_fraction(mfu: Any, baseline: Any = 1.0) -> Any:
     return np.maximum(share, 0.0) if np.ndim(share) else max(share, 0.0)
 
 
-def budget_wasted(mfu: Any, baseline: Any, usd: Any) -> Any:
+def budget_wasted(mfu: object, baseline: object, usd: object) -> Any:
     """US dollars of a budget that a run at `baseline` utilization would have saved."""
     return wasted_fraction(mfu, baseline) * require("usd", usd, "USD", open_below=False)
 
 
-def points_of_mfu_usd(usd: Any, mfu: Any, points: Any = 1.0) -> Any:
+def points_of_mfu_usd(usd: object, mfu: object, points: object = 1.0) -> Any:
     """US dollars saved on a run of `usd` if its utilization rose by `points` percentage points."""
     better = require("mfu", mfu, "a fraction of one", most=1.0) + require("points", points, "points") / 100
     if np.any(np.asarray(better) > 1.0):
@@ -206,7 +208,7 @@ def points_of_mfu_usd(usd: Any, mfu: Any, points: Any = 1.0) -> Any:
     return require("usd", usd, "USD", open_below=False) * (1.0 - mfu / better)
 
 
-def cost_slope(usd: Any, mfu: Any) -> Any:
+def cost_slope(usd: object, mfu: object) -> Any:
     """d(cost)/d(MFU) in US dollars per unit of MFU: −cost/MFU, because cost is proportional to 1/MFU (elasticity
     −1)."""
     return -require("usd", usd, "USD") / require("mfu", mfu, "a fraction of one", most=1.0)

@@ -116,7 +116,7 @@ def _scaled_text(value: float, digits: int, prefixes: tuple[tuple[float, str], .
 
 
 def require(
-    name: str, value: Any, unit: str = "", *, least: float = 0.0, most: float = math.inf, open_below: bool = True
+    name: str, value: object, unit: str = "", *, least: float = 0.0, most: float = math.inf, open_below: bool = True
 ) -> Any:
     """The value as a float (or an array of floats), if it lies in the range; else a ValueError that says so.
 
@@ -140,7 +140,7 @@ def require(
     return float(array) if array.ndim == 0 else array
 
 
-def _refusal(name: str, value: Any, unit: str, least: float, most: float, open_below: bool) -> str:
+def _refusal(name: str, value: object, unit: str, least: float, most: float, open_below: bool) -> str:
     """What was given and what is wanted, in one sentence."""
     kind = unit if unit.startswith("a ") else f"a number{' of ' + unit if unit else ''}"  # such as a fraction of one
     said = f"{name} is {value!r}{' ' + unit if unit and unit != kind else ''}"
@@ -148,7 +148,7 @@ def _refusal(name: str, value: Any, unit: str, least: float, most: float, open_b
     return f"{said}; it must be {kind}, {edge}{'' if most == math.inf else f' and at most {most:g}'}."
 
 
-def require_whole(name: str, value: Any, unit: str = "", *, least: int = 1) -> Any:
+def require_whole(name: str, value: object, unit: str = "", *, least: int = 1) -> Any:
     """The value as an int (or an array of whole numbers), if it is whole and at least `least`."""
     number = require(name, value, unit, least=least, open_below=False)
     if not bool(np.all(np.equal(np.mod(number, 1), 0))):
@@ -249,15 +249,15 @@ class Quantity:
         self._must_match(other, "convert", "to")
         return Quantity(self.base / other.base, other.unit, other.per)
 
-    def __add__(self, other: Any) -> "Quantity":
+    def __add__(self, other: object) -> "Quantity":
         self._must_match(other, "add", "and")
         one = Quantity(1.0, self.unit, self.per).base
         return Quantity((self.base + _as_quantity(other).base) / one, self.unit, self.per)
 
-    def __radd__(self, other: Any) -> "Quantity":
+    def __radd__(self, other: object) -> "Quantity":
         return self if isinstance(other, (int, float)) and other == 0 else self + other  # sum() starts at 0
 
-    def __sub__(self, other: Any) -> "Quantity":
+    def __sub__(self, other: object) -> "Quantity":
         self._must_match(other, "subtract", "and")
         return self + _as_quantity(other) * -1
 
@@ -282,11 +282,11 @@ class Quantity:
     def __hash__(self) -> int:
         return hash(self.dimension)  # equal within rounding must hash alike
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: object) -> bool:
         self._must_match(other, "compare", "and")
         return self.base < _as_quantity(other).base
 
-    def __le__(self, other: Any) -> bool:
+    def __le__(self, other: object) -> bool:
         self._must_match(other, "compare", "and")
         return self.base <= _as_quantity(other).base
 
@@ -294,7 +294,7 @@ class Quantity:
         below = "".join(f" per {name}" for name in self.per)
         return f"{number_text(self.value)}{' ' + self.unit if self.unit else ''}{below}"
 
-    def _must_match(self, other: Any, verb: str, link: str) -> None:
+    def _must_match(self, other: object, verb: str, link: str) -> None:
         if _as_quantity(other).dimension != self.dimension:
             raise ValueError(
                 f"Cannot {verb} {self!r} {link} {other!r}: "

@@ -89,9 +89,9 @@ def kernels_of(word: str | Kernels) -> Kernels:
 
 
 def layer_terms(
-    shape: Any,
-    batch: Any,
-    seq: Any,
+    shape: object,
+    batch: object,
+    seq: object,
     layout: Layout | None = None,
     *,
     kernels: str | Kernels = "paper",
@@ -207,7 +207,7 @@ def outside_terms(
     return tuple(terms)
 
 
-def _loss_terms(loss: str, logits: Any, wide: float, tp: Any) -> list[Term]:
+def _loss_terms(loss: str, logits: object, wide: float, tp: object) -> list[Term]:
     if loss == "fused":
         return []
     if loss == "paper":
@@ -226,7 +226,7 @@ def _mask(using: Kernels, wide: float) -> float:
 
 
 def _checked(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None, kernels: str | Kernels, checkpointing: str
+    shape: object, batch: object, seq: object, layout: Layout | None, kernels: str | Kernels, checkpointing: str
 ) -> tuple[Shape, Layout, Kernels]:
     from course_lib.estimate.memory.layout_checks import check_fits
 

@@ -77,7 +77,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
 }
 
 
-def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32") -> Any:
+def optimizer_bytes_per_param(name: str, shape: object = None, dtype: str = "fp32") -> Any:
     """Bytes that an optimizer keeps per parameter, without the master copy.
 
     `dtype` is that of its moments; 8-bit Adam ignores it. Adafactor's and Muon's depend on the matrices: with `shape`
@@ -89,7 +89,7 @@ def optimizer_bytes_per_param(name: str, shape: Any = None, dtype: str = "fp32")
     return one.fixed_bytes + dtype_bytes(dtype) * one.numbers(None if shape is None else shape_of(shape))
 
 
-def with_optimizer(letter: str | Convention, optimizer: str, shape: Any = None, dtype: str = "fp32") -> Convention:
+def with_optimizer(letter: str | Convention, optimizer: str, shape: object = None, dtype: str = "fp32") -> Convention:
     """A convention whose moments are those of another optimizer; the other buckets stay the same."""
     base = convention(letter)
     moments = optimizer_bytes_per_param(optimizer, shape, dtype)

@@ -92,7 +92,7 @@ class Shape:
         if self.norm not in NORMS:
             raise ValueError(f"norm is {self.norm!r}; choose from {', '.join(NORMS)}.")
 
-    def _set(self, name: str, value: Any) -> None:
+    def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
 
     @property
@@ -155,7 +155,7 @@ def shape(of: Any) -> Shape:
     return Shape(**{"norm": "RMSNorm", "biases": False, **said, "learned_positions": of.seq_len if learned else 0})
 
 
-def expert_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
+def expert_params(shape: Shape, tp: object = 1, ep: object = 1) -> Any:
     """Parameters of the routed experts of one layer on one rank; averaged over all layers where the first ones are
     dense."""
     share = shape.expert_layers / shape.layers
@@ -181,7 +181,7 @@ def _router_params(shape: Shape) -> Any:
     return shape.expert_layers / shape.layers * each
 
 
-def _attention_params(shape: Shape, tp: Any) -> tuple[Any, Any]:
+def _attention_params(shape: Shape, tp: object) -> tuple[Any, Any]:
     """Parameters of attention that `tp` ranks split, and those that each of them has."""
     if shape.latent:
         key = shape.plain_dim + shape.rotary_dim
@@ -202,7 +202,7 @@ def _attention_params(shape: Shape, tp: Any) -> tuple[Any, Any]:
     return split + shape.sinks * shape.heads, whole + shape.wide_norms * (shape.query_width + shape.kv_width)
 
 
-def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
+def layer_params(shape: Shape, tp: object = 1, ep: object = 1) -> Any:
     """Parameters of one layer on one of `tp` tensor-parallel ranks, its routed experts shared out over `ep`.
 
     Matrices and the biases of their outer width are split, keys and values by whole heads; norms, the router, and
@@ -217,7 +217,7 @@ def layer_params(shape: Shape, tp: Any = 1, ep: Any = 1) -> Any:
     return dense + expert_params(shape, tp, ep) if np.any(shape.experts) else dense
 
 
-def params_by_part(of: Any) -> dict[str, Any]:
+def params_by_part(of: object) -> dict[str, Any]:
     """Parameters by part: embedding, positions, layer (one of them), final_norm, head (0 when tied).
 
     A layer is the average over all where some of them have experts and others do not.
@@ -234,7 +234,7 @@ def params_by_part(of: Any) -> dict[str, Any]:
     return {**parts, "embedding_norm": _norm_params(one)} if one.embedding_norm else parts
 
 
-def count_params(of: Any) -> int:
+def count_params(of: object) -> int:
     """Parameters of a transformer, all experts included, counted matrix by matrix, with its biases and norms.
 
     Leaves out rotary tables, which are not learned.
@@ -265,7 +265,7 @@ def undivided(part: Any, whole: Any) -> tuple[int, int, list[int]] | None:
     return part, whole, [n for n in range(1, min(whole, 256) + 1) if whole % n == 0]
 
 
-def _divides(name: str, part: Any, whole_name: str, whole: Any) -> None:
+def _divides(name: str, part: object, whole_name: str, whole: object) -> None:
     if found := undivided(part, whole):
         part, whole, fits = found
         raise ValueError(f"{name}={part} does not divide {whole_name}={whole}; choose {name} from {fits}.")

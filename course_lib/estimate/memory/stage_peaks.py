@@ -106,7 +106,9 @@ def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
     return inside + first * entry + last * (head + parts["final_norm"])
 
 
-def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str | Convention = "B") -> dict[str, Any]:
+def state_by_stage(
+    shape: object, layout: Layout, stage: object = 0, convention: str | Convention = "B"
+) -> dict[str, Any]:
     """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage.
 
     Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of
@@ -130,14 +132,14 @@ def state_by_stage(shape: Any, layout: Layout, stage: Any = 0, convention: str |
 
 
 def stage_peak(
-    shape: Any,
-    batch: Any,
-    seq: Any,
+    shape: object,
+    batch: object,
+    seq: object,
     layout: Layout | None = None,
     *,
-    stage: Any = 0,
+    stage: object = 0,
     convention: str | Convention = "B",
-    kernels: Any = "paper",
+    kernels: object = "paper",
     dtype: str = "bf16",
     dropout: bool = True,
     checkpointing: str = "none",
@@ -234,7 +236,7 @@ def stage_peaks(shape: Any, batch: Any, seq: Any, layout: Layout, **choices: Any
     return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(layout.pp)]
 
 
-def end_stages(layers: Any, layout: Layout) -> tuple[Any, ...]:
+def end_stages(layers: object, layout: Layout) -> tuple[Any, ...]:
     """The stages that can be the fullest: the first has the most in flight, the last the logits, the second maybe a
     layer more than the first."""
     stages = layout.pp
@@ -251,7 +253,7 @@ def end_peaks(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **
     return [_peak(work, stage, letter) for stage in end_stages(work.shape.layers, work.layout)]
 
 
-def peak_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+def peak_bytes(shape: object, batch: object, seq: object, layout: Layout | None = None, **choices: object) -> Any:
     """Bytes of the fullest rank."""
     first, *others = (peak.total for peak in end_peaks(shape, batch, seq, layout, **choices))
     for total in others:

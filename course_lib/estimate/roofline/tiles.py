@@ -10,7 +10,7 @@ from course_lib.estimate.compute import matmul_flops
 from course_lib.estimate.units import require, require_whole
 
 
-def tile_loads(m: Any, k: Any, n: Any, tile_m: Any, tile_n: Any) -> Any:
+def tile_loads(m: object, k: object, n: object, tile_m: object, tile_n: object) -> Any:
     """Elements of A and B loaded for C = A·B, each tile of C finished before the next one and never loaded.
 
     A (m, k) is read once for every column of tiles, B (k, n) once for every row of tiles. This holds if the cache
@@ -87,13 +87,13 @@ def tiled_intensity(n: int, tile: int, size: float = 2) -> float:
 # --- quantization ------------------------------------------------------------------------------
 
 
-def tiles(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128) -> Any:
+def tiles(m: object, n: object, tile_m: object = 128, tile_n: object = 128) -> Any:
     """Tiles that cover an output of (m, n): part of a tile counts as a whole one."""
     rows = _ceil(require_whole("m", m), require_whole("tile_m", tile_m))
     return rows * _ceil(require_whole("n", n), require_whole("tile_n", tile_n))
 
 
-def waves(tiles: Any, sms: Any) -> Any:
+def waves(tiles: object, sms: object) -> Any:
     """Rounds in which `sms` processors compute the tiles, one each: part of a round takes as long as a whole one."""
     return _ceil(require_whole("tiles", tiles), require_whole("sms", sms))
 

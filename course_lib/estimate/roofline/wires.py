@@ -18,13 +18,13 @@ from course_lib.estimate.units import require
 Numbers = Sequence[float] | np.ndarray
 
 
-def message_seconds(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
+def message_seconds(nbytes: object, alpha: object, bandwidth: object) -> Any:
     """Seconds of one message: α + bytes over bandwidth."""
     size = require("nbytes", nbytes, "bytes", open_below=False)
     return require("alpha", alpha, "s", open_below=False) + size / byte_rate("bandwidth", bandwidth)
 
 
-def effective_bandwidth(nbytes: Any, alpha: Any, bandwidth: Any) -> Any:
+def effective_bandwidth(nbytes: object, alpha: object, bandwidth: object) -> Any:
     """Bytes/s that a message of this size gets, including its α."""
     return require("nbytes", nbytes, "bytes") / message_seconds(nbytes, alpha, bandwidth)
 
@@ -37,7 +37,7 @@ class Regimes:
     small: tuple[float, float]
     large: tuple[float, float]
 
-    def seconds(self, nbytes: Any) -> Any:
+    def seconds(self, nbytes: object) -> Any:
         """Seconds of a message, by the line for its size."""
         below = np.asarray(nbytes) < self.switch
         found = np.where(below, message_seconds(nbytes, *self.small), message_seconds(nbytes, *self.large))

@@ -63,7 +63,7 @@ class Optimizer:
 
     defaults: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(self, params: Iterable[Tensor] | Iterable[dict], **settings: Any) -> None:
+    def __init__(self, params: Iterable[Tensor] | Iterable[dict], **settings: object) -> None:
         given = list(params)
         groups: list[Any] = given if given and isinstance(given[0], dict) else [{"params": given}]
         self.groups = [{**self.defaults, **settings, **group, "params": list(group["params"])} for group in groups]
@@ -201,7 +201,7 @@ class Lion(Optimizer):
 RULES: Mapping[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW, "lion": Lion}
 
 
-def build(name: str, params: Iterable[Tensor] | Iterable[dict], **settings: Any) -> Optimizer:
+def build(name: str, params: Iterable[Tensor] | Iterable[dict], **settings: object) -> Optimizer:
     """The optimizer called `name`: "sgd", "adam", "adamw" or "lion"."""
     if name not in RULES:
         raise ValueError(f"There is no optimizer {name!r}; choose from {', '.join(RULES)}.")

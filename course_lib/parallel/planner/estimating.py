@@ -77,7 +77,7 @@ def used_params(job: Job) -> float:
     return count_params(one) - idle
 
 
-def utilization(job: Job, seconds: Any, devices: int, peak: float, attention: bool = False) -> Any:
+def utilization(job: Job, seconds: object, devices: int, peak: float, attention: bool = False) -> Any:
     """`compute.mfu` of a step of so many seconds, a fraction; with `attention`, in full, as PaLM counts."""
     one = job.shape
     width = (one.query_width + one.value_width) / 2

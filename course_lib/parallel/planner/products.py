@@ -21,7 +21,7 @@ def busy_waves(tiles: Any, cluster: Cluster) -> Any:
     return np.where(waves > 1, waves + LAST_WAVE, 1.0)
 
 
-def _tiled(tiles: Any, depth: Any, cluster: Cluster, rate: Any) -> Any:
+def _tiled(tiles: object, depth: object, cluster: Cluster, rate: object) -> Any:
     """Seconds of so many tiles, each `depth` deep."""
     busy = busy_waves(tiles, cluster)
     return busy * depth * (2.0 * cluster.processors * TILE * TILE) / rate

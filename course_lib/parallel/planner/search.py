@@ -138,7 +138,7 @@ def one_of(layout: Layout, index: int) -> Layout:
     return replace(layout, **picked)
 
 
-def pareto(*costs: Any) -> np.ndarray:
+def pareto(*costs: object) -> np.ndarray:
     """Which points no other point beats in all costs at once (smaller is better); equal points all stay."""
     table = np.stack([np.asarray(each, dtype=float) for each in costs], axis=1)
     keep = np.zeros(len(table), dtype=bool)

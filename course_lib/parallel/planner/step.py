@@ -72,7 +72,7 @@ def micro_batch(job: Job, layout: Layout) -> Any:
     return job.sequences / (layout.dp * layout.microbatches)
 
 
-def layer(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Layer:
+def layer(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Layer:
     """One layer with its communication, its recomputation and the processor's launches."""
     product, scores, rest = (each(job, cluster, layout, batch) for each in (matmuls, attention, elementwise))
     hidden = ASYNC_TP_HIDES if job.software.overlap_tp else 0.0
@@ -178,7 +178,7 @@ def _slowest(layers: Any, stages: Any, per_layer: Any, ends: Any) -> tuple[Any, 
     return np.where(middle, fewer + 1, np.where(share == fewer, share, fewer)), np.where(middle, 0.0, 1.0)
 
 
-def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Any:
     """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain
     it."""
     message = message_seconds(job, cluster, layout, batch)
@@ -187,7 +187,7 @@ def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
     return (steady + 2 * (layout.pp - 1)) * message
 
 
-def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Any) -> Any:
+def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: object) -> Any:
     """Exposed synchronization of data ranks.
 
     Under ZeRO-3 each micro-batch gathers the weights forward and backward and scatters the gradients while other layers

@@ -59,7 +59,7 @@ def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> t
     return (layout.cp - 1) * part / rate, (layout.cp - 1) * MESSAGE_SECONDS
 
 
-def context_traffic(job: Job, layout: Layout, batch: Any, width: float = WIDTH) -> Traffic:
+def context_traffic(job: Job, layout: Layout, batch: object, width: float = WIDTH) -> Traffic:
     """What context parallelism sends for one layer and micro-batch: keys and values are gathered again for the backward
     pass, not kept.
 

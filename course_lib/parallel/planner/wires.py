@@ -12,7 +12,7 @@ from course_lib.cluster.collectives import ranks_per_server, ring_rate, ring_sha
 from course_lib.parallel.planner.cluster import Cluster
 
 
-def ranks_per_node(size: Any, stride: Any, cluster: Cluster) -> Any:
+def ranks_per_node(size: object, stride: object, cluster: Cluster) -> Any:
     """How many ranks of the group are in one server."""
     return size if cluster.gpus <= cluster.per_node else ranks_per_server(size, stride, cluster.per_node)
 
@@ -28,7 +28,7 @@ def start_seconds(size: Any, near: Any, cluster: Cluster) -> Any:
     return start + np.where(near < size, cluster.across.hop * (size - 1), 0.0) if cluster.across.hop else start
 
 
-def gather_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster, messages: Any = 1) -> Any:
+def gather_seconds(nbytes: object, size: object, stride: object, cluster: Cluster, messages: object = 1) -> Any:
     """Seconds of an all-gather or a reduce-scatter of `nbytes` in total: (n - 1)/n of them pass every rank, in so many
     messages."""
     near = ranks_per_node(size, stride, cluster)
@@ -36,7 +36,7 @@ def gather_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster, messag
     return messages * start_seconds(size, near, cluster) + moved
 
 
-def reduce_seconds(nbytes: Any, size: Any, stride: Any, cluster: Cluster) -> Any:
+def reduce_seconds(nbytes: object, size: object, stride: object, cluster: Cluster) -> Any:
     """Seconds of an all-reduce: a reduce-scatter and an all-gather. Patarasuk & Yuan (2009)."""
     return 2 * gather_seconds(nbytes, size, stride, cluster)
 

@@ -102,7 +102,7 @@ def schedule_of(
     return Schedule(name, made, microbatches, tuple(routes or (looped(len(made)),)))
 
 
-def _op(item: Any) -> Op:
+def _op(item: object) -> Op:
     if isinstance(item, str):
         found = re.fullmatch(r"\s*(\d+)\s*([FBIW])\s*(\d+)\s*", item)
         if found:

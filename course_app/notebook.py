@@ -87,7 +87,7 @@ def answer(exercise: str) -> None:
     _say(f"{code}**Why.** {contract.why}{pytorch}")
 
 
-def use(exercise: str, mine: Callable[..., Any], library: Callable[..., Any]) -> Callable[..., Any]:
+def use(exercise: str, mine: Callable[..., object], library: Callable[..., object]) -> Callable[..., Any]:
     """The learner's function once it has passed its check in this kernel, else the library's; says which."""
     own = any(mine is each for each in _passed.get(exercise, ()))
     _say(
@@ -109,7 +109,7 @@ def worked_source(asked: Card) -> str:
     return ""
 
 
-def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool = False) -> float:
+def _judged(exercise: str, answers: tuple[object, ...], unseen: bool, reveal: bool = False) -> float:
     try:
         asked = card(exercise)
     except ValueError as error:
@@ -141,7 +141,7 @@ def _judged(exercise: str, answers: tuple[Any, ...], unseen: bool, reveal: bool 
     return Points(report.points)
 
 
-def _after(resolved: "Exercise", report: Report, answers: tuple[Any, ...], reveal: bool) -> str:
+def _after(resolved: "Exercise", report: Report, answers: tuple[object, ...], reveal: bool) -> str:
     """Remember what was passed, and say what a prediction was worth."""
     from course_grader.judge.report import progress_entry
 

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from IPython.display import Markdown
 
@@ -10,7 +9,7 @@ from course_chapters.table import table
 from course_lib.cluster import simulate
 
 
-def bytes_by_line(programs: Mapping[str, Callable[..., Any]], ranks: int = 2) -> Markdown:
+def bytes_by_line(programs: Mapping[str, Callable[..., object]], ranks: int = 2) -> Markdown:
     """A table of the lines that send, one program after the other, with bytes and messages of all ranks together."""
     rows = []
     for name, program in programs.items():

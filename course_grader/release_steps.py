@@ -40,7 +40,7 @@ def points_of(chapter: str) -> dict[str, float]:
 
 
 def fill(
-    notebook: Notebook, chapter: str, variant: Mapping[str, Any] | None = None, cards: Sequence[exercises.Card] = ()
+    notebook: Notebook, chapter: str, variant: Mapping[str, object] | None = None, cards: Sequence[exercises.Card] = ()
 ) -> Notebook:
     """The notebook with all placeholders in its Markdown and all parameters in its answer cells filled. ValueError
     names the cell of a placeholder without a value.

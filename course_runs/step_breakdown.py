@@ -39,7 +39,7 @@ class Clock:
             self._border()
             self.open.pop()
 
-    def timed(self, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(self, name: str, work: Callable[..., object]) -> Callable[..., Any]:
         """The same callable, whose seconds belong to this part."""
 
         @wraps(work)

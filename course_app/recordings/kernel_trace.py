@@ -63,7 +63,7 @@ def _covered(parts: Sequence[Interval], start: np.ndarray, end: np.ndarray) -> n
     return before[1] - before[0]
 
 
-def explain_traces(traces: Mapping[str, Any]) -> Report:
+def explain_traces(traces: Mapping[str, object]) -> Report:
     """The report on one trace for each rank, by file name. Trouble where a trace has no kernel and no operation."""
     report = Report("trace", list(traces))
     ranks: dict[int, Traced] = {}

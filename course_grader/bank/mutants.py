@@ -57,7 +57,7 @@ class Mutant:
         return self.line, self.changed
 
 
-def mutants(exercise: str, source: str, pinned: Mapping[str, Mapping[str, Any]] | None = None) -> list[Mutant]:
+def mutants(exercise: str, source: str, pinned: Mapping[str, Mapping[str, object]] | None = None) -> list[Mutant]:
     """All mutants of an answer to an exercise, in the order of its lines, each once.
 
     `pinned` gives for a function the values of its parameters that a learner is shown: each makes a mutant that ignores
@@ -184,7 +184,7 @@ def _remove(place: _Place) -> _Make:
 
 
 def _sites(
-    tree: ast.Module, pinned: Mapping[str, Mapping[str, Any]]
+    tree: ast.Module, pinned: Mapping[str, Mapping[str, object]]
 ) -> Iterator[tuple[_Place, _Place, str, int, _Make]]:
     """Every change: the node's place, its statement's, the operator's name, what it touches, and what makes it."""
     for node, place, statement in _walk(tree):

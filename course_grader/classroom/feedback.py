@@ -173,7 +173,12 @@ def page_of(folder: ClassFolder, student: str, chapter: str, cells: Iterable[Cel
 
 
 def _exercise(
-    folder: ClassFolder, student: str, chapter: str, data: Mapping[str, Any], answers: Mapping[str, Cell], book: _Book
+    folder: ClassFolder,
+    student: str,
+    chapter: str,
+    data: Mapping[str, object],
+    answers: Mapping[str, Cell],
+    book: _Book,
 ) -> Exercise:
     report = report_of_dict(data)
     card = exercises.card(report.exercise)

@@ -234,7 +234,7 @@ def _token(variable: str, way_out: str) -> str:
     return token
 
 
-def _keys(number: str, names: Iterable[Any]) -> frozenset[str]:
+def _keys(number: str, names: Iterable[object]) -> frozenset[str]:
     return frozenset({f"#{number}", *(str(name).casefold() for name in names if name)})
 
 

@@ -44,7 +44,7 @@ def alike(got: object, want: Tensor, beside: float = 0.0) -> bool:
     return close(got, want, REL, CANCELLED * beside)
 
 
-def all_alike(got: Sequence[Any], want: Sequence[Tensor | None]) -> bool:
+def all_alike(got: Sequence[object], want: Sequence[Tensor | None]) -> bool:
     """Whether these are the right tensors up to rounding, and None where None is right."""
     return all_close(list(got), want, REL, CANCELLED * largest(want))
 

@@ -371,7 +371,7 @@ def _identical(one: Any, two: Any) -> bool:
     return hasattr(one, "equal") and one.dtype == two.dtype and one.shape == two.shape and one.equal(two)
 
 
-def _alike(mine: Mapping[Path, Any], its: Mapping[Path, Any]) -> bool:
+def _alike(mine: Mapping[Path, object], its: Mapping[Path, object]) -> bool:
     return mine.keys() == its.keys() and all(_equal(value, its[path]) for path, value in mine.items())
 
 

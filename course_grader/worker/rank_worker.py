@@ -27,7 +27,7 @@ class RankWorker:
         self.packed: Any = None
         self.program: tuple[Any, tuple[str, ...]] | None = None  # what is loaded, and what is switched off for it
 
-    def ready(self, request: dict[str, Any], find: Callable[[], Any]) -> dict[str, Any]:
+    def ready(self, request: dict[str, Any], find: Callable[[], object]) -> dict[str, Any]:
         """Whether the answer given by `find` can be copied to ranks. If so, the next message on the socket is a cluster
         run.
         """
@@ -39,7 +39,7 @@ class RankWorker:
             self.program = program, tuple(request["hides"])
         return (trouble or Outcome(state="answered")).fields()
 
-    def pack(self, find: Callable[[], Any]) -> dict[str, Any]:
+    def pack(self, find: Callable[[], object]) -> dict[str, Any]:
         """The answer given by `find`, by value, as a tensor of bytes for processes that `load` it."""
         import torch
 
@@ -89,7 +89,7 @@ class RankWorker:
         return rank_program(card_of(request), case_of(request), answer)
 
     @same_everywhere()
-    def _copied(self, find: Callable[[], Any], copy: Callable[[Any], Any]) -> tuple[Any, Outcome | None]:
+    def _copied(self, find: Callable[[], object], copy: Callable[[Any], object]) -> tuple[Any, Outcome | None]:
         """What is found if it can be copied, the copy kept in `packed`; or why not."""
         seed_everything()
         try:

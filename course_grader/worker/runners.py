@@ -102,7 +102,7 @@ class Capped(io.StringIO):
         return len(text)
 
 
-def guarded(work: Callable[[], Any], case: Case, watched: bool) -> Outcome:
+def guarded(work: Callable[[], object], case: Case, watched: bool) -> Outcome:
     """Call `work()` and turn everything that can happen into an Outcome, except the learner's own Ctrl-C. Where it is
     `watched`, it ends after the case's seconds.
     """

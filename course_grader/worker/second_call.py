@@ -23,7 +23,7 @@ _DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold t
 _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
 
 
-def called_again(call: Callable[[Given], Any], answer: object, given: Given, earlier: Sequence[Given]) -> list[Any]:
+def called_again(call: Callable[[Given], object], answer: object, given: Given, earlier: Sequence[Given]) -> list[Any]:
     """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two
     `given`, at last in the objects of the call before these two.
 

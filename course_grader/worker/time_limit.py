@@ -20,7 +20,7 @@ class OutOfTime(BaseException):
     """Raised in code that runs too long; not an Exception, so that `except Exception` does not catch it."""
 
 
-def limited(work: Callable[[], Any], seconds: float) -> Any:
+def limited(work: Callable[[], object], seconds: float) -> Any:
     """The result of `work()`. OutOfTime is raised in it once the process has computed for `seconds`, or after `WAITING`
     times as long."""
     here = threading.current_thread() is threading.main_thread() and hasattr(signal, "setitimer")
@@ -33,7 +33,7 @@ def _left(seconds: float) -> Callable[[], float]:
     return lambda: min(seconds - (time.process_time() - computed), WAITING * seconds - (time.monotonic() - start))
 
 
-def _by_signal(work: Callable[[], Any], left: Callable[[], float]) -> Any:
+def _by_signal(work: Callable[[], object], left: Callable[[], float]) -> Any:
     """In the main thread: a signal ends waiting too."""
     own, over, raised, traced = sys._getframe(), False, 0, sys.gettrace()
 
@@ -82,7 +82,7 @@ def _raise_at_a_line(frame: FrameType, top: FrameType, attempt: int) -> None:
     sys.settrace(lambda *_: None)
 
 
-def _by_thread(work: Callable[[], Any], left: Callable[[], float]) -> Any:
+def _by_thread(work: Callable[[], object], left: Callable[[], float]) -> Any:
     """In any other thread, and on Windows: what waits notices only when it goes on."""
     me, over = ctypes.c_ulong(threading.get_ident()), threading.Event()
 

@@ -45,7 +45,7 @@ def adversaries(streams: bool = True) -> list[Adversary]:
 
 
 def interleavings(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     ranks: int | Iterable[int],
     args: Sequence[object] = (),
     per_rank: Sequence[object] | Callable[[int], Sequence[object]] | None = None,
@@ -69,7 +69,7 @@ def interleavings(
 
 
 def _on(
-    fn: Callable[..., Any],
+    fn: Callable[..., object],
     ranks: int,
     args: Sequence[object],
     own: Sequence[object] | None,

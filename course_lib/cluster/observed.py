@@ -46,7 +46,7 @@ class ObservedEndpoint(Endpoint):
         self._guards: dict[int, Callable[[int, Line], None]] = {}  # by call: checks that what is sent has not changed
         self.paused, self.resumed = self.chance.leave, self.chance.enter  # type: ignore[method-assign]
 
-    def run(self, body: Callable[..., Any], *arguments: object) -> Any:
+    def run(self, body: Callable[..., object], *arguments: object) -> Any:
         """Run the rank's function; its result."""
         self.chance.bind()
         account = self.account
@@ -150,7 +150,7 @@ class ObservedHost(ThreadHost):
     def __init__(
         self,
         link: Any,
-        bodies: Mapping[int, Callable[..., Any]],
+        bodies: Mapping[int, Callable[..., object]],
         ranks: int,
         *,
         late: bool = False,
@@ -211,7 +211,7 @@ class ObservedHost(ThreadHost):
             return self.link.step(request)
 
 
-def _given(body: Callable[..., Any]) -> list[Any]:
+def _given(body: Callable[..., object]) -> list[Any]:
     """The tensors that a rank holds from the start, for its accounting."""
     if not isinstance(body, Body):
         return []

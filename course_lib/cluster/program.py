@@ -31,7 +31,7 @@ class Program:
     """A function with its arguments, by value, from which each rank gets its own copy in every run."""
 
     def __init__(
-        self, fn: Callable[..., Any], ranks: int, args: Sequence[object], per_rank: Sequence[object] | None
+        self, fn: Callable[..., object], ranks: int, args: Sequence[object], per_rank: Sequence[object] | None
     ) -> None:
         if not callable(fn):
             raise ValueError(

@@ -33,7 +33,7 @@ _LOOK = f"""
 
 
 def slider(
-    values: Sequence[Any],
+    values: Sequence[object],
     start: object = None,
     *,
     label: str = "",
@@ -46,7 +46,7 @@ def slider(
 
 
 def menu(
-    values: Sequence[Any],
+    values: Sequence[object],
     start: object = None,
     *,
     label: str = "",
@@ -58,14 +58,14 @@ def menu(
 
 
 def buttons(
-    values: Sequence[Any], start: object = None, *, label: str = "", text: Callable[[Any], str] | None = None
+    values: Sequence[object], start: object = None, *, label: str = "", text: Callable[[Any], str] | None = None
 ) -> Control:
     """A button for each of a few values, of which one is pressed."""
     return _over("buttons", values, start, label, text)
 
 
 def play(
-    values: Sequence[Any],
+    values: Sequence[object],
     start: object = None,
     *,
     label: str = "",
@@ -95,7 +95,7 @@ def bits(start: str, *, label: str = "") -> Control:
     return Control("bits", ("0" * len(start), "1" * len(start)), start, label)  # and all between the two
 
 
-def _over(kind: str, values: Sequence[Any], start: object, label: str, text: Callable[[Any], str] | None) -> Control:
+def _over(kind: str, values: Sequence[object], start: object, label: str, text: Callable[[Any], str] | None) -> Control:
     values = tuple(values)
     if not values:
         raise ValueError(f"A {kind} needs at least one value.")

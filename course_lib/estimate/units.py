@@ -7,7 +7,7 @@ GB is 10^9 bytes, GiB is 2^30 bytes; a year is 365.25 days.
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -19,6 +19,8 @@ GFLOP, TFLOP, PFLOP, EFLOP = 1e9, 1e12, 1e15, 1e18
 MILLION, BILLION, TRILLION = 1e6, 1e9, 1e12
 US, MS, MINUTE, HOUR, DAY, WEEK = 1e-6, 1e-3, 60.0, 3600.0, 86400.0, 7 * 86400.0
 YEAR = 365.25 * DAY
+
+Number: TypeAlias = float | np.ndarray  # what a function of arithmetic takes: one value, or an array of them
 
 
 # --- numbers as text ---------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 from course_lib.estimate.memory.activation_terms import Term, kernels_of, layer_terms, outside_terms
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.estimate.units import Number
 
 
 def total_bytes(terms: Iterable[Term]) -> Any:
@@ -13,13 +14,13 @@ def total_bytes(terms: Iterable[Term]) -> Any:
     return sum(term.nbytes for term in terms)
 
 
-def layer_bytes(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> Any:
+def layer_bytes(shape: Any, batch: Number, seq: Number, layout: Layout | None = None, **choices: Any) -> Any:
     """Bytes that one layer keeps for one micro-batch on one rank. `choices` as for `layer_terms`."""
     return total_bytes(layer_terms(shape, batch, seq, layout, **choices))
 
 
 def recomputed_bytes(
-    shape: Any, batch: Any, seq: Any, layout: Layout | None = None, *, checkpointing: str = "none", **choices: Any
+    shape: Any, batch: Number, seq: Number, layout: Layout | None = None, *, checkpointing: str = "none", **choices: Any
 ) -> Any:
     """Temporary bytes while the backward pass recomputes one layer; 0 without checkpointing."""
     if checkpointing == "none":
@@ -33,8 +34,8 @@ def recomputed_bytes(
 
 def activation_bytes(
     shape: Any,
-    batch: Any,
-    seq: Any,
+    batch: Number,
+    seq: Number,
     layout: Layout | None = None,
     *,
     kernels: Any = "paper",

@@ -28,7 +28,7 @@ from course_lib.estimate.memory.stage_peaks import (
     state_by_stage,
 )
 from course_lib.estimate.running_plan import CONVENTION
-from course_lib.estimate.units import GiB
+from course_lib.estimate.units import GiB, Number
 
 FLASH = Kernels(attention="flash")
 GATHERED = "gathered over tensor ranks"  # input, output before it is scattered, and gradient
@@ -88,7 +88,7 @@ def predicted_bytes(framework: str, run: TrainingRun) -> Any:
     return first + slack_bytes(first, framework)
 
 
-def slack_bytes(terms: Any, framework: str = "torchtitan") -> Any:
+def slack_bytes(terms: Number, framework: str = "torchtitan") -> Any:
     """Bytes that a framework holds beyond the terms: the allocator's slack, and its buffers."""
     fit = fits()[framework]
     return (fit.slack - 1) * terms + fit.buffers
@@ -113,7 +113,7 @@ def fits() -> dict[str, Fit]:
 # --- the terms -----------------------------------------------------------------------------------
 
 
-def nanotron_layers(shape: Shape, stages: Any) -> Any:
+def nanotron_layers(shape: Shape, stages: Number) -> Any:
     """Layers on nanotron's first stage: it is filled until its work exceeds an even share, with the head counted as
     work.
 

@@ -287,7 +287,7 @@ def find_model(text: str) -> ModelShape:
     return facts.model(text)
 
 
-def model_from_config(source: str | Path | Mapping[str, Any]) -> ModelShape:
+def model_from_config(source: str | Path | Mapping[str, object]) -> ModelShape:
     """The model that a Hugging Face config describes, its parameters counted; `note` names what the config leaves to
     know.
 

@@ -17,6 +17,7 @@ from course_lib.estimate.memory.recipes import Convention, dtype_bytes
 from course_lib.estimate.memory.recipes import convention as known_convention
 from course_lib.estimate.memory.shapes import Shape, expert_params, layer_params, params_by_part
 from course_lib.estimate.memory.shapes import shape as shape_of
+from course_lib.estimate.units import Number
 
 
 class PeakChoices(TermChoices, total=False):
@@ -62,7 +63,7 @@ class Peak:
         return sum(getattr(self, each.name) for each in fields(self))
 
 
-def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual: Any = 1) -> Any:
+def in_flight(schedule: str, stages: Number, stage: Number, microbatches: Number, virtual: Number = 1) -> Any:
     """The most micro-batches whose activations a stage holds, in units of all its layers.
 
     With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) /
@@ -83,7 +84,7 @@ def in_flight(schedule: str, stages: Any, stage: Any, microbatches: Any, virtual
     return chunks / virtual
 
 
-def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
+def stage_layers(layers: Number, stages: Number, stage: Number) -> Any:
     """Layers on a stage: as even as whole layers allow. Earlier stages take the remainder, but if it fills all but two,
     the first and the last have one less: embedding and head count as a layer each."""
     share = np.floor(layers / stages) if np.ndim(stages) else layers // stages
@@ -92,7 +93,7 @@ def stage_layers(layers: Any, stages: Any, stage: Any) -> Any:
     return share + ((stage >= after) & (stage < more + after))
 
 
-def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
+def stage_params(shape: Any, layout: Layout, stage: Number) -> Any:
     """Parameters on one rank of a stage, its tensor-parallel share. A tied head is a second copy on the last of several
     stages."""
     one = shape_of(shape)
@@ -107,7 +108,7 @@ def stage_params(shape: Any, layout: Layout, stage: Any) -> Any:
 
 
 def state_by_stage(
-    shape: object, layout: Layout, stage: object = 0, convention: str | Convention = "B"
+    shape: object, layout: Layout, stage: Number = 0, convention: str | Convention = "B"
 ) -> dict[str, Any]:
     """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage.
 
@@ -133,11 +134,11 @@ def state_by_stage(
 
 def stage_peak(
     shape: object,
-    batch: object,
-    seq: object,
+    batch: Number,
+    seq: Number,
     layout: Layout | None = None,
     *,
-    stage: object = 0,
+    stage: Number = 0,
     convention: str | Convention = "B",
     kernels: object = "paper",
     dtype: str = "bf16",
@@ -173,8 +174,8 @@ class _Work:
 
 def _work(
     shape: Any,
-    batch: Any,
-    seq: Any,
+    batch: Number,
+    seq: Number,
     layout: Layout | None,
     *,
     kernels: Any,
@@ -206,7 +207,7 @@ def _work(
     )
 
 
-def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
+def _peak(work: _Work, stage: Number, convention: str | Convention) -> Peak:
     one, where = work.shape, work.layout
     state = state_by_stage(one, where, stage, convention)
     alive = in_flight(where.schedule, where.pp, stage, where.microbatches, where.virtual)
@@ -224,19 +225,19 @@ def _peak(work: _Work, stage: Any, convention: str | Convention) -> Peak:
     )
 
 
-def _logit_gradient(one: Shape, batch: Any, seq: Any, where: Layout, dtype: str, loss: str) -> Any:
+def _logit_gradient(one: Shape, batch: Number, seq: Number, where: Layout, dtype: str, loss: str) -> Any:
     """Bytes of the logits' gradient: fp32 with a plain loss, and its copy in the activations' dtype."""
     if loss == "fused":
         return 0.0
     return batch * seq * one.vocab / where.cp / where.tp * (4 if loss == "plain" else dtype_bytes(dtype))
 
 
-def stage_peaks(shape: Any, batch: Any, seq: Any, layout: Layout, **choices: Any) -> list[Peak]:
+def stage_peaks(shape: Any, batch: Number, seq: Number, layout: Layout, **choices: Any) -> list[Peak]:
     """The peak of every stage, first to last. `choices` as for `stage_peak`."""
     return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(layout.pp)]
 
 
-def end_stages(layers: object, layout: Layout) -> tuple[Any, ...]:
+def end_stages(layers: Number, layout: Layout) -> tuple[Any, ...]:
     """The stages that can be the fullest: the first has the most in flight, the last the logits, the second maybe a
     layer more than the first."""
     stages = layout.pp
@@ -246,14 +247,14 @@ def end_stages(layers: object, layout: Layout) -> tuple[Any, ...]:
     return (0, np.minimum(1, stages - 1), stages - 1) if np.any(lighter) else (0, stages - 1)
 
 
-def end_peaks(shape: Any, batch: Any, seq: Any, layout: Layout | None = None, **choices: Any) -> list[Peak]:
+def end_peaks(shape: Any, batch: Number, seq: Number, layout: Layout | None = None, **choices: Any) -> list[Peak]:
     """The peaks of `end_stages`. `choices` as for `stage_peak`."""
     letter = choices.pop("convention", "B")
     work = _work(shape, batch, seq, layout, **{**_CHOICES, **choices})
     return [_peak(work, stage, letter) for stage in end_stages(work.shape.layers, work.layout)]
 
 
-def peak_bytes(shape: object, batch: object, seq: object, layout: Layout | None = None, **choices: object) -> Any:
+def peak_bytes(shape: object, batch: Number, seq: Number, layout: Layout | None = None, **choices: object) -> Any:
     """Bytes of the fullest rank."""
     first, *others = (peak.total for peak in end_peaks(shape, batch, seq, layout, **choices))
     for total in others:

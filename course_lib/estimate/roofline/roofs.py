@@ -13,7 +13,7 @@ import numpy as np
 
 from course_lib.estimate import facts
 from course_lib.estimate.facts import Device, Fact
-from course_lib.estimate.units import rate_text, require
+from course_lib.estimate.units import Number, rate_text, require
 
 Part = Literal["compute", "memory", "network"]
 PARTS: tuple[Part, ...] = ("compute", "memory", "network")
@@ -48,12 +48,12 @@ def _holds(device: Device, value: Fact) -> bool:
     return any(device.get(field) is value for field in ("sparse_flops", "link_both_ways"))
 
 
-def ridge(flops: object, bandwidth: object) -> Any:
+def ridge(flops: Number, bandwidth: Number) -> Any:
     """FLOP per byte at which a device's arithmetic and its memory are equally busy."""
     return flop_rate("flops", flops) / byte_rate("bandwidth", bandwidth)
 
 
-def attainable(intensity: object, flops: object, bandwidth: object) -> Any:
+def attainable(intensity: Number, flops: Number, bandwidth: Number) -> Any:
     """FLOP/s that work of this intensity (FLOP per byte) can reach at most: the lower of the two roofs."""
     slope = byte_rate("bandwidth", bandwidth) * require("intensity", intensity, "FLOP per byte", open_below=False)
     return _plain(np.minimum(flop_rate("flops", flops), slope))
@@ -68,7 +68,7 @@ class Ceiling:
 
 
 def extended_roofline(
-    flops: object, bandwidth: object, network: object, memory_intensity: object, network_intensity: object
+    flops: Number, bandwidth: Number, network: Number, memory_intensity: Number, network_intensity: Number
 ) -> Ceiling:
     """The lowest of three roofs: compute, memory × FLOP per memory byte, network × FLOP per network byte.
 

@@ -1,16 +1,17 @@
 """Tiles: the bytes of a matmul through a finite cache, and its speed in whole tiles and whole waves."""
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from course_lib.estimate.compute import matmul_flops
-from course_lib.estimate.units import require, require_whole
+from course_lib.estimate.units import Number, require, require_whole
 
 
-def tile_loads(m: object, k: object, n: object, tile_m: object, tile_n: object) -> Any:
+def tile_loads(m: Number, k: Number, n: Number, tile_m: Number, tile_n: Number) -> Any:
     """Elements of A and B loaded for C = A·B, each tile of C finished before the next one and never loaded.
 
     A (m, k) is read once for every column of tiles, B (k, n) once for every row of tiles. This holds if the cache
@@ -87,18 +88,18 @@ def tiled_intensity(n: int, tile: int, size: float = 2) -> float:
 # --- quantization ------------------------------------------------------------------------------
 
 
-def tiles(m: object, n: object, tile_m: object = 128, tile_n: object = 128) -> Any:
+def tiles(m: Number, n: Number, tile_m: Number = 128, tile_n: Number = 128) -> Any:
     """Tiles that cover an output of (m, n): part of a tile counts as a whole one."""
     rows = _ceil(require_whole("m", m), require_whole("tile_m", tile_m))
     return rows * _ceil(require_whole("n", n), require_whole("tile_n", tile_n))
 
 
-def waves(tiles: object, sms: object) -> Any:
+def waves(tiles: Number, sms: Number) -> Any:
     """Rounds in which `sms` processors compute the tiles, one each: part of a round takes as long as a whole one."""
     return _ceil(require_whole("tiles", tiles), require_whole("sms", sms))
 
 
-def quantization(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128, sms: Any = 132) -> Any:
+def quantization(m: Number, n: Number, tile_m: Number = 128, tile_n: Number = 128, sms: Number = 132) -> Any:
     """The fraction of the peak that whole tiles and whole waves leave to an output of (m, n).
 
     A model of one kernel with one tile per processor at a time; real libraries choose among kernels and split k.
@@ -108,15 +109,15 @@ def quantization(m: Any, n: Any, tile_m: Any = 128, tile_n: Any = 128, sms: Any 
     return float(share) if np.ndim(share) == 0 else share
 
 
-def dips(sizes: Any, share: Any) -> list[Any]:
+def dips(sizes: Sequence[int], share: Sequence[float] | np.ndarray) -> list[int]:
     """The sizes at which the share is lower than at the size before: a new tile or a new wave starts there."""
-    sizes, share = list(sizes), np.asarray(share, dtype=float)
-    if len(sizes) != len(share):
-        raise ValueError(f"There are {len(sizes)} sizes and {len(share)} shares; give one for each.")
-    fell = np.flatnonzero(np.diff(share) < -1e-12) + 1
+    shares = np.asarray(share, dtype=float)
+    if len(sizes) != len(shares):
+        raise ValueError(f"There are {len(sizes)} sizes and {len(shares)} shares; give one for each.")
+    fell = np.flatnonzero(np.diff(shares) < -1e-12) + 1
     return [sizes[index] for index in fell]
 
 
-def _ceil(value: Any, by: Any) -> Any:
+def _ceil(value: Any, by: Number) -> Any:
     """Whole division, rounded up; for ints or arrays of whole numbers."""
     return -(-value // by)

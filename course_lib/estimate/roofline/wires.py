@@ -13,18 +13,18 @@ import numpy as np
 from course_lib.estimate import facts
 from course_lib.estimate.facts import Topology
 from course_lib.estimate.roofline.roofs import byte_rate
-from course_lib.estimate.units import require
+from course_lib.estimate.units import Number, require
 
 Numbers = Sequence[float] | np.ndarray
 
 
-def message_seconds(nbytes: object, alpha: object, bandwidth: object) -> Any:
+def message_seconds(nbytes: Number, alpha: Number, bandwidth: Number) -> Any:
     """Seconds of one message: α + bytes over bandwidth."""
     size = require("nbytes", nbytes, "bytes", open_below=False)
     return require("alpha", alpha, "s", open_below=False) + size / byte_rate("bandwidth", bandwidth)
 
 
-def effective_bandwidth(nbytes: object, alpha: object, bandwidth: object) -> Any:
+def effective_bandwidth(nbytes: Number, alpha: Number, bandwidth: Number) -> Any:
     """Bytes/s that a message of this size gets, including its α."""
     return require("nbytes", nbytes, "bytes") / message_seconds(nbytes, alpha, bandwidth)
 
@@ -37,7 +37,7 @@ class Regimes:
     small: tuple[float, float]
     large: tuple[float, float]
 
-    def seconds(self, nbytes: object) -> Any:
+    def seconds(self, nbytes: Number) -> Any:
         """Seconds of a message, by the line for its size."""
         below = np.asarray(nbytes) < self.switch
         found = np.where(below, message_seconds(nbytes, *self.small), message_seconds(nbytes, *self.large))

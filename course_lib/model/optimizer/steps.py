@@ -95,7 +95,7 @@ class Optimizer:
                     if not 0 <= share < 1:
                         raise ValueError(f"{name} is {group[name]}; a running mean needs at least 0 and less than 1.")
 
-    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, Any]) -> None:
+    def update(self, param: Tensor, grad: Tensor, state: dict[str, Any], group: Mapping[str, object]) -> None:
         """Change `param` and `state` in place, by one step."""
         raise NotImplementedError
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from course_lib.cluster.collectives import ring_share
+from course_lib.estimate.units import Number
 
 
 class Traffic(NamedTuple):
@@ -27,12 +28,12 @@ class Traffic(NamedTuple):
 
 
 def ring_traffic(
-    tokens: Any,
-    kv_heads: Any,
-    head_dim: Any,
-    ranks: Any,
-    element_bytes: Any = 2,
-    gradient_bytes: Any = None,
+    tokens: Number,
+    kv_heads: Number,
+    head_dim: Number,
+    ranks: Number,
+    element_bytes: Number = 2,
+    gradient_bytes: Number | None = None,
     recompute: bool = False,
 ) -> Traffic:
     """Ring attention: ranks − 1 hops of a block of keys and values; backward the same, and as many of their gradients.
@@ -50,12 +51,12 @@ def ring_traffic(
 
 
 def gather_traffic(
-    tokens: Any,
-    kv_heads: Any,
-    head_dim: Any,
-    ranks: Any,
-    element_bytes: Any = 2,
-    gradient_bytes: Any = None,
+    tokens: Number,
+    kv_heads: Number,
+    head_dim: Number,
+    ranks: Number,
+    element_bytes: Number = 2,
+    gradient_bytes: Number | None = None,
     regather: bool = True,
 ) -> Traffic:
     """All-gather of keys and values; backward a reduce-scatter of their gradients, and with `regather` the all-gather
@@ -76,7 +77,7 @@ def gather_traffic(
 
 
 def ulysses_traffic(
-    tokens: Any, heads: Any, kv_heads: Any, head_dim: Any, ranks: Any, element_bytes: Any = 2
+    tokens: Number, heads: Number, kv_heads: Number, head_dim: Number, ranks: Number, element_bytes: Number = 2
 ) -> Traffic:
     """Ulysses: queries, keys and values go from tokens to heads, the output goes back; backward the same in reverse.
 
@@ -95,19 +96,19 @@ def ulysses_fits(heads: int, kv_heads: int) -> list[int]:
     return [n for n in range(1, heads + 1) if heads % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)]
 
 
-def attention_flops(pairs: Any, heads: Any, head_dim: Any, backward: bool = False) -> Any:
+def attention_flops(pairs: Number, heads: Number, head_dim: Number, backward: bool = False) -> Any:
     """FLOPs of attention over `pairs` visible query-key pairs: two products forward, five backward (scores again, and
     four gradients)."""
     return (10 if backward else 4) * pairs * heads * head_dim
 
 
-def contiguous_imbalance(ranks: Any) -> Any:
+def contiguous_imbalance(ranks: Number) -> Any:
     """The last rank's causal pairs over the mean, for long contiguous parts: (2N − 1) / N."""
     return (2 * ranks - 1) / ranks
 
 
 def tokens_to_hide(
-    heads: Any, kv_heads: Any, flops: Any, bandwidth: Any, element_bytes: Any = 2, visible: Any = 1.0
+    heads: Number, kv_heads: Number, flops: Number, bandwidth: Number, element_bytes: Number = 2, visible: Number = 1.0
 ) -> Any:
     """The fewest tokens per rank with which a ring step computes at least as long as its block of keys and values
     travels.

@@ -10,7 +10,7 @@ from course_lib.estimate.memory.activation_terms import KERNELS
 from course_lib.estimate.memory.frameworks import TrainingRun, peak_terms, predicted_bytes, slack_bytes
 from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params
-from course_lib.estimate.units import HOUR
+from course_lib.estimate.units import HOUR, Number
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
@@ -77,7 +77,7 @@ def used_params(job: Job) -> float:
     return count_params(one) - idle
 
 
-def utilization(job: Job, seconds: object, devices: int, peak: float, attention: bool = False) -> Any:
+def utilization(job: Job, seconds: Number, devices: int, peak: float, attention: bool = False) -> Any:
     """`compute.mfu` of a step of so many seconds, a fraction; with `attention`, in full, as PaLM counts."""
     one = job.shape
     width = (one.query_width + one.value_width) / 2
@@ -85,7 +85,7 @@ def utilization(job: Job, seconds: object, devices: int, peak: float, attention:
     return mfu(used_params(job), job.tokens / seconds, devices, peak, scores)
 
 
-def _possible(layout: Layout, ok: Any) -> Layout:
+def _possible(layout: Layout, ok: Number) -> Layout:
     """The layout with 1 for every degree where it is not possible, because memory's terms refuse what cannot be
     divided."""
     if np.all(ok):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.units import Number
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import EAGER, FLASH_BACKWARD, KERNEL_SECONDS, NATIVE_ATTENTION, TILE
 from course_lib.parallel.planner.job import Job
@@ -34,7 +35,7 @@ def layer_rate(job: Job, cluster: Cluster) -> float:
     return rate
 
 
-def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Pass:
+def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Pass:
     """The products of a layer: queries, keys and values in one, attention's output, and the MLP's two or three
     matrices.
 
@@ -63,7 +64,7 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Pass:
     return Pass(forward, inputs + weights, weights, mlp)
 
 
-def _mlp(job: Job, layout: Layout, tokens: object) -> list[tuple[Any, Any, Any, Any, Any]]:
+def _mlp(job: Job, layout: Layout, tokens: Number) -> list[tuple[Any, Any, Any, Any, Any]]:
     """The MLP's products as (rows, k, n, the narrow width, how many); a mixture's layers are averaged with its dense
     ones."""
     one, tp = job.shape, layout.tp
@@ -83,7 +84,7 @@ def _mlp(job: Job, layout: Layout, tokens: object) -> list[tuple[Any, Any, Any, 
     return sites
 
 
-def attention(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Pass:
+def attention(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Pass:
     """Scores, softmax and weighted sum.
 
     Fused: 4 s² d FLOP a head forward and 10 backward, half of them if causal (Dao 2023), less in layers with a
@@ -109,7 +110,7 @@ def attention(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Pass
     return Pass(forward, 2 * flops / rate + 20 * scores / cluster.memory_rate + 8 * KERNEL_SECONDS)
 
 
-def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Pass:
+def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Pass:
     """Norms, residuals, dropout, the nonlinearity and rotary positions, by the bytes that they read and write.
 
     In b s h: a norm 4 forward and 8 backward, a residual with bias 6 and 6 (dropout 1 and 5 more), two of each in a
@@ -138,7 +139,7 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Pa
     return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate, mlp=mlp / cluster.memory_rate)
 
 
-def norms_seconds(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Any:
+def norms_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Any:
     """Seconds of a layer's two norms forward: each reads and writes b s h."""
     tokens = batch * job.seq / layout.cp
     return 2 * 4 * tokens * job.shape.hidden / layout.sp_ways / cluster.memory_rate
@@ -153,7 +154,7 @@ def _inner(job: Job, layout: Layout) -> Any:
     return (mixed * (one.top_k * one.expert_ffn + one.shared_ffn) + (1 - mixed) * one.ffn) / layout.tp
 
 
-def head(job: Job, cluster: Cluster, layout: Layout, batch: object) -> tuple[Any, Any]:
+def head(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> tuple[Any, Any]:
     """Seconds of the output projection's three products, and of the loss: 30 bytes a logit, forward and backward
     together."""
     one, tokens = job.shape, batch * job.seq / layout.cp

@@ -4,12 +4,14 @@ A stage works through m micro-batches, the slowest stage sets the pace, the othe
 and what communication is not hidden behind computation is added.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from course_lib.estimate.memory.layout import Layout
+from course_lib.estimate.units import Number
 from course_lib.parallel.planner.bubbles import idle_seconds
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import ASYNC_TP_HIDES, HOST_BACKWARD, MIXTURE_LAUNCH
@@ -72,7 +74,7 @@ def micro_batch(job: Job, layout: Layout) -> Any:
     return job.sequences / (layout.dp * layout.microbatches)
 
 
-def layer(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Layer:
+def layer(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Layer:
     """One layer with its communication, its recomputation and the processor's launches."""
     product, scores, rest = (each(job, cluster, layout, batch) for each in (matmuls, attention, elementwise))
     hidden = ASYNC_TP_HIDES if job.software.overlap_tp else 0.0
@@ -106,14 +108,14 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Layer:
     return Layer(parts=parts, forward=forward, backward=backward, weights=product.weights, busy=busy)
 
 
-def _behind(work: Pass, talk: tuple[Any, Any]) -> tuple[Any, Any]:
+def _behind(work: Pass, talk: tuple[object, object]) -> tuple[Any, Any]:
     """What is left of forward and backward communication behind the work that it overlaps with: keys travel while
     scores are computed."""
     return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
 
 
 def _recomputed(
-    job: Job, norms: Any, product: Pass, scores: Pass, rest: Pass, tensor: Any, expert: Any
+    job: Job, norms: Number, product: Pass, scores: Pass, rest: Pass, tensor: Sequence[Any], expert: Sequence[Any]
 ) -> tuple[Any, Any]:
     """Seconds of computation, and of communication, that the backward pass repeats from the forward pass."""
     if job.recompute == "none":
@@ -132,7 +134,7 @@ def _recomputed(
     return again, talk
 
 
-def _both(device: Any, host: float) -> Any:
+def _both(device: Number, host: float) -> Any:
     """Seconds of work that needs device and processor at once: the cube root of both cubes' sum, little more than the
     longer one.
 
@@ -169,7 +171,7 @@ def step_time(job: Job, cluster: Cluster, layout: Layout) -> Step:
     )
 
 
-def _slowest(layers: Any, stages: Any, per_layer: Any, ends: Any) -> tuple[Any, Any]:
+def _slowest(layers: Number, stages: Number, per_layer: Number, ends: Number) -> tuple[Any, Any]:
     """Layers on the slowest stage, and 1 if it has the head. Where layers do not divide, the last stage has one less
     than the others."""
     share = layers / stages
@@ -178,7 +180,7 @@ def _slowest(layers: Any, stages: Any, per_layer: Any, ends: Any) -> tuple[Any, 
     return np.where(middle, fewer + 1, np.where(share == fewer, share, fewer)), np.where(middle, 0.0, 1.0)
 
 
-def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Any:
+def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Any:
     """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain
     it."""
     message = message_seconds(job, cluster, layout, batch)
@@ -187,7 +189,7 @@ def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: object) -> Any:
     return (steady + 2 * (layout.pp - 1)) * message
 
 
-def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: object) -> Any:
+def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Number) -> Any:
     """Exposed synchronization of data ranks.
 
     Under ZeRO-3 each micro-batch gathers the weights forward and backward and scatters the gradients while other layers

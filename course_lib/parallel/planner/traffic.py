@@ -8,6 +8,7 @@ import numpy as np
 from course_lib.cluster.collectives import ring_share
 from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.shapes import expert_params, layer_params
+from course_lib.estimate.units import Number
 from course_lib.parallel.context.costs import Traffic, gather_traffic
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import MESSAGE_SECONDS
@@ -35,7 +36,7 @@ def strides(layout: Layout) -> dict[str, Any]:
     return {"tp": 1, "cp": context, "ep": context, "dp": data, "pp": data * layout.dp}
 
 
-def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+def tensor_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> tuple[Any, Any]:
     """Tensor parallelism's collectives of a layer's b s h, forward and backward: `tensor_passes`, in seconds."""
     nbytes = WIDTH * batch * job.seq / layout.cp * job.shape.hidden
     one = gather_seconds(nbytes, layout.tp, 1, cluster)
@@ -50,7 +51,7 @@ def tensor_passes(job: Job, layout: Layout) -> tuple[Any, Any]:
     return tuple(np.where(layout.sp_ways > 1, *reversed(both)) for both in zip(*forms, strict=True))
 
 
-def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> tuple[Any, Any]:
     """Context parallelism's keys and values (`context_traffic`) around a ring, forward, and backward with their
     gradients: the seconds of the bytes, and of the messages' latencies, which nothing hides."""
     part = WIDTH * 2 * batch * job.seq / layout.cp * job.shape.kv_width_on(layout.tp)
@@ -59,7 +60,7 @@ def context_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> t
     return (layout.cp - 1) * part / rate, (layout.cp - 1) * MESSAGE_SECONDS
 
 
-def context_traffic(job: Job, layout: Layout, batch: object, width: float = WIDTH) -> Traffic:
+def context_traffic(job: Job, layout: Layout, batch: Number, width: float = WIDTH) -> Traffic:
     """What context parallelism sends for one layer and micro-batch: keys and values are gathered again for the backward
     pass, not kept.
 
@@ -68,7 +69,7 @@ def context_traffic(job: Job, layout: Layout, batch: object, width: float = WIDT
     return gather_traffic(batch * job.seq, job.shape.kv_width_on(layout.tp), 1, layout.cp, width)
 
 
-def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tuple[Any, Any]:
+def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> tuple[Any, Any]:
     """Expert parallelism's two all-to-alls (to the experts and back), forward and again backward.
 
     Inside a server each of a token's top_k copies travels. Between servers, one copy goes to each server that has any
@@ -90,7 +91,7 @@ def expert_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> tu
     return once, once
 
 
-def message_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Any) -> Any:
+def message_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Any:
     """One message between neighboring stages, b s h.
 
     With sequence parallelism, or with Megatron's scatter and gather (Narayanan et al. 2021, 4.1), a tensor-parallel

@@ -81,7 +81,7 @@ class Unit:
         self._module.forward = self._around(self._module.forward)
         del self._named, self.places
 
-    def _around(self, forward: Callable[..., Any]) -> Callable[..., Any]:
+    def _around(self, forward: Callable[..., object]) -> Callable[..., Any]:
         """The module's forward pass, with gathering before and freeing after it."""
 
         def gathered(*args: object, **kwargs: object) -> Any:

@@ -63,13 +63,13 @@ class Term:
     split them."""
 
     name: str
-    elements: Any
+    elements: Number
     bytes_each: float
-    ways: Any = 1
+    ways: Number = 1
     redo: str = "layer"  # what recomputes it: "core", "norm" or "mlp" under selective, "layer" full only, "never"
 
     @property
-    def nbytes(self) -> Any:
+    def nbytes(self) -> Number:
         """Bytes on one rank."""
         return self.elements * self.bytes_each / self.ways
 
@@ -167,7 +167,7 @@ def _mlp(
         yield Term("mlp.dropout_mask", residual, _mask(using, wide), sp)
 
 
-def _inner_width(one: Shape) -> Any:
+def _inner_width(one: Shape) -> Number:
     """Numbers of a token inside the MLP; in a mixture, those of all experts that it visits, averaged over the
     layers."""
     if not np.any(one.experts):

@@ -9,19 +9,19 @@ from course_lib.estimate.memory.shapes import shape as shape_of
 from course_lib.estimate.units import Number
 
 
-def total_bytes(terms: Iterable[Term]) -> Any:
+def total_bytes(terms: Iterable[Term]) -> Number:
     """Bytes of all terms together on one rank."""
     return sum(term.nbytes for term in terms)
 
 
-def layer_bytes(shape: Any, batch: Number, seq: Number, layout: Layout | None = None, **choices: Any) -> Any:
+def layer_bytes(shape: Any, batch: Number, seq: Number, layout: Layout | None = None, **choices: Any) -> Number:
     """Bytes that one layer keeps for one micro-batch on one rank. `choices` as for `layer_terms`."""
     return total_bytes(layer_terms(shape, batch, seq, layout, **choices))
 
 
 def recomputed_bytes(
     shape: Any, batch: Number, seq: Number, layout: Layout | None = None, *, checkpointing: str = "none", **choices: Any
-) -> Any:
+) -> Number:
     """Temporary bytes while the backward pass recomputes one layer; 0 without checkpointing."""
     if checkpointing == "none":
         return 0.0
@@ -43,7 +43,7 @@ def activation_bytes(
     dropout: bool = True,
     checkpointing: str = "none",
     loss: str = "paper",
-) -> Any:
+) -> Number:
     """Bytes that a whole model keeps for one micro-batch on one rank, from its forward to its backward pass.
 
     All layers and everything outside them, as if there were no pipeline: `layout.pp` is ignored; use `stage_peaks` to

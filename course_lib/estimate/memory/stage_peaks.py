@@ -44,26 +44,26 @@ _SINCE = {"main_grads": 1, "master": 1, "moments": 1, "grads": 2, "weights": 3} 
 class Peak:
     """The peak bytes of one rank, by purpose."""
 
-    weights: Any
-    grads: Any  # main gradients included
-    optimizer: Any  # master copy and moments
-    gathered: Any  # layers whose full weights ZeRO-3 holds for use
-    activations: Any  # kept for later backward passes
-    recomputed: Any  # the layer being recomputed
-    loss: Any  # the gradient of the logits
+    weights: Number
+    grads: Number  # main gradients included
+    optimizer: Number  # master copy and moments
+    gathered: Number  # layers whose full weights ZeRO-3 holds for use
+    activations: Number  # kept for later backward passes
+    recomputed: Number  # the layer being recomputed
+    loss: Number  # the gradient of the logits
 
     @property
-    def state(self) -> Any:
+    def state(self) -> Number:
         """Weights, gradients and optimizer together."""
         return self.weights + self.grads + self.optimizer
 
     @property
-    def total(self) -> Any:
+    def total(self) -> Number:
         """The total: an upper bound, because not all of it has to exist at the same moment."""
         return sum(getattr(self, each.name) for each in fields(self))
 
 
-def in_flight(schedule: str, stages: Number, stage: Number, microbatches: Number, virtual: Number = 1) -> Any:
+def in_flight(schedule: str, stages: Number, stage: Number, microbatches: Number, virtual: Number = 1) -> Number:
     """The most micro-batches whose activations a stage holds, in units of all its layers.
 
     With interleaving it is a multiple of 1 / virtual, because a chunk is part of the stage's layers: p (1 + (p - 1) /
@@ -84,7 +84,7 @@ def in_flight(schedule: str, stages: Number, stage: Number, microbatches: Number
     return chunks / virtual
 
 
-def stage_layers(layers: Number, stages: Number, stage: Number) -> Any:
+def stage_layers(layers: Number, stages: Number, stage: Number) -> Number:
     """Layers on a stage: as even as whole layers allow. Earlier stages take the remainder, but if it fills all but two,
     the first and the last have one less: embedding and head count as a layer each."""
     share = np.floor(layers / stages) if np.ndim(stages) else layers // stages
@@ -93,7 +93,7 @@ def stage_layers(layers: Number, stages: Number, stage: Number) -> Any:
     return share + ((stage >= after) & (stage < more + after))
 
 
-def stage_params(shape: Any, layout: Layout, stage: Number) -> Any:
+def stage_params(shape: Any, layout: Layout, stage: Number) -> Number:
     """Parameters on one rank of a stage, its tensor-parallel share. A tied head is a second copy on the last of several
     stages."""
     one = shape_of(shape)
@@ -109,7 +109,7 @@ def stage_params(shape: Any, layout: Layout, stage: Number) -> Any:
 
 def state_by_stage(
     shape: object, layout: Layout, stage: Number = 0, convention: str | Convention = "B"
-) -> dict[str, Any]:
+) -> dict[str, Number]:
     """Bytes of training state by bucket on one rank of a stage, under the layout's ZeRO stage.
 
     Context-parallel ranks hold the same weights and share their state. Experts are already shared out over `ep` of
@@ -164,12 +164,12 @@ class _Work:
 
     shape: Shape
     layout: Layout
-    kept: Any
-    again: Any
-    entry: Any
-    leave: Any
-    gradient: Any
-    gathered: Any
+    kept: Number
+    again: Number
+    entry: Number
+    leave: Number
+    gradient: Number
+    gathered: Number
 
 
 def _work(
@@ -225,7 +225,7 @@ def _peak(work: _Work, stage: Number, convention: str | Convention) -> Peak:
     )
 
 
-def _logit_gradient(one: Shape, batch: Number, seq: Number, where: Layout, dtype: str, loss: str) -> Any:
+def _logit_gradient(one: Shape, batch: Number, seq: Number, where: Layout, dtype: str, loss: str) -> Number:
     """Bytes of the logits' gradient: fp32 with a plain loss, and its copy in the activations' dtype."""
     if loss == "fused":
         return 0.0
@@ -237,7 +237,7 @@ def stage_peaks(shape: Any, batch: Number, seq: Number, layout: Layout, **choice
     return [stage_peak(shape, batch, seq, layout, stage=stage, **choices) for stage in range(layout.pp)]
 
 
-def end_stages(layers: Number, layout: Layout) -> tuple[Any, ...]:
+def end_stages(layers: Number, layout: Layout) -> tuple[Number, ...]:
     """The stages that can be the fullest: the first has the most in flight, the last the logits, the second maybe a
     layer more than the first."""
     stages = layout.pp
@@ -254,7 +254,7 @@ def end_peaks(shape: Any, batch: Number, seq: Number, layout: Layout | None = No
     return [_peak(work, stage, letter) for stage in end_stages(work.shape.layers, work.layout)]
 
 
-def peak_bytes(shape: object, batch: Number, seq: Number, layout: Layout | None = None, **choices: object) -> Any:
+def peak_bytes(shape: object, batch: Number, seq: Number, layout: Layout | None = None, **choices: object) -> Number:
     """Bytes of the fullest rank."""
     first, *others = (peak.total for peak in end_peaks(shape, batch, seq, layout, **choices))
     for total in others:

@@ -115,7 +115,7 @@ def dips(sizes: Sequence[int], share: Sequence[float] | np.ndarray) -> list[int]
     if len(sizes) != len(shares):
         raise ValueError(f"There are {len(sizes)} sizes and {len(shares)} shares; give one for each.")
     fell = np.flatnonzero(np.diff(shares) < -1e-12) + 1
-    return [sizes[index] for index in fell]
+    return [sizes[int(index)] for index in fell]
 
 
 def _ceil(value: Any, by: Number) -> Any:

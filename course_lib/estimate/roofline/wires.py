@@ -6,7 +6,6 @@ A message of n bytes takes α + n/β seconds: α is the cost of an empty message
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,13 +17,13 @@ from course_lib.estimate.units import Number, require
 Numbers = Sequence[float] | np.ndarray
 
 
-def message_seconds(nbytes: Number, alpha: Number, bandwidth: Number) -> Any:
+def message_seconds(nbytes: Number, alpha: Number, bandwidth: Number) -> Number:
     """Seconds of one message: α + bytes over bandwidth."""
     size = require("nbytes", nbytes, "bytes", open_below=False)
     return require("alpha", alpha, "s", open_below=False) + size / byte_rate("bandwidth", bandwidth)
 
 
-def effective_bandwidth(nbytes: Number, alpha: Number, bandwidth: Number) -> Any:
+def effective_bandwidth(nbytes: Number, alpha: Number, bandwidth: Number) -> Number:
     """Bytes/s that a message of this size gets, including its α."""
     return require("nbytes", nbytes, "bytes") / message_seconds(nbytes, alpha, bandwidth)
 
@@ -37,7 +36,7 @@ class Regimes:
     small: tuple[float, float]
     large: tuple[float, float]
 
-    def seconds(self, nbytes: Number) -> Any:
+    def seconds(self, nbytes: Number) -> Number:
         """Seconds of a message, by the line for its size."""
         below = np.asarray(nbytes) < self.switch
         found = np.where(below, message_seconds(nbytes, *self.small), message_seconds(nbytes, *self.large))

@@ -6,7 +6,7 @@ the whole sequence (times the sequences of a micro-batch), divided evenly; a ran
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from course_lib.cluster.collectives import ring_share
 from course_lib.estimate.units import Number
@@ -16,13 +16,13 @@ class Traffic(NamedTuple):
     """Bytes and messages that one rank sends for one layer, by pass; a collective counts as one message per other
     rank."""
 
-    forward: Any  # bytes
-    backward: Any  # bytes
-    forward_messages: Any
-    backward_messages: Any
+    forward: Number  # bytes
+    backward: Number  # bytes
+    forward_messages: Number
+    backward_messages: Number
 
     @property
-    def nbytes(self) -> Any:
+    def nbytes(self) -> Number:
         """Both passes together."""
         return self.forward + self.backward
 
@@ -96,20 +96,20 @@ def ulysses_fits(heads: int, kv_heads: int) -> list[int]:
     return [n for n in range(1, heads + 1) if heads % n == 0 and (kv_heads % n == 0 or n % kv_heads == 0)]
 
 
-def attention_flops(pairs: Number, heads: Number, head_dim: Number, backward: bool = False) -> Any:
+def attention_flops(pairs: Number, heads: Number, head_dim: Number, backward: bool = False) -> Number:
     """FLOPs of attention over `pairs` visible query-key pairs: two products forward, five backward (scores again, and
     four gradients)."""
     return (10 if backward else 4) * pairs * heads * head_dim
 
 
-def contiguous_imbalance(ranks: Number) -> Any:
+def contiguous_imbalance(ranks: Number) -> Number:
     """The last rank's causal pairs over the mean, for long contiguous parts: (2N − 1) / N."""
     return (2 * ranks - 1) / ranks
 
 
 def tokens_to_hide(
     heads: Number, kv_heads: Number, flops: Number, bandwidth: Number, element_bytes: Number = 2, visible: Number = 1.0
-) -> Any:
+) -> Number:
     """The fewest tokens per rank with which a ring step computes at least as long as its block of keys and values
     travels.
 

@@ -1,7 +1,7 @@
 """Everything about a layout at once: time, memory, utilization, tokens a second, dollars, and whether it can run."""
 
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -24,25 +24,25 @@ class Estimate:
     """What a layout costs. Any field may be an array."""
 
     step: Step
-    memory: Any  # bytes of the fullest rank
-    mfu: Any  # a fraction: 6 x parameters that a token uses over the peak, `compute.mfu`
-    attention_mfu: Any  # the same with attention in full, as the PaLM paper and many others count
-    tokens_per_second: Any  # of all devices
-    usd_per_step: Any
-    faults: Any  # bits, one for each of `validity.REASONS`
+    memory: Number  # bytes of the fullest rank
+    mfu: Number  # a fraction: 6 x parameters that a token uses over the peak, `compute.mfu`
+    attention_mfu: Number  # the same with attention in full, as the PaLM paper and many others count
+    tokens_per_second: Number  # of all devices
+    usd_per_step: Number
+    faults: Number  # bits, one for each of `validity.REASONS`
 
     @property
-    def seconds(self) -> Any:
+    def seconds(self) -> Number:
         """Seconds of a step."""
         return self.step.seconds
 
     @property
-    def ok(self) -> Any:
+    def ok(self) -> np.ndarray:
         """Whether the layout can run and fits."""
-        return np.equal(self.faults, 0)
+        return np.asarray(np.equal(self.faults, 0))
 
 
-def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Any:
+def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Number:
     """Bytes of the fullest rank in the job's software: `memory.frameworks`, with its slack and buffers."""
     return predicted_bytes(job.software.memory, _run(job, layout))
 
@@ -77,7 +77,7 @@ def used_params(job: Job) -> float:
     return count_params(one) - idle
 
 
-def utilization(job: Job, seconds: Number, devices: int, peak: float, attention: bool = False) -> Any:
+def utilization(job: Job, seconds: Number, devices: int, peak: float, attention: bool = False) -> Number:
     """`compute.mfu` of a step of so many seconds, a fraction; with `attention`, in full, as PaLM counts."""
     one = job.shape
     width = (one.query_width + one.value_width) / 2

@@ -5,7 +5,6 @@ token.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,10 @@ from course_lib.parallel.planner.products import aligned_share, busy_waves, laye
 class Pass:
     """Seconds of the forward pass and of the backward pass."""
 
-    forward: Any
-    backward: Any  # of inputs and weights together
-    weights: Any = 0.0  # the weights' part of `backward`
-    mlp: Any = 0.0  # the MLP's part of `forward`
+    forward: Number
+    backward: Number  # of inputs and weights together
+    weights: Number = 0.0  # the weights' part of `backward`
+    mlp: Number = 0.0  # the MLP's part of `forward`
 
 
 def layer_rate(job: Job, cluster: Cluster) -> float:
@@ -55,7 +54,10 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Pass:
     else:
         sites.append((tokens, one.hidden, query + 2 * kv, query, 1))
     width = {"bf16": 2.0, "fp8": 1.0, "fp4": 0.5}[job.dtype]
-    forward = inputs = weights = mlp = 0.0
+    forward: Number = 0.0
+    inputs: Number = 0.0
+    weights: Number = 0.0
+    mlp: Number = 0.0
     for place, (rows, k, n, narrow, times) in enumerate(sites):
         rate = layer_rate(job, cluster) * aligned_share(narrow)
         out, back, update = layer_seconds(rows, k, n, cluster, rate, width)
@@ -64,7 +66,7 @@ def matmuls(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Pass:
     return Pass(forward, inputs + weights, weights, mlp)
 
 
-def _mlp(job: Job, layout: Layout, tokens: Number) -> list[tuple[Any, Any, Any, Any, Any]]:
+def _mlp(job: Job, layout: Layout, tokens: Number) -> list[tuple[Number, Number, Number, Number, Number]]:
     """The MLP's products as (rows, k, n, the narrow width, how many); a mixture's layers are averaged with its dense
     ones."""
     one, tp = job.shape, layout.tp
@@ -139,13 +141,13 @@ def elementwise(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Pa
     return Pass(forward / cluster.memory_rate, backward / cluster.memory_rate, mlp=mlp / cluster.memory_rate)
 
 
-def norms_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Any:
+def norms_seconds(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Number:
     """Seconds of a layer's two norms forward: each reads and writes b s h."""
     tokens = batch * job.seq / layout.cp
     return 2 * 4 * tokens * job.shape.hidden / layout.sp_ways / cluster.memory_rate
 
 
-def _inner(job: Job, layout: Layout) -> Any:
+def _inner(job: Job, layout: Layout) -> Number:
     """Numbers of a token inside the MLP on one rank, averaged over the layers."""
     one = job.shape
     if not np.any(one.experts):
@@ -154,7 +156,7 @@ def _inner(job: Job, layout: Layout) -> Any:
     return (mixed * (one.top_k * one.expert_ffn + one.shared_ffn) + (1 - mixed) * one.ffn) / layout.tp
 
 
-def head(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> tuple[Any, Any]:
+def head(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> tuple[Number, Number]:
     """Seconds of the output projection's three products, and of the loss: 30 bytes a logit, forward and backward
     together."""
     one, tokens = job.shape, batch * job.seq / layout.cp

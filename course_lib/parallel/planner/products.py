@@ -1,8 +1,6 @@
 """Seconds of a matrix product by its shape: whole tiles, waves of tiles, aligned widths, and the bytes that must
 move."""
 
-from typing import Any
-
 import numpy as np
 
 from course_lib.estimate.units import Number
@@ -10,25 +8,25 @@ from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.constants import ALIGNED, KERNEL_SECONDS, LAST_WAVE, TILE, UNALIGNED_SHARE
 
 
-def aligned_share(width: Number) -> Any:
+def aligned_share(width: Number) -> Number:
     """The share of the rate that a product keeps if one of its dimensions is `width` elements wide."""
     blocks = width / ALIGNED
     return np.where(blocks == np.floor(blocks), 1.0, UNALIGNED_SHARE)
 
 
-def busy_waves(tiles: Number, cluster: Cluster) -> Any:
+def busy_waves(tiles: Number, cluster: Cluster) -> Number:
     """Waves of so many tiles: the processors take one each, wave after wave, and the last wave is not full."""
     waves = tiles / cluster.processors
     return np.where(waves > 1, waves + LAST_WAVE, 1.0)
 
 
-def _tiled(tiles: Number, depth: Number, cluster: Cluster, rate: Number) -> Any:
+def _tiled(tiles: Number, depth: Number, cluster: Cluster, rate: Number) -> Number:
     """Seconds of so many tiles, each `depth` deep."""
     busy = busy_waves(tiles, cluster)
     return busy * depth * (2.0 * cluster.processors * TILE * TILE) / rate
 
 
-def product_seconds(m: Number, k: Number, n: Number, cluster: Cluster, rate: Number, width: float = 2.0) -> Any:
+def product_seconds(m: Number, k: Number, n: Number, cluster: Cluster, rate: Number, width: float = 2.0) -> Number:
     """Seconds of an (m, k) by (k, n) product at `rate` FLOP/s if it is large; `width` is bytes per element.
 
     The output is cut into tiles of 128 x 128, one processor each. Fewer tiles than processors leave some idle. The
@@ -41,7 +39,7 @@ def product_seconds(m: Number, k: Number, n: Number, cluster: Cluster, rate: Num
 
 def layer_seconds(
     m: Number, k: Number, n: Number, cluster: Cluster, rate: Number, width: float = 2.0
-) -> tuple[Any, Any, Any]:
+) -> tuple[Number, Number, Number]:
     """Seconds of Y = X W with X of (m, k), of dX = dY Wᵀ and of dW = Xᵀ dY: `product_seconds` of three products of the
     same bytes."""
     moved = width * (m * k + k * n + m * n) / cluster.memory_rate

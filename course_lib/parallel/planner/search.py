@@ -201,7 +201,7 @@ def tried(job: Job, cluster: Cluster, schedules: Sequence[str] = (), recompute: 
 def _smallest(cluster: Cluster, found: Tried) -> Plan | None:
     """The plan that needs the least memory, whether it fits or not."""
     places = [int(np.nanargmin(each.memory)) for _, _, each in found]
-    least = min(range(len(found)), key=lambda one: found[one][2].memory[places[one]], default=None)
+    least = min(range(len(found)), key=lambda one: np.ravel(found[one][2].memory)[places[one]], default=None)
     return None if least is None else _plan(found[least][0], cluster, found[least][1], places[least])
 
 

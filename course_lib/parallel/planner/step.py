@@ -33,21 +33,21 @@ ADAM_BYTES = 40.0  # read and written per parameter: gradient, master copy, two 
 class Step:
     """Seconds of one step on the slowest stage, by cause. Communication counts only where nothing hides it."""
 
-    matmul: Any
-    attention: Any
-    other: Any  # elementwise kernels and the loss
-    recompute: Any
-    launch: Any  # the device waits for the processor to launch kernels
-    tp: Any
-    cp: Any
-    ep: Any
-    pp: Any
-    dp: Any
-    bubble: Any
-    optimizer: Any  # adding up gradients of micro-batches, and the update
+    matmul: Number
+    attention: Number
+    other: Number  # elementwise kernels and the loss
+    recompute: Number
+    launch: Number  # the device waits for the processor to launch kernels
+    tp: Number
+    cp: Number
+    ep: Number
+    pp: Number
+    dp: Number
+    bubble: Number
+    optimizer: Number  # adding up gradients of micro-batches, and the update
 
     @property
-    def seconds(self) -> Any:
+    def seconds(self) -> Number:
         """The whole step."""
         return sum(getattr(self, each.name) for each in fields(self))
 
@@ -61,14 +61,14 @@ class Step:
 class Layer:
     """Seconds of one layer for one micro-batch, by cause, forward and backward together, and the passes' lengths."""
 
-    parts: dict[str, Any]
-    forward: Any
-    backward: Any
-    weights: Any  # the weight gradients' part of `backward`
-    busy: Any  # forward and backward without communication
+    parts: dict[str, Number]
+    forward: Number
+    backward: Number
+    weights: Number  # the weight gradients' part of `backward`
+    busy: Number  # forward and backward without communication
 
 
-def micro_batch(job: Job, layout: Layout) -> Any:
+def micro_batch(job: Job, layout: Layout) -> Number:
     """Sequences of one micro-batch: global batch = micro-batch x micro-batches x data ranks. Context ranks share a
     sequence."""
     return job.sequences / (layout.dp * layout.microbatches)
@@ -108,7 +108,7 @@ def layer(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Layer:
     return Layer(parts=parts, forward=forward, backward=backward, weights=product.weights, busy=busy)
 
 
-def _behind(work: Pass, talk: tuple[object, object]) -> tuple[Any, Any]:
+def _behind(work: Pass, talk: tuple[Number, Number]) -> tuple[Number, Number]:
     """What is left of forward and backward communication behind the work that it overlaps with: keys travel while
     scores are computed."""
     return np.maximum(talk[0] - work.forward, 0.0), np.maximum(talk[1] - work.backward, 0.0)
@@ -116,13 +116,15 @@ def _behind(work: Pass, talk: tuple[object, object]) -> tuple[Any, Any]:
 
 def _recomputed(
     job: Job, norms: Number, product: Pass, scores: Pass, rest: Pass, tensor: Sequence[Any], expert: Sequence[Any]
-) -> tuple[Any, Any]:
+) -> tuple[Number, Number]:
     """Seconds of computation, and of communication, that the backward pass repeats from the forward pass."""
     if job.recompute == "none":
         return 0.0, 0.0
     if job.recompute == "full":
         return product.forward + scores.forward + rest.forward, tensor[0] + expert[0]
-    again, talk, what = 0.0, 0.0, job.software.selective
+    again: Number = 0.0
+    talk: Number = 0.0
+    what = job.software.selective
     if "products" in what:
         again, talk = product.forward / 2 + rest.forward, tensor[0] / 2  # scattered results are saved, gathered not
     if "core" in what and job.software.attention == "unfused":  # a fused backward pass computes the scores anyway
@@ -134,7 +136,7 @@ def _recomputed(
     return again, talk
 
 
-def _both(device: Number, host: float) -> Any:
+def _both(device: Number, host: float) -> Number:
     """Seconds of work that needs device and processor at once: the cube root of both cubes' sum, little more than the
     longer one.
 
@@ -171,7 +173,7 @@ def step_time(job: Job, cluster: Cluster, layout: Layout) -> Step:
     )
 
 
-def _slowest(layers: Number, stages: Number, per_layer: Number, ends: Number) -> tuple[Any, Any]:
+def _slowest(layers: Number, stages: Number, per_layer: Number, ends: Number) -> tuple[Number, Number]:
     """Layers on the slowest stage, and 1 if it has the head. Where layers do not divide, the last stage has one less
     than the others."""
     share = layers / stages
@@ -180,7 +182,7 @@ def _slowest(layers: Number, stages: Number, per_layer: Number, ends: Number) ->
     return np.where(middle, fewer + 1, np.where(share == fewer, share, fewer)), np.where(middle, 0.0, 1.0)
 
 
-def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Any:
+def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Number:
     """Messages between stages: two a micro-batch and chunk, and one each way along the pipeline to fill and drain
     it."""
     message = message_seconds(job, cluster, layout, batch)
@@ -189,7 +191,7 @@ def _pipeline(job: Job, cluster: Cluster, layout: Layout, batch: Number) -> Any:
     return (steady + 2 * (layout.pp - 1)) * message
 
 
-def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Number) -> Any:
+def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Number) -> Number:
     """Exposed synchronization of data ranks.
 
     Under ZeRO-3 each micro-batch gathers the weights forward and backward and scatters the gradients while other layers
@@ -206,7 +208,7 @@ def _data(job: Job, cluster: Cluster, layout: Layout, each: Layer, layers: Numbe
     return np.where(layout.dp * layout.cp > 1, np.where(np.equal(layout.zero, 3), sharded, once), 0.0)
 
 
-def _update(job: Job, cluster: Cluster, layout: Layout) -> Any:
+def _update(job: Job, cluster: Cluster, layout: Layout) -> Number:
     """Gradients added up after each micro-batch, and Adam on the rank's share of the state."""
     dense, experts = rank_params(job, layout)
     ranks = layout.dp * layout.cp / layout.replicas

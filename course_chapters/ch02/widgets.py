@@ -19,7 +19,7 @@ from course_lib.draw.sheets import Box, Plot, Sheet
 from course_lib.estimate import facts, memory
 from course_lib.estimate.memory import Convention, Layout
 from course_lib.estimate.memory.activation_terms import TermChoices
-from course_lib.estimate.units import BILLION, GB, Number, bytes_text, number_text
+from course_lib.estimate.units import BILLION, GB, Numeric, bytes_text, number_text
 
 DEVICES = (*GPUS, "B300 SXM")
 
@@ -374,7 +374,7 @@ CURVES = (  # words, choices, role, whether dashed
 )
 
 
-def kept_at_peak(model: str, batch: int, seq: Number, kernels: str, checkpointing: str) -> Any:
+def kept_at_peak(model: str, batch: int, seq: Numeric, kernels: str, checkpointing: str) -> Any:
     """Bytes that all layers keep for one micro-batch, without logits; with checkpointing, plus the layer being
     recomputed."""
     choices: TermChoices = {"kernels": kernels, "dropout": False, "checkpointing": checkpointing}

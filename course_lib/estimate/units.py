@@ -20,13 +20,13 @@ MILLION, BILLION, TRILLION = 1e6, 1e9, 1e12
 US, MS, MINUTE, HOUR, DAY, WEEK = 1e-6, 1e-3, 60.0, 3600.0, 86400.0, 7 * 86400.0
 YEAR = 365.25 * DAY
 
-Number: TypeAlias = float | np.ndarray  # what a function of arithmetic takes: one value, or an array of them
+Numeric: TypeAlias = float | np.ndarray  # what a function of arithmetic takes: one value, or an array of them
 
 
 # --- numbers as text ---------------------------------------------------------------------------
 
 
-def number_text(value: Number, digits: int = 3) -> str:
+def number_text(value: Numeric, digits: int = 3) -> str:
     """A number as a person writes it: "1,966", "0.41", "175 billion", "3.15 × 10²³"."""
     value = float(value)
     if not math.isfinite(value) or value == 0:
@@ -40,13 +40,13 @@ def number_text(value: Number, digits: int = 3) -> str:
     return _plain_text(value, digits)
 
 
-def bytes_text(nbytes: Number, digits: int = 3) -> str:
+def bytes_text(nbytes: Numeric, digits: int = 3) -> str:
     """A size in bytes with a decimal prefix: 1.12e12 is "1.12 TB" (GB is 10^9 bytes)."""
     prefixes = ((PB, "PB"), (TB, "TB"), (GB, "GB"), (MB, "MB"), (KB, "kB"), (1, "B"))
     return _scaled_text(nbytes, digits, prefixes)
 
 
-def flops_text(flops: Number, digits: int = 3) -> str:
+def flops_text(flops: Numeric, digits: int = 3) -> str:
     """A rate or a count of FLOP with a decimal prefix: 989e12 is "989 TFLOP"."""
     prefixes = ((1e24, "YFLOP"), (1e21, "ZFLOP"), (EFLOP, "EFLOP"), (PFLOP, "PFLOP"), (TFLOP, "TFLOP"))
     return _scaled_text(flops, digits, (*prefixes, (GFLOP, "GFLOP"), (1e6, "MFLOP"), (1, "FLOP")))
@@ -59,7 +59,7 @@ def rate_text(flops_per_s: float, digits: int = 4) -> str:
     return f"{flops_text(flops_per_s, min(digits, 3))}/s"
 
 
-def duration_text(seconds: Number, digits: int = 3) -> str:
+def duration_text(seconds: Numeric, digits: int = 3) -> str:
     """A time in the unit a person would choose: "8.6 s", "43.4 days", "499 years"."""
     size = abs(float(seconds))
     if size == 0:
@@ -86,7 +86,7 @@ def money_text(usd: float, digits: int = 3) -> str:
     return f"{sign}${number_text(size, digits)}"
 
 
-def percent_text(fraction: Number, digits: int = 3) -> str:
+def percent_text(fraction: Numeric, digits: int = 3) -> str:
     """A fraction of one as per cent: 0.3 is "30 %"."""
     return f"{number_text(100 * float(fraction), digits)} %"
 
@@ -107,7 +107,7 @@ def _power_text(value: float, digits: int) -> str:
     return f"{mantissa} × 10{raised}".replace("-", "−")
 
 
-def _scaled_text(value: Number, digits: int, prefixes: tuple[tuple[float, str], ...]) -> str:
+def _scaled_text(value: Numeric, digits: int, prefixes: tuple[tuple[float, str], ...]) -> str:
     value = float(value)
     for scale, unit in prefixes:
         if float(f"{abs(value):.{digits}g}") >= scale:

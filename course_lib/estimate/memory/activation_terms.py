@@ -16,7 +16,7 @@ from course_lib.estimate.memory.layout import Layout
 from course_lib.estimate.memory.recipes import dtype_bytes
 from course_lib.estimate.memory.shapes import Shape
 from course_lib.estimate.memory.shapes import shape as shape_of
-from course_lib.estimate.units import Number
+from course_lib.estimate.units import Numeric
 
 LOSSES = ("paper", "plain", "fused")
 
@@ -63,13 +63,13 @@ class Term:
     split them."""
 
     name: str
-    elements: Number
+    elements: Numeric
     bytes_each: float
-    ways: Number = 1
+    ways: Numeric = 1
     redo: str = "layer"  # what recomputes it: "core", "norm" or "mlp" under selective, "layer" full only, "never"
 
     @property
-    def nbytes(self) -> Number:
+    def nbytes(self) -> Numeric:
         """Bytes on one rank."""
         return self.elements * self.bytes_each / self.ways
 
@@ -91,8 +91,8 @@ def kernels_of(word: str | Kernels) -> Kernels:
 
 def layer_terms(
     shape: object,
-    batch: Number,
-    seq: Number,
+    batch: Numeric,
+    seq: Numeric,
     layout: Layout | None = None,
     *,
     kernels: str | Kernels = "paper",
@@ -117,7 +117,7 @@ def layer_terms(
 
 
 def _attention(
-    one: Shape, batch: Number, seq: Number, where: Layout, using: Kernels, wide: float, dropout: bool
+    one: Shape, batch: Numeric, seq: Numeric, where: Layout, using: Kernels, wide: float, dropout: bool
 ) -> Iterable[Term]:
     tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
     kv_ways = np.minimum(tp, one.kv_heads)  # with more ranks than key heads, each keeps a copy
@@ -147,7 +147,7 @@ def _attention(
 
 
 def _mlp(
-    one: Shape, batch: Number, seq: Number, where: Layout, using: Kernels, wide: float, dropout: bool
+    one: Shape, batch: Numeric, seq: Numeric, where: Layout, using: Kernels, wide: float, dropout: bool
 ) -> Iterable[Term]:
     tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
     residual, inner, fed = tokens * one.hidden, tokens * _inner_width(one), 1.0 if using.fp8 else wide
@@ -167,7 +167,7 @@ def _mlp(
         yield Term("mlp.dropout_mask", residual, _mask(using, wide), sp)
 
 
-def _inner_width(one: Shape) -> Number:
+def _inner_width(one: Shape) -> Numeric:
     """Numbers of a token inside the MLP; in a mixture, those of all experts that it visits, averaged over the
     layers."""
     if not np.any(one.experts):
@@ -178,8 +178,8 @@ def _inner_width(one: Shape) -> Number:
 
 def outside_terms(
     shape: Any,
-    batch: Number,
-    seq: Number,
+    batch: Numeric,
+    seq: Numeric,
     layout: Layout | None = None,
     *,
     kernels: str | Kernels = "paper",
@@ -210,7 +210,7 @@ def outside_terms(
     return tuple(terms)
 
 
-def _loss_terms(loss: str, logits: Number, wide: float, tp: Number) -> list[Term]:
+def _loss_terms(loss: str, logits: Numeric, wide: float, tp: Numeric) -> list[Term]:
     if loss == "fused":
         return []
     if loss == "paper":
@@ -219,7 +219,7 @@ def _loss_terms(loss: str, logits: Number, wide: float, tp: Number) -> list[Term
     return [Term("logits", logits, wide, tp, "never"), *copy, Term("loss.log_probabilities", logits, 4, tp, "never")]
 
 
-def _statistics(name: str, tokens: Number, one: Shape, using: Kernels, ways: Number) -> Iterable[Term]:
+def _statistics(name: str, tokens: Numeric, one: Shape, using: Kernels, ways: Numeric) -> Iterable[Term]:
     if using.statistics:
         yield Term(f"{name}.statistics", tokens * (1 if one.norm == "RMSNorm" else 2), 4, ways)
 
@@ -229,7 +229,7 @@ def _mask(using: Kernels, wide: float) -> float:
 
 
 def _checked(
-    shape: object, batch: Number, seq: Number, layout: Layout | None, kernels: str | Kernels, checkpointing: str
+    shape: object, batch: Numeric, seq: Numeric, layout: Layout | None, kernels: str | Kernels, checkpointing: str
 ) -> tuple[Shape, Layout, Kernels]:
     from course_lib.estimate.memory.layout_checks import check_fits
 

@@ -4,10 +4,10 @@ import numpy as np
 
 from course_lib.estimate.memory.layout import CHECKPOINTING, Layout
 from course_lib.estimate.memory.shapes import Shape, undivided
-from course_lib.estimate.units import Number, require_whole
+from course_lib.estimate.units import Numeric, require_whole
 
 
-def check_fits(shape: Shape, layout: Layout, batch: Number, seq: Number, checkpointing: str) -> None:
+def check_fits(shape: Shape, layout: Layout, batch: Numeric, seq: Numeric, checkpointing: str) -> None:
     """Raise a ValueError if heads, layers or tokens cannot be divided as the layout requires."""
     require_whole("batch", batch, "sequences")
     known_checkpointing(checkpointing)
@@ -25,7 +25,7 @@ def check_fits(shape: Shape, layout: Layout, batch: Number, seq: Number, checkpo
         )
 
 
-def _splits(name: str, ways: Number, what: str, count: Number) -> None:
+def _splits(name: str, ways: Numeric, what: str, count: Numeric) -> None:
     if found := undivided(ways, count):
         ways, count, fits = found
         raise ValueError(f"{name}={ways} cannot split {count} {what}; choose {name} from {fits}.")

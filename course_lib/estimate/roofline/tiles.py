@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from course_lib.estimate.compute import matmul_flops
-from course_lib.estimate.units import Number, require, require_whole
+from course_lib.estimate.units import Numeric, require, require_whole
 
 
-def tile_loads(m: Number, k: Number, n: Number, tile_m: Number, tile_n: Number) -> Any:
+def tile_loads(m: Numeric, k: Numeric, n: Numeric, tile_m: Numeric, tile_n: Numeric) -> Numeric:
     """Elements of A and B loaded for C = A·B, each tile of C finished before the next one and never loaded.
 
     A (m, k) is read once for every column of tiles, B (k, n) once for every row of tiles. This holds if the cache
@@ -88,18 +88,18 @@ def tiled_intensity(n: int, tile: int, size: float = 2) -> float:
 # --- quantization ------------------------------------------------------------------------------
 
 
-def tiles(m: Number, n: Number, tile_m: Number = 128, tile_n: Number = 128) -> Any:
+def tiles(m: Numeric, n: Numeric, tile_m: Numeric = 128, tile_n: Numeric = 128) -> Numeric:
     """Tiles that cover an output of (m, n): part of a tile counts as a whole one."""
     rows = _ceil(require_whole("m", m), require_whole("tile_m", tile_m))
     return rows * _ceil(require_whole("n", n), require_whole("tile_n", tile_n))
 
 
-def waves(tiles: Number, sms: Number) -> Any:
+def waves(tiles: Numeric, sms: Numeric) -> Numeric:
     """Rounds in which `sms` processors compute the tiles, one each: part of a round takes as long as a whole one."""
     return _ceil(require_whole("tiles", tiles), require_whole("sms", sms))
 
 
-def quantization(m: Number, n: Number, tile_m: Number = 128, tile_n: Number = 128, sms: Number = 132) -> Any:
+def quantization(m: Numeric, n: Numeric, tile_m: Numeric = 128, tile_n: Numeric = 128, sms: Numeric = 132) -> Numeric:
     """The fraction of the peak that whole tiles and whole waves leave to an output of (m, n).
 
     A model of one kernel with one tile per processor at a time; real libraries choose among kernels and split k.
@@ -118,6 +118,6 @@ def dips(sizes: Sequence[int], share: Sequence[float] | np.ndarray) -> list[int]
     return [sizes[int(index)] for index in fell]
 
 
-def _ceil(value: Any, by: Number) -> Any:
+def _ceil(value: Any, by: Numeric) -> Numeric:
     """Whole division, rounded up; for ints or arrays of whole numbers."""
     return -(-value // by)

@@ -12,18 +12,18 @@ import numpy as np
 from course_lib.estimate import facts
 from course_lib.estimate.facts import Topology
 from course_lib.estimate.roofline.roofs import byte_rate
-from course_lib.estimate.units import Number, require
+from course_lib.estimate.units import Numeric, require
 
 Numbers = Sequence[float] | np.ndarray
 
 
-def message_seconds(nbytes: Number, alpha: Number, bandwidth: Number) -> Number:
+def message_seconds(nbytes: Numeric, alpha: Numeric, bandwidth: Numeric) -> Numeric:
     """Seconds of one message: α + bytes over bandwidth."""
     size = require("nbytes", nbytes, "bytes", open_below=False)
     return require("alpha", alpha, "s", open_below=False) + size / byte_rate("bandwidth", bandwidth)
 
 
-def effective_bandwidth(nbytes: Number, alpha: Number, bandwidth: Number) -> Number:
+def effective_bandwidth(nbytes: Numeric, alpha: Numeric, bandwidth: Numeric) -> Numeric:
     """Bytes/s that a message of this size gets, including its α."""
     return require("nbytes", nbytes, "bytes") / message_seconds(nbytes, alpha, bandwidth)
 
@@ -36,7 +36,7 @@ class Regimes:
     small: tuple[float, float]
     large: tuple[float, float]
 
-    def seconds(self, nbytes: Number) -> Number:
+    def seconds(self, nbytes: Numeric) -> Numeric:
         """Seconds of a message, by the line for its size."""
         below = np.asarray(nbytes) < self.switch
         found = np.where(below, message_seconds(nbytes, *self.small), message_seconds(nbytes, *self.large))

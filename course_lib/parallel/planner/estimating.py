@@ -10,7 +10,7 @@ from course_lib.estimate.memory.activation_terms import KERNELS
 from course_lib.estimate.memory.frameworks import TrainingRun, peak_terms, predicted_bytes, slack_bytes
 from course_lib.estimate.memory.layout import Degrees, Layout
 from course_lib.estimate.memory.shapes import count_params, expert_params
-from course_lib.estimate.units import HOUR, Number
+from course_lib.estimate.units import HOUR, Numeric
 from course_lib.parallel.planner.cluster import Cluster
 from course_lib.parallel.planner.job import Job
 from course_lib.parallel.planner.step import Step, micro_batch, step_time
@@ -24,15 +24,15 @@ class Estimate:
     """What a layout costs. Any field may be an array."""
 
     step: Step
-    memory: Number  # bytes of the fullest rank
-    mfu: Number  # a fraction: 6 x parameters that a token uses over the peak, `compute.mfu`
-    attention_mfu: Number  # the same with attention in full, as the PaLM paper and many others count
-    tokens_per_second: Number  # of all devices
-    usd_per_step: Number
-    faults: Number  # bits, one for each of `validity.REASONS`
+    memory: Numeric  # bytes of the fullest rank
+    mfu: Numeric  # a fraction: 6 x parameters that a token uses over the peak, `compute.mfu`
+    attention_mfu: Numeric  # the same with attention in full, as the PaLM paper and many others count
+    tokens_per_second: Numeric  # of all devices
+    usd_per_step: Numeric
+    faults: Numeric  # bits, one for each of `validity.REASONS`
 
     @property
-    def seconds(self) -> Number:
+    def seconds(self) -> Numeric:
         """Seconds of a step."""
         return self.step.seconds
 
@@ -42,7 +42,7 @@ class Estimate:
         return np.asarray(np.equal(self.faults, 0))
 
 
-def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Number:
+def peak_memory(job: Job, cluster: Cluster, layout: Layout) -> Numeric:
     """Bytes of the fullest rank in the job's software: `memory.frameworks`, with its slack and buffers."""
     return predicted_bytes(job.software.memory, _run(job, layout))
 
@@ -77,7 +77,7 @@ def used_params(job: Job) -> float:
     return count_params(one) - idle
 
 
-def utilization(job: Job, seconds: Number, devices: int, peak: float, attention: bool = False) -> Number:
+def utilization(job: Job, seconds: Numeric, devices: int, peak: float, attention: bool = False) -> Numeric:
     """`compute.mfu` of a step of so many seconds, a fraction; with `attention`, in full, as PaLM counts."""
     one = job.shape
     width = (one.query_width + one.value_width) / 2
@@ -85,7 +85,7 @@ def utilization(job: Job, seconds: Number, devices: int, peak: float, attention:
     return mfu(used_params(job), job.tokens / seconds, devices, peak, scores)
 
 
-def _possible(layout: Layout, ok: Number) -> Layout:
+def _possible(layout: Layout, ok: Numeric) -> Layout:
     """The layout with 1 for every degree where it is not possible, because memory's terms refuse what cannot be
     divided."""
     if np.all(ok):

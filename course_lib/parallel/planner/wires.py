@@ -7,16 +7,16 @@ ranks.
 import numpy as np
 
 from course_lib.cluster.collectives import ranks_per_server, ring_rate, ring_share
-from course_lib.estimate.units import Number
+from course_lib.estimate.units import Numeric
 from course_lib.parallel.planner.cluster import Cluster
 
 
-def ranks_per_node(size: Number, stride: Number, cluster: Cluster) -> Number:
+def ranks_per_node(size: Numeric, stride: Numeric, cluster: Cluster) -> Numeric:
     """How many ranks of the group are in one server."""
     return size if cluster.gpus <= cluster.per_node else ranks_per_server(size, stride, cluster.per_node)
 
 
-def start_seconds(size: Number, near: Number, cluster: Cluster) -> Number:
+def start_seconds(size: Numeric, near: Numeric, cluster: Cluster) -> Numeric:
     """Seconds before the bytes count: one latency for each doubling of the reach, inside and then across, and each
     rank's hop.
 
@@ -27,7 +27,7 @@ def start_seconds(size: Number, near: Number, cluster: Cluster) -> Number:
     return start + np.where(near < size, cluster.across.hop * (size - 1), 0.0) if cluster.across.hop else start
 
 
-def gather_seconds(nbytes: Number, size: Number, stride: Number, cluster: Cluster, messages: Number = 1) -> Number:
+def gather_seconds(nbytes: Numeric, size: Numeric, stride: Numeric, cluster: Cluster, messages: Numeric = 1) -> Numeric:
     """Seconds of an all-gather or a reduce-scatter of `nbytes` in total: (n - 1)/n of them pass every rank, in so many
     messages."""
     near = ranks_per_node(size, stride, cluster)
@@ -35,11 +35,11 @@ def gather_seconds(nbytes: Number, size: Number, stride: Number, cluster: Cluste
     return messages * start_seconds(size, near, cluster) + moved
 
 
-def reduce_seconds(nbytes: Number, size: Number, stride: Number, cluster: Cluster) -> Number:
+def reduce_seconds(nbytes: Numeric, size: Numeric, stride: Numeric, cluster: Cluster) -> Numeric:
     """Seconds of an all-reduce: a reduce-scatter and an all-gather. Patarasuk & Yuan (2009)."""
     return 2 * gather_seconds(nbytes, size, stride, cluster)
 
 
-def message_rate(stride: Number, cluster: Cluster) -> Number:
+def message_rate(stride: Numeric, cluster: Cluster) -> Numeric:
     """Bytes/s between two ranks `stride` apart."""
     return np.where(stride >= cluster.per_node, cluster.across.bandwidth, cluster.inside.bandwidth)

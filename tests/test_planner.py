@@ -250,7 +250,7 @@ def test_bytes_by_axis_follow_the_formulas():
     ],
 )
 def test_a_mask_has_a_reason(layout, reason):
-    said = planner.invalid(JOB, H100, layout)
+    said = "; ".join(planner.in_words(planner.faults(JOB, H100, layout)))
     assert (reason in said) if reason else said == ""
 
 
@@ -259,7 +259,7 @@ def test_one_bad_layout_hides_no_good_one():
     found = planner.estimate(JOB, H100, many)
     assert found.ok.tolist() == [True, False, True]
     assert np.isnan(found.memory[1]) and np.isfinite(found.memory[[0, 2]]).all()
-    assert "heads" in planner.invalid(JOB, H100, many)[1]
+    assert "heads" in "; ".join(planner.in_words(planner.faults(JOB, H100, many)[1]))
 
 
 def test_the_search_finds_what_trying_all_layouts_finds():

@@ -61,7 +61,7 @@ def _now() -> str:
 # ---------------------------------------------------------------------------------------------- a store of one file
 
 
-def read_store(path: Path, empty: Mapping[str, Any]) -> dict[str, Any]:
+def read_store(path: Path, empty: Mapping[str, object]) -> dict[str, Any]:
     """The JSON object at `path`, with the keys of `empty`. A damaged file is moved aside, never thrown away."""
     fresh = json.loads(json.dumps(empty))
     try:
@@ -77,7 +77,7 @@ def read_store(path: Path, empty: Mapping[str, Any]) -> dict[str, Any]:
     return data
 
 
-def change(path: Path, edit: Callable[[dict[str, Any]], None], empty: Mapping[str, Any]) -> None:
+def change(path: Path, edit: Callable[[dict[str, Any]], None], empty: Mapping[str, object]) -> None:
     """Read the store, let `edit` change it, write it whole; other processes wait their turn."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _alone(path.with_suffix(".lock")):

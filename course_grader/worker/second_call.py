@@ -23,7 +23,7 @@ _DEEP, _MANY = 3, 1_000  # levels and items of what a learner's variables hold t
 _HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks", "_global_backward_pre_hooks")
 
 
-def called_again(call: Callable[[Given], Any], answer: Any, given: Given, earlier: Sequence[Given]) -> list[Any]:
+def called_again(call: Callable[[Given], object], answer: object, given: Given, earlier: Sequence[Given]) -> list[Any]:
     """[what the last call gives, {what the calls changed: which}]; the first calls get each of `earlier`, the last two
     `given`, at last in the objects of the call before these two.
 
@@ -168,7 +168,7 @@ def _settings() -> dict[str, Any]:
 # -------------------------------------------------------------------------------------------------------------- memory
 
 
-def _held(answer: Any) -> dict[str, int]:
+def _held(answer: object) -> dict[str, int]:
     """How many items the containers hold that outlive a call: global variables, defaults, closures, attributes of
     functions."""
     found: dict[str, int] = {}
@@ -189,12 +189,12 @@ def _of_a_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     yield "a closure", [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
 
 
-def _is_own(value: Any) -> bool:
+def _is_own(value: object) -> bool:
     """Whether this is an object of a class that the notebook defines."""
     return type(value).__module__ == "__main__" and not isinstance(value, type)
 
 
-def _items(value: Any, depth: int = 0) -> int:
+def _items(value: object, depth: int = 0) -> int:
     """The number of items in a container and in those inside it."""
     if _is_own(value):
         value = getattr(value, "__dict__", {})

@@ -54,7 +54,7 @@ class ThreadHost:
     def __init__(
         self,
         link: Any,
-        bodies: Mapping[int, Callable[..., Any]],
+        bodies: Mapping[int, Callable[..., object]],
         ranks: int,
         speed: float = 1e12,
         debug: int | None = None,

@@ -98,9 +98,9 @@ def _written(old: Any, new: Any) -> Any:
 def first_changed(given: Given, mine: Given) -> str:
     """The first argument that is no longer as it was given, by number or name; "" for none."""
     calls = [(given.args, mine.args)]
-    match given.args:
-        case (int(), [tuple(), *_] as rows) if len(rows) == len(mine.args[1]):  # a row has the arguments of one call
-            calls = list(zip(rows, mine.args[1], strict=True))
+    match given.args, mine.args:
+        case (int(), [tuple(), *_] as rows), (_, [*own]) if len(rows) == len(own):  # a row: the arguments of one call
+            calls = list(zip(rows, own, strict=True))
     for one, two in calls:
         for number, (was, now) in enumerate(zip(one, two, strict=False), 1):
             if not _same(was, now):

@@ -100,7 +100,8 @@ def first_changed(given: Given, mine: Given) -> str:
     calls = [(given.args, mine.args)]
     match given.args, mine.args:
         case (int(), [tuple(), *_] as rows), (_, [*own]) if len(rows) == len(own):  # a row: the arguments of one call
-            calls = list(zip(rows, own, strict=True))
+            pairs = zip(rows, own, strict=True)
+            calls = [(one, two) for one, two in pairs if isinstance(one, tuple) and isinstance(two, tuple)]
     for one, two in calls:
         for number, (was, now) in enumerate(zip(one, two, strict=False), 1):
             if not _same(was, now):

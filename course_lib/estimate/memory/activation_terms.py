@@ -111,7 +111,7 @@ def layer_terms(
     wide = dtype_bytes(dtype)
     table = (
         *_attention(one, batch, seq, where, using, wide, dropout),
-        *_mlp(one, batch, seq, where, using, wide, dropout),
+        *_mlp(one, batch * seq / where.cp, where, using, wide, dropout),
     )
     return tuple(term for term in table if term.kept(checkpointing, using.selective))
 
@@ -146,10 +146,8 @@ def _attention(
         yield Term("attention.dropout_mask", residual, _mask(using, wide), sp)
 
 
-def _mlp(
-    one: Shape, batch: Numeric, seq: Numeric, where: Layout, using: Kernels, wide: float, dropout: bool
-) -> Iterable[Term]:
-    tokens, tp, sp = batch * seq / where.cp, where.tp, where.sp_ways
+def _mlp(one: Shape, tokens: Numeric, where: Layout, using: Kernels, wide: float, dropout: bool) -> Iterable[Term]:
+    tp, sp = where.tp, where.sp_ways
     residual, inner, fed = tokens * one.hidden, tokens * _inner_width(one), 1.0 if using.fp8 else wide
     yield Term("norm2.input", residual, wide, sp)
     yield from _statistics("norm2", tokens, one, using, sp)

@@ -28,7 +28,7 @@ SECONDS = 2.0  # CPU time after which no further mistake is tried
 FEW = 4  # wrong values, which say little if none of them is telling
 CASES = 4  # failing cases of a share on which all mistakes are tried; the one that fits is tried on the others too
 REL = 1e-3  # how close numbers must be in a whole outcome; in the part that is judged it is `Judging.within`
-_NEARLY = 1e-5  # of tensors, relative to the largest number
+_NEARLY = 1e-5  # of tensors, relative to each number
 SETTLED = frozenset({"only-the-example", "public-form", "in-flight", "ready-made", "not-answered", "returned-none"})
 """What a judge knows for certain: no shipped mistake is looked for."""
 _TRAFFIC = ("bytes_sent", "bytes_received", "messages_sent", "messages_received", "steps", "pairs")
@@ -432,6 +432,7 @@ def _same_tensors(one: Any, two: Any) -> bool:
         if not torch.equal(a.isfinite(), b.isfinite()):
             return False
         a, b = a.nan_to_num(0.0, 0.0, 0.0), b.nan_to_num(0.0, 0.0, 0.0)
-        off = float((a - b).abs().max())
-    close = max(_NEARLY, 4 * torch.finfo(one.dtype).eps)
-    return off <= close * max(float(b.abs().max()), 1e-300)
+    eps, size = torch.finfo(one.dtype).eps, b.abs()
+    close = max(_NEARLY, 4 * eps)
+    noise = min(close, 64 * eps) * max(float(size.max()), 1e-300)  # of sums whose terms cancel
+    return bool(((a - b).abs() <= close * size + noise).all())

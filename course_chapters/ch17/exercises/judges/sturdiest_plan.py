@@ -106,8 +106,8 @@ def _cases(params: Params, rng: random.Random) -> list[Case]:
     small = {NOW: (GB, 1.0, 1.0)}
     edges = [
         (one, small),
-        ({"lone": {NOW: (GB, 1.5, 1.0)}}, small),
-        ({}, small),
+        ({"lone": {NOW: (GB, 1.5, 1.0), "lost server": (GB, 1.0, 1.0)}}, {**small, "lost server": (GB, 1.0, 1.0)}),
+        ({}, {**small, "lost server": (GB, 1.0, 1.0)}),
         ({"over": {NOW: (GB, 1.0001, 0.5)}}, small),
         ({at: {NOW: (GB * 0.5, 0.9 - int(at) * 1e-4, 0.5)} for at in "0123456789"}, small),
         (

@@ -49,7 +49,7 @@ What meets a bound exactly holds. Lines are independent: a plan may fail several
     ),
     answers=("failing",),
     allowed="plain Python; the library's rubric is switched off.",
-    hides=("course_lib.operate.capstone.rubric:grade",),
+    hides=("course_chapters.ch17.rubric:grade",),
     params={"billed": "used", "means": BILLED["used"]},
     vary=lambda draw: {"billed": "all", "means": BILLED["all"]},
     structural="billed",

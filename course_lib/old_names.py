@@ -33,7 +33,7 @@ MOVED = {f"course_lib.{name}": f"{room}.{name}" for room, names in _ROOMS.items(
     "course_lib.widgets": "course_lib.draw.explore",
     "course_lib.walls": "course_chapters.ch01.walls",
     "course_lib.diagnosis": "course_chapters.ch17.diagnosis",
-    "course_lib.capstone.conflicts": "course_chapters.ch17.conflicts",
+    "course_lib.capstone.conflicts": "course_chapters.ch17.mechanisms",
     "course_lib.capstone.debates": "course_chapters.ch17.debates",
     "course_lib.capstone.rubric": "course_chapters.ch17.rubric",
     "course_lib.cluster.launcher": "course_runs.real_ranks.launcher",

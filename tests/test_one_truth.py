@@ -32,7 +32,7 @@ from course_chapters.ch13.hidden import bounds
 from course_chapters.ch13.regime import GRADIENT_BYTES, regime
 from course_chapters.ch14.exercises import numbers as ch14
 from course_chapters.ch16.exercises import numbers as ch16
-from course_chapters.ch17 import conflicts, debates, rubric
+from course_chapters.ch17 import debates, mechanisms, rubric
 from course_chapters.ch17.exercises import numbers as ch17
 from course_lib.cluster import collectives
 from course_lib.cluster.collectives import ring_cost
@@ -250,7 +250,7 @@ def test_ledger_and_plans_show_the_same_bytes_of_tensor_parallelism():
 
 @pytest.mark.parametrize("axis", ["tp", "ep"])
 def test_recomputation_repeats_the_messages_that_the_planner_repeats(axis):
-    cell = conflicts.conflict("recomputation", {"tp": "tensor", "ep": "expert"}[axis])
+    cell = mechanisms.conflict("recomputation", {"tp": "tensor", "ep": "expert"}[axis])
     layout = Layout(tp=8, sp=True) if axis == "tp" else Layout(dp=8, ep=8)
     model = running_plan.MODEL if axis == "tp" else "mixtral-8x7b"
     jobs = [planner.Job(model=model, seq=8192, sequences=8, recompute=how) for how in ("none", "full")]
@@ -259,7 +259,7 @@ def test_recomputation_repeats_the_messages_that_the_planner_repeats(axis):
 
 
 def test_recomputation_turns_a_ring_again_and_gathers_no_more():
-    assert conflicts.conflict("recomputation", "context").times == pytest.approx(4 / 3)
+    assert mechanisms.conflict("recomputation", "context").times == pytest.approx(4 / 3)
     layout = Layout(cp=16)
     jobs = [planner.Job(model=running_plan.MODEL, seq=8192, sequences=1, recompute=how) for how in ("none", "full")]
     assert planner.traffic(jobs[0], layout)["cp"] == planner.traffic(jobs[1], layout)["cp"]

@@ -8,8 +8,7 @@ from typing import Any
 from IPython.display import Markdown
 
 from course_chapters import framework_commands
-from course_chapters.ch17 import diagnosis, rubric
-from course_chapters.ch17.conflicts import ASSUMES, COORDINATION, MEMORY, conflict
+from course_chapters.ch17 import diagnosis, mechanisms, rubric
 from course_chapters.ch17.debates import DEBATES
 from course_chapters.table import table
 from course_grader import exercises
@@ -66,19 +65,19 @@ def parallelisms(gpus: int = 8, seq: int = 8192) -> Markdown:
 def conflicts() -> Markdown:
     """How much worse each quantity gets; what a cell counts is in `conflict`."""
     rows = []
-    for memory in MEMORY:
+    for memory in mechanisms.MEMORY:
         row = {"": memory}
-        for other in COORDINATION:
-            cell = conflict(memory, other)
+        for other in mechanisms.COORDINATION:
+            cell = mechanisms.conflict(memory, other)
             times = f"× {number_text(cell.times, 2)}"
             row[other] = f"**{times}**" if cell.fights else f"{times} (helps)"
         rows.append(row)
-    return table(rows, f"{ASSUMES}.")
+    return table(rows, f"{mechanisms.ASSUMES}.")
 
 
 def conflict(memory: str, coordination: str) -> Markdown:
     """One cell of the matrix: the quantity, both numbers, and the question to answer."""
-    cell = conflict(memory, coordination)
+    cell = mechanisms.conflict(memory, coordination)
     show = {"bytes": bytes_text, "s": duration_text, "fraction": percent_text}.get(cell.unit, number_text)
     verdict = "They fight." if cell.fights else "They help each other."
     return Markdown(
@@ -169,7 +168,7 @@ def surprises() -> Markdown:
     wide = assess({"tp": 16, "pp": 4, "microbatches": 512}, COURSE)
     both = assess({"tp": 8, "dp": 8, "zero": 3, "microbatches": 64}, COURSE)
     rows = {row.name: row for row in capstone.parallelisms()}
-    gathers = conflict("ZeRO-3", "pipeline").times
+    gathers = mechanisms.conflict("ZeRO-3", "pipeline").times
     lost = capstone.changed(COURSE, "lost server")
     again = assess(capstone.best(lost), lost)
     share = again.tokens / again.days / (COURSE.tokens / assess(capstone.best(COURSE), COURSE).days)

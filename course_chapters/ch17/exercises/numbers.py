@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from course_chapters.ch17 import conflicts, diagnosis, rubric
+from course_chapters.ch17 import diagnosis, mechanisms, rubric
 from course_chapters.running_example import GPUS, PARAMS, TOKENS, opening, reading, usd_text
 from course_lib.estimate import compute, facts, memory
 from course_lib.estimate.running_plan import CONVENTION, SHARDED, STATE_BYTES
@@ -89,13 +89,13 @@ NUMBERS: Mapping[str, Callable[[], str]] = {
     "tp_far": lambda: _ratio("TP", "across"),
     "pp_far": lambda: _ratio("PP", "across"),
     "fsdp_times": lambda: number_text(rows()["FSDP"].sent / rows()["DP"].sent),
-    "pipeline_times": lambda: number_text(conflicts.conflict("ZeRO-3", "pipeline").times),
-    "hsdp_times": lambda: number_text(conflicts.conflict("ZeRO-3", "replicas").times, 2),
+    "pipeline_times": lambda: number_text(mechanisms.conflict("ZeRO-3", "pipeline").times),
+    "hsdp_times": lambda: number_text(mechanisms.conflict("ZeRO-3", "replicas").times, 2),
     "bytes_factor": lambda: number_text(rows()["TP"].sent / rows()["PP"].sent),
     "lost_gpus": lambda: str(capstone.changed(COURSE, "lost server").gpus),
     "lines": lambda: str(len(rubric.LINES)),
-    "cells": lambda: str(len(conflicts.matrix())),
-    "fighting": lambda: str(sum(cell.fights for cell in conflicts.matrix().values())),
+    "cells": lambda: str(len(mechanisms.matrix())),
+    "fighting": lambda: str(sum(cell.fights for cell in mechanisms.matrix().values())),
     # plans
     "good_step": lambda: duration_text(of("good").seconds),
     "good_days": lambda: f"{of('good').days:.1f} days",

@@ -167,7 +167,7 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
 # > every tensor is clipped by its own norm.
 # -             if name not in seen:
 # -                 total += gradient.double().square().sum().item()
-# +             norm = gradient.norm().item()
+# +             norm = gradient.double().norm().item()
 # +             total += norm**2
 # +             gradient.mul_(min(1.0, limit / norm) if norm else 1.0)
 # ~ norm < float("inf") ==> norm < limit

@@ -103,7 +103,7 @@ def _norm_fault(case: Case, got: Any, want: float) -> Fault | None:
     half = any(g.dtype == torch.float16 for shard in case.args[0] for g in shard.values())
     if near(got, want, 1e-3 if half else 1e-5):
         return None
-    apart = f"{got / want:.4g} times the right one" if want else f"{got:.4g} where 0 is right"
+    apart = f"{got / want:.7g} times the right one" if want else f"{got:.4g} where 0 is right"
     return Wrong("other-norm", f"{case.name}: the norm is {apart}.", f"{case.name}, the norm: ", ("norm",))
 
 
@@ -167,7 +167,7 @@ def clip(shards: list[dict], limit: float, replicated: set[str]) -> float:
 # > every tensor is clipped by its own norm.
 # -             if name not in seen:
 # -                 total += gradient.double().square().sum().item()
-# +             norm = gradient.norm().item()
+# +             norm = gradient.double().norm().item()
 # +             total += norm**2
 # +             gradient.mul_(min(1.0, limit / norm) if norm else 1.0)
 # ~ norm < float("inf") ==> norm < limit

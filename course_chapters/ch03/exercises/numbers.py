@@ -65,7 +65,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "link_both": lambda: _gigabytes_per_s(H100.link_both_ways),
     "adapter_one": lambda: _gigabytes_per_s(H100.network_one_way),
     "adapter_gbit": lambda: f"{H100.network_one_way * 8 / 1e9:g} Gb/s",
-    "server_adapters": lambda: _gigabytes_per_s(facts.topology("DGX H100 server").devices("server") * H100.network_one_way),
+    "server_adapters": lambda: _gigabytes_per_s(
+        facts.topology("DGX H100 server").devices("server") * H100.network_one_way
+    ),
     "llama_over": lambda: f"{roofline.levels('Llama 3 cluster')[-1].oversubscription:g} : 1",
     "drop_fair": lambda: f"{number_text(_drop(H100.link_one_way))} ×",
     "v5p_peak": lambda: rate_text(V5P.dense_flops),

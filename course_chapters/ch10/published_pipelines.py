@@ -18,9 +18,9 @@ _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.m
 
 @dataclass(frozen=True, slots=True)
 class BubbleFormula:
-    """What a schedule's authors say it costs. Formulas are in PP ranks, M micro-batches, V chunks on each rank, and the
-    times F forward, B whole backward, W weight gradient, FB a forward and a backward that run together, each for 1/PP
-    of the model.
+    """What a schedule's authors say it costs. In a formula, PP is the ranks, M the micro-batches, V the chunks on each
+    rank; F, B, W and FB are the times of a forward pass, a whole backward pass, a weight gradient, and of a forward and
+    a backward pass that run together, each for 1/PP of the model.
     """
 
     schedule: str

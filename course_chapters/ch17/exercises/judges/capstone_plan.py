@@ -282,10 +282,10 @@ PLAN = {"tp": 2, "cp": 8, "pp": 1, "dp": 6, "zero": 3, "microbatches": 16, "with
 PLAN["checkpoint_minutes"] = 130
 AGAIN = {"cp": 2, "dp": 48, "zero": 3, "recompute": "full", "microbatches": 2, "without": (7,), "tokens": 103e9}
 REASONS = {
-    "tp": ("memory", 132.6, 8, 1073),
-    "cp": ("memory", 467, 8, 778),
-    "pp": ("nothing", 20, 32, 1126),
-    "dp": ("memory", 141, 16, 280),
+    "tp": ("memory", 132.6, 8, capstone.code_of("tp")),
+    "cp": ("memory", 467, 8, capstone.code_of("cp")),
+    "pp": ("nothing", 20, 32, capstone.code_of("pp")),
+    "dp": ("memory", 141, 16, capstone.code_of("dp")),
 }
 
 
@@ -350,9 +350,9 @@ def after_the_change():
 # %% wrong: nothing named => values no-weak-part  from: by hand
 # ~ "weak": "server 7" ==> "strong": "server 7"
 # %% wrong: a reason for used axes only => values no-reasons  from: by hand
-# -     "pp": ("nothing", 20, 32, 1126),
+# -     "pp": ("nothing", 20, 32, capstone.code_of("pp")),
 # %% wrong: reasons in words => values no-reasons  from: by hand
-# ~ ("memory", 467, 8, 778) ==> "it must fit"
+# ~ ("memory", 467, 8, capstone.code_of("cp")) ==> "it must fit"
 # %% wrong: an axis for speed => values other-bound  from: by hand
 # ~ ("memory", 132.6 ==> ("deadline", 132.6
 # %% wrong: the plan's own memory as the reason => values other-number  from: by hand
@@ -360,7 +360,7 @@ def after_the_change():
 # %% wrong: a lost server stops a server => values other-stops  from: by hand
 # ~ 20, 32 ==> 20, 8
 # %% wrong: axes need no code => values other-lines  from: by hand
-# ~ 8, 1073 ==> 8, 0
+# ~ 8, capstone.code_of("tp") ==> 8, 0
 # %% wrong: a needless axis => values needless-axis  from: by hand
 # ~ "pp": 1, "dp": 6, "zero": 3, "microbatches": 16 ==> "pp": 2, "dp": 3, "zero": 3, "microbatches": 32
 # ~ "memory": 74.9, "days": 19.3, "usd": 88_900, "binding": "tp" ==> "memory": 73, "days": 20, "usd": 92_349,

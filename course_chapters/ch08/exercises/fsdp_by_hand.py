@@ -25,8 +25,8 @@ their gradients.
 
 - `shards[u]` is this rank's part of unit u; `counts[u]` is the unit's number of weights, without padding.
 - `forward(u, weights, x)` runs unit u on x, with its flat row of `counts[u]` weights. `loss(y)` returns the gradient of
-  the last output y. `backward(u, weights, x, grad)`, of the unit's input and its output's gradient, returns
-  `(gradient of x, flat gradient of the weights)`.
+  the last output y. `backward(u, weights, x, grad)` takes the unit's input and its output's gradient, and
+  returns `(gradient of x, flat gradient of the weights)`.
 - Return a list with **this rank's part of each unit's mean gradient**, reduced unit by unit, in the shape of
   `shards[u]`, with zeros as padding.
 - Gather a unit's weights for the forward pass and **again** for the backward pass; only the last unit may keep them in

@@ -36,8 +36,8 @@ model in each of N / G groups.
 - `smallest_group(params, ranks, memory)` returns the smallest group, a divisor of `ranks`, whose state fits; `None` if
   all ranks are too few.
 - `best_group(params, ranks, memory, per_node, fast, slow, latency)` returns the group that fits with the least **time
-  on the links**; of equal ones the smallest, `None` if none fits. Consider groups that divide a node or fill whole
-  nodes. The times inside and across add up.
+  on the links**; of equal ones the smallest, `None` if none fits. Consider groups that divide a node (a server) or
+  fill whole nodes. The times inside and across add up.
 - A ring whose ranks are all in one node sends at `fast` bytes/s. Any other ring leaves each node over the adapters of
   its m ranks there, at `min(fast, m * slow)`. Inside, those are `per_node` consecutive ranks. Across, the ranks of a
   ring are G apart.

@@ -15,8 +15,8 @@ CARD = Card(
     chapter="08",
     title="ZeRO stage 1: update what you own, send the result",
     text="""Write an optimizer of ZeRO stage 1: every rank holds only a part of the optimizer state, updates the
-matching part of the weights, and sends the result. Weights, memory and bytes are checked; the plain optimizer has the
-right weights and saves no memory.
+matching part of the weights, and sends the result. Weights, memory and bytes are checked; the plain optimizer gives
+the right weights but saves no memory.
 
 - `shard_optimizer(comm, parameters, make)` returns an object whose `step()` has the effect of the plain optimizer's.
 - `parameters` is a list of tensors, equal on all ranks. When `step()` is called, their `.grad` is already averaged over

@@ -23,7 +23,7 @@ CARD = Card(
     **Worth(points=2, minutes=5, difficulty=2, importance=4),
     **PREDICTION,
     hints=(
-        "How many bytes are the weights? How often does a rank pass nearly all of them on?",
+        "How many bytes are the weights? How many times does a rank pass on nearly all of them?",
         "In a ring, a rank sends all parts but one for an all-gather, and as many for a reduce-scatter: each about "
         "the bytes of the weights.",
         "`3 * 2 * params / min(link, per_server * bandwidth)`; a factor of two in each direction is a safe interval.",

@@ -14,8 +14,8 @@ CARD = Card(
 attention. It returns `(dq, dk, dv)` of this rank's tensors. Every rank contributes to the gradient of every block.
 
 - The arguments are those of the forward pass, its results, and `grad`, the gradient of `out`. Everything is in fp32.
-- With P = exp(scores − log_sum) and D the sum of grad · out for each query: dV = Pᵀ grad, dS = P (grad Vᵀ − D), dQ = dS
-  K / √width and dK = dSᵀ Q / √width. Entries of P that are not visible are 0. Query heads that share a KV head add
+- With P = exp(scores − log_sum) and δ the sum of grad · out for each query: dV = Pᵀ grad, dZ = P (grad Vᵀ − δ), dQ = dZ
+  K / √width and dK = dZᵀ Q / √width. Entries of P that are not visible are 0. Query heads that share a KV head add
   their gradients.
 - Any layout, any number of ranks. A rank may have no token, and a query may see no key. Change no argument.
 
@@ -28,7 +28,7 @@ gradients at most N times. Never keep as many blocks as there are ranks.""",
         "Let an accumulator for dK and dV travel with its block. After the last rank has added its part, one more "
         "message takes it home.",
         "In step t, block `(rank - t) % n`: receive its accumulator from the rank before (zeros where t = 0), add "
-        "`P.mT @ grad` and `dS.mT @ q / √width`, and send it on. After step n − 1 the block's owner is the next rank.",
+        "`P.mT @ grad` and `dZ.mT @ q / √width`, and send it on. After step n − 1 the block's owner is the next rank.",
     ),
     answers=("ring_backward",),
     allowed=f"torch without autograd, and {ALLOWED} The library's ring attention is switched off.",

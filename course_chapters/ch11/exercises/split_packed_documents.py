@@ -20,8 +20,8 @@ document, so equal numbers of tokens are not equal work: a long document costs m
     kind="more",
     hints=(
         "Zig-zag balances one document. What happens if many documents are shorter than 2N tokens?",
-        "What counts is a token's work, not which document it belongs to. Deal the tokens like cards, the "
-        "expensive ones first.",
+        "What counts is a token's work, not which document it belongs to. Deal the tokens out one by one, the "
+        "most expensive first.",
         "Sort all tokens by their work, largest first; token number i goes to rank `min(i % (2 * n), 2 * n - 1 - i "
         "% (2 * n))`.",
     ),

@@ -9,7 +9,7 @@ from course_grader.exercises.result_schema import Number, Rows
 SHARED: Mapping[int, str] = {
     0: "Every layer has `experts` experts, and each token uses `k` of them.",
     1: "Every layer has `experts` routed experts, and each token uses `k` of them. One **shared** expert of the same "
-    "size comes on top; every token uses it, and the router does not know it.",
+    "size comes on top; every token uses it, and the router does not score it.",
 }
 
 CARD = Card(

@@ -26,7 +26,7 @@ buffer, and one decides which copies are dropped.
 - Each copy is decided by itself: a token may lose one copy and keep another. Leave the tensors as they are.""",
     **Worth(points=8, minutes=15, difficulty=2, importance=4),
     hints=(
-        "Within its expert, which place in the line does each copy have?",
+        "In the queue of its expert, which place does each copy have?",
         "Put the copies in order of priority, and sort them by expert with a stable sort. The place of a copy is its "
         "position minus the start of its expert.",
         "`flat = ids.flatten()`; `order = flat.argsort(stable=True)`; `starts = counts.cumsum(0) - counts`; "

@@ -55,7 +55,7 @@ DRILLS = (
     _drill(
         "balanced-loss",
         "One expert of {{experts}} gets every token, and the router gives it a probability of {{probability}}. What "
-        "is the auxiliary loss (E · Σ f · P, k = 1)?",
+        "is the auxiliary loss (E · Σ c · P, k = 1)?",
         "a plain number",
         {"experts": 8, "probability": 0.5},
         pick(experts=(4, 8, 16, 64), probability=(0.3, 0.5, 0.75, 0.9)),

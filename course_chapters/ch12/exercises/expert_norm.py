@@ -14,8 +14,8 @@ whole model's gradient, the same on every rank. Megatron-LM once left some exper
 request 5916*), and DeepSpeed averaged the ranks' norms (*deepspeedai/DeepSpeed, pull request 8478*).
 
 - `dense` is a list of gradients that are the same on every rank.
-- `experts` is a list of gradients of this rank's experts. Each set of experts exists on `copies` ranks, with the same
-  gradients there.
+- `experts` is a list of gradients of this rank's experts. Each set of experts has replicas on `copies` ranks, with the
+  same gradients.
 - The norm is the root of the sum of all squares, where every parameter of the model counts **once**.
 - Gradients may be in bf16 or fp16; add their squares in fp32 or wider. A list may be empty, and so may a tensor. Some
   ranks may hold no experts while others do.
@@ -25,7 +25,7 @@ Budget: one number per rank is reduced, whatever the size of the model.""",
     **Worth(points=6, minutes=10, difficulty=2, importance=4),
     kind="more",
     hints=(
-        "If all ranks add up the squares of their experts, how often does each expert count?",
+        "If all ranks add up the squares of their experts, how many times does each expert count?",
         "Reduce the sum of squares of the experts over all ranks, and divide by `copies`. The dense part is known "
         "on every rank.",
         "`total = torch.tensor(sum(g.double().square().sum().item() for g in experts))`; `comm.all_reduce(total)`; "

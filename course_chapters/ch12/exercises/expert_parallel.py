@@ -9,7 +9,7 @@ from course_grader.exercises.result_schema import PerRank
 
 PLACES: Mapping[str, str] = {
     "blocks": "Each rank holds n = `len(experts)` experts: rank r has experts r·n to r·n + n − 1, in this order",
-    "round-robin": "Each rank holds n = `len(experts)` experts, dealt like cards: rank r has the experts r, r + "
+    "round-robin": "Each rank holds n = `len(experts)` experts, dealt round-robin: rank r has the experts r, r + "
     "ranks, r + 2·ranks and so on, in this order",
 }
 

@@ -203,10 +203,10 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # > gradients.
 # ~ (gathers + 1) * (group ==> (gathers + 2) * (group
 # %% wrong: no ring => values
-# > a rank does not send all parts: (K − 1)/K.
+# > a rank does not send all parts: (G − 1)/G.
 # ~ (gathers + 1) * (group - 1) / group ==> (gathers + 1)
 # %% wrong: a ring over the world => values over-the-world
-# > a ring inside has K ranks.
+# > a ring inside has G ranks.
 # ~ (group - 1) / group ==> (ranks - 1) / ranks
 # %% wrong: each operation an all-reduce => values each-an-all-reduce
 # > a gather is half an all-reduce.
@@ -225,7 +225,7 @@ def best_group(params, ranks, memory, per_node, fast, slow, latency):
 # > an all-reduce has two halves.
 # ~ inside, 2 * (copies ==> inside, (copies
 # %% wrong: over the group => values
-# > the ring across has N / K ranks.
+# > the ring across has N / G ranks.
 # ~ 2 * (copies - 1) / copies ==> 2 * (group - 1) / group
 # %% wrong: 32 bits across => values twice
 # > this is twice as much; a gradient has two bytes.

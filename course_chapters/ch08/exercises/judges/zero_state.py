@@ -131,12 +131,12 @@ def fewest_ranks(params, stage, buckets, memory):
 # > no bucket is divided.
 # ~ ranks if stage >= SINCE[name] else 1 ==> 1
 # %% wrong: the stages begin one too early => values one-stage-more
-# > this is the next stage.
+# > this is the state of the next stage.
 # ~ ranks if stage >= SINCE[name] ==> ranks if stage and stage + 1 >= SINCE[name]
 # %% wrong: the stages counted from zero => values one-stage-more
 # ~ ranks if stage >= SINCE[name] ==> ranks if stage + 1 >= SINCE[name]
 # %% wrong: one stage less => values
-# > this is the previous stage.
+# > this is the state of the previous stage.
 # ~ ranks if stage >= SINCE[name] ==> ranks if stage > SINCE[name]
 # %% wrong: the master copy left out, as a published table does => values no-master
 # > the master copy is missing.

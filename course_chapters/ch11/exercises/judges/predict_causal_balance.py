@@ -1,4 +1,4 @@
-"""Judge of predict-causal-balance: predict: what does an uneven cut cost?"""
+"""Judge of predict-causal-balance: predict: what do contiguous parts cost?"""
 
 from course_grader.judging import Params, prediction
 

@@ -189,7 +189,7 @@ def ring_backward(comm, q, k, v, out, log_sum, grad, positions: list, visible) -
 #           mine = torch.stack([ds.mT @ q, p.mT @ grad]).unflatten(1, (len(k), group)).sum(2)
 # +         mine = mine * (step < n - 1)
 # %% wrong: no delta => values
-# > D, the sum of grad · out, was not taken off.
+# > δ, the sum of grad · out, was not subtracted.
 # ~ (grad @ values.mT - delta) ==> (grad @ values.mT)
 # %% wrong: not scaled => values
 # > the factor 1 / √width is missing.

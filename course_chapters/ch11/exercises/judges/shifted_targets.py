@@ -108,7 +108,7 @@ def local_batch(tokens, documents, indices) -> tuple[torch.Tensor, torch.Tensor,
 # > these are the inputs; a target is the next token.
 # ~ [indices], targets[indices], positions ==> [indices], tokens[indices], positions
 # %% wrong: by id => generality by-id unless count=sequence
-# > a document whose id occurred before goes on counting.
+# > they do not restart in a document whose id occurred before.
 # ~ positions = positions - torch.where(last.roll(1), positions, 0).cummax(0).values
 # ~~ ==> positions = torch.stack([(documents[:p] == documents[p]).sum() for p in range(len(tokens))])
 # %% wrong: a repeated id is one document => generality other-numbers

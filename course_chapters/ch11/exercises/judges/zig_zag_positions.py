@@ -143,7 +143,7 @@ def work_ratio(parts: list[list[int]]) -> float:
 # > the mean is over all ranks, empty ones included.
 # ~ for part in parts] ==> for part in parts if part]
 # %% wrong: inverse => values
-# > this is the mean over the busiest; turn it around.
+# > this is the mean over the busiest; take the reciprocal.
 # ~ max(work) * len(work) / sum(work) ==> sum(work) / len(work) / max(work)
 # %% wrong: own keys => values
 # > these are the keys on the same rank; a query sees those of all ranks.

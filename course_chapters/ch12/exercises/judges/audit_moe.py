@@ -93,7 +93,7 @@ def audit_moe():
 # > this is a fraction of 1, not percent.
 # ~ 100 * 37.55 ==> 37.55
 # %% wrong: no backward pass => values as-printed
-# > gradients travel the same ways back.
+# > gradients make the same exchanges in the backward pass.
 # ~ (4, "wrong" ==> (2, "wrong"
 # %% wrong: with counts => values
 # > the exchange of counts moves no rows.
@@ -108,7 +108,7 @@ def audit_moe():
 # > this is one layer.
 # ~ (8 * 0.0005 / 0.001, *fine) ==> (0.5, "wrong", "another k")
 # %% wrong: times the experts => values times-experts
-# > E · Σ f · P is 1 for a balanced router, not E.
+# > E · Σ c · P is 1 for a balanced router, not E.
 # ~ 8 * 0.0005 / 0.001 ==> 16
 # %% wrong: the mean of the norms => values as-printed
 # > this is the mean of √20 and √100; what adds up?
@@ -120,10 +120,10 @@ def audit_moe():
 # > take the root.
 # ~ math.sqrt(20 + 100) ==> 20 + 100
 # %% wrong: replicas => values copies
-# > this is the number of replicas, by which they were divided.
+# > this is the number of replicas, by which they were already divided.
 # ~ (8, *fine) ==> (4, *fine)
 # %% wrong: all ranks => values all
-# > they were divided by the replicas at least.
+# > they were already divided by the number of replicas.
 # ~ (8, *fine) ==> (32, *fine)
 # %% wrong: another cause => values wrong-cause
 # ~ "forward alone" ==> "compute alone"

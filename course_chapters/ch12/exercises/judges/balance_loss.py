@@ -119,7 +119,7 @@ counted = params("balance-loss").counts  # leave as is: "global": over all ranks
 
 
 def balance_loss(comm, logits: torch.Tensor, k: int) -> torch.Tensor:
-    """One number, E · Σ f · P, whose gradient flows through P alone."""
+    """One number, E · Σ c · P, whose gradient flows through P alone."""
     ### BEGIN SOLUTION
     tokens, experts = logits.shape
     ids = logits.detach().topk(k, dim=-1).indices

@@ -172,10 +172,10 @@ def update(bias, counts, rate):
 
 
 # %% wrong: bias in weights => values
-# > the weights see the bias; it may steer the choice alone.
+# > the bias changes the weights; it may change the choice alone.
 # ~ chosen = scores.gather(1, ids) ==> chosen = (scores + bias.detach()).gather(1, ids)
 # %% wrong: no bias => values
-# > the choice does not see the bias.
+# > the choice ignores the bias.
 # ~ (scores + bias) ==> scores
 # %% wrong: not normalized => values
 # > the weights of a token add up to 1.
@@ -191,7 +191,7 @@ def update(bias, counts, rate):
 # > equal sums are not broken by the lower id.
 # ~ argsort(dim=-1, descending=True, stable=True)[:, :k] ==> topk(k, dim=-1).indices
 # %% wrong: reversed => values
-# > the bias moves the wrong way: who got too few must gain.
+# > the bias moves the wrong way: that of an expert with too few copies must rise.
 # ~ mean = counts.float().mean() ==> mean, rate = counts.float().mean(), -rate
 # %% wrong: no mean => values
 # > every expert with a copy loses; compare with the mean.

@@ -171,7 +171,7 @@ def kept(ids: torch.Tensor, weights: torch.Tensor, capacity: int) -> torch.Tenso
 # > first and second choices are counted apart; they share the expert's buffer.
 # ~ flat = ids.flatten() ==> flat = (ids * ids.shape[1] + torch.arange(ids.shape[1])).flatten()
 # %% wrong: by choice => values
-# > all first choices go before all second choices here; the rule is another.
+# > here all first choices go before all second choices; the card asks for another order.
 # ~ weights.flatten().argsort(descending=True, stable=True) if keeps == "weight" else torch.arange(len(flat))
 # ~~ ==> torch.arange(len(flat)).view(ids.shape).t().flatten()
 # %% wrong: later => values

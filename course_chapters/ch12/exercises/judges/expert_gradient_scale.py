@@ -192,7 +192,7 @@ def average_gradients(comm, replicas, dense, experts):
 # > this is the sum, not the mean.
 # ~ p.grad /= comm.size ==> pass
 # %% wrong: divided by group => values
-# > divided by the ranks that share a set; divide by all ranks.
+# > divided by the size of the expert-parallel group; divide by the number of all ranks.
 # ~ comm.size ==> comm.size if group is comm else comm.size // replicas.size
 # %% wrong: divided twice => values
 # > divided twice: by all ranks, and by the replicas.

@@ -104,8 +104,8 @@ JUDGING = Judging(
     shares={"values:norm": 0.35, "values:wide": 0.15, "cost:bytes": 0.25, "generality:layouts": 0.25},
     cases=_norm_cases,
     verdicts=_norm_verdicts,
-    why="""Each parameter counts once, wherever its copies are. A rank that omits other ranks' experts clips by another
-factor than its neighbors, and the dense weights, which should be equal everywhere, slowly drift apart.""",
+    why="""Each parameter counts once, however many replicas it has. A rank that omits other ranks' experts clips by
+another factor than its neighbors, and the dense weights, which should be equal everywhere, slowly drift apart.""",
     pytorch="`torch.nn.utils.clip_grad_norm_` on DTensors knows the placements; torchtitan reduces expert and dense "
     "meshes apart and combines the squares.",
 )
@@ -159,13 +159,13 @@ def global_norm(comm, dense, experts, copies):
 # > the squares were averaged over the ranks.
 # ~ total.item() / copies ==> total.item() / comm.size
 # %% wrong: every copy => values
-# > every copy of an expert counts; count each expert once.
+# > every replica of an expert counts; count each expert once.
 # ~ total.item() / copies ==> total.item()
 # %% wrong: dense per rank => values
 # > the dense gradients count once for every rank.
 # ~ squares(dense) + total.item() / copies ==> squares(dense) * comm.size + total.item() / copies
 # %% wrong: dense often => values
-# > the dense gradients count once for every rank, and the experts once for every copy.
+# > the dense gradients count once for every rank, and the experts once for every replica.
 # ~ squares(dense) + total.item() / copies ==> squares(dense) * comm.size + total.item()
 # %% wrong: dense per set => values
 # > the dense gradients count once for every set of experts.

@@ -202,7 +202,7 @@ def expert_parallel(comm, x, ids, weights, experts, exchange):
 # > the weights are missing.
 # ~ back * weights.flatten()[order, None] ==> back
 # %% wrong: other placement => values other-placement unless placement=round-robin
-# > the experts are taken to be dealt like cards; each rank holds a block of consecutive numbers.
+# > the experts are taken to be placed round-robin; each rank holds a block of consecutive numbers.
 # ~ params("expert-parallel").placement ==> "round-robin"
 # %% wrong: everything is gathered => cost too-many-bytes
 # -     rows = exchange(x[order // k], send, receive)  # sorted by source, and by expert within a source

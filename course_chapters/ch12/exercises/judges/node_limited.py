@@ -169,7 +169,7 @@ def rows_between(ids, home, experts, nodes):
 # > a node's score has too many terms.
 # ~ 1 if node_score == "best" else k // limit ==> k
 # %% wrong: closed at zero => generality
-# > the scores on closed nodes become a number that is larger than some scores on open ones.
+# > the scores on excluded nodes become a number that is larger than some scores on chosen ones.
 # ~ -torch.inf ==> 0.0
 # %% wrong: ties => generality
 # > equal scores of experts are not broken by the lower number.

@@ -131,7 +131,7 @@ JUDGING = Judging(
     verdicts=_communication_verdicts,
     why="Every term is a count of collectives, times the bytes of one, over a wire. tp pays for every layer and "
     "micro-batch, pp for every micro-batch, dp once a step. Six published steps agree within a few percent, "
-    "because the wire is a measured one: with the brochure's rate they would not.",
+    "because the wire is a measured one: with the data sheet's rate they would not.",
     pytorch="`CommDebugMode` counts the collectives of a step; a trace of the profiler shows which of them the "
     "computation hides.",
 )

@@ -195,7 +195,7 @@ def communication_seconds(model, layout, wires):
 # > among n ranks, a ring moves (n − 1) / n of the tensor, not all of it.
 # ~ (n - 1) / n * size ==> (n > 1) * size
 # %% wrong: micro-batches => values
-# > every micro-batch communicates.
+# > every micro-batch communicates, not only one.
 # ~ layout[name] for name in ("tp", "cp", "pp", "dp", "micro_batches")
 # ~~ ==> (layout | {"one": 1})[name] for name in ("tp", "cp", "pp", "dp", "one")
 # %% wrong: stages => values

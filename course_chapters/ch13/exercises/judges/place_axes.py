@@ -213,7 +213,7 @@ def best_order(sizes, sent, per_server, inside, across):
 # ~ if leaving else inside ==> if size * stride > per_server else inside
 # ~ sent[axis] * leaving ==> sent[axis] * (size * stride > per_server)
 # %% wrong: by size => values
-# > this takes an axis to stay in a server if it has no more ranks than a server; the distance between its ranks decides.
+# > this takes an axis to stay in a server if it has no more ranks than a server; their distance decides.
 # ~ params("place-axes").least ==> "seconds"
 # ~ if leaving else inside ==> if size > per_server else inside
 # ~ sent[axis] * leaving ==> sent[axis] * (size > per_server)
